@@ -1,0 +1,110 @@
+/**
+ * A pool's configuration: what the platform engineer declares, with every default filled in.
+ * Durations and costs are milliseconds. `null` means no limit.
+ */
+
+/** How a failed attempt is tried again. See `retry.ts`. */
+export interface RetryPolicy {
+  /** Attempts in all, the first included. */
+  readonly maxAttempts: number;
+  readonly backoff: 'exponential' | 'linear' | 'fixed';
+  readonly delayMs: number;
+  readonly maxDelayMs: number;
+  /** Exponential only: the delay is drawn evenly from 0 to its ceiling. */
+  readonly jitter: 'full' | 'none';
+  /** The first rule that names the error decides; without one, the policy does. */
+  readonly errors: readonly ErrorRule[];
+  /** How often a job may lose its worker and still be tried again; counted apart from attempts. */
+  readonly maxWorkersLost: number;
+}
+
+/** What one error name means for the retry. */
+export interface ErrorRule {
+  /** The error's `name`; `*` matches all. */
+  readonly name: string;
+  readonly retry: boolean;
+  /** Instead of the policy's. */
+  readonly delayMs?: number | undefined;
+  readonly maxAttempts?: number | undefined;
+}
+
+/** One kind of work. */
+export interface JobTypeConfiguration {
+  readonly type: string;
+  readonly tier: string;
+  readonly maxConcurrency: number | null;
+  /** Two jobs of one group and one resource never run together; null excludes nothing. */
+  readonly conflictGroup: string | null;
+  /** What an attempt costs until the estimate has learned better. */
+  readonly defaultCostMs: number;
+  readonly timeoutMs: number;
+  readonly retry: RetryPolicy;
+  readonly onWorkerLost: 'fail' | 'retry' | 'resume';
+}
+
+/** A dispatch order and a cap; tiers are listed from the top. */
+export interface TierConfiguration {
+  readonly tier: string;
+  readonly maxConcurrency: number | null;
+  /** Slots that higher tiers leave free for this one while it has backlog; 0 guarantees nothing. */
+  readonly guaranteed: number;
+}
+
+/** Workers that accept the same types and share a queue. */
+export interface FleetConfiguration {
+  readonly fleet: string;
+  /** One type: specialised. Several: versatile. */
+  readonly types: readonly string[];
+  /** Jobs that a Lambda fleet runs at once. Null: workers register their own slots. */
+  readonly slots: number | null;
+}
+
+/** The score's coefficients. Source: affinity-scoring, "The formula". */
+export interface ScoreCoefficients {
+  /** Points for each unit of priority. */
+  readonly priority: number;
+  /** Points for each second of age. */
+  readonly ageSec: number;
+  /** Divided by the number of compatible free slots. */
+  readonly rarity: number;
+  /** Points an on-demand job starts with. */
+  readonly onDemand: number;
+  /** Further points for each second of an on-demand job's age. */
+  readonly onDemandAgeSec: number;
+}
+
+/** Cost accounting per fairness key. Source: fair-queuing. */
+export interface FairnessConfiguration {
+  /** Smoothing of learned costs, 0 to 1. */
+  readonly alpha: number;
+  /** The least that an admission is charged, so that masses of tiny jobs count. */
+  readonly admissionFloorMs: number;
+  /** Shares; a key that is not named has `defaultWeight`. */
+  readonly weights: Readonly<Record<string, number>>;
+  readonly defaultWeight: number;
+  /** Running jobs of one key. */
+  readonly maxConcurrencyPerKey: number | null;
+  /** `advance`: a new or returning key starts at the least cost among active keys. `none`: at 0, or where it was. */
+  readonly idlePolicy: 'advance' | 'none';
+  /** True: what an attempt really used replaces its estimate in the ledger. */
+  readonly trueUp: boolean;
+  /** Idle ledgers and estimates are dropped after this; null keeps them. */
+  readonly keyTtlMs: number | null;
+  readonly estimateTtlMs: number | null;
+  /** All ledgers go to 0 that often; null never. */
+  readonly resetEveryMs: number | null;
+}
+
+/** One scheduling domain. */
+export interface PoolConfiguration {
+  readonly types: readonly JobTypeConfiguration[];
+  /** From the top. */
+  readonly tiers: readonly TierConfiguration[];
+  readonly fleets: readonly FleetConfiguration[];
+  /** Running jobs of the whole pool. */
+  readonly maxConcurrency: number | null;
+  readonly score: ScoreCoefficients;
+  readonly fairness: FairnessConfiguration;
+  /** Shards with a single writer each. */
+  readonly partitions: number;
+}

@@ -1,0 +1,104 @@
+/**
+ * What a job is. Every field says its meaning, its unit and who writes it.
+ * Instants are epoch milliseconds, durations and costs milliseconds.
+ */
+
+/** Where a job is in its life; the legal edges are in `life-cycle.ts`. */
+export type JobState =
+  | 'scheduled'
+  | 'pending'
+  | 'claimed'
+  | 'running'
+  | 'succeeded'
+  | 'failed'
+  | 'cancelled';
+
+/** `queued`: the scheduler chooses when. `onDemand`: somebody waits for the answer. */
+export type JobMode = 'queued' | 'onDemand';
+
+/** JSON, as it travels in events and results. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+
+/** What the planner knows of a job that waits in a line. */
+export interface WaitingJob {
+  readonly id: string;
+  readonly type: string;
+  /** 0 (least) to 10. */
+  readonly priority: number;
+  readonly mode: JobMode;
+  readonly fairnessKey: string;
+  /** With the type's non-empty conflict group it makes the conflict key. */
+  readonly resourceId?: string | undefined;
+  /** When the job became ready to run: its age counts from here. */
+  readonly readyAtMs: number;
+  /** Raised by every transition; a claim names the version it was planned at. */
+  readonly version: number;
+  /** 1 for the first attempt. Lost workers are counted apart. */
+  readonly attempt: number;
+}
+
+/** What one admitted job holds until it is settled: an entry of a reservation. */
+export interface ReservedJob {
+  readonly id: string;
+  readonly version: number;
+  readonly attempt: number;
+  readonly type: string;
+  readonly tier: string;
+  readonly fairnessKey: string;
+  /** See `conflictKeyOf`; undefined where nothing excludes the job. */
+  readonly conflictKey?: string | undefined;
+  readonly fleet: string;
+  /** Charged to the fairness key at admission, corrected at settlement. */
+  readonly estimatedCostMs: number;
+}
+
+/** A job's claim: it was won for one place of one reservation. */
+export interface Claim {
+  /** `<epoch>.<batch>.<position>`: unique, and it says who made it. */
+  readonly claimId: string;
+  /** The epoch of the lease that the dispatcher held. */
+  readonly epoch: number;
+  readonly batchId: string;
+  readonly fleet: string;
+  readonly claimedAtMs: number;
+}
+
+/** Why a job failed, or did not happen. */
+export interface JobError {
+  /** Stable, for rules: the error's own name, or `WorkerLost`, `Timeout`. */
+  readonly name: string;
+  readonly message: string;
+}
+
+/** A job as the store keeps it. */
+export interface Job extends WaitingJob {
+  /** The shard whose single writer schedules this job. */
+  readonly partition: number;
+  readonly state: JobState;
+  readonly payload: Json;
+  /** Of what the producer asked for: tells a repeated submit from a conflicting one. */
+  readonly contentHash: string;
+  /** Never started before this instant. */
+  readonly runAtMs: number;
+  readonly submittedAtMs: number;
+  /** Workers lost while they ran this job; does not count as an attempt's failure. */
+  readonly workersLost: number;
+  /** Present from `claimed` on; kept in the terminal state to say who did it. */
+  readonly claim?: Claim | undefined;
+  /** The worker and its incarnation, from `running` on. */
+  readonly worker?: { readonly workerId: string; readonly incarnation: string } | undefined;
+  readonly startedAtMs?: number | undefined;
+  readonly finishedAtMs?: number | undefined;
+  /** What the handler returned. */
+  readonly result?: Json | undefined;
+  readonly error?: JobError | undefined;
+}
+
+/** Priority's range: 0 is the least, 10 the most urgent. */
+export const PRIORITY_MIN = 0;
+export const PRIORITY_MAX = 10;
+
+/** States that nothing leaves. */
+export function isTerminal(state: JobState): boolean {
+  return state === 'succeeded' || state === 'failed' || state === 'cancelled';
+}
