@@ -1,0 +1,102 @@
+/**
+ * The table: its keys, its index, and the names of its items and lines. The one place where they are spelled;
+ * the stack, both stores and the stream handler take them from here.
+ */
+import type { JobMode } from '../core/job.ts';
+
+/** Attribute and index names that the stack and the stores share. */
+export const TABLE = {
+  partitionKey: 'pk',
+  sortKey: 'sk',
+  /** Seconds; garbage collection only. An expired item is treated as gone the moment it expires. */
+  ttl: 'ttl',
+  linesIndex: 'lines',
+  /** The index's partition key: present only while the item stands in a line. */
+  line: 'line',
+  /** The index's sort key: the place in that line. */
+  rank: 'rank',
+  /** A job's state; the stack filters stream records by it. */
+  state: 'state',
+} as const;
+
+/** An item's primary key. */
+export interface ItemKey {
+  readonly pk: string;
+  readonly sk: string;
+}
+
+/** A line of jobs that are ready: all of one tier, type, mode and fairness key. */
+export interface ReadyLine {
+  readonly tier: string;
+  readonly type: string;
+  readonly mode: JobMode;
+  readonly fairnessKey: string;
+}
+
+// Names may hold any character: encoded, a slash always separates.
+const part = (text: string): string => encodeURIComponent(text.toWellFormed());
+
+export const jobKey = (id: string): ItemKey => ({ pk: `job/${id}`, sk: 'job' });
+
+export const rejectionKey = (sourceId: string, position: number): ItemKey => ({
+  pk: `rejection/${sourceId}`,
+  sk: String(position).padStart(5, '0'),
+});
+
+/** All that a pass must know exactly lives under this key, in one item collection. */
+export const partitionPk = (partition: number): string => `partition/${partition}`;
+
+export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lease' });
+
+/** Apart from the lease, so that a wake never conflicts with a transaction that checks the epoch. */
+export const wakeKey = (partition: number): ItemKey => ({ pk: `wake/${partition}`, sk: 'wake' });
+
+export const RESERVATION_PREFIX = 'reservation/';
+export const reservationKey = (partition: number, batchId: string): ItemKey => ({
+  pk: partitionPk(partition),
+  sk: `${RESERVATION_PREFIX}${batchId}`,
+});
+
+export const WORKER_PREFIX = 'worker/';
+export const workerKey = (partition: number, workerId: string): ItemKey => ({
+  pk: partitionPk(partition),
+  sk: `${WORKER_PREFIX}${part(workerId)}`,
+});
+
+export const CONTROL_PREFIX = 'control/';
+export const controlKey = (partition: number, scope: string): ItemKey => ({
+  pk: partitionPk(partition),
+  sk: `${CONTROL_PREFIX}${scope}`,
+});
+
+/** What a fairness key has been charged. */
+export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
+  pk: `ledger/${partition}`,
+  sk: `key/${part(fairnessKey)}`,
+});
+
+/** Which lines of a fairness key have a backlog in a tier; stands in the keys line while they do. */
+export const backlogKey = (partition: number, tier: string, fairnessKey: string): ItemKey => ({
+  pk: `ledger/${partition}`,
+  sk: `backlog/${part(tier)}/${part(fairnessKey)}`,
+});
+
+/** The learned cost of a type on a resource; the empty resource is the type's own average. */
+export const estimateKey = (partition: number, type: string, resourceId: string): ItemKey => ({
+  pk: `ledger/${partition}`,
+  sk: `cost/${part(type)}/${part(resourceId)}`,
+});
+
+export const readyLineName = (partition: number, line: ReadyLine): string =>
+  `ready/${partition}/${part(line.tier)}/${part(line.type)}/${line.mode}/${part(line.fairnessKey)}`;
+
+export const dueLineName = (partition: number, shard: number): string => `due/${partition}/${shard}`;
+
+export const blockedLineName = (partition: number, conflictKey: string): string =>
+  `blocked/${partition}/${part(conflictKey)}`;
+
+export const keysLineName = (partition: number, tier: string): string => `keys/${partition}/${part(tier)}`;
+
+/** Sortable as text: instants of this era have 13 digits, 15 last for the next 30,000 years. */
+export const instantRank = (atMs: number, id: string): string =>
+  `${String(Math.max(0, Math.ceil(atMs))).padStart(15, '0')}/${id}`;
