@@ -1,0 +1,27 @@
+/** A fleet's queue. It hints: a message may be late, lost, doubled or outdated; the job item decides. */
+
+/** What a worker is told: which job, won by which claim. The payload stays in the item. */
+export interface DispatchMessage {
+  readonly jobId: string;
+  readonly claimId: string;
+}
+
+/** A message as a worker received it. */
+export interface ReceivedMessage {
+  readonly message: DispatchMessage;
+  /** Names this delivery, for `delete`. */
+  readonly receipt: string;
+  /** 1 for the first delivery. */
+  readonly receiveCount: number;
+}
+
+export interface JobQueue {
+  /** Sends to a fleet, in batches. Answers the messages that were not accepted, in their order. */
+  send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]>;
+  /** Up to `max` (1-10) messages, waiting at most `waitMs` for the first one. Each stays hidden for `hideMs`. */
+  receive(fleet: string, max: number, waitMs: number, hideMs: number): Promise<readonly ReceivedMessage[]>;
+  /** Deletes deliveries. Deleting what is gone is a no-op. */
+  delete(fleet: string, receipts: readonly string[]): Promise<void>;
+  /** Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once. */
+  sendWake(partition: number, delayMs: number): Promise<void>;
+}

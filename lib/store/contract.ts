@@ -1,0 +1,257 @@
+/**
+ * What the scheduler asks of its store, in the scheduler's own verbs. One sentence each; every verb that changes
+ * something names the fencing token it is conditional on. Losing a race is a value in the answer, never an error.
+ *
+ * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
+ */
+import type { Job, JobError, Json, ReservedJob } from '../core/job.ts';
+import type { ReadyLine } from './schema.ts';
+
+/** The right to change a partition: whoever holds a newer epoch has superseded it. */
+export interface Fence {
+  readonly partition: number;
+  readonly epoch: number;
+}
+
+/** What `createJobs` did with one job. */
+export type CreateOutcome =
+  | { readonly kind: 'created'; readonly job: Job }
+  /** The same id and content was there before: `job` is that one. */
+  | { readonly kind: 'repeated'; readonly job: Job }
+  /** The id is taken by other content. */
+  | { readonly kind: 'conflict'; readonly job: Job };
+
+/** A request that was not accepted, kept with its reason. */
+export interface Rejection {
+  /** The event's id, or what stands for it; with `position` it makes a repeated delivery one record. */
+  readonly sourceId: string;
+  /** The entry's place in an event of many. */
+  readonly position: number;
+  /** Path of the offending field, such as `jobs[3].priority`; empty for the whole. */
+  readonly field: string;
+  readonly reason: string;
+  /** What was sent, cut to a bounded size. */
+  readonly detail: string;
+  readonly rejectedAtMs: number;
+  /** When the record may be collected. */
+  readonly expiresAtMs: number;
+}
+
+/** Who holds a partition, as `acquireLease` found or left it. */
+export type LeaseOutcome =
+  | { readonly kind: 'acquired'; readonly epoch: number; readonly expiresAtMs: number }
+  | { readonly kind: 'held'; readonly epoch: number; readonly expiresAtMs: number };
+
+/** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
+export interface Reservation {
+  readonly batchId: string;
+  /** Of the lease under which it was made. */
+  readonly epoch: number;
+  /** When a pass must look at its jobs, if nothing settled them before. */
+  readonly checkAtMs: number;
+  readonly reservedAtMs: number;
+  /** By position; a settled or dropped place is absent. */
+  readonly jobs: ReadonlyMap<number, ReservedJob>;
+}
+
+/** One life of a worker: its heartbeat record. When it expires all its slots are gone at once. */
+export interface WorkerRecord {
+  readonly workerId: string;
+  readonly incarnation: string;
+  readonly fleet: string;
+  readonly slots: number;
+  readonly expiresAtMs: number;
+  /** Running claims by slot, with what the handler last said of its progress. */
+  readonly occupants: readonly {
+    readonly claimId: string;
+    readonly jobId: string;
+    readonly progress?: Json;
+  }[];
+}
+
+/** An operator's override for one scope (`pool`, `type/<type>`, `key/<key>`, `fleet/<fleet>`). */
+export interface Control {
+  readonly scope: string;
+  readonly paused: boolean;
+  readonly maxConcurrency?: number | undefined;
+  readonly weight?: number | undefined;
+}
+
+/** What a pass knows exactly: one strongly consistent read of the partition's items. */
+export interface PartitionState {
+  /** The epoch in the lease item at the time of the read. */
+  readonly epoch: number;
+  readonly reservations: readonly Reservation[];
+  readonly workers: readonly WorkerRecord[];
+  readonly controls: readonly Control[];
+}
+
+/** What a fairness key has been charged for settled attempts. */
+export interface Ledger {
+  readonly fairnessKey: string;
+  readonly settledCostMs: number;
+  readonly lastSeenMs: number;
+}
+
+/** A fairness key that has, or lately had, jobs waiting in a tier. */
+export interface KeyBacklog {
+  readonly fairnessKey: string;
+  readonly lines: readonly Pick<ReadyLine, 'type' | 'mode'>[];
+  /** When a submitter last announced one of its lines. */
+  readonly announcedAtMs: number;
+}
+
+/** A learned cost. The empty resource is the type's own average. */
+export interface EstimateRecord {
+  readonly type: string;
+  readonly resourceId: string;
+  readonly meanMs: number;
+  readonly varianceMs2: number;
+  readonly samples: number;
+  readonly lastSeenMs: number;
+}
+
+/** What one pass decides, applied at once or not at all, if the epoch is still the fence's. At most 100 items. */
+export interface Commit {
+  /** Places to take out of a reservation; it is deleted when none is left. */
+  readonly drop: readonly { readonly reservation: Reservation; readonly positions: readonly number[] }[];
+  /** Reservations to look at again later. */
+  readonly postpone: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
+  readonly ledgers: readonly Ledger[];
+  readonly estimates: readonly EstimateRecord[];
+  readonly reserve: readonly Reservation[];
+}
+
+/** A planned claim of one job for one place of a reservation. */
+export interface ClaimRequest {
+  readonly jobId: string;
+  /** Won only if the job is pending at exactly this version. */
+  readonly version: number;
+  readonly claimId: string;
+  readonly epoch: number;
+  readonly batchId: string;
+  readonly fleet: string;
+  readonly claimedAtMs: number;
+}
+
+/** What became of a claim, in the order of the requests. `unknown`: no answer; the reservation goes on counting. */
+export type ClaimOutcome = 'claimed' | 'lost' | 'unknown';
+
+/** Who runs a job. */
+export interface WorkerIdentity {
+  readonly workerId: string;
+  readonly incarnation: string;
+}
+
+export interface StartRequest extends WorkerIdentity {
+  readonly jobId: string;
+  readonly claimId: string;
+  readonly nowMs: number;
+}
+
+export type StartOutcome =
+  | { readonly kind: 'started'; readonly job: Job }
+  /** The message was a duplicate or outdated: the job is not claimed by this claim any more. */
+  | { readonly kind: 'superseded' };
+
+/** What a finished attempt leaves behind. */
+export type FinishVerdict =
+  | { readonly kind: 'succeeded'; readonly result: Json }
+  | { readonly kind: 'failed'; readonly error: JobError }
+  /** Failed, and to be tried again at `runAtMs`. */
+  | { readonly kind: 'retry'; readonly error: JobError; readonly runAtMs: number };
+
+export interface FinishRequest extends WorkerIdentity {
+  /** As `startJob` returned it. */
+  readonly job: Job;
+  readonly verdict: FinishVerdict;
+  readonly nowMs: number;
+  /** When the terminal job may be collected. */
+  readonly expiresAtMs: number;
+}
+
+export type FinishOutcome =
+  | { readonly kind: 'finished'; readonly job: Job }
+  | { readonly kind: 'superseded' };
+
+/** Heads of a line, in its order. */
+export interface Heads {
+  readonly jobs: readonly Job[];
+  /** Where to read on; absent at the line's end. */
+  readonly next?: string | undefined;
+}
+
+export interface JobStore {
+  // Submitting
+
+  /** Puts each job unless its id is there. Jobs stand in their line at once. */
+  createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]>;
+  /** Adds a line to its key's set of lines with backlog. To be called before jobs are put into a line that may be new. */
+  announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void>;
+  /** Keeps a rejected request; the same source and position once. */
+  recordRejections(rejections: readonly Rejection[]): Promise<void>;
+
+  // Reading
+
+  /** Strongly consistent, in the order of the ids; undefined where there is none. */
+  getJobs(ids: readonly string[]): Promise<readonly (Job | undefined)[]>;
+  listRejections(sourceId: string): Promise<readonly Rejection[]>;
+
+  // The partition's lease and wake counter
+
+  /** Takes the lease if it is free or has expired: the epoch rises by one. */
+  acquireLease(partition: number, holder: string, nowMs: number, leaseMs: number): Promise<LeaseOutcome>;
+  /** Extends the lease, if the epoch is still the fence's. */
+  renewLease(fence: Fence, nowMs: number, leaseMs: number): Promise<'renewed' | 'lost'>;
+  /** Gives the lease back, if the epoch is still the fence's. */
+  releaseLease(fence: Fence): Promise<'released' | 'lost'>;
+  /** Raises the wake counter. Never conflicts with a pass. */
+  wake(partition: number): Promise<void>;
+  /** The wake counter, strongly consistent; 0 before the first wake. */
+  readWakes(partition: number): Promise<number>;
+
+  // The pass
+
+  /** All the partition's reservations, workers and controls, strongly consistent. Expired workers are gone. */
+  loadPartition(partition: number, nowMs: number): Promise<PartitionState>;
+  /** Keys with backlog in a tier, by settled cost over weight; from the index, so it may lag. */
+  readKeys(
+    partition: number,
+    tier: string,
+    limit: number,
+    after?: string,
+  ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }>;
+  /** Strongly consistent, in the order of the keys; undefined for a key never charged. */
+  getLedgers(partition: number, fairnessKeys: readonly string[]): Promise<readonly (Ledger | undefined)[]>;
+  /** In the order asked; undefined where nothing was learned. */
+  getEstimates(
+    partition: number,
+    ids: readonly { readonly type: string; readonly resourceId: string }[],
+  ): Promise<readonly (EstimateRecord | undefined)[]>;
+  /** The first jobs of a ready line, in rank order; from the index, so it may lag. */
+  readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads>;
+  /** Scheduled jobs whose time has come, soonest first; from the index, so it may lag. */
+  readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads>;
+  /** Moves scheduled jobs at exactly their version to their ready lines. Answers the new job, or undefined for a lost race. */
+  promote(jobs: readonly Job[], nowMs: number): Promise<readonly (Job | undefined)[]>;
+  /** Applies a pass's decisions in one transaction, fenced by the epoch. */
+  commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
+  /** Claims jobs, each by its own conditional write: pending at exactly the planned version. */
+  claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]>;
+  /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */
+  raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'>;
+  /**
+   * Ends an attempt whose worker is gone: running under exactly this claim.
+   * `retry` counts a lost worker, not an attempt.
+   */
+  loseWorker(job: Job, verdict: FinishVerdict, nowMs: number, expiresAtMs: number): Promise<FinishOutcome>;
+  /** Takes a line out of a key's set, if nobody announced it since `announcedAtMs`. */
+  retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'>;
+
+  // The workers' side
+
+  /** Starts a job: claimed by exactly this claim. Answers it with its payload. */
+  startJob(request: StartRequest): Promise<StartOutcome>;
+  /** Ends an attempt: running under exactly this claim, worker and incarnation. */
+  finishJob(request: FinishRequest): Promise<FinishOutcome>;
+}
