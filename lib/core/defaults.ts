@@ -1,0 +1,593 @@
+/**
+ * From what the platform engineer writes, which is sparse, to a `PoolConfiguration` with every default filled in.
+ *
+ * The input may come from a file or an environment variable, so nothing about its shape is believed: each field is
+ * read as an own property, checked, and refused by a `ConfigurationError` that names its path, the offending value
+ * and the way out. Fields that nobody knows are refused too: a misspelt cap must not become "no cap".
+ */
+import type {
+  ErrorRule,
+  FairnessConfiguration,
+  FleetConfiguration,
+  JobTypeConfiguration,
+  PoolConfiguration,
+  RetryPolicy,
+  ScoreCoefficients,
+  TierConfiguration,
+} from './configuration.ts';
+import { ConfigurationError } from './errors.ts';
+
+/** A type as declared. What is absent comes from `TYPE_DEFAULTS` and `RETRY_DEFAULTS`. */
+export interface JobTypeInput {
+  /** Absent: the tier named `default` if there is one, or else the lowest. */
+  readonly tier?: string | undefined;
+  readonly maxConcurrency?: number | null | undefined;
+  /** The empty group is no group. */
+  readonly conflictGroup?: string | null | undefined;
+  readonly defaultCostMs?: number | undefined;
+  readonly timeoutMs?: number | undefined;
+  readonly retry?: Partial<RetryPolicy> | undefined;
+  readonly onWorkerLost?: JobTypeConfiguration['onWorkerLost'] | undefined;
+}
+
+/** A tier as declared. */
+export interface TierInput {
+  readonly tier: string;
+  readonly maxConcurrency?: number | null | undefined;
+  readonly guaranteed?: number | undefined;
+}
+
+/** A fleet as declared. */
+export interface FleetInput {
+  readonly types: readonly string[];
+  readonly slots?: number | null | undefined;
+}
+
+/** A pool as declared. A type without a fleet gets a fleet of its own, and the other way round. */
+export interface PoolInput {
+  readonly types?: Readonly<Record<string, JobTypeInput>> | undefined;
+  /** From the top. */
+  readonly tiers?: readonly TierInput[] | undefined;
+  readonly fleets?: Readonly<Record<string, FleetInput>> | undefined;
+  readonly maxConcurrency?: number | null | undefined;
+  readonly score?: Partial<ScoreCoefficients> | undefined;
+  readonly fairness?: Partial<FairnessConfiguration> | undefined;
+  readonly partitions?: number | undefined;
+}
+
+/** Source: affinity-scoring, "The formula". */
+export const SCORE_DEFAULTS: ScoreCoefficients = {
+  priority: 1024,
+  ageSec: 16,
+  rarity: 500,
+  onDemand: 4096,
+  onDemandAgeSec: 32,
+};
+
+export const RETRY_DEFAULTS: RetryPolicy = {
+  maxAttempts: 3,
+  backoff: 'exponential',
+  delayMs: 1_000,
+  maxDelayMs: 300_000,
+  jitter: 'full',
+  errors: [],
+  maxWorkersLost: 3,
+};
+
+/** The timeout leaves a Lambda, which has 15 minutes, half a minute to say that it was too slow. */
+export const TYPE_DEFAULTS: Omit<JobTypeConfiguration, 'type' | 'tier' | 'retry'> = {
+  maxConcurrency: null,
+  conflictGroup: null,
+  defaultCostMs: 1_000,
+  timeoutMs: 870_000,
+  onWorkerLost: 'retry',
+};
+
+export const FAIRNESS_DEFAULTS: FairnessConfiguration = {
+  alpha: 0.3,
+  admissionFloorMs: 10,
+  weights: {},
+  defaultWeight: 1,
+  maxConcurrencyPerKey: null,
+  idlePolicy: 'advance',
+  trueUp: true,
+  keyTtlMs: 3_600_000,
+  estimateTtlMs: 30 * 86_400_000,
+  resetEveryMs: null,
+};
+
+export const DEFAULT_TIER = 'default';
+
+/** Bounds of a declaration: what is beyond them is a mistake, and would not fit the items that carry it. */
+export const CONFIGURATION_LIMITS = {
+  types: 1_000,
+  tiers: 100,
+  fleets: 1_000,
+  errorRules: 100,
+  weights: 10_000,
+  partitions: 4_096,
+  nameLength: 100,
+} as const;
+
+/**
+ * The configuration that a declaration means.
+ * @throws ConfigurationError for the first field that is wrong.
+ */
+export function resolveConfiguration(input: PoolInput): PoolConfiguration {
+  const pool = readObject('', input, [
+    'types',
+    'tiers',
+    'fleets',
+    'maxConcurrency',
+    'score',
+    'fairness',
+    'partitions',
+  ]);
+  const maxConcurrency = readCap('maxConcurrency', pool.get('maxConcurrency'), null);
+  const tiers = readTiers(pool.get('tiers'), maxConcurrency);
+  const declared = readTypes(pool.get('types'), tiers);
+  const fleets = readFleets(pool.get('fleets'), declared);
+  const types = new Map(declared.map((type) => [type.type, type]));
+  for (const fleet of fleets) {
+    for (const type of fleet.types) {
+      if (!types.has(type)) types.set(type, readType(`types.${type}`, type, {}, tiers));
+    }
+  }
+  if (types.size > CONFIGURATION_LIMITS.types) {
+    throw new ConfigurationError(
+      'fleets',
+      types.size,
+      `the fleets name too many types (at most ${CONFIGURATION_LIMITS.types})`,
+      'Split the work into several pools.',
+    );
+  }
+  return {
+    types: [...types.values()],
+    tiers,
+    fleets,
+    maxConcurrency,
+    score: readScore(pool.get('score')),
+    fairness: readFairness(pool.get('fairness')),
+    partitions: readInteger('partitions', pool.get('partitions'), 1, 1, CONFIGURATION_LIMITS.partitions),
+  };
+}
+
+function readTiers(value: unknown, poolCap: number | null): readonly TierConfiguration[] {
+  if (value === undefined) return [{ tier: DEFAULT_TIER, maxConcurrency: null, guaranteed: 0 }];
+  const entries = readArray('tiers', value, CONFIGURATION_LIMITS.tiers);
+  if (entries.length === 0) {
+    throw new ConfigurationError(
+      'tiers',
+      value,
+      'names no tier',
+      'Leave it out to have one tier, `default`.',
+    );
+  }
+  const seen = new Set<string>();
+  let guaranteedInAll = 0;
+  return entries.map((entry, index) => {
+    const path = `tiers[${index}]`;
+    const fields = readObject(path, entry, ['tier', 'maxConcurrency', 'guaranteed']);
+    const tier = readName(`${path}.tier`, fields.get('tier'));
+    refuseRepeated(`${path}.tier`, tier, seen);
+    const maxConcurrency = readCap(`${path}.maxConcurrency`, fields.get('maxConcurrency'), null);
+    const guaranteed = readInteger(`${path}.guaranteed`, fields.get('guaranteed'), 0, 0);
+    if (maxConcurrency !== null && guaranteed > maxConcurrency) {
+      throw new ConfigurationError(
+        `${path}.guaranteed`,
+        guaranteed,
+        `must not be above the tier's own maxConcurrency (${maxConcurrency})`,
+        'Lower the guarantee or raise the cap.',
+      );
+    }
+    guaranteedInAll += guaranteed;
+    if (poolCap !== null && guaranteedInAll > poolCap) {
+      throw new ConfigurationError(
+        `${path}.guaranteed`,
+        guaranteed,
+        `the tiers' guarantees add up to ${guaranteedInAll}, more than the pool's maxConcurrency (${poolCap})`,
+        'Lower a guarantee or raise the cap.',
+      );
+    }
+    return { tier, maxConcurrency, guaranteed };
+  });
+}
+
+function readTypes(value: unknown, tiers: readonly TierConfiguration[]): readonly JobTypeConfiguration[] {
+  return readRecord('types', value, CONFIGURATION_LIMITS.types).map(([type, fields]) =>
+    readType(`types.${type}`, readName(`types.${type}`, type), fields, tiers),
+  );
+}
+
+function readType(
+  path: string,
+  type: string,
+  value: unknown,
+  tiers: readonly TierConfiguration[],
+): JobTypeConfiguration {
+  const fields = readObject(path, value, [
+    'tier',
+    'maxConcurrency',
+    'conflictGroup',
+    'defaultCostMs',
+    'timeoutMs',
+    'retry',
+    'onWorkerLost',
+  ]);
+  return {
+    type,
+    tier: readTierOf(`${path}.tier`, fields.get('tier'), tiers),
+    maxConcurrency: readCap(
+      `${path}.maxConcurrency`,
+      fields.get('maxConcurrency'),
+      TYPE_DEFAULTS.maxConcurrency,
+    ),
+    conflictGroup: readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup')),
+    defaultCostMs: readNumber(
+      `${path}.defaultCostMs`,
+      fields.get('defaultCostMs'),
+      TYPE_DEFAULTS.defaultCostMs,
+      { min: 0 },
+    ),
+    timeoutMs: readInteger(`${path}.timeoutMs`, fields.get('timeoutMs'), TYPE_DEFAULTS.timeoutMs, 1),
+    retry: readRetry(`${path}.retry`, fields.get('retry')),
+    onWorkerLost: readChoice(
+      `${path}.onWorkerLost`,
+      fields.get('onWorkerLost'),
+      ['fail', 'retry', 'resume'],
+      TYPE_DEFAULTS.onWorkerLost,
+    ),
+  };
+}
+
+function readTierOf(path: string, value: unknown, tiers: readonly TierConfiguration[]): string {
+  if (value === undefined) return tierByDefault(tiers);
+  const tier = readName(path, value);
+  if (tiers.some((candidate) => candidate.tier === tier)) return tier;
+  throw new ConfigurationError(
+    path,
+    tier,
+    `names no declared tier (${tiers.map((candidate) => candidate.tier).join(', ')})`,
+    'Declare it in tiers, or name one of those.',
+  );
+}
+
+function tierByDefault(tiers: readonly TierConfiguration[]): string {
+  if (tiers.some((candidate) => candidate.tier === DEFAULT_TIER)) return DEFAULT_TIER;
+  return tiers.at(-1)?.tier ?? DEFAULT_TIER;
+}
+
+function readConflictGroup(path: string, value: unknown): string | null {
+  if (value === undefined || value === null || value === '') return null;
+  return readName(path, value);
+}
+
+function readRetry(path: string, value: unknown): RetryPolicy {
+  const fields = readObject(path, value ?? {}, [
+    'maxAttempts',
+    'backoff',
+    'delayMs',
+    'maxDelayMs',
+    'jitter',
+    'errors',
+    'maxWorkersLost',
+  ]);
+  const delayMs = readNumber(`${path}.delayMs`, fields.get('delayMs'), RETRY_DEFAULTS.delayMs, { min: 0 });
+  const maxDelayMs = readNumber(
+    `${path}.maxDelayMs`,
+    fields.get('maxDelayMs'),
+    Math.max(RETRY_DEFAULTS.maxDelayMs, delayMs),
+    { min: 0 },
+  );
+  if (maxDelayMs < delayMs) {
+    throw new ConfigurationError(
+      `${path}.maxDelayMs`,
+      maxDelayMs,
+      `must not be below delayMs (${delayMs})`,
+      'Raise maxDelayMs or lower delayMs.',
+    );
+  }
+  return {
+    maxAttempts: readInteger(`${path}.maxAttempts`, fields.get('maxAttempts'), RETRY_DEFAULTS.maxAttempts, 1),
+    backoff: readChoice(
+      `${path}.backoff`,
+      fields.get('backoff'),
+      ['exponential', 'linear', 'fixed'],
+      RETRY_DEFAULTS.backoff,
+    ),
+    delayMs,
+    maxDelayMs,
+    jitter: readChoice(`${path}.jitter`, fields.get('jitter'), ['full', 'none'], RETRY_DEFAULTS.jitter),
+    errors: readArray(`${path}.errors`, fields.get('errors') ?? [], CONFIGURATION_LIMITS.errorRules).map(
+      (rule, index) => readErrorRule(`${path}.errors[${index}]`, rule),
+    ),
+    maxWorkersLost: readInteger(
+      `${path}.maxWorkersLost`,
+      fields.get('maxWorkersLost'),
+      RETRY_DEFAULTS.maxWorkersLost,
+      0,
+    ),
+  };
+}
+
+function readErrorRule(path: string, value: unknown): ErrorRule {
+  const fields = readObject(path, value, ['name', 'retry', 'delayMs', 'maxAttempts']);
+  const delayMs = fields.get('delayMs');
+  const maxAttempts = fields.get('maxAttempts');
+  return {
+    name: readName(`${path}.name`, fields.get('name')),
+    retry: readBoolean(`${path}.retry`, fields.get('retry'), undefined),
+    ...(delayMs === undefined ? {} : { delayMs: readNumber(`${path}.delayMs`, delayMs, 0, { min: 0 }) }),
+    ...(maxAttempts === undefined
+      ? {}
+      : { maxAttempts: readInteger(`${path}.maxAttempts`, maxAttempts, 1, 1) }),
+  };
+}
+
+function readFleets(
+  value: unknown,
+  declared: readonly JobTypeConfiguration[],
+): readonly FleetConfiguration[] {
+  const fleets: FleetConfiguration[] = readRecord('fleets', value, CONFIGURATION_LIMITS.fleets).map(
+    ([fleet, entry]) => {
+      const path = `fleets.${fleet}`;
+      const fields = readObject(path, entry, ['types', 'slots']);
+      return {
+        fleet: readName(path, fleet),
+        types: readFleetTypes(`${path}.types`, fields.get('types')),
+        slots: readCap(`${path}.slots`, fields.get('slots'), null),
+      };
+    },
+  );
+  const served = new Set(fleets.flatMap((fleet) => fleet.types));
+  const names = new Set(fleets.map((fleet) => fleet.fleet));
+  for (const { type } of declared) {
+    if (served.has(type)) continue;
+    if (names.has(type)) {
+      throw new ConfigurationError(
+        `fleets.${type}.types`,
+        fleets.find((fleet) => fleet.fleet === type)?.types,
+        `no fleet takes the type ${type}, and its own fleet cannot be named after it because that name is taken`,
+        `Add ${type} to a fleet's types.`,
+      );
+    }
+    fleets.push({ fleet: type, types: [type], slots: null });
+  }
+  if (fleets.length === 0) {
+    throw new ConfigurationError(
+      'fleets',
+      value,
+      'the pool has no type and no fleet',
+      'Declare at least one: `fleets: { pdf: { types: ["pdf"] } }`.',
+    );
+  }
+  return fleets;
+}
+
+function readFleetTypes(path: string, value: unknown): readonly string[] {
+  const entries = readArray(path, value, CONFIGURATION_LIMITS.types);
+  if (entries.length === 0) {
+    throw new ConfigurationError(path, value, 'names no type', 'A fleet takes at least one type.');
+  }
+  const seen = new Set<string>();
+  return entries.map((entry, index) => {
+    const type = readName(`${path}[${index}]`, entry);
+    refuseRepeated(`${path}[${index}]`, type, seen);
+    return type;
+  });
+}
+
+function readScore(value: unknown): ScoreCoefficients {
+  const fields = readObject('score', value ?? {}, [
+    'priority',
+    'ageSec',
+    'rarity',
+    'onDemand',
+    'onDemandAgeSec',
+  ]);
+  const coefficient = (name: keyof ScoreCoefficients): number =>
+    readNumber(`score.${name}`, fields.get(name), SCORE_DEFAULTS[name], { min: 0 });
+  return {
+    priority: coefficient('priority'),
+    // Without a slope nothing ages, and the rank of a line divides by it.
+    ageSec: readNumber('score.ageSec', fields.get('ageSec'), SCORE_DEFAULTS.ageSec, { above: 0 }),
+    rarity: coefficient('rarity'),
+    onDemand: coefficient('onDemand'),
+    onDemandAgeSec: coefficient('onDemandAgeSec'),
+  };
+}
+
+function readFairness(value: unknown): FairnessConfiguration {
+  const fields = readObject('fairness', value ?? {}, [
+    'alpha',
+    'admissionFloorMs',
+    'weights',
+    'defaultWeight',
+    'maxConcurrencyPerKey',
+    'idlePolicy',
+    'trueUp',
+    'keyTtlMs',
+    'estimateTtlMs',
+    'resetEveryMs',
+  ]);
+  const duration = (name: 'keyTtlMs' | 'estimateTtlMs' | 'resetEveryMs'): number | null => {
+    const given = fields.get(name);
+    return given === null ? null : readOptionalDuration(`fairness.${name}`, given, FAIRNESS_DEFAULTS[name]);
+  };
+  return {
+    alpha: readNumber('fairness.alpha', fields.get('alpha'), FAIRNESS_DEFAULTS.alpha, { min: 0, max: 1 }),
+    admissionFloorMs: readNumber(
+      'fairness.admissionFloorMs',
+      fields.get('admissionFloorMs'),
+      FAIRNESS_DEFAULTS.admissionFloorMs,
+      { min: 0 },
+    ),
+    weights: readWeights('fairness.weights', fields.get('weights')),
+    defaultWeight: readNumber(
+      'fairness.defaultWeight',
+      fields.get('defaultWeight'),
+      FAIRNESS_DEFAULTS.defaultWeight,
+      { above: 0 },
+    ),
+    maxConcurrencyPerKey: readCap(
+      'fairness.maxConcurrencyPerKey',
+      fields.get('maxConcurrencyPerKey'),
+      FAIRNESS_DEFAULTS.maxConcurrencyPerKey,
+    ),
+    idlePolicy: readChoice(
+      'fairness.idlePolicy',
+      fields.get('idlePolicy'),
+      ['advance', 'none'],
+      FAIRNESS_DEFAULTS.idlePolicy,
+    ),
+    trueUp: readBoolean('fairness.trueUp', fields.get('trueUp'), FAIRNESS_DEFAULTS.trueUp),
+    keyTtlMs: duration('keyTtlMs'),
+    estimateTtlMs: duration('estimateTtlMs'),
+    resetEveryMs: duration('resetEveryMs'),
+  };
+}
+
+function readOptionalDuration(path: string, value: unknown, byDefault: number | null): number | null {
+  return value === undefined ? byDefault : readInteger(path, value, 1, 1);
+}
+
+// Fairness keys are the caller's: any text is one, the empty text too.
+function readWeights(path: string, value: unknown): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    readRecord(path, value, CONFIGURATION_LIMITS.weights).map(([key, weight]) => [
+      key,
+      readNumber(`${path}.${key}`, weight, 1, { above: 0 }),
+    ]),
+  );
+}
+
+// Readers: the path, what stood there, what it means when it is absent.
+
+function readObject(path: string, value: unknown, known: readonly string[]): ReadonlyMap<string, unknown> {
+  const fields = new Map(entriesOf(path, value));
+  for (const name of fields.keys()) {
+    if (known.includes(name)) continue;
+    throw new ConfigurationError(
+      path === '' ? name : `${path}.${name}`,
+      fields.get(name),
+      'is not a known field',
+      `Known here: ${known.join(', ')}.`,
+    );
+  }
+  return fields;
+}
+
+function readRecord(path: string, value: unknown, most: number): readonly [string, unknown][] {
+  if (value === undefined) return [];
+  const entries = entriesOf(path, value);
+  if (entries.length <= most) return entries;
+  throw new ConfigurationError(
+    path,
+    value,
+    `has ${entries.length} entries, more than ${most}`,
+    'Split the work into several pools.',
+  );
+}
+
+function entriesOf(path: string, value: unknown): [string, unknown][] {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return Object.entries(value);
+  throw new ConfigurationError(path, value, 'must be an object', 'Write it as { name: value }.');
+}
+
+function readArray(path: string, value: unknown, most: number): readonly unknown[] {
+  if (!Array.isArray(value)) {
+    throw new ConfigurationError(path, value, 'must be an array', 'Write it as [first, second].');
+  }
+  if (value.length <= most) return value;
+  throw new ConfigurationError(path, value, `must have at most ${most} entries`, 'Remove some.');
+}
+
+function readName(path: string, value: unknown): string {
+  const { nameLength } = CONFIGURATION_LIMITS;
+  // Names become keys of records, where this one would be the prototype.
+  if (typeof value === 'string' && value !== '' && value.length <= nameLength && value !== '__proto__') {
+    return value;
+  }
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be a name of 1 to ${nameLength} characters`,
+    'Choose another name.',
+  );
+}
+
+function refuseRepeated(path: string, name: string, seen: Set<string>): void {
+  if (seen.has(name)) throw new ConfigurationError(path, name, 'is named twice', 'Name it once.');
+  seen.add(name);
+}
+
+interface Range {
+  readonly min?: number;
+  readonly above?: number;
+  readonly max?: number;
+}
+
+function readNumber(path: string, value: unknown, byDefault: number, range: Range): number {
+  if (value === undefined) return byDefault;
+  const { min = -Infinity, above = -Infinity, max = Number.MAX_SAFE_INTEGER } = range;
+  if (typeof value === 'number' && value >= min && value > above && value <= max) return value;
+  const bound = range.above === undefined ? `of at least ${min}` : `above ${above}`;
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be a number ${bound}${range.max === undefined ? '' : ` and at most ${max}`}`,
+    `Leave it out for ${byDefault}.`,
+  );
+}
+
+function readInteger(
+  path: string,
+  value: unknown,
+  byDefault: number,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+): number {
+  if (value === undefined) return byDefault;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) return value;
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be a whole number of at least ${min}${max === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${max}`}`,
+    'Durations are milliseconds, without a unit.',
+  );
+}
+
+function readCap(path: string, value: unknown, byDefault: number | null): number | null {
+  if (value === undefined) return byDefault;
+  if (value === null) return null;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new ConfigurationError(
+    path,
+    value,
+    'must be a whole number of at least 0, or null',
+    'Null means no limit.',
+  );
+}
+
+function readBoolean(path: string, value: unknown, byDefault: boolean | undefined): boolean {
+  const given = value === undefined ? byDefault : value;
+  if (typeof given === 'boolean') return given;
+  throw new ConfigurationError(path, value, 'must be true or false', 'Write it without quotes.');
+}
+
+function readChoice<Choice extends string>(
+  path: string,
+  value: unknown,
+  choices: readonly Choice[],
+  byDefault: Choice,
+): Choice {
+  if (value === undefined) return byDefault;
+  const chosen = choices.find((choice) => choice === value);
+  if (chosen !== undefined) return chosen;
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be one of ${choices.join(', ')}`,
+    `Leave it out for ${byDefault}.`,
+  );
+}
