@@ -1,0 +1,250 @@
+/**
+ * What a producer may ask for, and how it becomes a job. One rule for events, the client and the CLI.
+ */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import type { PoolConfiguration } from '../core/configuration.ts';
+import type { Job, JobMode, Json } from '../core/job.ts';
+import { PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+
+/** Bounds on what is accepted. A job's item must stay well under DynamoDB's 400 KB. */
+export const REQUEST_LIMITS = {
+  /** Serialized payload. */
+  payloadBytes: 64 * 1024,
+  /** UTF-8 bytes of `idempotencyKey`, `fairnessKey` and `resourceId`: they become parts of index keys. */
+  keyBytes: 512,
+  jobsPerEvent: 1_000,
+} as const;
+
+/** One job, as asked for, with defaults filled in. */
+export interface JobRequest {
+  readonly type: string;
+  readonly payload: Json;
+  readonly priority: number;
+  readonly mode: JobMode;
+  readonly fairnessKey: string;
+  readonly resourceId?: string | undefined;
+  /** Epoch milliseconds; undefined: at once. */
+  readonly runAtMs?: number | undefined;
+  /** The producer's own name for this request: sent twice, it makes one job. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** Why a request was refused. */
+export interface Refusal {
+  /** The entry's place in an event of many; 0 for a single job or for the event as a whole. */
+  readonly position: number;
+  /** Path of the offending field from the event's detail, such as `jobs[3].priority`; empty for the whole. */
+  readonly field: string;
+  readonly reason: string;
+}
+
+/** What an event's detail asks for: each entry is accepted or refused by itself. */
+export interface ParsedRequests {
+  readonly accepted: readonly { readonly position: number; readonly request: JobRequest }[];
+  readonly refused: readonly Refusal[];
+}
+
+const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
+
+const keyText = z
+  .string()
+  .refine((text) => text.isWellFormed(), 'must be well-formed Unicode')
+  .refine(
+    (text) => bytes(text) <= REQUEST_LIMITS.keyBytes,
+    `must be at most ${REQUEST_LIMITS.keyBytes} bytes`,
+  );
+
+const jobRequest = z.strictObject({
+  type: z.string(),
+  payload: z.unknown().optional(),
+  priority: z.int().min(PRIORITY_MIN).max(PRIORITY_MAX).optional(),
+  mode: z.enum(['queued', 'onDemand']).optional(),
+  fairnessKey: keyText.optional(),
+  resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
+  runAt: z.iso
+    .datetime({
+      offset: true,
+      error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
+    })
+    .optional(),
+  idempotencyKey: keyText.min(1, 'must not be empty; leave it out instead').optional(),
+});
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const joinPath = (prefix: string, path: readonly PropertyKey[]): string =>
+  path.reduce<string>(
+    (text, step) =>
+      typeof step === 'number' ? `${text}[${step}]` : text === '' ? String(step) : `${text}.${String(step)}`,
+    prefix,
+  );
+
+/** The offending value in a message: short, whatever was sent. */
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (at, step) => (isRecord(at) && Object.hasOwn(at, step) ? at[String(step)] : undefined),
+    value,
+  );
+}
+
+function parseEntry(
+  entry: unknown,
+  prefix: string,
+  configuration: PoolConfiguration,
+): { readonly request: JobRequest } | { readonly field: string; readonly reason: string } {
+  if (!isRecord(entry)) return { field: prefix, reason: `a job must be an object, not ${shown(entry)}` };
+  // JSON.parse makes `__proto__` an own property; a schema that copies the object would silently lose it.
+  if (Object.hasOwn(entry, '__proto__')) {
+    return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
+  }
+  const parsed = jobRequest.safeParse(entry);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    if (issue === undefined) return { field: prefix, reason: 'invalid' };
+    if (issue.code === 'unrecognized_keys') {
+      const name = issue.keys[0] ?? '';
+      return { field: joinPath(prefix, [...issue.path, name]), reason: `unknown field ${shown(name)}` };
+    }
+    const value = valueAt(entry, issue.path);
+    const reason = value === undefined ? 'is missing' : `${issue.message} (got ${shown(value)})`;
+    return { field: joinPath(prefix, issue.path), reason };
+  }
+  const { type, payload = null, runAt, ...rest } = parsed.data;
+  if (!configuration.types.some((known) => known.type === type)) {
+    const known = configuration.types.map((each) => each.type).join(', ');
+    return {
+      field: joinPath(prefix, ['type']),
+      reason: `unknown job type ${shown(type)}; this pool has: ${known}`,
+    };
+  }
+  const size = bytes(JSON.stringify(payload));
+  if (size > REQUEST_LIMITS.payloadBytes) {
+    return {
+      field: joinPath(prefix, ['payload']),
+      reason: `payload has ${size} bytes, at most ${REQUEST_LIMITS.payloadBytes} are accepted; store it elsewhere and send a reference`,
+    };
+  }
+  const runAtMs = runAt === undefined ? undefined : Date.parse(runAt);
+  return {
+    request: {
+      type,
+      payload: payload as Json,
+      priority: rest.priority ?? PRIORITY_MIN,
+      mode: rest.mode ?? 'queued',
+      fairnessKey: rest.fairnessKey ?? '',
+      resourceId: rest.resourceId,
+      runAtMs,
+      idempotencyKey: rest.idempotencyKey,
+    },
+  };
+}
+
+/**
+ * Reads an event's detail: one job, or `{ jobs: [...] }`. A bad entry never spoils its neighbours.
+ *
+ * @param detail - whatever was sent, parsed as JSON
+ * @param configuration - names the job types that exist
+ */
+export function parseRequests(detail: unknown, configuration: PoolConfiguration): ParsedRequests {
+  if (!isRecord(detail)) {
+    return {
+      accepted: [],
+      refused: [{ position: 0, field: '', reason: `detail must be an object, not ${shown(detail)}` }],
+    };
+  }
+  if (!Object.hasOwn(detail, 'jobs')) return collect([detail], () => '', configuration);
+  const other = Object.keys(detail).find((name) => name !== 'jobs');
+  const jobs = detail.jobs;
+  const whole =
+    other !== undefined
+      ? { field: other, reason: `unknown field ${shown(other)} beside "jobs"` }
+      : !Array.isArray(jobs)
+        ? { field: 'jobs', reason: `must be an array, not ${shown(jobs)}` }
+        : jobs.length === 0
+          ? { field: 'jobs', reason: 'must not be empty' }
+          : jobs.length > REQUEST_LIMITS.jobsPerEvent
+            ? {
+                field: 'jobs',
+                reason: `has ${jobs.length} entries, at most ${REQUEST_LIMITS.jobsPerEvent} are accepted`,
+              }
+            : undefined;
+  if (whole !== undefined) return { accepted: [], refused: [{ position: 0, ...whole }] };
+  return collect(jobs as readonly unknown[], (position) => `jobs[${position}]`, configuration);
+}
+
+function collect(
+  entries: readonly unknown[],
+  prefix: (position: number) => string,
+  configuration: PoolConfiguration,
+): ParsedRequests {
+  const accepted: { position: number; request: JobRequest }[] = [];
+  const refused: Refusal[] = [];
+  for (const [position, entry] of entries.entries()) {
+    const outcome = parseEntry(entry, prefix(position), configuration);
+    if ('request' in outcome) accepted.push({ position, request: outcome.request });
+    else refused.push({ position, ...outcome });
+  }
+  return { accepted, refused };
+}
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** The id of the job that a producer's idempotency key stands for: 32 hexadecimal digits. */
+export const jobIdOf = (idempotencyKey: string): string => digest(`key/${idempotencyKey}`).slice(0, 32);
+
+/** The id of a job that came without a key: its event's id and its place in it, so a second delivery is the same job. */
+export const jobIdOfEvent = (eventId: string, position: number): string =>
+  digest(`event/${eventId}/${position}`).slice(0, 32);
+
+/** JSON with sorted names: equal content, equal text. */
+function canonical(value: Json | undefined): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (isRecord(value)) {
+    const names = Object.keys(value).filter((name) => value[name] !== undefined);
+    return `{${names
+      .sort()
+      .map((name) => `${JSON.stringify(name)}:${canonical(value[name] as Json)}`)
+      .join(',')}}`;
+  }
+  return JSON.stringify(value ?? null);
+}
+
+/** Everything the producer decided, so that the same key with other content is found out. */
+function contentHash(request: JobRequest): string {
+  const { type, payload, priority, mode, fairnessKey, resourceId, runAtMs } = request;
+  const optional = {
+    ...(resourceId === undefined ? {} : { resourceId }),
+    ...(runAtMs === undefined ? {} : { runAtMs }),
+  };
+  return digest(canonical({ type, payload, priority, mode, fairnessKey, ...optional })).slice(0, 32);
+}
+
+/** A new job: pending if its time has come, else scheduled. */
+export function jobFrom(request: JobRequest, id: string, partition: number, nowMs: number): Job {
+  const runAtMs = request.runAtMs ?? nowMs;
+  return {
+    id,
+    type: request.type,
+    payload: request.payload,
+    priority: request.priority,
+    mode: request.mode,
+    fairnessKey: request.fairnessKey,
+    ...(request.resourceId === undefined ? {} : { resourceId: request.resourceId }),
+    partition,
+    state: runAtMs > nowMs ? 'scheduled' : 'pending',
+    version: 1,
+    attempt: 1,
+    workersLost: 0,
+    contentHash: contentHash(request),
+    runAtMs,
+    readyAtMs: Math.max(runAtMs, nowMs),
+    submittedAtMs: nowMs,
+  };
+}

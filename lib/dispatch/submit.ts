@@ -1,0 +1,75 @@
+/** Submitting: jobs become items, once, in lines that the dispatcher knows of. */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import type { Job } from '../core/job.ts';
+import type { CreateOutcome, JobStore } from '../store/contract.ts';
+import { type ReadyLine, readyLineName } from '../store/schema.ts';
+
+/** A submitter announces a line again after this long; the dispatcher keeps a line at least twice that. */
+export const ANNOUNCE_EVERY_MS = 5 * 60_000;
+
+const REMEMBERED_LINES_MAX = 50_000;
+
+/** Which lines this process has announced, and when. Forgetting costs one write; it never hides a job. */
+export type AnnouncedLines = Map<string, number>;
+
+export interface SubmitContext {
+  readonly store: JobStore;
+  readonly configuration: PoolConfiguration;
+  readonly nowMs: () => number;
+  readonly announced: AnnouncedLines;
+}
+
+/** The tier of a job's type. */
+export function tierOf(configuration: PoolConfiguration, type: string): string {
+  const tier = configuration.types.find((each) => each.type === type)?.tier ?? configuration.tiers[0]?.tier;
+  if (tier === undefined)
+    throw new RangeError(`the pool has no tier for the job type ${JSON.stringify(type)}`);
+  return tier;
+}
+
+/** The ready line in which a job waits, or will. */
+export function readyLineOf(configuration: PoolConfiguration, job: Job): ReadyLine {
+  return {
+    tier: tierOf(configuration, job.type),
+    type: job.type,
+    mode: job.mode,
+    fairnessKey: job.fairnessKey,
+  };
+}
+
+/**
+ * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that
+ * nobody knows would wait for ever.
+ */
+export async function announce(context: SubmitContext, jobs: readonly Job[]): Promise<void> {
+  const { announced, store } = context;
+  const nowMs = context.nowMs();
+  const fresh = new Map<string, { partition: number; line: ReadyLine }>();
+  for (const job of jobs) {
+    const line = readyLineOf(context.configuration, job);
+    const name = readyLineName(job.partition, line);
+    if (nowMs - (announced.get(name) ?? -Infinity) >= ANNOUNCE_EVERY_MS) {
+      fresh.set(name, { partition: job.partition, line });
+    }
+  }
+  const byPartition = Map.groupBy(fresh.values(), (each) => each.partition);
+  for (const [partition, lines] of byPartition) {
+    await store.announceLines(
+      partition,
+      lines.map((each) => each.line),
+      nowMs,
+    );
+  }
+  if (announced.size + fresh.size > REMEMBERED_LINES_MAX) announced.clear();
+  for (const name of fresh.keys()) announced.set(name, nowMs);
+}
+
+/** Puts jobs, each once. The answers stand in the order of the jobs. */
+export async function submit(
+  context: SubmitContext,
+  jobs: readonly Job[],
+): Promise<readonly CreateOutcome[]> {
+  if (jobs.length === 0) return [];
+  await announce(context, jobs);
+  return context.store.createJobs(jobs);
+}

@@ -1,0 +1,56 @@
+/** The composition root of a Lambda worker: from the environment that the Scheduler construct sets. */
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
+import { placeOf } from '../dispatch/submit.ts';
+import { jsonLog, systemClock } from '../runtime/system.ts';
+import { DynamoJobStore } from '../store/dynamodb/store.ts';
+import { lambdaWorker, type SqsHandler, type WorkerParts } from './lambda-batch.ts';
+import type { JobHandlers } from './run-job.ts';
+
+export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
+
+/** Thrown when a worker function runs without what the Scheduler construct gives it. */
+export class WorkerEnvironmentError extends Error {
+  override readonly name = 'WorkerEnvironmentError';
+}
+
+function required(name: string): string {
+  const value = process.env[name];
+  if (value === undefined || value === '') {
+    throw new WorkerEnvironmentError(
+      `${name} is not set: give the function to a fleet of the Scheduler construct, which sets it`,
+    );
+  }
+  return value;
+}
+
+function partsFromEnvironment(): WorkerParts {
+  const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
+  const place = placeOf(configuration);
+  return {
+    store: new DynamoJobStore({ client: new DynamoDBClient({}), table: required('FAIRLEAD_TABLE'), place }),
+    configuration,
+    clock: systemClock,
+    random: Math.random,
+    log: jsonLog((line) => console.log(line)),
+    exit: (reason) => {
+      console.error(reason);
+      process.exit(1);
+    },
+  };
+}
+
+/**
+ * Makes a Lambda handler of functions, one for each job type of the fleet.
+ *
+ * ```ts
+ * export const handler = worker({ resize: async (payload, { signal }) => ({ width: 640 }) });
+ * ```
+ */
+export function worker(handlers: JobHandlers): SqsHandler {
+  let parts: WorkerParts | undefined;
+  return lambdaWorker(() => {
+    parts ??= partsFromEnvironment();
+    return parts;
+  }, handlers);
+}
