@@ -1,0 +1,37 @@
+/** What can go wrong with a store. Losing a race is never among these: it is a value in a verb's answer. */
+
+/** The store refused for now: too many requests, or a transaction met another one. Nothing was changed; try again. */
+export class StoreThrottled extends Error {
+  override readonly name = 'StoreThrottled';
+}
+
+/** No answer. The write may or may not have been applied: repeat it, every verb bears that, or read the item. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+}
+
+/** The table, its index or the right to use them is missing: waiting does not help. */
+export class StoreMisconfigured extends Error {
+  override readonly name = 'StoreMisconfigured';
+}
+
+/** An item that is not what the schema says. */
+export class MalformedItemError extends Error {
+  override readonly name = 'MalformedItemError';
+}
+
+/** A commit of more items than one transaction takes. Nothing was changed; decide less in one pass. */
+export class CommitTooLarge extends Error {
+  override readonly name = 'CommitTooLarge';
+  readonly items: number;
+
+  constructor(items: number) {
+    super(
+      `the commit writes ${items} items with its fence, one transaction takes at most ${TRANSACTION_ITEMS_MAX}; split what the pass decides`,
+    );
+    this.items = items;
+  }
+}
+
+/** DynamoDB's bound on one transaction; the check of the lease's epoch is one of them. */
+export const TRANSACTION_ITEMS_MAX = 100;
