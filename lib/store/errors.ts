@@ -33,5 +33,14 @@ export class CommitTooLarge extends Error {
   }
 }
 
+/** A commit that names one item twice: a transaction takes each once. Nothing was changed. */
+export class CommitAmbiguous extends Error {
+  override readonly name = 'CommitAmbiguous';
+
+  constructor(item: string, name: string) {
+    super(`the commit names the ${item} ${JSON.stringify(name)} twice; merge what the pass decides about it`);
+  }
+}
+
 /** DynamoDB's bound on one transaction; the check of the lease's epoch is one of them. */
 export const TRANSACTION_ITEMS_MAX = 100;

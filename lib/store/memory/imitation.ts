@@ -1,0 +1,28 @@
+/** What is awkward about DynamoDB, for the memory store to imitate. Everything is off unless named; chance is injected. */
+
+/** Chances are between 0 and 1, times are upper bounds from which each case draws its own. */
+export interface StoreImitation {
+  /** The index lags behind an item by up to this. */
+  readonly indexLagMs?: number | undefined;
+  /** Stream records come up to this late, and so in any order. */
+  readonly streamLateMs?: number | undefined;
+  readonly streamDuplicated?: number | undefined;
+  readonly streamLost?: number | undefined;
+  /** Expired items are collected up to this late. They are gone for every reader all the same. */
+  readonly ttlLateMs?: number | undefined;
+  /** A transaction meets another one: nothing happens, `StoreThrottled`. */
+  readonly transactionConflict?: number | undefined;
+  /** A request is refused: nothing happens, `StoreThrottled`. */
+  readonly throttled?: number | undefined;
+  /** A write is applied, but its answer gets lost: `StoreUnavailable`, or `unknown` for a claim. */
+  readonly unanswered?: number | undefined;
+}
+
+/** A job item changed. */
+export interface StreamRecord<T> {
+  readonly oldJob?: T | undefined;
+  readonly newJob: T;
+}
+
+/** Does something later: a timer, or a simulation's agenda. */
+export type After = (delayMs: number, action: () => void) => void;

@@ -1,0 +1,618 @@
+/**
+ * The store in memory: the same verbs, the same conditions, the same awkwardness, one thread. For tests, for
+ * simulation under a virtual clock, and for trying a configuration without a cloud.
+ *
+ * Each verb is one atomic step behind an `await`. Jobs are immutable, so they are shared and never copied.
+ */
+import type { Job } from '../../core/job.ts';
+import { isTerminal } from '../../core/job.ts';
+import type {
+  ClaimOutcome,
+  ClaimRequest,
+  Commit,
+  Control,
+  CreateOutcome,
+  EstimateRecord,
+  Fence,
+  FinishOutcome,
+  FinishRequest,
+  FinishVerdict,
+  Heads,
+  JobStore,
+  KeyBacklog,
+  LeaseOutcome,
+  Ledger,
+  PartitionState,
+  Rejection,
+  Reservation,
+  StartOutcome,
+  StartRequest,
+  WorkerRecord,
+} from '../contract.ts';
+import {
+  CommitAmbiguous,
+  CommitTooLarge,
+  StoreThrottled,
+  StoreUnavailable,
+  TRANSACTION_ITEMS_MAX,
+} from '../errors.ts';
+import { dueLineName, instantRank, keysLineName, type ReadyLine, readyLineName } from '../schema.ts';
+import type { After, StoreImitation, StreamRecord } from './imitation.ts';
+import { type LineEntry, LinesIndex } from './lines.ts';
+import type { Placed } from './sorted-line.ts';
+import { TimeHeap } from './time-heap.ts';
+import { claimed, ended, promoted, started } from './transitions.ts';
+
+/** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
+export type Place = (job: Job) => { readonly tier: string; readonly rank: string };
+
+export interface MemoryStoreOptions {
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  /** Evenly distributed in [0, 1); seeded where a run must be repeatable. */
+  readonly random: () => number;
+  readonly place: Place;
+  /** A fairness key's weight in the keys line; 1 unless given. */
+  readonly weightOf?: ((fairnessKey: string) => number) | undefined;
+  readonly imitate?: StoreImitation | undefined;
+  /** Delivers stream records; without it they come at once, behind the running step. */
+  readonly after?: After | undefined;
+}
+
+/** A job's item. In no line while `line` is empty. */
+interface JobItem extends LineEntry<Job> {
+  readonly expiresAtMs?: number | undefined;
+}
+
+interface Lease {
+  readonly epoch: number;
+  readonly holder: string | undefined;
+  readonly expiresAtMs: number;
+}
+
+interface PartitionItems {
+  lease: Lease;
+  wakes: number;
+  readonly reservations: Map<string, Reservation>;
+  readonly workers: Map<string, WorkerRecord>;
+  readonly controls: Map<string, Control>;
+  readonly ledgers: Map<string, Ledger>;
+  readonly estimates: Map<string, EstimateRecord>;
+  /** By fairness key, then by tier. */
+  readonly backlogs: Map<string, Map<string, LineEntry<KeyBacklog>>>;
+}
+
+const estimateId = (type: string, resourceId: string): string => JSON.stringify([type, resourceId]);
+
+const tokenOf = (place: Placed): string => JSON.stringify([place.rank, place.id]);
+
+function placeOf(token: string | undefined): Placed | undefined {
+  if (token === undefined) return undefined;
+  const [rank, id] = JSON.parse(token) as [string, string];
+  return { rank, id };
+}
+
+const immediately: After = (_delayMs, action) => queueMicrotask(action);
+
+export class MemoryJobStore implements JobStore {
+  readonly #clock: () => number;
+  readonly #random: () => number;
+  readonly #place: Place;
+  readonly #weightOf: (fairnessKey: string) => number;
+  readonly #imitate: StoreImitation;
+  readonly #after: After;
+  readonly #jobs = new Map<string, JobItem>();
+  readonly #expiring = new TimeHeap<JobItem>();
+  readonly #rejections = new Map<string, Map<number, Rejection>>();
+  readonly #partitions = new Map<number, PartitionItems>();
+  readonly #jobLines: LinesIndex<Job>;
+  readonly #keyLines: LinesIndex<KeyBacklog>;
+  readonly #listeners = new Set<(record: StreamRecord<Job>) => void>();
+
+  constructor(options: MemoryStoreOptions) {
+    this.#clock = options.clock;
+    this.#random = options.random;
+    this.#place = options.place;
+    this.#weightOf = options.weightOf ?? (() => 1);
+    this.#imitate = options.imitate ?? {};
+    this.#after = options.after ?? immediately;
+    const { indexLagMs } = this.#imitate;
+    const lagMs = indexLagMs === undefined ? undefined : () => this.#random() * indexLagMs;
+    this.#jobLines = new LinesIndex({ clock: this.#clock, lagMs });
+    this.#keyLines = new LinesIndex({ clock: this.#clock, lagMs });
+  }
+
+  /**
+   * Hears of every change of a job item, after it. Late, twice, never, in any order, as far as that is imitated.
+   *
+   * @returns a function that ends the subscription
+   */
+  subscribe(listener: (record: StreamRecord<Job>) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  // Submitting
+
+  async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
+    return this.#write('createJobs', () =>
+      jobs.map((job): CreateOutcome => {
+        const present = this.#item(job.id)?.value;
+        if (present === undefined) {
+          this.#put(undefined, job);
+          return { kind: 'created', job };
+        }
+        const kind = present.contentHash === job.contentHash ? 'repeated' : 'conflict';
+        return { kind, job: present };
+      }),
+    );
+  }
+
+  async announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void> {
+    return this.#write('announceLines', () => {
+      const { backlogs } = this.#partition(partition);
+      for (const { tier, fairnessKey, type, mode } of lines) {
+        const present = backlogs.get(fairnessKey)?.get(tier)?.value;
+        const known = present?.lines ?? [];
+        const isKnown = known.some((line) => line.type === type && line.mode === mode);
+        this.#putBacklog(partition, tier, {
+          fairnessKey,
+          lines: isKnown ? known : [...known, { type, mode }],
+          announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
+        });
+      }
+    });
+  }
+
+  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
+    return this.#write('recordRejections', () => {
+      for (const rejection of rejections) {
+        const bySource = this.#rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
+        this.#rejections.set(rejection.sourceId, bySource);
+        if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);
+      }
+    });
+  }
+
+  // Reading
+
+  async getJobs(ids: readonly string[]): Promise<readonly (Job | undefined)[]> {
+    return this.#read('getJobs', () => ids.map((id) => this.#item(id)?.value));
+  }
+
+  async listRejections(sourceId: string): Promise<readonly Rejection[]> {
+    return this.#read('listRejections', () => {
+      const nowMs = this.#clock();
+      return [...(this.#rejections.get(sourceId)?.values() ?? [])]
+        .filter((rejection) => rejection.expiresAtMs > nowMs)
+        .sort((a, b) => a.position - b.position);
+    });
+  }
+
+  // The partition's lease and wake counter
+
+  async acquireLease(
+    partition: number,
+    holder: string,
+    nowMs: number,
+    leaseMs: number,
+  ): Promise<LeaseOutcome> {
+    return this.#write('acquireLease', () => {
+      const items = this.#partition(partition);
+      const { epoch, expiresAtMs } = items.lease;
+      if (items.lease.holder !== undefined && expiresAtMs > nowMs)
+        return { kind: 'held', epoch, expiresAtMs };
+      items.lease = { epoch: epoch + 1, holder, expiresAtMs: nowMs + leaseMs };
+      return { kind: 'acquired', epoch: epoch + 1, expiresAtMs: nowMs + leaseMs };
+    });
+  }
+
+  async renewLease(fence: Fence, nowMs: number, leaseMs: number): Promise<'renewed' | 'lost'> {
+    return this.#write('renewLease', () => {
+      const items = this.#partition(fence.partition);
+      if (items.lease.epoch !== fence.epoch) return 'lost';
+      items.lease = { ...items.lease, expiresAtMs: nowMs + leaseMs };
+      return 'renewed';
+    });
+  }
+
+  async releaseLease(fence: Fence): Promise<'released' | 'lost'> {
+    return this.#write('releaseLease', () => {
+      const items = this.#partition(fence.partition);
+      if (items.lease.epoch !== fence.epoch) return 'lost';
+      items.lease = { epoch: fence.epoch, holder: undefined, expiresAtMs: 0 };
+      return 'released';
+    });
+  }
+
+  async wake(partition: number): Promise<void> {
+    return this.#write('wake', () => {
+      this.#partition(partition).wakes += 1;
+    });
+  }
+
+  async readWakes(partition: number): Promise<number> {
+    return this.#read('readWakes', () => this.#partition(partition).wakes);
+  }
+
+  // The pass
+
+  async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
+    return this.#read('loadPartition', () => {
+      const { lease, reservations, workers, controls } = this.#partition(partition);
+      return {
+        epoch: lease.epoch,
+        reservations: [...reservations.values()],
+        workers: [...workers.values()].filter((worker) => worker.expiresAtMs > nowMs),
+        controls: [...controls.values()],
+      };
+    });
+  }
+
+  async readKeys(
+    partition: number,
+    tier: string,
+    limit: number,
+    after?: string,
+  ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
+    return this.#read('readKeys', () => {
+      const entries = this.#keyLines.read(keysLineName(partition, tier), limit, placeOf(after));
+      return { keys: entries.map((entry) => entry.value), next: nextOf(entries, limit) };
+    });
+  }
+
+  async getLedgers(
+    partition: number,
+    fairnessKeys: readonly string[],
+  ): Promise<readonly (Ledger | undefined)[]> {
+    return this.#read('getLedgers', () => {
+      const { ledgers } = this.#partition(partition);
+      return fairnessKeys.map((key) => ledgers.get(key));
+    });
+  }
+
+  async getEstimates(
+    partition: number,
+    ids: readonly { readonly type: string; readonly resourceId: string }[],
+  ): Promise<readonly (EstimateRecord | undefined)[]> {
+    return this.#read('getEstimates', () => {
+      const { estimates } = this.#partition(partition);
+      return ids.map(({ type, resourceId }) => estimates.get(estimateId(type, resourceId)));
+    });
+  }
+
+  async readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads> {
+    return this.#read('readLine', () => {
+      const entries = this.#jobLines.read(readyLineName(partition, line), limit, placeOf(after));
+      return { jobs: entries.map((entry) => entry.value), next: nextOf(entries, limit) };
+    });
+  }
+
+  async readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads> {
+    return this.#read('readDue', () => {
+      const entries = this.#jobLines.read(dueLineName(partition, 0), limit, placeOf(after));
+      const due = entries.filter((entry) => entry.value.runAtMs <= nowMs);
+      const next = due.length === entries.length ? nextOf(entries, limit) : undefined;
+      return { jobs: due.map((entry) => entry.value), next };
+    });
+  }
+
+  async promote(jobs: readonly Job[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
+    return this.#write('promote', () =>
+      jobs.map((job) => {
+        const item = this.#item(job.id);
+        if (item?.value.state !== 'scheduled' || item.value.version !== job.version) return undefined;
+        return this.#put(item, promoted(item.value));
+      }),
+    );
+  }
+
+  async commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'> {
+    const touched = [...commit.drop, ...commit.postpone].map((each) => each.reservation.batchId);
+    const batches = [...touched, ...commit.reserve.map((each) => each.batchId)];
+    const items = 1 + batches.length + commit.ledgers.length + commit.estimates.length;
+    if (items > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(items);
+    requireDistinct('reservation', batches);
+    requireDistinct(
+      'ledger',
+      commit.ledgers.map((each) => each.fairnessKey),
+    );
+    requireDistinct(
+      'estimate',
+      commit.estimates.map((each) => estimateId(each.type, each.resourceId)),
+    );
+    return this.#write('commit', () => {
+      if (this.#happens(this.#imitate.transactionConflict)) {
+        throw new StoreThrottled('commit: the transaction met another one; try again');
+      }
+      const { partition } = fence;
+      const present = this.#partition(partition);
+      if (present.lease.epoch !== fence.epoch) return 'lost';
+      for (const { reservation, positions } of commit.drop)
+        this.#drop(present, reservation.batchId, positions);
+      for (const { reservation, checkAtMs } of commit.postpone) {
+        const stored = present.reservations.get(reservation.batchId);
+        if (stored !== undefined) present.reservations.set(stored.batchId, { ...stored, checkAtMs });
+      }
+      for (const ledger of commit.ledgers) {
+        present.ledgers.set(ledger.fairnessKey, ledger);
+        for (const [tier, entry] of present.backlogs.get(ledger.fairnessKey) ?? []) {
+          this.#putBacklog(partition, tier, entry.value);
+        }
+      }
+      for (const estimate of commit.estimates) {
+        present.estimates.set(estimateId(estimate.type, estimate.resourceId), estimate);
+      }
+      for (const reservation of commit.reserve) present.reservations.set(reservation.batchId, reservation);
+      return 'committed';
+    });
+  }
+
+  async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
+    await undefined;
+    return requests.map((request): ClaimOutcome => {
+      if (this.#happens(this.#imitate.throttled)) return 'unknown';
+      const outcome = this.#claimOne(request);
+      return this.#happens(this.#imitate.unanswered) ? 'unknown' : outcome;
+    });
+  }
+
+  async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
+    return this.#write('raiseVersion', () => {
+      const item = this.#item(jobId);
+      if (item?.value.state !== 'pending' || item.value.version !== version) return 'lost';
+      this.#put(item, { ...item.value, version: version + 1 });
+      return 'raised';
+    });
+  }
+
+  async loseWorker(
+    job: Job,
+    verdict: FinishVerdict,
+    nowMs: number,
+    expiresAtMs: number,
+  ): Promise<FinishOutcome> {
+    return this.#write('loseWorker', () => this.#end(job, verdict, nowMs, expiresAtMs, true));
+  }
+
+  async retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'> {
+    return this.#write('retireLine', () => {
+      const { backlogs } = this.#partition(partition);
+      const present = backlogs.get(line.fairnessKey)?.get(line.tier)?.value;
+      if (present === undefined) return 'retired';
+      if (present.announcedAtMs > announcedAtMs) return 'lost';
+      const lines = present.lines.filter((each) => each.type !== line.type || each.mode !== line.mode);
+      this.#putBacklog(partition, line.tier, { ...present, lines });
+      return 'retired';
+    });
+  }
+
+  // The workers' side
+
+  async startJob(request: StartRequest): Promise<StartOutcome> {
+    return this.#write('startJob', () => {
+      const item = this.#item(request.jobId);
+      const job = item?.value;
+      if (job?.claim?.claimId !== request.claimId) return { kind: 'superseded' };
+      if (job.state === 'claimed') return { kind: 'started', job: this.#put(item, started(job, request)) };
+      const isRepeat =
+        job.state === 'running' &&
+        job.worker?.workerId === request.workerId &&
+        job.worker.incarnation === request.incarnation;
+      return isRepeat ? { kind: 'started', job } : { kind: 'superseded' };
+    });
+  }
+
+  async finishJob(request: FinishRequest): Promise<FinishOutcome> {
+    return this.#write('finishJob', () => {
+      const { job, workerId, incarnation, verdict, nowMs, expiresAtMs } = request;
+      const worker = { workerId, incarnation };
+      return this.#end({ ...job, worker }, verdict, nowMs, expiresAtMs, false);
+    });
+  }
+
+  // Beyond the contract: what a worker's heartbeat and an operator write
+
+  putWorker(partition: number, worker: WorkerRecord): void {
+    this.#partition(partition).workers.set(worker.workerId, worker);
+  }
+
+  putControl(partition: number, control: Control): void {
+    this.#partition(partition).controls.set(control.scope, control);
+  }
+
+  /** Every job that is not gone: for a simulation's invariants. */
+  *everyJob(): Generator<Job> {
+    for (const { id } of this.#jobs.values()) {
+      const item = this.#item(id);
+      if (item !== undefined) yield item.value;
+    }
+  }
+
+  #happens(chance: number | undefined): boolean {
+    return chance !== undefined && chance > 0 && this.#random() < chance;
+  }
+
+  async #read<T>(verb: string, act: () => T): Promise<T> {
+    await undefined;
+    this.#throttle(verb);
+    return act();
+  }
+
+  async #write<T>(verb: string, act: () => T): Promise<T> {
+    await undefined;
+    this.#throttle(verb);
+    this.#collectExpired();
+    const answer = act();
+    if (this.#happens(this.#imitate.unanswered)) {
+      throw new StoreUnavailable(
+        `${verb}: no answer, though it may have been applied; repeat it or read the item`,
+      );
+    }
+    return answer;
+  }
+
+  #throttle(verb: string): void {
+    if (this.#happens(this.#imitate.throttled)) {
+      throw new StoreThrottled(`${verb}: too many requests, nothing was changed; try again`);
+    }
+  }
+
+  #partition(partition: number): PartitionItems {
+    let items = this.#partitions.get(partition);
+    if (items === undefined) {
+      items = {
+        lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
+        wakes: 0,
+        reservations: new Map(),
+        workers: new Map(),
+        controls: new Map(),
+        ledgers: new Map(),
+        estimates: new Map(),
+        backlogs: new Map(),
+      };
+      this.#partitions.set(partition, items);
+    }
+    return items;
+  }
+
+  /** A job's item, unless it has expired, whether or not it has been collected. */
+  #item(id: string): JobItem | undefined {
+    const item = this.#jobs.get(id);
+    return item?.expiresAtMs !== undefined && item.expiresAtMs <= this.#clock() ? undefined : item;
+  }
+
+  #put(before: JobItem | undefined, job: Job, expiresAtMs?: number): Job {
+    const after = this.#itemOf(before, job, expiresAtMs);
+    this.#jobs.set(job.id, after);
+    this.#jobLines.move(
+      job.id,
+      before === undefined || before.line === '' ? undefined : before,
+      after.line === '' ? undefined : after,
+    );
+    if (expiresAtMs !== undefined) {
+      this.#expiring.add(expiresAtMs + this.#random() * (this.#imitate.ttlLateMs ?? 0), after);
+    }
+    if (this.#listeners.size > 0) this.#publish({ oldJob: before?.value, newJob: job });
+    return job;
+  }
+
+  #itemOf(before: JobItem | undefined, job: Job, expiresAtMs: number | undefined): JobItem {
+    const { id } = job;
+    switch (job.state) {
+      case 'scheduled':
+        return { id, line: dueLineName(job.partition, 0), rank: instantRank(job.runAtMs, id), value: job };
+      case 'pending': {
+        if (before?.value.state === 'pending') return { ...before, value: job };
+        const { tier, rank } = this.#place(job);
+        return { id, line: readyLineName(job.partition, { ...job, tier }), rank, value: job };
+      }
+      default:
+        return { id, line: '', rank: '', value: job, expiresAtMs };
+    }
+  }
+
+  #putBacklog(partition: number, tier: string, backlog: KeyBacklog): void {
+    const { backlogs, ledgers } = this.#partition(partition);
+    const { fairnessKey } = backlog;
+    const byTier = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
+    const before = byTier.get(tier);
+    let after: LineEntry<KeyBacklog> | undefined;
+    if (backlog.lines.length > 0) {
+      const cost = (ledgers.get(fairnessKey)?.settledCostMs ?? 0) / this.#weightOf(fairnessKey);
+      const rank = instantRank(cost, fairnessKey);
+      after = { id: fairnessKey, line: keysLineName(partition, tier), rank, value: backlog };
+      byTier.set(tier, after);
+      backlogs.set(fairnessKey, byTier);
+    } else {
+      byTier.delete(tier);
+      if (byTier.size === 0) backlogs.delete(fairnessKey);
+    }
+    this.#keyLines.move(`${partition}/${tier}/${fairnessKey}`, before, after);
+  }
+
+  #drop(items: PartitionItems, batchId: string, positions: readonly number[]): void {
+    const stored = items.reservations.get(batchId);
+    if (stored === undefined) return;
+    const jobs = new Map(stored.jobs);
+    for (const position of positions) jobs.delete(position);
+    if (jobs.size === 0) items.reservations.delete(batchId);
+    else items.reservations.set(batchId, { ...stored, jobs });
+  }
+
+  #claimOne(request: ClaimRequest): ClaimOutcome {
+    const item = this.#item(request.jobId);
+    const job = item?.value;
+    if (job === undefined) return 'lost';
+    if (job.state === 'pending' && job.version === request.version) {
+      this.#put(item, claimed(job, request));
+      return 'claimed';
+    }
+    // The answer of an earlier try got lost: it was won then.
+    return job.state === 'claimed' && job.claim?.claimId === request.claimId ? 'claimed' : 'lost';
+  }
+
+  #end(
+    running: Job,
+    verdict: FinishVerdict,
+    nowMs: number,
+    expiresAtMs: number,
+    isWorkerLost: boolean,
+  ): FinishOutcome {
+    const item = this.#item(running.id);
+    const job = item?.value;
+    if (job === undefined) return { kind: 'superseded' };
+    const isSameClaim =
+      job.claim !== undefined &&
+      job.claim.claimId === running.claim?.claimId &&
+      job.worker?.workerId === running.worker?.workerId &&
+      job.worker?.incarnation === running.worker?.incarnation;
+    if (job.state === 'running' && isSameClaim) {
+      const after = ended(job, verdict, nowMs, isWorkerLost);
+      this.#put(item, after, isTerminal(after.state) ? expiresAtMs : undefined);
+      return { kind: 'finished', job: after };
+    }
+    // One transition only leads from a version to the next: this one, if it looks like it.
+    const repeat = ended(running, verdict, nowMs, isWorkerLost);
+    const isRepeat =
+      job.version === repeat.version &&
+      job.state === repeat.state &&
+      job.attempt === repeat.attempt &&
+      job.workersLost === repeat.workersLost &&
+      (isSameClaim || (job.claim === undefined && running.state === 'running'));
+    return isRepeat ? { kind: 'finished', job } : { kind: 'superseded' };
+  }
+
+  #publish(record: StreamRecord<Job>): void {
+    if (this.#happens(this.#imitate.streamLost)) return;
+    const copies = this.#happens(this.#imitate.streamDuplicated) ? 2 : 1;
+    for (const listener of this.#listeners) {
+      for (let copy = 0; copy < copies; copy += 1) {
+        this.#after(this.#random() * (this.#imitate.streamLateMs ?? 0), () => {
+          if (this.#listeners.has(listener)) listener(record);
+        });
+      }
+    }
+  }
+
+  #collectExpired(): void {
+    const nowMs = this.#clock();
+    for (let due = this.#expiring.takeDue(nowMs); due !== undefined; due = this.#expiring.takeDue(nowMs)) {
+      if (this.#jobs.get(due.value.id) === due.value) this.#jobs.delete(due.value.id);
+    }
+  }
+}
+
+/** As DynamoDB answers: a full page names where to read on, even if nothing may follow. */
+function nextOf(entries: readonly Placed[], limit: number): string | undefined {
+  const last = entries.length < limit ? undefined : entries.at(-1);
+  return last === undefined ? undefined : tokenOf(last);
+}
+
+function requireDistinct(item: string, names: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) throw new CommitAmbiguous(item, name);
+    seen.add(name);
+  }
+}

@@ -1,0 +1,63 @@
+/** Things that happen later, soonest first; of those at one instant, the one added first. */
+
+interface Due<T> {
+  readonly atMs: number;
+  readonly order: number;
+  readonly value: T;
+}
+
+const isBefore = <T>(a: Due<T>, b: Due<T>): boolean =>
+  a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+
+export class TimeHeap<T> {
+  readonly #heap: Due<T>[] = [];
+  #added = 0;
+
+  get size(): number {
+    return this.#heap.length;
+  }
+
+  /** When the next one is due; undefined without any. */
+  get nextAtMs(): number | undefined {
+    return this.#heap[0]?.atMs;
+  }
+
+  add(atMs: number, value: T): void {
+    const added: Due<T> = { atMs, order: this.#added, value };
+    this.#added += 1;
+    let at = this.#heap.length;
+    while (at > 0) {
+      const parentAt = (at - 1) >>> 1;
+      const parent = this.#heap[parentAt];
+      if (parent === undefined || !isBefore(added, parent)) break;
+      this.#heap[at] = parent;
+      at = parentAt;
+    }
+    this.#heap[at] = added;
+  }
+
+  /** Takes the next one out if it is due at `nowMs`. */
+  takeDue(nowMs: number): { readonly value: T } | undefined {
+    const first = this.#heap[0];
+    if (first === undefined || first.atMs > nowMs) return undefined;
+    const last = this.#heap.pop();
+    if (last !== undefined && this.#heap.length > 0) this.#sink(last);
+    return first;
+  }
+
+  #sink(moved: Due<T>): void {
+    let at = 0;
+    for (;;) {
+      const leftAt = 2 * at + 1;
+      const left = this.#heap[leftAt];
+      if (left === undefined) break;
+      const right = this.#heap[leftAt + 1];
+      const [child, childAt] =
+        right !== undefined && isBefore(right, left) ? [right, leftAt + 1] : [left, leftAt];
+      if (!isBefore(child, moved)) break;
+      this.#heap[at] = child;
+      at = childAt;
+    }
+    this.#heap[at] = moved;
+  }
+}

@@ -1,0 +1,61 @@
+/** What the store's verbs make of a job, once their condition holds. Every transition raises the version. */
+import type { Job } from '../../core/job.ts';
+import type { ClaimRequest, FinishVerdict, StartRequest } from '../contract.ts';
+
+export function promoted(job: Job): Job {
+  return { ...job, state: 'pending', version: job.version + 1 };
+}
+
+export function claimed(job: Job, request: ClaimRequest): Job {
+  const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
+  return {
+    ...job,
+    state: 'claimed',
+    version: job.version + 1,
+    claim: { claimId, epoch, batchId, fleet, claimedAtMs },
+  };
+}
+
+export function started(job: Job, request: StartRequest): Job {
+  const { workerId, incarnation, nowMs } = request;
+  return {
+    ...job,
+    state: 'running',
+    version: job.version + 1,
+    worker: { workerId, incarnation },
+    startedAtMs: nowMs,
+  };
+}
+
+/** Ends an attempt. A lost worker is counted apart from the attempts. */
+export function ended(job: Job, verdict: FinishVerdict, nowMs: number, isWorkerLost: boolean): Job {
+  const version = job.version + 1;
+  const workersLost = job.workersLost + (isWorkerLost ? 1 : 0);
+  switch (verdict.kind) {
+    case 'succeeded':
+      return {
+        ...job,
+        state: 'succeeded',
+        version,
+        workersLost,
+        finishedAtMs: nowMs,
+        result: verdict.result,
+        error: undefined,
+      };
+    case 'failed':
+      return { ...job, state: 'failed', version, workersLost, finishedAtMs: nowMs, error: verdict.error };
+    case 'retry': {
+      const { claim: _claim, worker: _worker, startedAtMs: _startedAtMs, ...waiting } = job;
+      return {
+        ...waiting,
+        state: 'scheduled',
+        version,
+        workersLost,
+        attempt: job.attempt + (isWorkerLost ? 0 : 1),
+        runAtMs: verdict.runAtMs,
+        readyAtMs: verdict.runAtMs,
+        error: verdict.error,
+      };
+    }
+  }
+}
