@@ -1,0 +1,85 @@
+/**
+ * Whether and when a job is tried again.
+ *
+ * Two things go wrong in two ways and are counted apart: a handler that fails uses up an attempt, a worker that
+ * vanishes uses up one of `maxWorkersLost`. A job is not punished for the machine it was given.
+ *
+ * Delays, with d = `delayMs`, m = `maxDelayMs`, n = number of the attempt that failed, u drawn evenly from [0, 1):
+ *
+ *     exponential   min(m, d * 2^(n-1)), times u with full jitter
+ *     linear        min(m, d * n)
+ *     fixed         min(m, d)
+ *
+ * Source of full jitter: M. Brooker, "Exponential Backoff And Jitter": of the usual kinds it spreads a crowd of
+ * retries best for the same total work.
+ */
+import type { ErrorRule, JobTypeConfiguration, RetryPolicy } from './configuration.ts';
+import type { JobError } from './job.ts';
+import type { Verdict } from './life-cycle.ts';
+
+/** A verdict on an attempt that did not succeed. */
+export type FailureVerdict = Exclude<Verdict, { readonly kind: 'succeeded' }>;
+
+/** The error of a job whose worker vanished. */
+export const WORKER_LOST = 'WorkerLost';
+
+/**
+ * How long to wait before the attempt after number `attempt`, in milliseconds.
+ * @param random Evenly drawn from [0, 1); only exponential delays with full jitter use it.
+ */
+export function backoffMs(policy: RetryPolicy, attempt: number, random: number): number {
+  switch (policy.backoff) {
+    case 'fixed':
+      return Math.min(policy.maxDelayMs, policy.delayMs);
+    case 'linear':
+      return Math.min(policy.maxDelayMs, policy.delayMs * attempt);
+    case 'exponential': {
+      // 2^1023 is the last power a number holds; the next would turn a delay of 0 into NaN.
+      const ceilingMs = Math.min(policy.maxDelayMs, policy.delayMs * 2 ** Math.min(attempt - 1, 1023));
+      return policy.jitter === 'full' ? Math.floor(random * ceilingMs) : ceilingMs;
+    }
+  }
+}
+
+/** The first rule that names the error, or every error. */
+export function ruleFor(policy: RetryPolicy, errorName: string): ErrorRule | undefined {
+  return policy.errors.find((rule) => rule.name === errorName || rule.name === '*');
+}
+
+/**
+ * What follows from an attempt whose handler failed.
+ * A rule's `delayMs` takes the place of the policy's and is never cut by the policy's `maxDelayMs`.
+ */
+export function afterFailure(
+  job: { readonly attempt: number },
+  error: JobError,
+  policy: RetryPolicy,
+  random: number,
+  nowMs: number,
+): FailureVerdict {
+  const rule = ruleFor(policy, error.name);
+  const maxAttempts = rule?.maxAttempts ?? policy.maxAttempts;
+  if (rule?.retry === false || job.attempt >= maxAttempts) return { kind: 'failed', error };
+  const delayMs = rule?.delayMs ?? policy.delayMs;
+  const applied = { ...policy, delayMs, maxDelayMs: Math.max(policy.maxDelayMs, delayMs) };
+  return { kind: 'retry', error, runAtMs: nowMs + backoffMs(applied, job.attempt, random) };
+}
+
+/**
+ * What follows from a lost worker: `fail` gives up, `retry` and `resume` try again at once, the latter from the last
+ * checkpoint, until the job has lost `maxWorkersLost` workers.
+ */
+export function afterWorkerLost(
+  job: { readonly workersLost: number },
+  type: Pick<JobTypeConfiguration, 'onWorkerLost' | 'retry'>,
+  nowMs: number,
+): FailureVerdict {
+  const lost = job.workersLost + 1;
+  const { maxWorkersLost } = type.retry;
+  if (type.onWorkerLost === 'fail') {
+    return { kind: 'failed', error: { name: WORKER_LOST, message: 'The worker that ran the job is gone.' } };
+  }
+  const message = `The job lost its worker ${lost} ${lost === 1 ? 'time' : 'times'}; ${maxWorkersLost} are allowed.`;
+  const error = { name: WORKER_LOST, message };
+  return lost > maxWorkersLost ? { kind: 'failed', error } : { kind: 'retry', error, runAtMs: nowMs };
+}
