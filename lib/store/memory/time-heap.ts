@@ -45,6 +45,14 @@ export class TimeHeap<T> {
     return first;
   }
 
+  /** A heap of those that are to be kept. */
+  filtered(keep: (value: T) => boolean): TimeHeap<T> {
+    const kept = new TimeHeap<T>();
+    const entries = this.#heap.filter((entry) => keep(entry.value));
+    for (const { atMs, value } of entries.sort((a, b) => (isBefore(a, b) ? -1 : 1))) kept.add(atMs, value);
+    return kept;
+  }
+
   #sink(moved: Due<T>): void {
     let at = 0;
     for (;;) {

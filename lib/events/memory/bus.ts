@@ -1,0 +1,65 @@
+/** The bus in memory, with what is awkward about EventBridge. */
+import type { EventBus, OutcomeEvent } from '../contract.ts';
+
+/** Chances are between 0 and 1, times are upper bounds from which each case draws its own. All off unless named. */
+export interface BusImitation {
+  readonly duplicated?: number | undefined;
+  readonly lateMs?: number | undefined;
+  /** An event of a batch is not accepted. */
+  readonly rejected?: number | undefined;
+  /** An event is accepted, but answered as if it were not. */
+  readonly unanswered?: number | undefined;
+}
+
+export interface MemoryBusOptions {
+  /** Evenly distributed in [0, 1). */
+  readonly random: () => number;
+  /** Does something later: a timer, or a simulation's agenda. Without it events come at once. */
+  readonly after?: ((delayMs: number, action: () => void) => void) | undefined;
+  readonly imitate?: BusImitation | undefined;
+}
+
+export class MemoryEventBus implements EventBus {
+  readonly #options: MemoryBusOptions;
+  readonly #imitate: BusImitation;
+  readonly #listeners = new Set<(event: OutcomeEvent) => void>();
+
+  constructor(options: MemoryBusOptions) {
+    this.#options = options;
+    this.#imitate = options.imitate ?? {};
+  }
+
+  async publish(events: readonly OutcomeEvent[]): Promise<readonly OutcomeEvent[]> {
+    await undefined;
+    return events.filter((event) => {
+      if (this.#happens(this.#imitate.rejected)) return true;
+      this.#deliver(event);
+      if (this.#happens(this.#imitate.duplicated)) this.#deliver(event);
+      return this.#happens(this.#imitate.unanswered);
+    });
+  }
+
+  /**
+   * Hears of every event on the bus.
+   *
+   * @returns a function that ends the subscription
+   */
+  subscribe(listener: (event: OutcomeEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #happens(chance: number | undefined): boolean {
+    return chance !== undefined && chance > 0 && this.#options.random() < chance;
+  }
+
+  #deliver(event: OutcomeEvent): void {
+    const after = this.#options.after ?? ((_delayMs, action) => queueMicrotask(action));
+    const delayMs = this.#options.random() * (this.#imitate.lateMs ?? 0);
+    for (const listener of this.#listeners) {
+      after(delayMs, () => {
+        if (this.#listeners.has(listener)) listener(event);
+      });
+    }
+  }
+}

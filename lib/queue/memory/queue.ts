@@ -1,0 +1,180 @@
+/** The fleets' queues and the wake queue in memory, with what is awkward about SQS, on an injected clock. */
+import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import { DeliverySchedule } from './delivery-schedule.ts';
+
+/** Chances are between 0 and 1, times are upper bounds from which each case draws its own. All off unless named. */
+export interface QueueImitation {
+  readonly duplicated?: number | undefined;
+  readonly lateMs?: number | undefined;
+  readonly lost?: number | undefined;
+  /** A message of a batch is not accepted. */
+  readonly rejected?: number | undefined;
+  /** A message is accepted, but answered as if it were not. */
+  readonly unanswered?: number | undefined;
+}
+
+export interface MemoryQueueOptions {
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  /** Evenly distributed in [0, 1). */
+  readonly random: () => number;
+  /** Does something later: a timer, or a simulation's agenda. */
+  readonly after: (delayMs: number, action: () => void) => void;
+  /** A message received more often than this is set aside as a dead letter; unlimited unless given. */
+  readonly maxReceiveCount?: number | undefined;
+  readonly imitate?: QueueImitation | undefined;
+}
+
+/** The longest delay of a wake, as SQS has it. */
+export const WAKE_DELAY_MAX_MS = 900_000;
+const RECEIVE_MAX = 10;
+
+interface Waiter {
+  readonly max: number;
+  readonly hideMs: number;
+  readonly resolve: (received: readonly ReceivedMessage[]) => void;
+}
+
+interface FleetQueue {
+  readonly deliveries: DeliverySchedule;
+  readonly waiters: Set<Waiter>;
+  readonly deadLetters: DispatchMessage[];
+}
+
+export class MemoryJobQueue implements JobQueue {
+  readonly #options: MemoryQueueOptions;
+  readonly #imitate: QueueImitation;
+  readonly #fleets = new Map<string, FleetQueue>();
+  readonly #wakeListeners = new Set<(partition: number) => void>();
+
+  constructor(options: MemoryQueueOptions) {
+    this.#options = options;
+    this.#imitate = options.imitate ?? {};
+  }
+
+  async send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]> {
+    await undefined;
+    const queue = this.#fleet(fleet);
+    const unsent = messages.filter((message) => {
+      if (this.#happens(this.#imitate.rejected)) return true;
+      for (const delayMs of this.#deliveries()) {
+        queue.deliveries.add(message, this.#options.clock() + delayMs);
+      }
+      return this.#happens(this.#imitate.unanswered);
+    });
+    this.#serve(queue);
+    return unsent;
+  }
+
+  async receive(
+    fleet: string,
+    max: number,
+    waitMs: number,
+    hideMs: number,
+  ): Promise<readonly ReceivedMessage[]> {
+    if (!Number.isInteger(max) || max < 1 || max > RECEIVE_MAX) {
+      throw new RangeError(`max is ${max}: a receive takes 1 to ${RECEIVE_MAX} messages`);
+    }
+    await undefined;
+    const queue = this.#fleet(fleet);
+    const received = this.#take(queue, max, hideMs);
+    if (received.length > 0 || waitMs <= 0) return received;
+    return new Promise((resolve) => {
+      const waiter: Waiter = { max, hideMs, resolve };
+      queue.waiters.add(waiter);
+      this.#serve(queue);
+      this.#options.after(waitMs, () => {
+        if (queue.waiters.delete(waiter)) resolve([]);
+      });
+    });
+  }
+
+  async delete(fleet: string, receipts: readonly string[]): Promise<void> {
+    await undefined;
+    const { deliveries } = this.#fleet(fleet);
+    for (const receipt of receipts) deliveries.delete(receipt);
+  }
+
+  async sendWake(partition: number, delayMs: number): Promise<void> {
+    if (!(delayMs >= 0 && delayMs <= WAKE_DELAY_MAX_MS)) {
+      throw new RangeError(`delayMs is ${delayMs}: a wake is delayed by 0 to ${WAKE_DELAY_MAX_MS} ms`);
+    }
+    await undefined;
+    for (const lateMs of this.#deliveries()) {
+      this.#options.after(delayMs + lateMs, () => {
+        for (const listener of this.#wakeListeners) listener(partition);
+      });
+    }
+  }
+
+  /**
+   * Hears of every wake when it is due.
+   *
+   * @returns a function that ends the subscription
+   */
+  onWake(listener: (partition: number) => void): () => void {
+    this.#wakeListeners.add(listener);
+    return () => this.#wakeListeners.delete(listener);
+  }
+
+  /** Messages that were received too often. */
+  deadLetters(fleet: string): readonly DispatchMessage[] {
+    return this.#fleet(fleet).deadLetters;
+  }
+
+  /** Messages of a fleet that are not deleted, hidden ones included. */
+  sizeOf(fleet: string): number {
+    return this.#fleet(fleet).deliveries.size;
+  }
+
+  #happens(chance: number | undefined): boolean {
+    return chance !== undefined && chance > 0 && this.#options.random() < chance;
+  }
+
+  /** Draws when a message arrives, once for each of its copies. */
+  #deliveries(): readonly number[] {
+    const copies = this.#happens(this.#imitate.lost) ? 0 : this.#happens(this.#imitate.duplicated) ? 2 : 1;
+    const { lateMs } = this.#imitate;
+    return Array.from({ length: copies }, () => (lateMs === undefined ? 0 : this.#options.random() * lateMs));
+  }
+
+  #fleet(fleet: string): FleetQueue {
+    let queue = this.#fleets.get(fleet);
+    if (queue === undefined) {
+      queue = { deliveries: new DeliverySchedule(), waiters: new Set(), deadLetters: [] };
+      this.#fleets.set(fleet, queue);
+    }
+    return queue;
+  }
+
+  #take(queue: FleetQueue, max: number, hideMs: number): ReceivedMessage[] {
+    const nowMs = this.#options.clock();
+    const received: ReceivedMessage[] = [];
+    while (received.length < max) {
+      const delivery = queue.deliveries.receive(nowMs, nowMs + hideMs);
+      if (delivery === undefined) break;
+      if (delivery.receiveCount > (this.#options.maxReceiveCount ?? Infinity)) {
+        queue.deliveries.delete(delivery.receipt);
+        queue.deadLetters.push(delivery.message);
+      } else received.push(delivery);
+    }
+    return received;
+  }
+
+  /** Hands what is visible to who waits, and comes back when the next message becomes visible. */
+  #serve(queue: FleetQueue): void {
+    for (const waiter of queue.waiters) {
+      const received = this.#take(queue, waiter.max, waiter.hideMs);
+      if (received.length === 0) break;
+      queue.waiters.delete(waiter);
+      waiter.resolve(received);
+    }
+    if (queue.waiters.size === 0) return;
+    const delayMs = queue.deliveries.armed(this.#options.clock());
+    if (delayMs === undefined) return;
+    this.#options.after(delayMs, () => {
+      queue.deliveries.disarm();
+      this.#serve(queue);
+    });
+  }
+}
