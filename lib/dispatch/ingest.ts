@@ -1,8 +1,8 @@
 /** From messages of the ingest queue to jobs and rejection records. */
 import type { Job } from '../core/job.ts';
 import type { EventBus } from '../events/contract.ts';
-import type { Rejection } from '../store/contract.ts';
 import type { Log } from '../runtime/contract.ts';
+import type { Rejection } from '../store/contract.ts';
 import { jobFrom, jobIdOf, jobIdOfEvent, parseRequests, type Refusal } from './request.ts';
 import { type SubmitContext, submit } from './submit.ts';
 

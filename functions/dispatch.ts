@@ -1,0 +1,51 @@
+/** Whatever hints that there is something to do causes a pass: stream records, wake messages, the minute's tick. */
+import { unmarshall } from '@aws-sdk/util-dynamodb';
+import type {
+  DynamoDBRecord,
+  DynamoDBStreamEvent,
+  SQSEvent,
+  AttributeValue as StreamAttribute,
+} from 'aws-lambda';
+import type { Job } from '../lib/core/job.ts';
+import { dispatchAll } from '../lib/dispatch/dispatch.ts';
+import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
+import { decodeJob } from '../lib/store/dynamodb/codec.ts';
+import { composition } from './composition.ts';
+
+type DispatchEvent = DynamoDBStreamEvent | SQSEvent | { readonly 'detail-type'?: string };
+
+function jobsOf(records: readonly DynamoDBRecord[]): readonly Job[] {
+  const { log } = composition();
+  return records.flatMap((record) => {
+    const image: Record<string, StreamAttribute> | undefined = record.dynamodb?.NewImage;
+    if (image === undefined) return [];
+    try {
+      return [decodeJob(unmarshall(image as Parameters<typeof unmarshall>[0]))];
+    } catch (error) {
+      log.warn('a stream record is not a job', { keys: record.dynamodb?.Keys, error: String(error) });
+      return [];
+    }
+  });
+}
+
+const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
+  'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
+
+export async function handler(
+  event: DispatchEvent,
+): Promise<{ batchItemFailures: { itemIdentifier: string }[] }> {
+  const context = composition();
+  if (isStream(event)) {
+    const jobs = jobsOf(event.Records);
+    const [published, passed] = await Promise.allSettled([
+      publishOutcomes(context.events, jobs),
+      dispatchAll(context, { jobs, reason: 'stream' }),
+    ]);
+    // Thrown, not answered: neither step knows which record it failed on, and both may be repeated.
+    if (published.status === 'rejected') throw published.reason;
+    if (passed.status === 'rejected') throw passed.reason;
+  } else {
+    await dispatchAll(context, { jobs: [], reason: 'Records' in event ? 'wake' : 'tick' });
+  }
+  return { batchItemFailures: [] };
+}

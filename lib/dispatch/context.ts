@@ -1,0 +1,48 @@
+/** What a dispatcher works with. */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import type { Clock, Log, Random } from '../runtime/contract.ts';
+import type { JobStore } from '../store/contract.ts';
+
+/** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
+export interface DispatchBudget {
+  /** How long a lease is taken for. */
+  readonly leaseMs: number;
+  /** Nothing is committed when less than this is left of the lease. */
+  readonly leaseMarginMs: number;
+  /** Passes in a row under one lease. */
+  readonly passesMax: number;
+  /** Jobs of one reservation. */
+  readonly batchJobs: number;
+  /** Due jobs promoted in one pass. */
+  readonly promoteMax: number;
+  /** Reservations whose jobs are looked up in one pass because their time to be checked has come. */
+  readonly checkMax: number;
+  /** Lost claims in a row after which the candidates are read again. Source: affinity-scoring. */
+  readonly lossesInARow: number;
+  /** When a fresh reservation is looked at, if nothing settled it before. */
+  readonly checkAfterMs: number;
+}
+
+export const DISPATCH_BUDGET: DispatchBudget = {
+  leaseMs: 20_000,
+  leaseMarginMs: 5_000,
+  passesMax: 20,
+  batchJobs: 50,
+  promoteMax: 200,
+  checkMax: 10,
+  lossesInARow: 5,
+  checkAfterMs: 60_000,
+};
+
+export interface DispatchContext {
+  readonly store: JobStore;
+  readonly queue: JobQueue;
+  readonly configuration: PoolConfiguration;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** Names this dispatcher in the lease. */
+  readonly holder: string;
+  readonly budget: DispatchBudget;
+}

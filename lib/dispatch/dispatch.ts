@@ -1,0 +1,99 @@
+/** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
+import type { Job } from '../core/job.ts';
+import type { DispatchContext } from './context.ts';
+import { releaseLease, renewLease, takeLease } from './lease.ts';
+import { type PassReport, pass } from './pass.ts';
+
+/** What caused a run: images of jobs that were just seen, and why. */
+export interface Trigger {
+  /** From the stream, or just stored: candidates the index may not show yet, and outcomes to settle. */
+  readonly jobs: readonly Job[];
+  readonly reason: string;
+}
+
+/** What one run of passes did. `left`: another dispatcher holds the lease and was woken. */
+export interface DispatchReport {
+  readonly kind: 'left' | 'done' | 'lost' | 'outOfBudget';
+  readonly passes: number;
+  readonly admitted: number;
+  readonly settled: number;
+  readonly lostClaims: number;
+}
+
+const sum = (reports: readonly PassReport[], of: (report: PassReport) => number): number =>
+  reports.reduce((total, report) => total + of(report), 0);
+
+/** Runs passes of one partition. */
+export async function dispatch(
+  context: DispatchContext,
+  partition: number,
+  trigger: Trigger,
+): Promise<DispatchReport> {
+  const { store, clock, queue, budget } = context;
+  const reports: PassReport[] = [];
+  const report = (kind: DispatchReport['kind']): DispatchReport => ({
+    kind,
+    passes: reports.length,
+    admitted: sum(reports, (each) => each.admitted),
+    settled: sum(reports, (each) => each.settled),
+    lostClaims: sum(reports, (each) => each.lostClaims),
+  });
+
+  let lease = await takeLease(context, partition);
+  if (lease === undefined) return report('left');
+  let hints = trigger.jobs;
+  let batches = 0;
+  while (lease !== undefined) {
+    const wakesSeen = await store.readWakes(partition);
+    const held = lease;
+    const outcome = await pass(context, held, {
+      hints,
+      nextBatch: () => {
+        batches += 1;
+        return batches;
+      },
+    });
+    hints = [];
+    if (outcome.kind === 'lost') return report('lost');
+    reports.push(outcome);
+    const again = outcome.kind === 'again';
+    if (again && reports.length < budget.passesMax) {
+      const left = held.trustedUntilMonotonicMs - clock.monotonicMs();
+      lease = left > budget.leaseMs / 2 ? held : await renewLease(context, held);
+      if (lease === undefined) return report('lost');
+      continue;
+    }
+    lease = await releaseLease(context, held, wakesSeen);
+    if (again || (lease !== undefined && reports.length >= budget.passesMax)) {
+      // The bound: stop here, and let a fresh invocation go on.
+      if (lease !== undefined) await store.releaseLease(lease.fence);
+      await queue.sendWake(partition, 0);
+      return report('outOfBudget');
+    }
+  }
+  return report('done');
+}
+
+/** Runs passes of every partition that the trigger concerns; of all, if it names no job. */
+export async function dispatchAll(
+  context: DispatchContext,
+  trigger: Trigger,
+): Promise<readonly DispatchReport[]> {
+  const byPartition = Map.groupBy(trigger.jobs, (job) => job.partition);
+  const partitions =
+    byPartition.size > 0
+      ? [...byPartition.keys()]
+      : Array.from({ length: context.configuration.partitions }, (_, at) => at);
+  return Promise.all(
+    partitions.map(async (partition) => {
+      const startedMs = context.clock.monotonicMs();
+      const report = await dispatch(context, partition, {
+        ...trigger,
+        jobs: byPartition.get(partition) ?? [],
+      });
+      const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
+      context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
+      return report;
+    }),
+  );
+}

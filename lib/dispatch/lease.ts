@@ -1,0 +1,60 @@
+/**
+ * Holding a partition. The wake counter is the mailbox: whoever finds the lease held raises it, and whoever gives the
+ * lease back looks whether it was raised since its last look.
+ *
+ * Why no wake is lost. A caller raises the counter and then tries the lease once more. If that fails, the holder gave
+ * the lease back later than the raise, or has still to; and it reads the counter after giving back. So it sees the raise.
+ */
+import type { Fence } from '../store/contract.ts';
+import type { DispatchContext } from './context.ts';
+
+/** A lease as its holder sees it: it stops trusting it a margin before the store's expiry. */
+export interface HeldLease {
+  readonly fence: Fence;
+  /** By the holder's monotonic clock, counted from before the request was sent. */
+  readonly trustedUntilMonotonicMs: number;
+}
+
+async function tryLease(context: DispatchContext, partition: number): Promise<HeldLease | undefined> {
+  const { store, clock, holder, budget } = context;
+  const askedAtMonotonicMs = clock.monotonicMs();
+  const outcome = await store.acquireLease(partition, holder, clock.nowMs(), budget.leaseMs);
+  if (outcome.kind === 'held') return undefined;
+  return {
+    fence: { partition, epoch: outcome.epoch },
+    trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs,
+  };
+}
+
+/** Takes the lease, or leaves word for its holder. Undefined: the holder will make another pass. */
+export async function takeLease(context: DispatchContext, partition: number): Promise<HeldLease | undefined> {
+  const first = await tryLease(context, partition);
+  if (first !== undefined) return first;
+  await context.store.wake(partition);
+  return tryLease(context, partition);
+}
+
+/** The lease with a new term, or undefined if it is lost. */
+export async function renewLease(context: DispatchContext, lease: HeldLease): Promise<HeldLease | undefined> {
+  const { store, clock, budget } = context;
+  const askedAtMonotonicMs = clock.monotonicMs();
+  const outcome = await store.renewLease(lease.fence, clock.nowMs(), budget.leaseMs);
+  if (outcome === 'lost') return undefined;
+  return { ...lease, trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs };
+}
+
+/**
+ * Gives the lease back. Answers the lease again if somebody raised the counter since `wakesSeen` was read: then another
+ * pass is due, and nobody else has taken it on.
+ */
+export async function releaseLease(
+  context: DispatchContext,
+  lease: HeldLease,
+  wakesSeen: number,
+): Promise<HeldLease | undefined> {
+  const { store } = context;
+  const { partition } = lease.fence;
+  await store.releaseLease(lease.fence);
+  if ((await store.readWakes(partition)) === wakesSeen) return undefined;
+  return tryLease(context, partition);
+}

@@ -1,0 +1,150 @@
+/**
+ * Settlement: what ended gives its capacity back, and its key is charged what it really used.
+ *
+ * A place of a reservation is settled by an image of its job, from the stream or read. Places that nothing was heard
+ * of are looked up when their reservation's time to be checked has come (recovery).
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { type Job, isTerminal, type ReservedJob } from '../core/job.ts';
+import { afterWorkerLost } from '../core/retry.ts';
+import type { DispatchMessage } from '../queue/contract.ts';
+import type { PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
+import type { DispatchContext } from './context.ts';
+import { claimIdOf, judge } from './judge.ts';
+
+/** How long after its type's timeout a Lambda attempt certainly runs no more: the grace, skewed clocks, and room. */
+export const RUN_LEASE_MARGIN_MS = 30_000;
+/** No Lambda runs longer. */
+const LAMBDA_TIMEOUT_MAX_MS = 15 * 60_000;
+/** How long a terminal job is kept. */
+const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
+
+/** An attempt that is over. */
+export interface Settled {
+  readonly reservation: Reservation;
+  readonly position: number;
+  readonly entry: ReservedJob;
+  /** What it used, in milliseconds; undefined if it never ran. */
+  readonly durationMs?: number | undefined;
+  /** Only successes teach the estimate. */
+  readonly succeeded: boolean;
+}
+
+export interface Settlement {
+  readonly settled: readonly Settled[];
+  readonly postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
+  /** Claimed jobs that no worker has started in time: their message may be lost. */
+  readonly resend: readonly { readonly fleet: string; readonly message: DispatchMessage }[];
+  /** Jobs that changed during recovery: they may be candidates again. */
+  readonly images: readonly Job[];
+}
+
+/** Images of jobs by id, the newest of each. */
+export type Images = ReadonlyMap<string, Job>;
+
+export function newest(images: Iterable<Job>): Map<string, Job> {
+  const byId = new Map<string, Job>();
+  for (const job of images) {
+    const known = byId.get(job.id);
+    if (known === undefined || known.version < job.version) byId.set(job.id, job);
+  }
+  return byId;
+}
+
+/** Settles what the images show, without a read. */
+export function settleFrom(reservations: readonly Reservation[], images: Images): readonly Settled[] {
+  if (images.size === 0) return [];
+  return reservations.flatMap((reservation) =>
+    [...reservation.jobs].flatMap(([position, entry]): Settled[] => {
+      const image = images.get(entry.id);
+      if (image === undefined) return [];
+      const judgement = judge(reservation, position, entry, image);
+      if (judgement.kind === 'gone') return [{ reservation, position, entry, succeeded: false }];
+      if (judgement.kind !== 'ended') return [];
+      return [{ reservation, position, entry, durationMs: judgement.durationMs, succeeded: judgement.succeeded }];
+    }),
+  );
+}
+
+/**
+ * Whether whoever runs this attempt can be running it still. A worker that cannot be reached counts as running until
+ * its lease has passed: a process renews its by heartbeats, a Lambda's is its type's timeout.
+ */
+function mayStillRun(
+  configuration: PoolConfiguration,
+  workers: ReadonlyMap<string, WorkerRecord>,
+  fleet: string,
+  job: Job,
+  nowMs: number,
+): boolean {
+  if (configuration.fleets.find((each) => each.fleet === fleet)?.slots === null) {
+    const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
+    return record !== undefined && record.incarnation === job.worker?.incarnation;
+  }
+  const timeoutMs = configuration.types.find((each) => each.type === job.type)?.timeoutMs ?? LAMBDA_TIMEOUT_MAX_MS;
+  return nowMs < (job.startedAtMs ?? nowMs) + timeoutMs + RUN_LEASE_MARGIN_MS;
+}
+
+/**
+ * Looks up the jobs of reservations whose time to be checked has come: ended → settle; never claimed → raise the
+ * version, then drop; not started → send again; running → look later, or take the attempt from a worker that is gone.
+ * Source: design, Recovery.
+ */
+export async function recover(context: DispatchContext, state: PartitionState, settledAlready: readonly Settled[]): Promise<Settlement> {
+  const { store, clock, configuration, budget, log } = context;
+  const nowMs = clock.nowMs();
+  const done = new Set(settledAlready.map(({ reservation, position }) => claimIdOf(reservation.batchId, position)));
+  const due = state.reservations
+    .filter((reservation) => reservation.checkAtMs <= nowMs)
+    .sort((one, other) => one.checkAtMs - other.checkAtMs)
+    .slice(0, budget.checkMax);
+  if (due.length === 0) return { settled: [], postponed: [], resend: [], images: [] };
+
+  const workers = new Map(state.workers.map((worker) => [worker.workerId, worker]));
+  const places = due.flatMap((reservation) =>
+    [...reservation.jobs]
+      .filter(([position]) => !done.has(claimIdOf(reservation.batchId, position)))
+      .map(([position, entry]) => ({ reservation, position, entry })),
+  );
+  const jobs = await store.getJobs(places.map(({ entry }) => entry.id));
+  const settled: Settled[] = [];
+  const resend: { fleet: string; message: DispatchMessage }[] = [];
+  const images: Job[] = [];
+  for (const [at, place] of places.entries()) {
+    const { reservation, position, entry } = place;
+    const job = jobs[at];
+    const judgement = judge(reservation, position, entry, job);
+    switch (judgement.kind) {
+      case 'ended':
+        settled.push({ ...place, durationMs: judgement.durationMs, succeeded: judgement.succeeded });
+        if (job !== undefined && !isTerminal(job.state)) images.push(job);
+        break;
+      case 'gone':
+        settled.push({ ...place, succeeded: false });
+        break;
+      case 'mayCome':
+        // Raised first: from then on a claim that is still under way fails, and only then is nobody counted wrongly.
+        if ((await store.raiseVersion(entry.id, entry.version)) === 'raised') settled.push({ ...place, succeeded: false });
+        break;
+      case 'claimed':
+        resend.push({ fleet: entry.fleet, message: { jobId: entry.id, claimId: claimIdOf(reservation.batchId, position) } });
+        break;
+      case 'running': {
+        if (job === undefined || mayStillRun(configuration, workers, entry.fleet, job, nowMs)) break;
+        const type = configuration.types.find((each) => each.type === entry.type);
+        const verdict =
+          type === undefined
+            ? ({ kind: 'failed', error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' } } as const)
+            : afterWorkerLost(job, type, nowMs);
+        const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
+        log.warn('worker lost', { jobId: job.id, worker: job.worker, verdict: verdict.kind, outcome: outcome.kind });
+        if (outcome.kind === 'finished') {
+          settled.push({ ...place, durationMs: Math.max(0, nowMs - judgement.startedAtMs), succeeded: false });
+        }
+        break;
+      }
+    }
+  }
+  const postponed = due.map((reservation) => ({ reservation, checkAtMs: nowMs + budget.checkAfterMs }));
+  return { settled, postponed, resend, images };
+}
