@@ -328,6 +328,12 @@ export class MemoryJobStore implements JobStore {
       const { partition } = fence;
       const present = this.#partition(partition);
       if (present.lease.epoch !== fence.epoch) return 'lost';
+      requireCurrent(present.reservations, touched, true);
+      requireCurrent(
+        present.reservations,
+        commit.reserve.map((each) => each.batchId),
+        false,
+      );
       for (const { reservation, positions } of commit.drop)
         this.#drop(present, reservation.batchId, positions);
       for (const { reservation, checkAtMs } of commit.postpone) {
@@ -575,11 +581,11 @@ export class MemoryJobStore implements JobStore {
     // One transition only leads from a version to the next: this one, if it looks like it.
     const repeat = ended(running, verdict, nowMs, isWorkerLost);
     const isRepeat =
+      isSameClaim &&
       job.version === repeat.version &&
       job.state === repeat.state &&
       job.attempt === repeat.attempt &&
-      job.workersLost === repeat.workersLost &&
-      (isSameClaim || (job.claim === undefined && running.state === 'running'));
+      job.workersLost === repeat.workersLost;
     return isRepeat ? { kind: 'finished', job } : { kind: 'superseded' };
   }
 
@@ -612,7 +618,24 @@ function nextOf(entries: readonly Placed[], limit: number): string | undefined {
 function requireDistinct(item: string, names: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of names) {
-    if (seen.has(name)) throw new CommitAmbiguous(item, name);
+    if (seen.has(name)) {
+      throw new StoreRefused(
+        `the commit names the ${item} ${JSON.stringify(name)} twice: a transaction takes an item once; merge what the pass decides about it`,
+      );
+    }
     seen.add(name);
+  }
+}
+
+function requireCurrent(
+  reservations: ReadonlyMap<string, Reservation>,
+  batchIds: readonly string[],
+  isThere: boolean,
+): void {
+  for (const batchId of batchIds) {
+    if (reservations.has(batchId) === isThere) continue;
+    throw new StaleCommit(
+      `the commit ${isThere ? 'changes' : 'makes'} the reservation ${batchId}, which is ${isThere ? 'gone' : 'there'}; load the partition again`,
+    );
   }
 }

@@ -3,13 +3,14 @@ import type { Job } from '../../core/job.ts';
 import type { ClaimRequest, FinishVerdict, StartRequest } from '../contract.ts';
 
 export function promoted(job: Job): Job {
-  return { ...job, state: 'pending', version: job.version + 1 };
+  return { ...job, state: 'pending', version: job.version + 1, readyAtMs: job.runAtMs };
 }
 
 export function claimed(job: Job, request: ClaimRequest): Job {
   const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
+  const { worker: _worker, startedAtMs: _startedAtMs, finishedAtMs: _finishedAtMs, ...waiting } = job;
   return {
-    ...job,
+    ...waiting,
     state: 'claimed',
     version: job.version + 1,
     claim: { claimId, epoch, batchId, fleet, claimedAtMs },
@@ -44,18 +45,17 @@ export function ended(job: Job, verdict: FinishVerdict, nowMs: number, isWorkerL
       };
     case 'failed':
       return { ...job, state: 'failed', version, workersLost, finishedAtMs: nowMs, error: verdict.error };
-    case 'retry': {
-      const { claim: _claim, worker: _worker, startedAtMs: _startedAtMs, ...waiting } = job;
+    // The claim stays until the next one: it says whose attempt ended when, for the settlement.
+    case 'retry':
       return {
-        ...waiting,
+        ...job,
         state: 'scheduled',
         version,
         workersLost,
         attempt: job.attempt + (isWorkerLost ? 0 : 1),
         runAtMs: verdict.runAtMs,
-        readyAtMs: verdict.runAtMs,
+        finishedAtMs: nowMs,
         error: verdict.error,
       };
-    }
   }
 }
