@@ -15,9 +15,27 @@ export class StoreMisconfigured extends Error {
   override readonly name = 'StoreMisconfigured';
 }
 
+/** The store does not take such a request: an item too large, a key too long, a number that is none. */
+export class StoreRefused extends Error {
+  override readonly name = 'StoreRefused';
+}
+
 /** An item that is not what the schema says. */
 export class MalformedItemError extends Error {
   override readonly name = 'MalformedItemError';
+  /** `<partition key> <sort key>`. */
+  readonly key: string;
+  /** The attribute that is wrong; a path, such as `claim.epoch`. */
+  readonly attribute: string;
+
+  constructor(key: string, attribute: string, problem: string, options?: ErrorOptions) {
+    super(
+      `item ${key}: attribute ${attribute} ${problem}; something else than this scheduler wrote to the table: correct or delete the item`,
+      options,
+    );
+    this.key = key;
+    this.attribute = attribute;
+  }
 }
 
 /** A commit of more items than one transaction takes. Nothing was changed; decide less in one pass. */
@@ -33,13 +51,12 @@ export class CommitTooLarge extends Error {
   }
 }
 
-/** A commit that names one item twice: a transaction takes each once. Nothing was changed. */
-export class CommitAmbiguous extends Error {
-  override readonly name = 'CommitAmbiguous';
-
-  constructor(item: string, name: string) {
-    super(`the commit names the ${item} ${JSON.stringify(name)} twice; merge what the pass decides about it`);
-  }
+/**
+ * A commit whose epoch is current, but not what it knows: a reservation to change is gone, or one to make is there.
+ * Nothing was changed; load the partition again.
+ */
+export class StaleCommit extends Error {
+  override readonly name = 'StaleCommit';
 }
 
 /** DynamoDB's bound on one transaction; the check of the lease's epoch is one of them. */

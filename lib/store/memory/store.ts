@@ -30,8 +30,9 @@ import type {
   WorkerRecord,
 } from '../contract.ts';
 import {
-  CommitAmbiguous,
   CommitTooLarge,
+  StaleCommit,
+  StoreRefused,
   StoreThrottled,
   StoreUnavailable,
   TRANSACTION_ITEMS_MAX,
