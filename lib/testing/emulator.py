@@ -30,6 +30,8 @@ def main():
     listener = bind(int(sys.argv[1]))
     port = listener.getsockname()[1]
     print(f"port={port}", flush=True)
+    # Everything else that is printed belongs to the log.
+    os.dup2(2, 1)
     os.environ["GATEWAY_PORT"] = str(port)
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -4,14 +4,14 @@
  * It is installed into a Python environment of the project on first use. It listens on one loopback port, keeps
  * everything in memory, and ends when `stop` is called, when this process ends, or when this process is killed.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { closed, type Finished, killGroup, lastLine, runCommand } from './command.ts';
 import { withLock } from './lock.mjs';
 
 export interface EmulatorOptions {
@@ -39,11 +39,13 @@ export interface Emulator {
   /** Such as `http://127.0.0.1:40123`; for `AWS_ENDPOINT_URL`. */
   readonly endpoint: string;
   readonly port: number;
-  /** Leads the process group in which everything runs. */
+  /** Of the process that guards it: ends it when terminated. */
   readonly pid: number;
   readonly logFile: string;
   /** Ends it and all that it spawned, and removes its temporary files. May be called more than once. */
   readonly stop: () => Promise<void>;
+  /** Lets it run on when this process ends. `kill <pid>` stops it then. */
+  readonly release: () => void;
   /** Settles when it has ended, for whatever reason; never rejects. */
   readonly exited: Promise<EmulatorExit>;
 }
@@ -62,12 +64,10 @@ const INSTALL_WAIT_MS = 10 * 60_000;
 const START_MS = 60_000;
 const POLL_MS = 50;
 const LOGS_KEPT = 10;
-
-/** What a guarded command wrote and how it ended. `unknown`: it could not be started. */
-interface Finished {
-  readonly code: number | null;
-  readonly output: string;
-}
+/** Names the process group that a folder of temporary files belongs to. */
+const OWNER = 'owner';
+/** A folder without an owner is about to get one, unless it is that old. */
+const ABANDONED_MS = 10 * 60_000;
 
 /** The emulator's functions inherit its environment: nothing of the caller's but what a program needs to run. */
 function environment(path: string, more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
@@ -78,54 +78,13 @@ function environment(path: string, more: Readonly<Record<string, string>> = {}):
   return { ...kept, PATH: path, PYTHONUNBUFFERED: '1', ...more };
 }
 
-/** Ends a process group at once. False when there is none any more. */
-function killGroup(pid: number): boolean {
-  try {
-    process.kill(-pid, 'SIGKILL');
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-const closed = (child: ChildProcess): Promise<number | null> =>
-  new Promise((done) => {
-    child.once('error', () => done(null));
-    child.once('close', (code) => done(code));
-  });
-
-/** Runs a command in a group of its own that ends with this process, or with the signal. */
-async function runGuarded(
+/** Runs a command that ends with this process, however this process ends. */
+const runGuarded = (
   python: string,
   command: readonly string[],
   env: NodeJS.ProcessEnv,
   signal: AbortSignal | undefined,
-): Promise<Finished> {
-  signal?.throwIfAborted();
-  const child = spawn(python, ['-I', GUARD, ...command], { env, detached: true, stdio: 'pipe' });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => {
-      output += text;
-    });
-  }
-  child.stdin.on('error', () => {});
-  const kill = (): void => {
-    if (child.pid !== undefined) killGroup(child.pid);
-  };
-  signal?.addEventListener('abort', kill);
-  process.once('exit', kill);
-  try {
-    const code = await closed(child);
-    signal?.throwIfAborted();
-    return { code, output };
-  } finally {
-    signal?.removeEventListener('abort', kill);
-    process.removeListener('exit', kill);
-  }
-}
-
-const lastLine = (text: string): string => text.trim().split('\n').at(-1)?.trim() ?? '';
+): Promise<Finished> => runCommand(python, ['-I', GUARD, ...command], { env, signal, endsWithInput: true });
 
 /** The version of an interpreter, such as [3, 11]; undefined if there is none of that name. */
 async function pythonVersion(python: string, path: string): Promise<readonly [number, number] | undefined> {
@@ -134,7 +93,7 @@ async function pythonVersion(python: string, path: string): Promise<readonly [nu
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   let output = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+  stdout.setEncoding('utf8').on('data', (text: string) => {
     output += text;
   });
   const code = await closed(child);
@@ -236,15 +195,30 @@ const SETTINGS = {
   DOCKER_HOST: 'unix:///nonexistent/docker.sock',
 } as const;
 
-/** The port that the emulator got, from its first line. */
-async function boundPort(
-  child: ChildProcess & { stdout: NodeJS.ReadableStream },
-): Promise<number | undefined> {
-  for await (const line of createInterface({ input: child.stdout })) {
-    const port = /^port=(\d+)$/.exec(line)?.[1];
-    return port === undefined ? undefined : Number(port);
+const groupExists = (pid: number): boolean => {
+  try {
+    process.kill(-pid, 0);
+    return true;
+  } catch {
+    return false;
   }
-  return undefined;
+};
+
+/** Temporary files of emulators that were killed together with whoever should have removed them. */
+async function removeAbandoned(folder: string): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    const owner = Number(await readFile(join(folder, name, OWNER), 'utf8').catch(() => ''));
+    const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Date.now() }));
+    const abandoned = owner > 0 ? !groupExists(owner) : Date.now() - mtimeMs > ABANDONED_MS;
+    if (abandoned) await rm(join(folder, name), { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+/** The number in a line such as `port=4566`; undefined if the next line is another one, or there is none. */
+async function numberIn(lines: AsyncIterator<string>, name: string): Promise<number | undefined> {
+  const { value, done } = await lines.next();
+  const [before, number] = done ? [] : value.split('=');
+  return before === name ? Number(number) : undefined;
 }
 
 async function isHealthy(endpoint: string): Promise<boolean> {
@@ -268,38 +242,50 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   const path = options.path ?? process.env.PATH ?? '';
   const python = await ensurePython(dataDir, path, options);
   const logFile = await newLogFile(dataDir);
+  await removeAbandoned(join(dataDir, 'tmp'));
   const temporary = join(dataDir, 'tmp', randomUUID());
   await mkdir(temporary, { recursive: true });
   signal?.throwIfAborted();
 
   const command = [python, '-I', join(here, 'emulator.py'), String(options.port ?? 0)];
+  // A file, not a pipe: what writes into it may outlive this process.
+  const log = await open(logFile, 'a');
   const child = spawn(python, ['-I', GUARD, ...command], {
     // Its functions run on the `node` that is found first.
     env: environment([dirname(process.execPath), path].join(delimiter), { ...SETTINGS, TMPDIR: temporary }),
     detached: true,
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', log.fd],
   });
-  const log = createWriteStream(logFile);
-  child.stderr.pipe(log, { end: false });
-  // Its closing tells the guard that this process is gone; nothing is ever written to it.
-  child.stdin.on('error', () => {});
+  const { stdin, stdout } = child;
+  if (stdin === null || stdout === null)
+    throw new EmulatorError('the emulator was started without its pipes');
+  const ended = new Promise<number | null>((done) => {
+    child.once('error', () => done(null));
+    child.once('exit', (code) => done(code));
+  });
+  await log.close();
+  stdin.on('error', () => {});
+  const lines = createInterface({ input: stdout })[Symbol.asyncIterator]();
+  let group: number | undefined;
 
   let stopping = false;
-  const kill = (): void => {
-    if (child.pid !== undefined) killGroup(child.pid);
-  };
+  // At this process's exit nothing else can be waited for.
+  const kill = (): void => killGroup(group);
   const onAbort = (): void => {
     stopping = true;
-    kill();
+    // The guard kills the group and waits for the last of it.
+    stdin.destroy();
   };
   process.once('exit', kill);
   signal?.addEventListener('abort', onAbort);
-  const exited = closed(child).then(async (code): Promise<EmulatorExit> => {
-    // The guard is gone; what it guarded may not be.
-    kill();
+  const leave = (): void => {
     process.removeListener('exit', kill);
     signal?.removeEventListener('abort', onAbort);
-    await new Promise<void>((done) => log.end(done));
+  };
+  const exited = ended.then(async (code): Promise<EmulatorExit> => {
+    // The guard may have been killed, and could do nothing.
+    kill();
+    leave();
     await rm(temporary, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
     if (stopping) return { expected: true, reason: 'stopped' };
     const last = lastLine(await readFile(logFile, 'utf8').catch(() => ''));
@@ -313,9 +299,17 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     onAbort();
     await exited;
   };
+  const release = (): void => {
+    leave();
+    stdin.end('release');
+    stdout.destroy();
+    child.unref();
+  };
 
   try {
-    const port = await Promise.race([boundPort(child), exited.then(() => undefined)]);
+    group = await numberIn(lines, 'group');
+    await writeFile(join(temporary, OWNER), String(group));
+    const port = await numberIn(lines, 'port');
     if (port === undefined) {
       const { reason } = await exited;
       signal?.throwIfAborted();
@@ -325,11 +319,10 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
           : reason,
       );
     }
-    child.stdout.pipe(log, { end: false });
     const endpoint = `http://127.0.0.1:${port}`;
     await untilHealthy(endpoint, exited, logFile);
     signal?.throwIfAborted();
-    return { endpoint, port, pid: child.pid ?? 0, logFile, stop, exited };
+    return { endpoint, port, pid: child.pid ?? 0, logFile, stop, release, exited };
   } catch (error) {
     await stop();
     throw error;

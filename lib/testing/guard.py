@@ -2,32 +2,80 @@
 
     python3 guard.py COMMAND [ARGUMENT ...]
 
-To be started as the leader of its own process group, with a pipe as standard input. When the pipe closes, because
-its other end was closed or its process is gone, however it ended, the whole group is killed.
+The command gets a process group of its own, whose number is the first line of standard output: `group=N`. Standard
+input is to be a pipe. When it closes, because its other end was closed or its process is gone, however it ended, or
+when this process is terminated, the whole group is killed. This process ends when the last of the group has, with the
+command's exit code. `release` written to the pipe ends the watch over it.
 """
 
+import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
-import threading
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 
 
-def kill_group_at_end_of_input():
+def prctl(option, value):
+    """Linux only; elsewhere a group is killed all the same, only nobody waits for its orphans."""
     try:
-        while os.read(0, 4096):
-            pass
-    except OSError:
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    except (AttributeError, OSError):
         pass
-    os.killpg(0, signal.SIGKILL)
+
+
+def die_with_parent():
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def kill_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def reap_all():
+    """The command's orphans are this process's children: without them it would not be known when they are gone."""
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        pass
 
 
 def main():
-    if os.getpgrp() != os.getpid():
-        sys.exit("guard.py: start it as the leader of its own process group")
-    threading.Thread(target=kill_group_at_end_of_input, daemon=True).start()
-    with subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL) as child:
-        code = child.wait()
+    # Signals wake the loop below through a pipe, so none is missed between two of its steps.
+    wakeup, wakeup_end = os.pipe()
+    for end in (wakeup, wakeup_end):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wakeup_end)
+    stopping = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stopping.append(True))
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+    # Its group is made before it runs: who hears of the group can kill it.
+    child = subprocess.Popen(
+        sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent
+    )
+    print(f"group={child.pid}", flush=True)
+
+    watched = [0, wakeup]
+    while child.poll() is None and not stopping:
+        for ready in select.select(watched, [], [])[0]:
+            data = os.read(ready, 4096)
+            if ready == 0 and b"release" in data:
+                watched.remove(0)
+            elif ready == 0 and not data:
+                stopping.append(True)
+    kill_group(child.pid)
+    code = child.wait()
+    reap_all()
     # As a shell reports it.
     sys.exit(128 - code if code < 0 else code)
 
