@@ -1,0 +1,107 @@
+/** What runs passes: the dispatch function, behind the table's stream, the wake queue and a tick each minute. */
+import { Duration } from 'aws-cdk-lib';
+import type { ITable, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import {
+  type Architecture,
+  FilterCriteria,
+  FilterRule,
+  RecursiveLoop,
+  StartingPosition,
+} from 'aws-cdk-lib/aws-lambda';
+import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
+import { DynamoEventSource, SqsDlq, SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
+import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import type { JobState } from '../lib/core/job.ts';
+import { TABLE } from '../lib/store/schema.ts';
+import { schedulerFunction } from './function.ts';
+import { deadLetterQueue, guardedQueue, visibilityFor } from './queues.ts';
+
+const TIMEOUT = Duration.seconds(60);
+
+/** A job in one of these asks for a pass or for an outcome event; other items have no state. */
+const AWAITED_STATES = [
+  'pending',
+  'scheduled',
+  'succeeded',
+  'failed',
+  'cancelled',
+] as const satisfies JobState[];
+
+export interface DispatchProps {
+  readonly table: TableV2;
+  readonly architecture: Architecture;
+  readonly logRetention: RetentionDays;
+  readonly maxReceiveCount: number;
+}
+
+export class Dispatch extends Construct {
+  readonly wakeQueue: Queue;
+  readonly wakeDeadLetterQueue: Queue;
+  /** Behind the stream, the tick and the function's asynchronous invocations. */
+  readonly deadLetterQueue: Queue;
+  readonly function: NodejsFunction;
+
+  constructor(scope: Construct, id: string, props: DispatchProps) {
+    super(scope, id);
+    const wake = guardedQueue(this, 'WakeQueue', {
+      visibilityTimeout: visibilityFor(TIMEOUT),
+      maxReceiveCount: props.maxReceiveCount,
+    });
+    this.wakeQueue = wake.queue;
+    this.wakeDeadLetterQueue = wake.deadLetterQueue;
+    this.deadLetterQueue = deadLetterQueue(this, 'DeadLetters');
+
+    this.function = schedulerFunction(this, 'Function', {
+      entry: 'dispatch',
+      description: 'Runs passes: settles, promotes, plans, claims, sends; tells the bus what became of jobs',
+      timeout: TIMEOUT,
+      memorySizeMb: 1_024,
+      architecture: props.architecture,
+      logRetention: props.logRetention,
+      // A pass that runs out of time sends itself a wake; a long backlog makes a chain that Lambda would break.
+      recursiveLoop: RecursiveLoop.ALLOW,
+      onFailure: new SqsDestination(this.deadLetterQueue),
+      // The next tick does what a failed one left.
+      retryAttempts: 0,
+      maxEventAge: Duration.minutes(1),
+    });
+    this.function.addEventSource(
+      // The library's own types are looser than ours about absent properties.
+      new DynamoEventSource(props.table as ITable, {
+        // A new table's first records count too.
+        startingPosition: StartingPosition.TRIM_HORIZON,
+        batchSize: 100,
+        bisectBatchOnError: true,
+        retryAttempts: 10,
+        // Outcome events come from here, so a record is worth more than one pass.
+        maxRecordAge: Duration.hours(1),
+        reportBatchItemFailures: true,
+        onFailure: new SqsDlq(this.deadLetterQueue),
+        filters: [
+          FilterCriteria.filter({
+            dynamodb: { NewImage: { [TABLE.state]: { S: FilterRule.or(...AWAITED_STATES) } } },
+          }),
+        ],
+      }),
+    );
+    this.function.addEventSource(
+      new SqsEventSource(wake.queue, { batchSize: 10, maxConcurrency: 2, reportBatchItemFailures: true }),
+    );
+    new Rule(this, 'Tick', {
+      description: 'Looks after what no hint came for',
+      schedule: Schedule.rate(Duration.minutes(1)),
+      targets: [
+        new LambdaFunction(this.function, {
+          deadLetterQueue: this.deadLetterQueue,
+          retryAttempts: 2,
+          maxEventAge: Duration.minutes(1),
+        }),
+      ],
+    });
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * Packages that come with machine code, such as `sharp`, cannot be bundled: they travel beside the bundle, built for
+ * where it runs.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import type { BundlingOptions } from 'aws-cdk-lib/aws-lambda-nodejs';
+import { FUNCTION_BUNDLING } from './function.ts';
+
+/** Where functions will run. `host`: as processes of this machine, under a local emulator. `lambda`: on AWS. */
+export type Platform = 'host' | 'lambda';
+
+export interface NativeModulesProps {
+  /** Packages that the function's code imports by name. */
+  readonly modules: readonly string[];
+  /** For the host, what is installed here is copied; for Lambda, the same versions are asked of the npm registry. */
+  readonly platform: Platform;
+  /**
+   * On AWS.
+   * @default Architecture.ARM_64
+   */
+  readonly architecture?: Architecture | undefined;
+  /** A folder below whose `node_modules`, or its parents', the packages are installed. */
+  readonly installedIn: string;
+}
+
+/** An installed package: what to copy, and to where below `node_modules`. */
+interface Installed {
+  readonly name: string;
+  readonly folder: string;
+}
+
+interface Manifest {
+  readonly version?: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Bundling options for a `NodejsFunction` whose code imports such packages: `FUNCTION_BUNDLING` and what brings them.
+ * @throws Error for a package that is not installed.
+ */
+export function bundlingWithNativeModules(props: NativeModulesProps): BundlingOptions {
+  const { modules, platform, architecture = Architecture.ARM_64, installedIn } = props;
+  const commands = (outputDir: string): string[] =>
+    platform === 'host'
+      ? copyCommands(modules, installedIn, outputDir)
+      : [installCommand(modules, installedIn, outputDir, architecture)];
+  return {
+    ...FUNCTION_BUNDLING,
+    externalModules: [...modules],
+    commandHooks: {
+      beforeBundling: () => [],
+      beforeInstall: () => [],
+      afterBundling: (_inputDir, outputDir) => commands(outputDir),
+    },
+  };
+}
+
+function copyCommands(modules: readonly string[], installedIn: string, outputDir: string): string[] {
+  return withDependencies(modules, installedIn).flatMap(({ name, folder }) => {
+    const target = join(outputDir, 'node_modules', name);
+    return [`mkdir -p ${quoted(dirname(target))}`, `cp -R ${quoted(folder)} ${quoted(target)}`];
+  });
+}
+
+function installCommand(
+  modules: readonly string[],
+  installedIn: string,
+  outputDir: string,
+  architecture: Architecture,
+): string {
+  const cpu = architecture.name === Architecture.ARM_64.name ? 'arm64' : 'x64';
+  const pinned = modules.map((name) => {
+    const { version } = readManifest(folderOf(name, installedIn) ?? notInstalled(name, installedIn));
+    return quoted(`${name}@${version}`);
+  });
+  return [
+    'npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error',
+    `--os=linux --cpu=${cpu} --libc=glibc --prefix ${quoted(outputDir)} ${pinned.join(' ')}`,
+  ].join(' ');
+}
+
+/** The packages and all they depend on; optional ones that are not here are those of other machines. */
+function withDependencies(modules: readonly string[], installedIn: string): readonly Installed[] {
+  const found = new Map<string, Installed>();
+  const visit = (name: string, from: string, optional: boolean): void => {
+    if (found.has(name)) return;
+    const folder = folderOf(name, from);
+    if (folder === undefined && optional) return;
+    const installed = { name, folder: folder ?? notInstalled(name, from) };
+    found.set(name, installed);
+    const { dependencies = {}, optionalDependencies = {} } = readManifest(installed.folder);
+    for (const dependency of Object.keys(optionalDependencies)) visit(dependency, installed.folder, true);
+    for (const dependency of Object.keys(dependencies)) {
+      // npm lists an optional dependency in both.
+      visit(dependency, installed.folder, dependency in optionalDependencies);
+    }
+  };
+  for (const name of modules) visit(name, installedIn, false);
+  return [...found.values()];
+}
+
+/** As Node.js looks for it: in this folder's `node_modules`, then in its parents'. */
+function folderOf(name: string, from: string): string | undefined {
+  for (let folder = from; ; folder = dirname(folder)) {
+    const candidate = join(folder, 'node_modules', name);
+    if (existsSync(join(candidate, 'package.json'))) return candidate;
+    if (folder === dirname(folder)) return undefined;
+  }
+}
+
+function readManifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+}
+
+function notInstalled(name: string, from: string): never {
+  throw new Error(`${name} is not installed for ${from}. Run \`npm install ${name}\` there.`);
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

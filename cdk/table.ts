@@ -1,0 +1,60 @@
+/** The one table: jobs, partitions, ledgers. Keys and names come from the schema that the stores use. */
+import { RemovalPolicy } from 'aws-cdk-lib';
+import { AttributeType, Billing, ProjectionType, StreamViewType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { Construct } from 'constructs';
+import { TABLE } from '../lib/store/schema.ts';
+
+export interface SchedulerTableProps {
+  /** @default RemovalPolicy.RETAIN */
+  readonly removalPolicy?: RemovalPolicy | undefined;
+}
+
+export function schedulerTable(scope: Construct, id: string, props: SchedulerTableProps): TableV2 {
+  const table = new TableV2(scope, id, {
+    partitionKey: { name: TABLE.partitionKey, type: AttributeType.STRING },
+    sortKey: { name: TABLE.sortKey, type: AttributeType.STRING },
+    billing: Billing.onDemand(),
+    timeToLiveAttribute: TABLE.ttl,
+    dynamoStream: StreamViewType.NEW_AND_OLD_IMAGES,
+    pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
+    removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
+  });
+  // Sparse: an item is in it only while it stands in a line.
+  table.addGlobalSecondaryIndex({
+    indexName: TABLE.linesIndex,
+    partitionKey: { name: TABLE.line, type: AttributeType.STRING },
+    sortKey: { name: TABLE.rank, type: AttributeType.STRING },
+    projectionType: ProjectionType.ALL,
+  });
+  return table;
+}
+
+/**
+ * What each part does to the table. A transaction is authorised by the actions of its parts,
+ * so there is none of its own here.
+ */
+export const TABLE_ACTIONS = {
+  /** A submitter: puts jobs, announces lines, raises the wake counter, reads a job back. */
+  submit: ['dynamodb:PutItem', 'dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'],
+  /** A dispatcher: whole passes. */
+  dispatch: [
+    'dynamodb:GetItem',
+    'dynamodb:BatchGetItem',
+    'dynamodb:Query',
+    'dynamodb:PutItem',
+    'dynamodb:UpdateItem',
+    'dynamodb:DeleteItem',
+    'dynamodb:ConditionCheckItem',
+  ],
+  /** A worker: start, finish, heartbeat. */
+  work: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+  /** An operator: looks, moves, cancels, pauses, wakes. */
+  operate: [
+    'dynamodb:GetItem',
+    'dynamodb:BatchGetItem',
+    'dynamodb:Query',
+    'dynamodb:PutItem',
+    'dynamodb:UpdateItem',
+    'dynamodb:DeleteItem',
+  ],
+} as const satisfies Record<string, readonly string[]>;

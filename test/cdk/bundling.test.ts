@@ -1,0 +1,64 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { App, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { describe, expect, it } from 'vitest';
+import { bundlingWithNativeModules } from '../../cdk/native-modules.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
+import cdkJson from '../../cdk.json' with { type: 'json' };
+
+const hooksOf = (props: Parameters<typeof bundlingWithNativeModules>[0]): readonly string[] =>
+  bundlingWithNativeModules(props).commandHooks?.afterBundling('/in', '/out dir') ?? [];
+
+describe('the functions’ code', () => {
+  it('is one file each, with the AWS SDK inside', { timeout: 60_000 }, () => {
+    const app = new App({ context: cdkJson.context, analyticsReporting: false });
+    const stack = new Stack(app, 'Bundled');
+    new Scheduler(stack, 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
+    Template.fromStack(stack).resourceCountIs('AWS::Lambda::Function', 2);
+    const { directory } = app.synth();
+    const assets = readdirSync(directory).filter((name) => name.startsWith('asset.'));
+    expect(assets).toHaveLength(2);
+    for (const asset of assets) {
+      const files = readdirSync(join(directory, asset)).toSorted();
+      expect(files).toEqual(['index.mjs', 'index.mjs.map']);
+      const code = readFileSync(join(directory, asset, 'index.mjs'), 'utf8');
+      expect(code).toContain('DynamoDB_20120810');
+      // Nothing is left to be found at run time but what Node.js has.
+      const imported = [...code.matchAll(/(?:from|import)\s*["']([^"'.\s]+)["']/g)].map(([, name]) => name);
+      expect(imported.filter((name) => name?.startsWith('@') === true)).toEqual([]);
+    }
+  });
+});
+
+describe('packages with machine code', () => {
+  it('are copied with all they need from where they are installed, for this machine', () => {
+    const commands = hooksOf({ modules: ['sharp'], platform: 'host', installedIn: import.meta.dirname });
+    expect(commands.join('\n')).toMatch(/cp -R '\/.*node_modules\/sharp' '\/out dir\/node_modules\/sharp'/);
+    expect(commands.join('\n')).toMatch(/'\/out dir\/node_modules\/@img\/sharp-[a-z0-9-]+'/);
+    expect(commands.join('\n')).toContain("'/out dir/node_modules/detect-libc'");
+  });
+
+  it('are installed in the same version for Amazon Linux, for Lambda', () => {
+    const { version } = JSON.parse(readFileSync('node_modules/sharp/package.json', 'utf8')) as {
+      version: string;
+    };
+    const [arm] = hooksOf({ modules: ['sharp'], platform: 'lambda', installedIn: import.meta.dirname });
+    expect(arm).toContain('--os=linux --cpu=arm64 --libc=glibc');
+    expect(arm).toContain(`'sharp@${version}'`);
+    const [intel] = hooksOf({
+      modules: ['sharp'],
+      platform: 'lambda',
+      architecture: Architecture.X86_64,
+      installedIn: import.meta.dirname,
+    });
+    expect(intel).toContain('--cpu=x64');
+  });
+
+  it('that are not installed are named', () => {
+    expect(() => hooksOf({ modules: ['absent'], platform: 'host', installedIn: '/' })).toThrow(
+      /absent is not installed for \/\. Run `npm install absent`/,
+    );
+  });
+});

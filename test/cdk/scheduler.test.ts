@@ -1,0 +1,266 @@
+import { App, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { Match, Template } from 'aws-cdk-lib/assertions';
+import { EventBus } from 'aws-cdk-lib/aws-events';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { describe, expect, it } from 'vitest';
+import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
+import { decodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
+import { TABLE } from '../../lib/store/schema.ts';
+import { at, emptyStack, referred, resourcesOf, synthesize, workerFunction } from './stacks.ts';
+
+const synthesized = synthesize();
+const { template, scheduler, stack } = synthesized;
+const logicalId = (construct: { readonly node: { readonly defaultChild?: unknown } }): string =>
+  stack.getLogicalId(construct.node.defaultChild as Parameters<Stack['getLogicalId']>[0]);
+
+function functionProperties(lambda: Scheduler['ingestFunction']): unknown {
+  return at(template.findResources('AWS::Lambda::Function'), logicalId(lambda), 'Properties');
+}
+
+describe('the table', () => {
+  it('is keyed, expired and indexed as the schema says, bills on demand and streams both images', () => {
+    template.hasResourceProperties('AWS::DynamoDB::GlobalTable', {
+      BillingMode: 'PAY_PER_REQUEST',
+      KeySchema: [
+        { AttributeName: TABLE.partitionKey, KeyType: 'HASH' },
+        { AttributeName: TABLE.sortKey, KeyType: 'RANGE' },
+      ],
+      StreamSpecification: { StreamViewType: 'NEW_AND_OLD_IMAGES' },
+      TimeToLiveSpecification: { AttributeName: TABLE.ttl, Enabled: true },
+      GlobalSecondaryIndexes: [
+        {
+          IndexName: TABLE.linesIndex,
+          KeySchema: [
+            { AttributeName: TABLE.line, KeyType: 'HASH' },
+            { AttributeName: TABLE.rank, KeyType: 'RANGE' },
+          ],
+          Projection: { ProjectionType: 'ALL' },
+        },
+      ],
+      Replicas: [
+        Match.objectLike({ PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true } }),
+      ],
+    });
+  });
+
+  it('outlives its stack unless told otherwise', () => {
+    template.hasResource('AWS::DynamoDB::GlobalTable', { DeletionPolicy: 'Retain' });
+    synthesize({ removalPolicy: RemovalPolicy.DESTROY }).template.hasResource('AWS::DynamoDB::GlobalTable', {
+      DeletionPolicy: 'Delete',
+    });
+  });
+});
+
+describe('the path in', () => {
+  it('takes every Job Requested event of the bus to the ingest queue, whatever its source', () => {
+    template.hasResourceProperties('AWS::Events::Rule', {
+      EventBusName: Match.anyValue(),
+      EventPattern: { 'detail-type': ['Job Requested'] },
+      Targets: [Match.objectLike({ Arn: { 'Fn::GetAtt': [logicalId(scheduler.ingestQueue), 'Arn'] } })],
+    });
+  });
+
+  it('takes another bus instead of its own', () => {
+    const other = emptyStack();
+    const eventBus = EventBus.fromEventBusName(other, 'Default', 'default');
+    const made = new Scheduler(other, 'Jobs', { fleets: { all: { types: ['a'] } }, eventBus });
+    const otherTemplate = Template.fromStack(other);
+    otherTemplate.resourceCountIs('AWS::Events::EventBus', 0);
+    otherTemplate.hasResourceProperties('AWS::Events::Rule', { EventBusName: 'default' });
+    expect(made.bus).toBe(eventBus);
+  });
+
+  it('ingests in batches of ten at once, or in larger ones when it may wait', () => {
+    const source = (of: Template, queue: string): unknown =>
+      resourcesOf(of, 'AWS::Lambda::EventSourceMapping').find(
+        ([, mapping]) => referred(mapping.Properties.EventSourceArn) === queue,
+      )?.[1].Properties;
+    expect(source(template, logicalId(scheduler.ingestQueue))).toMatchObject({ BatchSize: 10 });
+    const patient = synthesize({ ingestBatchSize: 100, ingestBatchingWindow: Duration.seconds(1) });
+    expect(source(patient.template, logicalId(scheduler.ingestQueue))).toMatchObject({
+      BatchSize: 100,
+      MaximumBatchingWindowInSeconds: 1,
+    });
+  });
+});
+
+describe('the dispatch function', () => {
+  const sources = resourcesOf(template, 'AWS::Lambda::EventSourceMapping').filter(
+    ([, mapping]) => referred(mapping.Properties.FunctionName) === logicalId(scheduler.dispatchFunction),
+  );
+
+  it('hears only of jobs that wait or have ended, from the first record on', () => {
+    const stream = sources.find(([, mapping]) => mapping.Properties.StartingPosition !== undefined);
+    expect(stream?.[1].Properties).toMatchObject({ StartingPosition: 'TRIM_HORIZON', BatchSize: 100 });
+    const pattern: unknown = JSON.parse(
+      String(at(stream, 1, 'Properties', 'FilterCriteria', 'Filters', 0, 'Pattern')),
+    );
+    expect(pattern).toEqual({
+      dynamodb: { NewImage: { state: { S: ['pending', 'scheduled', 'succeeded', 'failed', 'cancelled'] } } },
+    });
+  });
+
+  it('is woken by two messages at once at most', () => {
+    const wake = sources.find(
+      ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(scheduler.wakeQueue),
+    );
+    expect(wake?.[1].Properties).toMatchObject({ BatchSize: 10, ScalingConfig: { MaximumConcurrency: 2 } });
+  });
+
+  it('looks after everything each minute', () => {
+    template.hasResourceProperties('AWS::Events::Rule', {
+      ScheduleExpression: 'rate(1 minute)',
+      Targets: [Match.objectLike({ Arn: { 'Fn::GetAtt': [logicalId(scheduler.dispatchFunction), 'Arn'] } })],
+    });
+  });
+
+  it('may wake itself again and again', () => {
+    expect(functionProperties(scheduler.dispatchFunction)).toMatchObject({ RecursiveLoop: 'Allow' });
+  });
+});
+
+describe('functions', () => {
+  it('run on Node.js 24 and arm64, and log as JSON into a group that forgets', () => {
+    for (const lambda of [scheduler.ingestFunction, scheduler.dispatchFunction]) {
+      expect(functionProperties(lambda)).toMatchObject({
+        Runtime: 'nodejs24.x',
+        Architectures: ['arm64'],
+        Handler: 'index.handler',
+        LoggingConfig: { LogFormat: 'JSON' },
+      });
+    }
+    template.allResourcesProperties(
+      'AWS::Logs::LogGroup',
+      Match.objectLike({ RetentionInDays: Match.anyValue() }),
+    );
+  });
+
+  it('take another architecture and retention', () => {
+    const other = synthesize({ architecture: Architecture.X86_64, logRetention: RetentionDays.ONE_DAY });
+    other.template.hasResourceProperties('AWS::Lambda::Function', { Architectures: ['x86_64'] });
+    other.template.hasResourceProperties('AWS::Logs::LogGroup', { RetentionInDays: 1 });
+  });
+
+  it('none reserves concurrency', () => {
+    for (const [, lambda] of resourcesOf(template, 'AWS::Lambda::Function')) {
+      expect(lambda.Properties).not.toHaveProperty('ReservedConcurrentExecutions');
+    }
+  });
+
+  it('the ingest and dispatch functions know the table, the bus, the queues and the pool', () => {
+    for (const lambda of [scheduler.ingestFunction, scheduler.dispatchFunction]) {
+      const variables = at(functionProperties(lambda), 'Environment', 'Variables');
+      expect(referred(at(variables, 'FAIRLEAD_TABLE'))).toBe(logicalId(scheduler.table));
+      expect(at(variables, 'FAIRLEAD_BUS')).toBeDefined();
+      expect(referred(at(variables, 'FAIRLEAD_WAKE_QUEUE'))).toBe(logicalId(scheduler.wakeQueue));
+      expect(JSON.stringify(at(variables, 'FAIRLEAD_QUEUES'))).toMatch(/images.*general.*gpu/);
+      expect(at(variables, 'NODE_OPTIONS')).toBe('--enable-source-maps');
+      expect(decodeConfiguration(String(at(variables, 'FAIRLEAD_POOL')))).toEqual(scheduler.configuration);
+    }
+  });
+
+  it('a fleet’s function knows the table, the pool, the queues and whom it works for', () => {
+    const [, images] =
+      resourcesOf(template, 'AWS::Lambda::Function').find(([id]) => id.startsWith('Images')) ?? [];
+    const variables = at(images, 'Properties', 'Environment', 'Variables');
+    expect(variables).toMatchObject({ FAIRLEAD_FLEET: 'images' });
+    expect(Object.keys(variables ?? {})).toEqual(
+      expect.arrayContaining(['FAIRLEAD_TABLE', 'FAIRLEAD_POOL', 'FAIRLEAD_QUEUES']),
+    );
+    expect(variables).not.toHaveProperty('FAIRLEAD_BUS');
+  });
+});
+
+describe('fleets', () => {
+  const concurrencyOf = (fleet: string): unknown => {
+    const queue = scheduler.fleets[fleet]?.queue;
+    const mapping = resourcesOf(template, 'AWS::Lambda::EventSourceMapping').find(
+      ([, { Properties: properties }]) =>
+        queue !== undefined && referred(properties.EventSourceArn) === logicalId(queue),
+    );
+    return at(mapping, 1, 'Properties', 'ScalingConfig', 'MaximumConcurrency');
+  };
+
+  it('run as many invocations at once as their slots need', () => {
+    expect(concurrencyOf('images')).toBe(5);
+    expect(concurrencyOf('general')).toBe(4);
+  });
+
+  it('without a handler are only a queue', () => {
+    expect(concurrencyOf('gpu')).toBeUndefined();
+    expect(scheduler.fleets.gpu?.function).toBeUndefined();
+    expect(scheduler.fleets.gpu?.slots).toBeNull();
+  });
+
+  it('have a queue for a type that no fleet names', () => {
+    const { scheduler: other } = synthesize({ types: { thumbnail: {}, lonely: {} } });
+    expect(other.fleets.lonely?.types).toEqual(['lonely']);
+  });
+
+  it('with a handler have ten slots unless told otherwise', () => {
+    const other = emptyStack();
+    const made = new Scheduler(other, 'Jobs', {
+      fleets: { all: { types: ['a'], handler: workerFunction(other, 'All') } },
+    });
+    expect(made.fleets.all?.slots).toBe(10);
+  });
+
+  it('give a type without a timeout what the shortest of its functions can keep', () => {
+    const timeouts = new Map(scheduler.configuration.types.map(({ type, timeoutMs }) => [type, timeoutMs]));
+    // thumbnail may land on a function of 30 s, index only on one of 120 s.
+    expect(timeouts.get('thumbnail')).toBe(27_000);
+    expect(timeouts.get('index')).toBe(108_000);
+    expect(timeouts.get('train')).toBe(3_600_000);
+  });
+
+  it('tell a process where everything is', () => {
+    expect(Object.keys(scheduler.workerEnvironment('gpu'))).toEqual([
+      'FAIRLEAD_TABLE',
+      'FAIRLEAD_FLEET',
+      'FAIRLEAD_POOL',
+      'FAIRLEAD_QUEUES',
+    ]);
+  });
+});
+
+describe('metrics and outputs', () => {
+  it('counts the messages of all dead-letter queues', () => {
+    expect(Object.keys(scheduler.deadLetterQueues)).toEqual([
+      'ingest',
+      'wake',
+      'dispatch',
+      'fleet/images',
+      'fleet/general',
+      'fleet/gpu',
+    ]);
+    expect(scheduler.metricDeadLetters().expression).toBe('q0 + q1 + q2 + q3 + q4 + q5');
+  });
+
+  it('measures how old waiting events, records and messages are', () => {
+    expect(scheduler.metricIngestAge().metricName).toBe('ApproximateAgeOfOldestMessage');
+    expect(scheduler.metricStreamAge().metricName).toBe('IteratorAge');
+    expect(scheduler.metricFleetQueueAge('gpu').metricName).toBe('ApproximateAgeOfOldestMessage');
+  });
+
+  it('leaves outputs to the stack, which can have them all', () => {
+    template.templateMatches({ Outputs: Match.absent() });
+    const other = synthesize({}, schedulerOutputs);
+    expect(Object.keys(other.template.toJSON().Outputs)).toEqual([
+      'TableName',
+      'BusName',
+      'WakeQueueUrl',
+      'ImagesQueueUrl',
+      'GeneralQueueUrl',
+      'GpuQueueUrl',
+    ]);
+    expect(queueUrlOutput('big-pdf files')).toBe('BigPdfFilesQueueUrl');
+  });
+
+  it('needs nothing but fleets, in any app', () => {
+    const plain = new Stack(new App({ context: { 'aws:cdk:bundling-stacks': [] } }), 'Plain');
+    new Scheduler(plain, 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
+    Template.fromStack(plain).resourceCountIs('AWS::Lambda::Function', 2);
+  });
+});
