@@ -1,0 +1,56 @@
+/** What the conformance suites need of an implementation, beside the contract itself. */
+import type { Job } from '../../lib/core/job.ts';
+import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
+import type { JobQueue } from '../../lib/queue/contract.ts';
+import type { Control, JobStore, WorkerRecord } from '../../lib/store/contract.ts';
+import { instantRank } from '../../lib/store/schema.ts';
+
+/** The tier in which every job of the suites waits. */
+export const SUITE_TIER = 'standard';
+
+/** Stores of the suites place jobs so: priority is worth 64 s, as in the score. */
+export function suitePlace(job: Job): { readonly tier: string; readonly rank: string } {
+  return { tier: SUITE_TIER, rank: instantRank(job.readyAtMs - job.priority * 64_000, job.id) };
+}
+
+export interface StoreHarness {
+  readonly store: JobStore;
+  /** Writes what no verb of the contract writes: a worker's heartbeat record, an operator's override. */
+  readonly putWorker: (partition: number, worker: WorkerRecord) => Promise<void>;
+  readonly putControl: (partition: number, control: Control) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+export interface QueueHarness {
+  readonly queue: JobQueue;
+  /** Fleets that exist, each with an empty queue at the start. */
+  readonly fleets: readonly [string, string];
+  /** Partitions of the wakes that came since the last call; waits for the first one. */
+  readonly receiveWakes: () => Promise<readonly number[]>;
+  /** Passes time, for what a queue does later: by the injected clock, or by waiting. */
+  readonly pass: (ms: number) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+export interface BusHarness {
+  readonly bus: EventBus;
+  /** Events that came since the last call, with their detail type; waits for `count` of them. */
+  readonly received: (
+    count: number,
+  ) => Promise<readonly { readonly detailType: string; readonly detail: OutcomeEvent['detail'] }[]>;
+  readonly close: () => Promise<void>;
+}
+
+/** Names that are easy to get wrong in keys, paths and expressions. Each is valid as an id, a type and a key. */
+export const ODD_NAMES: readonly (readonly [string, string])[] = [
+  ['slashes', 'a/b//c/'],
+  ['what looks encoded', 'a%2Fb%'],
+  ['spaces', '  two  spaces '],
+  ['accents and emoji', 'Größe-日本-🚀'],
+  ['quotes and backslashes', `"it's" \\ \`x\``],
+  ['placeholders', '#name :value {{x}} <%y%>'],
+  ['control characters', 'tab\tline\nnull\u0000'],
+  ['what code calls its own', '__proto__'],
+  ['dots', '../..'],
+  ['digits', '0'],
+];

@@ -1,0 +1,1288 @@
+/** What every job store does: sentences, each checked on every implementation. */
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { Job, Json } from '../../lib/core/job.ts';
+import type {
+  ClaimOutcome,
+  Fence,
+  FinishVerdict,
+  JobStore,
+  Ledger,
+  Reservation,
+  WorkerIdentity,
+} from '../../lib/store/contract.ts';
+import type { ReadyLine } from '../../lib/store/schema.ts';
+import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
+import { aReadyLine, lineOf } from '../fixtures/factories/ready-line.ts';
+import { aRejection } from '../fixtures/factories/rejection.ts';
+import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
+import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { ODD_NAMES, type StoreHarness, SUITE_TIER } from './harness.ts';
+
+const LEASE_MS = 20_000;
+const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
+const SUCCESS: FinishVerdict = { kind: 'succeeded', result: { ok: true } };
+const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+const TABLE_WAIT_MS = 60_000;
+const CONCURRENT_MS = 30_000;
+
+const retryAt = (runAtMs: number): FinishVerdict => ({
+  kind: 'retry',
+  error: { name: 'Flaky', message: 'try again' },
+  runAtMs,
+});
+
+const times = <T>(count: number, make: (at: number) => T): T[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+
+export function jobStoreContract(name: string, makeHarness: () => Promise<StoreHarness>): void {
+  describe(`the job store on ${name}`, () => {
+    let harness: StoreHarness;
+    let store: JobStore;
+    let partitions = 0;
+
+    beforeAll(async () => {
+      harness = await makeHarness();
+      store = harness.store;
+    }, TABLE_WAIT_MS);
+    afterAll(async () => {
+      await harness?.close();
+    });
+
+    /** Tests share a table: each takes a partition of its own. */
+    const freshPartition = (): number => {
+      partitions += 1;
+      return partitions;
+    };
+
+    const created = async (job: Job): Promise<Job> => {
+      const [outcome] = await store.createJobs([job]);
+      expect(outcome?.kind).toBe('created');
+      return job;
+    };
+
+    const stored = async (id: string): Promise<Job> => {
+      const [job] = await store.getJobs([id]);
+      if (job === undefined) throw new Error(`no job ${id}`);
+      return job;
+    };
+
+    const claimedJob = async (job: Job = aJob(), changes = {}): Promise<{ job: Job; claimId: string }> => {
+      await created(job);
+      const request = aClaimRequest(job, changes);
+      expect(await store.claim([request])).toEqual(['claimed']);
+      return { job: await stored(job.id), claimId: request.claimId };
+    };
+
+    const runningJob = async (
+      job: Job = aJob(),
+      worker: WorkerIdentity = aWorker(),
+    ): Promise<{ job: Job; worker: WorkerIdentity; claimId: string }> => {
+      const { claimId } = await claimedJob(job);
+      const outcome = await store.startJob({ ...worker, jobId: job.id, claimId, nowMs: NOW_MS + 5 });
+      if (outcome.kind !== 'started') throw new Error('not started');
+      return { job: outcome.job, worker, claimId };
+    };
+
+    const finish = (job: Job, worker: WorkerIdentity, verdict: FinishVerdict) =>
+      store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS });
+
+    const lease = async (partition: number, nowMs = NOW_MS): Promise<Fence> => {
+      const outcome = await store.acquireLease(partition, 'dispatcher', nowMs, LEASE_MS);
+      expect(outcome.kind).toBe('acquired');
+      return { partition, epoch: outcome.epoch };
+    };
+
+    /** The index may lag: reads it until it shows what was written. */
+    const untilLine = (partition: number, line: ReadyLine, ids: readonly string[]) =>
+      vi.waitFor(async () => {
+        const { jobs } = await store.readLine(partition, line, 100);
+        expect(jobs.map((job) => job.id)).toEqual(ids);
+      });
+    const untilDue = (partition: number, nowMs: number, ids: readonly string[]) =>
+      vi.waitFor(async () => {
+        const { jobs } = await store.readDue(partition, nowMs, 100);
+        expect(jobs.map((job) => job.id)).toEqual(ids);
+      });
+    const untilKeys = (partition: number, tier: string, keys: readonly string[]) =>
+      vi.waitFor(async () => {
+        const read = await store.readKeys(partition, tier, 100);
+        expect(read.keys.map((key) => key.fairnessKey)).toEqual(keys);
+      });
+
+    describe('creating jobs', () => {
+      it('keeps a job as it was given', async () => {
+        const job = aJob({ resourceId: 'catalogue', priority: 7, mode: 'onDemand', partition: 3 });
+        expect(await store.createJobs([job])).toEqual([{ kind: 'created', job }]);
+        expect(await store.getJobs([job.id])).toEqual([job]);
+      });
+
+      it('answers a repeated id with the same content by the job that was there', async () => {
+        const job = await created(aJob());
+        const again = { ...job, submittedAtMs: NOW_MS + 1_000, readyAtMs: NOW_MS + 1_000 };
+        expect(await store.createJobs([again])).toEqual([{ kind: 'repeated', job }]);
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('answers a repeated id by the job as it is now, also when it has moved on', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, SUCCESS);
+        const [outcome] = await store.createJobs([{ ...job, state: 'pending', version: 1 }]);
+        expect(outcome).toMatchObject({ kind: 'repeated', job: { state: 'succeeded' } });
+      });
+
+      it('refuses an id that is taken by other content and changes nothing', async () => {
+        const job = await created(aJob());
+        const other = { ...job, contentHash: 'other', payload: 'other' };
+        expect(await store.createJobs([other])).toEqual([{ kind: 'conflict', job }]);
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('answers in the order of the jobs, however many', async () => {
+        const jobs = times(60, () => aJob());
+        const known = jobs.filter((_, at) => at % 7 === 3);
+        await store.createJobs(known);
+        const outcomes = await store.createJobs(jobs);
+        expect(outcomes.map((outcome) => outcome.job.id)).toEqual(jobs.map((job) => job.id));
+        expect(outcomes.map((outcome) => outcome.kind === 'repeated')).toEqual(
+          jobs.map((_, at) => at % 7 === 3),
+        );
+      });
+
+      it('creates a job once that stands twice in one call', async () => {
+        const job = aJob();
+        const outcomes = await store.createJobs([job, job]);
+        expect(outcomes.map((outcome) => outcome.kind).sort()).toEqual(['created', 'repeated']);
+      });
+
+      it('creates a job once when twenty submitters race', { timeout: CONCURRENT_MS }, async () => {
+        const job = aJob();
+        const outcomes = await Promise.all(times(20, () => store.createJobs([job])));
+        const kinds = outcomes.flat().map((outcome) => outcome.kind);
+        expect(kinds.filter((kind) => kind === 'created')).toHaveLength(1);
+        expect(kinds.filter((kind) => kind === 'repeated')).toHaveLength(19);
+      });
+
+      it('takes no jobs without complaint', async () => {
+        expect(await store.createJobs([])).toEqual([]);
+      });
+
+      it.each<readonly [string, Json]>([
+        ['null', null],
+        ['an empty text', ''],
+        ['an empty object', {}],
+        ['an empty array', []],
+        ['false', false],
+        ['zero', 0],
+        ['a fraction', 0.1],
+        ['a large number', 9_007_199_254_740_991],
+        ['a tiny number', 1e-100],
+        ['nested data', { a: [{ b: [null, [], {}] }], '': 'empty name', 'dotted.name': 1 }],
+        ['names that code calls its own', JSON.parse('{"__proto__":{"x":1},"constructor":2}') as Json],
+        ['unicode', 'Größe 日本 🚀 \u0000'],
+        ['60 KB of text', 'x'.repeat(60_000)],
+      ])('keeps a payload that is %s', async (_, payload) => {
+        const job = await created(aJob({ payload }));
+        expect(JSON.stringify((await stored(job.id)).payload)).toBe(JSON.stringify(payload));
+      });
+    });
+
+    describe('reading jobs', () => {
+      it('answers in the order of the ids, with nothing where there is none', async () => {
+        const [a, b] = [await created(aJob()), await created(aJob())];
+        expect(await store.getJobs([b.id, 'unheard-of', a.id])).toEqual([b, undefined, a]);
+      });
+
+      it('reads more than one batch, and ids that stand twice', async () => {
+        const jobs = times(120, () => aJob());
+        await store.createJobs(jobs);
+        const wanted = [...jobs, ...jobs.slice(0, 3)];
+        expect((await store.getJobs(wanted.map((job) => job.id))).map((job) => job?.id)).toEqual(
+          wanted.map((job) => job.id),
+        );
+      });
+
+      it('reads nothing when nothing is asked', async () => {
+        expect(await store.getJobs([])).toEqual([]);
+      });
+    });
+
+    describe('ready lines', () => {
+      it('shows jobs in rank order, whatever order they came in', async () => {
+        const partition = freshPartition();
+        const [late, urgent, early] = [
+          aJob({ partition, readyAtMs: NOW_MS + 2 }),
+          aJob({ partition, readyAtMs: NOW_MS + 3, priority: 5 }),
+          aJob({ partition, readyAtMs: NOW_MS + 1 }),
+        ];
+        await store.createJobs([late, urgent, early]);
+        await untilLine(partition, lineOf(late), [urgent.id, early.id, late.id]);
+      });
+
+      it('keeps lines apart by partition, type, mode and fairness key', async () => {
+        const partition = freshPartition();
+        const base = aJob({ partition });
+        const others = [
+          aJob({ partition: freshPartition() }),
+          aJob({ partition, type: 'index' }),
+          aJob({ partition, mode: 'onDemand' }),
+          aJob({ partition, fairnessKey: 'tenant-b' }),
+        ];
+        await store.createJobs([base, ...others]);
+        await untilLine(partition, lineOf(base), [base.id]);
+        for (const other of others) await untilLine(other.partition, lineOf(other), [other.id]);
+        expect(await store.readLine(partition, lineOf(base, 'another-tier'), 10)).toEqual({ jobs: [] });
+      });
+
+      it('gives whole jobs, payload and all', async () => {
+        const partition = freshPartition();
+        const job = await created(aJob({ partition, payload: { deep: [1, 2] }, resourceId: 'r' }));
+        await untilLine(partition, lineOf(job), [job.id]);
+        expect((await store.readLine(partition, lineOf(job), 1)).jobs).toEqual([job]);
+      });
+
+      it('can be read in pages without losing or repeating a job', async () => {
+        const partition = freshPartition();
+        const jobs = times(10, (at) => aJob({ partition, readyAtMs: NOW_MS + at }));
+        await store.createJobs(jobs);
+        const ids = jobs.map((job) => job.id);
+        await untilLine(partition, aReadyLine(), ids);
+        const seen: string[] = [];
+        let after: string | undefined;
+        let pages = 0;
+        do {
+          const page = await store.readLine(partition, aReadyLine(), 3, after);
+          expect(page.jobs.length).toBeLessThanOrEqual(3);
+          seen.push(...page.jobs.map((job) => job.id));
+          after = page.next;
+          pages += 1;
+        } while (after !== undefined && pages < 10);
+        expect(seen).toEqual(ids);
+        expect(after).toBeUndefined();
+      });
+
+      it('reads on behind a page whose jobs have left the line', async () => {
+        const partition = freshPartition();
+        const jobs = times(6, (at) => aJob({ partition, readyAtMs: NOW_MS + at }));
+        await store.createJobs(jobs);
+        await untilLine(
+          partition,
+          aReadyLine(),
+          jobs.map((job) => job.id),
+        );
+        const first = await store.readLine(partition, aReadyLine(), 2);
+        await store.claim(first.jobs.map((job) => aClaimRequest(job)));
+        const second = await store.readLine(partition, aReadyLine(), 2, first.next);
+        expect(second.jobs.map((job) => job.id)).toEqual([jobs[2]?.id, jobs[3]?.id]);
+      });
+
+      it('holds a job from its creation to its claim only', async () => {
+        const partition = freshPartition();
+        const job = await created(aJob({ partition }));
+        await untilLine(partition, lineOf(job), [job.id]);
+        const request = aClaimRequest(job);
+        await store.claim([request]);
+        await untilLine(partition, lineOf(job), []);
+        const worker = aWorker();
+        const started = await store.startJob({
+          ...worker,
+          jobId: job.id,
+          claimId: request.claimId,
+          nowMs: NOW_MS,
+        });
+        if (started.kind === 'started') await finish(started.job, worker, SUCCESS);
+        await untilLine(partition, lineOf(job), []);
+        await untilDue(partition, EXPIRES_AT_MS, []);
+      });
+    });
+
+    describe('due work', () => {
+      it('shows scheduled jobs whose time has come, soonest first, to the very millisecond', async () => {
+        const partition = freshPartition();
+        const [later, sooner, exact, early] = [
+          aScheduledJob(NOW_MS + 50, { partition }),
+          aScheduledJob(NOW_MS + 20, { partition }),
+          aScheduledJob(NOW_MS + 100, { partition }),
+          aScheduledJob(NOW_MS + 101, { partition }),
+        ];
+        await store.createJobs([later, early, exact, sooner]);
+        await untilDue(partition, NOW_MS + 100, [sooner.id, later.id, exact.id]);
+        await untilDue(partition, NOW_MS + 101, [sooner.id, later.id, exact.id, early.id]);
+        await untilDue(freshPartition(), NOW_MS + 101, []);
+      });
+
+      it('keeps scheduled jobs out of the ready lines', async () => {
+        const partition = freshPartition();
+        const job = await created(aScheduledJob(NOW_MS + 1, { partition }));
+        await untilDue(partition, NOW_MS + 1, [job.id]);
+        await untilLine(partition, lineOf(job), []);
+      });
+
+      it('can be read in pages', async () => {
+        const partition = freshPartition();
+        const jobs = times(7, (at) => aScheduledJob(NOW_MS + at, { partition }));
+        await store.createJobs([...jobs, aScheduledJob(NOW_MS + 999, { partition })]);
+        const ids = jobs.map((job) => job.id);
+        await untilDue(partition, NOW_MS + 10, ids);
+        const seen: string[] = [];
+        let after: string | undefined;
+        let pages = 0;
+        do {
+          const page = await store.readDue(partition, NOW_MS + 10, 3, after);
+          seen.push(...page.jobs.map((job) => job.id));
+          after = page.next;
+          pages += 1;
+        } while (after !== undefined && pages < 10);
+        expect(seen).toEqual(ids);
+      });
+    });
+
+    describe('promoting', () => {
+      it('moves a job from the due line to its ready line, its age counting from its time', async () => {
+        const partition = freshPartition();
+        const job = await created(aScheduledJob(NOW_MS + 10, { partition, readyAtMs: NOW_MS }));
+        const expected = { ...job, state: 'pending', version: 2, readyAtMs: NOW_MS + 10 };
+        expect(await store.promote([job], NOW_MS + 5_000)).toEqual([expected]);
+        expect(await stored(job.id)).toEqual(expected);
+        await untilLine(partition, lineOf(job), [job.id]);
+        await untilDue(partition, NOW_MS + 5_000, []);
+      });
+
+      it('answers in the order of the jobs, with nothing for a lost race', async () => {
+        const partition = freshPartition();
+        const [a, b] = [
+          await created(aScheduledJob(NOW_MS, { partition })),
+          await created(aScheduledJob(NOW_MS, { partition })),
+        ];
+        const outdated = { ...a, version: 2 };
+        const unknown = aScheduledJob(NOW_MS, { partition });
+        const answers = await store.promote([outdated, b, unknown], NOW_MS);
+        expect(answers.map((job) => job?.id)).toEqual([undefined, b.id, undefined]);
+        expect(await stored(a.id)).toEqual(a);
+        expect(await store.getJobs([unknown.id])).toEqual([undefined]);
+      });
+
+      it('promotes a job once when eight dispatchers race', { timeout: CONCURRENT_MS }, async () => {
+        const job = await created(aScheduledJob(NOW_MS));
+        const answers = await Promise.all(times(8, () => store.promote([job], NOW_MS)));
+        expect(answers.flat().filter((answer) => answer !== undefined)).toHaveLength(1);
+        expect((await stored(job.id)).version).toBe(2);
+      });
+
+      it('promotes more than one batch', async () => {
+        const jobs = times(60, () => aScheduledJob(NOW_MS));
+        await store.createJobs(jobs);
+        const answers = await store.promote(jobs, NOW_MS);
+        expect(answers.map((job) => job?.id)).toEqual(jobs.map((job) => job.id));
+      });
+    });
+
+    describe('keys with backlog', () => {
+      it('stand in the keys line of their tier by what they were charged', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const keys = ['dear', 'cheap', 'middling'];
+        await store.announceLines(
+          partition,
+          keys.map((fairnessKey) => aReadyLine({ fairnessKey })),
+          NOW_MS,
+        );
+        const ledgers = [aLedger({ fairnessKey: 'dear', settledCostMs: 90_000 })];
+        expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
+        const more = [
+          aLedger({ fairnessKey: 'cheap', settledCostMs: 8_000 }),
+          aLedger({ fairnessKey: 'middling', settledCostMs: 10_000 }),
+        ];
+        expect(await store.commit(fence, aCommit({ ledgers: more }))).toBe('committed');
+        await untilKeys(partition, SUITE_TIER, ['cheap', 'middling', 'dear']);
+      });
+
+      it('name each line once, with the time of the last announcement', async () => {
+        const partition = freshPartition();
+        const lines = [aReadyLine(), aReadyLine({ type: 'index' }), aReadyLine({ mode: 'onDemand' })];
+        await store.announceLines(partition, lines.slice(0, 2), NOW_MS);
+        await store.announceLines(partition, lines.slice(1), NOW_MS + 7);
+        await vi.waitFor(async () => {
+          const { keys } = await store.readKeys(partition, SUITE_TIER, 10);
+          expect(keys).toHaveLength(1);
+          expect(keys[0]?.announcedAtMs).toBe(NOW_MS + 7);
+          expect(keys[0]?.lines.map(({ type, mode }) => `${type} ${mode}`).sort()).toEqual([
+            'index queued',
+            'resize onDemand',
+            'resize queued',
+          ]);
+        });
+      });
+
+      it('are apart by tier and by partition', async () => {
+        const [partition, other] = [freshPartition(), freshPartition()];
+        await store.announceLines(partition, [aReadyLine({ tier: 'gold', fairnessKey: 'k' })], NOW_MS);
+        await store.announceLines(partition, [aReadyLine({ fairnessKey: 'l' })], NOW_MS);
+        await untilKeys(partition, 'gold', ['k']);
+        await untilKeys(partition, SUITE_TIER, ['l']);
+        await untilKeys(other, SUITE_TIER, []);
+      });
+
+      it('can be read in pages', async () => {
+        const partition = freshPartition();
+        const keys = times(7, (at) => `key-${at}`);
+        await store.announceLines(
+          partition,
+          keys.map((fairnessKey) => aReadyLine({ fairnessKey })),
+          NOW_MS,
+        );
+        await vi.waitFor(async () =>
+          expect((await store.readKeys(partition, SUITE_TIER, 100)).keys).toHaveLength(keys.length),
+        );
+        const seen: string[] = [];
+        let after: string | undefined;
+        let pages = 0;
+        do {
+          const page = await store.readKeys(partition, SUITE_TIER, 3, after);
+          seen.push(...page.keys.map((key) => key.fairnessKey));
+          after = page.next;
+          pages += 1;
+        } while (after !== undefined && pages < 10);
+        expect(seen.sort()).toEqual(keys);
+      });
+
+      it('lose a line that is retired, and leave with their last one', async () => {
+        const partition = freshPartition();
+        const [one, two] = [aReadyLine(), aReadyLine({ type: 'index' })];
+        await store.announceLines(partition, [one, two], NOW_MS);
+        expect(await store.retireLine(partition, one, NOW_MS)).toBe('retired');
+        await vi.waitFor(async () => {
+          const { keys } = await store.readKeys(partition, SUITE_TIER, 10);
+          expect(keys.map((key) => key.lines)).toEqual([[{ type: 'index', mode: 'queued' }]]);
+        });
+        expect(await store.retireLine(partition, two, NOW_MS)).toBe('retired');
+        await untilKeys(partition, SUITE_TIER, []);
+      });
+
+      it('keep a line that was announced since', async () => {
+        const partition = freshPartition();
+        await store.announceLines(partition, [aReadyLine()], NOW_MS);
+        await store.announceLines(partition, [aReadyLine()], NOW_MS + 1);
+        expect(await store.retireLine(partition, aReadyLine(), NOW_MS)).toBe('lost');
+        await untilKeys(partition, SUITE_TIER, ['tenant-a']);
+      });
+
+      it('come back when they are announced again', async () => {
+        const partition = freshPartition();
+        await store.announceLines(partition, [aReadyLine()], NOW_MS);
+        await store.retireLine(partition, aReadyLine(), NOW_MS);
+        await store.announceLines(partition, [aReadyLine()], NOW_MS + 1);
+        await untilKeys(partition, SUITE_TIER, ['tenant-a']);
+      });
+
+      it('keep every line when ten submitters announce at once', { timeout: CONCURRENT_MS }, async () => {
+        const partition = freshPartition();
+        const lines = times(10, (at) => aReadyLine({ type: `type-${at}` }));
+        await Promise.all(lines.map((line) => store.announceLines(partition, [line], NOW_MS)));
+        await vi.waitFor(async () => {
+          const { keys } = await store.readKeys(partition, SUITE_TIER, 10);
+          expect(keys.flatMap((key) => key.lines.map((line) => line.type)).sort()).toEqual(
+            lines.map((line) => line.type),
+          );
+        });
+      });
+    });
+
+    describe('the lease', () => {
+      it('is free at first, and its first epoch is 1', async () => {
+        const partition = freshPartition();
+        expect(await store.acquireLease(partition, 'one', NOW_MS, LEASE_MS)).toEqual({
+          kind: 'acquired',
+          epoch: 1,
+          expiresAtMs: NOW_MS + LEASE_MS,
+        });
+      });
+
+      it('is held until it expires, to the very millisecond', async () => {
+        const partition = freshPartition();
+        await store.acquireLease(partition, 'one', NOW_MS, LEASE_MS);
+        expect(await store.acquireLease(partition, 'two', NOW_MS + LEASE_MS - 1, LEASE_MS)).toEqual({
+          kind: 'held',
+          epoch: 1,
+          expiresAtMs: NOW_MS + LEASE_MS,
+        });
+        expect(await store.acquireLease(partition, 'two', NOW_MS + LEASE_MS, LEASE_MS)).toMatchObject({
+          kind: 'acquired',
+          epoch: 2,
+        });
+      });
+
+      it('lasts longer when it is renewed', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        expect(await store.renewLease(fence, NOW_MS + 15_000, LEASE_MS)).toBe('renewed');
+        expect(await store.acquireLease(partition, 'two', NOW_MS + LEASE_MS, LEASE_MS)).toMatchObject({
+          kind: 'held',
+          expiresAtMs: NOW_MS + 15_000 + LEASE_MS,
+        });
+      });
+
+      it('is free at once when it is given back, and its next epoch is greater', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        expect(await store.releaseLease(fence)).toBe('released');
+        expect(await store.acquireLease(partition, 'two', NOW_MS + 1, LEASE_MS)).toMatchObject({
+          kind: 'acquired',
+          epoch: fence.epoch + 1,
+        });
+      });
+
+      it('cannot be renewed or given back by a former holder', async () => {
+        const partition = freshPartition();
+        const former = await lease(partition);
+        const current = await lease(partition, NOW_MS + LEASE_MS);
+        expect(await store.renewLease(former, NOW_MS + LEASE_MS, 10 * LEASE_MS)).toBe('lost');
+        expect(await store.releaseLease(former)).toBe('lost');
+        expect(await store.acquireLease(partition, 'three', NOW_MS + LEASE_MS + 1, LEASE_MS)).toEqual({
+          kind: 'held',
+          epoch: current.epoch,
+          expiresAtMs: NOW_MS + 2 * LEASE_MS,
+        });
+      });
+
+      it('goes to one of two dispatchers that ask at once', { timeout: CONCURRENT_MS }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const partition = freshPartition();
+          const outcomes = await Promise.all(
+            ['one', 'two'].map((holder) => store.acquireLease(partition, holder, NOW_MS, LEASE_MS)),
+          );
+          expect(outcomes.map((outcome) => outcome.kind).sort()).toEqual(['acquired', 'held']);
+        }
+      });
+
+      it('goes to one of eight that find it expired', { timeout: CONCURRENT_MS }, async () => {
+        const partition = freshPartition();
+        await lease(partition);
+        const outcomes = await Promise.all(
+          times(8, (at) => store.acquireLease(partition, `d${at}`, NOW_MS + LEASE_MS, LEASE_MS)),
+        );
+        expect(outcomes.filter((outcome) => outcome.kind === 'acquired')).toHaveLength(1);
+        expect(outcomes.every((outcome) => outcome.epoch === 2)).toBe(true);
+      });
+    });
+
+    describe('the wake counter', () => {
+      it('is 0 before the first wake and counts every one, also concurrent ones', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        const partition = freshPartition();
+        expect(await store.readWakes(partition)).toBe(0);
+        await Promise.all(times(12, () => store.wake(partition)));
+        expect(await store.readWakes(partition)).toBe(12);
+        expect(await store.readWakes(freshPartition())).toBe(0);
+      });
+
+      it('never stands in the way of a commit', { timeout: CONCURRENT_MS }, async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const wakes = times(10, () => store.wake(partition));
+        expect(await store.commit(fence, aCommit({ ledgers: [aLedger()] }))).toBe('committed');
+        await Promise.all(wakes);
+        expect(await store.readWakes(partition)).toBe(10);
+      });
+    });
+
+    describe('committing', () => {
+      it('makes reservations, which the next load shows in full', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reservation = aReservation([], {
+          jobs: new Map([
+            [0, aReservedJob({ id: 'a', version: 3, attempt: 2 }, { conflictKey: 'catalogue/photos' })],
+            [7, aReservedJob({ id: 'b' }, { estimatedCostMs: 1_234.5, tier: 'gold', fairnessKey: '' })],
+          ]),
+        });
+        expect(await store.commit(fence, aCommit({ reserve: [reservation] }))).toBe('committed');
+        const state = await store.loadPartition(partition, NOW_MS);
+        expect(state).toEqual({ epoch: fence.epoch, reservations: [reservation], workers: [], controls: [] });
+      });
+
+      it('writes ledgers and estimates over what was there', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const [first, second] = [aLedger({ settledCostMs: 1 }), aLedger({ settledCostMs: 2.5 })];
+        const [older, newer] = [anEstimate({ samples: 1 }), anEstimate({ samples: 2, varianceMs2: 0 })];
+        await store.commit(fence, aCommit({ ledgers: [first], estimates: [older] }));
+        await store.commit(fence, aCommit({ ledgers: [second], estimates: [newer] }));
+        expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([second]);
+        expect(await store.getEstimates(partition, [{ type: 'resize', resourceId: '' }])).toEqual([newer]);
+      });
+
+      it('drops places of a reservation, and the reservation with its last place', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reservation = aReservation([{ id: 'a' }, { id: 'b' }, { id: 'c' }]);
+        await store.commit(fence, aCommit({ reserve: [reservation] }));
+        await store.commit(fence, aCommit({ drop: [{ reservation, positions: [0, 2] }] }));
+        const [left] = (await store.loadPartition(partition, NOW_MS)).reservations;
+        expect([...(left?.jobs.keys() ?? [])]).toEqual([1]);
+        if (left === undefined) return;
+        await store.commit(fence, aCommit({ drop: [{ reservation: left, positions: [1] }] }));
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([]);
+      });
+
+      it('postpones when a reservation is looked at', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reservation = aReservation();
+        await store.commit(fence, aCommit({ reserve: [reservation] }));
+        await store.commit(fence, aCommit({ postpone: [{ reservation, checkAtMs: NOW_MS + 99 }] }));
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([
+          { ...reservation, checkAtMs: NOW_MS + 99 },
+        ]);
+      });
+
+      it('does everything of one commit together', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const [gone, kept, made] = [aReservation(), aReservation(), aReservation([{ id: 'x' }, { id: 'y' }])];
+        await store.commit(fence, aCommit({ reserve: [gone, kept] }));
+        const outcome = await store.commit(fence, {
+          drop: [{ reservation: gone, positions: [0] }],
+          postpone: [{ reservation: kept, checkAtMs: NOW_MS + 5 }],
+          ledgers: [aLedger()],
+          estimates: [anEstimate()],
+          reserve: [made],
+        });
+        expect(outcome).toBe('committed');
+        const { reservations } = await store.loadPartition(partition, NOW_MS);
+        expect(new Map(reservations.map((each) => [each.batchId, each]))).toEqual(
+          new Map<string, Reservation>([
+            [kept.batchId, { ...kept, checkAtMs: NOW_MS + 5 }],
+            [made.batchId, made],
+          ]),
+        );
+      });
+
+      it('changes nothing for a dispatcher whose lease another one has taken', async () => {
+        const partition = freshPartition();
+        const former = await lease(partition);
+        const kept = aReservation();
+        await store.commit(former, aCommit({ reserve: [kept] }));
+        await lease(partition, NOW_MS + LEASE_MS);
+        const outcome = await store.commit(former, {
+          drop: [{ reservation: kept, positions: [0] }],
+          postpone: [],
+          ledgers: [aLedger()],
+          estimates: [anEstimate()],
+          reserve: [aReservation()],
+        });
+        expect(outcome).toBe('lost');
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([kept]);
+        expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([undefined]);
+        expect(await store.getEstimates(partition, [{ type: 'resize', resourceId: '' }])).toEqual([
+          undefined,
+        ]);
+      });
+
+      it('is whole or lost when the lease changes hands meanwhile', { timeout: CONCURRENT_MS }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const partition = freshPartition();
+          const former = await lease(partition);
+          const reservation = aReservation();
+          const [outcome, taken] = await Promise.all([
+            store
+              .commit(former, aCommit({ reserve: [reservation], ledgers: [aLedger()] }))
+              .catch((error: Error) => error.name),
+            store.acquireLease(partition, 'two', NOW_MS + LEASE_MS, LEASE_MS),
+          ]);
+          expect(taken).toMatchObject({ kind: 'acquired', epoch: 2 });
+          expect(['committed', 'lost', 'StoreThrottled']).toContain(outcome);
+          const isThere = outcome === 'committed';
+          const { reservations } = await store.loadPartition(partition, NOW_MS);
+          expect(reservations).toEqual(isThere ? [reservation] : []);
+          expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([isThere ? aLedger() : undefined]);
+        }
+      });
+
+      it('takes a hundred items, the check of the epoch being one of them', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const ledgers = times(99, (at) => aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }));
+        expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
+        const keys = ledgers.map((ledger) => ledger.fairnessKey);
+        expect(await store.getLedgers(partition, keys)).toEqual(ledgers);
+      });
+
+      it('refuses more than a hundred items and changes nothing', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const ledgers = times(100, (at) => aLedger({ fairnessKey: `key-${at}` }));
+        await expect(store.commit(fence, aCommit({ ledgers }))).rejects.toMatchObject({
+          name: 'CommitTooLarge',
+        });
+        expect(await store.getLedgers(partition, ['key-0', 'key-99'])).toEqual([undefined, undefined]);
+      });
+
+      it('refuses to name an item twice and changes nothing', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reservation = aReservation();
+        await store.commit(fence, aCommit({ reserve: [reservation] }));
+        const twice = aCommit({
+          drop: [{ reservation, positions: [0] }],
+          postpone: [{ reservation, checkAtMs: NOW_MS }],
+          ledgers: [aLedger()],
+        });
+        await expect(store.commit(fence, twice)).rejects.toMatchObject({ name: 'StoreRefused' });
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([reservation]);
+        expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([undefined]);
+      });
+
+      it('refuses to change a reservation that is gone, and leaves nothing half-written', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reservation = aReservation();
+        await store.commit(fence, aCommit({ reserve: [reservation] }));
+        await store.commit(fence, aCommit({ drop: [{ reservation, positions: [0] }] }));
+        const outdated = aCommit({ postpone: [{ reservation, checkAtMs: 1 }], ledgers: [aLedger()] });
+        await expect(store.commit(fence, outdated)).rejects.toMatchObject({ name: 'StaleCommit' });
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([]);
+        expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([undefined]);
+      });
+
+      it('commits nothing at all without complaint', async () => {
+        const fence = await lease(freshPartition());
+        expect(await store.commit(fence, aCommit())).toBe('committed');
+      });
+    });
+
+    describe('loading a partition', () => {
+      it('finds nothing in one that nobody used', async () => {
+        expect(await store.loadPartition(freshPartition(), NOW_MS)).toEqual({
+          epoch: 0,
+          reservations: [],
+          workers: [],
+          controls: [],
+        });
+      });
+
+      it('reads all of it, however much', { timeout: CONCURRENT_MS }, async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const batches = times(60, (batch) =>
+          aReservation(times(50, (at) => ({ id: `${'long-job-id-'.repeat(25)}${batch}-${at}` }))),
+        );
+        for (let from = 0; from < batches.length; from += 10) {
+          await store.commit(fence, aCommit({ reserve: batches.slice(from, from + 10) }));
+        }
+        const { reservations } = await store.loadPartition(partition, NOW_MS);
+        expect(new Set(reservations.map((each) => each.batchId))).toEqual(
+          new Set(batches.map((each) => each.batchId)),
+        );
+        expect(reservations.every((each) => each.jobs.size === 50)).toBe(true);
+      });
+
+      it('shows workers until they expire, to the very millisecond', async () => {
+        const partition = freshPartition();
+        const worker = aWorkerRecord({
+          expiresAtMs: NOW_MS + 1,
+          occupants: [
+            { claimId: '1-1.0', jobId: 'a', progress: { done: 3, of: 7 } },
+            { claimId: '1-1.1', jobId: 'b' },
+          ],
+        });
+        const lasting = aWorkerRecord({ expiresAtMs: NOW_MS + 2 });
+        await harness.putWorker(partition, worker);
+        await harness.putWorker(partition, lasting);
+        const before = await store.loadPartition(partition, NOW_MS);
+        expect(new Map(before.workers.map((each) => [each.workerId, each]))).toEqual(
+          new Map([worker, lasting].map((each) => [each.workerId, each])),
+        );
+        expect((await store.loadPartition(partition, NOW_MS + 1)).workers).toEqual([lasting]);
+        expect((await store.loadPartition(freshPartition(), NOW_MS)).workers).toEqual([]);
+      });
+
+      it("shows the operators' controls", async () => {
+        const partition = freshPartition();
+        const control = { scope: 'type/resize', paused: true, maxConcurrency: 3 };
+        await harness.putControl(partition, control);
+        expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([control]);
+      });
+    });
+
+    describe('ledgers and estimates', () => {
+      it('are answered in the order asked, with nothing where there is none', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const ledgers: Ledger[] = times(40, (at) => aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }));
+        const estimates = times(40, (at) => anEstimate({ resourceId: `r-${at}`, meanMs: at }));
+        await store.commit(fence, aCommit({ ledgers, estimates }));
+        const keys = ['none', ...ledgers.map((ledger) => ledger.fairnessKey).reverse()];
+        expect(await store.getLedgers(partition, keys)).toEqual([undefined, ...[...ledgers].reverse()]);
+        const ids = [{ type: 'other', resourceId: 'r-1' }, ...estimates].map(({ type, resourceId }) => ({
+          type,
+          resourceId,
+        }));
+        expect(await store.getEstimates(partition, ids)).toEqual([undefined, ...estimates]);
+        expect(await store.getLedgers(freshPartition(), ['key-1'])).toEqual([undefined]);
+      });
+
+      it('are read in more than one batch, also when a key stands twice', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const first = aLedger({ fairnessKey: 'key-0' });
+        await store.commit(fence, aCommit({ ledgers: [first] }));
+        const keys = [...times(130, (at) => `key-${at}`), 'key-0'];
+        const answers = await store.getLedgers(partition, keys);
+        expect(answers).toHaveLength(131);
+        expect([answers[0], answers[1], answers[130]]).toEqual([first, undefined, first]);
+        expect(await store.getLedgers(partition, [])).toEqual([]);
+        expect(await store.getEstimates(partition, [])).toEqual([]);
+      });
+    });
+
+    describe('claiming', () => {
+      it('wins a pending job at the planned version', async () => {
+        const job = await created(aJob());
+        const request = aClaimRequest(job, { epoch: 5, fleet: 'general' });
+        expect(await store.claim([request])).toEqual(['claimed']);
+        const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
+        expect(await stored(job.id)).toEqual({
+          ...job,
+          state: 'claimed',
+          version: 2,
+          claim: { claimId, epoch, batchId, fleet, claimedAtMs },
+        });
+      });
+
+      it.each([
+        ['an older version', (job: Job) => ({ ...job, version: job.version - 1 })],
+        ['a newer version', (job: Job) => ({ ...job, version: job.version + 1 })],
+      ])('loses at %s and changes nothing', async (_, seen) => {
+        const job = await created(aJob());
+        expect(await store.claim([aClaimRequest(seen(job))])).toEqual(['lost']);
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('loses a job that is not pending, or not there', async () => {
+        const scheduled = await created(aScheduledJob(NOW_MS + 1));
+        const { job: running, worker } = await runningJob();
+        const { job: other, worker: otherWorker } = await runningJob();
+        await finish(other, otherWorker, SUCCESS);
+        const done = await stored(other.id);
+        const requests = [scheduled, running, done, aJob()].map((job) => aClaimRequest(job));
+        expect(await store.claim(requests)).toEqual(['lost', 'lost', 'lost', 'lost']);
+        expect(await stored(scheduled.id)).toEqual(scheduled);
+        expect(await stored(running.id)).toMatchObject({ state: 'running', worker });
+        expect(await stored(done.id)).toEqual(done);
+        expect(await store.getJobs([requests[3]?.jobId ?? ''])).toEqual([undefined]);
+      });
+
+      it('answers claimed when the same claim is repeated, and changes nothing more', async () => {
+        const job = await created(aJob());
+        const request = aClaimRequest(job);
+        await store.claim([request]);
+        const once = await stored(job.id);
+        expect(await store.claim([request])).toEqual(['claimed']);
+        expect(await stored(job.id)).toEqual(once);
+      });
+
+      it('loses to an earlier claim', async () => {
+        const { job, claimId } = await claimedJob();
+        expect(await store.claim([aClaimRequest(job), aClaimRequest({ ...job, version: 1 })])).toEqual([
+          'lost',
+          'lost',
+        ]);
+        expect((await stored(job.id)).claim?.claimId).toBe(claimId);
+      });
+
+      it('answers in the order of the requests, however many', async () => {
+        const jobs = times(60, () => aJob());
+        await store.createJobs(jobs);
+        const requests = jobs.map((job, at) => aClaimRequest({ ...job, version: at % 5 === 2 ? 9 : 1 }));
+        expect(await store.claim(requests)).toEqual(
+          jobs.map((_, at): ClaimOutcome => (at % 5 === 2 ? 'lost' : 'claimed')),
+        );
+        expect(await store.claim([])).toEqual([]);
+      });
+
+      it('is won by one of eight dispatchers', { timeout: CONCURRENT_MS }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const job = await created(aJob());
+          const requests = times(8, () => aClaimRequest(job));
+          const outcomes = (await Promise.all(requests.map((request) => store.claim([request])))).flat();
+          expect(outcomes.filter((outcome) => outcome === 'claimed')).toHaveLength(1);
+          expect(outcomes.filter((outcome) => outcome === 'lost')).toHaveLength(7);
+          const winner = requests[outcomes.indexOf('claimed')];
+          expect(await stored(job.id)).toMatchObject({ version: 2, claim: { claimId: winner?.claimId } });
+        }
+      });
+
+      it("forgets the attempt before: its worker and its times are not the new claim's", async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, retryAt(NOW_MS));
+        const [pending] = await store.promote([await stored(job.id)], NOW_MS);
+        if (pending === undefined) throw new Error('not promoted');
+        const request = aClaimRequest(pending);
+        expect(await store.claim([request])).toEqual(['claimed']);
+        const claimed = await stored(job.id);
+        expect(claimed.claim?.claimId).toBe(request.claimId);
+        expect([claimed.worker, claimed.startedAtMs, claimed.finishedAtMs]).toEqual([
+          undefined,
+          undefined,
+          undefined,
+        ]);
+      });
+    });
+
+    describe('raising a version', () => {
+      it('makes every claim fail that was planned before, and leaves the job in its line', async () => {
+        const partition = freshPartition();
+        const job = await created(aJob({ partition }));
+        expect(await store.raiseVersion(job.id, 1)).toBe('raised');
+        expect(await stored(job.id)).toEqual({ ...job, version: 2 });
+        expect(await store.claim([aClaimRequest(job)])).toEqual(['lost']);
+        await untilLine(partition, lineOf(job), [job.id]);
+        expect(await store.claim([aClaimRequest({ ...job, version: 2 })])).toEqual(['claimed']);
+      });
+
+      it('is lost at another version, on a job that is not pending, and on none', async () => {
+        const job = await created(aJob());
+        expect(await store.raiseVersion(job.id, 2)).toBe('lost');
+        expect(await store.raiseVersion('unheard-of', 1)).toBe('lost');
+        const { job: claimed } = await claimedJob();
+        expect(await store.raiseVersion(claimed.id, claimed.version)).toBe('lost');
+        expect(await stored(claimed.id)).toEqual(claimed);
+        expect(await stored(job.id)).toEqual(job);
+        expect(await store.getJobs(['unheard-of'])).toEqual([undefined]);
+      });
+
+      it('and claiming exclude each other', { timeout: CONCURRENT_MS }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const job = await created(aJob());
+          const [raised, [claimed]] = await Promise.all([
+            store.raiseVersion(job.id, 1),
+            store.claim([aClaimRequest(job)]),
+          ]);
+          expect((raised === 'raised') !== (claimed === 'claimed')).toBe(true);
+          expect((await stored(job.id)).version).toBe(2);
+        }
+      });
+    });
+
+    describe('starting', () => {
+      it('answers the job with its payload, running for this worker', async () => {
+        const { job, claimId } = await claimedJob(aJob({ payload: { path: 'a/b.png' } }));
+        const worker = aWorker();
+        const outcome = await store.startJob({ ...worker, jobId: job.id, claimId, nowMs: NOW_MS + 5 });
+        const running = { ...job, state: 'running', version: 3, worker, startedAtMs: NOW_MS + 5 };
+        expect(outcome).toEqual({ kind: 'started', job: running });
+        expect(await stored(job.id)).toEqual(running);
+      });
+
+      it('answers started again to the same life of the same worker, and changes nothing more', async () => {
+        const { job, worker, claimId } = await runningJob();
+        const again = await store.startJob({ ...worker, jobId: job.id, claimId, nowMs: NOW_MS + 500 });
+        expect(again).toEqual({ kind: 'started', job });
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it.each([
+        ['another worker', { workerId: 'someone-else' }],
+        ['another life of the worker', { incarnation: 'second' }],
+      ])('refuses %s once a job runs', async (_, changes) => {
+        const { job, worker, claimId } = await runningJob();
+        const outcome = await store.startJob({
+          ...worker,
+          ...changes,
+          jobId: job.id,
+          claimId,
+          nowMs: NOW_MS,
+        });
+        expect(outcome).toEqual({ kind: 'superseded' });
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('refuses a claim that the job was not won by', async () => {
+        const { job } = await claimedJob();
+        const pending = await created(aJob());
+        const worker = aWorker();
+        for (const jobId of [job.id, pending.id, 'unheard-of']) {
+          expect(await store.startJob({ ...worker, jobId, claimId: '9-9.9', nowMs: NOW_MS })).toEqual({
+            kind: 'superseded',
+          });
+        }
+        expect(await store.getJobs([job.id, pending.id, 'unheard-of'])).toEqual([job, pending, undefined]);
+      });
+
+      it('refuses the message of an attempt that is over, also when the job is claimed anew', async () => {
+        const { job, worker, claimId } = await runningJob();
+        const start = { ...worker, jobId: job.id, claimId, nowMs: NOW_MS };
+        await finish(job, worker, retryAt(NOW_MS));
+        expect(await store.startJob(start)).toEqual({ kind: 'superseded' });
+        const [pending] = await store.promote([await stored(job.id)], NOW_MS);
+        expect(await store.startJob(start)).toEqual({ kind: 'superseded' });
+        if (pending !== undefined) await store.claim([aClaimRequest(pending)]);
+        expect(await store.startJob(start)).toEqual({ kind: 'superseded' });
+        expect((await stored(job.id)).state).toBe('claimed');
+      });
+
+      it('happens once when the message comes to twenty workers', { timeout: CONCURRENT_MS }, async () => {
+        const { job, claimId } = await claimedJob();
+        const outcomes = await Promise.all(
+          times(20, () => store.startJob({ ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS })),
+        );
+        const winners = outcomes.flatMap((outcome) =>
+          outcome.kind === 'started' ? [outcome.job.worker] : [],
+        );
+        expect(winners).toHaveLength(1);
+        expect(await stored(job.id)).toMatchObject({ version: 3, worker: winners[0] });
+      });
+    });
+
+    describe('finishing', () => {
+      it('keeps the result of a success', async () => {
+        const { job, worker } = await runningJob();
+        const result = { pages: [1, 2], note: 'fertig ✓', none: null };
+        const expected = { ...job, state: 'succeeded', version: 4, finishedAtMs: NOW_MS + 9, result };
+        expect(await finish(job, worker, { kind: 'succeeded', result })).toEqual({
+          kind: 'finished',
+          job: expected,
+        });
+        expect(await stored(job.id)).toEqual(expected);
+      });
+
+      it('keeps the reason of a failure', async () => {
+        const { job, worker } = await runningJob();
+        const expected = {
+          ...job,
+          state: 'failed',
+          version: 4,
+          finishedAtMs: NOW_MS + 9,
+          error: { name: 'Broken', message: 'it broke' },
+        };
+        expect(await finish(job, worker, FAILURE)).toEqual({ kind: 'finished', job: expected });
+        expect(await stored(job.id)).toEqual(expected);
+      });
+
+      it('schedules another attempt for a retry, and still says how this one ended', async () => {
+        const partition = freshPartition();
+        const { job, worker } = await runningJob(aJob({ partition }));
+        const outcome = await finish(job, worker, retryAt(NOW_MS + 4_000));
+        const expected = {
+          state: 'scheduled',
+          version: 4,
+          attempt: 2,
+          workersLost: 0,
+          runAtMs: NOW_MS + 4_000,
+          claim: job.claim,
+          startedAtMs: job.startedAtMs,
+          finishedAtMs: NOW_MS + 9,
+          error: { name: 'Flaky' },
+        };
+        expect(outcome).toMatchObject({ kind: 'finished', job: expected });
+        expect(await stored(job.id)).toMatchObject(expected);
+        await untilDue(partition, NOW_MS + 4_000, [job.id]);
+        await untilDue(partition, NOW_MS + 3_999, []);
+      });
+
+      it.each([
+        ['a success', SUCCESS],
+        ['a failure', FAILURE],
+        ['a retry', retryAt(NOW_MS + 1)],
+      ])('answers finished again when %s is repeated, and changes nothing more', async (_, verdict) => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, verdict);
+        const once = await stored(job.id);
+        expect(await finish(job, worker, verdict)).toEqual({ kind: 'finished', job: once });
+        expect(await stored(job.id)).toEqual(once);
+      });
+
+      it.each([
+        ['another worker', { workerId: 'someone-else' }],
+        ['another life of the worker', { incarnation: 'second' }],
+      ])('refuses %s', async (_, changes) => {
+        const { job, worker } = await runningJob();
+        for (const verdict of [SUCCESS, FAILURE, retryAt(NOW_MS)]) {
+          expect(await finish(job, { ...worker, ...changes }, verdict)).toEqual({ kind: 'superseded' });
+        }
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('refuses an attempt whose job was given to another claim', async () => {
+        const { job, worker } = await runningJob();
+        await store.loseWorker(job, retryAt(NOW_MS), NOW_MS, EXPIRES_AT_MS);
+        const [pending] = await store.promote([await stored(job.id)], NOW_MS);
+        if (pending === undefined) throw new Error('not promoted');
+        expect(await finish(job, worker, SUCCESS)).toEqual({ kind: 'superseded' });
+        const request = aClaimRequest(pending);
+        await store.claim([request]);
+        expect(await finish(job, worker, SUCCESS)).toEqual({ kind: 'superseded' });
+        // The same life of the same worker may win the job again: its older attempt still counts for nothing.
+        await store.startJob({ ...worker, jobId: job.id, claimId: request.claimId, nowMs: NOW_MS });
+        const running = await stored(job.id);
+        expect(await finish(job, worker, SUCCESS)).toEqual({ kind: 'superseded' });
+        expect(await stored(job.id)).toEqual(running);
+      });
+
+      it('accepts one outcome only', { timeout: CONCURRENT_MS }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const { job, worker } = await runningJob();
+          const outcomes = await Promise.all([
+            finish(job, worker, SUCCESS),
+            finish(job, worker, FAILURE),
+            finish(job, worker, retryAt(NOW_MS)),
+            store.loseWorker(job, retryAt(NOW_MS), NOW_MS, EXPIRES_AT_MS),
+          ]);
+          expect(outcomes.filter((outcome) => outcome.kind === 'finished')).toHaveLength(1);
+          expect((await stored(job.id)).version).toBe(4);
+        }
+      });
+
+      it('accepts nothing after the end', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, SUCCESS);
+        const done = await stored(job.id);
+        expect(await finish(job, worker, FAILURE)).toEqual({ kind: 'superseded' });
+        expect(await finish(job, worker, retryAt(NOW_MS))).toEqual({ kind: 'superseded' });
+        expect(await store.loseWorker(job, FAILURE, NOW_MS, EXPIRES_AT_MS)).toEqual({ kind: 'superseded' });
+        expect(await stored(job.id)).toEqual(done);
+      });
+    });
+
+    describe('losing a worker', () => {
+      it('schedules the job again and counts the worker, not an attempt', async () => {
+        const partition = freshPartition();
+        const { job } = await runningJob(aJob({ partition }));
+        const outcome = await store.loseWorker(job, retryAt(NOW_MS + 50), NOW_MS + 40, EXPIRES_AT_MS);
+        const expected = {
+          state: 'scheduled',
+          version: 4,
+          attempt: 1,
+          workersLost: 1,
+          runAtMs: NOW_MS + 50,
+          finishedAtMs: NOW_MS + 40,
+        };
+        expect(outcome).toMatchObject({ kind: 'finished', job: expected });
+        expect(await stored(job.id)).toMatchObject(expected);
+        await untilDue(partition, NOW_MS + 50, [job.id]);
+      });
+
+      it('can fail the job for good', async () => {
+        const { job } = await runningJob();
+        const outcome = await store.loseWorker(job, FAILURE, NOW_MS + 40, EXPIRES_AT_MS);
+        expect(outcome).toMatchObject({
+          kind: 'finished',
+          job: { state: 'failed', finishedAtMs: NOW_MS + 40 },
+        });
+        expect(await stored(job.id)).toMatchObject({ state: 'failed', version: 4 });
+      });
+
+      it('concerns one claim only: a job that runs under another goes on', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, retryAt(NOW_MS));
+        const [pending] = await store.promote([await stored(job.id)], NOW_MS);
+        if (pending === undefined) throw new Error('not promoted');
+        const request = aClaimRequest(pending);
+        await store.claim([request]);
+        await store.startJob({ ...worker, jobId: job.id, claimId: request.claimId, nowMs: NOW_MS });
+        const running = await stored(job.id);
+        expect(await store.loseWorker(job, FAILURE, NOW_MS, EXPIRES_AT_MS)).toEqual({ kind: 'superseded' });
+        expect(await stored(job.id)).toEqual(running);
+      });
+
+      it('makes the late finish of that worker count for nothing', async () => {
+        const { job, worker } = await runningJob();
+        await store.loseWorker(job, FAILURE, NOW_MS, EXPIRES_AT_MS);
+        const lost = await stored(job.id);
+        expect(await finish(job, worker, SUCCESS)).toEqual({ kind: 'superseded' });
+        expect(await stored(job.id)).toEqual(lost);
+      });
+    });
+
+    describe('rejections', () => {
+      it('are listed by their source, in their order', async () => {
+        const sourceId = 'event-of-many';
+        const rejections = times(30, (at) =>
+          aRejection({ sourceId, position: (at * 7) % 30, field: `jobs[${at}]` }),
+        );
+        await store.recordRejections([...rejections, aRejection()]);
+        expect(await store.listRejections(sourceId)).toEqual(
+          [...rejections].sort((a, b) => a.position - b.position),
+        );
+      });
+
+      it('are kept once when an event is delivered twice', async () => {
+        const rejection = aRejection();
+        await store.recordRejections([rejection]);
+        await store.recordRejections([{ ...rejection, rejectedAtMs: NOW_MS + 1 }]);
+        expect(await store.listRejections(rejection.sourceId)).toHaveLength(1);
+      });
+
+      it('are none for a source that was never rejected', async () => {
+        expect(await store.listRejections('unheard-of')).toEqual([]);
+        await store.recordRejections([]);
+      });
+    });
+
+    describe.each([
+      ...ODD_NAMES,
+      ['one kilobyte of text', 'k'.repeat(1_000)] as const,
+      ['512 bytes of unicode', '日'.repeat(170)] as const,
+    ])('names with %s', (_, odd) => {
+      it('lead a job through its whole life', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const id = `job ${odd}`.slice(0, 900);
+        const job = aJob({ id, partition, type: odd.slice(0, 200), fairnessKey: odd, resourceId: odd });
+        await store.announceLines(partition, [lineOf(job)], NOW_MS);
+        await created(job);
+        await untilKeys(partition, SUITE_TIER, [odd]);
+        await untilLine(partition, lineOf(job), [id]);
+        const reservation = aReservation([job]);
+        const ledger = aLedger({ fairnessKey: odd });
+        const estimate = anEstimate({ type: job.type, resourceId: odd });
+        const commit = aCommit({ reserve: [reservation], ledgers: [ledger], estimates: [estimate] });
+        expect(await store.commit(fence, commit)).toBe('committed');
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([reservation]);
+        expect(await store.getLedgers(partition, [odd])).toEqual([ledger]);
+        expect(await store.getEstimates(partition, [{ type: job.type, resourceId: odd }])).toEqual([
+          estimate,
+        ]);
+        const request = aClaimRequest(job, { batchId: reservation.batchId });
+        expect(await store.claim([request])).toEqual(['claimed']);
+        const worker = aWorker({ workerId: `worker ${odd}`.slice(0, 300), incarnation: odd });
+        const started = await store.startJob({
+          ...worker,
+          jobId: id,
+          claimId: request.claimId,
+          nowMs: NOW_MS,
+        });
+        if (started.kind !== 'started') throw new Error('not started');
+        const result = { [odd]: odd };
+        expect(await finish(started.job, worker, { kind: 'succeeded', result })).toMatchObject({
+          kind: 'finished',
+          job: { id, fairnessKey: odd, result },
+        });
+      });
+    });
+
+    it('keeps the lines of an empty fairness key', async () => {
+      const partition = freshPartition();
+      const job = aJob({ partition, fairnessKey: '' });
+      await store.announceLines(partition, [lineOf(job)], NOW_MS);
+      await created(job);
+      await untilKeys(partition, SUITE_TIER, ['']);
+      await untilLine(partition, lineOf(job), [job.id]);
+      const fence = await lease(partition);
+      await store.commit(fence, aCommit({ ledgers: [aLedger({ fairnessKey: '' })] }));
+      expect(await store.getLedgers(partition, [''])).toEqual([aLedger({ fairnessKey: '' })]);
+    });
+
+    it('tells apart names that look the same once they are encoded', async () => {
+      const partition = freshPartition();
+      const names = ['a/b', 'a%2Fb', 'a', 'a/', 'A/b'];
+      const jobs = names.map((fairnessKey) => aJob({ partition, fairnessKey }));
+      await store.createJobs(jobs);
+      for (const job of jobs) await untilLine(partition, lineOf(job), [job.id]);
+    });
+  });
+}
