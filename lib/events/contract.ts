@@ -28,6 +28,8 @@ export interface JobOutcomeDetail {
   readonly finishedAtMs?: number | undefined;
   readonly result?: Json | undefined;
   readonly error?: JobError | undefined;
+  /** What was left out because the event would have been too large, such as `result`: read it from the job. */
+  readonly omitted?: readonly string[] | undefined;
 }
 
 export type OutcomeEvent =

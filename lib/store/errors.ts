@@ -51,6 +51,15 @@ export class CommitTooLarge extends Error {
   }
 }
 
+/** A commit that names one item twice: a transaction takes each once. Nothing was changed. */
+export class CommitAmbiguous extends Error {
+  override readonly name = 'CommitAmbiguous';
+
+  constructor(item: string, name: string) {
+    super(`the commit names the ${item} ${JSON.stringify(name)} twice; merge what the pass decides about it`);
+  }
+}
+
 /**
  * A commit whose epoch is current, but not what it knows: a reservation to change is gone, or one to make is there.
  * Nothing was changed; load the partition again.

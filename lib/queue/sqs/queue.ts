@@ -1,0 +1,185 @@
+/** Fleets' queues and the wake queue on SQS standard queues. */
+import {
+  DeleteMessageBatchCommand,
+  type Message,
+  ReceiveMessageCommand,
+  SendMessageBatchCommand,
+  SendMessageCommand,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
+import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import { QueueMisconfigured, QueueRefused, QueueUnavailable, UnknownFleet } from '../errors.ts';
+import { decodeDispatchMessage, encodeDispatchMessage, MalformedMessageError } from '../message.ts';
+
+export interface SqsJobQueueOptions {
+  readonly client: SQSClient;
+  /** By fleet. */
+  readonly queueUrls: Readonly<Record<string, string>>;
+  readonly wakeQueueUrl: string;
+}
+
+/** SQS's bounds. */
+const BATCH_MAX = 10;
+const RECEIVE_MAX = 10;
+const WAIT_MAX_SEC = 20;
+const HIDE_MAX_SEC = 12 * 60 * 60;
+const DELAY_MAX_SEC = 15 * 60;
+
+const secondsOf = (ms: number): number => Math.ceil(Math.max(0, ms) / 1000);
+
+function* batchesOf<T>(items: readonly T[]): Generator<readonly T[]> {
+  for (let from = 0; from < items.length; from += BATCH_MAX) yield items.slice(from, from + BATCH_MAX);
+}
+
+export class SqsJobQueue implements JobQueue {
+  readonly #client: SQSClient;
+  readonly #queueUrls: ReadonlyMap<string, string>;
+  readonly #wakeQueueUrl: string;
+
+  constructor(options: SqsJobQueueOptions) {
+    this.#client = options.client;
+    this.#queueUrls = new Map(Object.entries(options.queueUrls));
+    this.#wakeQueueUrl = options.wakeQueueUrl;
+  }
+
+  async send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]> {
+    const QueueUrl = this.#queueOf(fleet);
+    const batches = await Promise.all(
+      Array.from(batchesOf(messages), async (batch) => {
+        const command = new SendMessageBatchCommand({
+          QueueUrl,
+          Entries: batch.map((message, index) => ({
+            Id: String(index),
+            MessageBody: encodeDispatchMessage(message),
+          })),
+        });
+        try {
+          const { Failed = [] } = await this.#call('send', QueueUrl, () => this.#client.send(command));
+          const failed = new Set(Failed.map((entry) => entry.Id));
+          return batch.filter((_, index) => failed.has(String(index)));
+        } catch (error) {
+          // Sent or not: a second copy loses the race to start the job.
+          if (error instanceof QueueUnavailable) return batch;
+          throw error;
+        }
+      }),
+    );
+    return batches.flat();
+  }
+
+  async receive(
+    fleet: string,
+    max: number,
+    waitMs: number,
+    hideMs: number,
+  ): Promise<readonly ReceivedMessage[]> {
+    const QueueUrl = this.#queueOf(fleet);
+    if (!Number.isInteger(max) || max < 1 || max > RECEIVE_MAX) {
+      throw new RangeError(`receive: ${max} messages are asked for; ask for 1 to ${RECEIVE_MAX}`);
+    }
+    const command = new ReceiveMessageCommand({
+      QueueUrl,
+      MaxNumberOfMessages: max,
+      WaitTimeSeconds: Math.min(WAIT_MAX_SEC, secondsOf(waitMs)),
+      VisibilityTimeout: Math.min(HIDE_MAX_SEC, secondsOf(hideMs)),
+      MessageSystemAttributeNames: ['ApproximateReceiveCount'],
+    });
+    const { Messages = [] } = await this.#call('receive', QueueUrl, () => this.#client.send(command));
+    return Messages.flatMap(receivedOf);
+  }
+
+  async delete(fleet: string, receipts: readonly string[]): Promise<void> {
+    const QueueUrl = this.#queueOf(fleet);
+    await Promise.all(
+      Array.from(batchesOf(receipts), async (batch) => {
+        const command = new DeleteMessageBatchCommand({
+          QueueUrl,
+          Entries: batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle })),
+        });
+        // What stays in the queue is delivered once more, finds its job gone on, and is deleted then.
+        await this.#call('delete', QueueUrl, () => this.#client.send(command));
+      }),
+    );
+  }
+
+  async sendWake(partition: number, delayMs: number): Promise<void> {
+    // Rounded up: a wake that comes early finds nothing due.
+    const DelaySeconds = Math.ceil(delayMs / 1000);
+    if (!(DelaySeconds >= 0 && DelaySeconds <= DELAY_MAX_SEC)) {
+      throw new RangeError(
+        `sendWake: a delay of ${delayMs} ms is out of range; ask for 0 to ${DELAY_MAX_SEC * 1000} and let a tick do the rest`,
+      );
+    }
+    const command = new SendMessageCommand({
+      QueueUrl: this.#wakeQueueUrl,
+      MessageBody: JSON.stringify({ partition }),
+      DelaySeconds,
+    });
+    await this.#call('sendWake', this.#wakeQueueUrl, () => this.#client.send(command));
+  }
+
+  #queueOf(fleet: string): string {
+    const url = this.#queueUrls.get(fleet);
+    if (url === undefined) throw new UnknownFleet(fleet, [...this.#queueUrls.keys()]);
+    return url;
+  }
+
+  async #call<T>(verb: string, queueUrl: string, send: () => Promise<T>): Promise<T> {
+    try {
+      return await send();
+    } catch (error) {
+      throw translated(error, verb, queueUrl);
+    }
+  }
+}
+
+/** A message that none of ours has sent is left alone: it comes again, and then goes to the dead letters. */
+function receivedOf({ Body = '', ReceiptHandle, Attributes }: Message): ReceivedMessage[] {
+  if (ReceiptHandle === undefined) return [];
+  try {
+    const receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1);
+    return [{ message: decodeDispatchMessage(Body), receipt: ReceiptHandle, receiveCount }];
+  } catch (error) {
+    if (error instanceof MalformedMessageError) return [];
+    throw error;
+  }
+}
+
+const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
+  'QueueDoesNotExist',
+  'AWS.SimpleQueueService.NonExistentQueue',
+  'InvalidAddress',
+  'AccessDenied',
+  'AccessDeniedException',
+  'InvalidClientTokenId',
+  'UnrecognizedClientException',
+  'ExpiredToken',
+  'ExpiredTokenException',
+  'CredentialsProviderError',
+]);
+
+const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingException', 'OverLimit']);
+
+function translated(error: unknown, verb: string, queueUrl: string): Error {
+  const name = error instanceof Error ? error.name : '';
+  const message = error instanceof Error ? error.message : String(error);
+  const options = { cause: error };
+  if (MISCONFIGURATIONS.has(name)) {
+    return new QueueMisconfigured(
+      `${verb}: queue ${queueUrl} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,
+      options,
+    );
+  }
+  const { $metadata } = (error ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
+  const status = $metadata?.httpStatusCode ?? 0;
+  if (status >= 400 && status < 500 && status !== 429 && !THROTTLES.has(name)) {
+    return new QueueRefused(
+      `${verb}: queue ${queueUrl} refuses the request (${name}: ${message}); correct it`,
+      options,
+    );
+  }
+  return new QueueUnavailable(
+    `${verb}: no answer from queue ${queueUrl} (${name}: ${message}); repeat it`,
+    options,
+  );
+}

@@ -1,0 +1,622 @@
+/**
+ * Items ⇄ domain, in one place: nothing else knows how an attribute is called or what a cell holds.
+ * Reading rejects a malformed item by name; a job that cannot be read is not guessed at.
+ */
+import type { Claim, Job, JobError, JobMode, JobState, Json, ReservedJob } from '../../core/job.ts';
+import type {
+  Control,
+  EstimateRecord,
+  KeyBacklog,
+  Ledger,
+  Rejection,
+  Reservation,
+  WorkerRecord,
+} from '../contract.ts';
+import { MalformedItemError } from '../errors.ts';
+import {
+  controlKey,
+  type ItemKey,
+  jobKey,
+  RESERVATION_PREFIX,
+  type ReadyLine,
+  rejectionKey,
+  reservationKey,
+  TABLE,
+  workerKey,
+} from '../schema.ts';
+
+/** An item as plain values: text, numbers, booleans, arrays, objects, and sets of text. */
+export type Item = Readonly<Record<string, unknown>>;
+
+/** Attributes by the names that expressions call them: `#state` stands for `ATTRIBUTE.state`. */
+export const ATTRIBUTE = {
+  pk: TABLE.partitionKey,
+  sk: TABLE.sortKey,
+  ttl: TABLE.ttl,
+  line: TABLE.line,
+  rank: TABLE.rank,
+  // Jobs.
+  state: TABLE.state,
+  version: 'version',
+  type: 'type',
+  priority: 'priority',
+  mode: 'mode',
+  fairnessKey: 'fairnessKey',
+  resourceId: 'resourceId',
+  readyAtMs: 'readyAtMs',
+  attempt: 'attempt',
+  partition: 'partition',
+  payload: 'payload',
+  contentHash: 'contentHash',
+  runAtMs: 'runAtMs',
+  submittedAtMs: 'submittedAtMs',
+  workersLost: 'workersLost',
+  claim: 'claim',
+  claimId: 'claimId',
+  epoch: 'epoch',
+  batchId: 'batchId',
+  fleet: 'fleet',
+  claimedAtMs: 'claimedAtMs',
+  worker: 'worker',
+  workerId: 'workerId',
+  incarnation: 'incarnation',
+  startedAtMs: 'startedAtMs',
+  finishedAtMs: 'finishedAtMs',
+  result: 'result',
+  error: 'error',
+  // Leases and wakes.
+  holder: 'holder',
+  expiresAtMs: 'expiresAtMs',
+  /** Names one call of `acquireLease`: tells its own repetition from another holder's success. */
+  callId: 'callId',
+  wakes: 'wakes',
+  // Reservations: read whole by every pass, so short.
+  reservedJobs: 'j',
+  checkAtMs: 'c',
+  reservationEpoch: 'e',
+  reservedAtMs: 'r',
+  // Ledgers, backlogs, estimates.
+  tier: 'tier',
+  settledCostMs: 'settledCostMs',
+  lastSeenMs: 'lastSeenMs',
+  lines: 'lines',
+  announcedAtMs: 'announcedAtMs',
+  meanMs: 'meanMs',
+  varianceMs2: 'varianceMs2',
+  samples: 'samples',
+  // Workers and controls.
+  slots: 'slots',
+  occupants: 'occupants',
+  jobId: 'jobId',
+  progress: 'progress',
+  scope: 'scope',
+  paused: 'paused',
+  maxConcurrency: 'maxConcurrency',
+  weight: 'weight',
+  // Rejections.
+  sourceId: 'sourceId',
+  position: 'position',
+  field: 'field',
+  reason: 'reason',
+  detail: 'detail',
+  rejectedAtMs: 'rejectedAtMs',
+  name: 'name',
+  message: 'message',
+} as const;
+
+const A = ATTRIBUTE;
+
+/** Attributes of one job inside a reservation. */
+const RESERVED = {
+  id: 'i',
+  version: 'v',
+  attempt: 'a',
+  type: 't',
+  tier: 'p',
+  fairnessKey: 'k',
+  conflictKey: 'x',
+  fleet: 'f',
+  estimatedCostMs: 'm',
+} as const;
+
+const isAttribute = (name: string): name is keyof typeof ATTRIBUTE => Object.hasOwn(ATTRIBUTE, name);
+
+/** The names that expressions use: `#state` → the attribute's name. DynamoDB refuses names that none uses. */
+export function namesIn(...expressions: readonly (string | undefined)[]): Record<string, string> {
+  const names: Record<string, string> = {};
+  for (const expression of expressions) {
+    for (const [placeholder, name = ''] of expression?.matchAll(/#([A-Za-z]\w*)/g) ?? []) {
+      if (!isAttribute(name))
+        throw new TypeError(`expression names an unknown attribute ${placeholder}: ${expression}`);
+      names[placeholder] = ATTRIBUTE[name];
+    }
+  }
+  return names;
+}
+
+/** A DynamoDB attribute value, as errors and stream records carry it. */
+export interface RawValue {
+  readonly S?: string | undefined;
+  readonly N?: string | undefined;
+  readonly BOOL?: boolean | undefined;
+  readonly NULL?: boolean | undefined;
+  readonly M?: Readonly<Record<string, RawValue>> | undefined;
+  readonly L?: readonly RawValue[] | undefined;
+  readonly SS?: readonly string[] | undefined;
+}
+
+function plainValue(value: RawValue): unknown {
+  if (value.S !== undefined) return value.S;
+  if (value.N !== undefined) return Number(value.N);
+  if (value.BOOL !== undefined) return value.BOOL;
+  if (value.M !== undefined) return plainItem(value.M);
+  if (value.L !== undefined) return value.L.map(plainValue);
+  if (value.SS !== undefined) return new Set(value.SS);
+  return null;
+}
+
+/** Unmarshals an item of a stream record or of a failed condition. Kinds of value that we never write become null. */
+export function plainItem(raw: Readonly<Record<string, RawValue>>): Item {
+  return Object.fromEntries(Object.entries(raw).map(([name, value]) => [name, plainValue(value)]));
+}
+
+const isRecord = (value: unknown): value is Item =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Set);
+
+/** Reads cells of one item, or of a map inside it, and names what is wrong. */
+class Cells {
+  readonly #values: Item;
+  readonly #key: string;
+  readonly #path: string;
+
+  constructor(values: Item, key: string, path: string) {
+    this.#values = values;
+    this.#key = key;
+    this.#path = path;
+  }
+
+  malformed(name: string, expected: string, options?: ErrorOptions): MalformedItemError {
+    const value = this.#values[name];
+    const found = value === undefined ? 'is missing' : `is ${shown(value)}`;
+    return new MalformedItemError(this.#key, `${this.#path}${name}`, `${found}, not ${expected}`, options);
+  }
+
+  has(name: string): boolean {
+    return this.#values[name] !== undefined;
+  }
+
+  text(name: string): string {
+    const value = this.#values[name];
+    if (typeof value !== 'string') throw this.malformed(name, 'text');
+    return value;
+  }
+
+  number(name: string): number {
+    const value = this.#values[name];
+    if (typeof value !== 'number' || !Number.isFinite(value)) throw this.malformed(name, 'a number');
+    return value;
+  }
+
+  count(name: string): number {
+    const value = this.number(name);
+    if (!Number.isSafeInteger(value) || value < 0) throw this.malformed(name, 'a whole number from 0 up');
+    return value;
+  }
+
+  flag(name: string): boolean {
+    const value = this.#values[name];
+    if (typeof value !== 'boolean') throw this.malformed(name, 'true or false');
+    return value;
+  }
+
+  oneOf<T extends string>(name: string, choices: readonly T[]): T {
+    const value = this.#values[name];
+    const found = choices.find((choice) => choice === value);
+    if (found === undefined) throw this.malformed(name, `one of ${choices.join(', ')}`);
+    return found;
+  }
+
+  json(name: string): Json {
+    const text = this.text(name);
+    try {
+      return JSON.parse(text) as Json;
+    } catch (cause) {
+      throw this.malformed(name, 'JSON', { cause });
+    }
+  }
+
+  texts(name: string): readonly string[] {
+    const value = this.#values[name];
+    if (!(value instanceof Set)) throw this.malformed(name, 'a set of text');
+    return Array.from(value as ReadonlySet<unknown>, (each) => {
+      if (typeof each !== 'string') throw this.malformed(name, 'a set of text');
+      return each;
+    });
+  }
+
+  map(name: string): Cells {
+    const value = this.#values[name];
+    if (!isRecord(value)) throw this.malformed(name, 'a map');
+    return new Cells(value, this.#key, `${this.#path}${name}.`);
+  }
+
+  entries(name: string): readonly (readonly [string, Cells])[] {
+    const value = this.#values[name];
+    if (!isRecord(value)) throw this.malformed(name, 'a map');
+    const within = this.map(name);
+    return Object.keys(value).map((entry) => [entry, within.map(entry)] as const);
+  }
+
+  list(name: string): readonly Cells[] {
+    const value = this.#values[name];
+    if (!Array.isArray(value)) throw this.malformed(name, 'a list');
+    return value.map((each: unknown, index) => {
+      if (!isRecord(each)) throw this.malformed(name, 'a list of maps');
+      return new Cells(each, this.#key, `${this.#path}${name}[${index}].`);
+    });
+  }
+}
+
+function shown(value: unknown): string {
+  const text = value instanceof Set ? 'a set' : (JSON.stringify(value) ?? String(value));
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
+}
+
+function cellsOf(item: Item): Cells {
+  return new Cells(item, `${String(item[A.pk])} ${String(item[A.sk])}`, '');
+}
+
+/** DynamoDB's numbers end at 1e-130; a variance may fall below. */
+const storable = (value: number): number => (Math.abs(value) < 1e-100 ? 0 : value);
+
+/** `ttl` counts seconds; rounded up, so that an item is never collected early. */
+export const ttlSec = (expiresAtMs: number): number => Math.ceil(expiresAtMs / 1000);
+
+// Jobs
+
+const STATES = [
+  'scheduled',
+  'pending',
+  'claimed',
+  'running',
+  'succeeded',
+  'failed',
+  'cancelled',
+] as const satisfies readonly JobState[];
+const MODES = ['queued', 'onDemand'] as const satisfies readonly JobMode[];
+const JOB_PREFIX = jobKey('').pk;
+
+export const encodeClaim = (claim: Claim): Item => ({
+  [A.claimId]: claim.claimId,
+  [A.epoch]: claim.epoch,
+  [A.batchId]: claim.batchId,
+  [A.fleet]: claim.fleet,
+  [A.claimedAtMs]: claim.claimedAtMs,
+});
+
+export const encodeWorker = (worker: { readonly workerId: string; readonly incarnation: string }): Item => ({
+  [A.workerId]: worker.workerId,
+  [A.incarnation]: worker.incarnation,
+});
+
+export const encodeError = (error: JobError): Item => ({ [A.name]: error.name, [A.message]: error.message });
+
+/** As text, so that whatever names the JSON holds are only text to the table. */
+export const encodeJson = (value: Json): string => JSON.stringify(value);
+
+/** Where a waiting job stands. */
+export interface Standing {
+  readonly line: string;
+  readonly rank: string;
+}
+
+/** Absent optional fields become undefined attributes, which are not written. */
+export function encodeJob(job: Job, standing: Standing | undefined): Item {
+  return {
+    ...jobKey(job.id),
+    [A.state]: job.state,
+    [A.version]: job.version,
+    [A.type]: job.type,
+    [A.priority]: job.priority,
+    [A.mode]: job.mode,
+    [A.fairnessKey]: job.fairnessKey,
+    [A.resourceId]: job.resourceId,
+    [A.readyAtMs]: job.readyAtMs,
+    [A.attempt]: job.attempt,
+    [A.partition]: job.partition,
+    [A.payload]: encodeJson(job.payload),
+    [A.contentHash]: job.contentHash,
+    [A.runAtMs]: job.runAtMs,
+    [A.submittedAtMs]: job.submittedAtMs,
+    [A.workersLost]: job.workersLost,
+    [A.claim]: job.claim && encodeClaim(job.claim),
+    [A.worker]: job.worker && encodeWorker(job.worker),
+    [A.startedAtMs]: job.startedAtMs,
+    [A.finishedAtMs]: job.finishedAtMs,
+    [A.result]: job.result === undefined ? undefined : encodeJson(job.result),
+    [A.error]: job.error && encodeError(job.error),
+    [A.line]: standing?.line,
+    [A.rank]: standing?.rank,
+  };
+}
+
+function decodeClaim(cells: Cells): Claim {
+  return {
+    claimId: cells.text(A.claimId),
+    epoch: cells.count(A.epoch),
+    batchId: cells.text(A.batchId),
+    fleet: cells.text(A.fleet),
+    claimedAtMs: cells.number(A.claimedAtMs),
+  };
+}
+
+/** Whether an item is a job. */
+export const isJobItem = (item: Item): boolean =>
+  String(item[A.pk]).startsWith(JOB_PREFIX) && item[A.sk] === jobKey('').sk;
+
+/**
+ * Reads a job item, as the table, its index and its stream hold it.
+ *
+ * @param item - with plain values; see {@link plainItem} for a stream record's image
+ * @throws MalformedItemError - it names the item's key and the attribute
+ */
+export function decodeJob(item: Item): Job {
+  const cells = cellsOf(item);
+  if (!isJobItem(item)) throw cells.malformed(A.pk, 'the key of a job');
+  return {
+    id: cells.text(A.pk).slice(JOB_PREFIX.length),
+    type: cells.text(A.type),
+    priority: cells.number(A.priority),
+    mode: cells.oneOf(A.mode, MODES),
+    fairnessKey: cells.text(A.fairnessKey),
+    ...(cells.has(A.resourceId) ? { resourceId: cells.text(A.resourceId) } : {}),
+    readyAtMs: cells.number(A.readyAtMs),
+    version: cells.count(A.version),
+    attempt: cells.count(A.attempt),
+    partition: cells.count(A.partition),
+    state: cells.oneOf(A.state, STATES),
+    payload: cells.json(A.payload),
+    contentHash: cells.text(A.contentHash),
+    runAtMs: cells.number(A.runAtMs),
+    submittedAtMs: cells.number(A.submittedAtMs),
+    workersLost: cells.count(A.workersLost),
+    ...(cells.has(A.claim) ? { claim: decodeClaim(cells.map(A.claim)) } : {}),
+    ...(cells.has(A.worker) ? { worker: decodeWorkerIdentity(cells.map(A.worker)) } : {}),
+    ...(cells.has(A.startedAtMs) ? { startedAtMs: cells.number(A.startedAtMs) } : {}),
+    ...(cells.has(A.finishedAtMs) ? { finishedAtMs: cells.number(A.finishedAtMs) } : {}),
+    ...(cells.has(A.result) ? { result: cells.json(A.result) } : {}),
+    ...(cells.has(A.error) ? { error: decodeError(cells.map(A.error)) } : {}),
+  };
+}
+
+const decodeWorkerIdentity = (cells: Cells): { readonly workerId: string; readonly incarnation: string } => ({
+  workerId: cells.text(A.workerId),
+  incarnation: cells.text(A.incarnation),
+});
+
+const decodeError = (cells: Cells): JobError => ({
+  name: cells.text(A.name),
+  message: cells.text(A.message),
+});
+
+// Leases and wakes
+
+export interface LeaseItem {
+  readonly epoch: number;
+  readonly expiresAtMs: number;
+  readonly callId: string | undefined;
+}
+
+export function decodeLease(item: Item): LeaseItem {
+  const cells = cellsOf(item);
+  return {
+    epoch: cells.count(A.epoch),
+    expiresAtMs: cells.number(A.expiresAtMs),
+    callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
+  };
+}
+
+export const decodeWakes = (item: Item): number => cellsOf(item).count(A.wakes);
+
+// Reservations
+
+const encodeReservedJob = (job: ReservedJob): Item => ({
+  [RESERVED.id]: job.id,
+  [RESERVED.version]: job.version,
+  [RESERVED.attempt]: job.attempt,
+  [RESERVED.type]: job.type,
+  [RESERVED.tier]: job.tier,
+  [RESERVED.fairnessKey]: job.fairnessKey,
+  [RESERVED.conflictKey]: job.conflictKey,
+  [RESERVED.fleet]: job.fleet,
+  [RESERVED.estimatedCostMs]: storable(job.estimatedCostMs),
+});
+
+const decodeReservedJob = (cells: Cells): ReservedJob => ({
+  id: cells.text(RESERVED.id),
+  version: cells.count(RESERVED.version),
+  attempt: cells.count(RESERVED.attempt),
+  type: cells.text(RESERVED.type),
+  tier: cells.text(RESERVED.tier),
+  fairnessKey: cells.text(RESERVED.fairnessKey),
+  ...(cells.has(RESERVED.conflictKey) ? { conflictKey: cells.text(RESERVED.conflictKey) } : {}),
+  fleet: cells.text(RESERVED.fleet),
+  estimatedCostMs: cells.number(RESERVED.estimatedCostMs),
+});
+
+export function encodeReservation(partition: number, reservation: Reservation): Item {
+  return {
+    ...reservationKey(partition, reservation.batchId),
+    [A.reservationEpoch]: reservation.epoch,
+    [A.checkAtMs]: reservation.checkAtMs,
+    [A.reservedAtMs]: reservation.reservedAtMs,
+    [A.reservedJobs]: Object.fromEntries(
+      Array.from(reservation.jobs, ([position, job]) => [String(position), encodeReservedJob(job)]),
+    ),
+  };
+}
+
+export function decodeReservation(item: Item): Reservation {
+  const cells = cellsOf(item);
+  const jobs = cells.entries(A.reservedJobs).map(([position, job]) => {
+    if (!/^\d{1,9}$/.test(position)) throw cells.malformed(A.reservedJobs, 'a map by position');
+    return [Number(position), decodeReservedJob(job)] as const;
+  });
+  return {
+    batchId: cells.text(A.sk).slice(RESERVATION_PREFIX.length),
+    epoch: cells.count(A.reservationEpoch),
+    checkAtMs: cells.number(A.checkAtMs),
+    reservedAtMs: cells.number(A.reservedAtMs),
+    jobs: new Map(jobs.sort(([a], [b]) => a - b)),
+  };
+}
+
+// Workers and controls
+
+export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Item {
+  return {
+    ...workerKey(partition, worker.workerId),
+    ...encodeWorker(worker),
+    [A.fleet]: worker.fleet,
+    [A.slots]: worker.slots,
+    [A.expiresAtMs]: worker.expiresAtMs,
+    [A.ttl]: ttlSec(worker.expiresAtMs),
+    [A.occupants]: worker.occupants.map((occupant) => ({
+      [A.claimId]: occupant.claimId,
+      [A.jobId]: occupant.jobId,
+      [A.progress]: occupant.progress === undefined ? undefined : encodeJson(occupant.progress),
+    })),
+  };
+}
+
+export function decodeWorkerRecord(item: Item): WorkerRecord {
+  const cells = cellsOf(item);
+  return {
+    ...decodeWorkerIdentity(cells),
+    fleet: cells.text(A.fleet),
+    slots: cells.count(A.slots),
+    expiresAtMs: cells.number(A.expiresAtMs),
+    occupants: cells.list(A.occupants).map((occupant) => ({
+      claimId: occupant.text(A.claimId),
+      jobId: occupant.text(A.jobId),
+      ...(occupant.has(A.progress) ? { progress: occupant.json(A.progress) } : {}),
+    })),
+  };
+}
+
+export function encodeControl(partition: number, control: Control): Item {
+  return {
+    ...controlKey(partition, control.scope),
+    [A.scope]: control.scope,
+    [A.paused]: control.paused,
+    [A.maxConcurrency]: control.maxConcurrency,
+    [A.weight]: control.weight,
+  };
+}
+
+export function decodeControl(item: Item): Control {
+  const cells = cellsOf(item);
+  return {
+    scope: cells.text(A.scope),
+    paused: cells.flag(A.paused),
+    ...(cells.has(A.maxConcurrency) ? { maxConcurrency: cells.count(A.maxConcurrency) } : {}),
+    ...(cells.has(A.weight) ? { weight: cells.number(A.weight) } : {}),
+  };
+}
+
+// Ledgers, backlogs, estimates
+
+export const encodeLedger = (key: ItemKey, ledger: Ledger): Item => ({
+  ...key,
+  [A.fairnessKey]: ledger.fairnessKey,
+  [A.settledCostMs]: storable(ledger.settledCostMs),
+  [A.lastSeenMs]: ledger.lastSeenMs,
+});
+
+export function decodeLedger(item: Item): Ledger {
+  const cells = cellsOf(item);
+  return {
+    fairnessKey: cells.text(A.fairnessKey),
+    settledCostMs: cells.number(A.settledCostMs),
+    lastSeenMs: cells.number(A.lastSeenMs),
+  };
+}
+
+/** A line inside a backlog's set: the mode holds no slash, so whatever the type holds, the first one separates. */
+export const encodeBacklogLine = (line: Pick<ReadyLine, 'type' | 'mode'>): string =>
+  `${line.mode}/${line.type}`;
+
+export function decodeBacklog(item: Item): KeyBacklog {
+  const cells = cellsOf(item);
+  return {
+    fairnessKey: cells.text(A.fairnessKey),
+    lines: cells
+      .texts(A.lines)
+      .toSorted()
+      .map((text) => {
+        const slash = text.indexOf('/');
+        const mode = MODES.find((each) => each === text.slice(0, slash));
+        if (mode === undefined) throw cells.malformed(A.lines, 'a set of <mode>/<type>');
+        return { type: text.slice(slash + 1), mode };
+      }),
+    announcedAtMs: cells.number(A.announcedAtMs),
+  };
+}
+
+/** The largest cost that a rank can tell from a larger one: some 31,000 years. */
+const COST_MAX = 1e15;
+
+/** A key's place in the keys line: settled cost over weight, to the microsecond, sortable as text; then the key. */
+export function costRank(settledCostMs: number, weight: number, fairnessKey: string): string {
+  const cost = Math.min(COST_MAX, Math.max(0, settledCostMs / weight));
+  return `${cost.toFixed(3).padStart(20, '0')}/${fairnessKey}`;
+}
+
+export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord): Item => ({
+  ...key,
+  [A.type]: estimate.type,
+  [A.resourceId]: estimate.resourceId,
+  [A.meanMs]: storable(estimate.meanMs),
+  [A.varianceMs2]: storable(estimate.varianceMs2),
+  [A.samples]: estimate.samples,
+  [A.lastSeenMs]: estimate.lastSeenMs,
+});
+
+export function decodeEstimate(item: Item): EstimateRecord {
+  const cells = cellsOf(item);
+  return {
+    type: cells.text(A.type),
+    resourceId: cells.text(A.resourceId),
+    meanMs: cells.number(A.meanMs),
+    varianceMs2: cells.number(A.varianceMs2),
+    samples: cells.count(A.samples),
+    lastSeenMs: cells.number(A.lastSeenMs),
+  };
+}
+
+// Rejections
+
+export const encodeRejection = (rejection: Rejection): Item => ({
+  ...rejectionKey(rejection.sourceId, rejection.position),
+  [A.sourceId]: rejection.sourceId,
+  [A.position]: rejection.position,
+  [A.field]: rejection.field,
+  [A.reason]: rejection.reason,
+  [A.detail]: rejection.detail,
+  [A.rejectedAtMs]: rejection.rejectedAtMs,
+  [A.expiresAtMs]: rejection.expiresAtMs,
+  [A.ttl]: ttlSec(rejection.expiresAtMs),
+});
+
+export function decodeRejection(item: Item): Rejection {
+  const cells = cellsOf(item);
+  return {
+    sourceId: cells.text(A.sourceId),
+    position: cells.count(A.position),
+    field: cells.text(A.field),
+    reason: cells.text(A.reason),
+    detail: cells.text(A.detail),
+    rejectedAtMs: cells.number(A.rejectedAtMs),
+    expiresAtMs: cells.number(A.expiresAtMs),
+  };
+}

@@ -1,0 +1,437 @@
+/**
+ * One table, reached: every call is metered, bounded in its retries, and its errors are the store's own.
+ * Nothing of the SDK gets past this file except through the request types of the verbs.
+ */
+import {
+  ConditionalCheckFailedException,
+  type ConsumedCapacity,
+  type DynamoDBClient,
+  TransactionCanceledException,
+} from '@aws-sdk/client-dynamodb';
+import {
+  BatchGetCommand,
+  DynamoDBDocumentClient,
+  GetCommand,
+  PutCommand,
+  QueryCommand,
+  TransactWriteCommand,
+  type TransactWriteCommandInput,
+  UpdateCommand,
+} from '@aws-sdk/lib-dynamodb';
+import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
+import { type ItemKey, TABLE } from '../schema.ts';
+import { type Item, namesIn, plainItem, type RawValue } from './codec.ts';
+import { chunksOf } from './parallel.ts';
+
+/** What one call used. */
+export interface Usage {
+  readonly readUnits: number;
+  readonly writeUnits: number;
+  /** Tries of the SDK included. */
+  readonly requests: number;
+}
+
+/** Hears what each call used, by the verb of the store that made it. */
+export type Meter = (verb: string, usage: Usage) => void;
+
+export interface ConnectionOptions {
+  readonly client: DynamoDBClient;
+  readonly table: string;
+  readonly meter?: Meter | undefined;
+  /** Evenly distributed in [0, 1); spreads retries. */
+  readonly random?: (() => number) | undefined;
+  readonly sleep?: ((ms: number) => Promise<void>) | undefined;
+}
+
+/** What a conditional write did. `old`: the item that stood in the way; undefined where there is none. */
+export type WriteOutcome =
+  | { readonly applied: true; readonly item: Item }
+  | { readonly applied: false; readonly old: Item | undefined };
+
+/** An update with its condition, in DynamoDB's own language; `#name` is an attribute of the codec. */
+export interface Update {
+  readonly key: ItemKey;
+  readonly update: string;
+  readonly condition?: string | undefined;
+  readonly values?: Item | undefined;
+  /** Names beyond the codec's, such as a map's entries. */
+  readonly names?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface Put {
+  readonly item: Item;
+  readonly condition?: string | undefined;
+  readonly values?: Item | undefined;
+}
+
+/** A part of a transaction. */
+export type TransactionPart = NonNullable<TransactWriteCommandInput['TransactItems']>[number];
+
+/** What became of a transaction: `refused` holds the parts whose condition failed, by position. */
+export type TransactionOutcome =
+  | { readonly applied: true }
+  | { readonly applied: false; readonly refused: ReadonlySet<number> };
+
+/** Conflicting transactions and unprocessed keys are tried this often; the SDK retries the rest by itself. */
+const TRIES_MAX = 6;
+const RETRY_BASE_MS = 20;
+const RETRY_CEILING_MS = 500;
+const BATCH_GET_MAX = 100;
+
+const sleepFor = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class DynamoConnection {
+  readonly #documents: DynamoDBDocumentClient;
+  readonly #table: string;
+  readonly #meter: Meter | undefined;
+  readonly #random: () => number;
+  readonly #sleep: (ms: number) => Promise<void>;
+
+  constructor(options: ConnectionOptions) {
+    this.#documents = DynamoDBDocumentClient.from(options.client, {
+      marshallOptions: { removeUndefinedValues: true },
+    });
+    this.#table = options.table;
+    this.#meter = options.meter;
+    this.#random = options.random ?? Math.random;
+    this.#sleep = options.sleep ?? sleepFor;
+  }
+
+  /** Strongly consistent. */
+  async get(verb: string, key: ItemKey): Promise<Item | undefined> {
+    const command = new GetCommand({
+      TableName: this.#table,
+      Key: key,
+      ConsistentRead: true,
+      ReturnConsumedCapacity: 'TOTAL',
+    });
+    const output = await this.#attempt(verb, () => this.#documents.send(command));
+    this.#count(verb, 'read', output);
+    return output.Item;
+  }
+
+  /** Strongly consistent, by key, without order; each key at most once. */
+  async getAll(verb: string, keys: readonly ItemKey[]): Promise<readonly Item[]> {
+    const items: Item[] = [];
+    for (const chunk of chunksOf(keys, BATCH_GET_MAX)) {
+      let left: Item[] = chunk.map((key) => ({ ...key }));
+      for (let tries = 1; left.length > 0; tries += 1) {
+        const command = new BatchGetCommand({
+          RequestItems: { [this.#table]: { Keys: left, ConsistentRead: true } },
+          ReturnConsumedCapacity: 'TOTAL',
+        });
+        const output = await this.#attempt(verb, () => this.#documents.send(command));
+        this.#count(verb, 'read', output);
+        items.push(...(output.Responses?.[this.#table] ?? []));
+        left = output.UnprocessedKeys?.[this.#table]?.Keys ?? [];
+        if (left.length === 0) break;
+        if (tries === TRIES_MAX) {
+          throw new StoreThrottled(
+            `${verb}: ${left.length} of ${chunk.length} items were not read after ${tries} tries; try again later`,
+          );
+        }
+        await this.#backOff(tries);
+      }
+    }
+    return items;
+  }
+
+  /** One page of the items under a partition key of the table (strongly consistent) or of the index. */
+  async query(
+    verb: string,
+    query: {
+      readonly index?: string | undefined;
+      readonly condition: string;
+      readonly values: Item;
+      readonly limit?: number | undefined;
+      readonly after?: Item | undefined;
+    },
+  ): Promise<{ readonly items: readonly Item[]; readonly next: Item | undefined }> {
+    const command = new QueryCommand({
+      TableName: this.#table,
+      IndexName: query.index,
+      KeyConditionExpression: query.condition,
+      ExpressionAttributeNames: namesIn(query.condition),
+      ExpressionAttributeValues: query.values,
+      ConsistentRead: query.index === undefined,
+      Limit: query.limit,
+      ExclusiveStartKey: query.after,
+      ReturnConsumedCapacity: 'TOTAL',
+    });
+    const output = await this.#attempt(verb, () => this.#documents.send(command));
+    this.#count(verb, 'read', output);
+    return { items: output.Items ?? [], next: output.LastEvaluatedKey };
+  }
+
+  async put(verb: string, { item, condition, values }: Put): Promise<WriteOutcome> {
+    const names = namesIn(condition);
+    const command = new PutCommand({
+      TableName: this.#table,
+      Item: item,
+      ConditionExpression: condition,
+      ...(condition === undefined ? {} : { ExpressionAttributeNames: names }),
+      ...(values === undefined ? {} : { ExpressionAttributeValues: values }),
+      ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+      ReturnConsumedCapacity: 'TOTAL',
+    });
+    return this.#write(verb, async () => {
+      const output = await this.#documents.send(command);
+      this.#count(verb, 'write', output);
+      return item;
+    });
+  }
+
+  /** Answers the item as it is afterwards. */
+  async update(verb: string, { key, update, condition, values, names }: Update): Promise<WriteOutcome> {
+    const command = new UpdateCommand({
+      TableName: this.#table,
+      Key: key,
+      UpdateExpression: update,
+      ConditionExpression: condition,
+      ExpressionAttributeNames: { ...namesIn(update, condition), ...names },
+      ...(values === undefined ? {} : { ExpressionAttributeValues: values }),
+      ReturnValues: 'ALL_NEW',
+      ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+      ReturnConsumedCapacity: 'TOTAL',
+    });
+    return this.#write(verb, async () => {
+      const output = await this.#documents.send(command);
+      this.#count(verb, 'write', output);
+      return output.Attributes ?? {};
+    });
+  }
+
+  /**
+   * All parts or none.
+   *
+   * @param token - names this transaction: repeated within ten minutes it is applied once
+   */
+  async transact(
+    verb: string,
+    token: string,
+    parts: readonly TransactionPart[],
+  ): Promise<TransactionOutcome> {
+    const command = new TransactWriteCommand({
+      TransactItems: [...parts],
+      ClientRequestToken: token,
+      ReturnConsumedCapacity: 'TOTAL',
+    });
+    for (let tries = 1; ; tries += 1) {
+      try {
+        const output = await this.#documents.send(command);
+        this.#count(verb, 'write', output);
+        return { applied: true };
+      } catch (error) {
+        this.#countFailure(verb, error, error instanceof TransactionCanceledException ? 2 * parts.length : 0);
+        if (error instanceof TransactionCanceledException) {
+          const codes = error.CancellationReasons?.map((reason) => reason.Code) ?? [];
+          const refused = codes.flatMap((code, index) => (code === 'ConditionalCheckFailed' ? [index] : []));
+          if (refused.length > 0) return { applied: false, refused: new Set(refused) };
+          const rejected = codes.find((code) => code !== 'None' && !RETRYABLE_REASONS.has(code ?? ''));
+          if (rejected !== undefined) {
+            throw new StoreRefused(
+              `${verb}: the transaction was refused (${rejected}): ${reasonsOf(error)}`,
+              {
+                cause: error,
+              },
+            );
+          }
+        }
+        if (!isConflict(error)) throw translated(error, verb, this.#table);
+        if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
+        await this.#backOff(tries);
+      }
+    }
+  }
+
+  /** A part of a transaction that puts an item. */
+  putPart({ item, condition, values }: Put): TransactionPart {
+    const names = namesIn(condition);
+    return {
+      Put: {
+        TableName: this.#table,
+        Item: { ...item },
+        ConditionExpression: condition,
+        ...(condition === undefined ? {} : { ExpressionAttributeNames: names }),
+        ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
+      },
+    };
+  }
+
+  updatePart({ key, update, condition, values, names }: Update): TransactionPart {
+    return {
+      Update: {
+        TableName: this.#table,
+        Key: { ...key },
+        UpdateExpression: update,
+        ConditionExpression: condition,
+        ExpressionAttributeNames: { ...namesIn(update, condition), ...names },
+        ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
+      },
+    };
+  }
+
+  deletePart(key: ItemKey, condition: string): TransactionPart {
+    return {
+      Delete: {
+        TableName: this.#table,
+        Key: { ...key },
+        ConditionExpression: condition,
+        ExpressionAttributeNames: namesIn(condition),
+      },
+    };
+  }
+
+  checkPart(key: ItemKey, condition: string, values?: Item): TransactionPart {
+    return {
+      ConditionCheck: {
+        TableName: this.#table,
+        Key: { ...key },
+        ConditionExpression: condition,
+        ExpressionAttributeNames: namesIn(condition),
+        ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
+      },
+    };
+  }
+
+  async #write(verb: string, send: () => Promise<Item>): Promise<WriteOutcome> {
+    try {
+      return { applied: true, item: await this.#attempt(verb, send) };
+    } catch (error) {
+      if (!(error instanceof ConditionalCheckFailedException)) throw error;
+      const old =
+        error.Item === undefined ? undefined : plainItem(error.Item as Readonly<Record<string, RawValue>>);
+      this.#countFailure(verb, error, Math.max(1, Math.ceil(JSON.stringify(old ?? null).length / 1024)));
+      return { applied: false, old: old !== undefined && TABLE.partitionKey in old ? old : undefined };
+    }
+  }
+
+  /** A single write or read meets a transaction now and then; the SDK does not retry that. */
+  async #attempt<T>(verb: string, send: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await send();
+      } catch (error) {
+        if (error instanceof ConditionalCheckFailedException) throw error;
+        this.#countFailure(verb, error, 0);
+        if (!isConflict(error)) throw translated(error, verb, this.#table);
+        if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
+        await this.#backOff(tries);
+      }
+    }
+  }
+
+  #backOff(tries: number): Promise<void> {
+    return this.#sleep(this.#random() * Math.min(RETRY_CEILING_MS, RETRY_BASE_MS * 2 ** tries));
+  }
+
+  #count(
+    verb: string,
+    kind: 'read' | 'write',
+    output: {
+      readonly ConsumedCapacity?: ConsumedCapacity | ConsumedCapacity[] | undefined;
+      readonly $metadata: { readonly attempts?: number | undefined };
+    },
+  ): void {
+    if (this.#meter === undefined) return;
+    const units = [output.ConsumedCapacity ?? []]
+      .flat()
+      .reduce((sum, consumed) => sum + (consumed.CapacityUnits ?? 0), 0);
+    this.#meter(verb, {
+      readUnits: kind === 'read' ? units : 0,
+      writeUnits: kind === 'write' ? units : 0,
+      requests: output.$metadata.attempts ?? 1,
+    });
+  }
+
+  /** A failed condition is billed, but its answer does not say how much: by the rule, a unit per started KB. */
+  #countFailure(verb: string, error: unknown, writeUnits: number): void {
+    const { $metadata } = error as { readonly $metadata?: { readonly attempts?: number | undefined } };
+    this.#meter?.(verb, { readUnits: 0, writeUnits, requests: $metadata?.attempts ?? 1 });
+  }
+}
+
+const RETRYABLE_REASONS: ReadonlySet<string> = new Set([
+  'TransactionConflict',
+  'ProvisionedThroughputExceeded',
+  'ThrottlingError',
+]);
+
+const CONFLICTS: ReadonlySet<string> = new Set([
+  'TransactionCanceledException',
+  'TransactionConflictException',
+  'TransactionInProgressException',
+]);
+
+const THROTTLES: ReadonlySet<string> = new Set([
+  'ProvisionedThroughputExceededException',
+  'RequestLimitExceeded',
+  'ThrottlingException',
+  'ThrottledException',
+  'TooManyRequestsException',
+]);
+
+const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
+  'ResourceNotFoundException',
+  'AccessDeniedException',
+  'UnrecognizedClientException',
+  'InvalidSignatureException',
+  'ExpiredTokenException',
+  'MissingAuthenticationTokenException',
+  'IncompleteSignatureException',
+  'CredentialsProviderError',
+]);
+
+const REFUSALS: ReadonlySet<string> = new Set([
+  'ValidationException',
+  'ItemCollectionSizeLimitExceededException',
+  'IdempotentParameterMismatchException',
+  'SerializationException',
+]);
+
+const nameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
+
+const isConflict = (error: unknown): boolean => CONFLICTS.has(nameOf(error));
+
+// What the SDK cannot put into a request, such as a number that is none, it throws as a plain error.
+const isUnsendable = (error: unknown): boolean =>
+  error instanceof Error && ['Error', 'TypeError', 'RangeError'].includes(error.name) && !('code' in error);
+
+const reasonsOf = (error: TransactionCanceledException): string =>
+  (error.CancellationReasons ?? []).flatMap((reason) => reason.Message ?? []).join('; ') || error.message;
+
+const conflicted = (verb: string, tries: number, cause: unknown): StoreThrottled =>
+  new StoreThrottled(`${verb}: met other transactions ${tries} times, nothing was changed; try again later`, {
+    cause,
+  });
+
+/** The store's own error for one of the SDK's, or of the network's. */
+function translated(error: unknown, verb: string, table: string): Error {
+  const name = nameOf(error);
+  const message = error instanceof Error ? error.message : String(error);
+  const options = { cause: error };
+  if (THROTTLES.has(name)) {
+    return new StoreThrottled(`${verb}: table ${table} throttles (${message}); try again later`, options);
+  }
+  if (MISCONFIGURATIONS.has(name)) {
+    return new StoreMisconfigured(
+      `${verb}: table ${table} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,
+      options,
+    );
+  }
+  if (REFUSALS.has(name) || isUnsendable(error)) {
+    return new StoreRefused(`${verb}: table ${table} refuses the request (${message}); correct it`, options);
+  }
+  const { $metadata } = (error ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
+  const status = $metadata?.httpStatusCode ?? 0;
+  if (status >= 400 && status < 500) {
+    return new StoreRefused(
+      `${verb}: table ${table} refuses the request (${name}: ${message}); correct it`,
+      options,
+    );
+  }
+  return new StoreUnavailable(
+    `${verb}: no answer from table ${table} (${name}: ${message}); the request may have been applied: repeat it`,
+    options,
+  );
+}

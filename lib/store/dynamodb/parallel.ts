@@ -1,0 +1,32 @@
+/**
+ * Runs an effect for each item, at most `limit` at once, and answers in the order of the items.
+ * Waits for all before it throws the first error, so that nothing goes on behind the caller's back.
+ */
+export async function inParallel<T, R>(
+  items: readonly T[],
+  limit: number,
+  run: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const answers: R[] = new Array(items.length);
+  const errors: unknown[] = [];
+  const queue = items.entries();
+  const lane = async (): Promise<void> => {
+    for (const [index, item] of queue) {
+      try {
+        answers[index] = await run(item);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, lane));
+  if (errors.length > 0) throw errors[0];
+  return answers;
+}
+
+/** Cuts a list into pieces of at most `size`. */
+export function chunksOf<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  );
+}

@@ -1,0 +1,797 @@
+/**
+ * The store on one DynamoDB table.
+ *
+ * A request whose answer got lost is sent again by the SDK, and then meets its own success. So every condition that
+ * fails looks at the item that stood in the way: if it is what this very request makes of it, the request was applied.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Job, JobState } from '../../core/job.ts';
+import type {
+  ClaimOutcome,
+  ClaimRequest,
+  Commit,
+  Control,
+  CreateOutcome,
+  EstimateRecord,
+  Fence,
+  FinishOutcome,
+  FinishRequest,
+  FinishVerdict,
+  Heads,
+  JobStore,
+  KeyBacklog,
+  LeaseOutcome,
+  Ledger,
+  PartitionState,
+  Rejection,
+  Reservation,
+  StartOutcome,
+  StartRequest,
+  WorkerRecord,
+} from '../contract.ts';
+import {
+  CommitAmbiguous,
+  CommitTooLarge,
+  StaleCommit,
+  StoreRefused,
+  StoreThrottled,
+  StoreUnavailable,
+  TRANSACTION_ITEMS_MAX,
+} from '../errors.ts';
+import {
+  backlogKey,
+  CONTROL_PREFIX,
+  dueLineName,
+  estimateKey,
+  type ItemKey,
+  instantRank,
+  jobKey,
+  keysLineName,
+  leaseKey,
+  ledgerKey,
+  partitionPk,
+  RESERVATION_PREFIX,
+  type ReadyLine,
+  readyLineName,
+  rejectionKey,
+  reservationKey,
+  TABLE,
+  WORKER_PREFIX,
+  wakeKey,
+} from '../schema.ts';
+import {
+  ATTRIBUTE,
+  decodeBacklog,
+  decodeControl,
+  decodeEstimate,
+  decodeJob,
+  decodeLease,
+  decodeLedger,
+  decodeRejection,
+  decodeReservation,
+  decodeWakes,
+  decodeWorkerRecord,
+  encodeBacklogLine,
+  encodeClaim,
+  encodeError,
+  encodeEstimate,
+  encodeJob,
+  encodeJson,
+  encodeLedger,
+  encodeRejection,
+  encodeReservation,
+  encodeWorker,
+  type Item,
+  type Standing,
+  ttlSec,
+} from './codec.ts';
+import { type ConnectionOptions, DynamoConnection, type TransactionPart, type Update } from './connection.ts';
+import { KeyRanks, type RankMove } from './key-ranks.ts';
+import { inParallel } from './parallel.ts';
+
+/** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
+export type Place = (job: Job) => { readonly tier: string; readonly rank: string };
+
+export interface DynamoJobStoreOptions extends ConnectionOptions {
+  readonly place: Place;
+  /** A fairness key's weight in the keys line; 1 unless given. */
+  readonly weightOf?: ((fairnessKey: string) => number) | undefined;
+  /** Epoch milliseconds: an item that has expired is gone, whether or not it has been collected. */
+  readonly nowMs?: (() => number) | undefined;
+}
+
+/** Writes on their way at once; the SDK's client opens 50 connections at most. */
+const PARALLEL_MAX = 32;
+
+/** Pages of one query; a page holds up to 1 MB. */
+const PAGES_MAX = 1_000;
+
+export class DynamoJobStore implements JobStore {
+  readonly #table: DynamoConnection;
+  readonly #place: Place;
+  readonly #keyRanks: KeyRanks;
+  readonly #nowMs: () => number;
+
+  constructor(options: DynamoJobStoreOptions) {
+    this.#table = new DynamoConnection(options);
+    this.#place = options.place;
+    this.#keyRanks = new KeyRanks(options.weightOf ?? (() => 1));
+    this.#nowMs = options.nowMs ?? Date.now;
+  }
+
+  // Submitting
+
+  async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
+    // Of one id in the list twice, the first is put before the second is tried.
+    const seen = new Set<string>();
+    const later: number[] = [];
+    const first: number[] = [];
+    for (const [index, { id }] of jobs.entries()) {
+      (seen.has(id) ? later : first).push(index);
+      seen.add(id);
+    }
+    const outcomes = new Map<number, CreateOutcome>();
+    for (const indexes of [first, later]) {
+      await inParallel(indexes, PARALLEL_MAX, async (index) => {
+        const job = jobs[index];
+        if (job !== undefined) outcomes.set(index, await this.#createJob(job));
+      });
+    }
+    return jobs.flatMap((_, index) => outcomes.get(index) ?? []);
+  }
+
+  async announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void> {
+    const byKey = Map.groupBy(lines, (line) => JSON.stringify([line.tier, line.fairnessKey]));
+    await inParallel([...byKey.values()], PARALLEL_MAX, async (group) => {
+      const [first] = group;
+      if (first === undefined) return;
+      const key = backlogKey(partition, first.tier, first.fairnessKey);
+      const values = { ':lines': new Set(group.map(encodeBacklogLine)), ':now': nowMs };
+      const known = await this.#table.update('announceLines', {
+        key,
+        update: 'SET #announcedAtMs = :now ADD #lines :lines',
+        condition: 'attribute_exists(#line)',
+        values,
+      });
+      if (known.applied) return;
+      const ledger = await this.#table.get('announceLines', ledgerKey(partition, first.fairnessKey));
+      const { fairnessKey, settledCostMs } =
+        ledger === undefined ? { fairnessKey: first.fairnessKey, settledCostMs: 0 } : decodeLedger(ledger);
+      await this.#table.update('announceLines', {
+        key,
+        update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
+          #rank = if_not_exists(#rank, :rank) ADD #lines :lines`,
+        values: {
+          ...values,
+          ':fairnessKey': fairnessKey,
+          ':line': keysLineName(partition, first.tier),
+          ':rank': this.#keyRanks.rankOf({ fairnessKey, settledCostMs }),
+        },
+      });
+    });
+  }
+
+  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
+    await inParallel(rejections, PARALLEL_MAX, async (rejection) => {
+      await this.#table.put('recordRejections', {
+        item: encodeRejection(rejection),
+        condition: 'attribute_not_exists(#pk)',
+      });
+    });
+  }
+
+  // Reading
+
+  async getJobs(ids: readonly string[]): Promise<readonly (Job | undefined)[]> {
+    return this.#getAll('getJobs', ids.map(jobKey), (item) =>
+      this.#isGone(item) ? undefined : decodeJob(item),
+    );
+  }
+
+  async listRejections(sourceId: string): Promise<readonly Rejection[]> {
+    const items = await this.#collection('listRejections', rejectionKey(sourceId, 0).pk);
+    return items.filter((item) => !this.#isGone(item)).map(decodeRejection);
+  }
+
+  // The partition's lease and wake counter
+
+  async acquireLease(
+    partition: number,
+    holder: string,
+    nowMs: number,
+    leaseMs: number,
+  ): Promise<LeaseOutcome> {
+    const callId = randomUUID();
+    const outcome = await this.#table.update('acquireLease', {
+      key: leaseKey(partition),
+      update: `SET #epoch = if_not_exists(#epoch, :zero) + :one, #holder = :holder, #expiresAtMs = :expires,
+        #callId = :callId`,
+      condition: 'attribute_not_exists(#pk) OR #expiresAtMs <= :now',
+      values: {
+        ':zero': 0,
+        ':one': 1,
+        ':holder': holder,
+        ':expires': nowMs + leaseMs,
+        ':callId': callId,
+        ':now': nowMs,
+      },
+    });
+    const item = outcome.applied ? outcome.item : outcome.old;
+    if (item === undefined) {
+      throw new StoreUnavailable(`acquireLease: the lease of partition ${partition} went away; try again`);
+    }
+    const lease = decodeLease(item);
+    const { epoch, expiresAtMs } = lease;
+    return { kind: lease.callId === callId ? 'acquired' : 'held', epoch, expiresAtMs };
+  }
+
+  async renewLease(fence: Fence, nowMs: number, leaseMs: number): Promise<'renewed' | 'lost'> {
+    const outcome = await this.#table.update('renewLease', {
+      key: leaseKey(fence.partition),
+      update: 'SET #expiresAtMs = :expires',
+      // A renewal that arrives after the release must not take the lease away from everybody.
+      condition: '#epoch = :epoch AND attribute_exists(#holder)',
+      values: { ':expires': nowMs + leaseMs, ':epoch': fence.epoch },
+    });
+    return outcome.applied ? 'renewed' : 'lost';
+  }
+
+  async releaseLease(fence: Fence): Promise<'released' | 'lost'> {
+    const outcome = await this.#table.update('releaseLease', {
+      key: leaseKey(fence.partition),
+      update: 'SET #expiresAtMs = :past REMOVE #holder, #callId',
+      condition: '#epoch = :epoch',
+      values: { ':past': 0, ':epoch': fence.epoch },
+    });
+    return outcome.applied ? 'released' : 'lost';
+  }
+
+  async wake(partition: number): Promise<void> {
+    await this.#table.update('wake', {
+      key: wakeKey(partition),
+      update: 'ADD #wakes :one',
+      values: { ':one': 1 },
+    });
+  }
+
+  async readWakes(partition: number): Promise<number> {
+    const item = await this.#table.get('readWakes', wakeKey(partition));
+    return item === undefined ? 0 : decodeWakes(item);
+  }
+
+  // The pass
+
+  async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
+    let epoch = 0;
+    const reservations: Reservation[] = [];
+    const workers: WorkerRecord[] = [];
+    const controls: Control[] = [];
+    const lease = leaseKey(partition).sk;
+    for (const item of await this.#collection('loadPartition', partitionPk(partition))) {
+      const sk = String(item[ATTRIBUTE.sk]);
+      if (sk === lease) epoch = decodeLease(item).epoch;
+      else if (sk.startsWith(RESERVATION_PREFIX)) reservations.push(decodeReservation(item));
+      else if (sk.startsWith(WORKER_PREFIX)) workers.push(decodeWorkerRecord(item));
+      else if (sk.startsWith(CONTROL_PREFIX)) controls.push(decodeControl(item));
+    }
+    return {
+      epoch,
+      reservations,
+      workers: workers.filter((worker) => worker.expiresAtMs > nowMs),
+      controls,
+    };
+  }
+
+  async readKeys(
+    partition: number,
+    tier: string,
+    limit: number,
+    after?: string,
+  ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
+    const { items, next } = await this.#heads('readKeys', keysLineName(partition, tier), limit, after);
+    const keys = items.map((item) => {
+      const backlog = decodeBacklog(item);
+      this.#keyRanks.sawKey(partition, tier, backlog, String(item[ATTRIBUTE.rank]));
+      return backlog;
+    });
+    return { keys, next };
+  }
+
+  async getLedgers(
+    partition: number,
+    fairnessKeys: readonly string[],
+  ): Promise<readonly (Ledger | undefined)[]> {
+    const ledgers = await this.#getAll(
+      'getLedgers',
+      fairnessKeys.map((key) => ledgerKey(partition, key)),
+      decodeLedger,
+    );
+    for (const ledger of ledgers) if (ledger !== undefined) this.#keyRanks.sawLedger(partition, ledger);
+    return ledgers;
+  }
+
+  async getEstimates(
+    partition: number,
+    ids: readonly { readonly type: string; readonly resourceId: string }[],
+  ): Promise<readonly (EstimateRecord | undefined)[]> {
+    return this.#getAll(
+      'getEstimates',
+      ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId)),
+      decodeEstimate,
+    );
+  }
+
+  async readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads> {
+    const { items, next } = await this.#heads('readLine', readyLineName(partition, line), limit, after);
+    return { jobs: items.map(decodeJob), next };
+  }
+
+  async readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads> {
+    // The least rank of the next millisecond: whatever is due stands before it.
+    const bound = instantRank(Math.floor(nowMs) + 1, '');
+    const { items, next } = await this.#heads('readDue', dueLineName(partition, 0), limit, after, bound);
+    return { jobs: items.map(decodeJob), next };
+  }
+
+  async promote(jobs: readonly Job[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
+    return inParallel(jobs, PARALLEL_MAX, async (job) => {
+      const outcome = await this.#changeJob('promote', job.id, {
+        update: 'SET #state = :pending, #version = :next, #line = :line, #rank = :rank',
+        condition: '#state = :scheduled AND #version = :version',
+        values: {
+          ...stateValues('pending', 'scheduled'),
+          ...versionValues(job.version),
+          ...standingValues(this.#readyStanding({ ...job, state: 'pending', version: job.version + 1 })),
+        },
+      });
+      return outcome.applied ? outcome.job : undefined;
+    });
+  }
+
+  async commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'> {
+    const parts = this.#partsOf(fence, commit);
+    if (parts.length > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(parts.length);
+    const outcome = await this.#table.transact('commit', randomUUID(), parts);
+    if (!outcome.applied) {
+      if (outcome.refused.has(LEASE_PART)) return 'lost';
+      throw new StaleCommit(
+        `the commit under epoch ${fence.epoch} changes or makes reservations that are not what it knows: parts ${[...outcome.refused].join(', ')}; load partition ${fence.partition} again`,
+      );
+    }
+    for (const ledger of commit.ledgers) this.#keyRanks.sawLedger(fence.partition, ledger);
+    await this.#moveKeys(fence.partition, this.#keyRanks.takeMoves(fence.partition));
+    return 'committed';
+  }
+
+  async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
+    return inParallel(requests, PARALLEL_MAX, async (request): Promise<ClaimOutcome> => {
+      try {
+        return await this.#claimJob(request);
+      } catch (error) {
+        // The reservation goes on counting, so not knowing is safe.
+        if (error instanceof StoreUnavailable || error instanceof StoreThrottled) return 'unknown';
+        throw error;
+      }
+    });
+  }
+
+  async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
+    const outcome = await this.#changeJob('raiseVersion', jobId, {
+      update: 'SET #version = :next',
+      condition: '#state = :pending AND #version = :version',
+      values: { ...stateValues('pending'), ...versionValues(version) },
+    });
+    return outcome.applied ? 'raised' : 'lost';
+  }
+
+  async loseWorker(
+    job: Job,
+    verdict: FinishVerdict,
+    nowMs: number,
+    expiresAtMs: number,
+  ): Promise<FinishOutcome> {
+    return this.#endAttempt('loseWorker', job, verdict, nowMs, expiresAtMs, {
+      condition: '#state = :running AND #claim.#claimId = :claimId',
+      values: {},
+      workersLost: 1,
+    });
+  }
+
+  async retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'> {
+    const key = backlogKey(partition, line.tier, line.fairnessKey);
+    const name = encodeBacklogLine(line);
+    const values = { ':announced': announcedAtMs, ':name': name, ':one': 1 };
+    const isQuiet = '#announcedAtMs <= :announced AND contains(#lines, :name)';
+    // A line announced in between turns the last one into one of several, and the other way round.
+    for (let tries = 1; tries <= RETIRE_TRIES_MAX; tries += 1) {
+      const one = await this.#table.update('retireLine', {
+        key,
+        update: 'DELETE #lines :lines',
+        condition: `${isQuiet} AND size(#lines) > :one`,
+        values: { ...values, ':lines': new Set([name]) },
+      });
+      if (one.applied || one.old === undefined) return 'retired';
+      const backlog = one.old[ATTRIBUTE.lines] === undefined ? undefined : decodeBacklog(one.old);
+      if (backlog?.lines.some((each) => encodeBacklogLine(each) === name) !== true) return 'retired';
+      if (backlog.announcedAtMs > announcedAtMs) return 'lost';
+      const last = await this.#table.update('retireLine', {
+        key,
+        update: 'REMOVE #lines, #line, #rank',
+        condition: `${isQuiet} AND size(#lines) = :one`,
+        values,
+      });
+      if (last.applied) return 'retired';
+    }
+    return 'lost';
+  }
+
+  // The workers' side
+
+  async startJob(request: StartRequest): Promise<StartOutcome> {
+    const { jobId, claimId, workerId, incarnation, nowMs } = request;
+    const outcome = await this.#changeJob('startJob', jobId, {
+      update: 'SET #state = :running, #version = #version + :one, #worker = :worker, #startedAtMs = :now',
+      condition: '#state = :claimed AND #claim.#claimId = :claimId',
+      values: {
+        ...stateValues('running', 'claimed'),
+        ':one': 1,
+        ':worker': encodeWorker({ workerId, incarnation }),
+        ':now': nowMs,
+        ':claimId': claimId,
+      },
+    });
+    const { job } = outcome;
+    if (job === undefined) return { kind: 'superseded' };
+    const isOurs =
+      job.state === 'running' &&
+      job.claim?.claimId === claimId &&
+      job.worker?.workerId === workerId &&
+      job.worker.incarnation === incarnation;
+    return outcome.applied || isOurs ? { kind: 'started', job } : { kind: 'superseded' };
+  }
+
+  async finishJob(request: FinishRequest): Promise<FinishOutcome> {
+    const { job, verdict, workerId, incarnation, nowMs, expiresAtMs } = request;
+    return this.#endAttempt(
+      'finishJob',
+      { ...job, worker: { workerId, incarnation } },
+      verdict,
+      nowMs,
+      expiresAtMs,
+      {
+        condition: `#state = :running AND #claim.#claimId = :claimId
+        AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`,
+        values: { ':workerId': workerId, ':incarnation': incarnation },
+        workersLost: 0,
+      },
+    );
+  }
+
+  async #createJob(job: Job): Promise<CreateOutcome> {
+    const outcome = await this.#table.put('createJobs', {
+      item: encodeJob(job, this.#standingOf(job)),
+      condition: 'attribute_not_exists(#pk) OR #ttl <= :nowSec',
+      values: { ':nowSec': Math.floor(this.#nowMs() / 1000) },
+    });
+    if (outcome.applied) return { kind: 'created', job };
+    if (outcome.old === undefined) {
+      throw new StoreUnavailable(`createJobs: job ${job.id} was there and went away at once; repeat it`);
+    }
+    const present = decodeJob(outcome.old);
+    return { kind: present.contentHash === job.contentHash ? 'repeated' : 'conflict', job: present };
+  }
+
+  async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
+    const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs } = request;
+    const outcome = await this.#changeJob('claim', jobId, {
+      update: 'SET #state = :claimed, #version = :next, #claim = :claim REMOVE #line, #rank',
+      condition: '#state = :pending AND #version = :version',
+      values: {
+        ...stateValues('claimed', 'pending'),
+        ...versionValues(version),
+        ':claim': encodeClaim({ claimId, epoch, batchId, fleet, claimedAtMs }),
+      },
+    });
+    return outcome.applied || outcome.job?.claim?.claimId === claimId ? 'claimed' : 'lost';
+  }
+
+  async #endAttempt(
+    verb: 'finishJob' | 'loseWorker',
+    running: Job,
+    verdict: FinishVerdict,
+    nowMs: number,
+    expiresAtMs: number,
+    end: { readonly condition: string; readonly values: Item; readonly workersLost: 0 | 1 },
+  ): Promise<FinishOutcome> {
+    const claimId = running.claim?.claimId;
+    if (claimId === undefined) {
+      throw new StoreRefused(
+        `${verb}: job ${running.id} carries no claim; pass it as startJob or getJobs gave it`,
+      );
+    }
+    const after = {
+      version: running.version + 1,
+      attempt: running.attempt + (verdict.kind === 'retry' && end.workersLost === 0 ? 1 : 0),
+      workersLost: running.workersLost + end.workersLost,
+    };
+    const values = {
+      ...end.values,
+      ...stateValues('running'),
+      ':claimId': claimId,
+      ':one': 1,
+      ':lost': end.workersLost,
+    };
+    const counted = '#version = #version + :one, #workersLost = #workersLost + :lost';
+    const outcome = await this.#changeJob(verb, running.id, {
+      condition: end.condition,
+      ...endOf(running, verdict, counted, values, after.attempt, nowMs, expiresAtMs),
+    });
+    const { job } = outcome;
+    if (job === undefined) return { kind: 'superseded' };
+    // One transition only leads from a version to the next: this one, if it looks like it.
+    const isOurs =
+      job.state === stateAfter(verdict) &&
+      job.version === after.version &&
+      job.attempt === after.attempt &&
+      job.workersLost === after.workersLost &&
+      (verdict.kind === 'retry'
+        ? job.claim === undefined && job.runAtMs === verdict.runAtMs
+        : job.claim?.claimId === claimId &&
+          job.worker?.workerId === running.worker?.workerId &&
+          job.worker?.incarnation === running.worker?.incarnation);
+    return outcome.applied || isOurs ? { kind: 'finished', job } : { kind: 'superseded' };
+  }
+
+  /** Answers the job as it is afterwards, or as it stood in the way. */
+  async #changeJob(
+    verb: string,
+    id: string,
+    change: Omit<Update, 'key'>,
+  ): Promise<
+    { readonly applied: true; readonly job: Job } | { readonly applied: false; readonly job: Job | undefined }
+  > {
+    const outcome = await this.#table.update(verb, { key: jobKey(id), ...change });
+    if (outcome.applied) return { applied: true, job: decodeJob(outcome.item) };
+    return { applied: false, job: outcome.old === undefined ? undefined : decodeJob(outcome.old) };
+  }
+
+  #partsOf(fence: Fence, commit: Commit): readonly TransactionPart[] {
+    const { partition, epoch } = fence;
+    const { drop, postpone, reserve, ledgers, estimates } = commit;
+    const table = this.#table;
+    requireDistinct(
+      'reservation',
+      [...drop, ...postpone]
+        .map((each) => each.reservation.batchId)
+        .concat(reserve.map((each) => each.batchId)),
+    );
+    requireDistinct(
+      'ledger',
+      ledgers.map((ledger) => ledger.fairnessKey),
+    );
+    requireDistinct(
+      'estimate',
+      estimates.map((estimate) => `${estimate.type} ${estimate.resourceId}`),
+    );
+    // LEASE_PART: the fence stands first.
+    return [
+      table.checkPart(leaseKey(partition), '#epoch = :epoch', { ':epoch': epoch }),
+      ...drop.map(({ reservation, positions }) => this.#dropPart(partition, reservation, positions)),
+      ...postpone.map(({ reservation, checkAtMs }) =>
+        table.updatePart({
+          key: reservationKey(partition, reservation.batchId),
+          update: 'SET #checkAtMs = :checkAt',
+          condition: 'attribute_exists(#pk)',
+          values: { ':checkAt': checkAtMs },
+        }),
+      ),
+      ...ledgers.map((ledger) =>
+        table.putPart({ item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger) }),
+      ),
+      ...estimates.map((estimate) =>
+        table.putPart({
+          item: encodeEstimate(estimateKey(partition, estimate.type, estimate.resourceId), estimate),
+        }),
+      ),
+      ...reserve.map((reservation) =>
+        table.putPart({
+          item: encodeReservation(partition, reservation),
+          condition: 'attribute_not_exists(#pk)',
+        }),
+      ),
+    ];
+  }
+
+  #dropPart(partition: number, reservation: Reservation, positions: readonly number[]): TransactionPart {
+    const key = reservationKey(partition, reservation.batchId);
+    const dropped = new Set(positions);
+    const isEmpty = [...reservation.jobs.keys()].every((position) => dropped.has(position));
+    if (isEmpty) return this.#table.deletePart(key, 'attribute_exists(#pk)');
+    if (dropped.size === 0) return this.#table.checkPart(key, 'attribute_exists(#pk)');
+    return this.#table.updatePart({
+      key,
+      update: `REMOVE ${Array.from(dropped, (position) => `#reservedJobs.#${position}`).join(', ')}`,
+      condition: 'attribute_exists(#pk)',
+      names: Object.fromEntries(Array.from(dropped, (position) => [`#${position}`, String(position)])),
+    });
+  }
+
+  /** Only hints move here: what fails is moved by a later pass. */
+  async #moveKeys(partition: number, moves: readonly RankMove[]): Promise<void> {
+    await inParallel(moves, PARALLEL_MAX, async ({ tier, fairnessKey, from, to }) => {
+      try {
+        await this.#table.update('commit', {
+          key: backlogKey(partition, tier, fairnessKey),
+          update: 'SET #rank = :to',
+          condition: '#rank = :from AND attribute_exists(#line)',
+          values: { ':from': from, ':to': to },
+        });
+      } catch (error) {
+        if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
+      }
+    });
+  }
+
+  #standingOf(job: Job): Standing | undefined {
+    if (job.state === 'scheduled') return dueStanding(job, job.runAtMs);
+    return job.state === 'pending' ? this.#readyStanding(job) : undefined;
+  }
+
+  #readyStanding(job: Job): Standing {
+    const { tier, rank } = this.#place(job);
+    const { type, mode, fairnessKey } = job;
+    return { line: readyLineName(job.partition, { tier, type, mode, fairnessKey }), rank };
+  }
+
+  #isGone(item: Item): boolean {
+    const ttl = item[ATTRIBUTE.ttl];
+    return typeof ttl === 'number' && ttl * 1000 <= this.#nowMs();
+  }
+
+  async #getAll<T>(
+    verb: string,
+    keys: readonly ItemKey[],
+    decode: (item: Item) => T | undefined,
+  ): Promise<readonly (T | undefined)[]> {
+    const nameOf = (pk: unknown, sk: unknown): string => JSON.stringify([pk, sk]);
+    const distinct = new Map(keys.map((key) => [nameOf(key.pk, key.sk), key]));
+    const items = await this.#table.getAll(verb, [...distinct.values()]);
+    const found = new Map(
+      items.map((item) => [nameOf(item[ATTRIBUTE.pk], item[ATTRIBUTE.sk]), decode(item)] as const),
+    );
+    return keys.map((key) => found.get(nameOf(key.pk, key.sk)));
+  }
+
+  /** All items under a partition key, strongly consistent, in the order of their sort keys. */
+  async #collection(verb: string, pk: string): Promise<readonly Item[]> {
+    const items: Item[] = [];
+    let after: Item | undefined;
+    for (let page = 0; page < PAGES_MAX; page += 1) {
+      const answer = await this.#table.query(verb, { condition: '#pk = :pk', values: { ':pk': pk }, after });
+      items.push(...answer.items);
+      after = answer.next;
+      if (after === undefined) return items;
+    }
+    throw new StoreRefused(
+      `${verb}: ${pk} holds more than ${PAGES_MAX} pages of items; delete what is left over`,
+    );
+  }
+
+  /** Up to `limit` items of a line, in its order; `next` only if more follow. */
+  async #heads(
+    verb: string,
+    line: string,
+    limit: number,
+    cursor: string | undefined,
+    below?: string,
+  ): Promise<{ readonly items: readonly Item[]; readonly next: string | undefined }> {
+    if (limit < 1) return { items: [], next: cursor };
+    const items: Item[] = [];
+    let after = cursor === undefined ? undefined : decodeCursor(verb, line, cursor);
+    for (let page = 0; page < PAGES_MAX; page += 1) {
+      const answer = await this.#table.query(verb, {
+        index: TABLE.linesIndex,
+        condition: below === undefined ? '#line = :line' : '#line = :line AND #rank < :below',
+        values: { ':line': line, ...(below === undefined ? {} : { ':below': below }) },
+        // One more than asked for tells whether the line goes on.
+        limit: limit + 1 - items.length,
+        after,
+      });
+      items.push(...answer.items);
+      after = answer.next;
+      if (after === undefined || items.length > limit) break;
+    }
+    const last = items.length > limit ? items[limit - 1] : undefined;
+    return { items: items.slice(0, limit), next: last === undefined ? undefined : encodeCursor(last) };
+  }
+}
+
+/** Where the check of the lease's epoch stands in a commit's transaction. */
+const LEASE_PART = 0;
+
+const RETIRE_TRIES_MAX = 3;
+
+/** `:pending` stands for the state `pending`. */
+const stateValues = (...states: readonly JobState[]): Item =>
+  Object.fromEntries(states.map((state) => [`:${state}`, state]));
+
+const versionValues = (version: number): Item => ({ ':version': version, ':next': version + 1 });
+
+const standingValues = (standing: Standing): Item => ({ ':line': standing.line, ':rank': standing.rank });
+
+const dueStanding = (job: Job, runAtMs: number): Standing => ({
+  line: dueLineName(job.partition, 0),
+  rank: instantRank(runAtMs, job.id),
+});
+
+const stateAfter = (verdict: FinishVerdict): JobState =>
+  verdict.kind === 'retry' ? 'scheduled' : verdict.kind;
+
+/** What the end of an attempt writes. */
+function endOf(
+  running: Job,
+  verdict: FinishVerdict,
+  counted: string,
+  values: Item,
+  attempt: number,
+  nowMs: number,
+  expiresAtMs: number,
+): Pick<Update, 'update' | 'values'> {
+  const state = stateAfter(verdict);
+  const common = { ...values, ...stateValues(state) };
+  const terminal = { ...common, ':now': nowMs, ':ttl': ttlSec(expiresAtMs) };
+  switch (verdict.kind) {
+    case 'succeeded':
+      return {
+        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error`,
+        values: { ...terminal, ':result': encodeJson(verdict.result) },
+      };
+    case 'failed':
+      return {
+        update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error`,
+        values: { ...terminal, ':error': encodeError(verdict.error) },
+      };
+    case 'retry':
+      return {
+        update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #readyAtMs = :runAt,
+          #error = :error, #line = :line, #rank = :rank REMOVE #claim, #worker, #startedAtMs`,
+        values: {
+          ...common,
+          ':attempt': attempt,
+          ':runAt': verdict.runAtMs,
+          ':error': encodeError(verdict.error),
+          ...standingValues(dueStanding(running, verdict.runAtMs)),
+        },
+      };
+  }
+}
+
+const encodeCursor = (item: Item): string => {
+  const { pk, sk, rank } = ATTRIBUTE;
+  return Buffer.from(JSON.stringify([item[pk], item[sk], item[rank]])).toString('base64url');
+};
+
+function decodeCursor(verb: string, line: string, cursor: string): Item {
+  const refused = (cause?: unknown): StoreRefused =>
+    new StoreRefused(`${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`, {
+      cause,
+    });
+  let parts: unknown;
+  try {
+    parts = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
+  } catch (cause) {
+    throw refused(cause);
+  }
+  if (!Array.isArray(parts) || parts.length !== 3 || !parts.every((part) => typeof part === 'string'))
+    throw refused();
+  const [pk, sk, rank] = parts;
+  return { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: sk, [ATTRIBUTE.line]: line, [ATTRIBUTE.rank]: rank };
+}
+
+function requireDistinct(item: string, names: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) throw new CommitAmbiguous(item, name);
+    seen.add(name);
+  }
+}
