@@ -93,7 +93,7 @@ async function pythonVersion(python: string, path: string): Promise<readonly [nu
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   let output = '';
-  stdout.setEncoding('utf8').on('data', (text: string) => {
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
     output += text;
   });
   const code = await closed(child);
