@@ -90,6 +90,8 @@ export interface FairnessConfiguration {
   readonly trueUp: boolean;
   /** Idle ledgers and estimates are dropped after this; null keeps them. */
   readonly keyTtlMs: number | null;
+  /** What stands in for a cost that was never seen on a resource: the type's own average (also when absent), or only its default. */
+  readonly estimateFallback?: 'type' | 'default' | undefined;
   readonly estimateTtlMs: number | null;
   /** All ledgers go to 0 that often; null never. */
   readonly resetEveryMs: number | null;

@@ -1,0 +1,346 @@
+/**
+ * Fair share: what each fairness key has been charged, and whose turn it is. Source: fair-queuing.
+ *
+ * Symbols, for one key k: c_k its accumulated cost in ms (settled and in flight together), w_k its weight,
+ * v_k = c_k / w_k its share. The key with the least v goes next.
+ *  - Admission charges max(estimate, floor): a mass of tiny jobs is not free.
+ *  - Settlement replaces the estimate by max(used, floor) (`trueUp`): once all is settled, c_k is what the attempts used.
+ *  - A key that becomes active, new or returning, is lifted to the least v among the keys that wait or run: being away
+ *    saves nothing up, and being new is no licence to take everything until the others are caught up with.
+ *  - A reset forgives: what was charged before it is never charged or given back after it.
+ */
+import type { FairnessConfiguration } from './configuration.ts';
+import { weightOf } from './score.ts';
+
+/** What an admission is charged. */
+export function chargeMs(
+  estimatedCostMs: number,
+  fairness: Pick<FairnessConfiguration, 'admissionFloorMs'>,
+): number {
+  return Math.max(estimatedCostMs, fairness.admissionFloorMs);
+}
+
+/**
+ * What settlement adds to a key's cost on top of the charge, negative when the attempt used less than was charged.
+ * `usedMs` is undefined for an attempt that never ran: all of its charge is given back.
+ */
+export function correctionMs(
+  chargedMs: number,
+  usedMs: number | undefined,
+  fairness: Pick<FairnessConfiguration, 'admissionFloorMs' | 'trueUp'>,
+): number {
+  if (usedMs === undefined) return -chargedMs;
+  return fairness.trueUp ? chargeMs(usedMs, fairness) - chargedMs : 0;
+}
+
+/** A new or returning key's cost: lifted to the least share among active keys, never lowered. */
+export function liftedCostMs(costMs: number, weight: number, leastShareMs: number | undefined): number {
+  return leastShareMs === undefined ? costMs : Math.max(costMs, leastShareMs * weight);
+}
+
+// More jobs than one key will ever run.
+const NO_CAP = 2 ** 31 - 1;
+
+/** One key as others see it. */
+export interface KeyCost {
+  readonly fairnessKey: string;
+  readonly costMs: number;
+  readonly weight: number;
+  readonly waiting: number;
+  readonly running: number;
+}
+
+/**
+ * The ledgers of all keys, each a number. Costs and counts stand in columns, because the planner's heaps compare them
+ * all the time. Each operation takes O(log keys), `evict` and `reset` O(keys).
+ */
+export class Ledgers {
+  readonly #fairness: FairnessConfiguration;
+  readonly #numbers = new Map<string, number>();
+  readonly #free: number[] = [];
+  readonly #names: (string | undefined)[] = [];
+  /** v_k. Read by the planner's heaps. */
+  share = new Float64Array(16);
+  running = new Int32Array(16);
+  /** Running jobs that a key may have. */
+  cap = new Int32Array(16);
+  #cost = new Float64Array(16);
+  #weight = new Float64Array(16);
+  #waiting = new Int32Array(16);
+  #lastSeenMs = new Float64Array(16);
+  /** Raised by each reset: a charge of an older generation is not corrected. */
+  generation = 0;
+
+  // The active keys as a heap by share. A share stored here may be older, hence less, than the key's: see `leastShareMs`.
+  #active = new Int32Array(16);
+  #activeShare = new Float64Array(16);
+  #activePlace = new Int32Array(16).fill(-1);
+  #activeCount = 0;
+
+  constructor(fairness: FairnessConfiguration) {
+    this.#fairness = fairness;
+  }
+
+  /** The key's number, or undefined for a key without a ledger. */
+  find(fairnessKey: string): number | undefined {
+    return this.#numbers.get(fairnessKey);
+  }
+
+  /** The key's number; without a ledger it gets one at 0. */
+  open(fairnessKey: string, nowMs: number): number {
+    const known = this.#numbers.get(fairnessKey);
+    if (known !== undefined) return known;
+    const key = this.#free.pop() ?? this.#names.length;
+    if (key === this.share.length) this.#grow();
+    this.#numbers.set(fairnessKey, key);
+    this.#names[key] = fairnessKey;
+    this.share[key] = 0;
+    this.#cost[key] = 0;
+    this.#weight[key] = weightOf(this.#fairness.weights, this.#fairness.defaultWeight, fairnessKey);
+    this.#lastSeenMs[key] = nowMs;
+    this.cap[key] = this.#fairness.maxConcurrencyPerKey ?? NO_CAP;
+    return key;
+  }
+
+  nameOf(key: number): string {
+    return this.#names[key] ?? '';
+  }
+
+  costOf(key: number): number {
+    return this.#cost[key] ?? 0;
+  }
+
+  weightOf(key: number): number {
+    return this.#weight[key] ?? 1;
+  }
+
+  /** Sets a key's cost to what its ledger says. */
+  setCost(key: number, costMs: number): void {
+    this.#cost[key] = costMs;
+    this.#priced(key);
+  }
+
+  /** An operator's override. */
+  setWeight(key: number, weight: number): void {
+    this.#weight[key] = weight;
+    this.#priced(key);
+  }
+
+  /** An operator's override. */
+  setCap(key: number, cap: number): void {
+    this.cap[key] = Math.min(cap, NO_CAP);
+  }
+
+  /** Whether the key runs as many jobs as it may. */
+  isFull(key: number): boolean {
+    return (this.running[key] as number) >= (this.cap[key] as number);
+  }
+
+  /** A job came. A key that was not active is lifted first, if the policy says so. Answers whether its share changed. */
+  arrive(key: number, nowMs: number): boolean {
+    const returns = this.#activePlace[key] === -1;
+    let lifted = false;
+    if (returns && this.#fairness.idlePolicy === 'advance') {
+      const least = this.leastShareMs();
+      if (least !== undefined && least > (this.share[key] as number)) {
+        this.#cost[key] = liftedCostMs(this.costOf(key), this.weightOf(key), least);
+        // Not cost / weight: a rounding error must not take the tie away.
+        this.share[key] = least;
+        lifted = true;
+      }
+    }
+    this.#waiting[key] = (this.#waiting[key] as number) + 1;
+    this.#seen(key, nowMs);
+    if (returns) this.#activate(key);
+    return lifted;
+  }
+
+  /** A waiting job was withdrawn. */
+  leave(key: number): void {
+    this.#waiting[key] = (this.#waiting[key] as number) - 1;
+    this.#deactivateIfIdle(key);
+  }
+
+  /** A waiting job was admitted, and charged. */
+  admit(key: number, chargedMs: number, nowMs: number): void {
+    this.#waiting[key] = (this.#waiting[key] as number) - 1;
+    this.hold(key, chargedMs, nowMs);
+  }
+
+  /** A job that runs already, such as one of an earlier pass: it counts, with its charge. */
+  hold(key: number, chargedMs: number, nowMs: number): void {
+    this.running[key] = (this.running[key] as number) + 1;
+    this.#cost[key] = this.costOf(key) + chargedMs;
+    this.#priced(key);
+    this.#seen(key, nowMs);
+    if (this.#activePlace[key] === -1) this.#activate(key);
+  }
+
+  /** A running job ended. `usedMs` undefined: it never ran. `generation`: the one in which it was charged. */
+  settle(
+    key: number,
+    chargedMs: number,
+    usedMs: number | undefined,
+    generation: number,
+    nowMs: number,
+  ): void {
+    this.running[key] = (this.running[key] as number) - 1;
+    this.#seen(key, nowMs);
+    if (generation === this.generation) {
+      const correction = correctionMs(chargedMs, usedMs, this.#fairness);
+      if (correction !== 0) {
+        this.#cost[key] = Math.max(0, this.costOf(key) + correction);
+        this.#priced(key);
+      }
+    }
+    this.#deactivateIfIdle(key);
+  }
+
+  /** The least share among keys that wait or run; undefined when none does. */
+  leastShareMs(): number | undefined {
+    while (this.#activeCount > 0) {
+      const key = this.#active[0] as number;
+      const share = this.share[key] as number;
+      if (share === this.#activeShare[0]) return share;
+      this.#sinkActive(0, key, share);
+    }
+    return undefined;
+  }
+
+  /** Keys that wait or run. */
+  get activeKeys(): number {
+    return this.#activeCount;
+  }
+
+  /** Drops the ledgers of keys that are idle for the time to live. Answers their numbers, which may be used again. */
+  evict(nowMs: number): readonly number[] {
+    const ttlMs = this.#fairness.keyTtlMs;
+    const evicted: number[] = [];
+    if (ttlMs === null) return evicted;
+    for (const [name, key] of this.#numbers) {
+      if (this.#activePlace[key] !== -1 || nowMs - (this.#lastSeenMs[key] as number) < ttlMs) continue;
+      this.#numbers.delete(name);
+      this.#names[key] = undefined;
+      this.#free.push(key);
+      evicted.push(key);
+    }
+    return evicted;
+  }
+
+  /** All costs go to 0. */
+  reset(): void {
+    this.generation += 1;
+    this.#cost.fill(0);
+    this.share.fill(0);
+    // All equal: any order is a heap.
+    this.#activeShare.fill(0);
+  }
+
+  /** Every ledger, by key. */
+  list(): readonly KeyCost[] {
+    return [...this.#numbers]
+      .map(([fairnessKey, key]) => ({
+        fairnessKey,
+        costMs: this.costOf(key),
+        weight: this.weightOf(key),
+        waiting: this.#waiting[key] ?? 0,
+        running: this.running[key] ?? 0,
+      }))
+      .sort((a, b) => (a.fairnessKey < b.fairnessKey ? -1 : 1));
+  }
+
+  #seen(key: number, nowMs: number): void {
+    if (nowMs > (this.#lastSeenMs[key] as number)) this.#lastSeenMs[key] = nowMs;
+  }
+
+  #priced(key: number): void {
+    const share = this.costOf(key) / this.weightOf(key);
+    this.share[key] = share;
+    const place = this.#activePlace[key] as number;
+    // A share that rises is found out when the key comes to the top; one that falls must rise in the heap now.
+    if (place !== -1 && share < (this.#activeShare[place] as number)) this.#liftActive(place, key, share);
+  }
+
+  #activate(key: number): void {
+    this.#activeCount += 1;
+    this.#liftActive(this.#activeCount - 1, key, this.share[key] as number);
+  }
+
+  #deactivateIfIdle(key: number): void {
+    if ((this.#waiting[key] as number) > 0 || (this.running[key] as number) > 0) return;
+    const place = this.#activePlace[key] as number;
+    if (place === -1) return;
+    this.#activePlace[key] = -1;
+    this.#activeCount -= 1;
+    const last = this.#activeCount;
+    if (place === last) return;
+    const moved = this.#active[last] as number;
+    const share = this.#activeShare[last] as number;
+    this.#sinkActive(place, moved, share);
+    this.#liftActive(this.#activePlace[moved] as number, moved, share);
+  }
+
+  #liftActive(from: number, key: number, share: number): void {
+    let place = from;
+    while (place > 0) {
+      const parent = (place - 1) >> 1;
+      if ((this.#activeShare[parent] as number) <= share) break;
+      this.#putActive(place, this.#active[parent] as number, this.#activeShare[parent] as number);
+      place = parent;
+    }
+    this.#putActive(place, key, share);
+  }
+
+  #sinkActive(from: number, key: number, share: number): void {
+    let place = from;
+    for (;;) {
+      let child = 2 * place + 1;
+      if (child >= this.#activeCount) break;
+      const right = child + 1;
+      if (
+        right < this.#activeCount &&
+        (this.#activeShare[right] as number) < (this.#activeShare[child] as number)
+      ) {
+        child = right;
+      }
+      if ((this.#activeShare[child] as number) >= share) break;
+      this.#putActive(place, this.#active[child] as number, this.#activeShare[child] as number);
+      place = child;
+    }
+    this.#putActive(place, key, share);
+  }
+
+  #putActive(place: number, key: number, share: number): void {
+    this.#active[place] = key;
+    this.#activeShare[place] = share;
+    this.#activePlace[key] = place;
+  }
+
+  #grow(): void {
+    const size = this.share.length * 2;
+    this.share = widenFloats(this.share, size);
+    this.running = widenInts(this.running, size, 0);
+    this.cap = widenInts(this.cap, size, 0);
+    this.#cost = widenFloats(this.#cost, size);
+    this.#weight = widenFloats(this.#weight, size);
+    this.#waiting = widenInts(this.#waiting, size, 0);
+    this.#lastSeenMs = widenFloats(this.#lastSeenMs, size);
+    this.#active = widenInts(this.#active, size, 0);
+    this.#activeShare = widenFloats(this.#activeShare, size);
+    this.#activePlace = widenInts(this.#activePlace, size, -1);
+  }
+}
+
+/** A longer copy of a column. */
+export function widenFloats(column: Float64Array, size: number): Float64Array<ArrayBuffer> {
+  const wider = new Float64Array(size);
+  wider.set(column);
+  return wider;
+}
+
+/** A longer copy of a column, the new places filled. */
+export function widenInts(column: Int32Array, size: number, fill: number): Int32Array<ArrayBuffer> {
+  const wider = new Int32Array(size).fill(fill);
+  wider.set(column);
+  return wider;
+}

@@ -1,0 +1,365 @@
+/**
+ * The plan of one pass: which jobs to reserve, decided from the heads of lines alone.
+ *
+ * The one order. Of the jobs that may start, the next is the first by
+ *   1. tier: those below their guaranteed share first, then all, each time from the top;
+ *   2. v = (settled + in flight) / weight of its fairness key, least first (`fairness.ts`);
+ *   3. score, greatest first (`score.ts`); then the older job; then the smaller id.
+ * A job may start when pool, tier, type, key and fleet have room, none is paused, and its conflict key is free. What may not start is
+ * passed over; what waits reserves nothing. After each admission the order is taken anew, with the key's new cost.
+ *
+ * Theorems (tested as properties in test/core/planner.test.ts):
+ *   T1  With one fairness key and one tier, the order is affinity-scoring's: score, then age, then id.
+ *   T2  With equal scores, the order is fair-queuing's: tier, accumulated cost, arrival, then id.
+ *   T3  The heads suffice: the plan made from the heads of lines is the plan that scoring and sorting the whole backlog makes.
+ *       In a line the order is fixed (the rank), so its unread part is behind its read part. A key's unread line counts as
+ *       better than anything of its key until it is read. A key that was not offered has at least the last offered
+ *       key's settled share, and what is in flight only adds to it.
+ *   T4  Work is conserved: a plan ends only when no job that was offered, or can still be asked for, may start.
+ *   T5  No inversion: of two jobs of one line that may both start, the better ranked starts first.
+ * Where a read is bounded, T3 and T4 hold for what was read: see `Step`. Keys of exactly equal settled share that the
+ * keys line puts on different pages are taken in the line's order.
+ *
+ * The bound. Let F be the free capacity when the pass begins, L the lines asked for, A the decisions made (at most F and
+ * the lost ones), S the blocked jobs met. First requests sum up to at most 2 F + L heads, a further request for a line at most doubles
+ * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
+ * One line and no blocks: 2 F, the text's own limit. S ends the pass at 2 F + 64; keys are asked for F at a time, 4 F + 64 in all.
+ */
+import type { PoolConfiguration } from './configuration.ts';
+import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
+import { classOf, typeOf } from './pool-index.ts';
+import { type Decision, type Override, Scheduler } from './scheduler.ts';
+
+/** A line of waiting jobs. */
+export interface LineName {
+  readonly tier: string;
+  readonly type: string;
+  readonly mode: JobMode;
+  readonly fairnessKey: string;
+}
+
+/** A fairness key's ledger. */
+export interface KeyLedger {
+  readonly fairnessKey: string;
+  /** Of settled attempts; what is in flight comes from the reservations. */
+  readonly settledCostMs: number;
+}
+
+/** A key with backlog in a tier, as the keys line gives it: by settled cost over weight. */
+export interface OfferedKey {
+  readonly fairnessKey: string;
+  /** Absent: it was among the ledgers given at the start, or was never charged. */
+  readonly settledCostMs?: number | undefined;
+  /** Its lines with backlog. */
+  readonly lines: readonly Pick<LineName, 'type' | 'mode'>[];
+}
+
+/** What a pass knows when it begins. */
+export interface PlannerInput {
+  readonly nowMs: number;
+  /** Every place of every reservation. */
+  readonly inFlight: readonly ReservedJob[];
+  /** Slots that nothing holds, net of what is in flight. A fleet that is not named has none. */
+  readonly freeSlotsByFleet: ReadonlyMap<string, number>;
+  readonly ledgers?: readonly KeyLedger[] | undefined;
+  /** What an attempt is expected to cost. */
+  readonly costMs: (type: string, resourceId: string | undefined) => number;
+  readonly overrides?: readonly Override[] | undefined;
+}
+
+/** What the planner wants next. */
+export type Step =
+  | { readonly kind: 'admit'; readonly decision: Decision }
+  /** Read these, offer them, and ask again. Everything asked for must be offered, if only as nothing and no more. */
+  | {
+      readonly kind: 'need';
+      readonly lines: readonly { readonly line: LineName; readonly count: number }[];
+      readonly keys: readonly { readonly tier: string; readonly count: number }[];
+    }
+  | {
+      readonly kind: 'done';
+      /** Jobs that were met and whose conflict key is held. */
+      readonly blocked: readonly { readonly job: WaitingJob; readonly conflictKey: string }[];
+      /** A bound ended the pass before the backlog did: there may be more to do. */
+      readonly truncated: boolean;
+    };
+
+export interface Planner {
+  /** Keys with backlog in a tier, after those offered before; `more`: others follow. */
+  offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void;
+  /** Jobs of a line in rank order, after those offered before; `more`: others follow. */
+  offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
+  next(): Step;
+  /** The decision's claim was won. */
+  confirm(decision: Decision): void;
+  /** Its claim was lost: what it held is given back. After more than 5 in a row all heads are asked for again. */
+  drop(decision: Decision): void;
+  /** Heads asked for so far. */
+  readonly headsAsked: number;
+}
+
+interface TierState {
+  /** False until keys were offered. */
+  read: boolean;
+  /** Whether keys that were not offered may have backlog. */
+  more: boolean;
+  /** No such key has a lesser share. */
+  boundShare: number;
+}
+
+interface LineState {
+  readonly line: LineName;
+  readonly number: number;
+  readonly key: number;
+  readonly class: number;
+  asked: number;
+}
+
+const NONE = -1;
+
+export function createPlanner(configuration: PoolConfiguration, input: PlannerInput): Planner {
+  return new HeadsPlanner(configuration, input);
+}
+
+class HeadsPlanner implements Planner {
+  readonly #scheduler: Scheduler;
+  readonly #input: PlannerInput;
+  readonly #settled: Map<string, number>;
+  readonly #priced = new Set<number>();
+  readonly #tiers: readonly TierState[];
+  /** By number, in the order in which they were offered. */
+  readonly #lines = new Map<number, LineState>();
+  /** Jobs that are in a plan, reserved, or lost: a lagging index may still show them. */
+  readonly #gone: Set<string>;
+  readonly #offered = new Map<string, { readonly number: number; readonly job: WaitingJob }>();
+  readonly #blocked = new Map<string, string>();
+  #firstHeadsLeft: number;
+  #keysLeft: number;
+  #blockedLeft: number;
+  #truncated = false;
+  headsAsked = 0;
+
+  constructor(configuration: PoolConfiguration, input: PlannerInput) {
+    this.#input = input;
+    this.#scheduler = new Scheduler(
+      {
+        ...configuration,
+        // Whoever keeps the ledgers lifts and evicts keys; a plan only adds to them.
+        fairness: { ...configuration.fairness, idlePolicy: 'none', keyTtlMs: null, estimateTtlMs: null },
+      },
+      { overrides: input.overrides, costMs: input.costMs },
+    );
+    this.#gone = new Set(input.inFlight.map((reserved) => reserved.id));
+    for (const reserved of input.inFlight) this.#scheduler.hold(reserved, input.nowMs);
+    configuration.fleets.forEach(({ fleet }, number) => {
+      const busy = this.#scheduler.fleets.busyOf(number);
+      this.#scheduler.setSlots(fleet, busy + (input.freeSlotsByFleet.get(fleet) ?? 0));
+    });
+    this.#settled = new Map(
+      (input.ledgers ?? []).map(({ fairnessKey, settledCostMs }) => [fairnessKey, settledCostMs]),
+    );
+    this.#tiers = configuration.tiers.map(() => ({
+      read: false,
+      more: true,
+      boundShare: Number.NEGATIVE_INFINITY,
+    }));
+    this.#scheduler.beginPass(input.nowMs);
+    const free = this.#scheduler.room;
+    this.#firstHeadsLeft = 2 * free;
+    this.#keysLeft = 4 * free + 64;
+    this.#blockedLeft = 2 * free + 64;
+  }
+
+  offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void {
+    const state = this.#tiers[this.#scheduler.index.tierNumbers.get(tier) ?? NONE];
+    if (state === undefined) return;
+    for (const offered of keys) {
+      const key = this.#openKey(offered);
+      const settledShare = this.#settledOf(offered) / this.#scheduler.ledgers.weightOf(key);
+      state.boundShare = Math.max(state.boundShare, settledShare);
+      for (const { type, mode } of offered.lines) {
+        const line = { tier, type, mode, fairnessKey: offered.fairnessKey };
+        const lineState = this.#open(line, key);
+        if (lineState !== undefined && lineState.asked === 0) this.#setMore(lineState, true);
+      }
+    }
+    state.read = true;
+    state.more = more;
+  }
+
+  offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void {
+    const key = this.#openKey({ fairnessKey: line.fairnessKey, lines: [] });
+    const state = this.#open(line, key);
+    if (state === undefined) return;
+    state.asked = Math.max(state.asked, jobs.length);
+    for (const job of jobs) {
+      if (this.#gone.has(job.id) || this.#offered.has(job.id)) continue;
+      const number = this.#scheduler.arrive(job, this.#input.nowMs);
+      if (number !== undefined) this.#offered.set(job.id, { number, job });
+    }
+    this.#setMore(state, more);
+  }
+
+  next(): Step {
+    if (this.#scheduler.room <= 0) return this.#done();
+    for (const belowGuarantee of [true, false]) {
+      for (let tier = 0; tier < this.#tiers.length; tier += 1) {
+        if (belowGuarantee && !this.#scheduler.isBelowGuarantee(tier)) continue;
+        const step = this.#stepIn(tier, belowGuarantee);
+        if (step !== undefined) return step;
+      }
+    }
+    return this.#done();
+  }
+
+  confirm(_decision: Decision): void {
+    this.#scheduler.win();
+  }
+
+  drop(decision: Decision): void {
+    if (!this.#scheduler.lose(decision.reserved.id)) return;
+    for (const [id, { number }] of this.#offered) {
+      if (this.#gone.has(id)) continue;
+      this.#scheduler.withdraw(number, id, this.#input.nowMs);
+      this.#offered.delete(id);
+    }
+    for (const state of this.#lines.values()) {
+      state.asked = 0;
+      this.#setMore(state, true);
+    }
+    this.#firstHeadsLeft = 2 * this.#scheduler.room;
+  }
+
+  #stepIn(tier: number, guaranteed: boolean): Step | undefined {
+    const scheduler = this.#scheduler;
+    const state = this.#tiers[tier] as TierState;
+    if (!this.#isOpen(tier)) {
+      // Notes why, and finds nothing.
+      scheduler.best(tier);
+      return undefined;
+    }
+    const line = scheduler.best(tier);
+    this.#noteBlocked();
+    if (state.more && (line === NONE || this.#shareOf(line) > state.boundShare)) {
+      const needed = this.#needKeys(tier);
+      if (needed !== undefined) return needed;
+    }
+    if (line === NONE) return undefined;
+    if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier) ?? this.#stepIn(tier, guaranteed);
+    const decision = scheduler.admit(line, guaranteed);
+    if (decision === undefined) return undefined;
+    this.#gone.add(decision.reserved.id);
+    this.#blocked.delete(decision.reserved.id);
+    return { kind: 'admit', decision };
+  }
+
+  #isOpen(tier: number): boolean {
+    if (!this.#scheduler.isTierOpen(tier)) return false;
+    const classes = this.#scheduler.index.classesOfTier[tier] ?? [];
+    return classes.some((class_) => this.#scheduler.isTypeOpen(typeOf(class_)));
+  }
+
+  // Keys of this tier, and of every other open tier that was never read: one trip instead of one for each tier.
+  #needKeys(tier: number): Step | undefined {
+    const keys: { tier: string; count: number }[] = [];
+    this.#tiers.forEach((state, other) => {
+      const wanted = other === tier || (!state.read && this.#isOpen(other));
+      const count = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(other), this.#keysLeft);
+      if (!wanted) return;
+      if (count > 0) {
+        this.#keysLeft -= count;
+        keys.push({ tier: this.#scheduler.index.tiers[other]?.tier ?? '', count });
+      } else {
+        state.more = false;
+        this.#truncated = true;
+      }
+    });
+    return keys.length === 0 ? undefined : { kind: 'need', lines: [], keys };
+  }
+
+  // Heads of the unread lines of the keys that come next, as many keys as there is room: each can take one slot at least.
+  #needHeads(tier: number): Step | undefined {
+    const unread = [...this.#lines.values()]
+      .filter(
+        (state) =>
+          this.#scheduler.backlog.isUnread(state.number) &&
+          !this.#scheduler.ledgers.isFull(state.key) &&
+          this.#scheduler.index.tierOfType[typeOf(state.class)] === tier &&
+          this.#scheduler.isTypeOpen(typeOf(state.class)),
+      )
+      .sort((a, b) => this.#shareOf(a.number) - this.#shareOf(b.number));
+    if (this.#blockedLeft <= 0) {
+      for (const state of unread) this.#setMore(state, false);
+      this.#truncated = true;
+      return undefined;
+    }
+    const room = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(tier));
+    const keys = new Set<number>();
+    const chosen = unread.filter((state) => {
+      if (keys.size < room) keys.add(state.key);
+      return keys.has(state.key);
+    });
+    const fresh = chosen.filter((state) => state.asked === 0).length;
+    const first = Math.max(1, Math.floor(Math.min(2 * room, this.#firstHeadsLeft) / Math.max(1, fresh)));
+    const lines = chosen.map((state) => {
+      const count = state.asked === 0 ? first : Math.min(state.asked, 2 * room);
+      if (state.asked === 0) this.#firstHeadsLeft = Math.max(0, this.#firstHeadsLeft - count);
+      state.asked += count;
+      this.headsAsked += count;
+      return { line: state.line, count };
+    });
+    return { kind: 'need', lines, keys: [] };
+  }
+
+  #done(): Step {
+    const blocked = [...this.#blocked].flatMap(([id, conflictKey]) => {
+      const offered = this.#offered.get(id);
+      // A lost claim may have freed the key since.
+      const isHeld = this.#scheduler.isConflictHeld(conflictKey);
+      return offered === undefined || !isHeld ? [] : [{ job: offered.job, conflictKey }];
+    });
+    return { kind: 'done', blocked, truncated: this.#truncated };
+  }
+
+  #noteBlocked(): void {
+    for (const skip of this.#scheduler.skipped) {
+      if (skip.kind !== 'job' || this.#blocked.has(skip.id)) continue;
+      this.#blocked.set(skip.id, skip.conflictKey);
+      this.#blockedLeft -= 1;
+    }
+  }
+
+  #shareOf(line: number): number {
+    return this.#scheduler.ledgers.share[this.#scheduler.backlog.keyOf(line)] ?? 0;
+  }
+
+  #settledOf(offered: OfferedKey): number {
+    return offered.settledCostMs ?? this.#settled.get(offered.fairnessKey) ?? 0;
+  }
+
+  // What is in flight was charged when it was held; what is settled comes on top, once.
+  #openKey(offered: OfferedKey): number {
+    const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
+    if (this.#priced.has(key)) return key;
+    this.#priced.add(key);
+    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + this.#settledOf(offered));
+    return key;
+  }
+
+  #open(line: LineName, key: number): LineState | undefined {
+    const { index, backlog } = this.#scheduler;
+    const type = index.typeNumbers.get(line.type);
+    if (type === undefined || index.types[type]?.tier !== line.tier) return undefined;
+    const class_ = classOf(type, line.mode);
+    const number = backlog.lineOf(key, class_);
+    const known = this.#lines.get(number);
+    if (known !== undefined) return known;
+    const state: LineState = { line, number, key, class: class_, asked: 0 };
+    this.#lines.set(number, state);
+    return state;
+  }
+
+  #setMore(state: LineState, more: boolean): void {
+    this.#scheduler.backlog.setMore(state.key, state.class, more);
+  }
+}

@@ -1,0 +1,607 @@
+/**
+ * The order of dispatch, kept up to date in memory: jobs arrive, slots free, the next job is decided.
+ *
+ * One long-lived `Scheduler` serves the simulation and the benchmark; `planner.ts` fills a short-lived one with the heads
+ * of lines for one pass. The order and its theorems are stated there.
+ *
+ * A decision costs O(classes of the tiers + log keys + log jobs of a line): nothing is rescored, no backlog is walked.
+ *  - What a cap stops is not looked at: a type without room, a paused fleet, a full tier leave their classes alone.
+ *  - What a key's cap or a held conflict key stops is met once, put aside, and comes back when the cause is gone.
+ */
+import { Backlog } from './backlog.ts';
+import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
+import { Conflicts } from './conflict.ts';
+import { Estimates } from './estimate.ts';
+import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
+import type { ReservedJob, WaitingJob } from './job.ts';
+import { classOf, indexPool, type PoolIndex, typeOf } from './pool-index.ts';
+import { milliPoints, rarityBonus, type ScoreParts, scoreParts, weightOf } from './score.ts';
+import { Fleets } from './slots.ts';
+
+/** An operator's override for one scope: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */
+export interface Override {
+  readonly scope: string;
+  readonly paused: boolean;
+  /** Instead of the configured cap. */
+  readonly maxConcurrency?: number | undefined;
+  /** Of a fairness key. */
+  readonly weight?: number | undefined;
+}
+
+/** What a decision passed over, and why. */
+export type Skip =
+  | { readonly kind: 'tier'; readonly tier: string; readonly why: 'cap' | 'paused' }
+  | { readonly kind: 'type'; readonly type: string; readonly why: 'cap' | 'paused' | 'noSlot' }
+  | { readonly kind: 'key'; readonly fairnessKey: string; readonly why: 'cap' | 'paused' }
+  | { readonly kind: 'job'; readonly id: string; readonly why: 'conflict'; readonly conflictKey: string };
+
+/** Why a job was chosen. */
+export interface Reasons {
+  readonly score: ScoreParts;
+  /** The key's cost before this admission, and its weight. */
+  readonly keyCostMs: number;
+  readonly weight: number;
+  /** Whether its tier went first because it was below its guaranteed share. */
+  readonly guaranteed: boolean;
+  /** Passed over since the decision before. */
+  readonly skipped: readonly Skip[];
+}
+
+/** A job to be reserved, and why. */
+export interface Decision {
+  readonly reserved: ReservedJob;
+  readonly job: WaitingJob;
+  readonly reasons: Reasons;
+}
+
+/** What ended an attempt. */
+export interface Ending {
+  readonly nowMs: number;
+  /** How long it held its slot; undefined when it never ran, and its charge is given back. */
+  readonly usedMs?: number | undefined;
+  /** Only successes teach the estimates. */
+  readonly succeeded: boolean;
+}
+
+export interface SchedulerOptions {
+  readonly overrides?: readonly Override[] | undefined;
+  /** Instead of the scheduler's own estimates. */
+  readonly costMs?: ((type: string, resourceId: string | undefined) => number) | undefined;
+  /** False leaves `skipped` empty. */
+  readonly explains?: boolean | undefined;
+}
+
+/** Lost claims in a row after which the candidates are stale. Source: affinity-scoring, "Retry algorithm". */
+export const LOSSES_IN_A_ROW = 5;
+
+interface Running {
+  readonly type: number;
+  readonly tier: number;
+  readonly key: number;
+  readonly fleet: number;
+  readonly conflict: number;
+  readonly chargedMs: number;
+  readonly generation: number;
+  readonly resourceId: string | undefined;
+}
+
+const NONE = -1;
+const UNLIMITED = Number.POSITIVE_INFINITY;
+
+/** A scope that can be capped and paused, with the jobs that run in it. */
+interface Gate {
+  cap: number;
+  paused: boolean;
+  running: number;
+}
+
+export class Scheduler {
+  readonly ledgers: Ledgers;
+  readonly estimates: Estimates;
+  readonly index: PoolIndex;
+  readonly fleets: Fleets;
+  readonly backlog: Backlog;
+  readonly #configuration: PoolConfiguration;
+  readonly #conflicts = new Conflicts();
+  readonly #running = new Map<string, Running>();
+  readonly #pool: Gate;
+  readonly #tiers: readonly Gate[];
+  readonly #types: readonly Gate[];
+  readonly #keyOverrides = new Map<string, Override>();
+  readonly #fleetOverrides = new Map<number, Override>();
+  readonly #costMs: ((type: string, resourceId: string | undefined) => number) | undefined;
+  readonly #explains: boolean;
+  readonly #hasGuarantees: boolean;
+  /** By type: free slots when the pass began, and the bonus that follows. */
+  readonly #compatible: Float64Array;
+  readonly #rarity: Float64Array;
+  #nowMs = 0;
+  #losses = 0;
+  #skipped: Skip[] = [];
+
+  constructor(configuration: PoolConfiguration, options: SchedulerOptions = {}) {
+    this.#configuration = configuration;
+    this.#costMs = options.costMs;
+    this.#explains = options.explains ?? true;
+    this.index = indexPool(configuration);
+    this.ledgers = new Ledgers(configuration.fairness);
+    this.estimates = new Estimates(configuration.fairness);
+    this.backlog = new Backlog(this.index.classes, this.ledgers, configuration.score);
+    this.fleets = new Fleets(
+      configuration.fleets,
+      configuration.types.map((type) => type.type),
+    );
+    this.#pool = { cap: configuration.maxConcurrency ?? UNLIMITED, paused: false, running: 0 };
+    this.#tiers = configuration.tiers.map((tier) => gateOf(tier.maxConcurrency));
+    this.#types = configuration.types.map((type) => gateOf(type.maxConcurrency));
+    this.#hasGuarantees = configuration.tiers.some((tier) => tier.guaranteed > 0);
+    this.#compatible = new Float64Array(configuration.types.length);
+    this.#rarity = new Float64Array(configuration.types.length);
+    for (const override of options.overrides ?? []) this.override(override);
+  }
+
+  /** Jobs that wait. */
+  get waiting(): number {
+    return this.backlog.size;
+  }
+
+  /** Jobs that run. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Jobs that may still start before the pool is full. */
+  get room(): number {
+    return this.#pool.paused
+      ? 0
+      : Math.max(0, Math.min(this.fleets.room, this.#pool.cap - this.#pool.running));
+  }
+
+  /** What was passed over since the last decision. */
+  get skipped(): readonly Skip[] {
+    return this.#skipped;
+  }
+
+  /** Every ledger. */
+  costs(): readonly KeyCost[] {
+    return this.ledgers.list();
+  }
+
+  /** Changes a pause, a cap or a weight. An override without a cap or weight restores the configured one. Unknown scopes are none. */
+  override(override: Override): void {
+    const slash = override.scope.indexOf('/');
+    const kind = slash === -1 ? override.scope : override.scope.slice(0, slash);
+    const name = override.scope.slice(slash + 1);
+    switch (kind) {
+      case 'pool':
+        overrideGate(this.#pool, this.#configuration.maxConcurrency, override);
+        return;
+      case 'tier': {
+        const tier = this.index.tierNumbers.get(name);
+        if (tier === undefined) return;
+        overrideGate(
+          this.#tiers[tier] as Gate,
+          this.#configuration.tiers[tier]?.maxConcurrency ?? null,
+          override,
+        );
+        return;
+      }
+      case 'type': {
+        const type = this.index.typeNumbers.get(name);
+        if (type === undefined) return;
+        overrideGate(
+          this.#types[type] as Gate,
+          this.#configuration.types[type]?.maxConcurrency ?? null,
+          override,
+        );
+        return;
+      }
+      case 'fleet': {
+        const fleet = this.fleets.names.indexOf(name);
+        if (fleet === NONE) return;
+        this.#fleetOverrides.set(fleet, override);
+        this.fleets.setCap(fleet, override.paused ? 0 : (override.maxConcurrency ?? null));
+        return;
+      }
+      case 'key': {
+        this.#keyOverrides.set(name, override);
+        const key = this.ledgers.find(name);
+        if (key !== undefined) this.#overrideKey(key, override);
+        return;
+      }
+      default:
+        return;
+    }
+  }
+
+  /** How many slots a fleet has, busy ones included. An unknown fleet is a no-op. */
+  setSlots(fleet: string, slots: number): void {
+    const number = this.fleets.names.indexOf(fleet);
+    if (number !== NONE) this.fleets.setSlots(number, slots);
+  }
+
+  /** A fairness key's number; a new key gets its overrides. */
+  openKey(fairnessKey: string, nowMs: number): number {
+    const known = this.ledgers.find(fairnessKey);
+    if (known !== undefined) return known;
+    const key = this.ledgers.open(fairnessKey, nowMs);
+    const override = this.#keyOverrides.get(fairnessKey);
+    if (override !== undefined) this.#overrideKey(key, override);
+    return key;
+  }
+
+  /**
+   * A job waits from now on. Answers its number, for `withdraw`; undefined for a type that is not configured, which
+   * never runs and disturbs nobody.
+   */
+  arrive(job: WaitingJob, nowMs: number): number | undefined {
+    const type = this.index.typeNumbers.get(job.type);
+    if (type === undefined) return undefined;
+    const key = this.openKey(job.fairnessKey, nowMs);
+    this.ledgers.arrive(key, nowMs);
+    this.estimates.arrive(job.type, job.resourceId, nowMs);
+    return this.backlog.add(job, key, classOf(type, job.mode), this.#conflictOf(type, job.resourceId));
+  }
+
+  /** A waiting job waits no more: it was cancelled, or moved. Answers it, or undefined if it does not wait under this number. */
+  withdraw(number: number, id: string, nowMs: number): WaitingJob | undefined {
+    if (this.backlog.jobOf(number)?.id !== id) return undefined;
+    const conflict = this.backlog.conflictOf(number);
+    const job = this.backlog.remove(number);
+    const key = job === undefined ? undefined : this.ledgers.find(job.fairnessKey);
+    const type = job === undefined ? undefined : this.#typeOf(job);
+    if (job === undefined || key === undefined || type === undefined) return undefined;
+    this.ledgers.leave(key);
+    this.estimates.end(type, job.resourceId, undefined, nowMs);
+    if (conflict !== NONE) {
+      // It may have stood for the parked jobs of its line.
+      if (!this.#conflicts.isHeld(conflict)) this.backlog.wake(conflict);
+      this.#conflicts.leave(conflict);
+    }
+    return job;
+  }
+
+  /** A job that runs already, from a reservation: it counts, with its charge. Unknown types, tiers and fleets still hold pool and key. */
+  hold(reserved: ReservedJob, nowMs: number): void {
+    const type = this.index.typeNumbers.get(reserved.type) ?? NONE;
+    const tier = this.index.tierNumbers.get(reserved.tier) ?? NONE;
+    const conflict = reserved.conflictKey === undefined ? NONE : this.#conflicts.use(reserved.conflictKey);
+    const fleet = this.fleets.names.indexOf(reserved.fleet);
+    const key = this.openKey(reserved.fairnessKey, nowMs);
+    this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
+    this.#count(type, tier, fleet, conflict);
+    this.#running.set(reserved.id, {
+      type,
+      tier,
+      key,
+      fleet,
+      conflict,
+      chargedMs: reserved.estimatedCostMs,
+      generation: this.ledgers.generation,
+      resourceId: undefined,
+    });
+  }
+
+  /** Whether a job with this id runs. */
+  isRunning(id: string): boolean {
+    return this.#running.has(id);
+  }
+
+  /** Whether a job with this conflict key runs. */
+  isConflictHeld(conflictKey: string): boolean {
+    return this.#conflicts.isKeyHeld(conflictKey);
+  }
+
+  /** A pass begins: ages are taken at `nowMs`, rarity from the slots that are free now. */
+  beginPass(nowMs: number): void {
+    this.#nowMs = nowMs;
+    for (let type = 0; type < this.#rarity.length; type += 1) {
+      const free = this.fleets.roomOfType(type);
+      if (free === this.#compatible[type]) continue;
+      this.#compatible[type] = free;
+      this.#rarity[type] = rarityBonus(free, this.#configuration.score);
+    }
+  }
+
+  /** The next job of the pass, already counted as running; undefined when nothing that waits may start. */
+  next(): Decision | undefined {
+    if (this.room <= 0) return undefined;
+    if (this.#hasGuarantees) {
+      for (let tier = 0; tier < this.#tiers.length; tier += 1) {
+        if (!this.isBelowGuarantee(tier)) continue;
+        const line = this.best(tier);
+        if (line !== NONE) return this.admit(line, true);
+      }
+    }
+    for (let tier = 0; tier < this.#tiers.length; tier += 1) {
+      const line = this.best(tier);
+      if (line !== NONE) return this.admit(line, false);
+    }
+    return undefined;
+  }
+
+  /** Whether a tier runs less than its guaranteed share. */
+  isBelowGuarantee(tier: number): boolean {
+    return (this.#tiers[tier] as Gate).running < (this.index.tiers[tier]?.guaranteed ?? 0);
+  }
+
+  /** Whether a tier's cap and pause let another job start. */
+  isTierOpen(tier: number): boolean {
+    const gate = this.#tiers[tier] as Gate;
+    return !gate.paused && gate.running < gate.cap;
+  }
+
+  /** How many more jobs of a tier may start. */
+  roomOfTier(tier: number): number {
+    const gate = this.#tiers[tier] as Gate;
+    return gate.paused ? 0 : Math.max(0, gate.cap - gate.running);
+  }
+
+  /** Whether a type's cap, its pause and the free slots let another job start. */
+  isTypeOpen(type: number): boolean {
+    const gate = this.#types[type] as Gate;
+    return !gate.paused && gate.running < gate.cap && this.fleets.roomOfType(type) > 0;
+  }
+
+  /** How many more jobs of a type may start. */
+  roomOfType(type: number): number {
+    const gate = this.#types[type] as Gate;
+    return gate.paused ? 0 : Math.max(0, Math.min(gate.cap - gate.running, this.fleets.roomOfType(type)));
+  }
+
+  /** The line whose head comes next in a tier, or -1. An unread line wins over all it ties with. */
+  best(tier: number): number {
+    if (!this.isTierOpen(tier)) {
+      if (this.#explains) this.#skipTier(tier);
+      return NONE;
+    }
+    const classes = this.index.classesOfTier[tier] as Int32Array;
+    let best = NONE;
+    let bestShare = 0;
+    let bestPoints = Number.NaN;
+    for (let index = 0; index < classes.length; index += 1) {
+      const class_ = classes[index] as number;
+      const type = typeOf(class_);
+      if (!this.isTypeOpen(type)) {
+        if (this.#explains && (class_ & 1) === 0) this.#skipType(type);
+        continue;
+      }
+      const line = this.#candidate(class_);
+      if (line === NONE) continue;
+      const share = this.ledgers.share[this.backlog.keyOf(line)] as number;
+      if (best === NONE || share < bestShare) {
+        best = line;
+        bestShare = share;
+        bestPoints = Number.NaN;
+      } else if (share === bestShare) {
+        if (Number.isNaN(bestPoints)) bestPoints = this.#pointsOf(best);
+        const points = this.#pointsOf(line);
+        if (points > bestPoints || (points === bestPoints && this.#isHeadOlder(line, best))) {
+          best = line;
+          bestPoints = points;
+        }
+      }
+    }
+    return best;
+  }
+
+  /** Admits the head of a line. */
+  admit(line: number, guaranteed: boolean): Decision | undefined {
+    const number = this.backlog.head(line);
+    const conflict = number === NONE ? NONE : this.backlog.conflictOf(number);
+    const job = this.backlog.take(line);
+    if (job === undefined) return undefined;
+    const key = this.backlog.keyOf(line);
+    const type = typeOf(this.backlog.classOf(line));
+    const tier = this.index.tierOfType[type] as number;
+    const configured = this.index.types[type] as JobTypeConfiguration;
+    const estimateMs =
+      this.#costMs?.(job.type, job.resourceId) ?? this.estimates.costMs(configured, job.resourceId);
+    const chargedMs = chargeMs(estimateMs, this.#configuration.fairness);
+    const keyCostMs = this.ledgers.costOf(key);
+    const fleet = this.fleets.choose(type);
+    this.ledgers.admit(key, chargedMs, this.#nowMs);
+    this.estimates.start(job.type, job.resourceId, this.#nowMs);
+    this.#count(type, tier, fleet, conflict);
+    this.#running.set(job.id, {
+      type,
+      tier,
+      key,
+      fleet,
+      conflict,
+      chargedMs,
+      generation: this.ledgers.generation,
+      resourceId: job.resourceId,
+    });
+    return {
+      reserved: {
+        id: job.id,
+        version: job.version,
+        attempt: job.attempt,
+        type: job.type,
+        tier: configured.tier,
+        fairnessKey: job.fairnessKey,
+        conflictKey: conflict === NONE ? undefined : this.#conflicts.nameOf(conflict),
+        fleet: this.fleets.names[fleet] ?? '',
+        estimatedCostMs: chargedMs,
+      },
+      job,
+      reasons: {
+        score: scoreParts(job, this.#nowMs, this.#compatible[type] as number, this.#configuration.score),
+        keyCostMs,
+        weight: this.ledgers.weightOf(key),
+        guaranteed,
+        skipped: this.#takeSkipped(),
+      },
+    };
+  }
+
+  /** A running job ended. Answers whether it ran: a second end is a no-op. */
+  settle(id: string, ending: Ending): boolean {
+    const running = this.#running.get(id);
+    if (running === undefined) return false;
+    this.#running.delete(id);
+    const { type, tier, key, fleet, conflict, chargedMs, generation, resourceId } = running;
+    const wasFull = this.ledgers.isFull(key);
+    const shareBefore = this.ledgers.share[key] as number;
+    this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
+    if ((this.ledgers.share[key] as number) < shareBefore) this.backlog.repriced(key);
+    if (wasFull && !this.ledgers.isFull(key)) this.backlog.admitKey(key);
+    const configured = this.index.types[type];
+    if (configured !== undefined) {
+      const observedMs = ending.succeeded ? ending.usedMs : undefined;
+      this.estimates.end(configured, resourceId, observedMs, ending.nowMs);
+    }
+    this.#uncount(type, tier, fleet, conflict);
+    return true;
+  }
+
+  /** The claim of a decision was won. */
+  win(): void {
+    this.#losses = 0;
+  }
+
+  /**
+   * The claim of a decision was lost: the job is gone, its capacity and its charge are given back. Answers whether the
+   * candidates are stale, after more than 5 losses in a row: the pass begins anew with the slots that are free now.
+   */
+  lose(id: string): boolean {
+    if (!this.settle(id, { nowMs: this.#nowMs, succeeded: false })) return false;
+    this.#losses += 1;
+    if (this.#losses <= LOSSES_IN_A_ROW) return false;
+    this.#losses = 0;
+    this.beginPass(this.#nowMs);
+    return true;
+  }
+
+  /** Drops ledgers and estimates that nobody has used for their time to live. */
+  evict(nowMs: number): void {
+    this.ledgers.evict(nowMs);
+    this.estimates.evict(nowMs);
+  }
+
+  /** All costs go to 0. */
+  resetCosts(): void {
+    this.ledgers.reset();
+    this.backlog.allRepriced();
+  }
+
+  #takeSkipped(): readonly Skip[] {
+    if (this.#skipped.length === 0) return NOTHING;
+    const skipped = this.#skipped;
+    this.#skipped = [];
+    return skipped;
+  }
+
+  // The first line of a class that its key's cap and its head's conflict key let start.
+  #candidate(class_: number): number {
+    for (;;) {
+      const line = this.backlog.top(class_);
+      if (line === NONE) return NONE;
+      const key = this.backlog.keyOf(line);
+      if (this.ledgers.isFull(key)) {
+        this.backlog.hold(line);
+        if (this.#explains) this.#skipKey(key);
+        continue;
+      }
+      const number = this.backlog.head(line);
+      if (number === NONE) return line;
+      const conflict = this.backlog.conflictOf(number);
+      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return line;
+      if (this.#explains) this.#skipJob(number, conflict);
+      this.backlog.park(line);
+    }
+  }
+
+  #pointsOf(line: number): number {
+    const number = this.backlog.head(line);
+    const job = number === NONE ? undefined : this.backlog.jobOf(number);
+    if (job === undefined) return Number.POSITIVE_INFINITY;
+    return milliPoints(
+      job.mode === 'onDemand',
+      job.priority,
+      Math.max(0, this.#nowMs - job.readyAtMs),
+      this.#rarity[typeOf(this.backlog.classOf(line))] as number,
+      this.#configuration.score,
+    );
+  }
+
+  #isHeadOlder(a: number, b: number): boolean {
+    const headA = this.backlog.head(a);
+    const headB = this.backlog.head(b);
+    return headA !== NONE && headB !== NONE && this.backlog.isOlder(headA, headB);
+  }
+
+  #conflictOf(type: number, resourceId: string | undefined): number {
+    const prefix = this.index.conflictPrefixes[type];
+    if (prefix === undefined || resourceId === undefined) return NONE;
+    return this.#conflicts.use(prefix + resourceId);
+  }
+
+  #typeOf(job: WaitingJob): JobTypeConfiguration | undefined {
+    return this.index.types[this.index.typeNumbers.get(job.type) ?? NONE];
+  }
+
+  #count(type: number, tier: number, fleet: number, conflict: number): void {
+    this.#pool.running += 1;
+    if (type !== NONE) (this.#types[type] as Gate).running += 1;
+    if (tier !== NONE) (this.#tiers[tier] as Gate).running += 1;
+    if (fleet !== NONE) this.fleets.take(fleet);
+    if (conflict !== NONE) this.#conflicts.hold(conflict);
+  }
+
+  #uncount(type: number, tier: number, fleet: number, conflict: number): void {
+    this.#pool.running -= 1;
+    if (type !== NONE) (this.#types[type] as Gate).running -= 1;
+    if (tier !== NONE) (this.#tiers[tier] as Gate).running -= 1;
+    if (fleet !== NONE) this.fleets.give(fleet);
+    if (conflict === NONE) return;
+    if (this.#conflicts.release(conflict)) this.backlog.wake(conflict);
+    this.#conflicts.leave(conflict);
+  }
+
+  #overrideKey(key: number, override: Override): void {
+    const name = this.ledgers.nameOf(key);
+    const { weights, defaultWeight, maxConcurrencyPerKey } = this.#configuration.fairness;
+    const cap = override.maxConcurrency ?? maxConcurrencyPerKey ?? UNLIMITED;
+    this.ledgers.setCap(key, override.paused ? 0 : cap);
+    const before = this.ledgers.share[key] as number;
+    this.ledgers.setWeight(key, override.weight ?? weightOf(weights, defaultWeight, name));
+    if ((this.ledgers.share[key] as number) < before) this.backlog.repriced(key);
+    if (!this.ledgers.isFull(key)) this.backlog.admitKey(key);
+  }
+
+  #skipTier(tier: number): void {
+    const gate = this.#tiers[tier] as Gate;
+    const name = this.index.tiers[tier]?.tier ?? '';
+    this.#skipped.push({ kind: 'tier', tier: name, why: gate.paused ? 'paused' : 'cap' });
+  }
+
+  #skipType(type: number): void {
+    const gate = this.#types[type] as Gate;
+    const why = gate.paused ? 'paused' : gate.running >= gate.cap ? 'cap' : 'noSlot';
+    this.#skipped.push({ kind: 'type', type: this.index.types[type]?.type ?? '', why });
+  }
+
+  #skipKey(key: number): void {
+    const fairnessKey = this.ledgers.nameOf(key);
+    const why = this.#keyOverrides.get(fairnessKey)?.paused === true ? 'paused' : 'cap';
+    this.#skipped.push({ kind: 'key', fairnessKey, why });
+  }
+
+  #skipJob(number: number, conflict: number): void {
+    const id = this.backlog.jobOf(number)?.id ?? '';
+    this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.#conflicts.nameOf(conflict) });
+  }
+}
+
+const NOTHING: readonly Skip[] = [];
+
+function gateOf(cap: number | null): Gate {
+  return { cap: cap ?? UNLIMITED, paused: false, running: 0 };
+}
+
+function overrideGate(gate: Gate, configured: number | null, override: Override): void {
+  gate.cap = override.maxConcurrency ?? configured ?? UNLIMITED;
+  gate.paused = override.paused;
+}

@@ -1,0 +1,270 @@
+/**
+ * Score, rank, and the bounds that follow from them. Source: affinity-scoring, "The scoring system".
+ *
+ * Symbols, for one job j at the instant t:
+ *   p_j   priority, 0 to 10                         r_j   the instant it became ready, epoch ms
+ *   a_j   age, max(0, t - r_j) / 1000, in seconds   n_j   free slots that can run it, when the pass begins
+ *   P, A, R, D, E   the coefficients `priority`, `ageSec`, `rarity`, `onDemand`, `onDemandAgeSec` (points, points a second)
+ *
+ *   score(j, t) = P p_j + A a_j + trunc(R / n_j) + [on demand] (D + E a_j)        points
+ *
+ * Rank. Among jobs of one type and one mode, n_j and D are the same and all ages grow at one slope
+ * s = A (queued) or A + E (on demand). For t >= r_j,
+ *   score(j, t) = P p_j + s (t - r_j) / 1000 + const
+ *               = -(s r_j - 1000 P p_j) / 1000 + (s t / 1000 + const)
+ *                   \____ rank(j) ____/           the same for all of the line
+ * so a smaller `rank` is a higher score at every instant: the order of a line never changes, and is stored once.
+ * Equal scores: the older job first, then the smaller id.
+ *
+ * Crossovers, with the defaults P = 1024, A = 16, R = 500, D = 4096, E = 32, against a job that is fresh when compared:
+ *   one unit of priority is caught up with in P / A = 64 s;
+ *   a queued job of priority 0 ties with a fresh on-demand one of priority 0 at D / A = 256 s.
+ * Two queued jobs that age together never cross; an on-demand job gains E = 32 points a second on a queued one.
+ *
+ * Differences from the text: all products are taken in thousandths of a point (age is in ms), so with whole
+ * coefficients every score is exact, and two scores that are equal on paper are equal here.
+ */
+import type { PoolConfiguration, ScoreCoefficients } from './configuration.ts';
+import { PRIORITY_MAX, type WaitingJob } from './job.ts';
+
+/** What the score looks at. */
+export type Scored = Pick<WaitingJob, 'priority' | 'mode' | 'readyAtMs'>;
+
+/** A score and what it is made of, in points. */
+export interface ScoreParts {
+  readonly priority: number;
+  readonly age: number;
+  readonly rarity: number;
+  /** The bonus of an on-demand job with its faster ageing; 0 for a queued one. */
+  readonly onDemand: number;
+  readonly total: number;
+}
+
+/** Points for a type that few free slots can run: the whole part of `rarity / n`. Without a slot it is 0: it cannot start. */
+export function rarityBonus(compatibleFreeSlots: number, coefficients: ScoreCoefficients): number {
+  return compatibleFreeSlots > 0 ? Math.trunc(coefficients.rarity / compatibleFreeSlots) : 0;
+}
+
+/** The score with its parts. Source: affinity-scoring, "The formula". */
+export function scoreParts(
+  job: Scored,
+  nowMs: number,
+  compatibleFreeSlots: number,
+  coefficients: ScoreCoefficients,
+): ScoreParts {
+  const ageMs = Math.max(0, nowMs - job.readyAtMs);
+  const rarity = rarityBonus(compatibleFreeSlots, coefficients);
+  return {
+    priority: job.priority * coefficients.priority,
+    age: (ageMs * coefficients.ageSec) / 1000,
+    rarity,
+    onDemand:
+      job.mode === 'onDemand'
+        ? (coefficients.onDemand * 1000 + ageMs * coefficients.onDemandAgeSec) / 1000
+        : 0,
+    total: milliPoints(job.mode === 'onDemand', job.priority, ageMs, rarity, coefficients) / 1000,
+  };
+}
+
+/** The score alone, in points. */
+export function score(
+  job: Scored,
+  nowMs: number,
+  compatibleFreeSlots: number,
+  coefficients: ScoreCoefficients,
+): number {
+  const ageMs = Math.max(0, nowMs - job.readyAtMs);
+  const rarity = rarityBonus(compatibleFreeSlots, coefficients);
+  return milliPoints(job.mode === 'onDemand', job.priority, ageMs, rarity, coefficients) / 1000;
+}
+
+/** The score in thousandths of a point: whole for whole coefficients, priorities and instants. */
+export function milliPoints(
+  onDemand: boolean,
+  priority: number,
+  ageMs: number,
+  rarity: number,
+  coefficients: ScoreCoefficients,
+): number {
+  const queued = (priority * coefficients.priority + rarity) * 1000 + ageMs * coefficients.ageSec;
+  return onDemand ? queued + coefficients.onDemand * 1000 + ageMs * coefficients.onDemandAgeSec : queued;
+}
+
+/** A job's place in its line: the smaller, the sooner. Comparable only within one type and mode. */
+export function rank(job: Scored, coefficients: ScoreCoefficients): number {
+  const slope =
+    job.mode === 'onDemand' ? coefficients.ageSec + coefficients.onDemandAgeSec : coefficients.ageSec;
+  return slope * job.readyAtMs - job.priority * coefficients.priority * 1000;
+}
+
+/**
+ * The rank as text of a fixed width that sorts as the number does, then `readyAtMs`, then the id: the index key of a line.
+ * Numbers are written as the 16 hexadecimal digits of their IEEE 754 bits, the sign turned so that text order is
+ * numeric order: exact for fractional and negative ranks alike.
+ */
+export function rankKey(job: Scored & Pick<WaitingJob, 'id'>, coefficients: ScoreCoefficients): string {
+  return `${sortable(rank(job, coefficients))}/${sortable(job.readyAtMs)}/${job.id}`;
+}
+
+const bits = new DataView(new ArrayBuffer(8));
+
+function sortable(value: number): string {
+  // Adding 0 makes -0 and 0, which compare equal, one text.
+  bits.setFloat64(0, value + 0);
+  const raw = bits.getBigUint64(0);
+  const ordered = raw >> 63n === 1n ? BigInt.asUintN(64, ~raw) : raw | (1n << 63n);
+  return ordered.toString(16).padStart(16, '0');
+}
+
+/** Negative when a precedes b in their common line: by rank, then older, then the smaller id. */
+export function compareRanked(
+  a: Scored & Pick<WaitingJob, 'id'>,
+  b: Scored & Pick<WaitingJob, 'id'>,
+  coefficients: ScoreCoefficients,
+): number {
+  return (
+    rank(a, coefficients) - rank(b, coefficients) ||
+    a.readyAtMs - b.readyAtMs ||
+    (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+  );
+}
+
+/** A score as a line over the age: its value at age 0 and its slope, points and points a second. */
+export interface ScoreLine {
+  readonly startPoints: number;
+  readonly pointsPerSec: number;
+}
+
+/** How a job's score grows with its age. */
+export function scoreLine(
+  job: Pick<WaitingJob, 'priority' | 'mode'>,
+  compatibleFreeSlots: number,
+  coefficients: ScoreCoefficients,
+): ScoreLine {
+  const startPoints = job.priority * coefficients.priority + rarityBonus(compatibleFreeSlots, coefficients);
+  return job.mode === 'onDemand'
+    ? {
+        startPoints: startPoints + coefficients.onDemand,
+        pointsPerSec: coefficients.ageSec + coefficients.onDemandAgeSec,
+      }
+    : { startPoints, pointsPerSec: coefficients.ageSec };
+}
+
+/**
+ * When `a`, ageing from 0, ties with `b`: seconds, or undefined if it never does (it is ahead from the start, or gains nothing).
+ * `b` is a job of the fixed age `bAgeSec` whenever it is compared (`fixed`), or ages with `a` (`together`).
+ */
+export function crossoverSec(
+  a: ScoreLine,
+  b: ScoreLine,
+  kind: 'fixed' | 'together',
+  bAgeSec = 0,
+): number | undefined {
+  const gap = b.startPoints + b.pointsPerSec * bAgeSec - a.startPoints;
+  const gain = kind === 'fixed' ? a.pointsPerSec : a.pointsPerSec - b.pointsPerSec;
+  if (gap < 0 || gain <= 0) return undefined;
+  return gap / gain;
+}
+
+/** What the bound on waiting depends on besides the configuration. */
+export interface Load {
+  readonly type: string;
+  readonly fairnessKey: string;
+  readonly mode: WaitingJob['mode'];
+  readonly priority: number;
+  /** Fairness keys with jobs that wait or run, this one included. */
+  readonly activeKeys: number;
+  /** Jobs of the same key and tier that are, or become, ready before this job's age reaches `overtakenForMs`. */
+  readonly jobsAhead: number;
+  /** Slots by fleet; a fleet that is not named has its configured slots. */
+  readonly slotsByFleet?: ReadonlyMap<string, number> | undefined;
+  /** Jobs that wait for the same conflict key, or hold it. */
+  readonly conflictsAhead?: number | undefined;
+}
+
+/**
+ * For how long jobs that become ready later can still be ranked before this one, within its own key, in ms.
+ * A fresh job has at most Smax = 10 P + R + D points, this one P p + A a at the age a (with D + E a more on demand):
+ * from the age (Smax - P p) / A on, or (Smax - P p - D) / (A + E), every fresh job is behind it.
+ */
+export function overtakenForMs(
+  job: Pick<WaitingJob, 'priority' | 'mode'>,
+  coefficients: ScoreCoefficients,
+): number {
+  const most = PRIORITY_MAX * coefficients.priority + coefficients.rarity + coefficients.onDemand;
+  const own = scoreLine(job, Number.POSITIVE_INFINITY, coefficients);
+  return Math.max(0, ((most - own.startPoints) / own.pointsPerSec) * 1000);
+}
+
+/**
+ * The latest start of a job after it became ready, in ms; Infinity where the configuration promises none.
+ *
+ * Let H be the longest an attempt can hold a slot (the greatest timeout), m the slots that this tier and type can count on,
+ * c the greatest and f the least charge of an admission, w the job's weight, W the greatest other weight, K the active
+ * keys, N the jobs of its own key that precede it.
+ *  - Each of those N, and the job itself, is preceded only by admissions of keys that then had no greater cost over
+ *    weight. While its own key is charged c once, another key of weight W is charged at most c W / w and one charge
+ *    more: at most ceil(c W / (w f)) + 1 admissions. So at most M = N + (N + 1) (K - 1) (ceil(c W / (w f)) + 1) precede it.
+ *  - m slots change hands at least once in every H, each time for one of those M or for the job itself.
+ * It starts within T + (floor(M / m) + 1) H, where T = `overtakenForMs` is how long N can still grow; a conflict key adds H
+ * for each job that waits for it or holds it.
+ *
+ * m is the least of the type's cap, the pool's cap, the slots of its fleets, and what other tiers cannot take: the
+ * tier's own guarantee, or the capacity without the caps of higher tiers and the guarantees of lower ones. Without
+ * either, a saturated higher tier holds a lower one back without bound: Infinity. It is a bound for a pool whose
+ * learned costs stay within [f, c]; without an admission floor (f = 0) there is none.
+ */
+export function starvationBoundMs(configuration: PoolConfiguration, load: Load): number {
+  const { fairness, types } = configuration;
+  const type = types.find((candidate) => candidate.type === load.type);
+  if (type === undefined) return Number.POSITIVE_INFINITY;
+  const slots = slotsToCountOn(configuration, load, type.tier, type.maxConcurrency);
+  const holdMs = Math.max(...types.map((candidate) => candidate.timeoutMs));
+  const mostMs = Math.max(holdMs, ...types.map((candidate) => candidate.defaultCostMs));
+  const leastMs = fairness.admissionFloorMs;
+  const others = Math.max(0, load.activeKeys - 1);
+  if (slots <= 0 || (others > 0 && leastMs <= 0)) return Number.POSITIVE_INFINITY;
+  const weight = weightOf(fairness.weights, fairness.defaultWeight, load.fairnessKey);
+  const heaviest = Math.max(fairness.defaultWeight, ...Object.values(fairness.weights));
+  const perRound = others === 0 ? 0 : Math.ceil((mostMs * heaviest) / (weight * leastMs)) + 1;
+  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound;
+  const turnMs = (Math.floor(before / slots) + 1) * holdMs;
+  return overtakenForMs(load, configuration.score) + turnMs + (load.conflictsAhead ?? 0) * holdMs;
+}
+
+function slotsToCountOn(
+  configuration: PoolConfiguration,
+  load: Load,
+  tierName: string,
+  typeCap: number | null,
+): number {
+  const { fleets, tiers, maxConcurrency } = configuration;
+  const compatible = fleets
+    .filter((fleet) => fleet.types.includes(load.type))
+    .reduce((sum, fleet) => sum + (load.slotsByFleet?.get(fleet.fleet) ?? fleet.slots ?? 0), 0);
+  const capacity = Math.min(compatible, maxConcurrency ?? Number.POSITIVE_INFINITY);
+  const place = tiers.findIndex((tier) => tier.tier === tierName);
+  const taken = tiers.reduce((sum, tier, index) => {
+    if (index < place) return sum + (tier.maxConcurrency ?? Number.POSITIVE_INFINITY);
+    return index > place ? sum + tier.guaranteed : sum;
+  }, 0);
+  const tier = tiers[place];
+  const left = Math.max(tier?.guaranteed ?? 0, capacity - taken);
+  return Math.min(
+    left,
+    capacity,
+    typeCap ?? Number.POSITIVE_INFINITY,
+    tier?.maxConcurrency ?? Number.POSITIVE_INFINITY,
+    configuration.fairness.maxConcurrencyPerKey ?? Number.POSITIVE_INFINITY,
+  );
+}
+
+/** A fairness key's weight. */
+export function weightOf(
+  weights: Readonly<Record<string, number>>,
+  defaultWeight: number,
+  fairnessKey: string,
+): number {
+  // Keys are the callers' words: `constructor` is one of them, and names no weight.
+  return (Object.hasOwn(weights, fairnessKey) ? weights[fairnessKey] : undefined) ?? defaultWeight;
+}
