@@ -263,6 +263,19 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(after).toBeUndefined();
       });
 
+      it('names no next page when the line ends with this one', async () => {
+        const partition = freshPartition();
+        const jobs = times(3, (at) => aJob({ partition, readyAtMs: NOW_MS + at }));
+        await store.createJobs(jobs);
+        await untilLine(
+          partition,
+          aReadyLine(),
+          jobs.map((job) => job.id),
+        );
+        expect((await store.readLine(partition, aReadyLine(), 3)).next).toBeUndefined();
+        expect((await store.readLine(partition, aReadyLine(), 2)).next).toBeDefined();
+      });
+
       it('reads on behind a page whose jobs have left the line', async () => {
         const partition = freshPartition();
         const jobs = times(6, (at) => aJob({ partition, readyAtMs: NOW_MS + at }));
@@ -336,13 +349,14 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           pages += 1;
         } while (after !== undefined && pages < 10);
         expect(seen).toEqual(ids);
+        expect(after).toBeUndefined();
       });
     });
 
     describe('promoting', () => {
       it('moves a job from the due line to its ready line, its age counting from its time', async () => {
         const partition = freshPartition();
-        const job = await created(aScheduledJob(NOW_MS + 10, { partition, readyAtMs: NOW_MS }));
+        const job = await created(aScheduledJob(NOW_MS + 10, { partition }));
         const expected = { ...job, state: 'pending', version: 2, readyAtMs: NOW_MS + 10 };
         expect(await store.promote([job], NOW_MS + 5_000)).toEqual([expected]);
         expect(await stored(job.id)).toEqual(expected);
@@ -383,20 +397,30 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       it('stand in the keys line of their tier by what they were charged', async () => {
         const partition = freshPartition();
         const fence = await lease(partition);
-        const keys = ['dear', 'cheap', 'middling'];
-        await store.announceLines(
-          partition,
-          keys.map((fairnessKey) => aReadyLine({ fairnessKey })),
-          NOW_MS,
-        );
-        const ledgers = [aLedger({ fairnessKey: 'dear', settledCostMs: 90_000 })];
-        expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
-        const more = [
-          aLedger({ fairnessKey: 'cheap', settledCostMs: 8_000 }),
+        const ledgers = [
+          aLedger({ fairnessKey: 'dear', settledCostMs: 90_000 }),
+          aLedger({ fairnessKey: 'cheap', settledCostMs: 8_000.5 }),
           aLedger({ fairnessKey: 'middling', settledCostMs: 10_000 }),
         ];
-        expect(await store.commit(fence, aCommit({ ledgers: more }))).toBe('committed');
-        await untilKeys(partition, SUITE_TIER, ['cheap', 'middling', 'dear']);
+        expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
+        await store.announceLines(
+          partition,
+          ['middling', 'new', 'dear', 'cheap'].map((fairnessKey) => aReadyLine({ fairnessKey })),
+          NOW_MS,
+        );
+        await untilKeys(partition, SUITE_TIER, ['new', 'cheap', 'middling', 'dear']);
+      });
+
+      it('move back when a pass that has read them charges them', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const lines = ['a', 'b'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines(partition, lines, NOW_MS);
+        await untilKeys(partition, SUITE_TIER, ['a', 'b']);
+        await store.getLedgers(partition, ['a', 'b']);
+        const ledgers = [aLedger({ fairnessKey: 'a', settledCostMs: 100 })];
+        expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
+        await untilKeys(partition, SUITE_TIER, ['b', 'a']);
       });
 
       it('name each line once, with the time of the last announcement', async () => {
@@ -532,6 +556,14 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           kind: 'acquired',
           epoch: fence.epoch + 1,
         });
+      });
+
+      it('cannot be renewed once it was given back', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        await store.releaseLease(fence);
+        expect(await store.renewLease(fence, NOW_MS + 1, LEASE_MS)).toBe('lost');
+        expect((await store.acquireLease(partition, 'two', NOW_MS + 2, LEASE_MS)).kind).toBe('acquired');
       });
 
       it('cannot be renewed or given back by a former holder', async () => {
@@ -731,7 +763,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           postpone: [{ reservation, checkAtMs: NOW_MS }],
           ledgers: [aLedger()],
         });
-        await expect(store.commit(fence, twice)).rejects.toMatchObject({ name: 'StoreRefused' });
+        await expect(store.commit(fence, twice)).rejects.toMatchObject({ name: 'CommitAmbiguous' });
         expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([reservation]);
         expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([undefined]);
       });

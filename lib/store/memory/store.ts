@@ -30,9 +30,9 @@ import type {
   WorkerRecord,
 } from '../contract.ts';
 import {
+  CommitAmbiguous,
   CommitTooLarge,
   StaleCommit,
-  StoreRefused,
   StoreThrottled,
   StoreUnavailable,
   TRANSACTION_ITEMS_MAX,
@@ -211,7 +211,8 @@ export class MemoryJobStore implements JobStore {
   async renewLease(fence: Fence, nowMs: number, leaseMs: number): Promise<'renewed' | 'lost'> {
     return this.#write('renewLease', () => {
       const items = this.#partition(fence.partition);
-      if (items.lease.epoch !== fence.epoch) return 'lost';
+      // A renewal that arrives after the release must not take the lease away from everybody.
+      if (items.lease.epoch !== fence.epoch || items.lease.holder === undefined) return 'lost';
       items.lease = { ...items.lease, expiresAtMs: nowMs + leaseMs };
       return 'renewed';
     });
@@ -257,8 +258,8 @@ export class MemoryJobStore implements JobStore {
     after?: string,
   ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
     return this.#read('readKeys', () => {
-      const entries = this.#keyLines.read(keysLineName(partition, tier), limit, placeOf(after));
-      return { keys: entries.map((entry) => entry.value), next: nextOf(entries, limit) };
+      const { values, next } = headsOf(this.#keyLines, keysLineName(partition, tier), limit, after);
+      return { keys: values, next };
     });
   }
 
@@ -284,17 +285,16 @@ export class MemoryJobStore implements JobStore {
 
   async readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads> {
     return this.#read('readLine', () => {
-      const entries = this.#jobLines.read(readyLineName(partition, line), limit, placeOf(after));
-      return { jobs: entries.map((entry) => entry.value), next: nextOf(entries, limit) };
+      const { values, next } = headsOf(this.#jobLines, readyLineName(partition, line), limit, after);
+      return { jobs: values, next };
     });
   }
 
   async readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads> {
     return this.#read('readDue', () => {
-      const entries = this.#jobLines.read(dueLineName(partition, 0), limit, placeOf(after));
-      const due = entries.filter((entry) => entry.value.runAtMs <= nowMs);
-      const next = due.length === entries.length ? nextOf(entries, limit) : undefined;
-      return { jobs: due.map((entry) => entry.value), next };
+      const isDue = (job: Job): boolean => job.runAtMs <= nowMs;
+      const { values, next } = headsOf(this.#jobLines, dueLineName(partition, 0), limit, after, isDue);
+      return { jobs: values, next };
     });
   }
 
@@ -386,9 +386,10 @@ export class MemoryJobStore implements JobStore {
     return this.#write('retireLine', () => {
       const { backlogs } = this.#partition(partition);
       const present = backlogs.get(line.fairnessKey)?.get(line.tier)?.value;
-      if (present === undefined) return 'retired';
+      const lines = present?.lines.filter((each) => each.type !== line.type || each.mode !== line.mode);
+      if (present === undefined || lines === undefined || lines.length === present.lines.length)
+        return 'retired';
       if (present.announcedAtMs > announcedAtMs) return 'lost';
-      const lines = present.lines.filter((each) => each.type !== line.type || each.mode !== line.mode);
       this.#putBacklog(partition, line.tier, { ...present, lines });
       return 'retired';
     });
@@ -610,20 +611,28 @@ export class MemoryJobStore implements JobStore {
   }
 }
 
-/** As DynamoDB answers: a full page names where to read on, even if nothing may follow. */
-function nextOf(entries: readonly Placed[], limit: number): string | undefined {
-  const last = entries.length < limit ? undefined : entries.at(-1);
-  return last === undefined ? undefined : tokenOf(last);
+/** Up to `limit` entries of a line in its order, as long as they belong; `next` only if more follow. */
+function headsOf<T>(
+  index: LinesIndex<T>,
+  line: string,
+  limit: number,
+  after: string | undefined,
+  belongs: (value: T) => boolean = () => true,
+): { readonly values: readonly T[]; readonly next: string | undefined } {
+  const entries = index.read(line, limit + 1, placeOf(after));
+  const end = entries.findIndex((entry) => !belongs(entry.value));
+  const heads = end === -1 ? entries : entries.slice(0, end);
+  const last = heads.length > limit ? heads[limit - 1] : undefined;
+  return {
+    values: heads.slice(0, limit).map((entry) => entry.value),
+    next: last === undefined ? undefined : tokenOf(last),
+  };
 }
 
 function requireDistinct(item: string, names: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of names) {
-    if (seen.has(name)) {
-      throw new StoreRefused(
-        `the commit names the ${item} ${JSON.stringify(name)} twice: a transaction takes an item once; merge what the pass decides about it`,
-      );
-    }
+    if (seen.has(name)) throw new CommitAmbiguous(item, name);
     seen.add(name);
   }
 }

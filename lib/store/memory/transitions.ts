@@ -54,6 +54,7 @@ export function ended(job: Job, verdict: FinishVerdict, nowMs: number, isWorkerL
         workersLost,
         attempt: job.attempt + (isWorkerLost ? 0 : 1),
         runAtMs: verdict.runAtMs,
+        readyAtMs: verdict.runAtMs,
         finishedAtMs: nowMs,
         error: verdict.error,
       };
