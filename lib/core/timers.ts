@@ -7,72 +7,77 @@
  * Instants are milliseconds.
  */
 
-/** One row: a job that waits for its time. */
+/** One row: work that waits for its time. */
 export interface TimedWork {
   readonly id: string;
   readonly triggerMs: number;
 }
 
-/** All rows, and whether somebody is there to look at them. */
-export interface TimerState {
-  readonly up: boolean;
-  readonly waiting: ReadonlyMap<string, number>;
-}
-
-export type TimerChange =
-  | { readonly op: 'start' }
-  | { readonly op: 'crash' }
-  | { readonly op: 'create'; readonly id: string; readonly triggerMs: number }
-  | { readonly op: 'update'; readonly id: string; readonly triggerMs: number }
-  | { readonly op: 'cancel'; readonly id: string };
-
-export const NO_TIMERS: TimerState = { up: false, waiting: new Map() };
-
 /** The longest delay that a platform timer takes: one more would fire at once. */
 export const LONGEST_DELAY_MS = 2 ** 31 - 1;
 
-/** The state after a change. Moving or cancelling what is not there changes nothing. */
-export function changeTimers(state: TimerState, change: TimerChange): TimerState {
-  switch (change.op) {
-    case 'start':
-      return { ...state, up: true };
-    case 'crash':
-      return { ...state, up: false };
-    case 'create':
-      return withRow(state, change.id, change.triggerMs);
-    case 'update':
-      return state.waiting.has(change.id) ? withRow(state, change.id, change.triggerMs) : state;
-    case 'cancel':
-      return withoutRows(state, [change.id]);
-  }
-}
+/** The rows, and whether somebody is there to look at them. Changes and starts take O(log rows). */
+export class Timers {
+  readonly #triggers = new Map<string, number>();
+  /** A heap by trigger, then id. A row that was moved or cancelled leaves its old entry behind until it surfaces. */
+  readonly #heap: TimedWork[] = [];
+  #up = false;
 
-/** What starts now, by trigger, then id; and the state without it. While nobody is up, nothing starts. */
-export function startDue(
-  state: TimerState,
-  nowMs: number,
-): { readonly state: TimerState; readonly started: readonly TimedWork[] } {
-  if (!state.up) return { state, started: [] };
-  const started = [...state.waiting]
-    .map(([id, triggerMs]) => ({ id, triggerMs }))
-    .filter(({ triggerMs }) => triggerMs <= nowMs)
-    .sort((one, other) => one.triggerMs - other.triggerMs || (one.id < other.id ? -1 : 1));
-  return {
-    state: withoutRows(
-      state,
-      started.map(({ id }) => id),
-    ),
-    started,
-  };
-}
-
-/** When the next row is due; undefined if nothing waits. */
-export function nextTriggerMs(state: TimerState): number | undefined {
-  let next: number | undefined;
-  for (const triggerMs of state.waiting.values()) {
-    if (next === undefined || triggerMs < next) next = triggerMs;
+  /** The scheduler comes up: from now on, due rows start. */
+  start(): void {
+    this.#up = true;
   }
-  return next;
+
+  /** The scheduler is gone: rows stay, nothing starts. */
+  crash(): void {
+    this.#up = false;
+  }
+
+  /** Adds a row; one with that id that still waits gets the new time. */
+  create(id: string, triggerMs: number): void {
+    this.#triggers.set(id, triggerMs);
+    push(this.#heap, { id, triggerMs });
+  }
+
+  /** Moves a row. Answers whether there was one. */
+  update(id: string, triggerMs: number): boolean {
+    if (!this.#triggers.has(id)) return false;
+    this.create(id, triggerMs);
+    return true;
+  }
+
+  /** Removes a row. Answers whether there was one. */
+  cancel(id: string): boolean {
+    return this.#triggers.delete(id);
+  }
+
+  /** Takes out what starts now, by trigger, then id. While nobody is up, nothing does. */
+  startDue(nowMs: number): readonly TimedWork[] {
+    const started: TimedWork[] = [];
+    if (!this.#up) return started;
+    for (let next = this.#head(); next !== undefined && next.triggerMs <= nowMs; next = this.#head()) {
+      this.#triggers.delete(next.id);
+      started.push(next);
+    }
+    return started;
+  }
+
+  /** When somebody who is up must look next; undefined if nothing waits or nobody is up. */
+  nextTriggerMs(): number | undefined {
+    return this.#up ? this.#head()?.triggerMs : undefined;
+  }
+
+  /** All rows, by trigger, then id. */
+  waiting(): readonly TimedWork[] {
+    return [...this.#triggers].map(([id, triggerMs]) => ({ id, triggerMs })).sort(byTrigger);
+  }
+
+  #head(): TimedWork | undefined {
+    while (this.#heap[0] !== undefined && this.#triggers.get(this.#heap[0].id) !== this.#heap[0].triggerMs) {
+      pop(this.#heap);
+    }
+    return this.#heap[0];
+  }
 }
 
 /**
@@ -84,7 +89,7 @@ export function armMs(triggerMs: number, nowMs: number): number {
 }
 
 /**
- * Which due instants of a look-ahead window need a delayed wake: each second that has due work once, soonest first.
+ * The instants of a look-ahead window that need a delayed wake: each second that has due work once, soonest first.
  * A window is half open: the next one begins where this one ends.
  */
 export function wakeSeconds(
@@ -100,13 +105,35 @@ export function wakeSeconds(
   return [...seconds].sort((one, other) => one - other);
 }
 
-function withRow(state: TimerState, id: string, triggerMs: number): TimerState {
-  return { ...state, waiting: new Map(state.waiting).set(id, triggerMs) };
+function byTrigger(one: TimedWork, other: TimedWork): number {
+  return one.triggerMs - other.triggerMs || (one.id < other.id ? -1 : 1);
 }
 
-function withoutRows(state: TimerState, ids: readonly string[]): TimerState {
-  if (!ids.some((id) => state.waiting.has(id))) return state;
-  const waiting = new Map(state.waiting);
-  for (const id of ids) waiting.delete(id);
-  return { ...state, waiting };
+function push(heap: TimedWork[], row: TimedWork): void {
+  let place = heap.push(row) - 1;
+  while (place > 0) {
+    const parent = (place - 1) >> 1;
+    const above = heap[parent] as TimedWork;
+    if (byTrigger(above, row) <= 0) return;
+    heap[place] = above;
+    heap[parent] = row;
+    place = parent;
+  }
+}
+
+function pop(heap: TimedWork[]): void {
+  const last = heap.pop();
+  if (last === undefined || heap.length === 0) return;
+  let place = 0;
+  for (;;) {
+    const left = 2 * place + 1;
+    if (left >= heap.length) break;
+    const right = left + 1;
+    const smaller =
+      right < heap.length && byTrigger(heap[right] as TimedWork, heap[left] as TimedWork) < 0 ? right : left;
+    if (byTrigger(last, heap[smaller] as TimedWork) <= 0) break;
+    heap[place] = heap[smaller] as TimedWork;
+    place = smaller;
+  }
+  heap[place] = last;
 }

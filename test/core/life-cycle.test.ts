@@ -1,0 +1,408 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Claim, isTerminal, type Job, type JobState } from '../../lib/core/job.ts';
+import {
+  cancel,
+  claim,
+  EDGES,
+  finish,
+  giveBack,
+  initialState,
+  isLegal,
+  isWaiting,
+  loseWorker,
+  promote,
+  raiseVersion,
+  retime,
+  start,
+  type Transition,
+  type Verdict,
+} from '../../lib/core/life-cycle.ts';
+
+const NOW = 1_800_000_000_000;
+const STATES = Object.keys(EDGES) as JobState[];
+const WORKER = { workerId: 'w1', incarnation: 'i1' };
+const CLAIM: Claim = { claimId: '3.b.0', epoch: 3, batchId: 'b', fleet: 'pdf', claimedAtMs: NOW - 500 };
+const ERROR = { name: 'Boom', message: 'It broke.' };
+
+function job(state: JobState, changes: Partial<Job> = {}): Job {
+  const held = state !== 'scheduled' && state !== 'pending' && state !== 'cancelled';
+  const ran = held && state !== 'claimed';
+  return {
+    id: 'j1',
+    type: 'pdf',
+    priority: 3,
+    mode: 'queued',
+    fairnessKey: 'alice',
+    readyAtMs: NOW - 5_000,
+    version: 7,
+    attempt: 2,
+    partition: 0,
+    state,
+    payload: { pages: 3 },
+    contentHash: 'h',
+    runAtMs: NOW - 5_000,
+    submittedAtMs: NOW - 9_000,
+    workersLost: 1,
+    ...(held ? { claim: CLAIM } : {}),
+    ...(ran ? { worker: WORKER, startedAtMs: NOW - 100 } : {}),
+    ...changes,
+  };
+}
+
+function moved(transition: Transition): Job {
+  if (transition.kind !== 'moved') throw new Error(`refused: ${JSON.stringify(transition.refusal)}`);
+  return transition.job;
+}
+
+const VERDICTS: readonly Verdict[] = [
+  { kind: 'succeeded', result: { ok: true } },
+  { kind: 'failed', error: ERROR },
+  { kind: 'retry', error: ERROR, runAtMs: NOW + 1_000 },
+];
+
+/** Each transition, asked for in the way that suits the job, with the state that it leads to. */
+const TRANSITIONS: Readonly<
+  Record<
+    string,
+    { readonly to: JobState; readonly from: readonly JobState[]; readonly apply: (job: Job) => Transition }
+  >
+> = {
+  promote: { to: 'pending', from: ['scheduled'], apply: (given) => promote(given, NOW) },
+  claim: { to: 'claimed', from: ['pending'], apply: (given) => claim(given, CLAIM, given.version) },
+  raiseVersion: { to: 'pending', from: ['pending'], apply: (given) => raiseVersion(given, given.version) },
+  giveBack: { to: 'pending', from: ['claimed'], apply: (given) => giveBack(given, CLAIM.claimId) },
+  start: { to: 'running', from: ['claimed'], apply: (given) => start(given, CLAIM.claimId, WORKER, NOW) },
+  succeed: {
+    to: 'succeeded',
+    from: ['running'],
+    apply: (given) => finish(given, CLAIM.claimId, WORKER, { kind: 'succeeded', result: 1 }, NOW),
+  },
+  fail: {
+    to: 'failed',
+    from: ['running'],
+    apply: (given) => finish(given, CLAIM.claimId, WORKER, { kind: 'failed', error: ERROR }, NOW),
+  },
+  retry: {
+    to: 'scheduled',
+    from: ['running'],
+    apply: (given) =>
+      finish(given, CLAIM.claimId, WORKER, { kind: 'retry', error: ERROR, runAtMs: NOW }, NOW),
+  },
+  loseAndFail: {
+    to: 'failed',
+    from: ['running'],
+    apply: (given) => loseWorker(given, CLAIM.claimId, { kind: 'failed', error: ERROR }, NOW),
+  },
+  loseAndRetry: {
+    to: 'scheduled',
+    from: ['running'],
+    apply: (given) => loseWorker(given, CLAIM.claimId, { kind: 'retry', error: ERROR, runAtMs: NOW }, NOW),
+  },
+  retime: {
+    to: 'scheduled',
+    from: ['scheduled', 'pending', 'claimed'],
+    apply: (given) => retime(given, NOW + 1),
+  },
+  cancel: {
+    to: 'cancelled',
+    from: ['scheduled', 'pending', 'claimed', 'running'],
+    apply: (given) => cancel(given, NOW),
+  },
+};
+
+describe('the table of edges', () => {
+  it('is exactly the documented one', () => {
+    expect(EDGES).toEqual({
+      scheduled: ['scheduled', 'pending', 'cancelled'],
+      pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
+      claimed: ['pending', 'scheduled', 'running', 'cancelled'],
+      running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
+      succeeded: [],
+      failed: [],
+      cancelled: [],
+    });
+  });
+
+  it('lets nothing leave a terminal state', () => {
+    for (const from of STATES.filter(isTerminal)) {
+      for (const to of STATES) expect(isLegal(from, to)).toBe(false);
+    }
+  });
+
+  it('leads from every state that is not terminal to a terminal one', () => {
+    for (const from of STATES.filter((state) => !isTerminal(state)))
+      expect(isLegal(from, 'cancelled')).toBe(true);
+  });
+
+  it('counts as waiting what stands in a line', () => {
+    expect(STATES.filter(isWaiting)).toEqual(['scheduled', 'pending']);
+  });
+
+  it('begins with waiting for the time, or for a slot', () => {
+    expect(initialState(NOW + 1, NOW)).toBe('scheduled');
+    expect(initialState(NOW, NOW)).toBe('pending');
+    expect(initialState(NOW - 1, NOW)).toBe('pending');
+  });
+});
+
+describe.each(Object.entries(TRANSITIONS))('%s', (_, { to, from, apply }) => {
+  it.each(from)('moves a %s job and raises its version by one', (state) => {
+    const given = job(state);
+    const next = moved(apply(given));
+    expect(next.state).toBe(to);
+    expect(next.version).toBe(given.version + 1);
+    expect(isLegal(state, to)).toBe(true);
+  });
+
+  it.each(STATES.filter((state) => !from.includes(state)))('refuses a %s job as illegal', (state) => {
+    expect(apply(job(state))).toEqual({ kind: 'refused', refusal: { kind: 'illegal', from: state, to } });
+  });
+
+  it('leaves the given job alone', () => {
+    for (const state of STATES) {
+      const given = job(state);
+      const before = structuredClone(given);
+      apply(given);
+      expect(given).toEqual(before);
+    }
+  });
+
+  it('keeps what the job is', () => {
+    for (const state of from) {
+      const given = job(state);
+      const { id, type, priority, mode, fairnessKey, payload, contentHash, submittedAtMs, partition } = given;
+      expect(moved(apply(given))).toMatchObject({
+        id,
+        type,
+        priority,
+        mode,
+        fairnessKey,
+        payload,
+        contentHash,
+        submittedAtMs,
+        partition,
+      });
+    }
+  });
+});
+
+describe('promote', () => {
+  it('refuses before the time, and not at it', () => {
+    const future = job('scheduled', { runAtMs: NOW });
+    expect(promote(future, NOW - 1)).toEqual({
+      kind: 'refused',
+      refusal: { kind: 'early', runAtMs: NOW, nowMs: NOW - 1 },
+    });
+    expect(moved(promote(future, NOW)).state).toBe('pending');
+  });
+
+  it('counts the age from the time that was asked for, however late it is noticed', () => {
+    expect(moved(promote(job('scheduled', { runAtMs: NOW - 60_000 }), NOW)).readyAtMs).toBe(NOW - 60_000);
+  });
+
+  it('says of a pending job that there is nothing to promote, even before its time', () => {
+    const pending = job('pending', { runAtMs: NOW + 1 });
+    expect(promote(pending, NOW)).toMatchObject({ refusal: { kind: 'illegal', from: 'pending' } });
+  });
+});
+
+describe('claim', () => {
+  it('records who won the job and when', () => {
+    expect(moved(claim(job('pending'), CLAIM, 7)).claim).toEqual(CLAIM);
+  });
+
+  it.each([6, 8])('loses when the plan saw version %i of 7', (planned) => {
+    expect(claim(job('pending'), CLAIM, planned)).toEqual({
+      kind: 'refused',
+      refusal: { kind: 'outdated', version: 7, expected: planned },
+    });
+  });
+
+  it('loses against a raised version, however late it comes', () => {
+    const raised = moved(raiseVersion(job('pending'), 7));
+    expect(raised).toEqual(job('pending', { version: 8 }));
+    expect(claim(raised, CLAIM, 7).kind).toBe('refused');
+  });
+
+  it('is not raised again by whoever saw the version before', () => {
+    expect(raiseVersion(job('pending'), 6)).toEqual({
+      kind: 'refused',
+      refusal: { kind: 'outdated', version: 7, expected: 6 },
+    });
+  });
+});
+
+describe('a claim that was superseded', () => {
+  const other = job('claimed', { claim: { ...CLAIM, claimId: '4.c.0' } });
+  const refusal = { kind: 'refused', refusal: { kind: 'superseded', holder: '4.c.0', asked: CLAIM.claimId } };
+
+  it('starts nothing', () => expect(start(other, CLAIM.claimId, WORKER, NOW)).toEqual(refusal));
+
+  it('gives nothing back', () => expect(giveBack(other, CLAIM.claimId)).toEqual(refusal));
+
+  it('finishes nothing', () => {
+    const running = job('running', { claim: { ...CLAIM, claimId: '4.c.0' } });
+    for (const verdict of VERDICTS) {
+      expect(finish(running, CLAIM.claimId, WORKER, verdict, NOW)).toEqual(refusal);
+      expect(loseWorker(running, CLAIM.claimId, verdict, NOW)).toEqual(refusal);
+    }
+  });
+
+  it('is refused too where the job says nothing of a claim', () => {
+    const { claim: _, ...bare } = job('running');
+    const nobody = {
+      kind: 'refused',
+      refusal: { kind: 'superseded', holder: undefined, asked: CLAIM.claimId },
+    };
+    expect(finish(bare, CLAIM.claimId, WORKER, VERDICTS[0] as Verdict, NOW)).toEqual(nobody);
+    expect(loseWorker(bare, CLAIM.claimId, VERDICTS[1] as Verdict, NOW)).toEqual(nobody);
+    expect(giveBack({ ...bare, state: 'claimed' }, CLAIM.claimId)).toEqual(nobody);
+    expect(start({ ...bare, state: 'claimed' }, CLAIM.claimId, WORKER, NOW)).toEqual(nobody);
+  });
+});
+
+describe('start', () => {
+  it('records the worker, its life and the instant, and nothing else of the worker', () => {
+    const started = moved(
+      start(job('claimed'), CLAIM.claimId, { ...WORKER, slots: 4 } as typeof WORKER, NOW),
+    );
+    expect(started.worker).toEqual(WORKER);
+    expect(started.startedAtMs).toBe(NOW);
+    expect(started.claim).toEqual(CLAIM);
+  });
+});
+
+describe('finish', () => {
+  const running = job('running');
+
+  it.each([
+    { workerId: 'w2', incarnation: 'i1' },
+    { workerId: 'w1', incarnation: 'i2' },
+  ])('refuses another worker or another life of it: $workerId/$incarnation', (worker) => {
+    for (const verdict of VERDICTS) {
+      expect(finish(running, CLAIM.claimId, worker, verdict, NOW)).toEqual({
+        kind: 'refused',
+        refusal: { kind: 'superseded', holder: 'w1/i1', asked: `${worker.workerId}/${worker.incarnation}` },
+      });
+    }
+  });
+
+  it('refuses a job that says nothing of its worker', () => {
+    const { worker: _, ...bare } = running;
+    expect(finish(bare, CLAIM.claimId, WORKER, VERDICTS[0] as Verdict, NOW)).toEqual({
+      kind: 'refused',
+      refusal: { kind: 'superseded', holder: undefined, asked: 'w1/i1' },
+    });
+  });
+
+  it('keeps who did it, and the result', () => {
+    const done = moved(finish(running, CLAIM.claimId, WORKER, { kind: 'succeeded', result: { n: 1 } }, NOW));
+    expect(done).toEqual({ ...running, state: 'succeeded', version: 8, result: { n: 1 }, finishedAtMs: NOW });
+  });
+
+  it('keeps who failed, and why', () => {
+    const failed = moved(finish(running, CLAIM.claimId, WORKER, { kind: 'failed', error: ERROR }, NOW));
+    expect(failed).toEqual({ ...running, state: 'failed', version: 8, error: ERROR, finishedAtMs: NOW });
+  });
+
+  it('counts an attempt for a retry and frees the job of claim and worker', () => {
+    const again = moved(
+      finish(running, CLAIM.claimId, WORKER, { kind: 'retry', error: ERROR, runAtMs: NOW + 9 }, NOW),
+    );
+    const { claim: _, worker: __, startedAtMs: ___, ...rest } = running;
+    expect(again).toStrictEqual({
+      ...rest,
+      state: 'scheduled',
+      version: 8,
+      attempt: 3,
+      error: ERROR,
+      runAtMs: NOW + 9,
+    });
+  });
+});
+
+describe('loseWorker', () => {
+  it('counts a lost worker and no attempt for a retry', () => {
+    const again = moved(
+      loseWorker(job('running'), CLAIM.claimId, { kind: 'retry', error: ERROR, runAtMs: NOW + 9 }, NOW),
+    );
+    expect(again).toMatchObject({
+      state: 'scheduled',
+      attempt: 2,
+      workersLost: 2,
+      runAtMs: NOW + 9,
+      error: ERROR,
+    });
+    expect(Object.keys(again)).not.toContain('claim');
+    expect(Object.keys(again)).not.toContain('worker');
+    expect(Object.keys(again)).not.toContain('startedAtMs');
+  });
+
+  it('counts it in a failure too', () => {
+    const failed = moved(loseWorker(job('running'), CLAIM.claimId, { kind: 'failed', error: ERROR }, NOW));
+    expect(failed).toMatchObject({
+      state: 'failed',
+      attempt: 2,
+      workersLost: 2,
+      finishedAtMs: NOW,
+      error: ERROR,
+    });
+  });
+});
+
+describe('retime', () => {
+  it.each(['scheduled', 'pending', 'claimed'] as const)(
+    'gives a %s job its new time and no claim',
+    (state) => {
+      const next = moved(retime(job(state), NOW + 77));
+      expect(next.runAtMs).toBe(NOW + 77);
+      expect(Object.keys(next)).not.toContain('claim');
+    },
+  );
+
+  it('makes the start of an older message lose', () => {
+    const next = moved(retime(job('claimed'), NOW + 77));
+    expect(start(next, CLAIM.claimId, WORKER, NOW).kind).toBe('refused');
+  });
+});
+
+describe('giveBack', () => {
+  it('leaves no claim behind', () => {
+    const { claim: _, ...rest } = job('claimed');
+    expect(moved(giveBack(job('claimed'), CLAIM.claimId))).toStrictEqual({
+      ...rest,
+      state: 'pending',
+      version: 8,
+    });
+  });
+});
+
+describe('cancel', () => {
+  it('says when, and makes the running attempt lose', () => {
+    const cancelled = moved(cancel(job('running'), NOW));
+    expect(cancelled).toEqual({ ...job('running'), state: 'cancelled', version: 8, finishedAtMs: NOW });
+    expect(finish(cancelled, CLAIM.claimId, WORKER, VERDICTS[0] as Verdict, NOW).kind).toBe('refused');
+  });
+});
+
+describe('any sequence of transitions', () => {
+  it('walks along legal edges only, raises the version by one each time, and ends at most once', () => {
+    const names = Object.keys(TRANSITIONS);
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...names), { maxLength: 40 }), (script) => {
+        let current = job('scheduled');
+        let ends = 0;
+        for (const name of script) {
+          const transition = TRANSITIONS[name]?.apply(current);
+          if (transition?.kind !== 'moved') continue;
+          expect(EDGES[current.state]).toContain(transition.job.state);
+          expect(transition.job.version).toBe(current.version + 1);
+          current = transition.job;
+          if (isTerminal(current.state)) ends += 1;
+        }
+        expect(ends).toBeLessThanOrEqual(1);
+      }),
+    );
+  });
+});
