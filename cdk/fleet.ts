@@ -29,6 +29,8 @@ export interface FleetProps {
   /**
    * The function that does the work: its handler is one that `worker()` made. It is given what it needs to find
    * the scheduler in its environment, the rights to start and finish jobs, and the queue as its event source.
+   * If its jobs submit further jobs in long chains, declare it with `RecursiveLoop.ALLOW`: else Lambda takes the
+   * chain for a mistake and breaks it after some 16 links.
    * @default - long-running processes serve the queue: see `grantWork` and `workerEnvironment`
    */
   readonly handler?: LambdaFunction | undefined;

@@ -8,7 +8,7 @@ import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { decodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
 import { TABLE } from '../../lib/store/schema.ts';
-import { at, emptyStack, referred, resourcesOf, synthesize, workerFunction } from './stacks.ts';
+import { at, emptyStack, outputFolder, referred, resourcesOf, synthesize, workerFunction } from './stacks.ts';
 
 const synthesized = synthesize();
 const { template, scheduler, stack } = synthesized;
@@ -259,7 +259,10 @@ describe('metrics and outputs', () => {
   });
 
   it('needs nothing but fleets, in any app', () => {
-    const plain = new Stack(new App({ context: { 'aws:cdk:bundling-stacks': [] } }), 'Plain');
+    const plain = new Stack(
+      new App({ context: { 'aws:cdk:bundling-stacks': [] }, outdir: outputFolder() }),
+      'Plain',
+    );
     new Scheduler(plain, 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
     Template.fromStack(plain).resourceCountIs('AWS::Lambda::Function', 2);
   });

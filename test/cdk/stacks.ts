@@ -1,8 +1,12 @@
 /** Stacks for the tests of the construct, and a typed look into their templates. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { App, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Code, Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
+import { afterAll } from 'vitest';
 import { RUNTIME } from '../../cdk/function.ts';
 import { Scheduler, type SchedulerProps } from '../../cdk/scheduler.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
@@ -20,11 +24,20 @@ export interface Synthesized {
   readonly template: Template;
 }
 
+const folders = mkdtempSync(join(tmpdir(), 'fairlead-cdk-'));
+afterAll(() => rmSync(folders, { recursive: true, force: true }));
+
+/** A folder of its own for an app's output, removed when the file's tests have ended. */
+export function outputFolder(): string {
+  return mkdtempSync(join(folders, 'out-'));
+}
+
 /** Esbuild is not run: what the functions hold does not change the template. */
 export function appWithoutBundling(): App {
   return new App({
     context: { ...cdkJson.context, 'aws:cdk:bundling-stacks': [] },
     analyticsReporting: false,
+    outdir: outputFolder(),
   });
 }
 
