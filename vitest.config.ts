@@ -1,7 +1,22 @@
 import { defineConfig } from 'vitest/config';
 
+/** What needs an emulator: it is started once for all of these, and never for the others. */
+const INTEGRATION = ['test/contract/aws.test.ts', 'test/integration/**/*.test.ts'];
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    reporters: [
+      'default',
+      ['json', { outputFile: process.env.FAIRLEAD_TEST_REPORT ?? 'reports/vitest.json' }],
+    ],
+    coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },
+    projects: [
+      {
+        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: INTEGRATION },
+      },
+      {
+        test: { name: 'integration', include: INTEGRATION, globalSetup: 'test/global-setup.ts' },
+      },
+    ],
   },
 });

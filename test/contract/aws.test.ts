@@ -1,26 +1,80 @@
-/** The conformance suites on AWS, as the emulator at FAIRLEAD_TEST_ENDPOINT plays it. */
-import { describe } from 'vitest';
+/** The conformance suites on DynamoDB, SQS and EventBridge, as the emulator under test plays them. */
+import { SQSClient } from '@aws-sdk/client-sqs';
+import type { OutcomeEvent } from '../../lib/events/contract.ts';
+import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
+import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { encodeControl, encodeWorkerRecord } from '../../lib/store/dynamodb/codec.ts';
 import { DynamoConnection } from '../../lib/store/dynamodb/connection.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
-import { createTable, endpoint } from './aws.ts';
+import { clientConfiguration, createBus, createQueue, createTable } from './aws.ts';
+import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
+import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
 
-describe.skipIf(endpoint === undefined)('on AWS', () => {
-  jobStoreContract('DynamoDB', async () => {
-    const { client, table, drop } = await createTable();
-    const connection = new DynamoConnection({ client, table });
-    return {
-      store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => NOW_MS }),
-      putWorker: async (partition, worker) => {
-        await connection.put('putWorker', { item: encodeWorkerRecord(partition, worker) });
-      },
-      putControl: async (partition, control) => {
-        await connection.put('putControl', { item: encodeControl(partition, control) });
-      },
-      close: drop,
-    };
-  });
+jobStoreContract('DynamoDB', async () => {
+  const { client, table, drop } = await createTable();
+  const connection = new DynamoConnection({ client, table });
+  return {
+    store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => NOW_MS }),
+    putWorker: async (partition, worker) => {
+      await connection.put('putWorker', { item: encodeWorkerRecord(partition, worker) });
+    },
+    putControl: async (partition, control) => {
+      await connection.put('putControl', { item: encodeControl(partition, control) });
+    },
+    close: drop,
+  };
+});
+
+jobQueueContract('SQS', async () => {
+  const client = new SQSClient(clientConfiguration);
+  const [images, text, wakes] = await Promise.all(
+    ['images', 'text', 'wakes'].map((kind) => createQueue(client, kind)),
+  );
+  if (images === undefined || text === undefined || wakes === undefined) throw new Error('no queues');
+  const queueUrls = { images: images.url, text: text.url };
+  return {
+    queue: new SqsJobQueue({ client, queueUrls, wakeQueueUrl: wakes.url }),
+    fleets: ['images', 'text'],
+    receiveWakes: async () =>
+      (await wakes.take()).map((body) => (JSON.parse(body) as { partition: number }).partition),
+    // Time passes by itself: who receives waits for what comes.
+    pass: async () => {},
+    close: async () => {
+      await Promise.all([images, text, wakes].map((queue) => queue.drop()));
+      client.destroy();
+    },
+  };
+});
+
+interface BusEvent {
+  readonly 'detail-type': string;
+  readonly detail: OutcomeEvent['detail'];
+}
+
+eventBusContract('EventBridge', async () => {
+  const sqs = new SQSClient(clientConfiguration);
+  const queue = await createQueue(sqs, 'events');
+  const { client, busName, drop } = await createBus(queue);
+  return {
+    bus: new EventBridgeBus({ client, busName }),
+    received: async (count) => {
+      const bodies: string[] = [];
+      for (let batch = await queue.take(); batch.length > 0; batch = await queue.take()) {
+        bodies.push(...batch);
+        if (bodies.length >= count) break;
+      }
+      return bodies.map((body) => {
+        const { 'detail-type': detailType, detail } = JSON.parse(body) as BusEvent;
+        return { detailType, detail };
+      });
+    },
+    close: async () => {
+      await drop();
+      await queue.drop();
+      sqs.destroy();
+    },
+  };
 });

@@ -1,20 +1,40 @@
-/** What the conformance suites on AWS share: clients for the endpoint under test, and a table as the stack makes it. */
+/** What the conformance suites on AWS share: clients for the endpoint under test, and resources as the stack makes them. */
 import {
   CreateTableCommand,
   DeleteTableCommand,
   DynamoDBClient,
   waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
+import {
+  CreateEventBusCommand,
+  DeleteEventBusCommand,
+  DeleteRuleCommand,
+  EventBridgeClient,
+  PutRuleCommand,
+  PutTargetsCommand,
+  RemoveTargetsCommand,
+} from '@aws-sdk/client-eventbridge';
+import {
+  CreateQueueCommand,
+  DeleteMessageBatchCommand,
+  DeleteQueueCommand,
+  GetQueueAttributesCommand,
+  ReceiveMessageCommand,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
+import { inject } from 'vitest';
+import { EVENT_SOURCE } from '../../lib/events/contract.ts';
 import { TABLE } from '../../lib/store/schema.ts';
 
 const KEYS = [TABLE.partitionKey, TABLE.sortKey, TABLE.line, TABLE.rank];
 const TABLE_WAIT_SEC = 60;
+const POLL_SEC = 10;
 
-/** The emulator under test; undefined where none was started. */
-export const endpoint = process.env.FAIRLEAD_TEST_ENDPOINT;
+/** The emulator under test: the global setup has started it, or was given it. */
+export const endpoint: string = inject('endpoint');
 
 export const clientConfiguration = {
-  ...(endpoint === undefined ? {} : { endpoint }),
+  endpoint,
   region: 'us-east-1',
   credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
 };
@@ -55,6 +75,7 @@ export async function createTable(): Promise<TestTable> {
           Projection: { ProjectionType: 'ALL' },
         },
       ],
+      StreamSpecification: { StreamEnabled: true, StreamViewType: 'NEW_AND_OLD_IMAGES' },
     }),
   );
   await waitUntilTableExists({ client, maxWaitTime: TABLE_WAIT_SEC, minDelay: 1 }, { TableName: table });
@@ -66,4 +87,60 @@ export async function createTable(): Promise<TestTable> {
       client.destroy();
     },
   };
+}
+
+export interface TestQueue {
+  readonly url: string;
+  readonly arn: string;
+  /** Bodies that came; waits for the first one, and deletes them. Empty when nothing came for a while. */
+  readonly take: () => Promise<readonly string[]>;
+  readonly drop: () => Promise<void>;
+}
+
+export async function createQueue(client: SQSClient, kind: string): Promise<TestQueue> {
+  const { QueueUrl = '' } = await client.send(new CreateQueueCommand({ QueueName: freshName(kind) }));
+  const { Attributes } = await client.send(
+    new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['QueueArn'] }),
+  );
+  const take = async (): Promise<readonly string[]> => {
+    const { Messages = [] } = await client.send(
+      new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, WaitTimeSeconds: POLL_SEC }),
+    );
+    if (Messages.length > 0) {
+      const Entries = Messages.map(({ ReceiptHandle }, at) => ({ Id: String(at), ReceiptHandle }));
+      await client.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+    }
+    return Messages.map((message) => message.Body ?? '');
+  };
+  const drop = async (): Promise<void> => {
+    await client.send(new DeleteQueueCommand({ QueueUrl }));
+  };
+  return { url: QueueUrl, arn: Attributes?.QueueArn ?? '', take, drop };
+}
+
+export interface TestBus {
+  readonly client: EventBridgeClient;
+  readonly busName: string;
+  readonly drop: () => Promise<void>;
+}
+
+/** A bus of which every event of the scheduler goes to the queue. */
+export async function createBus(queue: TestQueue): Promise<TestBus> {
+  const client = new EventBridgeClient(clientConfiguration);
+  const busName = freshName('bus');
+  const rule = { Name: 'all', EventBusName: busName };
+  await client.send(new CreateEventBusCommand({ Name: busName }));
+  await client.send(
+    new PutRuleCommand({ ...rule, EventPattern: JSON.stringify({ source: [EVENT_SOURCE] }) }),
+  );
+  await client.send(
+    new PutTargetsCommand({ Rule: 'all', EventBusName: busName, Targets: [{ Id: 'queue', Arn: queue.arn }] }),
+  );
+  const drop = async (): Promise<void> => {
+    await client.send(new RemoveTargetsCommand({ Rule: 'all', EventBusName: busName, Ids: ['queue'] }));
+    await client.send(new DeleteRuleCommand(rule));
+    await client.send(new DeleteEventBusCommand({ Name: busName }));
+    client.destroy();
+  };
+  return { client, busName, drop };
 }

@@ -1,15 +1,57 @@
 /** The conformance suites on the memory implementations. */
+import { DETAIL_TYPE, type OutcomeEvent } from '../../lib/events/contract.ts';
+import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { seeded } from '../simulation/random.ts';
+import { VirtualTime } from '../simulation/virtual-time.ts';
+import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
+import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
 
 jobStoreContract('memory', async () => {
-  const store = new MemoryJobStore({ clock: () => NOW_MS, random: () => 0.5, place: suitePlace });
+  const store = new MemoryJobStore({ clock: () => NOW_MS, random: seeded(1), place: suitePlace });
   return {
     store,
     putWorker: async (partition, worker) => store.putWorker(partition, worker),
     putControl: async (partition, control) => store.putControl(partition, control),
+    close: async () => {},
+  };
+});
+
+jobQueueContract('memory', async () => {
+  const time = new VirtualTime(NOW_MS);
+  const queue = new MemoryJobQueue({ clock: () => time.nowMs, random: seeded(1), after: time.after });
+  const wakes: number[] = [];
+  queue.onWake((partition) => wakes.push(partition));
+  const pass = async (ms: number): Promise<void> => {
+    await time.run({ untilMs: time.nowMs + ms });
+  };
+  return {
+    queue,
+    fleets: ['images', 'text'],
+    receiveWakes: async () => wakes.splice(0),
+    pass,
+    close: async () => {},
+  };
+});
+
+const detailTypeOf = (event: OutcomeEvent): string => {
+  if (event.kind === 'rejected') return DETAIL_TYPE.rejected;
+  const { state } = event.detail;
+  return state === 'succeeded' || state === 'failed' || state === 'cancelled' ? DETAIL_TYPE[state] : state;
+};
+
+eventBusContract('memory', async () => {
+  const bus = new MemoryEventBus({ random: seeded(1) });
+  const events: OutcomeEvent[] = [];
+  bus.subscribe((event) => events.push(event));
+  return {
+    bus,
+    received: async () =>
+      events.splice(0).map((event) => ({ detailType: detailTypeOf(event), detail: event.detail })),
     close: async () => {},
   };
 });
