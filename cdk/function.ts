@@ -33,6 +33,8 @@ export const FUNCTION_BUNDLING = {
   sourceMap: true,
   sourcesContent: false,
   logLevel: LogLevel.ERROR,
+  // A warning by default: the code would fail when it gets there.
+  esbuildArgs: { '--log-override': ['import-is-undefined=error'] },
   // CommonJS packages in an ES module still ask for `require`.
   banner:
     "import{createRequire as fairleadRequire}from'node:module';const require=fairleadRequire(import.meta.url);",
