@@ -89,6 +89,8 @@ export interface Planner {
   offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void;
   /** Jobs of a line in rank order, after those offered before; `more`: others follow. */
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
+  /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
+  liftKey(fairnessKey: string, settledCostMs: number): void;
   next(): Step;
   /** The decision's claim was won. */
   confirm(decision: Decision): void;
@@ -210,6 +212,14 @@ class HeadsPlanner implements Planner {
       }
     }
     return this.#done();
+  }
+
+  liftKey(fairnessKey: string, settledCostMs: number): void {
+    const key = this.#openKey({ fairnessKey, lines: [] });
+    const raisedMs = settledCostMs - (this.#settled.get(fairnessKey) ?? 0);
+    if (raisedMs <= 0) return;
+    this.#settled.set(fairnessKey, settledCostMs);
+    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
   }
 
   confirm(_decision: Decision): void {
@@ -342,7 +352,9 @@ class HeadsPlanner implements Planner {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
     if (this.#priced.has(key)) return key;
     this.#priced.add(key);
-    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + this.#settledOf(offered));
+    const settledMs = this.#settledOf(offered);
+    this.#settled.set(offered.fairnessKey, settledMs);
+    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + settledMs);
     return key;
   }
 

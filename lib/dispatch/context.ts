@@ -3,6 +3,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
+import type { AnnouncedLines } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
 export interface DispatchBudget {
@@ -18,8 +19,6 @@ export interface DispatchBudget {
   readonly promoteMax: number;
   /** Reservations whose jobs are looked up in one pass because their time to be checked has come. */
   readonly checkMax: number;
-  /** Lost claims in a row after which the candidates are read again. Source: affinity-scoring. */
-  readonly lossesInARow: number;
   /** When a fresh reservation is looked at, if nothing settled it before. */
   readonly checkAfterMs: number;
 }
@@ -31,7 +30,6 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   batchJobs: 50,
   promoteMax: 200,
   checkMax: 10,
-  lossesInARow: 5,
   checkAfterMs: 60_000,
 };
 
@@ -45,4 +43,5 @@ export interface DispatchContext {
   /** Names this dispatcher in the lease. */
   readonly holder: string;
   readonly budget: DispatchBudget;
+  readonly announced: AnnouncedLines;
 }

@@ -1,7 +1,7 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { Job } from '../core/job.ts';
 import type { DispatchContext } from './context.ts';
-import { releaseLease, renewLease, takeLease } from './lease.ts';
+import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
 import { type PassReport, pass } from './pass.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
@@ -23,6 +23,9 @@ export interface DispatchReport {
 const sum = (reports: readonly PassReport[], of: (report: PassReport) => number): number =>
   reports.reduce((total, report) => total + of(report), 0);
 
+/** How long a trigger that carries outcomes tries for a lease that another holds: passes are short. */
+const LEASE_PATIENCE_MS = 2_000;
+
 /** Runs passes of one partition. */
 export async function dispatch(
   context: DispatchContext,
@@ -39,31 +42,37 @@ export async function dispatch(
     lostClaims: sum(reports, (each) => each.lostClaims),
   });
 
-  let lease = await takeLease(context, partition);
+  // Outcomes at hand save the holder a look at every job in flight, so they are worth a little patience.
+  const patienceMs = trigger.jobs.some((job) => job.claim !== undefined) ? LEASE_PATIENCE_MS : 0;
+  let lease: HeldLease | undefined = await takeLease(context, partition, patienceMs);
   if (lease === undefined) return report('left');
   let hints = trigger.jobs;
+  let looksUp = false;
   let batches = 0;
   while (lease !== undefined) {
     const wakesSeen = await store.readWakes(partition);
-    const held = lease;
+    const held: HeldLease = lease;
     const outcome = await pass(context, held, {
       hints,
+      looksUp,
       nextBatch: () => {
         batches += 1;
         return batches;
       },
     });
-    hints = [];
     if (outcome.kind === 'lost') return report('lost');
+    hints = outcome.hints;
+    looksUp = false;
     reports.push(outcome);
     const again = outcome.kind === 'again';
     if (again && reports.length < budget.passesMax) {
-      const left = held.trustedUntilMonotonicMs - clock.monotonicMs();
+      const left: number = held.trustedUntilMonotonicMs - clock.monotonicMs();
       lease = left > budget.leaseMs / 2 ? held : await renewLease(context, held);
       if (lease === undefined) return report('lost');
       continue;
     }
     lease = await releaseLease(context, held, wakesSeen);
+    looksUp = true;
     if (again || (lease !== undefined && reports.length >= budget.passesMax)) {
       // The bound: stop here, and let a fresh invocation go on.
       if (lease !== undefined) await store.releaseLease(lease.fence);

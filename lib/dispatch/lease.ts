@@ -26,10 +26,24 @@ async function tryLease(context: DispatchContext, partition: number): Promise<He
   };
 }
 
+const RETRY_LEAST_MS = 30;
+const RETRY_SPREAD_MS = 90;
+
 /** Takes the lease, or leaves word for its holder. Undefined: the holder will make another pass. */
-export async function takeLease(context: DispatchContext, partition: number): Promise<HeldLease | undefined> {
-  const first = await tryLease(context, partition);
-  if (first !== undefined) return first;
+export async function takeLease(
+  context: DispatchContext,
+  partition: number,
+  patienceMs: number,
+): Promise<HeldLease | undefined> {
+  const { clock, random } = context;
+  const untilMonotonicMs = clock.monotonicMs() + patienceMs;
+  for (;;) {
+    const lease = await tryLease(context, partition);
+    if (lease !== undefined) return lease;
+    const pauseMs = RETRY_LEAST_MS + random() * RETRY_SPREAD_MS;
+    if (clock.monotonicMs() + pauseMs >= untilMonotonicMs) break;
+    await clock.sleep(pauseMs);
+  }
   await context.store.wake(partition);
   return tryLease(context, partition);
 }

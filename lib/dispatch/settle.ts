@@ -5,7 +5,7 @@
  * of are looked up when their reservation's time to be checked has come (recovery).
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { type Job, isTerminal, type ReservedJob } from '../core/job.ts';
+import { isTerminal, type Job, type ReservedJob } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
@@ -24,6 +24,8 @@ export interface Settled {
   readonly reservation: Reservation;
   readonly position: number;
   readonly entry: ReservedJob;
+  /** Of the job, for what is learned from the attempt. */
+  readonly resourceId?: string | undefined;
   /** What it used, in milliseconds; undefined if it never ran. */
   readonly durationMs?: number | undefined;
   /** Only successes teach the estimate. */
@@ -61,7 +63,8 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
       const judgement = judge(reservation, position, entry, image);
       if (judgement.kind === 'gone') return [{ reservation, position, entry, succeeded: false }];
       if (judgement.kind !== 'ended') return [];
-      return [{ reservation, position, entry, durationMs: judgement.durationMs, succeeded: judgement.succeeded }];
+      const { durationMs, succeeded } = judgement;
+      return [{ reservation, position, entry, resourceId: image.resourceId, durationMs, succeeded }];
     }),
   );
 }
@@ -81,7 +84,8 @@ function mayStillRun(
     const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
     return record !== undefined && record.incarnation === job.worker?.incarnation;
   }
-  const timeoutMs = configuration.types.find((each) => each.type === job.type)?.timeoutMs ?? LAMBDA_TIMEOUT_MAX_MS;
+  const timeoutMs =
+    configuration.types.find((each) => each.type === job.type)?.timeoutMs ?? LAMBDA_TIMEOUT_MAX_MS;
   return nowMs < (job.startedAtMs ?? nowMs) + timeoutMs + RUN_LEASE_MARGIN_MS;
 }
 
@@ -90,12 +94,19 @@ function mayStillRun(
  * version, then drop; not started → send again; running → look later, or take the attempt from a worker that is gone.
  * Source: design, Recovery.
  */
-export async function recover(context: DispatchContext, state: PartitionState, settledAlready: readonly Settled[]): Promise<Settlement> {
+export async function recover(
+  context: DispatchContext,
+  state: PartitionState,
+  settledAlready: readonly Settled[],
+  looksUp: boolean,
+): Promise<Settlement> {
   const { store, clock, configuration, budget, log } = context;
   const nowMs = clock.nowMs();
-  const done = new Set(settledAlready.map(({ reservation, position }) => claimIdOf(reservation.batchId, position)));
+  const done = new Set(
+    settledAlready.map(({ reservation, position }) => claimIdOf(reservation.batchId, position)),
+  );
   const due = state.reservations
-    .filter((reservation) => reservation.checkAtMs <= nowMs)
+    .filter((reservation) => looksUp || reservation.checkAtMs <= nowMs)
     .sort((one, other) => one.checkAtMs - other.checkAtMs)
     .slice(0, budget.checkMax);
   if (due.length === 0) return { settled: [], postponed: [], resend: [], images: [] };
@@ -114,37 +125,65 @@ export async function recover(context: DispatchContext, state: PartitionState, s
     const { reservation, position, entry } = place;
     const job = jobs[at];
     const judgement = judge(reservation, position, entry, job);
+    // Before its time, a place is settled if it can be, and else left alone.
+    const isDue = reservation.checkAtMs <= nowMs;
     switch (judgement.kind) {
       case 'ended':
-        settled.push({ ...place, durationMs: judgement.durationMs, succeeded: judgement.succeeded });
+        settled.push({
+          ...place,
+          resourceId: job?.resourceId,
+          durationMs: judgement.durationMs,
+          succeeded: judgement.succeeded,
+        });
         if (job !== undefined && !isTerminal(job.state)) images.push(job);
         break;
       case 'gone':
         settled.push({ ...place, succeeded: false });
         break;
       case 'mayCome':
+        if (!isDue) break;
         // Raised first: from then on a claim that is still under way fails, and only then is nobody counted wrongly.
-        if ((await store.raiseVersion(entry.id, entry.version)) === 'raised') settled.push({ ...place, succeeded: false });
+        if ((await store.raiseVersion(entry.id, entry.version)) === 'raised')
+          settled.push({ ...place, succeeded: false });
         break;
       case 'claimed':
-        resend.push({ fleet: entry.fleet, message: { jobId: entry.id, claimId: claimIdOf(reservation.batchId, position) } });
+        if (!isDue) break;
+        resend.push({
+          fleet: entry.fleet,
+          message: { jobId: entry.id, claimId: claimIdOf(reservation.batchId, position) },
+        });
         break;
       case 'running': {
-        if (job === undefined || mayStillRun(configuration, workers, entry.fleet, job, nowMs)) break;
+        if (!isDue || job === undefined || mayStillRun(configuration, workers, entry.fleet, job, nowMs))
+          break;
         const type = configuration.types.find((each) => each.type === entry.type);
         const verdict =
           type === undefined
-            ? ({ kind: 'failed', error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' } } as const)
+            ? ({
+                kind: 'failed',
+                error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' },
+              } as const)
             : afterWorkerLost(job, type, nowMs);
         const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
-        log.warn('worker lost', { jobId: job.id, worker: job.worker, verdict: verdict.kind, outcome: outcome.kind });
+        log.warn('worker lost', {
+          jobId: job.id,
+          worker: job.worker,
+          verdict: verdict.kind,
+          outcome: outcome.kind,
+        });
         if (outcome.kind === 'finished') {
-          settled.push({ ...place, durationMs: Math.max(0, nowMs - judgement.startedAtMs), succeeded: false });
+          settled.push({
+            ...place,
+            durationMs: Math.max(0, nowMs - judgement.startedAtMs),
+            succeeded: false,
+          });
         }
         break;
       }
     }
   }
-  const postponed = due.map((reservation) => ({ reservation, checkAtMs: nowMs + budget.checkAfterMs }));
+  const postponed = due
+    .filter(({ checkAtMs }) => checkAtMs <= nowMs)
+    .map((reservation) => ({ reservation, checkAtMs: nowMs + budget.checkAfterMs }));
   return { settled, postponed, resend, images };
 }

@@ -1,6 +1,7 @@
 /** Submitting: jobs become items, once, in lines that the dispatcher knows of. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
+import { rankKey } from '../core/score.ts';
 import type { CreateOutcome, JobStore } from '../store/contract.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
 
@@ -36,6 +37,14 @@ export function readyLineOf(configuration: PoolConfiguration, job: Job): ReadyLi
     fairnessKey: job.fairnessKey,
   };
 }
+
+/** Where a pending job stands, for the stores: its tier, and its rank in its line. */
+export const placeOf =
+  (configuration: PoolConfiguration) =>
+  (job: Job): { readonly tier: string; readonly rank: string } => ({
+    tier: tierOf(configuration, job.type),
+    rank: rankKey(job, configuration.score),
+  });
 
 /**
  * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that

@@ -81,6 +81,8 @@ export interface Control {
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
   readonly epoch: number;
+  /** As the last commit left it: the least cost over weight among active keys. New and returning keys start there. */
+  readonly leastShareMs: number;
   readonly reservations: readonly Reservation[];
   readonly workers: readonly WorkerRecord[];
   readonly controls: readonly Control[];
@@ -120,6 +122,8 @@ export interface Commit {
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
   readonly reserve: readonly Reservation[];
+  /** To be remembered; see `PartitionState`. Written with the check of the epoch, so it costs nothing. */
+  readonly leastShareMs: number;
 }
 
 /** A planned claim of one job for one place of a reservation. */

@@ -2,6 +2,7 @@
  * The table: its keys, its index, and the names of its items and lines. The one place where they are spelled;
  * the stack, both stores and the stream handler take them from here.
  */
+import { createHash } from 'node:crypto';
 import type { JobMode } from '../core/job.ts';
 
 /** Attribute and index names that the stack and the stores share. */
@@ -33,8 +34,17 @@ export interface ReadyLine {
   readonly fairnessKey: string;
 }
 
-// Names may hold any character: encoded, a slash always separates.
-const part = (text: string): string => encodeURIComponent(text.toWellFormed());
+/** DynamoDB's sort keys end at 1,024 bytes, its partition keys at 2,048; the longest name here has four parts. */
+const PART_MAX = 200;
+const PART_KEPT = 100;
+
+// Names may hold any character: encoded, a slash always separates. A long one is cut and told apart by its hash,
+// behind a character that the encoding never yields. So items say their names in full: none is read out of a key.
+function part(text: string): string {
+  const encoded = encodeURIComponent(text.toWellFormed());
+  if (encoded.length <= PART_MAX) return encoded;
+  return `${encoded.slice(0, PART_KEPT)}=${createHash('sha256').update(encoded).digest('hex')}`;
+}
 
 export const jobKey = (id: string): ItemKey => ({ pk: `job/${id}`, sk: 'job' });
 

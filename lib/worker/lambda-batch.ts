@@ -1,9 +1,9 @@
 /** What a Lambda worker wraps around its handlers: one invocation, a batch of messages, partial failures. */
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
+import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
 import { HandlerHungError, type JobHandlers, runJob } from './run-job.ts';
 
@@ -27,21 +27,31 @@ export type SqsHandler = (event: SQSEvent, context: Context) => Promise<SQSBatch
 export function lambdaWorker(parts: () => WorkerParts, handlers: JobHandlers): SqsHandler {
   return async (event, lambda) => {
     const { store, configuration, clock, random, log, exit } = parts();
-    const worker = { workerId: `${lambda.functionName}/${lambda.awsRequestId}`, incarnation: lambda.awsRequestId };
+    const worker = {
+      workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
+      incarnation: lambda.awsRequestId,
+    };
     const deadlineMonotonicMs = clock.monotonicMs() + lambda.getRemainingTimeInMillis();
     const seen = new Set<string>();
     const run = async (body: string): Promise<void> => {
       const message: DispatchMessage = decodeDispatchMessage(body);
       if (seen.has(message.claimId)) return;
       seen.add(message.claimId);
-      await runJob({ store, configuration, clock, random, log, worker, deadlineMonotonicMs }, handlers, message);
+      await runJob(
+        { store, configuration, clock, random, log, worker, deadlineMonotonicMs },
+        handlers,
+        message,
+      );
     };
     const outcomes = await Promise.allSettled(event.Records.map((record) => run(record.body)));
     const batchItemFailures: { itemIdentifier: string }[] = [];
     for (const [at, outcome] of outcomes.entries()) {
       const record = event.Records[at];
       if (outcome.status === 'fulfilled' || record === undefined) continue;
-      log.warn('message failed and will come again', { messageId: record.messageId, error: String(outcome.reason) });
+      log.warn('message failed and will come again', {
+        messageId: record.messageId,
+        error: String(outcome.reason),
+      });
       if (outcome.reason instanceof HandlerHungError) exit(outcome.reason.message);
       batchItemFailures.push({ itemIdentifier: record.messageId });
     }

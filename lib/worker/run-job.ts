@@ -1,9 +1,9 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
-import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, JobError, Json } from '../core/job.ts';
-import { retryAfterFailure } from '../core/retry.ts';
-import type { Clock, Log, Random } from '../runtime/contract.ts';
+import { afterFailure } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
+import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { FinishVerdict, JobStore, WorkerIdentity } from '../store/contract.ts';
 
 /** How long a terminal job is kept. */
@@ -71,9 +71,12 @@ function storable(result: Json | undefined): Json {
   try {
     text = JSON.stringify(result ?? null);
   } catch (cause) {
-    throw new JobResultError(`the handler's result is not JSON: ${String(cause)}; return plain data`, { cause });
+    throw new JobResultError(`the handler's result is not JSON: ${String(cause)}; return plain data`, {
+      cause,
+    });
   }
-  if (text === undefined) throw new JobResultError(`the handler's result is not JSON: a ${typeof result}; return plain data`);
+  if (text === undefined)
+    throw new JobResultError(`the handler's result is not JSON: a ${typeof result}; return plain data`);
   const bytes = Buffer.byteLength(text, 'utf8');
   if (bytes > RESULT_BYTES_MAX) {
     throw new JobResultError(
@@ -92,16 +95,24 @@ export class HandlerHungError extends Error {
 }
 
 /** Runs the handler within its time. Whatever it does after it was told to stop, the attempt has timed out. */
-async function attempt(context: RunContext, handlers: JobHandlers, job: Job, timeoutMs: number): Promise<Json> {
+async function attempt(
+  context: RunContext,
+  handlers: JobHandlers,
+  job: Job,
+  timeoutMs: number,
+): Promise<Json> {
   const handler = Object.hasOwn(handlers, job.type) ? handlers[job.type] : undefined;
   if (handler === undefined) {
     const known = Object.keys(handlers).join(', ');
-    throw new TypeError(`this worker has no handler for the job type ${JSON.stringify(job.type)}; it has: ${known}`);
+    throw new TypeError(
+      `this worker has no handler for the job type ${JSON.stringify(job.type)}; it has: ${known}`,
+    );
   }
   const { clock } = context;
   const ended = new AbortController();
   const timer = new AbortController();
-  const signal = context.signal === undefined ? ended.signal : AbortSignal.any([ended.signal, context.signal]);
+  const signal =
+    context.signal === undefined ? ended.signal : AbortSignal.any([ended.signal, context.signal]);
   const running = (async () =>
     handler(job.payload, {
       jobId: job.id,
@@ -122,7 +133,9 @@ async function attempt(context: RunContext, handlers: JobHandlers, job: Job, tim
     const first = await Promise.race([settled, clock.sleep(timeoutMs, timer.signal).then(() => late)]);
     if (first.kind === 'returned') return storable(first.result);
     if (first.kind === 'threw') throw first.error;
-    const timeout = new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`);
+    const timeout = new JobTimeoutError(
+      `the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`,
+    );
     ended.abort(timeout);
     const second = await Promise.race([settled, clock.sleep(STOP_GRACE_MS, timer.signal).then(() => late)]);
     if (second.kind !== 'late') throw timeout;
@@ -132,20 +145,6 @@ async function attempt(context: RunContext, handlers: JobHandlers, job: Job, tim
   throw new HandlerHungError(
     `the handler of job ${job.id} (${job.type}) ran on for ${STOP_GRACE_MS} ms after its signal; make it heed the signal`,
   );
-}
-
-function verdictOnFailure(
-  context: RunContext,
-  configuration: JobTypeConfiguration | undefined,
-  job: Job,
-  thrown: unknown,
-): FinishVerdict {
-  const error = jobErrorOf(thrown);
-  if (configuration === undefined) return { kind: 'failed', error };
-  const retry = retryAfterFailure(configuration.retry, { attempt: job.attempt, errorName: error.name, random: context.random() });
-  return retry.kind === 'retry'
-    ? { kind: 'retry', error, runAtMs: context.clock.nowMs() + retry.delayMs }
-    : { kind: 'failed', error };
 }
 
 /** A margin before the end of the process in which the attempt's outcome is still written down. */
@@ -160,7 +159,11 @@ const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
  * @throws HandlerHungError - the handler did not stop: the process must end, and the job's lease must pass
  * @throws the store's errors, when the start or the outcome could not be written: the message must come again
  */
-export async function runJob(context: RunContext, handlers: JobHandlers, message: DispatchMessage): Promise<RunOutcome> {
+export async function runJob(
+  context: RunContext,
+  handlers: JobHandlers,
+  message: DispatchMessage,
+): Promise<RunOutcome> {
   const { store, clock, worker, configuration, log } = context;
   const started = await store.startJob({ ...worker, ...message, nowMs: clock.nowMs() });
   if (started.kind === 'superseded') {
@@ -179,13 +182,32 @@ export async function runJob(context: RunContext, handlers: JobHandlers, message
     verdict = { kind: 'succeeded', result: await attempt(context, handlers, job, timeoutMs) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
-    verdict = verdictOnFailure(context, type, job, error);
-    log.info('attempt failed', { jobId: job.id, type: job.type, attempt: job.attempt, error: verdict.error, verdict: verdict.kind });
+    const failure = jobErrorOf(error);
+    verdict =
+      type === undefined
+        ? { kind: 'failed', error: failure }
+        : afterFailure(job, failure, type.retry, context.random(), clock.nowMs());
+    log.info('attempt failed', {
+      jobId: job.id,
+      type: job.type,
+      attempt: job.attempt,
+      error: failure,
+      verdict: verdict.kind,
+    });
   }
   const nowMs = clock.nowMs();
-  const finished = await store.finishJob({ ...worker, job, verdict, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
+  const finished = await store.finishJob({
+    ...worker,
+    job,
+    verdict,
+    nowMs,
+    expiresAtMs: nowMs + TERMINAL_TTL_MS,
+  });
   if (finished.kind === 'superseded') {
-    log.warn('attempt was superseded; its outcome does not count', { jobId: job.id, claimId: message.claimId });
+    log.warn('attempt was superseded; its outcome does not count', {
+      jobId: job.id,
+      claimId: message.claimId,
+    });
     return 'superseded';
   }
   return verdict.kind;

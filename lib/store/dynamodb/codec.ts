@@ -67,8 +67,9 @@ export const ATTRIBUTE = {
   // Leases and wakes.
   holder: 'holder',
   expiresAtMs: 'expiresAtMs',
-  /** Names one call of `acquireLease`: tells its own repetition from another holder's success. */
+  /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',
+  leastShareMs: 'leastShareMs',
   wakes: 'wakes',
   // Reservations: read whole by every pass, so short.
   reservedJobs: 'j',
@@ -405,6 +406,7 @@ export interface LeaseItem {
   readonly epoch: number;
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
+  readonly leastShareMs: number;
 }
 
 export function decodeLease(item: Item): LeaseItem {
@@ -413,6 +415,7 @@ export function decodeLease(item: Item): LeaseItem {
     epoch: cells.count(A.epoch),
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
+    leastShareMs: cells.has(A.leastShareMs) ? cells.number(A.leastShareMs) : 0,
   };
 }
 

@@ -262,20 +262,21 @@ export class DynamoJobStore implements JobStore {
   // The pass
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
-    let epoch = 0;
+    let lease: ReturnType<typeof decodeLease> | undefined;
     const reservations: Reservation[] = [];
     const workers: WorkerRecord[] = [];
     const controls: Control[] = [];
-    const lease = leaseKey(partition).sk;
+    const leaseSk = leaseKey(partition).sk;
     for (const item of await this.#collection('loadPartition', partitionPk(partition))) {
       const sk = String(item[ATTRIBUTE.sk]);
-      if (sk === lease) epoch = decodeLease(item).epoch;
+      if (sk === leaseSk) lease = decodeLease(item);
       else if (sk.startsWith(RESERVATION_PREFIX)) reservations.push(decodeReservation(item));
       else if (sk.startsWith(WORKER_PREFIX)) workers.push(decodeWorkerRecord(item));
       else if (sk.startsWith(CONTROL_PREFIX)) controls.push(decodeControl(item));
     }
     return {
-      epoch,
+      epoch: lease?.epoch ?? 0,
+      leastShareMs: lease?.leastShareMs ?? 0,
       reservations,
       workers: workers.filter((worker) => worker.expiresAtMs > nowMs),
       controls,
@@ -336,12 +337,13 @@ export class DynamoJobStore implements JobStore {
   async promote(jobs: readonly Job[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
     return inParallel(jobs, PARALLEL_MAX, async (job) => {
       const outcome = await this.#changeJob('promote', job.id, {
-        update: 'SET #state = :pending, #version = :next, #line = :line, #rank = :rank',
+        update:
+          'SET #state = :pending, #version = :next, #readyAtMs = #runAtMs, #line = :line, #rank = :rank',
         condition: '#state = :scheduled AND #version = :version',
         values: {
           ...stateValues('pending', 'scheduled'),
           ...versionValues(job.version),
-          ...standingValues(this.#readyStanding({ ...job, state: 'pending', version: job.version + 1 })),
+          ...standingValues(this.#readyStanding({ ...job, readyAtMs: job.runAtMs })),
         },
       });
       return outcome.applied ? outcome.job : undefined;
@@ -376,12 +378,15 @@ export class DynamoJobStore implements JobStore {
   }
 
   async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
-    const outcome = await this.#changeJob('raiseVersion', jobId, {
-      update: 'SET #version = :next',
+    const callId = randomUUID();
+    const outcome = await this.#table.update('raiseVersion', {
+      key: jobKey(jobId),
+      update: 'SET #version = :next, #callId = :callId',
       condition: '#state = :pending AND #version = :version',
-      values: { ...stateValues('pending'), ...versionValues(version) },
+      values: { ...stateValues('pending'), ...versionValues(version), ':callId': callId },
     });
-    return outcome.applied ? 'raised' : 'lost';
+    if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';
+    return 'raised';
   }
 
   async loseWorker(
@@ -484,7 +489,8 @@ export class DynamoJobStore implements JobStore {
   async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
     const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs } = request;
     const outcome = await this.#changeJob('claim', jobId, {
-      update: 'SET #state = :claimed, #version = :next, #claim = :claim REMOVE #line, #rank',
+      update: `SET #state = :claimed, #version = :next, #claim = :claim
+        REMOVE #line, #rank, #worker, #startedAtMs, #finishedAtMs`,
       condition: '#state = :pending AND #version = :version',
       values: {
         ...stateValues('claimed', 'pending'),
@@ -534,11 +540,9 @@ export class DynamoJobStore implements JobStore {
       job.version === after.version &&
       job.attempt === after.attempt &&
       job.workersLost === after.workersLost &&
-      (verdict.kind === 'retry'
-        ? job.claim === undefined && job.runAtMs === verdict.runAtMs
-        : job.claim?.claimId === claimId &&
-          job.worker?.workerId === running.worker?.workerId &&
-          job.worker?.incarnation === running.worker?.incarnation);
+      job.claim?.claimId === claimId &&
+      job.worker?.workerId === running.worker?.workerId &&
+      job.worker?.incarnation === running.worker?.incarnation;
     return outcome.applied || isOurs ? { kind: 'finished', job } : { kind: 'superseded' };
   }
 
@@ -575,7 +579,12 @@ export class DynamoJobStore implements JobStore {
     );
     // LEASE_PART: the fence stands first.
     return [
-      table.checkPart(leaseKey(partition), '#epoch = :epoch', { ':epoch': epoch }),
+      table.updatePart({
+        key: leaseKey(partition),
+        update: 'SET #leastShareMs = :least',
+        condition: '#epoch = :epoch',
+        values: { ':least': commit.leastShareMs, ':epoch': epoch },
+      }),
       ...drop.map(({ reservation, positions }) => this.#dropPart(partition, reservation, positions)),
       ...postpone.map(({ reservation, checkAtMs }) =>
         table.updatePart({
@@ -738,8 +747,8 @@ function endOf(
   expiresAtMs: number,
 ): Pick<Update, 'update' | 'values'> {
   const state = stateAfter(verdict);
-  const common = { ...values, ...stateValues(state) };
-  const terminal = { ...common, ':now': nowMs, ':ttl': ttlSec(expiresAtMs) };
+  const common = { ...values, ...stateValues(state), ':now': nowMs };
+  const terminal = { ...common, ':ttl': ttlSec(expiresAtMs) };
   switch (verdict.kind) {
     case 'succeeded':
       return {
@@ -751,10 +760,11 @@ function endOf(
         update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error`,
         values: { ...terminal, ':error': encodeError(verdict.error) },
       };
+    // The claim stays until the next one: it says whose attempt ended when, for the settlement.
     case 'retry':
       return {
         update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #readyAtMs = :runAt,
-          #error = :error, #line = :line, #rank = :rank REMOVE #claim, #worker, #startedAtMs`,
+          #finishedAtMs = :now, #error = :error, #line = :line, #rank = :rank`,
         values: {
           ...common,
           ':attempt': attempt,

@@ -73,6 +73,7 @@ interface Lease {
 
 interface PartitionItems {
   lease: Lease;
+  leastShareMs: number;
   wakes: number;
   readonly reservations: Map<string, Reservation>;
   readonly workers: Map<string, WorkerRecord>;
@@ -241,9 +242,10 @@ export class MemoryJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, reservations, workers, controls } = this.#partition(partition);
+      const { lease, leastShareMs, reservations, workers, controls } = this.#partition(partition);
       return {
         epoch: lease.epoch,
+        leastShareMs,
         reservations: [...reservations.values()],
         workers: [...workers.values()].filter((worker) => worker.expiresAtMs > nowMs),
         controls: [...controls.values()],
@@ -335,6 +337,7 @@ export class MemoryJobStore implements JobStore {
         commit.reserve.map((each) => each.batchId),
         false,
       );
+      present.leastShareMs = commit.leastShareMs;
       for (const { reservation, positions } of commit.drop)
         this.#drop(present, reservation.batchId, positions);
       for (const { reservation, checkAtMs } of commit.postpone) {
@@ -471,6 +474,7 @@ export class MemoryJobStore implements JobStore {
     if (items === undefined) {
       items = {
         lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
+        leastShareMs: 0,
         wakes: 0,
         reservations: new Map(),
         workers: new Map(),

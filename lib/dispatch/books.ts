@@ -1,0 +1,143 @@
+/**
+ * The partition's books during a pass: ledgers of fairness keys and learned costs, as read, and as settlement changes
+ * them. What changed is written with the settlement itself, in one transaction.
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { type Estimate, expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
+import { correctionMs, liftedCostMs } from '../core/fairness.ts';
+import type { Job } from '../core/job.ts';
+import { weightOf } from '../core/score.ts';
+import type { EstimateRecord, JobStore, Ledger } from '../store/contract.ts';
+import type { Settled } from './settle.ts';
+
+/** Names what was learned of a type on a resource. */
+interface EstimateName {
+  readonly type: string;
+  readonly resourceId: string;
+}
+
+const nameOf = ({ type, resourceId }: EstimateName): string => JSON.stringify([type, resourceId]);
+
+export class Books {
+  readonly #store: JobStore;
+  readonly #configuration: PoolConfiguration;
+  readonly #partition: number;
+  readonly #nowMs: number;
+  readonly #ledgers = new Map<string, Ledger | undefined>();
+  readonly #estimates = new Map<string, EstimateRecord | undefined>();
+
+  constructor(store: JobStore, configuration: PoolConfiguration, partition: number, nowMs: number) {
+    this.#store = store;
+    this.#configuration = configuration;
+    this.#partition = partition;
+    this.#nowMs = nowMs;
+  }
+
+  /** Reads the ledgers that are not known yet. */
+  async readLedgers(fairnessKeys: Iterable<string>): Promise<void> {
+    const missing = [...new Set(fairnessKeys)].filter((key) => !this.#ledgers.has(key));
+    if (missing.length === 0) return;
+    const found = await this.#store.getLedgers(this.#partition, missing);
+    for (const [at, key] of missing.entries()) this.#ledgers.set(key, this.#current(found[at]));
+  }
+
+  /** Reads the learned costs that these jobs need and that are not known yet. */
+  async readEstimates(jobs: Iterable<Pick<Job, 'type' | 'resourceId'>>): Promise<void> {
+    const missing = new Map<string, EstimateName>();
+    for (const { type, resourceId } of jobs) {
+      for (const name of this.#namesOf(type, resourceId)) {
+        if (!this.#estimates.has(nameOf(name))) missing.set(nameOf(name), name);
+      }
+    }
+    if (missing.size === 0) return;
+    const found = await this.#store.getEstimates(this.#partition, [...missing.values()]);
+    const ttlMs = this.#configuration.fairness.estimateTtlMs ?? Infinity;
+    for (const [at, name] of [...missing.keys()].entries()) {
+      const record = found[at];
+      const isOld = record !== undefined && this.#nowMs - record.lastSeenMs > ttlMs;
+      this.#estimates.set(name, isOld ? undefined : record);
+    }
+  }
+
+  ledgerOf(fairnessKey: string): Ledger | undefined {
+    return this.#ledgers.get(fairnessKey);
+  }
+
+  weightOf(fairnessKey: string): number {
+    const { weights, defaultWeight } = this.#configuration.fairness;
+    return weightOf(weights, defaultWeight, fairnessKey);
+  }
+
+  /** What an attempt is expected to cost, by what was read. */
+  costMs(type: string, resourceId: string | undefined): number {
+    const known = (id: string): Estimate | undefined => this.#estimates.get(nameOf({ type, resourceId: id }));
+    const declared = this.#configuration.types.find((each) => each.type === type);
+    return expectedCostMs(
+      known(resourceId ?? WHOLE_TYPE),
+      this.#teachesType ? known(WHOLE_TYPE) : undefined,
+      declared?.defaultCostMs ?? 0,
+    );
+  }
+
+  /** Lifts a new or returning key to the least share among active keys. */
+  lift(fairnessKey: string, leastShareMs: number): Ledger {
+    const before = this.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
+    const settledCostMs = liftedCostMs(before, this.weightOf(fairnessKey), leastShareMs);
+    const ledger = { fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
+    this.#ledgers.set(fairnessKey, ledger);
+    return ledger;
+  }
+
+  /** Charges what an attempt used, and learns from it. Answers what changed. */
+  settle({ entry, resourceId, durationMs, succeeded }: Settled): {
+    readonly ledgers: readonly Ledger[];
+    readonly estimates: readonly EstimateRecord[];
+  } {
+    const { fairness } = this.#configuration;
+    const charged = entry.estimatedCostMs;
+    const settledCostMs =
+      (this.ledgerOf(entry.fairnessKey)?.settledCostMs ?? 0) +
+      charged +
+      correctionMs(charged, durationMs, fairness);
+    const ledger = { fairnessKey: entry.fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
+    this.#ledgers.set(entry.fairnessKey, ledger);
+    const estimates =
+      succeeded && durationMs !== undefined ? this.#learn(entry.type, resourceId, durationMs) : [];
+    return { ledgers: [ledger], estimates };
+  }
+
+  #learn(type: string, resourceId: string | undefined, durationMs: number): readonly EstimateRecord[] {
+    const startMs = this.costMs(type, undefined);
+    return this.#namesOf(type, resourceId).map((name) => {
+      const learned = observe(
+        this.#estimates.get(nameOf(name)),
+        durationMs,
+        startMs,
+        this.#configuration.fairness.alpha,
+      );
+      const record = { ...name, ...learned, lastSeenMs: this.#nowMs };
+      this.#estimates.set(nameOf(name), record);
+      return record;
+    });
+  }
+
+  get #teachesType(): boolean {
+    return this.#configuration.fairness.estimateFallback !== 'default';
+  }
+
+  #namesOf(type: string, resourceId: string | undefined): readonly EstimateName[] {
+    const ids = new Set([resourceId ?? WHOLE_TYPE, ...(this.#teachesType ? [WHOLE_TYPE] : [])]);
+    return [...ids].map((id) => ({ type, resourceId: id }));
+  }
+
+  /** The ledger as it counts now: an idle key's is dropped, and a reset forgives what was charged before it. */
+  #current(ledger: Ledger | undefined): Ledger | undefined {
+    if (ledger === undefined) return undefined;
+    const { keyTtlMs, resetEveryMs } = this.#configuration.fairness;
+    if (keyTtlMs !== null && this.#nowMs - ledger.lastSeenMs > keyTtlMs) return undefined;
+    const wasReset =
+      resetEveryMs !== null &&
+      Math.floor(ledger.lastSeenMs / resetEveryMs) < Math.floor(this.#nowMs / resetEveryMs);
+    return wasReset ? { ...ledger, settledCostMs: 0 } : ledger;
+  }
+}

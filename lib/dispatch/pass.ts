@@ -1,0 +1,330 @@
+/**
+ * One pass: load, settle, promote, plan, commit, claim, send. The steps that take capacity are named as in the model
+ * of the protocol (test/protocol): loads → reserves → sends the claim → raises the version → drops.
+ *
+ * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs, and as many heads as
+ * the planner asks for, which is bounded by the free capacity.
+ */
+import type { Job, ReservedJob } from '../core/job.ts';
+import { createPlanner, type Planner } from '../core/planner.ts';
+import type { Decision } from '../core/scheduler.ts';
+import type { DispatchMessage } from '../queue/contract.ts';
+import type { Commit, EstimateRecord, Ledger, PartitionState, Reservation } from '../store/contract.ts';
+import { Books } from './books.ts';
+import { Candidates } from './candidates.ts';
+import type { DispatchContext } from './context.ts';
+import { batchIdOf, claimIdOf } from './judge.ts';
+import type { HeldLease } from './lease.ts';
+import { newest, recover, type Settled, settleFrom } from './settle.ts';
+import { announce } from './submit.ts';
+
+/** What one pass did. */
+export interface PassReport {
+  /** `again`: a bound or a stale candidate ended it; there may be more to do at once. */
+  readonly kind: 'done' | 'again';
+  readonly admitted: number;
+  readonly settled: number;
+  readonly lostClaims: number;
+  /** Images with which the next pass settles what a lost hint left behind. */
+  readonly hints: readonly Job[];
+}
+
+export interface PassInput {
+  /** Images of jobs, newest known: candidates, and outcomes to settle. */
+  readonly hints: readonly Job[];
+  /** Numbers the batches made under this lease. */
+  readonly nextBatch: () => number;
+  /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
+  readonly looksUp: boolean;
+}
+
+/** Items of a transaction that a reservation and its lifted ledgers may need; settlement takes the rest of the 100. */
+const SETTLED_ITEMS_MAX = 45;
+
+/** Everything a commit may hold, to be filled. */
+interface Draft {
+  readonly drops: Map<string, { readonly reservation: Reservation; readonly positions: number[] }>;
+  readonly postponed: Map<string, { readonly reservation: Reservation; readonly checkAtMs: number }>;
+  readonly ledgers: Map<string, Ledger>;
+  readonly estimates: Map<string, EstimateRecord>;
+}
+
+const emptyDraft = (): Draft => ({
+  drops: new Map(),
+  postponed: new Map(),
+  ledgers: new Map(),
+  estimates: new Map(),
+});
+
+/** The settlement in as few commits as their bound allows; the last one has room for a reservation. */
+function draftsOf(settled: readonly Settled[], books: Books): Draft[] {
+  const drafts: Draft[] = [];
+  const current = new Map<string, Reservation>();
+  let draft = emptyDraft();
+  for (const place of settled) {
+    const { batchId } = place.reservation;
+    const { ledgers, estimates } = books.settle(place);
+    for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
+    for (const each of estimates) draft.estimates.set(JSON.stringify([each.type, each.resourceId]), each);
+    dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
+    if (itemsOf(draft) < SETTLED_ITEMS_MAX) continue;
+    for (const { reservation, positions } of draft.drops.values()) {
+      const jobs = new Map([...reservation.jobs].filter(([position]) => !positions.includes(position)));
+      current.set(reservation.batchId, { ...reservation, jobs });
+    }
+    drafts.push(draft);
+    draft = emptyDraft();
+  }
+  drafts.push(draft);
+  return drafts;
+}
+
+const itemsOf = (draft: Draft): number =>
+  draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
+
+function dropPlace(draft: Draft, reservation: Reservation, position: number): void {
+  const drop = draft.drops.get(reservation.batchId);
+  if (drop === undefined) draft.drops.set(reservation.batchId, { reservation, positions: [position] });
+  else drop.positions.push(position);
+  draft.postponed.delete(reservation.batchId);
+}
+
+const commitOf = (draft: Draft, reserve: readonly Reservation[], leastShareMs: number): Commit => ({
+  drop: [...draft.drops.values()],
+  postpone: [...draft.postponed.values()],
+  ledgers: [...draft.ledgers.values()],
+  estimates: [...draft.estimates.values()],
+  reserve,
+  leastShareMs,
+});
+
+/** Reservations without the settled places; empty ones are gone. */
+function without(reservations: readonly Reservation[], settled: readonly Settled[]): readonly Reservation[] {
+  const dropped = Map.groupBy(settled, ({ reservation }) => reservation.batchId);
+  return reservations.flatMap((reservation) => {
+    const positions = new Set(dropped.get(reservation.batchId)?.map(({ position }) => position));
+    if (positions.size === 0) return [reservation];
+    const jobs = new Map([...reservation.jobs].filter(([position]) => !positions.has(position)));
+    return jobs.size === 0 ? [] : [{ ...reservation, jobs }];
+  });
+}
+
+/** Free slots by fleet: declared ones, or those of live workers, less what is in flight. */
+function freeSlots(
+  context: DispatchContext,
+  state: PartitionState,
+  inFlight: readonly ReservedJob[],
+): ReadonlyMap<string, number> {
+  const busy = new Map<string, number>();
+  for (const { fleet } of inFlight) busy.set(fleet, (busy.get(fleet) ?? 0) + 1);
+  return new Map(
+    context.configuration.fleets.map(({ fleet, slots }) => {
+      const all =
+        slots ??
+        state.workers
+          .filter((worker) => worker.fleet === fleet)
+          .reduce((total, worker) => total + worker.slots, 0);
+      return [fleet, Math.max(0, all - (busy.get(fleet) ?? 0))];
+    }),
+  );
+}
+
+/** Moves due jobs to their ready lines. Answers their new images. */
+async function promoteDue(
+  context: DispatchContext,
+  partition: number,
+  nowMs: number,
+): Promise<{ readonly promoted: readonly Job[]; readonly more: boolean }> {
+  const { store, budget } = context;
+  const due = await store.readDue(partition, nowMs, budget.promoteMax);
+  if (due.jobs.length === 0) return { promoted: [], more: false };
+  // Their lines may have been retired while they waited for their time.
+  await announce({ ...context, nowMs: () => nowMs }, due.jobs);
+  const moved = await store.promote(due.jobs, nowMs);
+  return { promoted: moved.filter((job) => job !== undefined), more: due.next !== undefined };
+}
+
+/** Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. */
+export async function pass(
+  context: DispatchContext,
+  lease: HeldLease,
+  input: PassInput,
+): Promise<PassReport | { readonly kind: 'lost' }> {
+  const { store, clock, configuration, budget, log } = context;
+  const { partition, epoch } = lease.fence;
+  const nowMs = clock.nowMs();
+
+  const [state, { promoted, more: moreDue }] = await Promise.all([
+    store.loadPartition(partition, nowMs),
+    promoteDue(context, partition, nowMs),
+  ]);
+  if (state.epoch !== epoch) return { kind: 'lost' };
+
+  const images = newest([...input.hints, ...promoted]);
+  const settledByHints = settleFrom(state.reservations, images);
+  const recovery = await recover(context, state, settledByHints, input.looksUp);
+  const settled = [...settledByHints, ...recovery.settled];
+  const reservations = without(state.reservations, settled);
+  const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+
+  const books = new Books(store, configuration, partition, nowMs);
+  await Promise.all([
+    books.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
+    books.readEstimates(
+      settled
+        .filter(({ succeeded }) => succeeded)
+        .map(({ entry, resourceId }) => ({ type: entry.type, resourceId })),
+    ),
+  ]);
+
+  // What is settled frees the capacity that the plan counts on, so it is written with, or before, what is reserved.
+  const drafts = draftsOf(settled, books);
+  let draft = drafts.at(-1) ?? emptyDraft();
+  const touched = new Set(settled.map(({ reservation }) => reservation.batchId));
+  for (const postponed of recovery.postponed) {
+    if (!touched.has(postponed.reservation.batchId))
+      draft.postponed.set(postponed.reservation.batchId, postponed);
+  }
+  for (const full of drafts.slice(0, -1)) {
+    const outcome = await store.commit(lease.fence, commitOf(full, [], state.leastShareMs));
+    if (outcome === 'lost') return { kind: 'lost' };
+  }
+  const sends: Promise<void>[] = [send(context, recovery.resend)];
+
+  const candidates = new Candidates(context, {
+    partition,
+    books,
+    hints: [...images.values(), ...recovery.images],
+    reservations,
+    leastShareMs: state.leastShareMs,
+    nowMs,
+  });
+  const planner = createPlanner(configuration, {
+    nowMs,
+    inFlight,
+    freeSlotsByFleet: freeSlots(context, state, inFlight),
+    costMs: (type, resourceId) => books.costMs(type, resourceId),
+    overrides: state.controls,
+  });
+
+  let admitted = 0;
+  let lostClaims = 0;
+  let truncated = false;
+  let outOfTime = false;
+  for (;;) {
+    const plan = await nextBatch(planner, candidates, budget.batchJobs);
+    const decisions = plan.decisions;
+    truncated ||= plan.truncated;
+    if (decisions.length === 0 && itemsOf(draft) === 0) break;
+    if (clock.monotonicMs() >= lease.trustedUntilMonotonicMs) {
+      outOfTime = true;
+      break;
+    }
+    const batchId = batchIdOf(epoch, input.nextBatch());
+    const reservation: Reservation = {
+      batchId,
+      epoch,
+      reservedAtMs: nowMs,
+      checkAtMs: clock.nowMs() + budget.checkAfterMs,
+      jobs: new Map(decisions.map(({ reserved }, position) => [position, reserved])),
+    };
+    const lifted = candidates.takeLifted(decisions.map(({ reserved }) => reserved.fairnessKey));
+    for (const ledger of lifted)
+      if (!draft.ledgers.has(ledger.fairnessKey)) draft.ledgers.set(ledger.fairnessKey, ledger);
+    const commit = commitOf(draft, decisions.length === 0 ? [] : [reservation], candidates.leastShareMs);
+    if ((await store.commit(lease.fence, commit)) === 'lost') {
+      await Promise.all(sends);
+      return { kind: 'lost' };
+    }
+    draft = emptyDraft();
+    if (decisions.length === 0) break;
+
+    const outcomes = await store.claim(
+      decisions.map(({ reserved }, position) => ({
+        jobId: reserved.id,
+        version: reserved.version,
+        claimId: claimIdOf(batchId, position),
+        epoch,
+        batchId,
+        fleet: reserved.fleet,
+        claimedAtMs: nowMs,
+      })),
+    );
+    const won: { fleet: string; message: DispatchMessage }[] = [];
+    let lost = 0;
+    for (const [position, decision] of decisions.entries()) {
+      const outcome = outcomes[position] ?? 'unknown';
+      if (outcome === 'lost') {
+        lost += 1;
+        planner.drop(decision);
+        // A claim that was answered cannot come again: the place needs no raised version.
+        dropPlace(draft, reservation, position);
+        continue;
+      }
+      planner.confirm(decision);
+      if (outcome === 'claimed') {
+        won.push({
+          fleet: decision.reserved.fleet,
+          message: { jobId: decision.reserved.id, claimId: claimIdOf(batchId, position) },
+        });
+      }
+    }
+    admitted += won.length;
+    lostClaims += lost;
+    sends.push(send(context, won));
+    if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
+  }
+  await Promise.all(sends);
+  await candidates.retireEmptyLines();
+  // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
+  const again = moreDue || outOfTime || candidates.leftBehind.length > 0 || (truncated && admitted > 0);
+  return {
+    kind: again ? 'again' : 'done',
+    admitted,
+    settled: settled.length,
+    lostClaims,
+    hints: candidates.leftBehind,
+  };
+}
+
+/** Up to `max` admissions, reading what the planner asks for. Bounded by the planner's own bounds. */
+async function nextBatch(
+  planner: Planner,
+  candidates: Candidates,
+  max: number,
+): Promise<{ readonly decisions: readonly Decision[]; readonly truncated: boolean }> {
+  const decisions: Decision[] = [];
+  while (decisions.length < max) {
+    const step = planner.next();
+    if (step.kind === 'done') return { decisions, truncated: step.truncated };
+    if (step.kind === 'admit') decisions.push(step.decision);
+    else await candidates.answer(planner, step);
+  }
+  return { decisions, truncated: false };
+}
+
+/** Sends to the fleets. What is not accepted is sent again when its reservation is checked. */
+async function send(
+  context: DispatchContext,
+  messages: readonly { readonly fleet: string; readonly message: DispatchMessage }[],
+): Promise<void> {
+  const byFleet = Map.groupBy(messages, ({ fleet }) => fleet);
+  await Promise.all(
+    [...byFleet].map(async ([fleet, ofFleet]) => {
+      try {
+        const unsent = await context.queue.send(
+          fleet,
+          ofFleet.map(({ message }) => message),
+        );
+        if (unsent.length > 0)
+          context.log.warn('messages were not accepted', { fleet, unsent: unsent.length });
+      } catch (error) {
+        context.log.warn('messages could not be sent', {
+          fleet,
+          messages: ofFleet.length,
+          error: String(error),
+        });
+      }
+    }),
+  );
+}
