@@ -1,0 +1,216 @@
+/** The answer of a write gets lost after it was applied, and the SDK sends it again. */
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import type { FinishVerdict } from '../../lib/store/contract.ts';
+import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { createTable, type TestTable } from '../contract/aws.ts';
+import { suitePlace } from '../contract/harness.ts';
+import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aLedger } from '../fixtures/factories/ledger.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
+import { aWorker } from '../fixtures/factories/worker.ts';
+
+const EXPIRES_AT_MS = NOW_MS + 3_600_000;
+const WAIT_MS = 60_000;
+const WORKER = aWorker();
+
+/** Loses the answer to the next request, once it has been carried out. */
+function answerLoser(client: DynamoDBClient): { readonly loseNext: () => void; readonly lost: () => number } {
+  let armed = false;
+  let lost = 0;
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const answer = await next(args);
+      if (!armed) return answer;
+      armed = false;
+      lost += 1;
+      throw Object.assign(new Error('the answer got lost'), { name: 'TimeoutError', $metadata: {} });
+    },
+    { step: 'deserialize', name: 'loseAnswer', priority: 'low' },
+  );
+  return {
+    loseNext: () => {
+      armed = true;
+    },
+    lost: () => lost,
+  };
+}
+
+describe('a write whose answer got lost', () => {
+  let table: TestTable;
+  let store: DynamoJobStore;
+  let answers: ReturnType<typeof answerLoser>;
+  let partition = 0;
+
+  beforeAll(async () => {
+    table = await createTable();
+    answers = answerLoser(table.client);
+    store = new DynamoJobStore({ ...table, place: suitePlace, nowMs: () => NOW_MS });
+  }, WAIT_MS);
+  afterAll(async () => {
+    await table?.drop();
+  });
+
+  /** Carries out one verb, whose first answer gets lost. */
+  async function unanswered<T>(verb: () => Promise<T>): Promise<T> {
+    const before = answers.lost();
+    answers.loseNext();
+    const outcome = await verb();
+    expect(answers.lost()).toBe(before + 1);
+    return outcome;
+  }
+
+  async function running(): Promise<Job> {
+    const job = aJob();
+    await store.createJobs([job]);
+    const request = aClaimRequest(job);
+    await store.claim([request]);
+    const outcome = await store.startJob({
+      ...WORKER,
+      jobId: job.id,
+      claimId: request.claimId,
+      nowMs: NOW_MS,
+    });
+    if (outcome.kind !== 'started') throw new Error('not started');
+    return outcome.job;
+  }
+
+  it('creates the job once', async () => {
+    const job = aJob();
+    expect(await unanswered(() => store.createJobs([job]))).toEqual([{ kind: 'repeated', job }]);
+  });
+
+  it('takes the lease, and knows that it has it', async () => {
+    partition += 1;
+    const outcome = await unanswered(() => store.acquireLease(partition, 'one', NOW_MS, 1_000));
+    expect(outcome).toEqual({ kind: 'acquired', epoch: 1, expiresAtMs: NOW_MS + 1_000 });
+    const second = await store.acquireLease(partition, 'one', NOW_MS, 1_000);
+    expect(second).toEqual({ ...outcome, kind: 'held' });
+  });
+
+  it('renews and gives back the lease', async () => {
+    partition += 1;
+    const { epoch } = await store.acquireLease(partition, 'one', NOW_MS, 1_000);
+    const fence = { partition, epoch };
+    expect(await unanswered(() => store.renewLease(fence, NOW_MS, 2_000))).toBe('renewed');
+    expect(await unanswered(() => store.releaseLease(fence))).toBe('released');
+  });
+
+  it('commits once', async () => {
+    partition += 1;
+    const { epoch } = await store.acquireLease(partition, 'one', NOW_MS, 1_000);
+    const reservation = aReservation([aJob()]);
+    const commit = aCommit({ reserve: [reservation], ledgers: [aLedger()] });
+    expect(await unanswered(() => store.commit({ partition, epoch }, commit))).toBe('committed');
+    expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([reservation]);
+  });
+
+  it('claims, and knows that the claim was won', async () => {
+    const job = aJob();
+    await store.createJobs([job]);
+    expect(await unanswered(() => store.claim([aClaimRequest(job)]))).toEqual(['claimed']);
+  });
+
+  it('starts, and answers the job with its payload', async () => {
+    const job = aJob({ payload: { deep: [1] } });
+    await store.createJobs([job]);
+    const request = aClaimRequest(job);
+    await store.claim([request]);
+    const outcome = await unanswered(() =>
+      store.startJob({ ...WORKER, jobId: job.id, claimId: request.claimId, nowMs: NOW_MS }),
+    );
+    expect(outcome).toMatchObject({ kind: 'started', job: { payload: { deep: [1] }, version: 3 } });
+  });
+
+  it.each<readonly [FinishVerdict]>([
+    [{ kind: 'succeeded', result: 1 }],
+    [{ kind: 'failed', error: { name: 'E', message: 'm' } }],
+    [{ kind: 'retry', error: { name: 'E', message: 'm' }, runAtMs: NOW_MS + 5 }],
+  ])('ends an attempt once: %o', async (verdict) => {
+    const job = await running();
+    const finish = { ...WORKER, job, verdict, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS };
+    const outcome = await unanswered(() => store.finishJob(finish));
+    expect(outcome).toEqual({ kind: 'finished', job: (await store.getJobs([job.id]))[0] });
+    expect(outcome).toMatchObject({ job: { version: job.version + 1, workersLost: 0 } });
+  });
+
+  it('loses a worker once', async () => {
+    const job = await running();
+    const verdict: FinishVerdict = {
+      kind: 'retry',
+      error: { name: 'WorkerLost', message: '' },
+      runAtMs: NOW_MS,
+    };
+    const outcome = await unanswered(() => store.loseWorker(job, verdict, NOW_MS, EXPIRES_AT_MS));
+    expect(outcome).toMatchObject({ kind: 'finished', job: { workersLost: 1, attempt: 1 } });
+  });
+
+  it('raises a version once', async () => {
+    const job = aJob();
+    await store.createJobs([job]);
+    expect(await unanswered(() => store.raiseVersion(job.id, 1))).toBe('raised');
+    expect((await store.getJobs([job.id]))[0]?.version).toBe(2);
+  });
+
+  it('promotes once; that the answer is lost reads as a lost race', async () => {
+    const job = aScheduledJob(NOW_MS);
+    await store.createJobs([job]);
+    expect(await unanswered(() => store.promote([job], NOW_MS))).toEqual([undefined]);
+    expect((await store.getJobs([job.id]))[0]).toMatchObject({ state: 'pending', version: 2 });
+  });
+
+  it('retires a line once', async () => {
+    partition += 1;
+    const line = { tier: 't', type: 'a', mode: 'queued', fairnessKey: 'k' } as const;
+    await store.announceLines(partition, [line, { ...line, type: 'b' }], NOW_MS);
+    expect(await unanswered(() => store.retireLine(partition, line, NOW_MS))).toBe('retired');
+    const { keys } = await store.readKeys(partition, 't', 10);
+    expect(keys).toEqual([
+      { fairnessKey: 'k', lines: [{ type: 'b', mode: 'queued' }], announcedAtMs: NOW_MS },
+    ]);
+  });
+});
+
+describe('a store that cannot be reached or used', () => {
+  let table: TestTable;
+  beforeAll(async () => {
+    table = await createTable();
+  }, WAIT_MS);
+  afterAll(async () => {
+    await table?.drop();
+  });
+
+  it('says that the table is missing', async () => {
+    const store = new DynamoJobStore({ client: table.client, table: 'fairlead-none', place: suitePlace });
+    await expect(store.readWakes(0)).rejects.toMatchObject({ name: 'StoreMisconfigured' });
+    await expect(store.claim([aClaimRequest(aJob())])).rejects.toMatchObject({ name: 'StoreMisconfigured' });
+  });
+
+  it('refuses what no item can hold, and changes nothing', async () => {
+    const store = new DynamoJobStore({ ...table, place: suitePlace });
+    const large = aJob({ payload: 'x'.repeat(410_000) });
+    await expect(store.createJobs([large])).rejects.toMatchObject({ name: 'StoreRefused' });
+    expect(await store.getJobs([large.id])).toEqual([undefined]);
+    const endless = aJob({ priority: Number.NaN });
+    await expect(store.createJobs([endless])).rejects.toMatchObject({ name: 'StoreRefused' });
+  });
+
+  it('refuses a cursor that is none', async () => {
+    const store = new DynamoJobStore({ ...table, place: suitePlace });
+    await expect(store.readDue(0, NOW_MS, 1, 'nonsense')).rejects.toMatchObject({ name: 'StoreRefused' });
+  });
+
+  it('names the item and the attribute that are malformed', async () => {
+    const store = new DynamoJobStore({ ...table, place: suitePlace });
+    const job = aJob({ priority: 'high' as unknown as number });
+    await store.createJobs([job]);
+    await expect(store.getJobs([job.id])).rejects.toMatchObject({
+      name: 'MalformedItemError',
+      key: `job/${job.id} job`,
+      attribute: 'priority',
+    });
+  });
+});
