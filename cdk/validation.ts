@@ -9,7 +9,7 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import { eventSourceConcurrency, type FleetProps, timeoutOf } from './fleet.ts';
 
 /** Jobs that a fleet with a handler runs at once, if it does not say. */
-export const LAMBDA_SLOTS = 10;
+const LAMBDA_SLOTS = 10;
 
 /** What SQS accepts for one event source. */
 const EVENT_SOURCE_MAX_CONCURRENCY = 1_000;

@@ -33,7 +33,7 @@ export function outputFolder(): string {
 }
 
 /** Esbuild is not run: what the functions hold does not change the template. */
-export function appWithoutBundling(): App {
+function appWithoutBundling(): App {
   return new App({
     context: { ...cdkJson.context, 'aws:cdk:bundling-stacks': [] },
     analyticsReporting: false,
