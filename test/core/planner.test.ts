@@ -1,0 +1,452 @@
+import fc from 'fast-check';
+import { describe, expect, it, vi } from 'vitest';
+import { SCORE_DEFAULTS } from '../../lib/core/defaults.ts';
+import type { WaitingJob } from '../../lib/core/job.ts';
+import type { Decision } from '../../lib/core/scheduler.ts';
+import { compareRanked } from '../../lib/core/score.ts';
+import { drain, Index, planned, plannerOf, runPass, schedulerOf } from './plans.ts';
+import { FEWER_RUNS, jobs, keyNames, NOW_MS, passStates, pools, RUNS } from './random-pass.ts';
+import { type PassState, referencePlan, referenceScore } from './reference-planner.ts';
+
+/** The same state after the decisions. */
+function after(state: PassState, decisions: readonly Decision[]): PassState {
+  const started = new Set(decisions.map((decision) => decision.reserved.id));
+  const free = new Map(state.freeSlotsByFleet);
+  for (const { reserved } of decisions) free.set(reserved.fleet, (free.get(reserved.fleet) ?? 0) - 1);
+  const conflictKeys = decisions.map(({ reserved }) => ({
+    ...reserved,
+    conflictKey: reserved.conflictKey,
+  }));
+  return {
+    ...state,
+    inFlight: [...state.inFlight, ...conflictKeys],
+    freeSlotsByFleet: free,
+    waiting: state.waiting.filter((job) => !started.has(job.id)),
+  };
+}
+
+/** Nothing but jobs: one tier, one versatile fleet, no caps. */
+function plainState(waiting: readonly WaitingJob[], slots: number, state: PassState): PassState {
+  return {
+    ...state,
+    configuration: {
+      ...state.configuration,
+      types: state.configuration.types.map((type) => ({ ...type, tier: 'top', maxConcurrency: null })),
+      tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }],
+      fleets: [{ fleet: 'all', types: state.configuration.types.map((type) => type.type), slots: null }],
+      maxConcurrency: null,
+      fairness: { ...state.configuration.fairness, maxConcurrencyPerKey: null },
+    },
+    overrides: [],
+    inFlight: [],
+    freeSlotsByFleet: new Map([['all', slots]]),
+    waiting: waiting.filter((job) => job.type !== 'unknown'),
+  };
+}
+
+// A property of 10,000 runs takes seconds, and more on a busy machine.
+vi.setConfig({ testTimeout: 120_000 });
+
+describe('the plan', () => {
+  it('is the one that scoring and sorting the whole backlog makes, from memory and from the heads of lines', () => {
+    fc.assert(
+      fc.property(passStates(), (state) => {
+        const expected = referencePlan(state);
+        expect(drain(schedulerOf(state)).map(planned)).toEqual(expected);
+        const { decisions, done } = runPass(state);
+        expect(done.truncated).toBe(false);
+        expect(decisions.map(planned)).toEqual(expected);
+      }),
+      { numRuns: RUNS },
+    );
+  });
+
+  it('conserves work: when it ends, nothing that waits may start', () => {
+    fc.assert(
+      fc.property(passStates(), (state) => {
+        expect(referencePlan(after(state, runPass(state).decisions))).toEqual([]);
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('exceeds no cap of pool, tier, type, key or fleet, and no number of free slots', () => {
+    fc.assert(
+      fc.property(passStates(), (state) => {
+        const decisions = drain(schedulerOf(state));
+        const held = [...state.inFlight, ...decisions.map((decision) => decision.reserved)];
+        const { configuration } = state;
+        const check = (
+          scope: string,
+          cap: number | null,
+          matches: (job: (typeof held)[number]) => boolean,
+        ) => {
+          const override = state.overrides.findLast((other) => other.scope === scope);
+          const limit = override?.paused === true ? 0 : (override?.maxConcurrency ?? cap ?? Infinity);
+          const before = state.inFlight.filter(matches).length;
+          // What ran before may be above a cap that was lowered since; nothing is added to it.
+          expect(held.filter(matches).length).toBeLessThanOrEqual(Math.max(limit, before));
+        };
+        check('pool', configuration.maxConcurrency, () => true);
+        for (const { tier, maxConcurrency } of configuration.tiers) {
+          check(`tier/${tier}`, maxConcurrency, (job) => job.tier === tier);
+        }
+        for (const { type, maxConcurrency } of configuration.types) {
+          check(`type/${type}`, maxConcurrency, (job) => job.type === type);
+        }
+        for (const key of keyNames) {
+          check(`key/${key}`, configuration.fairness.maxConcurrencyPerKey, (job) => job.fairnessKey === key);
+        }
+        for (const { fleet } of configuration.fleets) {
+          check(`fleet/${fleet}`, null, (job) => job.fleet === fleet);
+          const placed = decisions.filter((decision) => decision.reserved.fleet === fleet).length;
+          expect(placed).toBeLessThanOrEqual(state.freeSlotsByFleet.get(fleet) ?? 0);
+        }
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('never runs two jobs of one conflict key together', () => {
+    fc.assert(
+      fc.property(passStates(), (state) => {
+        const held = [...state.inFlight, ...drain(schedulerOf(state)).map((decision) => decision.reserved)];
+        const conflictKeys = held.flatMap((job) => job.conflictKey ?? []);
+        expect(new Set(conflictKeys).size).toBe(conflictKeys.length);
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('has no inversion in a line: whoever is passed over there is excluded by a conflict', () => {
+    fc.assert(
+      fc.property(passStates(), (state) => {
+        const decisions = runPass(state).decisions;
+        const held = new Set(
+          [...state.inFlight, ...decisions.map((decision) => decision.reserved)].map(
+            (job) => job.conflictKey,
+          ),
+        );
+        const started = new Set(decisions.map((decision) => decision.reserved.id));
+        for (const { job } of decisions) {
+          const overtaken = state.waiting.filter(
+            (other) =>
+              !started.has(other.id) &&
+              other.type === job.type &&
+              other.mode === job.mode &&
+              other.fairnessKey === job.fairnessKey &&
+              compareRanked(other, job, state.configuration.score) < 0,
+          );
+          const group = state.configuration.types.find((type) => type.type === job.type)?.conflictGroup;
+          for (const { resourceId } of overtaken) expect(held).toContain(`${group}/${resourceId}`);
+        }
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('with one key is the order of affinity-scoring: score, then age, then id (T1)', () => {
+    fc.assert(
+      fc.property(passStates(1), jobs(30), fc.integer({ min: 1, max: 40 }), (drawn, waiting, slots) => {
+        const alone = waiting.map((job) => ({ ...job, fairnessKey: 'k1', resourceId: undefined }));
+        const state = plainState(alone, slots, drawn);
+        const score = new Map(state.waiting.map((job) => [job.id, referenceScore(job, state, slots)]));
+        const byScore = [...state.waiting].sort(
+          (a, b) =>
+            (score.get(b.id) ?? 0) - (score.get(a.id) ?? 0) ||
+            a.readyAtMs - b.readyAtMs ||
+            (a.id < b.id ? -1 : 1),
+        );
+        const order = runPass(state).decisions.map((decision) => decision.reserved.id);
+        expect(order).toEqual(byScore.slice(0, slots).map((job) => job.id));
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('with equal scores is the order of fair-queuing: least cost, then arrival, then id (T2)', () => {
+    fc.assert(
+      fc.property(passStates(1), jobs(30), fc.integer({ min: 1, max: 40 }), (drawn, waiting, slots) => {
+        const equal = waiting.map((job) => ({
+          ...job,
+          mode: 'queued' as const,
+          priority: 0,
+          resourceId: undefined,
+          type: 'a',
+        }));
+        const state = plainState(equal, slots, drawn);
+        const cost = new Map(state.settledCostMs);
+        const left = [...state.waiting];
+        const expected: string[] = [];
+        const chargedMs = Math.max(
+          state.costMs('a', undefined),
+          state.configuration.fairness.admissionFloorMs,
+        );
+        const { weights, defaultWeight } = state.configuration.fairness;
+        const share = (key: string): number => (cost.get(key) ?? 0) / (weights[key] ?? defaultWeight);
+        while (left.length > 0 && expected.length < slots) {
+          left.sort(
+            (a, b) =>
+              share(a.fairnessKey) - share(b.fairnessKey) ||
+              a.readyAtMs - b.readyAtMs ||
+              (a.id < b.id ? -1 : 1),
+          );
+          const next = left.shift();
+          if (next === undefined) break;
+          expected.push(next.id);
+          cost.set(next.fairnessKey, (cost.get(next.fairnessKey) ?? 0) + chargedMs);
+        }
+        expect(runPass(state).decisions.map((decision) => decision.reserved.id)).toEqual(expected);
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('gives its reasons: the score with its parts, the key cost before the charge, what was passed over', () => {
+    fc.assert(
+      fc.property(passStates(), (state) => {
+        const costs = new Map(state.settledCostMs);
+        const charge = (key: string, costMs: number): void => {
+          costs.set(key, (costs.get(key) ?? 0) + costMs);
+        };
+        for (const job of state.inFlight) charge(job.fairnessKey, job.estimatedCostMs);
+        for (const { job, reserved, reasons } of runPass(state).decisions) {
+          const { priority, age, rarity, onDemand, total } = reasons.score;
+          expect(total).toBeCloseTo(priority + age + rarity + onDemand, 6);
+          expect(total).toBeCloseTo(referenceScore(job, state, 0) / 1000 + rarity, 6);
+          expect(reasons.keyCostMs).toBe(costs.get(reserved.fairnessKey) ?? 0);
+          charge(reserved.fairnessKey, reserved.estimatedCostMs);
+          expect(reserved).toMatchObject({ id: job.id, version: job.version, attempt: job.attempt });
+          for (const skip of reasons.skipped) {
+            if (skip.kind === 'job') expect(state.waiting.map((other) => other.id)).toContain(skip.id);
+          }
+        }
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+});
+
+describe('a planner that reads heads', () => {
+  it('never asks for more heads than its bound: 2 F + L + 2 (A + S)', () => {
+    fc.assert(
+      fc.property(passStates(60), (state) => {
+        const { planner, decisions, linesAsked, done } = runPass(state);
+        const free = schedulerOf({ ...state, waiting: [] }).room;
+        const blocked = done.blocked.length;
+        expect(planner.headsAsked).toBeLessThanOrEqual(
+          2 * free + linesAsked + 2 * (decisions.length + blocked),
+        );
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('asks for twice the free slots at once where there is one line, as the text does', () => {
+    const state = oneLine(1_000, 7);
+    const planner = plannerOf(state);
+    const first = planner.next();
+    expect(first).toEqual({ kind: 'need', lines: [], keys: [{ tier: 'top', count: 7 }] });
+    const index = new Index(state);
+    if (first.kind === 'need') index.serve(planner, first);
+    expect(planner.next()).toMatchObject({ kind: 'need', keys: [], lines: [{ count: 14 }] });
+  });
+
+  it('asks for nothing when there is no room', () => {
+    const state = oneLine(10, 0);
+    expect(plannerOf(state).next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('asks for no keys of a tier whose types have no slot, no room or a pause', () => {
+    const state = oneLine(10, 3);
+    const paused = { ...state, overrides: [{ scope: 'type/a', paused: true }] };
+    const step = plannerOf(paused).next();
+    expect(step).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('reports the jobs it met whose conflict key is held, so that they can be parked', () => {
+    const state = oneLine(4, 3, 'same');
+    const { decisions, done } = runPass(state);
+    expect(decisions.map((decision) => decision.reserved.id)).toEqual(['job0000']);
+    expect(done.blocked.map(({ job, conflictKey }) => [job.id, conflictKey])).toEqual([
+      ['job0001', 'g/same'],
+      ['job0002', 'g/same'],
+      ['job0003', 'g/same'],
+    ]);
+  });
+
+  it('ends truncated when it has met 2 F + 64 blocked jobs', () => {
+    const { decisions, done } = runPass(oneLine(1_000, 2, 'same'));
+    expect(decisions.length).toBe(1);
+    expect(done.truncated).toBe(true);
+    expect(done.blocked.length).toBeGreaterThanOrEqual(2 * 2 + 64);
+    expect(done.blocked.length).toBeLessThan(3 * (2 * 2 + 64));
+  });
+
+  it('gives back what a lost claim held, and takes the next', () => {
+    fc.assert(
+      fc.property(passStates(), fc.infiniteStream(fc.boolean()), (state, losses) => {
+        const planner = plannerOf(state);
+        const index = new Index(state);
+        const lost = new Set<string>();
+        const won: string[] = [];
+        let inARow = 0;
+        for (;;) {
+          const step = planner.next();
+          if (step.kind === 'done') break;
+          if (step.kind === 'need') {
+            index.serve(planner, step);
+            continue;
+          }
+          const { id } = step.decision.reserved;
+          if (losses.next().value === true) {
+            lost.add(id);
+            planner.drop(step.decision);
+            inARow += 1;
+            if (inARow === 6) index.rewind();
+            inARow %= 6;
+          } else {
+            won.push(id);
+            planner.confirm(step.decision);
+            inARow = 0;
+          }
+        }
+        // As if the lost jobs had never been there, as long as rarity is not taken anew.
+        if (lost.size < 6) {
+          const without = { ...state, waiting: state.waiting.filter((job) => !lost.has(job.id)) };
+          expect([...won].sort()).toEqual(
+            referencePlan(without)
+              .map((plan) => plan.id)
+              .sort(),
+          );
+        }
+        const wonSet = new Set(won);
+        expect(wonSet.size).toBe(won.length);
+        for (const id of lost) expect(wonSet.has(id)).toBe(false);
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('reads all heads again after the sixth loss in a row, not after the fifth', () => {
+    const state = oneLine(40, 10);
+    const planner = plannerOf(state);
+    const index = new Index(state);
+    let losses = 0;
+    const asked: number[] = [];
+    while (losses < 7) {
+      const step = planner.next();
+      if (step.kind === 'need') {
+        if (step.lines.length > 0) asked.push(losses);
+        index.serve(planner, step);
+      }
+      if (step.kind === 'done') break;
+      if (step.kind === 'admit') {
+        losses += 1;
+        if (losses === 6) index.rewind();
+        planner.drop(step.decision);
+      }
+    }
+    expect(asked).toEqual([0, 6]);
+  });
+
+  it('ignores what a lagging index still shows: jobs in flight, planned or lost', () => {
+    const state = oneLine(3, 3);
+    const running = state.waiting[0];
+    if (running === undefined) throw new Error('there is a first job');
+    const planner = plannerOf({
+      ...state,
+      inFlight: [{ ...running, tier: 'top', fleet: 'all', estimatedCostMs: 1 }],
+    });
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    planner.offerKeys('top', [{ fairnessKey: 'k1', settledCostMs: 0, lines: [line] }], false);
+    planner.offerHeads(line, state.waiting, true);
+    const first = planner.next();
+    expect(first).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0001' } } });
+    planner.offerHeads(line, state.waiting, false);
+    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0002' } } });
+    if (first.kind === 'admit') planner.drop(first.decision);
+    planner.offerHeads(line, state.waiting, false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('takes keys, lines and tiers that are not configured for nothing', () => {
+    const state = oneLine(1, 1);
+    const planner = plannerOf(state);
+    const nowhere = { tier: 'nowhere', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    planner.offerKeys('nowhere', [{ fairnessKey: 'k1', lines: [nowhere] }], false);
+    planner.offerKeys('top', [{ fairnessKey: 'k1', lines: [{ type: 'nothing', mode: 'queued' }] }], false);
+    planner.offerHeads(nowhere, state.waiting, false);
+    planner.offerHeads({ ...nowhere, tier: 'top', type: 'nothing' }, state.waiting, false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('asks for keys in pages, and gives up after 4 F + 64 of them', () => {
+    const planner = plannerOf(oneLine(0, 1));
+    let keys = 0;
+    for (;;) {
+      const step = planner.next();
+      if (step.kind !== 'need') {
+        expect(step).toEqual({ kind: 'done', blocked: [], truncated: true });
+        break;
+      }
+      keys += step.keys.reduce((sum, { count }) => sum + count, 0);
+      planner.offerKeys('top', [{ fairnessKey: `key${keys}`, settledCostMs: keys, lines: [] }], true);
+    }
+    expect(keys).toBe(4 * 1 + 64);
+  });
+
+  it('takes a ledger given at the start for a key offered without one', () => {
+    const state = oneLine(2, 1);
+    const other = state.waiting.map((job) => ({ ...job, id: `${job.id}b`, fairnessKey: 'k2' }));
+    const planner = plannerOf({ ...state, settledCostMs: new Map() });
+    const dear = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const cheap = { ...dear, fairnessKey: 'k2' };
+    planner.offerKeys(
+      'top',
+      [
+        { fairnessKey: 'k2', settledCostMs: 5, lines: [cheap] },
+        { fairnessKey: 'k1', settledCostMs: 9, lines: [dear] },
+      ],
+      false,
+    );
+    planner.offerHeads(dear, state.waiting, false);
+    planner.offerHeads(cheap, other, false);
+    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { fairnessKey: 'k2' } } });
+  });
+});
+
+/** Jobs of one type and key, oldest first, all with one resource if it is named. */
+function oneLine(count: number, slots: number, resourceId?: string): PassState {
+  const [configuration] = fc.sample(pools, { numRuns: 1, seed: 1 });
+  const type = configuration?.types[0];
+  if (type === undefined || configuration === undefined) throw new Error('one sample was asked for');
+  return {
+    configuration: {
+      ...configuration,
+      types: [{ ...type, type: 'a', tier: 'top', conflictGroup: 'g', maxConcurrency: null }],
+      tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }],
+      fleets: [{ fleet: 'all', types: ['a'], slots: null }],
+      maxConcurrency: null,
+      score: SCORE_DEFAULTS,
+      fairness: { ...configuration.fairness, maxConcurrencyPerKey: null, admissionFloorMs: 1 },
+    },
+    overrides: [],
+    nowMs: NOW_MS,
+    inFlight: [],
+    freeSlotsByFleet: new Map([['all', slots]]),
+    settledCostMs: new Map(),
+    waiting: Array.from({ length: count }, (_, index) => ({
+      id: `job${String(index).padStart(4, '0')}`,
+      type: 'a',
+      priority: 0,
+      mode: 'queued' as const,
+      fairnessKey: 'k1',
+      resourceId,
+      readyAtMs: NOW_MS - 1_000_000 + index,
+      version: 1,
+      attempt: 1,
+    })),
+    costMs: () => 1,
+  };
+}

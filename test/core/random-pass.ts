@@ -1,0 +1,179 @@
+/** Random pools, and random states of them, small enough that everything collides: caps, costs, scores, conflicts. */
+import fc from 'fast-check';
+import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import { RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
+import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
+import type { Override } from '../../lib/core/scheduler.ts';
+import type { PassState } from './reference-planner.ts';
+
+export const NOW_MS = 1_800_000_000_000;
+
+/** How often a property is tried. A mutant is judged by far fewer: it has to be killed by some test, not by this one alone. */
+export const RUNS = process.env['STRYKER_MUTATOR_WORKER'] === undefined ? 10_000 : 250;
+export const FEWER_RUNS = process.env['STRYKER_MUTATOR_WORKER'] === undefined ? 500 : 60;
+
+const cap = (most: number): fc.Arbitrary<number | null> =>
+  fc.oneof(
+    { weight: 12, arbitrary: fc.constant(null) },
+    { weight: 8, arbitrary: fc.integer({ min: 1, max: most }) },
+    { weight: 1, arbitrary: fc.constant(0) },
+  );
+
+const typeNames = ['a', 'b', 'c', 'd'];
+const tierNames = ['top', 'middle', 'low'];
+export const keyNames = ['', 'k1', 'k2', 'k3', 'k4'];
+
+const jobType = (type: string): fc.Arbitrary<JobTypeConfiguration> =>
+  fc.record({
+    type: fc.constant(type),
+    tier: fc.constantFrom(...tierNames),
+    maxConcurrency: cap(6),
+    conflictGroup: fc.constantFrom(null, 'g', 'h', ''),
+    defaultCostMs: fc.constantFrom(0, 100, 200, 300),
+    timeoutMs: fc.constant(TYPE_DEFAULTS.timeoutMs),
+    retry: fc.constant(RETRY_DEFAULTS),
+    onWorkerLost: fc.constant('retry' as const),
+  });
+
+export const pools: fc.Arbitrary<PoolConfiguration> = fc.record({
+  types: fc.tuple(...typeNames.map(jobType)),
+  tiers: fc.tuple(
+    ...tierNames.map((tier) =>
+      fc.record({
+        tier: fc.constant(tier),
+        maxConcurrency: cap(10),
+        guaranteed: fc.constantFrom(0, 0, 0, 1, 2),
+      }),
+    ),
+  ),
+  fleets: fc
+    .array(fc.uniqueArray(fc.constantFrom(...typeNames), { minLength: 1, maxLength: 4 }), {
+      minLength: 2,
+      maxLength: 4,
+    })
+    .map((fleets) => fleets.map((types, index) => ({ fleet: `fleet${index}`, types, slots: null }))),
+  maxConcurrency: cap(20),
+  score: fc.constantFrom(
+    SCORE_DEFAULTS,
+    { priority: 10, ageSec: 1, rarity: 40, onDemand: 16, onDemandAgeSec: 2 },
+    { priority: 0, ageSec: 1, rarity: 0, onDemand: 0, onDemandAgeSec: 0 },
+  ),
+  fairness: fc.record({
+    alpha: fc.constant(0.3),
+    admissionFloorMs: fc.constantFrom(0, 50, 150),
+    weights: fc.constantFrom({}, { k1: 2, k2: 0.5 }, { '': 4 }),
+    defaultWeight: fc.constantFrom(1, 2),
+    maxConcurrencyPerKey: cap(6),
+    idlePolicy: fc.constant('none' as const),
+    trueUp: fc.boolean(),
+    keyTtlMs: fc.constant(null),
+    estimateTtlMs: fc.constant(null),
+    resetEveryMs: fc.constant(null),
+  }),
+  partitions: fc.constant(1),
+});
+
+/** Ages are multiples of seconds that crossovers fall on: ties are common. */
+export const jobs = (most: number): fc.Arbitrary<readonly WaitingJob[]> =>
+  fc
+    .array(
+      fc.record({
+        type: fc.constantFrom(...typeNames, ...typeNames, 'unknown'),
+        priority: fc.constantFrom(0, 0, 1, 2, 10),
+        mode: fc.constantFrom('queued' as const, 'queued' as const, 'onDemand' as const),
+        fairnessKey: fc.constantFrom(...keyNames),
+        resourceId: fc.constantFrom(undefined, 'r1', 'r2', 'r3'),
+        readyAtMs: fc.integer({ min: 0, max: 20 }).map((steps) => NOW_MS - steps * 64_000),
+        version: fc.constant(1),
+        attempt: fc.constant(1),
+      }),
+      { maxLength: most, size: 'max' },
+    )
+    .chain((drawn) =>
+      // Ids in another order than the jobs arrive in.
+      fc
+        .shuffledSubarray(
+          drawn.map((_, index) => `job${String(index).padStart(4, '0')}`),
+          { minLength: drawn.length },
+        )
+        .map((ids) => drawn.map((job, index) => ({ ...job, id: ids[index] ?? '' }))),
+    );
+
+const overrides = (fleets: number): fc.Arbitrary<readonly Override[]> =>
+  fc.array(
+    fc.record({
+      scope: fc.oneof(
+        { weight: 1, arbitrary: fc.constant('pool') },
+        { weight: 2, arbitrary: fc.constantFrom(...tierNames).map((tier) => `tier/${tier}`) },
+        { weight: 2, arbitrary: fc.constantFrom(...typeNames).map((type) => `type/${type}`) },
+        { weight: 3, arbitrary: fc.constantFrom(...keyNames).map((key) => `key/${key}`) },
+        { weight: 2, arbitrary: fc.nat(fleets - 1).map((fleet) => `fleet/fleet${fleet}`) },
+        { weight: 1, arbitrary: fc.constantFrom('type/nobody', 'nonsense') },
+      ),
+      paused: fc.constantFrom(false, false, false, false, true),
+      maxConcurrency: fc.option(fc.integer({ min: 1, max: 9 }), { nil: undefined }),
+      weight: fc.option(fc.constantFrom(0.5, 1, 4), { nil: undefined }),
+    }),
+    { maxLength: 3 },
+  );
+
+function inFlight(configuration: PoolConfiguration): fc.Arbitrary<readonly ReservedJob[]> {
+  return fc
+    .array(
+      fc.record({
+        type: fc.constantFrom(...configuration.types),
+        fairnessKey: fc.constantFrom(...keyNames),
+        resourceId: fc.constantFrom(undefined, 'r1', 'r2', 'r3'),
+        fleet: fc.constantFrom(...configuration.fleets.map((fleet) => fleet.fleet)),
+        estimatedCostMs: fc.constantFrom(100, 200),
+      }),
+      { maxLength: 5 },
+    )
+    .map((drawn) => {
+      const held = new Set<string>();
+      return drawn.flatMap(({ type, resourceId, ...reserved }, index) => {
+        const group = type.conflictGroup ?? '';
+        const conflictKey = group === '' || resourceId === undefined ? undefined : `${group}/${resourceId}`;
+        if (conflictKey !== undefined && held.has(conflictKey)) return [];
+        if (conflictKey !== undefined) held.add(conflictKey);
+        const id = `running${index}`;
+        return [{ ...reserved, id, version: 1, attempt: 1, type: type.type, tier: type.tier, conflictKey }];
+      });
+    });
+}
+
+/** A pool, what runs in it and what waits. */
+export const passStates = (mostJobs = 36): fc.Arbitrary<PassState> =>
+  pools.chain((configuration) =>
+    fc
+      .record({
+        overrides: overrides(configuration.fleets.length),
+        inFlight: inFlight(configuration),
+        free: fc.array(fc.integer({ min: 0, max: 8 }), { minLength: 4, maxLength: 4 }),
+        settled: fc.array(fc.integer({ min: 0, max: 4 }), {
+          minLength: keyNames.length,
+          maxLength: keyNames.length,
+        }),
+        waiting: jobs(mostJobs),
+      })
+      .map((drawn) => ({
+        configuration,
+        overrides: drawn.overrides,
+        nowMs: NOW_MS,
+        inFlight: drawn.inFlight,
+        freeSlotsByFleet: new Map(
+          configuration.fleets.map(({ fleet }, index) => [fleet, drawn.free[index] ?? 0]),
+        ),
+        settledCostMs: new Map(keyNames.map((key, index) => [key, (drawn.settled[index] ?? 0) * 100])),
+        waiting: drawn.waiting,
+        costMs: costIn(configuration),
+      })),
+  );
+
+/** A cost for each resource, so that charges differ. */
+export function costIn(
+  configuration: PoolConfiguration,
+): (type: string, resourceId: string | undefined) => number {
+  const defaults = new Map(configuration.types.map((type) => [type.type, type.defaultCostMs]));
+  return (type, resourceId) => (resourceId === 'r1' ? 100 : (defaults.get(type) ?? 0));
+}
