@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { weightOf } from '../lib/core/score.ts';
 import { decodeConfiguration } from '../lib/dispatch/configuration-codec.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
 import type { IngestContext } from '../lib/dispatch/ingest.ts';
@@ -42,6 +43,7 @@ function build(): DispatchContext & IngestContext {
       client: new DynamoDBClient({}),
       table: required('FAIRLEAD_TABLE'),
       place: placeOf(configuration),
+      weightOf: (key) => weightOf(configuration.fairness.weights, configuration.fairness.defaultWeight, key),
     }),
     queue: new SqsJobQueue({
       client: new SQSClient({}),
