@@ -633,7 +633,13 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         });
         expect(await store.commit(fence, aCommit({ reserve: [reservation] }))).toBe('committed');
         const state = await store.loadPartition(partition, NOW_MS);
-        expect(state).toEqual({ epoch: fence.epoch, reservations: [reservation], workers: [], controls: [] });
+        expect(state).toEqual({
+          epoch: fence.epoch,
+          leastShareMs: 0,
+          reservations: [reservation],
+          workers: [],
+          controls: [],
+        });
       });
 
       it('writes ledgers and estimates over what was there', async () => {
@@ -676,15 +682,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const fence = await lease(partition);
         const [gone, kept, made] = [aReservation(), aReservation(), aReservation([{ id: 'x' }, { id: 'y' }])];
         await store.commit(fence, aCommit({ reserve: [gone, kept] }));
-        const outcome = await store.commit(fence, {
-          drop: [{ reservation: gone, positions: [0] }],
-          postpone: [{ reservation: kept, checkAtMs: NOW_MS + 5 }],
-          ledgers: [aLedger()],
-          estimates: [anEstimate()],
-          reserve: [made],
-        });
+        const outcome = await store.commit(
+          fence,
+          aCommit({
+            drop: [{ reservation: gone, positions: [0] }],
+            postpone: [{ reservation: kept, checkAtMs: NOW_MS + 5 }],
+            ledgers: [aLedger()],
+            estimates: [anEstimate()],
+            reserve: [made],
+          leastShareMs: 7,
+            leastShareMs: 12.5,
+          }),
+        );
         expect(outcome).toBe('committed');
-        const { reservations } = await store.loadPartition(partition, NOW_MS);
+        const { reservations, leastShareMs } = await store.loadPartition(partition, NOW_MS);
+        expect(leastShareMs).toBe(12.5);
         expect(new Map(reservations.map((each) => [each.batchId, each]))).toEqual(
           new Map<string, Reservation>([
             [kept.batchId, { ...kept, checkAtMs: NOW_MS + 5 }],
@@ -699,15 +711,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const kept = aReservation();
         await store.commit(former, aCommit({ reserve: [kept] }));
         await lease(partition, NOW_MS + LEASE_MS);
-        const outcome = await store.commit(former, {
-          drop: [{ reservation: kept, positions: [0] }],
-          postpone: [],
-          ledgers: [aLedger()],
-          estimates: [anEstimate()],
-          reserve: [aReservation()],
-        });
+        const outcome = await store.commit(
+          former,
+          aCommit({
+            drop: [{ reservation: kept, positions: [0] }],
+            ledgers: [aLedger()],
+            estimates: [anEstimate()],
+            reserve: [aReservation()],
+            leastShareMs: 99,
+          }),
+        );
         expect(outcome).toBe('lost');
-        expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([kept]);
+        expect(await store.loadPartition(partition, NOW_MS)).toMatchObject({
+          reservations: [kept],
+          leastShareMs: 0,
+        });
         expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([undefined]);
         expect(await store.getEstimates(partition, [{ type: 'resize', resourceId: '' }])).toEqual([
           undefined,
@@ -790,6 +808,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       it('finds nothing in one that nobody used', async () => {
         expect(await store.loadPartition(freshPartition(), NOW_MS)).toEqual({
           epoch: 0,
+          leastShareMs: 0,
           reservations: [],
           workers: [],
           controls: [],
