@@ -690,7 +690,6 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
             ledgers: [aLedger()],
             estimates: [anEstimate()],
             reserve: [made],
-          leastShareMs: 7,
             leastShareMs: 12.5,
           }),
         );

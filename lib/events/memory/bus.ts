@@ -17,6 +17,8 @@ export interface MemoryBusOptions {
   /** Does something later: a timer, or a simulation's agenda. Without it events come at once. */
   readonly after?: ((delayMs: number, action: () => void) => void) | undefined;
   readonly imitate?: BusImitation | undefined;
+  /** Hears of each imitated awkwardness that took place. */
+  readonly imitated?: ((what: keyof BusImitation) => void) | undefined;
 }
 
 export class MemoryEventBus implements EventBus {
@@ -32,10 +34,10 @@ export class MemoryEventBus implements EventBus {
   async publish(events: readonly OutcomeEvent[]): Promise<readonly OutcomeEvent[]> {
     await undefined;
     return events.filter((event) => {
-      if (this.#happens(this.#imitate.rejected)) return true;
+      if (this.#happens('rejected')) return true;
       this.#deliver(event);
-      if (this.#happens(this.#imitate.duplicated)) this.#deliver(event);
-      return this.#happens(this.#imitate.unanswered);
+      if (this.#happens('duplicated')) this.#deliver(event);
+      return this.#happens('unanswered');
     });
   }
 
@@ -49,8 +51,11 @@ export class MemoryEventBus implements EventBus {
     return () => this.#listeners.delete(listener);
   }
 
-  #happens(chance: number | undefined): boolean {
-    return chance !== undefined && chance > 0 && this.#options.random() < chance;
+  #happens(what: keyof BusImitation): boolean {
+    const chance = this.#imitate[what];
+    if (chance === undefined || chance <= 0 || this.#options.random() >= chance) return false;
+    this.#options.imitated?.(what);
+    return true;
   }
 
   #deliver(event: OutcomeEvent): void {

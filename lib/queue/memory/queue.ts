@@ -23,6 +23,8 @@ export interface MemoryQueueOptions {
   /** A message received more often than this is set aside as a dead letter; unlimited unless given. */
   readonly maxReceiveCount?: number | undefined;
   readonly imitate?: QueueImitation | undefined;
+  /** Hears of each imitated awkwardness that took place. */
+  readonly imitated?: ((what: keyof QueueImitation) => void) | undefined;
 }
 
 /** The longest delay of a wake, as SQS has it. */
@@ -56,11 +58,11 @@ export class MemoryJobQueue implements JobQueue {
     await undefined;
     const queue = this.#fleet(fleet);
     const unsent = messages.filter((message) => {
-      if (this.#happens(this.#imitate.rejected)) return true;
+      if (this.#happens('rejected')) return true;
       for (const delayMs of this.#deliveries()) {
         queue.deliveries.add(message, this.#options.clock() + delayMs);
       }
-      return this.#happens(this.#imitate.unanswered);
+      return this.#happens('unanswered');
     });
     this.#serve(queue);
     return unsent;
@@ -127,13 +129,16 @@ export class MemoryJobQueue implements JobQueue {
     return this.#fleet(fleet).deliveries.size;
   }
 
-  #happens(chance: number | undefined): boolean {
-    return chance !== undefined && chance > 0 && this.#options.random() < chance;
+  #happens(what: keyof QueueImitation): boolean {
+    const chance = this.#imitate[what];
+    if (chance === undefined || chance <= 0 || this.#options.random() >= chance) return false;
+    this.#options.imitated?.(what);
+    return true;
   }
 
   /** Draws when a message arrives, once for each of its copies. */
   #deliveries(): readonly number[] {
-    const copies = this.#happens(this.#imitate.lost) ? 0 : this.#happens(this.#imitate.duplicated) ? 2 : 1;
+    const copies = this.#happens('lost') ? 0 : this.#happens('duplicated') ? 2 : 1;
     const { lateMs } = this.#imitate;
     return Array.from({ length: copies }, () => (lateMs === undefined ? 0 : this.#options.random() * lateMs));
   }

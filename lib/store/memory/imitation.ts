@@ -1,5 +1,7 @@
 /** What is awkward about DynamoDB, for the memory store to imitate. Everything is off unless named; chance is injected. */
 
+import type { Commit, Fence } from '../contract.ts';
+
 /** Chances are between 0 and 1, times are upper bounds from which each case draws its own. */
 export interface StoreImitation {
   /** The index lags behind an item by up to this. */
@@ -17,6 +19,27 @@ export interface StoreImitation {
   /** A write is applied, but its answer gets lost: `StoreUnavailable`, or `unknown` for a claim. */
   readonly unanswered?: number | undefined;
 }
+
+/** What happened in the store, in the very moment: for a simulation's invariants. */
+export type StoreEvent<T> =
+  /** A job item was written; `input` is what the verb was asked. */
+  | {
+      readonly kind: 'job';
+      readonly verb: string;
+      readonly input: unknown;
+      readonly oldJob?: T | undefined;
+      readonly newJob: T;
+    }
+  | { readonly kind: 'committed'; readonly fence: Fence; readonly commit: Commit; readonly epoch: number }
+  | {
+      readonly kind: 'lease';
+      readonly verb: string;
+      readonly partition: number;
+      readonly epoch: number;
+      readonly holder: string | undefined;
+    }
+  /** An imitated awkwardness took place. */
+  | { readonly kind: 'imitated'; readonly what: keyof StoreImitation };
 
 /** A job item changed. */
 export interface StreamRecord<T> {

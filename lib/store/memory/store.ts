@@ -38,7 +38,7 @@ import {
   TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
 import { dueLineName, instantRank, keysLineName, type ReadyLine, readyLineName } from '../schema.ts';
-import type { After, StoreImitation, StreamRecord } from './imitation.ts';
+import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
 import { type LineEntry, LinesIndex } from './lines.ts';
 import type { Placed } from './sorted-line.ts';
 import { TimeHeap } from './time-heap.ts';
@@ -58,6 +58,8 @@ export interface MemoryStoreOptions {
   readonly imitate?: StoreImitation | undefined;
   /** Delivers stream records; without it they come at once, behind the running step. */
   readonly after?: After | undefined;
+  /** Sees everything as it happens. */
+  readonly observe?: ((event: StoreEvent<Job>) => void) | undefined;
 }
 
 /** A job's item. In no line while `line` is empty. */
@@ -69,6 +71,19 @@ interface Lease {
   readonly epoch: number;
   readonly holder: string | undefined;
   readonly expiresAtMs: number;
+}
+
+/** A partition's items as they are: to look at, not to change. */
+export interface PartitionView {
+  readonly lease: {
+    readonly epoch: number;
+    readonly holder: string | undefined;
+    readonly expiresAtMs: number;
+  };
+  readonly reservations: ReadonlyMap<string, Reservation>;
+  readonly workers: ReadonlyMap<string, WorkerRecord>;
+  readonly ledgers: ReadonlyMap<string, Ledger>;
+  readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
 }
 
 interface PartitionItems {
@@ -110,6 +125,10 @@ export class MemoryJobStore implements JobStore {
   readonly #jobLines: LinesIndex<Job>;
   readonly #keyLines: LinesIndex<KeyBacklog>;
   readonly #listeners = new Set<(record: StreamRecord<Job>) => void>();
+  readonly #observe: ((event: StoreEvent<Job>) => void) | undefined;
+  // What the running step was asked, for whoever observes.
+  #verb = '';
+  #input: unknown;
 
   constructor(options: MemoryStoreOptions) {
     this.#clock = options.clock;
@@ -118,8 +137,15 @@ export class MemoryJobStore implements JobStore {
     this.#weightOf = options.weightOf ?? (() => 1);
     this.#imitate = options.imitate ?? {};
     this.#after = options.after ?? immediately;
+    this.#observe = options.observe;
     const { indexLagMs } = this.#imitate;
-    const lagMs = indexLagMs === undefined ? undefined : () => this.#random() * indexLagMs;
+    const lagMs =
+      indexLagMs === undefined
+        ? undefined
+        : () => {
+            this.#observe?.({ kind: 'imitated', what: 'indexLagMs' });
+            return this.#random() * indexLagMs;
+          };
     this.#jobLines = new LinesIndex({ clock: this.#clock, lagMs });
     this.#keyLines = new LinesIndex({ clock: this.#clock, lagMs });
   }
@@ -205,6 +231,7 @@ export class MemoryJobStore implements JobStore {
       if (items.lease.holder !== undefined && expiresAtMs > nowMs)
         return { kind: 'held', epoch, expiresAtMs };
       items.lease = { epoch: epoch + 1, holder, expiresAtMs: nowMs + leaseMs };
+      this.#observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
       return { kind: 'acquired', epoch: epoch + 1, expiresAtMs: nowMs + leaseMs };
     });
   }
@@ -325,7 +352,7 @@ export class MemoryJobStore implements JobStore {
       commit.estimates.map((each) => estimateId(each.type, each.resourceId)),
     );
     return this.#write('commit', () => {
-      if (this.#happens(this.#imitate.transactionConflict)) {
+      if (this.#happens('transactionConflict')) {
         throw new StoreThrottled('commit: the transaction met another one; try again');
       }
       const { partition } = fence;
@@ -354,6 +381,7 @@ export class MemoryJobStore implements JobStore {
         present.estimates.set(estimateId(estimate.type, estimate.resourceId), estimate);
       }
       for (const reservation of commit.reserve) present.reservations.set(reservation.batchId, reservation);
+      this.#observe?.({ kind: 'committed', fence, commit, epoch: present.lease.epoch });
       return 'committed';
     });
   }
@@ -361,19 +389,25 @@ export class MemoryJobStore implements JobStore {
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
     await undefined;
     return requests.map((request): ClaimOutcome => {
-      if (this.#happens(this.#imitate.throttled)) return 'unknown';
+      if (this.#happens('throttled')) return 'unknown';
+      this.#verb = 'claim';
+      this.#input = request;
       const outcome = this.#claimOne(request);
-      return this.#happens(this.#imitate.unanswered) ? 'unknown' : outcome;
+      return this.#happens('unanswered') ? 'unknown' : outcome;
     });
   }
 
   async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
-    return this.#write('raiseVersion', () => {
-      const item = this.#item(jobId);
-      if (item?.value.state !== 'pending' || item.value.version !== version) return 'lost';
-      this.#put(item, { ...item.value, version: version + 1 });
-      return 'raised';
-    });
+    return this.#write(
+      'raiseVersion',
+      () => {
+        const item = this.#item(jobId);
+        if (item?.value.state !== 'pending' || item.value.version !== version) return 'lost';
+        this.#put(item, { ...item.value, version: version + 1 });
+        return 'raised';
+      },
+      version,
+    );
   }
 
   async loseWorker(
@@ -382,7 +416,7 @@ export class MemoryJobStore implements JobStore {
     nowMs: number,
     expiresAtMs: number,
   ): Promise<FinishOutcome> {
-    return this.#write('loseWorker', () => this.#end(job, verdict, nowMs, expiresAtMs, true));
+    return this.#write('loseWorker', () => this.#end(job, verdict, nowMs, expiresAtMs, true), job);
   }
 
   async retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'> {
@@ -401,25 +435,33 @@ export class MemoryJobStore implements JobStore {
   // The workers' side
 
   async startJob(request: StartRequest): Promise<StartOutcome> {
-    return this.#write('startJob', () => {
-      const item = this.#item(request.jobId);
-      const job = item?.value;
-      if (job?.claim?.claimId !== request.claimId) return { kind: 'superseded' };
-      if (job.state === 'claimed') return { kind: 'started', job: this.#put(item, started(job, request)) };
-      const isRepeat =
-        job.state === 'running' &&
-        job.worker?.workerId === request.workerId &&
-        job.worker.incarnation === request.incarnation;
-      return isRepeat ? { kind: 'started', job } : { kind: 'superseded' };
-    });
+    return this.#write(
+      'startJob',
+      () => {
+        const item = this.#item(request.jobId);
+        const job = item?.value;
+        if (job?.claim?.claimId !== request.claimId) return { kind: 'superseded' };
+        if (job.state === 'claimed') return { kind: 'started', job: this.#put(item, started(job, request)) };
+        const isRepeat =
+          job.state === 'running' &&
+          job.worker?.workerId === request.workerId &&
+          job.worker.incarnation === request.incarnation;
+        return isRepeat ? { kind: 'started', job } : { kind: 'superseded' };
+      },
+      request,
+    );
   }
 
   async finishJob(request: FinishRequest): Promise<FinishOutcome> {
-    return this.#write('finishJob', () => {
-      const { job, workerId, incarnation, verdict, nowMs, expiresAtMs } = request;
-      const worker = { workerId, incarnation };
-      return this.#end({ ...job, worker }, verdict, nowMs, expiresAtMs, false);
-    });
+    return this.#write(
+      'finishJob',
+      () => {
+        const { job, workerId, incarnation, verdict, nowMs, expiresAtMs } = request;
+        const worker = { workerId, incarnation };
+        return this.#end({ ...job, worker }, verdict, nowMs, expiresAtMs, false);
+      },
+      request,
+    );
   }
 
   // Beyond the contract: what a worker's heartbeat and an operator write
@@ -432,6 +474,16 @@ export class MemoryJobStore implements JobStore {
     this.#partition(partition).controls.set(control.scope, control);
   }
 
+  /** What a partition holds: for a simulation's invariants. */
+  inspect(partition: number): PartitionView {
+    return this.#partition(partition);
+  }
+
+  /** A job as it is: for a simulation's invariants. */
+  inspectJob(id: string): Job | undefined {
+    return this.#item(id)?.value;
+  }
+
   /** Every job that is not gone: for a simulation's invariants. */
   *everyJob(): Generator<Job> {
     for (const { id } of this.#jobs.values()) {
@@ -440,8 +492,11 @@ export class MemoryJobStore implements JobStore {
     }
   }
 
-  #happens(chance: number | undefined): boolean {
-    return chance !== undefined && chance > 0 && this.#random() < chance;
+  #happens(what: keyof StoreImitation): boolean {
+    const chance = this.#imitate[what];
+    if (chance === undefined || chance <= 0 || this.#random() >= chance) return false;
+    this.#observe?.({ kind: 'imitated', what });
+    return true;
   }
 
   async #read<T>(verb: string, act: () => T): Promise<T> {
@@ -450,12 +505,14 @@ export class MemoryJobStore implements JobStore {
     return act();
   }
 
-  async #write<T>(verb: string, act: () => T): Promise<T> {
+  async #write<T>(verb: string, act: () => T, input?: unknown): Promise<T> {
     await undefined;
     this.#throttle(verb);
     this.#collectExpired();
+    this.#verb = verb;
+    this.#input = input;
     const answer = act();
-    if (this.#happens(this.#imitate.unanswered)) {
+    if (this.#happens('unanswered')) {
       throw new StoreUnavailable(
         `${verb}: no answer, though it may have been applied; repeat it or read the item`,
       );
@@ -464,7 +521,7 @@ export class MemoryJobStore implements JobStore {
   }
 
   #throttle(verb: string): void {
-    if (this.#happens(this.#imitate.throttled)) {
+    if (this.#happens('throttled')) {
       throw new StoreThrottled(`${verb}: too many requests, nothing was changed; try again`);
     }
   }
@@ -505,6 +562,13 @@ export class MemoryJobStore implements JobStore {
     if (expiresAtMs !== undefined) {
       this.#expiring.add(expiresAtMs + this.#random() * (this.#imitate.ttlLateMs ?? 0), after);
     }
+    this.#observe?.({
+      kind: 'job',
+      verb: this.#verb,
+      input: this.#input,
+      oldJob: before?.value,
+      newJob: job,
+    });
     if (this.#listeners.size > 0) this.#publish({ oldJob: before?.value, newJob: job });
     return job;
   }
@@ -596,8 +660,8 @@ export class MemoryJobStore implements JobStore {
   }
 
   #publish(record: StreamRecord<Job>): void {
-    if (this.#happens(this.#imitate.streamLost)) return;
-    const copies = this.#happens(this.#imitate.streamDuplicated) ? 2 : 1;
+    if (this.#happens('streamLost')) return;
+    const copies = this.#happens('streamDuplicated') ? 2 : 1;
     for (const listener of this.#listeners) {
       for (let copy = 0; copy < copies; copy += 1) {
         this.#after(this.#random() * (this.#imitate.streamLateMs ?? 0), () => {
