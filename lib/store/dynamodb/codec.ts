@@ -135,32 +135,6 @@ export function namesIn(...expressions: readonly (string | undefined)[]): Record
   return names;
 }
 
-/** A DynamoDB attribute value, as errors and stream records carry it. */
-export interface RawValue {
-  readonly S?: string | undefined;
-  readonly N?: string | undefined;
-  readonly BOOL?: boolean | undefined;
-  readonly NULL?: boolean | undefined;
-  readonly M?: Readonly<Record<string, RawValue>> | undefined;
-  readonly L?: readonly RawValue[] | undefined;
-  readonly SS?: readonly string[] | undefined;
-}
-
-function plainValue(value: RawValue): unknown {
-  if (value.S !== undefined) return value.S;
-  if (value.N !== undefined) return Number(value.N);
-  if (value.BOOL !== undefined) return value.BOOL;
-  if (value.M !== undefined) return plainItem(value.M);
-  if (value.L !== undefined) return value.L.map(plainValue);
-  if (value.SS !== undefined) return new Set(value.SS);
-  return null;
-}
-
-/** Unmarshals an item of a stream record or of a failed condition. Kinds of value that we never write become null. */
-export function plainItem(raw: Readonly<Record<string, RawValue>>): Item {
-  return Object.fromEntries(Object.entries(raw).map(([name, value]) => [name, plainValue(value)]));
-}
-
 const isRecord = (value: unknown): value is Item =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Set);
 
@@ -358,7 +332,7 @@ export const isJobItem = (item: Item): boolean =>
 /**
  * Reads a job item, as the table, its index and its stream hold it.
  *
- * @param item - with plain values; see {@link plainItem} for a stream record's image
+ * @param item - with plain values: a stream record's image has to be unmarshalled first
  * @throws MalformedItemError - it names the item's key and the attribute
  */
 export function decodeJob(item: Item): Job {

@@ -18,9 +18,10 @@ import {
   type TransactWriteCommandInput,
   UpdateCommand,
 } from '@aws-sdk/lib-dynamodb';
+import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
 import { type ItemKey, TABLE } from '../schema.ts';
-import { type Item, namesIn, plainItem, type RawValue } from './codec.ts';
+import { type Item, namesIn } from './codec.ts';
 import { chunksOf } from './parallel.ts';
 
 /** What one call used. */
@@ -299,8 +300,7 @@ export class DynamoConnection {
       return { applied: true, item: await this.#attempt(verb, send) };
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
-      const old =
-        error.Item === undefined ? undefined : plainItem(error.Item as Readonly<Record<string, RawValue>>);
+      const old = error.Item === undefined ? undefined : unmarshall(error.Item);
       this.#countFailure(verb, error, Math.max(1, Math.ceil(JSON.stringify(old ?? null).length / 1024)));
       return { applied: false, old: old !== undefined && TABLE.partitionKey in old ? old : undefined };
     }

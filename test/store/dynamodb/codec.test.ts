@@ -1,0 +1,317 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Job, Json } from '../../../lib/core/job.ts';
+import type { Reservation } from '../../../lib/store/contract.ts';
+import {
+  costRank,
+  decodeBacklog,
+  decodeControl,
+  decodeEstimate,
+  decodeJob,
+  decodeLease,
+  decodeLedger,
+  decodeRejection,
+  decodeReservation,
+  decodeWorkerRecord,
+  encodeBacklogLine,
+  encodeControl,
+  encodeEstimate,
+  encodeJob,
+  encodeLedger,
+  encodeRejection,
+  encodeReservation,
+  encodeWorkerRecord,
+  type Item,
+  namesIn,
+  ttlSec,
+} from '../../../lib/store/dynamodb/codec.ts';
+import { MalformedItemError } from '../../../lib/store/errors.ts';
+import { backlogKey, estimateKey, ledgerKey } from '../../../lib/store/schema.ts';
+import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
+import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
+import { aRejection } from '../../fixtures/factories/rejection.ts';
+import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
+import { aWorkerRecord } from '../../fixtures/factories/worker.ts';
+
+/** What DynamoDB keeps of an item: attributes that are undefined are not written. */
+const kept = (item: Item): Item =>
+  Object.fromEntries(Object.entries(item).filter(([, value]) => value !== undefined));
+
+const text = fc.string({ unit: 'grapheme', maxLength: 40 });
+const json = fc.jsonValue() as fc.Arbitrary<Json>;
+const count = fc.nat({ max: 1_000_000 });
+const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
+const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
+
+const anyJob: fc.Arbitrary<Job> = fc
+  .record({
+    id: text,
+    type: text,
+    priority: fc.integer({ min: 0, max: 10 }),
+    mode: fc.constantFrom('queued', 'onDemand'),
+    fairnessKey: text,
+    resourceId: maybe(text),
+    readyAtMs: instant,
+    version: count,
+    attempt: count,
+    partition: count,
+    state: fc.constantFrom('scheduled', 'pending', 'claimed', 'running', 'succeeded', 'failed', 'cancelled'),
+    payload: json,
+    contentHash: text,
+    runAtMs: instant,
+    submittedAtMs: instant,
+    workersLost: count,
+    claim: maybe(
+      fc.record({ claimId: text, epoch: count, batchId: text, fleet: text, claimedAtMs: instant }),
+    ),
+    worker: maybe(fc.record({ workerId: text, incarnation: text })),
+    startedAtMs: maybe(instant),
+    finishedAtMs: maybe(instant),
+    result: maybe(json),
+    error: maybe(fc.record({ name: text, message: text })),
+  })
+  .map((job) => kept({ ...job }) as unknown as Job);
+
+const full: Job = aJob({
+  resourceId: 'r',
+  claim: { claimId: '1.b.0', epoch: 1, batchId: 'b', fleet: 'f', claimedAtMs: NOW_MS },
+  worker: { workerId: 'w', incarnation: 'i' },
+  startedAtMs: NOW_MS,
+  finishedAtMs: NOW_MS,
+  result: null,
+  error: { name: 'E', message: 'm' },
+});
+
+/** The item with one attribute, named by its path, replaced; undefined takes it away. */
+function damaged(item: Item, path: string, value: unknown): Item {
+  const [name = '', ...rest] = path.split('.');
+  const inner = rest.length === 0 ? value : damaged((item[name] ?? {}) as Item, rest.join('.'), value);
+  return kept({ ...item, [name]: inner });
+}
+
+describe('a job item', () => {
+  it('holds every job in full', () => {
+    fc.assert(
+      fc.property(anyJob, (job) => {
+        const decoded = decodeJob(kept(encodeJob(job, undefined)));
+        // JSON knows no negative zero.
+        expect(JSON.stringify(decoded.payload)).toBe(JSON.stringify(job.payload));
+        expect({ ...decoded, payload: 0, result: 0 }).toEqual({ ...job, payload: 0, result: 0 });
+      }),
+    );
+  });
+
+  it('holds its payload as text, so that no name in it means anything to the table', () => {
+    const payload = JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1, "#x": ":y"}') as Json;
+    const item = encodeJob(aJob({ payload }), undefined);
+    expect(typeof item.payload).toBe('string');
+    const decoded = decodeJob(kept(item));
+    expect(JSON.stringify(decoded.payload)).toBe(JSON.stringify(payload));
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  });
+
+  it('stands in a line only where one is given', () => {
+    expect(encodeJob(aJob(), { line: 'due/0/0', rank: '1' })).toMatchObject({ line: 'due/0/0', rank: '1' });
+    expect(kept(encodeJob(aJob(), undefined))).not.toHaveProperty('line');
+  });
+
+  it.each([
+    ['pk', 'partition/0'],
+    ['sk', 'event/1'],
+  ])('is refused when its %s is not that of a job', (name, value) => {
+    const item = damaged(encodeJob(full, undefined), name, value);
+    expect(() => decodeJob(item)).toThrow(MalformedItemError);
+  });
+
+  it.each([
+    ['type', undefined],
+    ['type', 7],
+    ['priority', 'high'],
+    ['priority', Number.NaN],
+    ['mode', 'fast'],
+    ['fairnessKey', null],
+    ['resourceId', 1],
+    ['readyAtMs', '1'],
+    ['version', -1],
+    ['version', 1.5],
+    ['attempt', undefined],
+    ['partition', 'p'],
+    ['state', 'done'],
+    ['state', undefined],
+    ['payload', '{'],
+    ['payload', { n: 1 }],
+    ['payload', undefined],
+    ['contentHash', undefined],
+    ['runAtMs', undefined],
+    ['submittedAtMs', true],
+    ['workersLost', undefined],
+    ['claim', 'c'],
+    ['claim.claimId', undefined],
+    ['claim.epoch', '1'],
+    ['claim.batchId', 2],
+    ['claim.fleet', undefined],
+    ['claim.claimedAtMs', undefined],
+    ['worker', []],
+    ['worker.workerId', undefined],
+    ['worker.incarnation', 1],
+    ['startedAtMs', 'x'],
+    ['finishedAtMs', 'x'],
+    ['result', 'undefined'],
+    ['error', 'E'],
+    ['error.name', undefined],
+    ['error.message', 5],
+  ])('is refused by the name of its attribute: %s as %o', (path, value) => {
+    const item = damaged(encodeJob(full, undefined), path, value);
+    expect(() => decodeJob(item)).toThrow(
+      expect.objectContaining({
+        name: 'MalformedItemError',
+        key: `job/${full.id} job`,
+        attribute: path,
+        message: expect.stringContaining(path),
+      }),
+    );
+  });
+});
+
+describe('other items', () => {
+  it('hold a reservation by position, whatever was dropped of it', () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat({ max: 99 }), { maxLength: 50 }), (positions) => {
+        const sorted = positions.toSorted((a, b) => a - b);
+        const reservation: Reservation = {
+          ...aReservation([]),
+          jobs: new Map(sorted.map((position) => [position, aReservedJob(aJob())])),
+        };
+        const decoded = decodeReservation(kept(encodeReservation(3, reservation)));
+        expect(decoded).toEqual(reservation);
+        expect([...decoded.jobs.keys()]).toEqual(sorted);
+      }),
+    );
+  });
+
+  it('name what is malformed inside a reservation', () => {
+    const item = encodeReservation(0, aReservation([aJob(), aJob()]));
+    expect(() => decodeReservation(damaged(item, 'j.1.f', undefined))).toThrow(
+      expect.objectContaining({ name: 'MalformedItemError', attribute: 'j.1.f' }),
+    );
+    expect(() => decodeReservation(damaged(item, 'j.first', {}))).toThrow(MalformedItemError);
+  });
+
+  it('keep fifty reserved jobs with ordinary names in under 8 KB', () => {
+    const jobs = Array.from({ length: 50 }, (_, at) => aJob({ id: `${at}`.padStart(32, '0') }));
+    const item = encodeReservation(0, aReservation(jobs));
+    expect(JSON.stringify(item).length).toBeLessThan(8 * 1024);
+  });
+
+  it('hold workers, controls, ledgers, estimates and rejections in full', () => {
+    const worker = aWorkerRecord({
+      occupants: [
+        { claimId: 'c', jobId: 'j', progress: { done: 0.5 } },
+        { claimId: 'd', jobId: 'k' },
+      ],
+    });
+    expect(decodeWorkerRecord(kept(encodeWorkerRecord(0, worker)))).toEqual({
+      ...worker,
+      occupants: worker.occupants.map((occupant) => kept({ ...occupant })),
+    });
+    for (const control of [
+      { scope: 'pool', paused: true },
+      { scope: 'key/a', paused: false, maxConcurrency: 0, weight: 2.5 },
+    ]) {
+      expect(decodeControl(kept(encodeControl(0, control)))).toEqual(control);
+    }
+    const ledger = aLedger({ settledCostMs: 12.25 });
+    expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger))).toEqual(ledger);
+    const estimate = anEstimate({ varianceMs2: 1e-9 });
+    const key = estimateKey(0, estimate.type, estimate.resourceId);
+    expect(decodeEstimate(encodeEstimate(key, estimate))).toEqual(estimate);
+    const rejection = aRejection();
+    expect(decodeRejection(encodeRejection(rejection))).toEqual(rejection);
+  });
+
+  it('write a variance below what DynamoDB can hold as none', () => {
+    const estimate = anEstimate({ varianceMs2: 1e-200 });
+    expect(encodeEstimate(estimateKey(0, 'a', ''), estimate).varianceMs2).toBe(0);
+  });
+
+  it("tell a backlog's modes and types apart, whatever a type is called", () => {
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(fc.tuple(fc.constantFrom('queued' as const, 'onDemand' as const), text), {
+          minLength: 1,
+          selector: String,
+        }),
+        (pairs) => {
+          const lines = pairs.map(([mode, type]) => ({ mode, type }));
+          const item = {
+            ...backlogKey(0, 't', 'k'),
+            fairnessKey: 'k',
+            announcedAtMs: 1,
+            lines: new Set(lines.map(encodeBacklogLine)),
+          };
+          const decoded = decodeBacklog(item).lines;
+          expect(new Set(decoded.map(encodeBacklogLine))).toEqual(item.lines);
+          expect(decoded).toHaveLength(item.lines.size);
+        },
+      ),
+    );
+  });
+
+  it('are refused by the name of what is missing', () => {
+    const key = { pk: 'partition/0', sk: 'lease' };
+    expect(() => decodeLease({ ...key, expiresAtMs: 1 })).toThrow(
+      expect.objectContaining({ key: 'partition/0 lease', attribute: 'epoch' }),
+    );
+    expect(() => decodeLedger({ ...key, fairnessKey: 'k' })).toThrow(MalformedItemError);
+    expect(() =>
+      decodeBacklog({ ...key, fairnessKey: 'k', lines: new Set(['slow/x']), announcedAtMs: 1 }),
+    ).toThrow(expect.objectContaining({ attribute: 'lines' }));
+    expect(() => decodeBacklog({ ...key, fairnessKey: 'k', lines: [], announcedAtMs: 1 })).toThrow(
+      MalformedItemError,
+    );
+    expect(() => decodeControl({ ...key, scope: 'pool', paused: 1 })).toThrow(MalformedItemError);
+    expect(() =>
+      decodeWorkerRecord(damaged(encodeWorkerRecord(0, aWorkerRecord()), 'occupants', ['x'])),
+    ).toThrow(expect.objectContaining({ attribute: 'occupants' }));
+  });
+});
+
+describe('ranks and times', () => {
+  it('order keys by cost over weight, as text', () => {
+    const cost = fc.double({ min: 0, max: 1e12, noNaN: true });
+    const weight = fc.double({ min: 0.01, max: 1_000, noNaN: true });
+    fc.assert(
+      fc.property(cost, weight, cost, weight, (a, weightA, b, weightB) => {
+        const shares = [a / weightA, b / weightB] as const;
+        fc.pre(Math.abs(shares[0] - shares[1]) > 0.001);
+        const [first, second] = [costRank(a, weightA, 'k'), costRank(b, weightB, 'k')];
+        expect(first < second).toBe(shares[0] < shares[1]);
+        expect(first).toHaveLength(second.length);
+      }),
+    );
+  });
+
+  it('stay within their width at both ends', () => {
+    expect(costRank(-5, 1, 'k')).toBe(costRank(0, 1, 'k'));
+    expect(costRank(1e300, 1e-9, 'k')).toBe(costRank(1e15, 1, 'k'));
+  });
+
+  it('let nothing be collected early', () => {
+    expect(ttlSec(1_000)).toBe(1);
+    expect(ttlSec(1_001)).toBe(2);
+  });
+});
+
+describe('names of expressions', () => {
+  it('are those that the expressions use, and no others', () => {
+    expect(namesIn('#state = :x AND #claim.#claimId = :y', undefined)).toEqual({
+      '#state': 'state',
+      '#claim': 'claim',
+      '#claimId': 'claimId',
+    });
+  });
+
+  it('must be known', () => {
+    expect(() => namesIn('#status = :x')).toThrow(/#status/);
+  });
+});
