@@ -92,6 +92,7 @@ export const FAIRNESS_DEFAULTS: FairnessConfiguration = {
   idlePolicy: 'advance',
   trueUp: true,
   keyTtlMs: 3_600_000,
+  estimateFallback: 'type',
   estimateTtlMs: 30 * 86_400_000,
   resetEveryMs: null,
 };
@@ -407,6 +408,7 @@ function readFairness(value: unknown): FairnessConfiguration {
     'idlePolicy',
     'trueUp',
     'keyTtlMs',
+    'estimateFallback',
     'estimateTtlMs',
     'resetEveryMs',
   ]);
@@ -442,6 +444,12 @@ function readFairness(value: unknown): FairnessConfiguration {
     ),
     trueUp: readBoolean('fairness.trueUp', fields.get('trueUp'), FAIRNESS_DEFAULTS.trueUp),
     keyTtlMs: duration('keyTtlMs'),
+    estimateFallback: readChoice(
+      'fairness.estimateFallback',
+      fields.get('estimateFallback'),
+      ['type', 'default'],
+      'type',
+    ),
     estimateTtlMs: duration('estimateTtlMs'),
     resetEveryMs: duration('resetEveryMs'),
   };

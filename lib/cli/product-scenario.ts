@@ -1,0 +1,96 @@
+/**
+ * The format `fairlead/1`: a scenario for the product's own configuration. Documented in docs/simulate.md.
+ * Strict: a field that nobody knows is a misspelt setting, and is refused. The configuration itself is checked by
+ * `resolveConfiguration`, as it is on deployment.
+ */
+import { z } from 'zod';
+import { PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
+
+const atMs = instantMs.min(0);
+const name = z.string().min(1).max(200);
+
+const jobShape = {
+  type: name,
+  priority: z.int().min(PRIORITY_MIN).max(PRIORITY_MAX).default(PRIORITY_MIN),
+  mode: z.enum(['queued', 'onDemand']).default('queued'),
+  fairnessKey: z.string().max(200).default(''),
+  resourceId: name.optional(),
+  /** How long a successful attempt takes. */
+  durationMs,
+  /** What the first attempts fail with; the attempt after the last of them succeeds. */
+  failures: z
+    .array(z.strictObject({ name, afterMs: durationMs.optional() }))
+    .max(1_000)
+    .default([]),
+};
+
+export const productJob = z.strictObject({
+  ...jobShape,
+  /** Absent: `<type>-<number>`. With `repeat`, each job's number is appended. */
+  id: name.optional(),
+  atMs,
+  /** Not started before; absent: at once. */
+  runAtMs: atMs.optional(),
+  /** So many of them, `everyMs` apart. */
+  repeat: z.strictObject({ count: z.int().min(1).max(200_000), everyMs: durationMs.default(0) }).optional(),
+});
+export type ProductJob = z.output<typeof productJob>;
+
+export const productSchedule = z.strictObject({
+  id: name,
+  /** `rate(5 minutes)`, `cron(0 9 * * *)`, a bare pattern, or `@daily`. */
+  schedule: z.string().min(1).max(200),
+  timeZone: z.string().min(1).default('UTC'),
+  dst: z
+    .strictObject({ gap: z.enum(['shift', 'skip']), overlap: z.enum(['first', 'second', 'both']) })
+    .optional(),
+  overlap: z.enum(['allow', 'skip', 'wait', 'replace']).default('allow'),
+  job: z.strictObject(jobShape),
+});
+export type ProductSchedule = z.output<typeof productSchedule>;
+
+export const productWorker = z.strictObject({
+  worker: name,
+  fleet: name,
+  slots: z.int().min(1),
+  fromMs: atMs.default(0),
+  /** When it vanishes without a word. Its jobs are given up a lease later. */
+  lostAtMs: atMs.optional(),
+});
+export type ProductWorker = z.output<typeof productWorker>;
+
+export const productEvent = z.discriminatedUnion('op', [
+  z.strictObject({ op: z.literal('cancel'), atMs, id: name }),
+  z.strictObject({ op: z.literal('retime'), atMs, id: name, runAtMs: atMs }),
+  /** What ran this job vanishes. */
+  z.strictObject({ op: z.literal('lose'), atMs, id: name }),
+  z.strictObject({
+    op: z.literal('override'),
+    atMs,
+    scope: name,
+    paused: z.boolean().default(false),
+    maxConcurrency: count.optional(),
+    weight: z.number().positive().optional(),
+  }),
+]);
+export type ProductEvent = z.output<typeof productEvent>;
+
+export const productScenario = z.strictObject({
+  id: caseId,
+  title: z.string().optional(),
+  /** As it is declared for a deployment; checked there. */
+  configuration: z.record(z.string(), z.unknown()),
+  /** What the scenario's instant 0 is, for schedules and clock changes. */
+  startsAt: z.iso.datetime({ offset: true }).default('2026-01-01T00:00:00Z'),
+  untilMs: durationMs,
+  /** Of the random numbers that spread retries. */
+  seed: z.int().min(0).default(1),
+  /** How long a silent worker is taken for alive. */
+  leaseMs: intervalMs.default(30_000),
+  jobs: z.array(productJob).default([]),
+  schedules: z.array(productSchedule).max(1_000).default([]),
+  workers: z.array(productWorker).max(1_000).default([]),
+  events: z.array(productEvent).default([]),
+});
+export type ProductScenario = z.output<typeof productScenario>;

@@ -1,0 +1,239 @@
+/** `fairlead simulate FILE`: what the core would do with a scenario, under virtual time. */
+import { z } from 'zod';
+import { ConfigurationError } from '../core/errors.ts';
+import { productScenario } from './product-scenario.ts';
+import { fairnessScenario, partitionsCase, scoringCase, timersCase } from './reference-scenarios.ts';
+import { chart, duration, number, printable, table } from './report.ts';
+import { caseId, check, pathOf, refuseDuplicates, ScenarioError } from './scenario-file.ts';
+import { type FairnessResult, type Run, simulateFairness } from './simulation/fairness.ts';
+import { simulatePartitions } from './simulation/partitions.ts';
+import { type ProductResult, simulateProduct } from './simulation/product.ts';
+import { simulateScoring } from './simulation/scoring.ts';
+import { simulateTimers } from './simulation/timers.ts';
+
+/** What one case gave: data, and the same for a person. */
+export interface Simulated {
+  readonly id: string;
+  readonly result: Readonly<Record<string, unknown>>;
+  readonly text: string;
+}
+
+/** What a file gave. `results` are in the file's order. */
+export interface Simulation {
+  readonly schema: string;
+  readonly results: readonly Simulated[];
+}
+
+/** Checks a case; what it answers runs it. */
+type Prepare = (scenario: unknown, path: string) => () => Omit<Simulated, 'id'>;
+
+interface Format {
+  /** The field that holds the cases. */
+  readonly list: 'cases' | 'scenarios';
+  readonly prepare: Prepare;
+}
+
+const FORMATS: ReadonlyMap<string, Format> = new Map<string, Format>([
+  ['fairness', { list: 'scenarios', prepare: fairness }],
+  ['scoring', { list: 'cases', prepare: scoring }],
+  ['timers', { list: 'cases', prepare: timers }],
+  ['partitions', { list: 'cases', prepare: partitions }],
+  ['fairlead', { list: 'scenarios', prepare: product }],
+]);
+
+/**
+ * Runs the cases of a file, or the one that is asked for. All cases are checked first, those too that do not run.
+ * @throws ScenarioError with the path of the first field that is wrong.
+ */
+export function simulate(file: unknown, only?: string): Simulation {
+  const { schema } = check(z.looseObject({ schema: z.string() }), file, '');
+  const format = FORMATS.get(schema.replace(/\/\d+$/, ''));
+  if (format === undefined || !/\/\d+$/.test(schema)) {
+    const known = [...FORMATS.keys()].map((name) => `${name}/1`).join(', ');
+    throw new ScenarioError('schema', `${JSON.stringify(schema)} is none of ${known}`);
+  }
+  const list = z.array(z.looseObject({ id: caseId }));
+  const cases = check(
+    z.looseObject({ [format.list]: list }).transform((all) => all[format.list]),
+    file,
+    '',
+  );
+  const ids = check(list, cases, format.list).map(({ id }) => id);
+  refuseDuplicates(ids, format.list, 'id');
+  if (only !== undefined && !ids.includes(only)) {
+    throw new ScenarioError('', `no case is called ${JSON.stringify(only)}`);
+  }
+  const prepared = check(list, cases, format.list).map((scenario, index) => {
+    const path = pathOf([format.list, index]);
+    return { id: scenario.id, path, run: format.prepare(scenario, path) };
+  });
+  return {
+    schema,
+    results: prepared
+      .filter(({ id }) => only === undefined || id === only)
+      .map(({ id, path, run }) => ({ id, ...placed(path, run) })),
+  };
+}
+
+/** The `--json` output's shape. */
+export function asData({ schema, results }: Simulation): Readonly<Record<string, unknown>> {
+  return { schema, results: results.map(({ id, result }) => ({ id, ...result })) };
+}
+
+/** The output for a person. */
+export function asText({ results }: Simulation): string {
+  return results.map(({ id, text }) => `■ ${printable(id)}\n${text}`).join('\n\n');
+}
+
+function placed<Value>(path: string, run: () => Value): Value {
+  try {
+    return run();
+  } catch (error) {
+    // A rule of the core that no schema can see, such as a position outside its ring.
+    if (error instanceof ConfigurationError) {
+      throw new ScenarioError(`${path}.input.${error.field}`, error.message.slice(error.field.length + 2));
+    }
+    throw error;
+  }
+}
+
+function fairness(scenario: unknown, path: string): ReturnType<Prepare> {
+  const checked = check(fairnessScenario, scenario, path);
+  return () => {
+    const { result, runs } = simulateFairness(checked, path);
+    return { result: { ...result }, text: fairnessText(result, runs, checked.untilMs) };
+  };
+}
+
+function fairnessText(result: FairnessResult, runs: readonly Run[], untilMs: number): string {
+  const keys = Object.keys(result.accumulated).sort();
+  const rows = keys.map((key) => {
+    const own = runs.filter(({ group }) => group === key);
+    const waits = own.flatMap(({ readyAtMs, startMs }) =>
+      startMs === undefined ? [] : [startMs - readyAtMs],
+    );
+    const total = waits.reduce((sum, wait) => sum + wait, 0);
+    return [
+      key,
+      own.length,
+      waits.length,
+      result.accumulated[key],
+      waits.length === 0 ? '-' : duration(total / waits.length),
+      waits.length === 0 ? '-' : duration(waits.reduce((most, wait) => Math.max(most, wait), 0)),
+    ];
+  });
+  return [
+    table(['fairness key', 'arrived', 'started', 'cost (s)', 'mean wait', 'longest wait'], rows),
+    chart(runs, untilMs),
+    table(
+      ['started at', 'id'],
+      result.dispatch.map(([atMs, id]) => [duration(atMs), id]),
+      20,
+    ),
+  ].join('\n');
+}
+
+function scoring(scenario: unknown, path: string): ReturnType<Prepare> {
+  const checked = check(scoringCase, scenario, path);
+  return () => {
+    const { result, runs } = simulateScoring(checked, path);
+    const text = fieldsText(result);
+    const lastMs = runs.reduce((last, { endMs, readyAtMs }) => Math.max(last, endMs ?? readyAtMs), 0);
+    return { result, text: runs.length === 0 ? text : `${chart(runs, lastMs)}\n${text}` };
+  };
+}
+
+function timers(scenario: unknown, path: string): ReturnType<Prepare> {
+  const { input } = check(timersCase, scenario, path);
+  return () => {
+    const result = simulateTimers(input);
+    return { result: { ...result }, text: fieldsText({ ...result }) };
+  };
+}
+
+function partitions(scenario: unknown, path: string): ReturnType<Prepare> {
+  const checked = check(partitionsCase, scenario, path);
+  return () => {
+    const result = simulatePartitions(checked, path);
+    return { result, text: fieldsText(result) };
+  };
+}
+
+function fieldsText(result: Readonly<Record<string, unknown>>): string {
+  return Object.entries(result)
+    .map(([name, value]) => {
+      if (!Array.isArray(value) || value.length === 0) return `${name}: ${plain(value)}`;
+      return `${name}:\n${table(
+        ['', ''],
+        value.map((entry, index) => [index + 1, plain(entry)]),
+      )}`;
+    })
+    .join('\n');
+}
+
+function plain(value: unknown): string {
+  if (typeof value === 'number') return number(value);
+  if (typeof value === 'string') return printable(value);
+  if (Array.isArray(value)) return value.map(plain).join('  ');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, field]) => `${printable(name)} ${plain(field)}`)
+    .join(', ');
+}
+
+function product(scenario: unknown, path: string): ReturnType<Prepare> {
+  const checked = check(productScenario, scenario, path);
+  return () => {
+    const { result, runs } = simulateProduct(checked, path);
+    return { result: { ...result }, text: productText(result, runs, checked.untilMs) };
+  };
+}
+
+function productText(result: ProductResult, runs: readonly Run[], untilMs: number): string {
+  const shares = (entries: ProductResult['keys'] | ProductResult['types']): readonly (readonly unknown[])[] =>
+    Object.entries(entries).map(([name, share]) => [
+      name,
+      share.submitted,
+      share.succeeded,
+      share.failed,
+      share.cancelled,
+      share.running,
+      share.waiting,
+      duration(share.busyMs),
+      duration(share.waitMeanMs),
+      duration(share.waitMaxMs),
+    ]);
+  const head = [
+    'submitted',
+    'succeeded',
+    'failed',
+    'cancelled',
+    'running',
+    'waiting',
+    'busy',
+    'mean wait',
+    'longest',
+  ];
+  const costs = Object.entries(result.keys).map(([key, { costMs, weight }]) => [
+    key,
+    duration(costMs),
+    weight,
+  ]);
+  const fleets = Object.entries(result.fleets).map(([fleet, { slots, slotMs, peak, busyMs }]) => [
+    fleet,
+    slots,
+    peak,
+    duration(busyMs),
+    slotMs === 0 ? '-' : `${number(Math.round((1_000 * busyMs) / slotMs) / 10)} %`,
+  ]);
+  const stuck =
+    result.waiting.length === 0 ? [] : [`waiting at the end: ${result.waiting.map(printable).join(', ')}`];
+  return [
+    table(['fairness key', ...head], shares(result.keys)),
+    chart(runs, untilMs),
+    table(['fairness key', 'cost', 'weight'], costs),
+    table(['type', ...head], shares(result.types)),
+    table(['fleet', 'slots at end', 'most at once', 'busy', 'of capacity'], fleets),
+    ...stuck,
+  ].join('\n');
+}

@@ -1,0 +1,70 @@
+/** What happens when, in virtual time: a heap by instant, then by rank within the instant, then in the order of adding. */
+export class Agenda<What> {
+  readonly #heap: {
+    readonly atMs: number;
+    readonly rank: number;
+    readonly number: number;
+    readonly what: What;
+  }[] = [];
+  #added = 0;
+
+  get nextMs(): number {
+    return this.#heap[0]?.atMs ?? Infinity;
+  }
+
+  /** @param rank Smaller first, among what happens at one instant. */
+  add(atMs: number, rank: number, what: What): void {
+    const heap = this.#heap;
+    heap.push({ atMs, rank, number: this.#added, what });
+    this.#added += 1;
+    let place = heap.length - 1;
+    while (place > 0) {
+      const parent = (place - 1) >> 1;
+      if (!this.#isBefore(place, parent)) return;
+      this.#swap(place, parent);
+      place = parent;
+    }
+  }
+
+  /** Takes the next thing out if it happens by `nowMs`. */
+  take(nowMs: number): What | undefined {
+    const heap = this.#heap;
+    const first = heap[0];
+    if (first === undefined || first.atMs > nowMs) return undefined;
+    const last = heap.pop();
+    if (last !== undefined && heap.length > 0) {
+      heap[0] = last;
+      this.#sink();
+    }
+    return first.what;
+  }
+
+  #sink(): void {
+    let place = 0;
+    for (;;) {
+      const left = 2 * place + 1;
+      const right = left + 1;
+      let least = place;
+      if (left < this.#heap.length && this.#isBefore(left, least)) least = left;
+      if (right < this.#heap.length && this.#isBefore(right, least)) least = right;
+      if (least === place) return;
+      this.#swap(place, least);
+      place = least;
+    }
+  }
+
+  #isBefore(one: number, other: number): boolean {
+    const a = this.#heap[one];
+    const b = this.#heap[other];
+    if (a === undefined || b === undefined) return false;
+    return (a.atMs - b.atMs || a.rank - b.rank || a.number - b.number) < 0;
+  }
+
+  #swap(one: number, other: number): void {
+    const a = this.#heap[one];
+    const b = this.#heap[other];
+    if (a === undefined || b === undefined) return;
+    this.#heap[one] = b;
+    this.#heap[other] = a;
+  }
+}
