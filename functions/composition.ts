@@ -59,6 +59,7 @@ function build(): DispatchContext & IngestContext {
     holder: randomUUID(),
     budget: DISPATCH_BUDGET,
     announced: new Map(),
+    books: new Map(),
     partitionOf: () => 0,
   };
 }

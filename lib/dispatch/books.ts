@@ -18,19 +18,67 @@ interface EstimateName {
 
 const nameOf = ({ type, resourceId }: EstimateName): string => JSON.stringify([type, resourceId]);
 
+/** Entries kept between passes; beyond, all are read again. */
+const REMEMBERED_MAX = 20_000;
+
+/**
+ * What a process remembers of a partition's books. Only the holder of the lease writes them, so they are still exact
+ * if the epoch that this process takes is the successor of the one it held last: nobody was in between.
+ */
+export interface RememberedBooks {
+  /** Under which they were exact at last; -1 when they are not. */
+  epoch: number;
+  readonly ledgers: Map<string, Ledger | undefined>;
+  readonly estimates: Map<string, EstimateRecord | undefined>;
+}
+
+/** Remembered books by partition. */
+export type BooksMemory = Map<number, RememberedBooks>;
+
+/** The books for a pass under this epoch: remembered ones if they are exact, else empty. */
+export function openBooks(memory: BooksMemory, partition: number, epoch: number): RememberedBooks {
+  const known = memory.get(partition);
+  const isExact = known !== undefined && (known.epoch === epoch || known.epoch === epoch - 1);
+  const isSmall = known !== undefined && known.ledgers.size + known.estimates.size <= REMEMBERED_MAX;
+  const books: RememberedBooks =
+    known !== undefined && isExact && isSmall ? known : { epoch, ledgers: new Map(), estimates: new Map() };
+  // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
+  memory.delete(partition);
+  return books;
+}
+
+/** After a pass every commit of which was answered. */
+export function keepBooks(
+  memory: BooksMemory,
+  partition: number,
+  epoch: number,
+  books: RememberedBooks,
+): void {
+  books.epoch = epoch;
+  memory.set(partition, books);
+}
+
 export class Books {
   readonly #store: JobStore;
   readonly #configuration: PoolConfiguration;
   readonly #partition: number;
   readonly #nowMs: number;
-  readonly #ledgers = new Map<string, Ledger | undefined>();
-  readonly #estimates = new Map<string, EstimateRecord | undefined>();
+  readonly #ledgers: Map<string, Ledger | undefined>;
+  readonly #estimates: Map<string, EstimateRecord | undefined>;
 
-  constructor(store: JobStore, configuration: PoolConfiguration, partition: number, nowMs: number) {
+  constructor(
+    store: JobStore,
+    configuration: PoolConfiguration,
+    partition: number,
+    nowMs: number,
+    remembered: RememberedBooks,
+  ) {
     this.#store = store;
     this.#configuration = configuration;
     this.#partition = partition;
     this.#nowMs = nowMs;
+    this.#ledgers = remembered.ledgers;
+    this.#estimates = remembered.estimates;
   }
 
   /** Reads the ledgers that are not known yet. */
@@ -38,7 +86,7 @@ export class Books {
     const missing = [...new Set(fairnessKeys)].filter((key) => !this.#ledgers.has(key));
     if (missing.length === 0) return;
     const found = await this.#store.getLedgers(this.#partition, missing);
-    for (const [at, key] of missing.entries()) this.#ledgers.set(key, this.#current(found[at]));
+    for (const [at, key] of missing.entries()) this.#ledgers.set(key, found[at]);
   }
 
   /** Reads the learned costs that these jobs need and that are not known yet. */
@@ -51,16 +99,11 @@ export class Books {
     }
     if (missing.size === 0) return;
     const found = await this.#store.getEstimates(this.#partition, [...missing.values()]);
-    const ttlMs = this.#configuration.fairness.estimateTtlMs ?? Infinity;
-    for (const [at, name] of [...missing.keys()].entries()) {
-      const record = found[at];
-      const isOld = record !== undefined && this.#nowMs - record.lastSeenMs > ttlMs;
-      this.#estimates.set(name, isOld ? undefined : record);
-    }
+    for (const [at, name] of [...missing.keys()].entries()) this.#estimates.set(name, found[at]);
   }
 
   ledgerOf(fairnessKey: string): Ledger | undefined {
-    return this.#ledgers.get(fairnessKey);
+    return this.#current(this.#ledgers.get(fairnessKey));
   }
 
   weightOf(fairnessKey: string): number {
@@ -70,7 +113,7 @@ export class Books {
 
   /** What an attempt is expected to cost, by what was read. */
   costMs(type: string, resourceId: string | undefined): number {
-    const known = (id: string): Estimate | undefined => this.#estimates.get(nameOf({ type, resourceId: id }));
+    const known = (id: string): Estimate | undefined => this.#known({ type, resourceId: id });
     const declared = this.#configuration.types.find((each) => each.type === type);
     return expectedCostMs(
       known(resourceId ?? WHOLE_TYPE),
@@ -119,6 +162,14 @@ export class Books {
       this.#estimates.set(nameOf(name), record);
       return record;
     });
+  }
+
+  #known(name: EstimateName): EstimateRecord | undefined {
+    const record = this.#estimates.get(nameOf(name));
+    const ttlMs = this.#configuration.fairness.estimateTtlMs;
+    return record !== undefined && ttlMs !== null && this.#nowMs - record.lastSeenMs > ttlMs
+      ? undefined
+      : record;
   }
 
   get #teachesType(): boolean {

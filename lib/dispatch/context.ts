@@ -3,6 +3,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
+import type { BooksMemory } from './books.ts';
 import type { AnnouncedLines } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
@@ -44,4 +45,6 @@ export interface DispatchContext {
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
+  /** What this process remembers between passes. */
+  readonly books: BooksMemory;
 }

@@ -3,12 +3,13 @@ import type { Job } from '../core/job.ts';
 import type { DispatchContext } from './context.ts';
 import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
 import { type PassReport, pass } from './pass.ts';
+import { wakeFor, wakeForDueWork } from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {
   /** From the stream, or just stored: candidates the index may not show yet, and outcomes to settle. */
   readonly jobs: readonly Job[];
-  readonly reason: string;
+  readonly reason: 'stream' | 'wake' | 'tick' | 'ingest';
 }
 
 /** What one run of passes did. `left`: another dispatcher holds the lease and was woken. */
@@ -22,6 +23,8 @@ export interface DispatchReport {
 
 const sum = (reports: readonly PassReport[], of: (report: PassReport) => number): number =>
   reports.reduce((total, report) => total + of(report), 0);
+
+const isDue = (job: Job, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
 
 /** How long a trigger that carries outcomes tries for a lease that another holds: passes are short. */
 const LEASE_PATIENCE_MS = 2_000;
@@ -48,6 +51,7 @@ export async function dispatch(
   if (lease === undefined) return report('left');
   let hints = trigger.jobs;
   let looksUp = false;
+  let promotes = trigger.reason !== 'stream' || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
   while (lease !== undefined) {
     const wakesSeen = await store.readWakes(partition);
@@ -55,6 +59,7 @@ export async function dispatch(
     const outcome = await pass(context, held, {
       hints,
       looksUp,
+      promotes,
       nextBatch: () => {
         batches += 1;
         return batches;
@@ -73,6 +78,7 @@ export async function dispatch(
     }
     lease = await releaseLease(context, held, wakesSeen);
     looksUp = true;
+    promotes = true;
     if (again || (lease !== undefined && reports.length >= budget.passesMax)) {
       // The bound: stop here, and let a fresh invocation go on.
       if (lease !== undefined) await store.releaseLease(lease.fence);
@@ -95,11 +101,12 @@ export async function dispatchAll(
       : Array.from({ length: context.configuration.partitions }, (_, at) => at);
   return Promise.all(
     partitions.map(async (partition) => {
+      const jobs = byPartition.get(partition) ?? [];
       const startedMs = context.clock.monotonicMs();
-      const report = await dispatch(context, partition, {
-        ...trigger,
-        jobs: byPartition.get(partition) ?? [],
-      });
+      await (trigger.reason === 'tick'
+        ? wakeForDueWork(context, partition)
+        : wakeFor(context, partition, jobs));
+      const report = await dispatch(context, partition, { ...trigger, jobs });
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
       return report;

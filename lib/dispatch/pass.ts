@@ -10,7 +10,7 @@ import { createPlanner, type Planner } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Commit, EstimateRecord, Ledger, PartitionState, Reservation } from '../store/contract.ts';
-import { Books } from './books.ts';
+import { Books, keepBooks, openBooks } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
@@ -36,6 +36,8 @@ export interface PassInput {
   readonly nextBatch: () => number;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
   readonly looksUp: boolean;
+  /** Look for scheduled jobs whose time has come. */
+  readonly promotes: boolean;
 }
 
 /** Items of a transaction that a reservation and its lifted ledgers may need; settlement takes the rest of the 100. */
@@ -156,7 +158,7 @@ export async function pass(
 
   const [state, { promoted, more: moreDue }] = await Promise.all([
     store.loadPartition(partition, nowMs),
-    promoteDue(context, partition, nowMs),
+    input.promotes ? promoteDue(context, partition, nowMs) : { promoted: [], more: false },
   ]);
   if (state.epoch !== epoch) return { kind: 'lost' };
 
@@ -167,7 +169,8 @@ export async function pass(
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
-  const books = new Books(store, configuration, partition, nowMs);
+  const remembered = openBooks(context.books, partition, epoch);
+  const books = new Books(store, configuration, partition, nowMs, remembered);
   await Promise.all([
     books.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     books.readEstimates(
@@ -214,7 +217,7 @@ export async function pass(
   for (;;) {
     const plan = await nextBatch(planner, candidates, budget.batchJobs);
     const decisions = plan.decisions;
-    truncated ||= plan.truncated;
+    truncated ||= plan.truncated && plan.blocked === 0;
     if (decisions.length === 0 && itemsOf(draft) === 0) break;
     if (clock.monotonicMs() >= lease.trustedUntilMonotonicMs) {
       outOfTime = true;
@@ -276,6 +279,8 @@ export async function pass(
   }
   await Promise.all(sends);
   await candidates.retireEmptyLines();
+  // Out of time: what was settled in memory was not written.
+  if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
   const again = moreDue || outOfTime || candidates.leftBehind.length > 0 || (truncated && admitted > 0);
   return {
@@ -292,15 +297,19 @@ async function nextBatch(
   planner: Planner,
   candidates: Candidates,
   max: number,
-): Promise<{ readonly decisions: readonly Decision[]; readonly truncated: boolean }> {
+): Promise<{
+  readonly decisions: readonly Decision[];
+  readonly truncated: boolean;
+  readonly blocked: number;
+}> {
   const decisions: Decision[] = [];
   while (decisions.length < max) {
     const step = planner.next();
-    if (step.kind === 'done') return { decisions, truncated: step.truncated };
+    if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked.length };
     if (step.kind === 'admit') decisions.push(step.decision);
     else await candidates.answer(planner, step);
   }
-  return { decisions, truncated: false };
+  return { decisions, truncated: false, blocked: 0 };
 }
 
 /** Sends to the fleets. What is not accepted is sent again when its reservation is checked. */

@@ -1,0 +1,57 @@
+/**
+ * Future work without timers: each minute's tick looks ahead and sends one delayed wake for each second that has due
+ * work, and whoever schedules inside that window sends its wake too. A wake that turns out to be outdated finds nothing,
+ * so there is nothing to cancel; one that is lost is made up for by the next tick.
+ */
+import type { Job } from '../core/job.ts';
+import type { DispatchContext } from './context.ts';
+
+/** The tick's period and a little more, so that neighbouring windows overlap. */
+const LOOK_AHEAD_MS = 75_000;
+/** Scheduled jobs read by one tick; those behind them are found by the passes that these cause. */
+const LOOK_AHEAD_JOBS = 1_000;
+
+async function wakeAt(
+  context: DispatchContext,
+  partition: number,
+  instants: Iterable<number>,
+): Promise<void> {
+  const nowMs = context.clock.nowMs();
+  // Rounded up: a wake before its time would find nothing.
+  const seconds = new Set([...instants].map((atMs) => Math.ceil((atMs - nowMs) / 1_000)));
+  const ahead = [...seconds].filter((second) => second > 0);
+  try {
+    await Promise.all(ahead.map((second) => context.queue.sendWake(partition, second * 1_000)));
+  } catch (error) {
+    context.log.warn('delayed wakes were not sent; the next tick finds their work', {
+      partition,
+      wakes: ahead.length,
+      error: String(error),
+    });
+  }
+}
+
+/** For jobs that were just scheduled, such as retries. */
+export async function wakeFor(
+  context: DispatchContext,
+  partition: number,
+  jobs: readonly Job[],
+): Promise<void> {
+  const untilMs = context.clock.nowMs() + LOOK_AHEAD_MS;
+  const soon = jobs.filter((job) => job.state === 'scheduled' && job.runAtMs <= untilMs);
+  await wakeAt(
+    context,
+    partition,
+    soon.map((job) => job.runAtMs),
+  );
+}
+
+/** For everything that becomes due before the next tick. */
+export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
+  const due = await context.store.readDue(partition, context.clock.nowMs() + LOOK_AHEAD_MS, LOOK_AHEAD_JOBS);
+  await wakeAt(
+    context,
+    partition,
+    due.jobs.map((job) => job.runAtMs),
+  );
+}
