@@ -3,7 +3,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
-import type { BooksMemory } from './books.ts';
+import type { BooksMemory } from './remembered.ts';
 import type { AnnouncedLines } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */

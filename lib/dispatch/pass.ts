@@ -10,11 +10,12 @@ import { createPlanner, type Planner } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Commit, EstimateRecord, Ledger, PartitionState, Reservation } from '../store/contract.ts';
-import { Books, keepBooks, openBooks } from './books.ts';
+import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
+import { keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announce } from './submit.ts';
 
