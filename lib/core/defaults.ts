@@ -444,7 +444,7 @@ function readFairness(value: unknown): FairnessConfiguration {
     ),
     trueUp: readBoolean('fairness.trueUp', fields.get('trueUp'), FAIRNESS_DEFAULTS.trueUp),
     keyTtlMs: duration('keyTtlMs'),
-    estimateFallback: readChoice(
+    estimateFallback: readChoice<'type' | 'default'>(
       'fairness.estimateFallback',
       fields.get('estimateFallback'),
       ['type', 'default'],

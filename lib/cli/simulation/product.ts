@@ -80,9 +80,7 @@ export interface ProductResult {
   readonly attempts: readonly Attempt[];
   readonly keys: Readonly<Record<string, Share & { readonly costMs: number; readonly weight: number }>>;
   readonly types: Readonly<Record<string, Share & { readonly peak: number }>>;
-  readonly fleets: Readonly<
-    Record<string, { readonly slots: number; readonly peak: number; readonly busyMs: number }>
-  >;
+  readonly fleets: Readonly<Record<string, FleetUse>>;
   readonly peak: number;
   readonly estimates: readonly (readonly [type: string, resourceId: string, meanMs: number])[];
   /** Waiting when the scenario ends, in id order, at most `MOST_LISTED`. */
@@ -696,6 +694,7 @@ class Simulation {
           new Map([...this.#slotsOf.keys()].map((fleet) => [fleet, this.#tally(this.#byFleet, fleet)])),
           (fleet, tally) => ({
             slots: this.#slotsOf.get(fleet) ?? 0,
+            slotMs: this.#slotMsOf.get(fleet) ?? 0,
             peak: tally.peak,
             busyMs: tally.busyMs,
           }),
