@@ -101,12 +101,14 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
   };
   const context = ['-c', 'platform=host', ...(stack === undefined ? [] : ['-c', `stack=${stack}`])];
   const assembly = join(work, 'cdk.out');
+  const environmentUrl = `aws://${EMULATOR_ACCOUNT}/${EMULATOR_REGION}`;
   const app = ['--app', `${process.execPath} ${join(project, 'cdk/app.ts')}`];
 
   try {
     await inParallel([
       cdk('cdk synth', ['synth', '--quiet', ...app, ...context, '--output', assembly]),
-      cdk('cdk bootstrap', ['bootstrap', `aws://${EMULATOR_ACCOUNT}/${EMULATOR_REGION}`]),
+      // An assembly of its own, though it makes none: the CLI locks the folder all the same.
+      cdk('cdk bootstrap', ['bootstrap', environmentUrl, '--output', join(work, 'bootstrap.out')]),
     ]);
     const outputsFile = join(work, 'outputs.json');
     const how = ['--require-approval', 'never', '--method', 'direct', '--outputs-file', outputsFile];
@@ -114,7 +116,12 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
     const outputs = JSON.parse(await readFile(outputsFile, 'utf8')) as Record<string, Record<string, string>>;
     await writeFile(logFile, written.join('\n'));
     const destroy = async (): Promise<void> => {
-      await cdk('cdk destroy', ['destroy', '--all', '--force', ...app, ...context]);
+      await mkdir(work, { recursive: true });
+      try {
+        await cdk('cdk destroy', ['destroy', '--all', '--force', ...app, ...context, '--output', assembly]);
+      } finally {
+        await rm(work, { recursive: true, force: true });
+      }
     };
     return { outputs: Object.assign({}, ...Object.values(outputs)), logFile, destroy };
   } finally {

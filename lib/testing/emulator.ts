@@ -245,6 +245,8 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   await removeAbandoned(join(dataDir, 'tmp'));
   const temporary = join(dataDir, 'tmp', randomUUID());
   await mkdir(temporary, { recursive: true });
+  // The emulator puts CommonJS files there, and a project around them may say that its files are something else.
+  await writeFile(join(temporary, 'package.json'), '{ "type": "commonjs" }\n');
   signal?.throwIfAborted();
 
   const command = [python, '-I', join(here, 'emulator.py'), String(options.port ?? 0)];
