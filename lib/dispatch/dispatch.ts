@@ -35,58 +35,72 @@ export async function dispatch(
   partition: number,
   trigger: Trigger,
 ): Promise<DispatchReport> {
-  const { store, clock, queue, budget } = context;
   const reports: PassReport[] = [];
-  const report = (kind: DispatchReport['kind']): DispatchReport => ({
+  // Outcomes at hand save the holder a look at every job in flight, so they are worth a little patience.
+  const patienceMs = trigger.jobs.some((job) => job.claim !== undefined) ? LEASE_PATIENCE_MS : 0;
+  const lease = await takeLease(context, partition, patienceMs);
+  const kind = lease === undefined ? 'left' : await runPasses(context, lease, trigger, reports);
+  await Promise.all(reports.map((each) => each.sent));
+  return {
     kind,
     passes: reports.length,
     admitted: sum(reports, (each) => each.admitted),
     settled: sum(reports, (each) => each.settled),
     lostClaims: sum(reports, (each) => each.lostClaims),
-  });
+  };
+}
 
-  // Outcomes at hand save the holder a look at every job in flight, so they are worth a little patience.
-  const patienceMs = trigger.jobs.some((job) => job.claim !== undefined) ? LEASE_PATIENCE_MS : 0;
-  let lease: HeldLease | undefined = await takeLease(context, partition, patienceMs);
-  if (lease === undefined) return report('left');
+async function runPasses(
+  context: DispatchContext,
+  first: HeldLease,
+  trigger: Trigger,
+  reports: PassReport[],
+): Promise<'done' | 'lost' | 'outOfBudget'> {
+  const { store, clock, queue, budget } = context;
+  const { partition } = first.fence;
+  const isStream = trigger.reason === 'stream';
+  let lease = first;
   let hints = trigger.jobs;
   let looksUp = false;
-  let promotes = trigger.reason !== 'stream' || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
+  let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
-  while (lease !== undefined) {
+  const nextBatch = (): number => {
+    batches += 1;
+    return batches;
+  };
+  for (;;) {
     const wakesSeen = await store.readWakes(partition);
-    const held: HeldLease = lease;
-    const outcome = await pass(context, held, {
-      hints,
-      looksUp,
-      promotes,
-      nextBatch: () => {
-        batches += 1;
-        return batches;
+    const outcome = await pass(context, lease, { hints, looksUp, promotes, nextBatch }).catch(
+      async (error: unknown) => {
+        // What we began is fenced by the epoch: nobody has to wait for the lease to run out.
+        await store.releaseLease(lease.fence).catch(() => undefined);
+        throw error;
       },
-    });
-    if (outcome.kind === 'lost') return report('lost');
+    );
+    if (outcome.kind === 'lost') return 'lost';
+    reports.push(outcome);
     hints = outcome.hints;
     looksUp = false;
-    reports.push(outcome);
-    const again = outcome.kind === 'again';
-    if (again && reports.length < budget.passesMax) {
-      const left: number = held.trustedUntilMonotonicMs - clock.monotonicMs();
-      lease = left > budget.leaseMs / 2 ? held : await renewLease(context, held);
-      if (lease === undefined) return report('lost');
+    const isLast = reports.length >= budget.passesMax;
+    if (outcome.kind === 'again' && !isLast) {
+      const leftMs = lease.trustedUntilMonotonicMs - clock.monotonicMs();
+      const renewed = leftMs > budget.leaseMs / 2 ? lease : await renewLease(context, lease);
+      if (renewed === undefined) return 'lost';
+      lease = renewed;
       continue;
     }
-    lease = await releaseLease(context, held, wakesSeen);
+    const next = await releaseLease(context, lease, wakesSeen);
+    if (next === undefined && outcome.kind === 'done') return 'done';
+    if (isLast || next === undefined) {
+      // The bound: stop here, and let a fresh invocation go on.
+      if (next !== undefined) await store.releaseLease(next.fence);
+      await queue.sendWake(partition, 0);
+      return 'outOfBudget';
+    }
+    lease = next;
     looksUp = true;
     promotes = true;
-    if (again || (lease !== undefined && reports.length >= budget.passesMax)) {
-      // The bound: stop here, and let a fresh invocation go on.
-      if (lease !== undefined) await store.releaseLease(lease.fence);
-      await queue.sendWake(partition, 0);
-      return report('outOfBudget');
-    }
   }
-  return report('done');
 }
 
 /** Runs passes of every partition that the trigger concerns; of all, if it names no job. */

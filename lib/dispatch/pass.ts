@@ -26,6 +26,8 @@ export interface PassReport {
   readonly admitted: number;
   readonly settled: number;
   readonly lostClaims: number;
+  /** Messages under way and other hints: never rejects. The lease may be given back meanwhile; the process may not end. */
+  readonly sent: Promise<unknown>;
   /** Images with which the next pass settles what a lost hint left behind. */
   readonly hints: readonly Job[];
 }
@@ -193,6 +195,7 @@ export async function pass(
     const outcome = await store.commit(lease.fence, commitOf(full, [], state.leastShareMs));
     if (outcome === 'lost') return { kind: 'lost' };
   }
+  // What nothing waits for goes on beside the pass, and beside the release of the lease.
   const sends: Promise<void>[] = [send(context, recovery.resend)];
 
   const candidates = new Candidates(context, {
@@ -278,8 +281,10 @@ export async function pass(
     sends.push(send(context, won));
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
-  await Promise.all(sends);
-  await candidates.retireEmptyLines();
+  const tidying = Promise.all([candidates.retireEmptyLines(), store.alignKeys(partition)]).catch(
+    (error: unknown) =>
+      log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
+  );
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
@@ -290,6 +295,7 @@ export async function pass(
     settled: settled.length,
     lostClaims,
     hints: candidates.leftBehind,
+    sent: Promise.all([...sends, tidying]),
   };
 }
 

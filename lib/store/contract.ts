@@ -240,6 +240,11 @@ export interface JobStore {
   promote(jobs: readonly Job[], nowMs: number): Promise<readonly (Job | undefined)[]>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
   commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
+  /**
+   * Moves keys that this process has seen to where their committed cost puts them in the keys line. A rank that trails
+   * is never too high, so this may be late or lost: it costs reads, not order.
+   */
+  alignKeys(partition: number): Promise<void>;
   /** Claims jobs, each by its own conditional write: pending at exactly the planned version. */
   claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]>;
   /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */

@@ -361,8 +361,11 @@ export class DynamoJobStore implements JobStore {
       );
     }
     for (const ledger of commit.ledgers) this.#keyRanks.sawLedger(fence.partition, ledger);
-    await this.#moveKeys(fence.partition, this.#keyRanks.takeMoves(fence.partition));
     return 'committed';
+  }
+
+  async alignKeys(partition: number): Promise<void> {
+    await this.#moveKeys(partition, this.#keyRanks.takeMoves(partition));
   }
 
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
@@ -629,7 +632,7 @@ export class DynamoJobStore implements JobStore {
   async #moveKeys(partition: number, moves: readonly RankMove[]): Promise<void> {
     await inParallel(moves, PARALLEL_MAX, async ({ tier, fairnessKey, from, to }) => {
       try {
-        await this.#table.update('commit', {
+        await this.#table.update('alignKeys', {
           key: backlogKey(partition, tier, fairnessKey),
           update: 'SET #rank = :to',
           condition: '#rank = :from AND attribute_exists(#line)',

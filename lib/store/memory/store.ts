@@ -138,14 +138,7 @@ export class MemoryJobStore implements JobStore {
     this.#imitate = options.imitate ?? {};
     this.#after = options.after ?? immediately;
     this.#observe = options.observe;
-    const { indexLagMs } = this.#imitate;
-    const lagMs =
-      indexLagMs === undefined
-        ? undefined
-        : () => {
-            this.#observe?.({ kind: 'imitated', what: 'indexLagMs' });
-            return this.#random() * indexLagMs;
-          };
+    const lagMs = this.#imitate.indexLagMs === undefined ? undefined : () => this.#late('indexLagMs');
     this.#jobLines = new LinesIndex({ clock: this.#clock, lagMs });
     this.#keyLines = new LinesIndex({ clock: this.#clock, lagMs });
   }
@@ -386,6 +379,11 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
+  /** Here a commit leaves every key in its place. */
+  async alignKeys(_partition: number): Promise<void> {
+    return this.#write('alignKeys', () => {});
+  }
+
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
     await undefined;
     return requests.map((request): ClaimOutcome => {
@@ -499,6 +497,14 @@ export class MemoryJobStore implements JobStore {
     return true;
   }
 
+  /** Draws a delay up to its bound. */
+  #late(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
+    const mostMs = this.#imitate[what] ?? 0;
+    if (mostMs <= 0) return 0;
+    this.#observe?.({ kind: 'imitated', what });
+    return this.#random() * mostMs;
+  }
+
   async #read<T>(verb: string, act: () => T): Promise<T> {
     await undefined;
     this.#throttle(verb);
@@ -560,7 +566,7 @@ export class MemoryJobStore implements JobStore {
       after.line === '' ? undefined : after,
     );
     if (expiresAtMs !== undefined) {
-      this.#expiring.add(expiresAtMs + this.#random() * (this.#imitate.ttlLateMs ?? 0), after);
+      this.#expiring.add(expiresAtMs + this.#late('ttlLateMs'), after);
     }
     this.#observe?.({
       kind: 'job',
@@ -664,7 +670,7 @@ export class MemoryJobStore implements JobStore {
     const copies = this.#happens('streamDuplicated') ? 2 : 1;
     for (const listener of this.#listeners) {
       for (let copy = 0; copy < copies; copy += 1) {
-        this.#after(this.#random() * (this.#imitate.streamLateMs ?? 0), () => {
+        this.#after(this.#late('streamLateMs'), () => {
           if (this.#listeners.has(listener)) listener(record);
         });
       }
