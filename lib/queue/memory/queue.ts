@@ -139,8 +139,12 @@ export class MemoryJobQueue implements JobQueue {
   /** Draws when a message arrives, once for each of its copies. */
   #deliveries(): readonly number[] {
     const copies = this.#happens('lost') ? 0 : this.#happens('duplicated') ? 2 : 1;
-    const { lateMs } = this.#imitate;
-    return Array.from({ length: copies }, () => (lateMs === undefined ? 0 : this.#options.random() * lateMs));
+    const lateMs = this.#imitate.lateMs ?? 0;
+    return Array.from({ length: copies }, () => {
+      if (lateMs <= 0) return 0;
+      this.#options.imitated?.('lateMs');
+      return this.#options.random() * lateMs;
+    });
   }
 
   #fleet(fleet: string): FleetQueue {
