@@ -1,0 +1,63 @@
+/** Which fault meets which call. Decided by the call's own name, so that leaving one fault out leaves the others where they are. */
+import { CALL_FAULTS, FAULT_CLASSES, type FaultClass, type SimulationPlan } from './plan.ts';
+import { hashText, seeded } from './random.ts';
+
+type CallFault = (typeof CALL_FAULTS)[number];
+
+/** A fault that happened: `<node>/<verb>#<n>:<class>` names it in every run of the seed. */
+export type FiredFault = string;
+
+export class Faults {
+  readonly #plan: SimulationPlan;
+  readonly #nowMs: () => number;
+  /** When shrinking: only these happen. */
+  readonly #only: ReadonlySet<FiredFault> | undefined;
+  readonly counts: Record<FaultClass, number>;
+  readonly fired: FiredFault[] = [];
+
+  constructor(plan: SimulationPlan, nowMs: () => number, only: ReadonlySet<FiredFault> | undefined) {
+    this.#plan = plan;
+    this.#nowMs = nowMs;
+    this.#only = only;
+    this.counts = Object.fromEntries(FAULT_CLASSES.map((fault) => [fault, 0])) as Record<FaultClass, number>;
+  }
+
+  /** True while faults happen. */
+  get active(): boolean {
+    return this.#plan.endless || this.#nowMs() < this.#plan.faultsUntilMs;
+  }
+
+  /** Numbers that belong to one call, whatever else happens. */
+  randomOf(name: string): () => number {
+    return seeded(hashText(name, this.#plan.seed ^ 0x5bd1e995));
+  }
+
+  /** The fault that meets a call, if any. */
+  draw(call: string, possible: (fault: CallFault) => boolean, random: () => number): CallFault | undefined {
+    let left = random();
+    if (!this.active) return undefined;
+    for (const fault of CALL_FAULTS) {
+      if (!possible(fault)) continue;
+      left -= this.#plan.rates[fault];
+      if (left < 0) return this.#fire(`${call}:${fault}`, fault) ? fault : undefined;
+    }
+    return undefined;
+  }
+
+  /** Whether a fault of the surroundings happens now. */
+  happens(fault: FaultClass, name: string, factor = 1): boolean {
+    const isDrawn = this.randomOf(`${name}:${fault}`)() < this.#plan.rates[fault] * factor;
+    return isDrawn && this.active && this.#fire(`${name}:${fault}`, fault);
+  }
+
+  count(fault: FaultClass): void {
+    this.counts[fault] += 1;
+  }
+
+  #fire(name: FiredFault, fault: FaultClass): boolean {
+    if (this.#only !== undefined && !this.#only.has(name)) return false;
+    this.fired.push(name);
+    this.count(fault);
+    return true;
+  }
+}

@@ -1,0 +1,190 @@
+/** An adapter as one node reaches it: over a network that delays, loses and repeats, from a process that may die. */
+import type { EventBus } from '../../lib/events/contract.ts';
+import type { JobQueue } from '../../lib/queue/contract.ts';
+import { QueueUnavailable } from '../../lib/queue/errors.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import type { Faults } from './faults.ts';
+import type { SimulatedNode } from './node.ts';
+import type { SimulationPlan } from './plan.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+export interface Network {
+  readonly plan: SimulationPlan;
+  readonly time: VirtualTime;
+  readonly faults: Faults;
+  /** The store answers nobody until then. */
+  readonly outageUntilMs: () => number;
+  readonly trace: (line: string) => void;
+}
+
+type Service = 'store' | 'queue' | 'bus';
+type Verb = (...parameters: readonly unknown[]) => Promise<unknown>;
+
+/** Where a verb's batch stands among its parameters: what such a call does, it can do by half. */
+const BATCHES: Readonly<Record<string, number>> = {
+  createJobs: 0,
+  announceLines: 1,
+  recordRejections: 0,
+  promote: 0,
+  claim: 0,
+  send: 1,
+  publish: 0,
+};
+
+const TIMEOUT_MIN_MS = 500;
+const TIMEOUT_MAX_MS = 8_000;
+
+/** As the adapters answer a call that failed: some verbs make a value of it. */
+function failed(service: Service, verb: string, parameters: readonly unknown[], error: Error): unknown {
+  if (verb === 'claim') return (parameters[0] as readonly unknown[]).map(() => 'unknown');
+  if (verb === 'send') return parameters[1];
+  if (service === 'bus') return parameters[0];
+  throw error;
+}
+
+function unavailable(service: Service, verb: string): Error {
+  return service === 'store'
+    ? new StoreUnavailable(`${verb}: no answer`)
+    : new QueueUnavailable(`${verb}: no answer`);
+}
+
+async function call(
+  network: Network,
+  node: SimulatedNode,
+  service: Service,
+  verb: string,
+  parameters: readonly unknown[],
+  apply: Verb,
+): Promise<unknown> {
+  const { plan, time, faults, trace } = network;
+  const name = node.nameCall(verb);
+  const random = faults.randomOf(name);
+  const batchAt = BATCHES[verb];
+  const batch = batchAt === undefined ? [] : (parameters[batchAt] as readonly unknown[]);
+  const fault = faults.draw(
+    name,
+    (each) => {
+      if (each === 'transactionConflict') return verb === 'commit';
+      if (each === 'crashMidCall' || each === 'partialBatchFailure') return batch.length > 1;
+      // A request that comes late or twice only matters if it changes something.
+      if (each === 'appliedLate' || each === 'requestRepeated') return service === 'store' && !isRead(verb);
+      return true;
+    },
+    random,
+  );
+  const latencyMs = random() * plan.latencyMaxMs;
+  const timeoutMs = TIMEOUT_MIN_MS + random() * (TIMEOUT_MAX_MS - TIMEOUT_MIN_MS);
+  const freezeMs = random() * 2.5 * plan.budget.leaseMs;
+  const part = batch.slice(0, 1 + Math.floor(random() * Math.max(0, batch.length - 1)));
+  const withPart = parameters.map((parameter, at) => (at === batchAt ? part : parameter));
+  const answer = async (given: Promise<unknown>): Promise<unknown> => {
+    const outcome = await given.then(
+      (value) => ({ value }),
+      (error: unknown) => ({ error }),
+    );
+    await node.gate();
+    trace(
+      `${time.nowMs} ${name} ${fault ?? ''} ${'error' in outcome ? String(outcome.error) : brief(outcome.value)}`,
+    );
+    if ('error' in outcome) throw outcome.error;
+    return outcome.value;
+  };
+  const fail = async (error: Error): Promise<unknown> => {
+    await node.gate();
+    trace(`${time.nowMs} ${name} ${fault ?? ''} ${error.name}`);
+    return failed(service, verb, parameters, error);
+  };
+
+  await node.gate();
+  if (fault === 'crashBeforeCall') node.kill();
+  if (fault === 'frozenBeforeCall') node.freeze(freezeMs);
+  await node.gate();
+  await time.sleep(latencyMs);
+  if (service === 'store' && network.outageUntilMs() > time.nowMs) {
+    await time.sleep(timeoutMs);
+    return fail(unavailable(service, verb));
+  }
+  switch (fault) {
+    case 'throttled':
+    case 'transactionConflict':
+      return fail(
+        service === 'store' ? new StoreThrottled(`${verb}: try again`) : unavailable(service, verb),
+      );
+    case 'notAppliedAndNoAnswer':
+      await time.sleep(timeoutMs);
+      return fail(unavailable(service, verb));
+    case 'answerLostThoughApplied':
+      await apply(...parameters).catch(() => {});
+      await time.sleep(timeoutMs);
+      return fail(unavailable(service, verb));
+    case 'appliedLate':
+      time.after(freezeMs, () => void apply(...parameters).catch(() => {}));
+      await time.sleep(timeoutMs);
+      return fail(unavailable(service, verb));
+    case 'requestRepeated':
+      time.after(freezeMs, () => void apply(...parameters).catch(() => {}));
+      return answer(apply(...parameters));
+    case 'crashMidCall':
+      await apply(...withPart).catch(() => {});
+      node.kill();
+      return node.gate();
+    case 'partialBatchFailure': {
+      const given = await apply(...withPart);
+      const rest = batch.slice(part.length);
+      if (verb === 'claim') {
+        return answer(Promise.resolve([...(given as unknown[]), ...rest.map(() => 'unknown')]));
+      }
+      if (verb === 'send' || verb === 'publish') {
+        return answer(Promise.resolve([...(given as unknown[]), ...rest]));
+      }
+      return fail(unavailable(service, verb));
+    }
+    case 'crashAfterCall':
+      await apply(...parameters).catch(() => {});
+      node.kill();
+      return node.gate();
+    case 'frozenAfterCall': {
+      const given = apply(...parameters);
+      await given.catch(() => {});
+      node.freeze(freezeMs);
+      return answer(given);
+    }
+    default:
+      return answer(apply(...parameters));
+  }
+}
+
+const isRead = (verb: string): boolean => /^(get|read|load|list|receive)/.test(verb);
+
+function brief(given: unknown): string {
+  if (given === undefined) return '-';
+  if (typeof given === 'string' || typeof given === 'number') return String(given);
+  if (Array.isArray(given))
+    return `[${given.length}]${given.every((each) => typeof each === 'string') ? given.join() : ''}`;
+  return typeof given === 'object' && given !== null && 'kind' in given ? String(given.kind) : 'ok';
+}
+
+/** The same interface, every call of it at the network's mercy. */
+function faulty<T extends object>(network: Network, node: SimulatedNode, service: Service, target: T): T {
+  const verbs = new Map<string | symbol, Verb>();
+  return new Proxy(target, {
+    get: (_, name) => {
+      const known = verbs.get(name);
+      if (known !== undefined) return known;
+      const method: unknown = Reflect.get(target, name, target);
+      if (typeof method !== 'function') return method;
+      const apply: Verb = (...parameters) => Promise.resolve(method.apply(target, parameters));
+      const verb: Verb = (...parameters) => call(network, node, service, String(name), parameters, apply);
+      verbs.set(name, verb);
+      return verb;
+    },
+  });
+}
+
+export const faultyStore = (network: Network, node: SimulatedNode, store: JobStore): JobStore =>
+  faulty(network, node, 'store', store);
+export const faultyQueue = (network: Network, node: SimulatedNode, queue: JobQueue): JobQueue =>
+  faulty(network, node, 'queue', queue);
+export const faultyBus = (network: Network, node: SimulatedNode, bus: EventBus): EventBus =>
+  faulty(network, node, 'bus', bus);

@@ -1,0 +1,391 @@
+/** The ten invariants of the design, checked at every write of the store and after every step. */
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { conflictKeyOf } from '../../lib/core/conflict.ts';
+import { correctionMs } from '../../lib/core/fairness.ts';
+import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
+import { isLegal } from '../../lib/core/life-cycle.ts';
+import { weightOf } from '../../lib/core/score.ts';
+import { tierOf } from '../../lib/dispatch/submit.ts';
+import type { ClaimRequest, FinishRequest, Ledger, StartRequest } from '../../lib/store/contract.ts';
+import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
+import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
+
+/** The invariants by their numbers in the design. */
+export const INVARIANTS = {
+  nothingLost: '1 nothing is lost',
+  oneClaim: '2 one active claim, epochs increase',
+  fencing: '3 fencing',
+  exclusion: '4 exclusion',
+  caps: '5 caps are never exceeded',
+  oneEnd: '6 one terminal transition, legal edges',
+  neverEarly: '7 never early',
+  noStarvation: '8 no starvation',
+  costConserved: '9 cost is conserved',
+  hintsAreHints: '10 hints are only hints',
+} as const;
+
+export interface Violation {
+  readonly invariant: string;
+  readonly atMs: number;
+  readonly what: string;
+}
+
+/** An attempt that really runs, in a process that lives: whatever the items say. */
+export interface Execution {
+  readonly job: Job;
+  readonly node: string;
+}
+
+const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || job?.state === 'running';
+
+const COST_TOLERANCE_MS = 0.01;
+/** A full look at all waiting jobs costs a little: every so many steps. */
+const SWEEP_STEPS = 128;
+
+/** Running counts under one kind of cap. */
+class Counts {
+  readonly #counts = new Map<string, number>();
+
+  add(name: string, by: number): number {
+    const count = (this.#counts.get(name) ?? 0) + by;
+    this.#counts.set(name, count);
+    return count;
+  }
+}
+
+export interface InvariantsOptions {
+  readonly configuration: PoolConfiguration;
+  readonly partitions: readonly number[];
+  readonly nowMs: () => number;
+  readonly skewMaxMs: number;
+}
+
+export class Invariants {
+  readonly violations: Violation[] = [];
+  readonly #options: InvariantsOptions;
+  readonly #accepted = new Set<string>();
+  readonly #ended = new Set<string>();
+  readonly #held = { item: new Map<string, Counts>(), real: new Map<string, Counts>() };
+  readonly #executions = new Set<Execution>();
+  readonly #usedMs = new Map<string, number>();
+  readonly #ledgers = new Map<string, Ledger>();
+  readonly #claims = new Map<string, readonly [number, number]>();
+  #leastShareMs = 0;
+  #store: MemoryJobStore | undefined;
+  #steps = 0;
+
+  constructor(options: InvariantsOptions) {
+    this.#options = options;
+  }
+
+  watch(store: MemoryJobStore): void {
+    this.#store = store;
+  }
+
+  get accepted(): ReadonlySet<string> {
+    return this.#accepted;
+  }
+
+  get ended(): ReadonlySet<string> {
+    return this.#ended;
+  }
+
+  readonly onStore = (event: StoreEvent<Job>): void => {
+    if (event.kind === 'job') this.#onJob(event.verb, event.input, event.oldJob, event.newJob);
+    else if (event.kind === 'committed') this.#onCommit(event);
+  };
+
+  begin(execution: Execution): void {
+    this.#executions.add(execution);
+    this.#countCaps('real', execution.job, 1);
+    const conflictKey = this.#conflictKey(execution.job);
+    if (conflictKey === undefined) return;
+    for (const other of this.#executions) {
+      if (other !== execution && this.#conflictKey(other.job) === conflictKey) {
+        this.#violated(
+          'exclusion',
+          `${execution.job.id} on ${execution.node} runs beside ${other.job.id} on ${other.node}, both ${conflictKey}`,
+        );
+      }
+    }
+  }
+
+  end(execution: Execution): void {
+    if (this.#executions.delete(execution)) this.#countCaps('real', execution.job, -1);
+  }
+
+  afterStep(): void {
+    this.#steps += 1;
+    if (this.#steps % SWEEP_STEPS === 0) this.sweep();
+  }
+
+  /** Whatever was accepted is there, and a waiting job stands in a line that its key announces. */
+  sweep(): void {
+    const store = this.#store;
+    if (store === undefined) return;
+    for (const id of this.#accepted) {
+      const job = store.inspectJob(id);
+      if (job === undefined) {
+        if (!this.#ended.has(id)) this.#violated('nothingLost', `${id} was accepted and is gone`);
+        continue;
+      }
+      if (job.state === 'pending') this.#requireAnnounced(store, job);
+    }
+  }
+
+  /** When everything has had its time. */
+  atEnd(): void {
+    const store = this.#store;
+    if (store === undefined) return;
+    this.sweep();
+    for (const id of this.#accepted) {
+      const job = store.inspectJob(id);
+      if (job === undefined || isTerminal(job.state)) continue;
+      this.#violated(
+        'noStarvation',
+        `${id} is still ${job.state} (version ${job.version}, claim ${job.claim?.claimId ?? 'none'})`,
+      );
+    }
+    for (const partition of this.#options.partitions) {
+      for (const reservation of store.inspect(partition).reservations.values()) {
+        this.#violated(
+          'nothingLost',
+          `reservation ${reservation.batchId} still holds ${reservation.jobs.size} places`,
+        );
+      }
+    }
+  }
+
+  #violated(invariant: keyof typeof INVARIANTS, what: string): void {
+    this.violations.push({ invariant: INVARIANTS[invariant], atMs: this.#options.nowMs(), what });
+  }
+
+  #onJob(verb: string, input: unknown, before: Job | undefined, after: Job): void {
+    const { id } = after;
+    if (before === undefined) {
+      if (verb !== 'createJobs') this.#violated('oneEnd', `${verb} made ${id} out of nothing`);
+      if (this.#ended.has(id)) this.#violated('oneEnd', `${id} was made again after its end`);
+      this.#accepted.add(id);
+      return;
+    }
+    if (isTerminal(before.state))
+      this.#violated('oneEnd', `${verb} changed ${id} after its end (${before.state})`);
+    if (!isLegal(before.state, after.state)) {
+      this.#violated('oneEnd', `${verb} took ${id} from ${before.state} to ${after.state}`);
+    }
+    if (after.version !== before.version + 1) {
+      this.#violated('oneEnd', `${verb} took ${id} from version ${before.version} to ${after.version}`);
+    }
+    this.#checkFence(verb, input, before, after);
+    if (before.state === 'pending' && after.state === 'claimed') this.#onClaim(after);
+    if (after.state === 'claimed' || after.state === 'running') this.#checkTime(verb, after);
+    if (before.state === 'running' && after.state !== 'running') {
+      const usedMs = Math.max(0, (after.finishedAtMs ?? 0) - (before.startedAtMs ?? 0));
+      if (before.claim !== undefined) this.#usedMs.set(before.claim.claimId, usedMs);
+      this.#checkCounts(verb, before, after);
+    }
+    if (isActive(after) !== isActive(before)) {
+      this.#countCaps('item', isActive(after) ? after : before, isActive(after) ? 1 : -1);
+    }
+    if (isActive(after)) this.#requireCounted(verb, after);
+    if (isTerminal(after.state)) this.#ended.add(id);
+  }
+
+  #checkFence(verb: string, input: unknown, before: Job, after: Job): void {
+    const wrong = (who: string): void =>
+      this.#violated(
+        'fencing',
+        `${verb} by ${who} changed ${before.id}, which ${before.claim?.claimId ?? 'nobody'} holds`,
+      );
+    switch (verb) {
+      case 'claim': {
+        const request = input as ClaimRequest;
+        if (request.version !== before.version || before.state !== 'pending') wrong(request.claimId);
+        break;
+      }
+      case 'startJob': {
+        const request = input as StartRequest;
+        if (request.claimId !== before.claim?.claimId || before.state !== 'claimed') wrong(request.claimId);
+        break;
+      }
+      case 'finishJob': {
+        const { job, workerId, incarnation } = input as FinishRequest;
+        const isHolder =
+          job.claim?.claimId === before.claim?.claimId &&
+          workerId === before.worker?.workerId &&
+          incarnation === before.worker?.incarnation;
+        if (!isHolder) wrong(`${workerId}/${incarnation} under ${job.claim?.claimId}`);
+        break;
+      }
+      case 'loseWorker': {
+        const seen = input as Job;
+        if (seen.claim?.claimId !== before.claim?.claimId) wrong(`the loss of ${seen.claim?.claimId}`);
+        break;
+      }
+      case 'raiseVersion':
+        if (input !== before.version) wrong(`version ${String(input)}`);
+        break;
+    }
+    if (after.id !== before.id) wrong('another job');
+  }
+
+  #onClaim(job: Job): void {
+    const [epoch = 0, batch = 0] = (job.claim?.batchId ?? '').split('-').map(Number);
+    const [lastEpoch, lastBatch] = this.#claims.get(job.id) ?? [0, 0];
+    if (epoch < lastEpoch || (epoch === lastEpoch && batch <= lastBatch)) {
+      this.#violated(
+        'oneClaim',
+        `${job.id} was claimed for ${epoch}-${batch} after ${lastEpoch}-${lastBatch}`,
+      );
+    }
+    this.#claims.set(job.id, [epoch, batch]);
+  }
+
+  #checkTime(verb: string, job: Job): void {
+    const nowMs = this.#options.nowMs();
+    if (nowMs < job.runAtMs - this.#options.skewMaxMs) {
+      this.#violated('neverEarly', `${verb} of ${job.id} ${job.runAtMs - nowMs} ms before its time`);
+    }
+  }
+
+  #checkCounts(verb: string, before: Job, after: Job): void {
+    if (after.state !== 'scheduled') return;
+    const attempts = after.attempt - before.attempt;
+    const losses = after.workersLost - before.workersLost;
+    const expected = verb === 'loseWorker' ? [0, 1] : [1, 0];
+    if (attempts !== expected[0] || losses !== expected[1]) {
+      this.#violated(
+        'oneEnd',
+        `${verb} of ${after.id} counted ${attempts} attempts and ${losses} lost workers`,
+      );
+    }
+  }
+
+  /** Whoever is claimed or runs is counted by a reservation, at its very place. */
+  #requireCounted(verb: string, job: Job): void {
+    const { claim } = job;
+    const reservation = this.#store?.inspect(job.partition).reservations.get(claim?.batchId ?? '');
+    const place = Number(claim?.claimId.split('.').at(-1));
+    if (reservation?.jobs.get(place)?.id !== job.id) {
+      this.#violated(
+        'caps',
+        `${job.id} holds capacity by ${claim?.claimId} that nobody counts, after ${verb}`,
+      );
+    }
+  }
+
+  #requireAnnounced(store: MemoryJobStore, job: Job): void {
+    const tier = tierOf(this.#options.configuration, job.type);
+    const backlog = store.inspect(job.partition).backlogs.get(job.fairnessKey)?.get(tier)?.value;
+    if (backlog?.lines.some((line) => line.type === job.type && line.mode === job.mode) !== true) {
+      this.#violated(
+        'nothingLost',
+        `${job.id} waits in a line that its key ${job.fairnessKey} does not announce`,
+      );
+    }
+  }
+
+  #onCommit({ fence, commit, epoch }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
+    if (fence.epoch !== epoch) {
+      this.#violated(
+        'fencing',
+        `epoch ${fence.epoch} committed while ${epoch} holds partition ${fence.partition}`,
+      );
+    }
+    const chargedMs = new Map<string, number>();
+    for (const { reservation, positions } of commit.drop) {
+      for (const position of positions) {
+        const entry = reservation.jobs.get(position);
+        if (entry === undefined) continue;
+        const claimId = `${reservation.batchId}.${position}`;
+        this.#onDrop(claimId, entry);
+        const before = chargedMs.get(entry.fairnessKey) ?? 0;
+        chargedMs.set(entry.fairnessKey, before + this.#chargeOf(claimId, entry));
+      }
+    }
+    for (const ledger of commit.ledgers) this.#onLedger(ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
+    const written = new Set(commit.ledgers.map((ledger) => ledger.fairnessKey));
+    for (const [fairnessKey, charge] of chargedMs) {
+      if (charge > COST_TOLERANCE_MS && !written.has(fairnessKey)) {
+        this.#violated('costConserved', `${fairnessKey} was not charged ${charge} ms that its attempts used`);
+      }
+    }
+    this.#leastShareMs = commit.leastShareMs;
+  }
+
+  /** A place may only be given up when its claim is over, or cannot come any more. */
+  #onDrop(claimId: string, entry: ReservedJob): void {
+    const job = this.#store?.inspectJob(entry.id);
+    if (job === undefined) return;
+    if (isActive(job) && job.claim?.claimId === claimId) {
+      this.#violated('caps', `${claimId} was given up while ${entry.id} is ${job.state}: nobody counts it`);
+    }
+    if (job.state === 'pending' && job.version === entry.version) {
+      this.#violated('caps', `${claimId} was given up while its claim of ${entry.id} may still come`);
+    }
+  }
+
+  #chargeOf(claimId: string, entry: ReservedJob): number {
+    const { fairness } = this.#options.configuration;
+    const charged = entry.estimatedCostMs;
+    return charged + correctionMs(charged, this.#usedMs.get(claimId), fairness);
+  }
+
+  #onLedger(ledger: Ledger, chargedMs: number): void {
+    const { fairness } = this.#options.configuration;
+    const known = this.#ledgers.get(ledger.fairnessKey);
+    const isForgotten =
+      known !== undefined &&
+      fairness.keyTtlMs !== null &&
+      ledger.lastSeenMs - known.lastSeenMs > fairness.keyTtlMs;
+    const before = isForgotten ? 0 : (known?.settledCostMs ?? 0);
+    this.#ledgers.set(ledger.fairnessKey, ledger);
+    const surplusMs = ledger.settledCostMs - before - chargedMs;
+    if (Math.abs(surplusMs) <= COST_TOLERANCE_MS) return;
+    const weight = weightOf(fairness.weights, fairness.defaultWeight, ledger.fairnessKey);
+    const liftedMs = this.#leastShareMs * weight - before;
+    // A lift may happen before or after the charge of the same commit.
+    const isLift = surplusMs > 0 && surplusMs <= Math.max(liftedMs, 0) + COST_TOLERANCE_MS;
+    if (!isLift) {
+      this.#violated(
+        'costConserved',
+        `${ledger.fairnessKey} went from ${before} to ${ledger.settledCostMs} ms for ${chargedMs} ms used (least share ${this.#leastShareMs})`,
+      );
+    }
+  }
+
+  #conflictKey(job: Job): string | undefined {
+    const type = this.#options.configuration.types.find((each) => each.type === job.type);
+    return conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
+  }
+
+  /** `item`: what claims say; `real`: what really runs. Neither may ever be above a cap. */
+  #countCaps(kind: 'item' | 'real', job: Job, by: 1 | -1): void {
+    const { configuration } = this.#options;
+    const type = configuration.types.find((each) => each.type === job.type);
+    const tierName = tierOf(configuration, job.type);
+    const tier = configuration.tiers.find((each) => each.tier === tierName);
+    const fleetName = job.claim?.fleet ?? '';
+    const fleet = configuration.fleets.find((each) => each.fleet === fleetName);
+    const conflictKey = this.#conflictKey(job);
+    const caps: readonly (readonly [string, string, number | null | undefined])[] = [
+      ['pool', '', configuration.maxConcurrency],
+      ['type', job.type, type?.maxConcurrency],
+      ['tier', tierName, tier?.maxConcurrency],
+      ['key', job.fairnessKey, configuration.fairness.maxConcurrencyPerKey],
+      ['fleet', fleetName, fleet?.slots],
+      ...(conflictKey === undefined ? [] : [['conflict', conflictKey, 1] as const]),
+    ];
+    for (const [scope, name, cap] of caps) {
+      const counts = this.#held[kind].get(scope) ?? new Counts();
+      this.#held[kind].set(scope, counts);
+      const count = counts.add(name, by);
+      if (by > 0 && cap !== null && cap !== undefined && count > cap) {
+        this.#violated(
+          scope === 'conflict' ? 'exclusion' : 'caps',
+          `${scope} ${name} ${kind === 'item' ? 'holds' : 'really runs'} ${count} of ${cap} with ${job.id}`,
+        );
+      }
+    }
+  }
+}

@@ -1,0 +1,187 @@
+/** What a seed decides before anything runs: the pool, the load, and which faults happen how often. */
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/context.ts';
+import type { BusImitation } from '../../lib/events/memory/bus.ts';
+import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
+import type { StoreImitation } from '../../lib/store/memory/imitation.ts';
+import { type Dice, diceOf, seeded } from './random.ts';
+
+/** Faults of single calls to the store, a queue or the bus. */
+export const CALL_FAULTS = [
+  'crashBeforeCall',
+  'crashAfterCall',
+  'crashMidCall',
+  'answerLostThoughApplied',
+  'notAppliedAndNoAnswer',
+  'appliedLate',
+  'requestRepeated',
+  'throttled',
+  'transactionConflict',
+  'partialBatchFailure',
+  'frozenBeforeCall',
+  'frozenAfterCall',
+] as const;
+
+/** Faults of what surrounds the calls. */
+export const WORLD_FAULTS = [
+  'staleIndex',
+  'streamLate',
+  'streamLost',
+  'streamDuplicated',
+  'messageDuplicated',
+  'messageLate',
+  'messageLost',
+  'eventDuplicated',
+  'tickMissing',
+  'tickDoubled',
+  'workerKilled',
+  'workerFrozen',
+  'clockSkew',
+  'clockJump',
+  'storeOutage',
+  'handlerThrows',
+  'handlerHangs',
+  'ttlLate',
+] as const;
+
+export type FaultClass = (typeof CALL_FAULTS)[number] | (typeof WORLD_FAULTS)[number];
+export const FAULT_CLASSES: readonly FaultClass[] = [...CALL_FAULTS, ...WORLD_FAULTS];
+
+export interface PlannedJob {
+  readonly type: string;
+  readonly fairnessKey: string;
+  readonly resourceId?: string | undefined;
+  readonly priority: number;
+  readonly mode: 'queued' | 'onDemand';
+  /** When it is asked for, from the start. */
+  readonly askedAtMs: number;
+  /** How long after that it may start. */
+  readonly delayMs: number;
+  /** How long its handler takes. */
+  readonly durationMs: number;
+}
+
+export interface SimulationPlan {
+  readonly seed: number;
+  readonly configuration: PoolConfiguration;
+  readonly budget: DispatchBudget;
+  readonly jobs: readonly PlannedJob[];
+  /** Chance of each fault of calls; 0 for those that this seed leaves out. */
+  readonly rates: Readonly<Record<FaultClass, number>>;
+  readonly store: StoreImitation;
+  readonly queue: QueueImitation;
+  readonly bus: BusImitation;
+  readonly skewMaxMs: number;
+  /** Faults happen until then. */
+  readonly faultsUntilMs: number;
+  /** True: faults never stop, only safety is checked. */
+  readonly endless: boolean;
+  readonly latencyMaxMs: number;
+}
+
+/** Without any fault at all, a few seeds show that the load alone breaks nothing. */
+const CALM = 0.05;
+
+export function planOf(seed: number): SimulationPlan {
+  const dice = diceOf(seeded(seed));
+  const calm = dice.chance(CALM);
+  const rates = Object.fromEntries(
+    FAULT_CLASSES.map((fault) => [fault, !calm && dice.chance(0.45) ? 10 ** dice.between(-3.2, -1.4) : 0]),
+  ) as Record<FaultClass, number>;
+  const imitated = (fault: FaultClass): boolean => rates[fault] > 0;
+  const configuration = drawConfiguration(dice);
+  const leaseMs = dice.pick([5_000, 10_000, 20_000]);
+  return {
+    seed,
+    configuration,
+    budget: {
+      ...DISPATCH_BUDGET,
+      leaseMs,
+      leaseMarginMs: Math.round(leaseMs / 4),
+      passesMax: dice.pick([2, 5, 20]),
+      batchJobs: dice.pick([1, 3, 10, 50]),
+      promoteMax: dice.pick([2, 20, 200]),
+      checkMax: dice.pick([1, 3, 10]),
+      checkAfterMs: dice.pick([15_000, 30_000, 60_000]),
+    },
+    jobs: drawJobs(dice, configuration),
+    rates,
+    store: {
+      indexLagMs: imitated('staleIndex') ? dice.pick([50, 1_000, 10_000]) : undefined,
+      streamLateMs: imitated('streamLate') ? dice.pick([500, 5_000, 60_000]) : undefined,
+      streamLost: imitated('streamLost') ? dice.between(0.02, 0.5) : undefined,
+      streamDuplicated: imitated('streamDuplicated') ? dice.between(0.02, 0.5) : undefined,
+      ttlLateMs: imitated('ttlLate') ? 2 * 86_400_000 : undefined,
+    },
+    queue: {
+      duplicated: imitated('messageDuplicated') ? dice.between(0.05, 0.5) : undefined,
+      lateMs: imitated('messageLate') ? dice.pick([1_000, 20_000, 90_000]) : undefined,
+      lost: imitated('messageLost') ? dice.between(0.02, 0.3) : undefined,
+    },
+    bus: { duplicated: imitated('eventDuplicated') ? dice.between(0.05, 0.3) : undefined },
+    skewMaxMs: imitated('clockSkew') ? dice.pick([200, 2_000, 4_000]) : 0,
+    faultsUntilMs: dice.pick([60_000, 180_000, 420_000]),
+    endless: dice.chance(0.3),
+    latencyMaxMs: dice.pick([5, 30, 200]),
+  };
+}
+
+function drawConfiguration(dice: Dice): PoolConfiguration {
+  const typeCount = dice.whole(1, 4);
+  const tierCount = dice.whole(1, 3);
+  const tiers = Array.from({ length: tierCount }, (_, at) => `tier-${at}`);
+  const types: Record<string, JobTypeInput> = {};
+  for (let at = 0; at < typeCount; at += 1) {
+    types[`type-${at}`] = {
+      tier: tiers[dice.whole(0, tierCount - 1)],
+      maxConcurrency: dice.chance(0.3) ? dice.whole(1, 3) : null,
+      conflictGroup: dice.chance(0.5) ? dice.pick(['catalogue', 'index']) : null,
+      defaultCostMs: dice.pick([10, 1_000, 5_000]),
+      timeoutMs: dice.pick([5_000, 20_000]),
+      onWorkerLost: dice.pick(['retry', 'retry', 'fail']),
+      retry: {
+        maxAttempts: dice.whole(1, 3),
+        delayMs: dice.pick([0, 500, 5_000]),
+        maxWorkersLost: dice.whole(0, 3),
+        jitter: dice.pick(['full', 'none']),
+      },
+    };
+  }
+  const names = Object.keys(types);
+  const fleets: Record<string, { types: string[]; slots: number }> = {};
+  for (const type of names) {
+    if (dice.chance(0.6)) fleets[`fleet-${type}`] = { types: [type], slots: dice.whole(1, 3) };
+  }
+  fleets.general = { types: names, slots: dice.whole(1, 4) };
+  return resolveConfiguration({
+    types,
+    tiers: tiers.map((tier) => ({ tier, maxConcurrency: dice.chance(0.3) ? dice.whole(1, 4) : null })),
+    fleets,
+    maxConcurrency: dice.chance(0.2) ? dice.whole(1, 5) : null,
+    fairness: {
+      maxConcurrencyPerKey: dice.chance(0.2) ? dice.whole(1, 3) : null,
+      weights: dice.chance(0.5) ? { 'key-0': 3 } : {},
+      trueUp: dice.chance(0.9),
+    },
+  });
+}
+
+function drawJobs(dice: Dice, configuration: PoolConfiguration): readonly PlannedJob[] {
+  const count = dice.pick([1, 5, 15, 40, 80]);
+  const keys = dice.whole(1, 6);
+  const resources = dice.whole(1, 4);
+  const spreadMs = dice.pick([1, 5_000, 60_000]);
+  const futures = dice.pick([0, 0.1, 0.5]);
+  const types = configuration.types.map((each) => each.type);
+  return Array.from({ length: count }, () => ({
+    type: types[dice.whole(0, types.length - 1)] ?? '',
+    fairnessKey: `key-${dice.whole(0, keys - 1)}`,
+    ...(dice.chance(0.6) ? { resourceId: `resource-${dice.whole(0, resources - 1)}` } : {}),
+    priority: dice.chance(0.5) ? 0 : dice.whole(0, 10),
+    mode: dice.chance(0.1) ? ('onDemand' as const) : ('queued' as const),
+    askedAtMs: dice.whole(0, spreadMs),
+    delayMs: dice.chance(futures) ? dice.whole(1_000, 150_000) : 0,
+    durationMs: dice.pick([1, 50, 500, 3_000]),
+  }));
+}

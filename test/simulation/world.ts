@@ -1,0 +1,520 @@
+/**
+ * The whole scheduler in one thread: the real code of ingest, dispatch and workers over the memory adapters, with what
+ * the cloud does around it: queues that redeliver, a stream, a minute's tick, functions with time limits.
+ */
+import type { Context, SQSEvent } from 'aws-lambda';
+import type { Job, Json } from '../../lib/core/job.ts';
+import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
+import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
+import { placeOf } from '../../lib/dispatch/submit.ts';
+import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import type { ReceivedMessage } from '../../lib/queue/contract.ts';
+import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
+import { encodeDispatchMessage } from '../../lib/queue/message.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
+import type { JobContext } from '../../lib/worker/run-job.ts';
+import { Faults, type FiredFault } from './faults.ts';
+import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
+import { type Execution, Invariants } from './invariants.ts';
+import { SimulatedNode } from './node.ts';
+import type { PlannedJob, SimulationPlan } from './plan.ts';
+import { hashText, seeded } from './random.ts';
+import { VirtualTime } from './virtual-time.ts';
+
+const START_MS = 1_800_000_000_000;
+const TICK_MS = 60_000;
+const FUNCTION_TIMEOUT_MS = 60_000;
+const REDELIVER_MS = 30_000;
+const STREAM_BATCH_MAX = 100;
+const STREAM_RETRY_MS = 1_000;
+const STREAM_TRIES_MAX = 10;
+/** A worker function ends this long after its slowest type's timeout: time to say that it was too slow. */
+const WORKER_MARGIN_MS = 10_000;
+const AWAITED: ReadonlySet<Job['state']> = new Set([
+  'pending',
+  'scheduled',
+  'succeeded',
+  'failed',
+  'cancelled',
+]);
+
+/** A process that lives on between invocations, as a function's does: what it remembers, it remembers. */
+interface Container {
+  readonly node: SimulatedNode;
+  readonly context: DispatchContext & IngestContext;
+  isBusy: boolean;
+}
+
+/** Changes how the store is reached, to take one protection away. */
+export type Sabotage = (store: JobStore, real: MemoryJobStore, world: World) => JobStore;
+
+export interface WorldOptions {
+  readonly plan: SimulationPlan;
+  readonly only?: ReadonlySet<FiredFault> | undefined;
+  readonly sabotage?: Sabotage | undefined;
+  /** Hears of everything, for a replay. */
+  readonly onTrace?: ((line: string) => void) | undefined;
+}
+
+export class World {
+  readonly plan: SimulationPlan;
+  readonly time = new VirtualTime(START_MS);
+  readonly faults: Faults;
+  readonly invariants: Invariants;
+  readonly store: MemoryJobStore;
+  readonly queue: MemoryJobQueue;
+  readonly bus: MemoryEventBus;
+  readonly #options: WorldOptions;
+  readonly #network: Network;
+  readonly #containers = new Map<string, Container[]>();
+  readonly #nodes = new Map<string, SimulatedNode>();
+  readonly #planned = new Map<number, PlannedJob>();
+  readonly #born = new Map<string, number>();
+  readonly #stream: Job[] = [];
+  #streamArmed = false;
+  #outageUntilMs = 0;
+  #hash = hashText('');
+  #unhandled = 0;
+
+  constructor(options: WorldOptions) {
+    const { plan } = options;
+    this.plan = plan;
+    this.#options = options;
+    const startMs = START_MS;
+    this.faults = new Faults(
+      { ...plan, faultsUntilMs: startMs + plan.faultsUntilMs },
+      () => this.time.nowMs,
+      options.only,
+    );
+    this.invariants = new Invariants({
+      configuration: plan.configuration,
+      partitions: [0],
+      nowMs: () => this.time.nowMs,
+      skewMaxMs: plan.skewMaxMs + JUMP_MAX_MS,
+    });
+    const clock = (): number => this.time.nowMs;
+    const { after } = this.time;
+    const random = seeded(plan.seed ^ 0x2545f491);
+    this.store = new MemoryJobStore({
+      clock,
+      random,
+      after,
+      place: placeOf(plan.configuration),
+      imitate: this.#whileActive(plan.store),
+      observe: (event) => {
+        if (event.kind === 'imitated') this.#countImitated(event.what);
+        else {
+          if (event.kind === 'job')
+            this.trace(`${this.time.nowMs} item ${event.verb} ${describe(event.newJob)}`);
+          this.invariants.onStore(event);
+        }
+      },
+    });
+    this.invariants.watch(this.store);
+    const imitated = (what: string): void => this.#countImitated(`queue.${what}`);
+    this.queue = new MemoryJobQueue({
+      clock,
+      random,
+      after,
+      imitate: this.#whileActive(plan.queue),
+      imitated,
+    });
+    this.bus = new MemoryEventBus({
+      random,
+      after,
+      imitate: this.#whileActive(plan.bus),
+      imitated: (what) => this.#countImitated(`bus.${what}`),
+    });
+    this.#network = {
+      plan,
+      time: this.time,
+      faults: this.faults,
+      outageUntilMs: () => this.#outageUntilMs,
+      trace: this.trace,
+    };
+  }
+
+  /** Equal for two runs of one seed. */
+  get traceHash(): string {
+    return this.#hash.toString(16).padStart(8, '0');
+  }
+
+  /** Errors that reached nobody: each is a bug. */
+  get unhandled(): number {
+    return this.#unhandled;
+  }
+
+  readonly trace = (line: string): void => {
+    this.#hash = hashText(line, this.#hash);
+    this.#options.onTrace?.(line);
+  };
+
+  start(): void {
+    const { jobs, rates } = this.plan;
+    for (const [at, job] of jobs.entries()) {
+      this.#planned.set(at, job);
+      this.time.after(job.askedAtMs, () => this.#ingest(at, job, 1));
+    }
+    this.#tick(1);
+    for (const { fleet, slots } of this.plan.configuration.fleets) {
+      // More pollers than slots: the cap is the dispatcher's to keep, not the queue's.
+      for (let poller = 0; poller < (slots ?? 1) + 1; poller += 1) void this.#poll(fleet, poller);
+    }
+    if (rates.storeOutage > 0) this.#outages(1);
+    this.#disturb(1);
+  }
+
+  /** True when every accepted job is over and every request was answered. */
+  get isQuiet(): boolean {
+    return (
+      this.invariants.ended.size >= this.plan.jobs.length && this.store.inspect(0).reservations.size === 0
+    );
+  }
+
+  #countImitated(what: string): void {
+    const fault = IMITATED[what];
+    if (fault !== undefined) this.faults.count(fault);
+  }
+
+  /** The imitation's chances and bounds, as long as faults happen at all. */
+  #whileActive<T extends object>(imitation: T): T {
+    return new Proxy(imitation, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name);
+        if (this.faults.active || value === undefined) return value;
+        return 0;
+      },
+    });
+  }
+
+  // Functions
+
+  #container(kind: string): Container {
+    const all = this.#containers.get(kind) ?? [];
+    this.#containers.set(kind, all);
+    const idle = all.find((each) => !each.isBusy && each.node.isAlive);
+    if (idle !== undefined) return idle;
+    const made = this.#makeContainer(kind);
+    all.push(made);
+    return made;
+  }
+
+  #node(kind: string): SimulatedNode {
+    const count = (this.#born.get(kind) ?? 0) + 1;
+    this.#born.set(kind, count);
+    const name = `${kind}-${count}`;
+    const { skewMaxMs } = this.plan;
+    const skewMs = Math.round((this.faults.randomOf(`${name}/skew`)() * 2 - 1) * skewMaxMs);
+    if (skewMs !== 0) this.faults.count('clockSkew');
+    const node = new SimulatedNode(name, this.time, skewMs);
+    this.#nodes.set(name, node);
+    node.onDeath(() => this.#nodes.delete(name));
+    return node;
+  }
+
+  reach(node: SimulatedNode): JobStore {
+    const sabotaged = this.#options.sabotage?.(this.store, this.store, this) ?? this.store;
+    return faultyStore(this.#network, node, sabotaged);
+  }
+
+  #makeContainer(kind: string): Container {
+    const node = this.#node(kind);
+    const { configuration, budget } = this.plan;
+    const books: BooksMemory = new Map();
+    const context: DispatchContext & IngestContext = {
+      store: this.reach(node),
+      queue: faultyQueue(this.#network, node, this.queue),
+      events: faultyBus(this.#network, node, this.bus),
+      configuration,
+      clock: node.clock,
+      nowMs: node.clock.nowMs,
+      random: this.faults.randomOf(`${node.name}/random`),
+      log: {
+        info: () => {},
+        warn: (message, fields) =>
+          this.trace(`${this.time.nowMs} ${node.name} warns ${message} ${JSON.stringify(fields)}`),
+      },
+      holder: node.name,
+      budget,
+      announced: new Map(),
+      books,
+      partitionOf: () => 0,
+    };
+    return { node, context, isBusy: false };
+  }
+
+  /** Runs a function in a container, up to its time limit. Answers whether it returned. */
+  async #invoke(
+    kind: string,
+    what: string,
+    run: (context: DispatchContext & IngestContext) => Promise<boolean>,
+  ): Promise<boolean> {
+    const container = this.#container(kind);
+    const { node } = container;
+    container.isBusy = true;
+    this.trace(`${this.time.nowMs} ${node.name} begins ${what}`);
+    let isOver = false;
+    const died = new Promise<boolean>((resolve) => node.onDeath(() => resolve(false)));
+    this.time.after(FUNCTION_TIMEOUT_MS, () => {
+      if (!isOver) node.kill();
+    });
+    const ran = run(container.context).catch((error: unknown) => {
+      this.trace(`${this.time.nowMs} ${node.name} fails ${what}: ${String(error)}`);
+      if (!isExpected(error)) this.#onBug(`${what} threw ${String(error)}`);
+      return false;
+    });
+    const isDone = await Promise.race([ran, died]);
+    isOver = true;
+    container.isBusy = false;
+    return isDone;
+  }
+
+  #onBug(what: string): void {
+    this.#unhandled += 1;
+    this.invariants.violations.push({ invariant: '0 no unexpected error', atMs: this.time.nowMs, what });
+  }
+
+  // Submitting
+
+  #ingest(at: number, job: PlannedJob, tries: number): void {
+    const runAt =
+      job.delayMs === 0 ? {} : { runAt: new Date(START_MS + job.askedAtMs + job.delayMs).toISOString() };
+    const { type, fairnessKey, resourceId, priority, mode } = job;
+    const detail = {
+      type,
+      fairnessKey,
+      ...(resourceId === undefined ? {} : { resourceId }),
+      priority,
+      mode,
+      idempotencyKey: `request-${at}`,
+      payload: { at },
+      ...runAt,
+    };
+    const body = JSON.stringify({ id: `event-${at}`, detail });
+    void this.#invoke('ingest', `request-${at} try ${tries}`, async (context) => {
+      const report = await ingest(context, [{ messageId: `message-${at}`, body }]);
+      if (report.created.length > 0) {
+        await dispatchAll(context, { jobs: report.created, reason: 'ingest' }).catch((error: unknown) => {
+          if (!isExpected(error)) throw error;
+        });
+      }
+      return report.failedMessageIds.length === 0;
+    }).then((isDone) => {
+      if (!isDone) this.time.after(REDELIVER_MS, () => this.#ingest(at, job, tries + 1));
+    });
+  }
+
+  // Dispatch
+
+  #dispatch(trigger: Trigger, what: string): Promise<boolean> {
+    return this.#invoke('dispatch', what, async (context) => {
+      if (trigger.reason !== 'stream') {
+        await dispatchAll(context, trigger);
+        return true;
+      }
+      const [published, passed] = await Promise.allSettled([
+        publishOutcomes(context.events, trigger.jobs),
+        dispatchAll(context, trigger),
+      ]);
+      if (published.status === 'rejected') throw published.reason;
+      if (passed.status === 'rejected') throw passed.reason;
+      return true;
+    });
+  }
+
+  #tick(count: number): void {
+    this.time.after(TICK_MS, () => {
+      this.#tick(count + 1);
+      if (this.faults.happens('tickMissing', `tick-${count}`, 10)) return;
+      const copies = this.faults.happens('tickDoubled', `tick-${count}`, 10) ? 2 : 1;
+      for (let copy = 0; copy < copies; copy += 1)
+        void this.#dispatch({ jobs: [], reason: 'tick' }, `tick-${count}`);
+    });
+  }
+
+  watchHints(): void {
+    this.store.subscribe(({ newJob }) => {
+      if (!AWAITED.has(newJob.state)) return;
+      this.#stream.push(newJob);
+      this.#armStream();
+    });
+    this.queue.onWake((partition) => this.#wake(partition, 1));
+  }
+
+  #wake(partition: number, tries: number): void {
+    void this.#dispatch({ jobs: [], reason: 'wake' }, `wake of ${partition}`).then((isDone) => {
+      if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(partition, tries + 1));
+    });
+  }
+
+  #armStream(): void {
+    if (this.#streamArmed) return;
+    this.#streamArmed = true;
+    this.time.after(this.plan.latencyMaxMs, () => {
+      const batch = this.#stream.splice(0, STREAM_BATCH_MAX);
+      void this.#deliver(batch, 1);
+    });
+  }
+
+  /** A shard is read in order: the next batch waits for this one. */
+  async #deliver(batch: readonly Job[], tries: number): Promise<void> {
+    const isDone = await this.#dispatch({ jobs: batch, reason: 'stream' }, `stream of ${batch.length}`);
+    if (!isDone && tries < STREAM_TRIES_MAX) {
+      this.time.after(STREAM_RETRY_MS, () => void this.#deliver(batch, tries + 1));
+      return;
+    }
+    this.#streamArmed = false;
+    if (this.#stream.length > 0) this.#armStream();
+  }
+
+  // Workers
+
+  /** One slot of the queue's poller: it waits for a message, and runs a worker function for it. */
+  async #poll(fleet: string, poller: number): Promise<void> {
+    const { types } = this.plan.configuration;
+    const timeoutMs = Math.max(...types.map((each) => each.timeoutMs)) + WORKER_MARGIN_MS;
+    for (;;) {
+      const [received] = await this.queue.receive(fleet, 1, 3_600_000, timeoutMs * 2);
+      if (received === undefined) continue;
+      await this.#runWorker(fleet, poller, received, timeoutMs);
+    }
+  }
+
+  async #runWorker(
+    fleet: string,
+    poller: number,
+    received: ReceivedMessage,
+    timeoutMs: number,
+  ): Promise<void> {
+    const node = this.#node(`worker-${fleet}-${poller}`);
+    const endsAtMs = this.time.nowMs + timeoutMs;
+    const died = new Promise<undefined>((resolve) => node.onDeath(() => resolve(undefined)));
+    this.time.after(timeoutMs, () => node.kill());
+    const { configuration } = this.plan;
+    const handler = lambdaWorker(
+      () => ({
+        store: this.reach(node),
+        configuration,
+        clock: node.clock,
+        random: this.faults.randomOf(`${node.name}/random`),
+        log: {
+          info: () => {},
+          warn: (message) => this.trace(`${this.time.nowMs} ${node.name} warns ${message}`),
+        },
+        exit: () => node.kill(),
+      }),
+      Object.fromEntries(
+        configuration.types.map(({ type }) => [
+          type,
+          (payload: Json, context: JobContext) => this.#handle(node, payload, context),
+        ]),
+      ),
+    );
+    const event = {
+      Records: [{ messageId: received.receipt, body: encodeDispatchMessage(received.message) }],
+    } as unknown as SQSEvent;
+    const lambda = {
+      functionName: fleet,
+      awsRequestId: node.name,
+      getRemainingTimeInMillis: () => Math.max(0, endsAtMs - this.time.nowMs),
+    } as Context;
+    const response = await Promise.race([handler(event, lambda), died]);
+    if (response?.batchItemFailures.length === 0) await this.queue.delete(fleet, [received.receipt]);
+    node.kill();
+  }
+
+  /** The user's code: it works for a while, and may fail, hang, or be cut off with its process. */
+  async #handle(node: SimulatedNode, payload: Json, context: JobContext): Promise<Json> {
+    const { at } = payload as { readonly at: number };
+    const planned = this.#planned.get(at);
+    const job = this.store.inspectJob(context.jobId);
+    if (planned === undefined || job === undefined) throw new Error(`nobody asked for ${context.jobId}`);
+    const execution: Execution = { job, node: node.name };
+    const name = `${context.jobId}/${context.attempt}/${job.workersLost}`;
+    this.trace(`${this.time.nowMs} ${node.name} runs ${context.jobId}`);
+    this.invariants.begin(execution);
+    const end = (): void => this.invariants.end(execution);
+    node.onDeath(end);
+    try {
+      if (this.faults.happens('handlerHangs', name, 3)) {
+        await new Promise<never>(() => {});
+      }
+      await node.clock.sleep(planned.durationMs, context.signal);
+      if (context.signal.aborted) throw new Error('aborted');
+      if (this.faults.happens('handlerThrows', name, 10)) throw new Error('the handler threw');
+      return { at };
+    } finally {
+      // Not by `finally` alone: what is dead never gets here.
+      end();
+    }
+  }
+
+  // The surroundings
+
+  #outages(count: number): void {
+    const dice = this.faults.randomOf(`outage-${count}`);
+    this.time.after(20_000 + dice() * 100_000, () => {
+      if (!this.faults.active) return;
+      if (this.faults.happens('storeOutage', `outage-${count}`, 20)) {
+        this.#outageUntilMs = this.time.nowMs + dice() * 2 * this.plan.budget.leaseMs;
+      }
+      this.#outages(count + 1);
+    });
+  }
+
+  /** Kills and freezes processes from outside, and moves their clocks. */
+  #disturb(count: number): void {
+    this.time.after(500, () => {
+      if (!this.faults.active) return;
+      for (const [name, node] of [...this.#nodes]) {
+        const moment = `${name}@${count}`;
+        if (name.startsWith('worker')) {
+          if (this.faults.happens('workerKilled', moment)) node.kill();
+          else if (this.faults.happens('workerFrozen', moment)) {
+            node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 2 * this.plan.budget.leaseMs);
+          }
+        }
+        if (this.faults.happens('clockJump', moment)) {
+          node.skewMs += Math.round((this.faults.randomOf(`${moment}/jump`)() * 2 - 1) * JUMP_MAX_MS);
+          node.skewMs = Math.max(-JUMP_MAX_MS, Math.min(JUMP_MAX_MS, node.skewMs));
+        }
+      }
+      this.#disturb(count + 1);
+    });
+  }
+}
+
+/** The most that a clock may be wrong; the worker's lease has room for it. */
+const JUMP_MAX_MS = 5_000;
+
+const IMITATED: Readonly<Record<string, Parameters<Faults['count']>[0]>> = {
+  indexLagMs: 'staleIndex',
+  streamLateMs: 'streamLate',
+  streamLost: 'streamLost',
+  streamDuplicated: 'streamDuplicated',
+  ttlLateMs: 'ttlLate',
+  'queue.duplicated': 'messageDuplicated',
+  'queue.lateMs': 'messageLate',
+  'queue.lost': 'messageLost',
+  'bus.duplicated': 'eventDuplicated',
+};
+
+/** Errors that the adapters announce: whoever called must bear them. */
+const EXPECTED: ReadonlySet<string> = new Set([
+  'StoreThrottled',
+  'StoreUnavailable',
+  'StaleCommit',
+  'QueueUnavailable',
+  'OutcomesUnpublished',
+  'OutcomesUnpublishedError',
+]);
+
+const isExpected = (error: unknown): boolean => error instanceof Error && EXPECTED.has(error.name);
+
+const describe = (job: Job): string =>
+  `${job.id.slice(0, 6)} ${job.state} v${job.version} ${job.claim?.claimId ?? ''}`;
