@@ -48,7 +48,7 @@ export function simulateFairness(
   );
   const scheduler = new Scheduler(poolOf(config), { explains: false });
   for (const { type, jobId, cost } of config.initialEstimates) {
-    scheduler.estimates.set(type, jobId, { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
+    scheduler.estimates.set(type, resourceOf(jobId), { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
   }
   const names = orderedNames(scenario.arrivals.map(({ id }) => id));
   const arrivals = scenario.arrivals.toSorted(
@@ -89,7 +89,9 @@ export function simulateFairness(
     result: {
       dispatch,
       accumulated: accumulated(scheduler, arrivals.slice(0, arrived)),
-      estimates: scheduler.estimates.list().map(({ type, resourceId, meanMs }) => [type, resourceId, meanMs]),
+      estimates: scheduler.estimates
+        .list()
+        .map(({ type, resourceId, meanMs }) => [type, jobIdOf(resourceId), meanMs]),
     },
     runs: arrivals.slice(0, arrived).map((arrival) => runOf(arrival, starts.get(arrival.id))),
   };
@@ -150,7 +152,7 @@ function arrive(scheduler: Scheduler, name: string, arrival: Arrival): void {
       priority: 0,
       mode: 'queued',
       fairnessKey: arrival.fairnessKey,
-      resourceId: arrival.jobId,
+      resourceId: resourceOf(arrival.jobId),
       readyAtMs: arrival.atMs,
       version: 1,
       attempt: 1,
@@ -172,6 +174,17 @@ function runOf(arrival: Arrival, startMs: number | undefined): Run {
     startMs,
     endMs: startMs === undefined ? undefined : startMs + arrival.durationMs,
   };
+}
+
+// The text's job ids may be empty, which is the core's name for a type as a whole.
+const RESOURCE_PREFIX = '/';
+
+function resourceOf(jobId: string): string {
+  return RESOURCE_PREFIX + jobId;
+}
+
+function jobIdOf(resourceId: string): string {
+  return resourceId.slice(RESOURCE_PREFIX.length);
 }
 
 function nameOf(names: ReadonlyMap<AnyId, string>, id: AnyId): string {

@@ -1,0 +1,218 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { asData, simulate } from '../../lib/cli/simulate.ts';
+import {
+  type NaiveFairness,
+  type NaiveJob,
+  type NaiveSlot,
+  naiveFairness,
+  naivePass,
+  naiveStream,
+} from './naive.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function resultOf(schema: string, list: 'cases' | 'scenarios', scenario: object): Fields {
+  const data = asData(simulate({ schema, [list]: [{ id: 'x', ...scenario }] }));
+  return (data.results as Fields[])[0] ?? {};
+}
+
+const ttl = fc.option(
+  fc.integer({ min: 1, max: 30 }).map((seconds) => seconds * 1000),
+  { nil: null, freq: 2 },
+);
+
+const fairness: fc.Arbitrary<NaiveFairness> = fc.record({
+  config: fc.record({
+    globalMax: fc.option(fc.integer({ min: 0, max: 6 }), { nil: null, freq: 3 }),
+    alpha: fc.constantFrom(0, 0.3, 0.5, 1),
+    types: fc.tuple(typeNamed('a'), typeNamed('b'), typeNamed('c')),
+    initialEstimates: fc.constantFrom([], [{ type: 'a', jobId: 'r0', cost: 4 }]),
+    keyTtlMs: ttl,
+    estimateTtlMs: ttl,
+    idlePolicy: fc.constantFrom('none' as const, 'advance' as const),
+    resetEveryMs: ttl,
+  }),
+  untilMs: fc.integer({ min: 0, max: 90 }).map((seconds) => seconds * 1000),
+  arrivals: fc
+    .array(
+      fc.record({
+        atMs: fc.nat(60).map((seconds) => seconds * 1000),
+        // d is no type.
+        type: fc.constantFrom('a', 'b', 'c', 'd'),
+        jobId: fc.constantFrom('r0', 'r1', ''),
+        fairnessKey: fc.constantFrom('', 'x', 'y', '__proto__'),
+        durationMs: fc.nat(12).map((seconds) => seconds * 1000),
+      }),
+      { maxLength: 25 },
+    )
+    .map((arrivals) => arrivals.map((arrival, index) => ({ ...arrival, id: (index * 7) % 26 }))),
+});
+
+function typeNamed(type: string) {
+  return fc.record({
+    type: fc.constant(type),
+    priority: fc.integer({ min: 0, max: 4 }),
+    maxConcurrency: fc.integer({ min: 0, max: 4 }),
+    conflictGroup: fc.constantFrom('', 'git'),
+    defaultCost: fc.integer({ min: 1, max: 12 }),
+  });
+}
+
+describe('simulate', () => {
+  it('decides fairness as the naive scheduler does, on random scenarios', () => {
+    fc.assert(
+      fc.property(fairness, (scenario) => {
+        const naive = naiveFairness(scenario);
+        const result = resultOf('fairness/1', 'scenarios', scenario);
+        expect(result.dispatch).toEqual(naive.dispatch);
+        const accumulated = result.accumulated as Record<string, number>;
+        expect(Object.keys(accumulated).sort()).toEqual(Object.keys(naive.accumulated).sort());
+        for (const [key, cost] of Object.entries(naive.accumulated))
+          expect(accumulated[key]).toBeCloseTo(cost, 6);
+        const estimates = result.estimates as [string, string, number][];
+        expect(estimates.map(([type, jobId]) => [type, jobId])).toEqual(
+          naive.estimates.map(([a, b]) => [a, b]),
+        );
+        estimates.forEach(([, , cost], index) => {
+          expect(cost).toBeCloseTo(naive.estimates[index]?.[2] ?? -1, 6);
+        });
+      }),
+      { numRuns: 1_500 },
+    );
+  });
+
+  const slots: fc.Arbitrary<readonly NaiveSlot[]> = fc
+    .array(fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 }), { maxLength: 6 })
+    .map((all) => all.map((types, index) => ({ id: (index * 5 + 3) % 31, types })));
+
+  const job = fc.record({
+    type: fc.integer({ min: 1, max: 5 }),
+    priority: fc.nat(10),
+    ageMs: fc.oneof(
+      fc.nat(700_000),
+      fc.nat(9).map((units) => units * 64_000),
+      fc.constant(-500),
+    ),
+    onDemand: fc.boolean(),
+    durationMs: fc.nat(100_000),
+    isLost: fc.boolean(),
+  });
+
+  it('assigns slots as the naive scheduler does, on random passes', () => {
+    const now = 1_800_000_000_000;
+    fc.assert(
+      fc.property(slots, fc.array(job, { maxLength: 30 }), (pool, drawn) => {
+        const jobs: NaiveJob[] = drawn.map((one, id) => ({ ...one, id, createdAt: now - one.ageMs }));
+        const lost = drawn.flatMap(({ isLost }, id) => (isLost ? [id] : []));
+        const free = new Set(pool.map(({ id }) => id));
+        const assignments = naivePass(now, free, pool, [...jobs], new Set(lost));
+        const input = {
+          now,
+          slots: pool,
+          queued: jobs.filter(({ onDemand }) => !onDemand),
+          onDemand: jobs.filter(({ onDemand }) => onDemand),
+          lostClaims: lost,
+        };
+        expect(resultOf('scoring/2', 'cases', { kind: 'pass', input })).toEqual({
+          id: 'x',
+          assignments,
+          freeSlots: [...free].sort((a, b) => a - b),
+        });
+      }),
+      { numRuns: 1_500 },
+    );
+  });
+
+  it('runs a stream as the naive scheduler does', () => {
+    fc.assert(
+      fc.property(slots, fc.array(job, { maxLength: 30 }), fc.nat(2_000_000), (pool, drawn, untilMs) => {
+        const jobs: NaiveJob[] = drawn.map((one, id) => ({ ...one, id, createdAt: 700_000 - one.ageMs }));
+        const starts = naiveStream(pool, jobs, untilMs);
+        for (const list of ['jobs', 'arrivals'] as const) {
+          const input = { untilMs, slots: pool, [list]: jobs };
+          expect(resultOf('scoring/2', 'cases', { kind: 'stream', input }).starts).toEqual(starts);
+        }
+        const split = {
+          horizonMs: untilMs,
+          slots: pool,
+          queued: jobs.filter(({ onDemand }) => !onDemand).map(({ onDemand: _, ...rest }) => rest),
+          onDemand: jobs
+            .filter(({ onDemand }) => onDemand)
+            .map(({ onDemand: _, createdAt, ...rest }) => ({ ...rest, atMs: createdAt })),
+        };
+        expect(resultOf('scoring/2', 'cases', { kind: 'stream', input: split }).starts).toEqual(starts);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('follows leases as a step-by-step run does', () => {
+    const event = fc.record({
+      op: fc.constantFrom('crash' as const, 'pause' as const, 'resume' as const),
+      node: fc.constantFrom('a', 'b'),
+      atMs: fc.integer({ min: 1, max: 120 }),
+    });
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 2, max: 40 }),
+        fc.integer({ min: 1, max: 20 }),
+        fc.integer({ min: 1, max: 15 }),
+        fc.nat(20),
+        fc.integer({ min: 1, max: 90 }),
+        fc.uniqueArray(event, { maxLength: 5, selector: ({ node, atMs }) => `${node}${atMs}` }),
+        (leaseMs, heartbeatMs, scanMs, atMs, runsMs, events) => {
+          const input = {
+            leaseMs,
+            heartbeatMs,
+            scanMs,
+            firstScanMs: 0,
+            space: 100,
+            positions: { a: [50], b: [99] },
+            claims: [{ job: 'j', node: 'a', atMs, runsMs, hash: 10 }],
+            events,
+          };
+          const { jobs } = resultOf('partitions/1', 'cases', { kind: 'lease', input });
+          expect((jobs as Fields[])[0]).toEqual({ job: 'j', ...stepByStep(input) });
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+/** Every millisecond: the operator's events, then the end of the work, then a beat, then a scan. */
+function stepByStep(input: {
+  readonly leaseMs: number;
+  readonly heartbeatMs: number;
+  readonly scanMs: number;
+  readonly claims: readonly { readonly atMs: number; readonly runsMs: number }[];
+  readonly events: readonly { readonly op: string; readonly node: string; readonly atMs: number }[];
+}): Fields {
+  const { atMs, runsMs } = input.claims[0] as { atMs: number; runsMs: number };
+  const state = new Map([
+    ['a', 'alive'],
+    ['b', 'alive'],
+  ]);
+  let worked = 0;
+  let endsAtMs = atMs + input.leaseMs;
+  for (let nowMs = 0; ; nowMs += 1) {
+    let woke = false;
+    for (const { op, node } of input.events.filter((event) => event.atMs === nowMs)) {
+      if (state.get(node) === 'crashed') continue;
+      woke ||= node === 'a' && op === 'resume' && state.get(node) === 'paused';
+      state.set(node, op === 'crash' ? 'crashed' : op === 'pause' ? 'paused' : 'alive');
+    }
+    if (nowMs < atMs) continue;
+    if (state.get('a') === 'alive') {
+      if (worked === runsMs && nowMs < endsAtMs) return { recovered: false };
+      const beats = (nowMs - atMs) % input.heartbeatMs === 0 && worked < runsMs;
+      if ((beats || woke) && nowMs < endsAtMs) endsAtMs = nowMs + input.leaseMs;
+      worked += 1;
+    }
+    if (nowMs % input.scanMs === 0 && nowMs >= endsAtMs) {
+      const heir = ['a', 'b'].find((node) => state.get(node) === 'alive');
+      return { recovered: true, recoverAtScanMs: nowMs, newOwner: heir ?? null };
+    }
+  }
+}
