@@ -4,14 +4,7 @@
  */
 
 /** Where a job is in its life; the legal edges are in `life-cycle.ts`. */
-export type JobState =
-  | 'scheduled'
-  | 'pending'
-  | 'claimed'
-  | 'running'
-  | 'succeeded'
-  | 'failed'
-  | 'cancelled';
+export type JobState = 'scheduled' | 'pending' | 'claimed' | 'running' | 'succeeded' | 'failed' | 'cancelled';
 
 /** `queued`: the scheduler chooses when. `onDemand`: somebody waits for the answer. */
 export type JobMode = 'queued' | 'onDemand';
@@ -92,6 +85,14 @@ export interface Job extends WaitingJob {
   /** What the handler returned. */
   readonly result?: Json | undefined;
   readonly error?: JobError | undefined;
+  /** What the last attempt left for the next one to go on from. */
+  readonly checkpoint?: Json | undefined;
+  /** Somebody asked for the end of this running job; its worker decides by finishing. */
+  readonly cancelRequestedAtMs?: number | undefined;
+  /** The dead letter of which this job is another try. */
+  readonly redriveOf?: string | undefined;
+  /** The job that was made of this dead letter. */
+  readonly redrivenAs?: string | undefined;
 }
 
 /** Priority's range: 0 is the least, 10 the most urgent. */

@@ -163,7 +163,9 @@ export type FinishVerdict =
   | { readonly kind: 'succeeded'; readonly result: Json }
   | { readonly kind: 'failed'; readonly error: JobError }
   /** Failed, and to be tried again at `runAtMs`. */
-  | { readonly kind: 'retry'; readonly error: JobError; readonly runAtMs: number };
+  | { readonly kind: 'retry'; readonly error: JobError; readonly runAtMs: number }
+  /** Stopped because somebody asked for it. */
+  | { readonly kind: 'cancelled' };
 
 export interface FinishRequest extends WorkerIdentity {
   /** As `startJob` returned it. */
@@ -184,6 +186,19 @@ export interface Heads {
   /** Where to read on; absent at the line's end. */
   readonly next?: string | undefined;
 }
+
+/** What became of a request to cancel. */
+export type CancelOutcome =
+  /** It was waiting, or claimed and not started: it will not run. */
+  | { readonly kind: 'cancelled'; readonly job: Job }
+  /** It runs: its worker is told, and decides by finishing. */
+  | { readonly kind: 'requested'; readonly job: Job }
+  /** It had reached its end before. */
+  | { readonly kind: 'ended'; readonly job: Job }
+  | { readonly kind: 'missing' };
+
+/** Whether a verb of one exact job version, claim or incarnation took effect. */
+export type Applied = 'applied' | 'superseded';
 
 export interface JobStore {
   // Submitting
@@ -263,4 +278,28 @@ export interface JobStore {
   startJob(request: StartRequest): Promise<StartOutcome>;
   /** Ends an attempt: running under exactly this claim, worker and incarnation. */
   finishJob(request: FinishRequest): Promise<FinishOutcome>;
+  /** Keeps what a next attempt may go on from: running under exactly this claim, worker and incarnation. */
+  saveCheckpoint(job: Job, worker: WorkerIdentity, checkpoint: Json): Promise<Applied>;
+  /**
+   * A process begins a life: writes its record unless a later incarnation is there (incarnations sort by their start).
+   * Its former life is superseded from then on.
+   */
+  registerWorker(partition: number, record: WorkerRecord): Promise<Applied>;
+  /** Renews the record of exactly this incarnation: expiry, slots and occupants, in one write. */
+  heartbeat(partition: number, record: WorkerRecord): Promise<Applied>;
+  /** Takes the record of exactly this incarnation away. What is gone already is left alone. */
+  deregisterWorker(partition: number, worker: WorkerIdentity): Promise<Applied>;
+
+  // Operators
+
+  /** Ends a job that should not happen: at once while nobody runs it, else by asking its worker. */
+  cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome>;
+  /** Puts an override for its scope; the next pass obeys it. */
+  putControl(partition: number, control: Control): Promise<void>;
+  /** Takes an override away. */
+  deleteControl(partition: number, scope: string): Promise<void>;
+  /** Failed jobs that nobody has dealt with, latest first; from the index, so it may lag. */
+  readDeadLetters(partition: number, limit: number, after?: string): Promise<Heads>;
+  /** Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together. */
+  redrive(deadLetter: Job, job: Job): Promise<Applied>;
 }
