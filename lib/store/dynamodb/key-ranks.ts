@@ -1,10 +1,10 @@
 /**
  * Keeps the keys line in the order of the ledgers.
  *
- * A key's rank there may trail its cost: a settled cost only grows, so a rank is never too high and a merge that reads
- * the line lazily stays exact; it only reads more. So ranks are no part of a commit: whoever reads the line remembers
- * what it saw, learns the costs from the ledgers it reads and commits, and afterwards moves what stands wrong, on
- * condition that it still stands there. A move that gets lost is made by the next pass that sees the key.
+ * A key's rank there may trail its cost: a settled cost only grows, so a rank is never too high. So ranks are no part of
+ * a commit: whoever reads the line remembers what it saw, knows the costs from the ledgers it read and committed, and
+ * afterwards moves what stands wrong, on condition that it still stands there. A move that gets lost is made by the next
+ * pass that sees the key.
  */
 import type { KeyBacklog, Ledger } from '../contract.ts';
 import { costRank } from './codec.ts';
@@ -17,52 +17,72 @@ export interface RankMove {
   readonly to: string;
 }
 
-interface Seen {
-  readonly ranksByTier: Map<string, string>;
-  ledger?: Ledger | undefined;
+interface KnownLedger {
+  readonly ledger: Ledger;
+  /** Read or committed since the last moves: older ones may have been overtaken by another dispatcher. */
+  isFresh: boolean;
 }
 
-/** Keys remembered of one partition between two commits; beyond, they are left to a later pass. */
+interface Known {
+  /** By fairness key, then by tier: ranks seen since the last moves. */
+  readonly ranks: Map<string, Map<string, string>>;
+  readonly ledgers: Map<string, KnownLedger>;
+}
+
+/** Keys remembered of one partition; beyond, they are left to a later pass. */
 const KEYS_MAX = 10_000;
 
-/** What one store has seen of the keys lines since its last commit. */
+/** What one store knows of the keys lines. */
 export class KeyRanks {
   readonly #weightOf: (fairnessKey: string) => number;
-  readonly #partitions = new Map<number, Map<string, Seen>>();
+  readonly #partitions = new Map<number, Known>();
 
   constructor(weightOf: (fairnessKey: string) => number) {
     this.#weightOf = weightOf;
   }
 
   sawKey(partition: number, tier: string, backlog: KeyBacklog, rank: string): void {
-    const keys = this.#partitions.get(partition) ?? new Map<string, Seen>();
-    this.#partitions.set(partition, keys);
-    const seen = keys.get(backlog.fairnessKey);
-    if (seen !== undefined) seen.ranksByTier.set(tier, rank);
-    else if (keys.size < KEYS_MAX) keys.set(backlog.fairnessKey, { ranksByTier: new Map([[tier, rank]]) });
+    const { ranks } = this.#knownOf(partition);
+    const ofKey = ranks.get(backlog.fairnessKey);
+    if (ofKey !== undefined) ofKey.set(tier, rank);
+    else if (ranks.size < KEYS_MAX) ranks.set(backlog.fairnessKey, new Map([[tier, rank]]));
   }
 
   sawLedger(partition: number, ledger: Ledger): void {
-    const seen = this.#partitions.get(partition)?.get(ledger.fairnessKey);
-    if (seen !== undefined) seen.ledger = ledger;
+    const { ledgers } = this.#knownOf(partition);
+    // Behind all others: the one that was not seen for longest is the first to be forgotten.
+    ledgers.delete(ledger.fairnessKey);
+    ledgers.set(ledger.fairnessKey, { ledger, isFresh: true });
+    if (ledgers.size <= KEYS_MAX) return;
+    const [oldest] = ledgers.keys();
+    if (oldest !== undefined) ledgers.delete(oldest);
   }
 
   rankOf(ledger: Pick<Ledger, 'fairnessKey' | 'settledCostMs'>): string {
     return costRank(ledger.settledCostMs, this.#weightOf(ledger.fairnessKey), ledger.fairnessKey);
   }
 
-  /** What stands wrong; forgets what it has seen. */
+  /** What stands wrong; forgets the ranks it has seen. */
   takeMoves(partition: number): readonly RankMove[] {
-    const keys = this.#partitions.get(partition) ?? new Map<string, Seen>();
-    this.#partitions.delete(partition);
+    const { ranks, ledgers } = this.#knownOf(partition);
     const moves: RankMove[] = [];
-    for (const [fairnessKey, { ranksByTier, ledger }] of keys) {
-      if (ledger === undefined) continue;
-      const to = this.rankOf(ledger);
-      for (const [tier, from] of ranksByTier) {
-        if (from !== to) moves.push({ tier, fairnessKey, from, to });
+    for (const [fairnessKey, byTier] of ranks) {
+      const known = ledgers.get(fairnessKey);
+      if (known === undefined) continue;
+      const to = this.rankOf(known.ledger);
+      for (const [tier, from] of byTier) {
+        // Only a fresh ledger takes a rank back, as when costs are reset.
+        if (from < to || (known.isFresh && from !== to)) moves.push({ tier, fairnessKey, from, to });
       }
     }
+    ranks.clear();
+    for (const known of ledgers.values()) known.isFresh = false;
     return moves;
+  }
+
+  #knownOf(partition: number): Known {
+    const known = this.#partitions.get(partition) ?? { ranks: new Map(), ledgers: new Map() };
+    this.#partitions.set(partition, known);
+    return known;
   }
 }

@@ -38,6 +38,25 @@ describe('the ranks of keys', () => {
     expect(ranks.takeMoves(0)).toEqual([]);
   });
 
+  it('know a ledger from an earlier pass, and let it move a key on but not back', () => {
+    const ranks = new KeyRanks(() => 1);
+    ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 5 }));
+    expect(ranks.takeMoves(0)).toEqual([]);
+    const from = costRank(1, 1, 'a');
+    ranks.sawKey(0, 't', backlog('a'), from);
+    expect(ranks.takeMoves(0)).toEqual([{ tier: 't', fairnessKey: 'a', from, to: costRank(5, 1, 'a') }]);
+    ranks.sawKey(0, 't', backlog('a'), costRank(9, 1, 'a'));
+    expect(ranks.takeMoves(0)).toEqual([]);
+  });
+
+  it('go back when a ledger that was just written says so', () => {
+    const ranks = new KeyRanks(() => 1);
+    const from = costRank(9, 1, 'a');
+    ranks.sawKey(0, 't', backlog('a'), from);
+    ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 0 }));
+    expect(ranks.takeMoves(0)).toEqual([{ tier: 't', fairnessKey: 'a', from, to: costRank(0, 1, 'a') }]);
+  });
+
   it('are apart by partition', () => {
     const ranks = new KeyRanks(() => 1);
     ranks.sawKey(0, 't', backlog('a'), costRank(0, 1, 'a'));
