@@ -1,79 +1,84 @@
 /**
- * Waiting jobs, in an order that never has to be computed anew.
+ * Who waits, in an order that never has to be computed anew.
  *
- * A line holds the jobs of one fairness key and class (type and mode), as a pairing heap by rank: nothing a job does
- * while it waits changes its place there (see `score.ts`). A class holds the lines of all its keys, as a binary heap by the key's share, then by
- * the head's rank: among keys of equal share the best head comes first, and inside a class that order does not depend on
- * time either. So the first job of a class is at the top of its heap, and the first of a tier among the tops of its
- * few classes, which is where time (queued against on-demand) and free slots (rarity) come in.
+ * A line holds the jobs of one fairness key and class (type and mode), by rank: nothing changes a job's place there while it
+ * waits (see `score.ts`). What changes all the time is the keys' shares, and which types have room. A key stands in each tier in which it has jobs, in
+ * one of two ways:
+ *  - in turn: one entry in the tier's heap by share. At its top, the key's best head is found among its few lines.
+ *  - aside: each of its lines has an entry in the heap of its class, by share, then by the head's rank.
+ * A key goes aside when it comes to the top but only types without room have jobs of it, or when another has exactly its
+ * share: which of those has the best head is a question for the classes' heaps, where the answer does not depend on time. It
+ * comes back in turn when one of its jobs is taken. So the first key that may run is at the top of the tier's heap or of one of the open
+ * classes' heaps, and going aside is paid for by the admission that ends it.
  *
- * Shares change all the time. One that rises is left alone: the heap then holds a lower bound, which is corrected when
- * the line comes to the top, so a key with lines in many classes pays for those that are looked at. One that falls is
- * corrected at once (`repriced`).
+ * A share that rises is left alone: heaps then hold a lower bound, which is corrected when the entry comes to the top. One
+ * that falls is corrected at once (`repriced`).
  *
- * A job whose conflict key is held is parked when it is met at the top of its class, and stands in no line until the
- * key is free. Then the first of each line's parked jobs goes back: the others cannot come before it.
+ * A job whose conflict key is held is parked when it is met, and stands in no line until the key is free. Then the first
+ * of each line's parked jobs goes back: the others cannot come before it.
  *
- * Jobs, lines and classes are numbers, their fields columns of typed arrays: a million jobs are a million places,
- * not a million objects for the collector to visit. Line number = key x classes + class.
+ * Lines and entries are numbers: line = key x classes + class, entry = key x tiers + tier.
  */
 import type { ScoreCoefficients } from './configuration.ts';
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
-import { rank } from './score.ts';
+import { JobTable, NONE } from './job-table.ts';
+import type { PoolIndex } from './pool-index.ts';
 
-const NONE = -1;
+/** An entry's place when its lines stand in the heaps of their classes. */
+const ASIDE = -2;
 
-/** The rank of a head that has not been read yet: nothing can precede it, so it asks to be read before it is passed over. */
-const UNREAD = Number.NEGATIVE_INFINITY;
-
-/** Lines of one class. Share and rank stand beside the line, so that a comparison touches one place. */
-interface LineHeap {
-  lines: Int32Array;
+/** Items with the shares they were put in at. */
+interface ShareHeap {
+  items: Int32Array;
   shares: Float64Array;
-  ranks: Float64Array;
   size: number;
 }
 
 export class Backlog {
-  readonly #coefficients: ScoreCoefficients;
+  readonly jobs: JobTable;
   readonly #ledgers: Ledgers;
   readonly #classes: number;
-  readonly #heaps: readonly LineHeap[];
-
-  // Jobs
-  readonly #jobs: (WaitingJob | undefined)[] = [];
-  #rank = new Float64Array(64);
-  #readyAtMs = new Float64Array(64);
-  #child = new Int32Array(64);
-  #sibling = new Int32Array(64);
-  #line = new Int32Array(64);
-  #conflict = new Int32Array(64);
-  #freeJob = NONE;
+  readonly #tiers: number;
+  readonly #classesOfTier: readonly Int32Array[];
+  /** By class. */
+  readonly #tierOfClass: Int32Array;
+  /** By tier: entries in turn. */
+  readonly #turns: readonly ShareHeap[];
+  /** By class: lines that are aside. */
+  readonly #asides: readonly ShareHeap[];
   #size = 0;
 
   // Lines
   #root: Int32Array;
+  #headRank: Float64Array;
   #place: Int32Array;
   #more: Uint8Array;
+
+  // Entries
+  #turn: Int32Array;
 
   /** By conflict key, then line: the root of the jobs that are parked. */
   readonly #parked = new Map<number, Map<number, number>>();
 
-  constructor(classes: number, ledgers: Ledgers, coefficients: ScoreCoefficients) {
-    this.#classes = classes;
+  constructor(index: PoolIndex, ledgers: Ledgers, coefficients: ScoreCoefficients) {
+    this.jobs = new JobTable(coefficients);
     this.#ledgers = ledgers;
-    this.#coefficients = coefficients;
-    this.#heaps = Array.from({ length: classes }, () => ({
-      lines: new Int32Array(16),
-      shares: new Float64Array(16),
-      ranks: new Float64Array(16),
-      size: 0,
-    }));
-    const lines = 16 * classes;
-    this.#root = new Int32Array(lines).fill(NONE);
-    this.#place = new Int32Array(lines).fill(NONE);
-    this.#more = new Uint8Array(lines);
+    this.#classes = index.classes;
+    this.#tiers = index.tiers.length;
+    this.#classesOfTier = index.classesOfTier;
+    this.#tierOfClass = new Int32Array(index.classes);
+    index.classesOfTier.forEach((classes, tier) => {
+      for (const class_ of classes) this.#tierOfClass[class_] = tier;
+    });
+    this.#turns = index.tiers.map(emptyHeap);
+    this.#asides = Array.from({ length: index.classes }, emptyHeap);
+    const keys = 16;
+    this.#root = new Int32Array(keys * index.classes).fill(NONE);
+    this.#headRank = new Float64Array(keys * index.classes);
+    this.#place = new Int32Array(keys * index.classes).fill(NONE);
+    this.#more = new Uint8Array(keys * index.classes);
+    this.#turn = new Int32Array(keys * this.#tiers).fill(NONE);
   }
 
   /** Jobs that wait, the parked ones included. */
@@ -95,26 +100,12 @@ export class Backlog {
 
   /** Puts a job in its line. `conflict` is its conflict key's number, or -1. Answers the job's number. */
   add(job: WaitingJob, key: number, class_: number, conflict: number): number {
-    const number = this.#allocate();
     const line = this.lineOf(key, class_);
-    this.#jobs[number] = job;
-    this.#rank[number] = rank(job, this.#coefficients);
-    this.#readyAtMs[number] = job.readyAtMs;
-    this.#line[number] = line;
-    this.#conflict[number] = conflict;
+    const number = this.jobs.add(job, line, conflict);
     this.#size += 1;
-    this.#makeRoom(line);
+    this.#makeRoom(key);
     this.#enter(line, number);
     return number;
-  }
-
-  /** The job with this number; undefined once it is gone. */
-  jobOf(number: number): WaitingJob | undefined {
-    return this.#jobs[number];
-  }
-
-  conflictOf(number: number): number {
-    return this.#conflict[number] as number;
   }
 
   /** The first job of a line, or -1: it is empty, or its head is unread. */
@@ -122,139 +113,12 @@ export class Backlog {
     return this.#root[line] as number;
   }
 
-  /** Whether a has the better rank, is older at the same rank, or has the smaller id. */
-  precedes(a: number, b: number): boolean {
-    const rankA = this.#rank[a] as number;
-    const rankB = this.#rank[b] as number;
-    if (rankA !== rankB) return rankA < rankB;
-    return this.isOlder(a, b);
+  /** The rank of a line's head; -Infinity while it is unread, because nothing can precede it for certain. */
+  headRank(line: number): number {
+    return this.#headRank[line] as number;
   }
 
-  /** Whether a became ready before b, or has the smaller id. */
-  isOlder(a: number, b: number): boolean {
-    const readyA = this.#readyAtMs[a] as number;
-    const readyB = this.#readyAtMs[b] as number;
-    if (readyA !== readyB) return readyA < readyB;
-    return (this.#jobs[a]?.id ?? '') < (this.#jobs[b]?.id ?? '');
-  }
-
-  /** The first line of a class, by share, then head; -1 when the class has none. */
-  top(class_: number): number {
-    const heap = this.#heaps[class_] as LineHeap;
-    while (heap.size > 0) {
-      const line = heap.lines[0] as number;
-      const share = this.#ledgers.share[this.keyOf(line)] as number;
-      if (share === heap.shares[0]) return line;
-      this.#sink(heap, 0, line, share, heap.ranks[0] as number);
-    }
-    return NONE;
-  }
-
-  /** Takes the head of a line out. */
-  take(line: number): WaitingJob | undefined {
-    const number = this.#root[line] as number;
-    if (number === NONE) return undefined;
-    const job = this.#jobs[number];
-    this.#root[line] = this.#popped(number);
-    this.#forget(number);
-    this.#size -= 1;
-    this.#headChanged(line);
-    return job;
-  }
-
-  /** Takes a job out wherever it stands. Answers it, or undefined when it is gone already. */
-  remove(number: number): WaitingJob | undefined {
-    const job = this.#jobs[number];
-    if (job === undefined) return undefined;
-    // Its place is taken out of the heap when it comes to the top; only a head must go at once.
-    this.#jobs[number] = undefined;
-    this.#conflict[number] = NONE;
-    this.#size -= 1;
-    const line = this.#line[number] as number;
-    if (this.#root[line] === number) {
-      this.#root[line] = this.#livingRoot(number);
-      this.#headChanged(line);
-    }
-    return job;
-  }
-
-  /** Parks the head of a line until its conflict key is free. */
-  park(line: number): void {
-    const number = this.#root[line] as number;
-    const conflict = this.#conflict[number] as number;
-    this.#root[line] = this.#popped(number);
-    this.#headChanged(line);
-    let lines = this.#parked.get(conflict);
-    if (lines === undefined) {
-      lines = new Map();
-      this.#parked.set(conflict, lines);
-    }
-    lines.set(line, this.#meld(lines.get(line) ?? NONE, number));
-  }
-
-  /** Puts the first parked job of each line back: the conflict key is free. O(lines with parked jobs). */
-  wake(conflict: number): void {
-    const lines = this.#parked.get(conflict);
-    if (lines === undefined) return;
-    for (const [line, root] of lines) {
-      const first = this.#livingRoot(root);
-      const rest = first === NONE ? NONE : this.#popped(first);
-      if (rest === NONE) lines.delete(line);
-      else lines.set(line, rest);
-      if (first !== NONE) this.#enter(line, first);
-    }
-    if (lines.size === 0) this.#parked.delete(conflict);
-  }
-
-  /** Takes a line out of its class until `admitKey`: its key has reached its cap. */
-  hold(line: number): void {
-    const place = this.#place[line] as number;
-    if (place !== NONE) this.#removeAt(this.#heaps[this.classOf(line)] as LineHeap, place);
-  }
-
-  /** Puts the key's lines back into their classes. */
-  admitKey(key: number): void {
-    const from = key * this.#classes;
-    const to = Math.min(from + this.#classes, this.#root.length);
-    for (let line = from; line < to; line += 1) {
-      if (this.#place[line] === NONE && !this.isEmpty(line)) this.#headChanged(line);
-    }
-  }
-
-  /** The key's share fell. */
-  repriced(key: number): void {
-    const share = this.#ledgers.share[key] as number;
-    const from = key * this.#classes;
-    const to = Math.min(from + this.#classes, this.#place.length);
-    for (let line = from; line < to; line += 1) {
-      const place = this.#place[line] as number;
-      if (place === NONE) continue;
-      const heap = this.#heaps[line - from] as LineHeap;
-      if (share < (heap.shares[place] as number)) {
-        this.#lift(heap, place, line, share, heap.ranks[place] as number);
-      }
-    }
-  }
-
-  /** All shares may have fallen. O(lines). */
-  allRepriced(): void {
-    for (const heap of this.#heaps) {
-      for (let place = 0; place < heap.size; place += 1) {
-        heap.shares[place] = this.#ledgers.share[this.keyOf(heap.lines[place] as number)] as number;
-      }
-      for (let place = (heap.size >> 1) - 1; place >= 0; place -= 1) {
-        this.#sink(
-          heap,
-          place,
-          heap.lines[place] as number,
-          heap.shares[place] as number,
-          heap.ranks[place] as number,
-        );
-      }
-    }
-  }
-
-  /** Whether a line has neither jobs nor unread ones. */
+  /** Whether a line has neither a job nor unread ones. */
   isEmpty(line: number): boolean {
     return this.#root[line] === NONE && this.#more[line] === 0;
   }
@@ -264,186 +128,399 @@ export class Backlog {
     return this.#root[line] === NONE && this.#more[line] === 1;
   }
 
+  /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
+  keyInTurn(tier: number): number {
+    const heap = this.#turns[tier] as ShareHeap;
+    while (heap.size > 0) {
+      const entry = heap.items[0] as number;
+      const key = Math.trunc(entry / this.#tiers);
+      const share = this.#ledgers.share[key] as number;
+      if (share === heap.shares[0]) return key;
+      this.#sinkTurn(heap, 0, entry, share);
+    }
+    return NONE;
+  }
+
+  /** Whether another key in turn has exactly the share of the first. */
+  isTurnTied(tier: number): boolean {
+    const heap = this.#turns[tier] as ShareHeap;
+    const least = heap.shares[0] as number;
+    for (let child = 1; child <= 4 && child < heap.size; ) {
+      if (heap.shares[child] !== least) {
+        child += 1;
+        continue;
+      }
+      const entry = heap.items[child] as number;
+      const share = this.#ledgers.share[Math.trunc(entry / this.#tiers)] as number;
+      if (share === least) return true;
+      // It rose since; what takes its place is looked at next.
+      this.#sinkTurn(heap, child, entry, share);
+    }
+    return false;
+  }
+
+  /** Ends the turn of the first key until it has a new job, or `readmit`. */
+  endTurn(tier: number): void {
+    this.#removeTurn(this.#turns[tier] as ShareHeap, 0);
+  }
+
+  /** Puts the first key's lines into the heaps of their classes. */
+  setAside(tier: number): void {
+    const heap = this.#turns[tier] as ShareHeap;
+    const entry = heap.items[0] as number;
+    this.#removeTurn(heap, 0);
+    this.#turn[entry] = ASIDE;
+    this.#enterClasses(Math.trunc(entry / this.#tiers), tier);
+  }
+
+  /** The first line of a class that is aside, by share, then head; -1 when there is none. */
+  topAside(class_: number): number {
+    const heap = this.#asides[class_] as ShareHeap;
+    while (heap.size > 0) {
+      const line = heap.items[0] as number;
+      const share = this.#ledgers.share[this.keyOf(line)] as number;
+      if (share === heap.shares[0]) return line;
+      this.#sink(heap, 0, line, share);
+    }
+    return NONE;
+  }
+
+  /** Gives their turn back to keys whose share rose while they were aside, as long as one stands first in its class. */
+  refreshAside(class_: number): void {
+    const heap = this.#asides[class_] as ShareHeap;
+    while (heap.size > 0) {
+      const key = this.keyOf(heap.items[0] as number);
+      if (this.#ledgers.share[key] === heap.shares[0]) return;
+      this.#endAside(key, this.#tierOfClass[class_] as number);
+    }
+  }
+
+  /** Takes a line that is aside out of its class until `readmit`: its key has reached its cap. */
+  holdAside(line: number): void {
+    this.#leaveClass(line);
+  }
+
+  /** Whether the key has a job, or an unread line, in the tier. */
+  hasLines(key: number, tier: number): boolean {
+    const classes = this.#classesOfTier[tier] as Int32Array;
+    for (let index = 0; index < classes.length; index += 1) {
+      if (!this.isEmpty(this.lineOf(key, classes[index] as number))) return true;
+    }
+    return false;
+  }
+
+  /** Takes the head of a line out. */
+  take(line: number): WaitingJob | undefined {
+    const number = this.#root[line] as number;
+    if (number === NONE) return undefined;
+    const job = this.jobs.jobOf(number);
+    this.#root[line] = this.jobs.withoutRoot(number);
+    this.jobs.forget(number);
+    this.#size -= 1;
+    const key = this.keyOf(line);
+    const tier = this.#tierOfClass[this.classOf(line)] as number;
+    const entry = key * this.#tiers + tier;
+    if (this.#turn[entry] === ASIDE) {
+      this.#readHead(line);
+      this.#endAside(key, tier);
+    } else {
+      this.#headChanged(line);
+    }
+    return job;
+  }
+
+  /** Takes a job out wherever it stands. Answers it, or undefined when it is gone already. */
+  remove(number: number): WaitingJob | undefined {
+    const job = this.jobs.jobOf(number);
+    if (job === undefined) return undefined;
+    this.jobs.remove(number);
+    this.#size -= 1;
+    const line = this.jobs.lineOf(number);
+    if (this.#root[line] === number) this.#headChanged(line);
+    return job;
+  }
+
+  /** Parks the head of a line until its conflict key is free. */
+  park(line: number): void {
+    const number = this.#root[line] as number;
+    const conflict = this.jobs.conflictOf(number);
+    this.#root[line] = this.jobs.withoutRoot(number);
+    this.#headChanged(line);
+    let lines = this.#parked.get(conflict);
+    if (lines === undefined) {
+      lines = new Map();
+      this.#parked.set(conflict, lines);
+    }
+    lines.set(line, this.jobs.meld(lines.get(line) ?? NONE, number));
+  }
+
+  /** Puts the first parked job of each line back: the conflict key is free. O(lines with parked jobs). */
+  wake(conflict: number): void {
+    const lines = this.#parked.get(conflict);
+    if (lines === undefined) return;
+    for (const [line, root] of lines) {
+      const first = this.jobs.living(root);
+      const rest = first === NONE ? NONE : this.jobs.withoutRoot(first);
+      if (rest === NONE) lines.delete(line);
+      else lines.set(line, rest);
+      if (first !== NONE) this.#enter(line, first);
+    }
+    if (lines.size === 0) this.#parked.delete(conflict);
+  }
+
+  /** Puts the key back where it has jobs: it may run again. */
+  readmit(key: number): void {
+    if ((key + 1) * this.#tiers > this.#turn.length) return;
+    for (let tier = 0; tier < this.#tiers; tier += 1) {
+      if (this.#turn[key * this.#tiers + tier] === ASIDE) this.#enterClasses(key, tier);
+      else if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
+    }
+  }
+
+  /** The key's share fell. */
+  repriced(key: number): void {
+    if ((key + 1) * this.#tiers > this.#turn.length) return;
+    const share = this.#ledgers.share[key] as number;
+    for (let tier = 0; tier < this.#tiers; tier += 1) {
+      const entry = key * this.#tiers + tier;
+      const place = this.#turn[entry] as number;
+      if (place === NONE) continue;
+      if (place === ASIDE) this.#repriceClasses(key, tier, share);
+      else {
+        const heap = this.#turns[tier] as ShareHeap;
+        if (share < (heap.shares[place] as number)) this.#liftTurn(heap, place, entry, share);
+      }
+    }
+  }
+
+  /** All shares may have fallen. O(keys + lines). */
+  allRepriced(): void {
+    for (const heap of this.#turns) {
+      for (let place = 0; place < heap.size; place += 1) {
+        heap.shares[place] = this.#ledgers.share[
+          Math.trunc((heap.items[place] as number) / this.#tiers)
+        ] as number;
+      }
+      for (let place = heap.size - 1; place >= 0; place -= 1) {
+        this.#sinkTurn(heap, place, heap.items[place] as number, heap.shares[place] as number);
+      }
+    }
+    for (const heap of this.#asides) {
+      for (let place = 0; place < heap.size; place += 1) {
+        heap.shares[place] = this.#ledgers.share[this.keyOf(heap.items[place] as number)] as number;
+      }
+      for (let place = heap.size - 1; place >= 0; place -= 1) {
+        this.#sink(heap, place, heap.items[place] as number, heap.shares[place] as number);
+      }
+    }
+  }
+
   /** Says whether a line goes on after the jobs that were added to it. */
   setMore(key: number, class_: number, more: boolean): void {
     const line = this.lineOf(key, class_);
-    this.#makeRoom(line);
+    this.#makeRoom(key);
     this.#more[line] = more ? 1 : 0;
     this.#headChanged(line);
   }
 
-  #allocate(): number {
-    if (this.#freeJob !== NONE) {
-      const number = this.#freeJob;
-      this.#freeJob = this.#sibling[number] as number;
-      this.#child[number] = NONE;
-      this.#sibling[number] = NONE;
-      return number;
-    }
-    const number = this.#jobs.length;
-    this.#jobs.push(undefined);
-    if (number === this.#rank.length) {
-      const size = number * 2;
-      this.#rank = widenFloats(this.#rank, size);
-      this.#readyAtMs = widenFloats(this.#readyAtMs, size);
-      this.#child = widenInts(this.#child, size, NONE);
-      this.#sibling = widenInts(this.#sibling, size, NONE);
-      this.#line = widenInts(this.#line, size, NONE);
-      this.#conflict = widenInts(this.#conflict, size, NONE);
-    }
-    this.#child[number] = NONE;
-    this.#sibling[number] = NONE;
-    return number;
-  }
-
-  #forget(number: number): void {
-    this.#jobs[number] = undefined;
-    this.#sibling[number] = this.#freeJob;
-    this.#freeJob = number;
-  }
-
-  #makeRoom(line: number): void {
-    if (line < this.#root.length) return;
-    let size = this.#root.length;
-    while (size <= line) size *= 2;
-    this.#root = widenInts(this.#root, size, NONE);
-    this.#place = widenInts(this.#place, size, NONE);
-    const more = new Uint8Array(size);
+  #makeRoom(key: number): void {
+    const keys = this.#turn.length / this.#tiers;
+    if (key < keys) return;
+    let wider = keys;
+    while (key >= wider) wider *= 2;
+    this.#root = widenInts(this.#root, wider * this.#classes, NONE);
+    this.#headRank = widenFloats(this.#headRank, wider * this.#classes);
+    this.#place = widenInts(this.#place, wider * this.#classes, NONE);
+    this.#turn = widenInts(this.#turn, wider * this.#tiers, NONE);
+    const more = new Uint8Array(wider * this.#classes);
     more.set(this.#more);
     this.#more = more;
   }
 
-  // Pairing heaps of jobs. Source of the structure: Fredman, Sedgewick, Sleator, Tarjan, 1986.
-
-  #meld(a: number, b: number): number {
-    if (a === NONE) return b;
-    const first = this.precedes(a, b) ? a : b;
-    const second = first === a ? b : a;
-    this.#sibling[second] = this.#child[first] as number;
-    this.#child[first] = second;
-    return first;
-  }
-
-  // The heap without its root.
-  #popped(root: number): number {
-    let rest = this.#child[root] as number;
-    this.#child[root] = NONE;
-    let pairs = NONE;
-    while (rest !== NONE) {
-      const a = rest;
-      const b = this.#sibling[a] as number;
-      this.#sibling[a] = NONE;
-      let pair = a;
-      if (b === NONE) rest = NONE;
-      else {
-        rest = this.#sibling[b] as number;
-        this.#sibling[b] = NONE;
-        pair = this.#meld(a, b);
-      }
-      this.#sibling[pair] = pairs;
-      pairs = pair;
-    }
-    let merged = NONE;
-    while (pairs !== NONE) {
-      const next = this.#sibling[pairs] as number;
-      this.#sibling[pairs] = NONE;
-      merged = this.#meld(merged, pairs);
-      pairs = next;
-    }
-    return merged;
-  }
-
-  // The root once removed jobs have been taken out from the top.
-  #livingRoot(root: number): number {
-    let living = root;
-    while (living !== NONE && this.#jobs[living] === undefined) {
-      const dead = living;
-      living = this.#popped(dead);
-      this.#forget(dead);
-    }
-    return living;
-  }
-
   #enter(line: number, number: number): void {
     const root = this.#root[line] as number;
-    this.#root[line] = this.#meld(root, number);
+    this.#root[line] = this.jobs.meld(root, number);
     if (this.#root[line] !== root) this.#headChanged(line);
   }
 
-  // Heaps of lines.
+  #readHead(line: number): void {
+    const head = this.jobs.living(this.#root[line] as number);
+    this.#root[line] = head;
+    this.#headRank[line] = head === NONE ? Number.NEGATIVE_INFINITY : this.jobs.rankOf(head);
+  }
 
   #headChanged(line: number): void {
-    const living = this.#livingRoot(this.#root[line] as number);
-    this.#root[line] = living;
-    const heap = this.#heaps[this.classOf(line)] as LineHeap;
+    this.#readHead(line);
+    const key = this.keyOf(line);
+    const class_ = this.classOf(line);
+    const tier = this.#tierOfClass[class_] as number;
+    const turn = this.#turn[key * this.#tiers + tier] as number;
+    if (turn === ASIDE) {
+      if (this.isEmpty(line)) this.#leaveClass(line);
+      else this.#enterClass(key, line, class_);
+    } else if (turn === NONE && !this.isEmpty(line)) {
+      this.#enterTurn(key, tier);
+    }
+  }
+
+  #endAside(key: number, tier: number): void {
+    this.#leaveClasses(key, tier);
+    this.#turn[key * this.#tiers + tier] = NONE;
+    if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
+  }
+
+  // Keys in turn: heaps of four children, because a share that rises sinks from the top nearly to the bottom.
+
+  #enterTurn(key: number, tier: number): void {
+    const entry = key * this.#tiers + tier;
+    // A key at its cap stands nowhere until it may run again.
+    if (this.#turn[entry] !== NONE || this.#ledgers.isFull(key)) return;
+    const heap = this.#turns[tier] as ShareHeap;
+    if (heap.size === heap.items.length) widenHeap(heap);
+    heap.size += 1;
+    this.#liftTurn(heap, heap.size - 1, entry, this.#ledgers.share[key] as number);
+  }
+
+  #removeTurn(heap: ShareHeap, place: number): void {
+    this.#turn[heap.items[place] as number] = NONE;
+    heap.size -= 1;
+    if (place === heap.size) return;
+    this.#sinkTurn(heap, place, heap.items[heap.size] as number, heap.shares[heap.size] as number);
+  }
+
+  #liftTurn(heap: ShareHeap, from: number, entry: number, share: number): void {
+    const { items, shares } = heap;
+    let place = from;
+    while (place > 0) {
+      const parent = (place - 1) >> 2;
+      if ((shares[parent] as number) <= share) break;
+      this.#putTurn(items, shares, place, items[parent] as number, shares[parent] as number);
+      place = parent;
+    }
+    this.#putTurn(items, shares, place, entry, share);
+  }
+
+  #sinkTurn(heap: ShareHeap, from: number, entry: number, share: number): void {
+    const { items, shares, size } = heap;
+    let place = from;
+    for (;;) {
+      const first = 4 * place + 1;
+      if (first >= size) break;
+      const end = Math.min(first + 4, size);
+      let least = first;
+      let leastShare = shares[first] as number;
+      for (let child = first + 1; child < end; child += 1) {
+        const childShare = shares[child] as number;
+        if (childShare < leastShare) {
+          least = child;
+          leastShare = childShare;
+        }
+      }
+      if (leastShare >= share) break;
+      this.#putTurn(items, shares, place, items[least] as number, leastShare);
+      place = least;
+    }
+    this.#putTurn(items, shares, place, entry, share);
+  }
+
+  #putTurn(items: Int32Array, shares: Float64Array, place: number, entry: number, share: number): void {
+    items[place] = entry;
+    shares[place] = share;
+    this.#turn[entry] = place;
+  }
+
+  // Lines aside: binary heaps, by share, then by head.
+
+  #enterClasses(key: number, tier: number): void {
+    const classes = this.#classesOfTier[tier] as Int32Array;
+    for (let index = 0; index < classes.length; index += 1) {
+      const class_ = classes[index] as number;
+      const line = this.lineOf(key, class_);
+      if (!this.isEmpty(line)) this.#enterClass(key, line, class_);
+    }
+  }
+
+  #leaveClasses(key: number, tier: number): void {
+    const classes = this.#classesOfTier[tier] as Int32Array;
+    for (let index = 0; index < classes.length; index += 1) {
+      this.#leaveClass(this.lineOf(key, classes[index] as number));
+    }
+  }
+
+  #repriceClasses(key: number, tier: number, share: number): void {
+    const classes = this.#classesOfTier[tier] as Int32Array;
+    for (let index = 0; index < classes.length; index += 1) {
+      const class_ = classes[index] as number;
+      const line = this.lineOf(key, class_);
+      const place = this.#place[line] as number;
+      if (place === NONE) continue;
+      const heap = this.#asides[class_] as ShareHeap;
+      if (share < (heap.shares[place] as number)) this.#lift(heap, place, line, share);
+    }
+  }
+
+  // Puts a line into its class, or at its right place there when its head is another.
+  #enterClass(key: number, line: number, class_: number): void {
+    const heap = this.#asides[class_] as ShareHeap;
     const place = this.#place[line] as number;
-    if (this.isEmpty(line)) {
-      if (place !== NONE) this.#removeAt(heap, place);
+    if (place !== NONE) {
+      this.#settle(heap, place, line, heap.shares[place] as number);
       return;
     }
-    const headRank = living === NONE ? UNREAD : (this.#rank[living] as number);
-    if (place === NONE) {
-      // A key at its cap stands in no class until it may run again.
-      if (this.#ledgers.isFull(this.keyOf(line))) return;
-      const share = this.#ledgers.share[this.keyOf(line)] as number;
-      if (heap.size === heap.lines.length) widenHeap(heap);
-      heap.size += 1;
-      this.#lift(heap, heap.size - 1, line, share, headRank);
-    } else {
-      this.#settle(heap, place, line, heap.shares[place] as number, headRank);
-    }
+    if (this.#ledgers.isFull(key)) return;
+    if (heap.size === heap.items.length) widenHeap(heap);
+    heap.size += 1;
+    this.#lift(heap, heap.size - 1, line, this.#ledgers.share[key] as number);
   }
 
-  #removeAt(heap: LineHeap, place: number): void {
-    this.#place[heap.lines[place] as number] = NONE;
+  #leaveClass(line: number): void {
+    const place = this.#place[line] as number;
+    if (place === NONE) return;
+    const heap = this.#asides[this.classOf(line)] as ShareHeap;
+    this.#place[line] = NONE;
     heap.size -= 1;
-    const last = heap.size;
-    if (place === last) return;
-    this.#settle(
-      heap,
-      place,
-      heap.lines[last] as number,
-      heap.shares[last] as number,
-      heap.ranks[last] as number,
-    );
+    if (place === heap.size) return;
+    this.#settle(heap, place, heap.items[heap.size] as number, heap.shares[heap.size] as number);
   }
 
-  #settle(heap: LineHeap, place: number, line: number, share: number, headRank: number): void {
-    if (place > 0 && this.#isBefore(heap, line, share, headRank, (place - 1) >> 1)) {
-      this.#lift(heap, place, line, share, headRank);
+  #settle(heap: ShareHeap, place: number, line: number, share: number): void {
+    const parent = (place - 1) >> 1;
+    if (
+      place > 0 &&
+      this.#isBefore(line, share, heap.items[parent] as number, heap.shares[parent] as number)
+    ) {
+      this.#lift(heap, place, line, share);
     } else {
-      this.#sink(heap, place, line, share, headRank);
+      this.#sink(heap, place, line, share);
     }
   }
 
-  #isBefore(heap: LineHeap, line: number, share: number, headRank: number, place: number): boolean {
-    const otherShare = heap.shares[place] as number;
+  #isBefore(line: number, share: number, otherLine: number, otherShare: number): boolean {
     if (share !== otherShare) return share < otherShare;
-    const otherRank = heap.ranks[place] as number;
+    const headRank = this.#headRank[line] as number;
+    const otherRank = this.#headRank[otherLine] as number;
     if (headRank !== otherRank) return headRank < otherRank;
-    return this.#isHeadOlder(line, heap.lines[place] as number);
+    const head = this.#root[line] as number;
+    // Of two unread heads, either.
+    return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.#root[otherLine] as number);
   }
 
-  #isHeadOlder(a: number, b: number): boolean {
-    const headA = this.#root[a] as number;
-    const headB = this.#root[b] as number;
-    // Equal ranks: either both heads are unread, or none is.
-    return headA === NONE || headB === NONE ? a < b : this.isOlder(headA, headB);
-  }
-
-  #lift(heap: LineHeap, from: number, line: number, share: number, headRank: number): void {
+  #lift(heap: ShareHeap, from: number, line: number, share: number): void {
+    const { items, shares } = heap;
     let place = from;
     while (place > 0) {
       const parent = (place - 1) >> 1;
-      if (!this.#isBefore(heap, line, share, headRank, parent)) break;
-      this.#move(heap, parent, place);
+      const above = items[parent] as number;
+      const aboveShare = shares[parent] as number;
+      if (!this.#isBefore(line, share, above, aboveShare)) break;
+      this.#put(items, shares, place, above, aboveShare);
       place = parent;
     }
-    this.#put(heap, place, line, share, headRank);
+    this.#put(items, shares, place, line, share);
   }
 
-  #sink(heap: LineHeap, from: number, line: number, share: number, headRank: number): void {
-    const { lines, shares, ranks, size } = heap;
+  #sink(heap: ShareHeap, from: number, line: number, share: number): void {
+    const { items, shares, size } = heap;
     let place = from;
     for (;;) {
       let child = 2 * place + 1;
@@ -451,40 +528,37 @@ export class Backlog {
       const right = child + 1;
       if (
         right < size &&
-        this.#isBefore(heap, lines[right] as number, shares[right] as number, ranks[right] as number, child)
+        this.#isBefore(
+          items[right] as number,
+          shares[right] as number,
+          items[child] as number,
+          shares[child] as number,
+        )
       ) {
         child = right;
       }
-      if (!this.#isAfter(heap, line, share, headRank, child)) break;
-      this.#move(heap, child, place);
+      const below = items[child] as number;
+      const belowShare = shares[child] as number;
+      if (!this.#isBefore(below, belowShare, line, share)) break;
+      this.#put(items, shares, place, below, belowShare);
       place = child;
     }
-    this.#put(heap, place, line, share, headRank);
+    this.#put(items, shares, place, line, share);
   }
 
-  #isAfter(heap: LineHeap, line: number, share: number, headRank: number, place: number): boolean {
-    const otherShare = heap.shares[place] as number;
-    if (share !== otherShare) return share > otherShare;
-    const otherRank = heap.ranks[place] as number;
-    if (headRank !== otherRank) return headRank > otherRank;
-    return this.#isHeadOlder(heap.lines[place] as number, line);
-  }
-
-  #move(heap: LineHeap, from: number, to: number): void {
-    this.#put(heap, to, heap.lines[from] as number, heap.shares[from] as number, heap.ranks[from] as number);
-  }
-
-  #put(heap: LineHeap, place: number, line: number, share: number, headRank: number): void {
-    heap.lines[place] = line;
-    heap.shares[place] = share;
-    heap.ranks[place] = headRank;
+  #put(items: Int32Array, shares: Float64Array, place: number, line: number, share: number): void {
+    items[place] = line;
+    shares[place] = share;
     this.#place[line] = place;
   }
 }
 
-function widenHeap(heap: LineHeap): void {
-  const size = heap.lines.length * 2;
-  heap.lines = widenInts(heap.lines, size, NONE);
+function emptyHeap(): ShareHeap {
+  return { items: new Int32Array(16), shares: new Float64Array(16), size: 0 };
+}
+
+function widenHeap(heap: ShareHeap): void {
+  const size = heap.items.length * 2;
+  heap.items = widenInts(heap.items, size, NONE);
   heap.shares = widenFloats(heap.shares, size);
-  heap.ranks = widenFloats(heap.ranks, size);
 }

@@ -59,49 +59,57 @@ interface Entry {
   lastSeenMs: number;
 }
 
+/** What is known of a type: as a whole, and by resource. */
+interface TypeEntries {
+  readonly whole: Entry;
+  readonly byResource: Map<string, Entry>;
+}
+
 /** All estimates of a pool, in memory, dropped some time after their last use. */
 export class Estimates {
   readonly #fairness: FairnessConfiguration;
-  readonly #entries = new Map<string, Map<string, Entry>>();
-  readonly #wholeType: boolean;
-  readonly #keepsUsers: boolean;
+  readonly #types = new Map<string, TypeEntries>();
+  readonly #learnsWhole: boolean;
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
-    this.#wholeType = fairness.estimateFallback !== 'default';
-    this.#keepsUsers = fairness.estimateTtlMs !== null;
+    this.#learnsWhole = fairness.estimateFallback !== 'default';
   }
 
   /** Puts in what was learned earlier. */
   set(type: string, resourceId: string, estimate: Estimate, nowMs: number): void {
-    this.#entry(type, resourceId, nowMs).estimate = estimate;
+    const entry = this.#entry(this.#entriesOf(type), resourceId, nowMs);
+    entry.estimate = estimate;
+    entry.lastSeenMs = Math.max(entry.lastSeenMs, nowMs);
   }
 
   get(type: string, resourceId: string): Estimate | undefined {
-    return this.#entries.get(type)?.get(resourceId)?.estimate;
+    const entries = this.#types.get(type);
+    return resourceId === WHOLE_TYPE
+      ? entries?.whole.estimate
+      : entries?.byResource.get(resourceId)?.estimate;
   }
 
   /** What an attempt is expected to cost. */
   costMs(type: JobTypeConfiguration, resourceId: string = WHOLE_TYPE): number {
-    const entries = this.#entries.get(type.type);
+    const entries = this.#types.get(type.type);
     if (entries === undefined) return type.defaultCostMs;
+    const { whole, byResource } = entries;
+    if (resourceId === WHOLE_TYPE) return whole.estimate?.meanMs ?? type.defaultCostMs;
     return expectedCostMs(
-      entries.get(resourceId)?.estimate,
-      this.#wholeType ? entries.get(WHOLE_TYPE)?.estimate : undefined,
+      byResource.get(resourceId)?.estimate,
+      this.#learnsWhole ? whole.estimate : undefined,
       type.defaultCostMs,
     );
   }
 
   /** A job came: what is known of its cost is kept until it has ended. */
   arrive(type: string, resourceId: string = WHOLE_TYPE, nowMs: number): void {
-    if (!this.#keepsUsers) return;
-    for (const id of this.#idsOf(resourceId)) this.#entry(type, id, nowMs).users += 1;
-  }
-
-  /** A job started. */
-  start(type: string, resourceId: string = WHOLE_TYPE, nowMs: number): void {
-    if (!this.#keepsUsers) return;
-    for (const id of this.#idsOf(resourceId)) this.#entry(type, id, nowMs);
+    // What is never dropped need not be counted.
+    if (this.#fairness.estimateTtlMs === null) return;
+    const entries = this.#entriesOf(type);
+    use(entries.whole, nowMs);
+    if (resourceId !== WHOLE_TYPE) use(this.#entry(entries, resourceId, nowMs), nowMs);
   }
 
   /** A job ended, or was withdrawn; `observedMs` only if it succeeded. */
@@ -111,60 +119,76 @@ export class Estimates {
     observedMs: number | undefined,
     nowMs: number,
   ): void {
-    if (observedMs === undefined && !this.#keepsUsers) return;
+    const counts = this.#fairness.estimateTtlMs !== null;
+    if (observedMs === undefined && !counts) return;
+    const { alpha } = this.#fairness;
+    const entries = this.#entriesOf(type.type);
+    const { whole } = entries;
     // Taken before the type's own average learns from this very attempt.
-    const startMs = this.#wholeType ? this.costMs(type) : type.defaultCostMs;
-    for (const id of this.#idsOf(resourceId)) {
-      const entry = this.#entry(type.type, id, nowMs);
-      if (this.#keepsUsers) entry.users = Math.max(0, entry.users - 1);
-      if (observedMs !== undefined) {
-        const from = id === WHOLE_TYPE ? type.defaultCostMs : startMs;
-        entry.estimate = observe(entry.estimate, observedMs, from, this.#fairness.alpha);
-      }
+    const expectedMs = (this.#learnsWhole ? whole.estimate?.meanMs : undefined) ?? type.defaultCostMs;
+    if (counts) leave(whole, nowMs);
+    if (observedMs !== undefined && (this.#learnsWhole || resourceId === WHOLE_TYPE)) {
+      whole.estimate = observe(whole.estimate, observedMs, type.defaultCostMs, alpha);
     }
+    if (resourceId === WHOLE_TYPE) return;
+    const entry = this.#entry(entries, resourceId, nowMs);
+    if (counts) leave(entry, nowMs);
+    if (observedMs !== undefined) entry.estimate = observe(entry.estimate, observedMs, expectedMs, alpha);
   }
 
   /** Drops what nobody has used for the time to live. Bounded by the number of estimates. */
   evict(nowMs: number): void {
     const ttlMs = this.#fairness.estimateTtlMs;
     if (ttlMs === null) return;
-    for (const [type, entries] of this.#entries) {
-      for (const [resourceId, entry] of entries) {
-        if (entry.users === 0 && nowMs - entry.lastSeenMs >= ttlMs) entries.delete(resourceId);
-      }
-      if (entries.size === 0) this.#entries.delete(type);
+    const isIdle = (entry: Entry): boolean => entry.users === 0 && nowMs - entry.lastSeenMs >= ttlMs;
+    for (const [type, { whole, byResource }] of this.#types) {
+      for (const [resourceId, entry] of byResource) if (isIdle(entry)) byResource.delete(resourceId);
+      if (!isIdle(whole)) continue;
+      whole.estimate = undefined;
+      if (byResource.size === 0) this.#types.delete(type);
     }
   }
 
   /** All that is known, by type, then resource. */
   list(): readonly NamedEstimate[] {
     const named: NamedEstimate[] = [];
-    for (const [type, entries] of this.#entries) {
-      for (const [resourceId, { estimate }] of entries) {
+    for (const [type, { whole, byResource }] of this.#types) {
+      for (const [resourceId, { estimate }] of [[WHOLE_TYPE, whole] as const, ...byResource]) {
         if (estimate !== undefined) named.push({ type, resourceId, ...estimate });
       }
     }
     return named.sort((a, b) => compareText(a.type, b.type) || compareText(a.resourceId, b.resourceId));
   }
 
-  #idsOf(resourceId: string): readonly string[] {
-    return this.#wholeType && resourceId !== WHOLE_TYPE ? [resourceId, WHOLE_TYPE] : [resourceId];
+  #entriesOf(type: string): TypeEntries {
+    let entries = this.#types.get(type);
+    if (entries === undefined) {
+      entries = { whole: { estimate: undefined, users: 0, lastSeenMs: 0 }, byResource: new Map() };
+      this.#types.set(type, entries);
+    }
+    return entries;
   }
 
-  #entry(type: string, resourceId: string, nowMs: number): Entry {
-    let entries = this.#entries.get(type);
-    if (entries === undefined) {
-      entries = new Map();
-      this.#entries.set(type, entries);
-    }
-    let entry = entries.get(resourceId);
+  #entry(entries: TypeEntries, resourceId: string, nowMs: number): Entry {
+    if (resourceId === WHOLE_TYPE) return entries.whole;
+    let entry = entries.byResource.get(resourceId);
     if (entry === undefined) {
       entry = { estimate: undefined, users: 0, lastSeenMs: nowMs };
-      entries.set(resourceId, entry);
+      entries.byResource.set(resourceId, entry);
     }
-    entry.lastSeenMs = Math.max(entry.lastSeenMs, nowMs);
     return entry;
   }
+}
+
+function use(entry: Entry, nowMs: number): void {
+  entry.users += 1;
+  entry.lastSeenMs = Math.max(entry.lastSeenMs, nowMs);
+}
+
+function leave(entry: Entry, nowMs: number): void {
+  // One that was reserved before this memory began was never counted in.
+  entry.users = Math.max(0, entry.users - 1);
+  entry.lastSeenMs = Math.max(entry.lastSeenMs, nowMs);
 }
 
 function compareText(a: string, b: string): number {

@@ -15,7 +15,7 @@ import { Estimates } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
 import type { ReservedJob, WaitingJob } from './job.ts';
 import { classOf, indexPool, type PoolIndex, typeOf } from './pool-index.ts';
-import { milliPoints, rarityBonus, type ScoreParts, scoreParts, weightOf } from './score.ts';
+import { rarityBonus, type ScoreParts, scoreParts, weightOf } from './score.ts';
 import { Fleets } from './slots.ts';
 
 /** An operator's override for one scope: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */
@@ -95,6 +95,12 @@ interface Gate {
   running: number;
 }
 
+interface GateSkips {
+  readonly capped: Skip;
+  readonly paused: Skip;
+  readonly full: Skip;
+}
+
 export class Scheduler {
   readonly ledgers: Ledgers;
   readonly estimates: Estimates;
@@ -115,6 +121,9 @@ export class Scheduler {
   /** By type: free slots when the pass began, and the bonus that follows. */
   readonly #compatible: Float64Array;
   readonly #rarity: Float64Array;
+  /** What is said most often is made once. */
+  readonly #tierSkips: readonly GateSkips[];
+  readonly #typeSkips: readonly GateSkips[];
   #nowMs = 0;
   #losses = 0;
   #skipped: Skip[] = [];
@@ -126,7 +135,7 @@ export class Scheduler {
     this.index = indexPool(configuration);
     this.ledgers = new Ledgers(configuration.fairness);
     this.estimates = new Estimates(configuration.fairness);
-    this.backlog = new Backlog(this.index.classes, this.ledgers, configuration.score);
+    this.backlog = new Backlog(this.index, this.ledgers, configuration.score);
     this.fleets = new Fleets(
       configuration.fleets,
       configuration.types.map((type) => type.type),
@@ -134,6 +143,16 @@ export class Scheduler {
     this.#pool = { cap: configuration.maxConcurrency ?? UNLIMITED, paused: false, running: 0 };
     this.#tiers = configuration.tiers.map((tier) => gateOf(tier.maxConcurrency));
     this.#types = configuration.types.map((type) => gateOf(type.maxConcurrency));
+    this.#tierSkips = configuration.tiers.map(({ tier }) => ({
+      capped: { kind: 'tier', tier, why: 'cap' },
+      paused: { kind: 'tier', tier, why: 'paused' },
+      full: { kind: 'tier', tier, why: 'cap' },
+    }));
+    this.#typeSkips = configuration.types.map(({ type }) => ({
+      capped: { kind: 'type', type, why: 'cap' },
+      paused: { kind: 'type', type, why: 'paused' },
+      full: { kind: 'type', type, why: 'noSlot' },
+    }));
     this.#hasGuarantees = configuration.tiers.some((tier) => tier.guaranteed > 0);
     this.#compatible = new Float64Array(configuration.types.length);
     this.#rarity = new Float64Array(configuration.types.length);
@@ -225,6 +244,8 @@ export class Scheduler {
     const known = this.ledgers.find(fairnessKey);
     if (known !== undefined) return known;
     const key = this.ledgers.open(fairnessKey, nowMs);
+    // The number may have been another key's, whose share was higher.
+    this.backlog.repriced(key);
     const override = this.#keyOverrides.get(fairnessKey);
     if (override !== undefined) this.#overrideKey(key, override);
     return key;
@@ -245,8 +266,8 @@ export class Scheduler {
 
   /** A waiting job waits no more: it was cancelled, or moved. Answers it, or undefined if it does not wait under this number. */
   withdraw(number: number, id: string, nowMs: number): WaitingJob | undefined {
-    if (this.backlog.jobOf(number)?.id !== id) return undefined;
-    const conflict = this.backlog.conflictOf(number);
+    if (this.backlog.jobs.jobOf(number)?.id !== id) return undefined;
+    const conflict = this.backlog.jobs.conflictOf(number);
     const job = this.backlog.remove(number);
     const key = job === undefined ? undefined : this.ledgers.find(job.fairnessKey);
     const type = job === undefined ? undefined : this.#typeOf(job);
@@ -356,17 +377,25 @@ export class Scheduler {
       return NONE;
     }
     const classes = this.index.classesOfTier[tier] as Int32Array;
-    let best = NONE;
-    let bestShare = 0;
+    let isOpen = false;
+    for (let index = 0; index < classes.length; index += 1) {
+      const class_ = classes[index] as number;
+      if (this.isTypeOpen(typeOf(class_))) {
+        this.backlog.refreshAside(class_);
+        isOpen = true;
+      } else if (this.#explains && (class_ & 1) === 0) {
+        this.#skipType(typeOf(class_));
+      }
+    }
+    // No key's turn can come, and none is to be set aside for it.
+    if (!isOpen) return NONE;
+    let best = this.#bestInTurn(tier);
+    let bestShare = best === NONE ? 0 : (this.ledgers.share[this.backlog.keyOf(best)] as number);
     let bestPoints = Number.NaN;
     for (let index = 0; index < classes.length; index += 1) {
       const class_ = classes[index] as number;
-      const type = typeOf(class_);
-      if (!this.isTypeOpen(type)) {
-        if (this.#explains && (class_ & 1) === 0) this.#skipType(type);
-        continue;
-      }
-      const line = this.#candidate(class_);
+      if (!this.isTypeOpen(typeOf(class_))) continue;
+      const line = this.#bestAside(class_);
       if (line === NONE) continue;
       const share = this.ledgers.share[this.backlog.keyOf(line)] as number;
       if (best === NONE || share < bestShare) {
@@ -388,7 +417,7 @@ export class Scheduler {
   /** Admits the head of a line. */
   admit(line: number, guaranteed: boolean): Decision | undefined {
     const number = this.backlog.head(line);
-    const conflict = number === NONE ? NONE : this.backlog.conflictOf(number);
+    const conflict = number === NONE ? NONE : this.backlog.jobs.conflictOf(number);
     const job = this.backlog.take(line);
     if (job === undefined) return undefined;
     const key = this.backlog.keyOf(line);
@@ -401,7 +430,6 @@ export class Scheduler {
     const keyCostMs = this.ledgers.costOf(key);
     const fleet = this.fleets.choose(type);
     this.ledgers.admit(key, chargedMs, this.#nowMs);
-    this.estimates.start(job.type, job.resourceId, this.#nowMs);
     this.#count(type, tier, fleet, conflict);
     this.#running.set(job.id, {
       type,
@@ -446,7 +474,7 @@ export class Scheduler {
     const shareBefore = this.ledgers.share[key] as number;
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
     if ((this.ledgers.share[key] as number) < shareBefore) this.backlog.repriced(key);
-    if (wasFull && !this.ledgers.isFull(key)) this.backlog.admitKey(key);
+    if (wasFull && !this.ledgers.isFull(key)) this.backlog.readmit(key);
     const configured = this.index.types[type];
     if (configured !== undefined) {
       const observedMs = ending.succeeded ? ending.usedMs : undefined;
@@ -493,43 +521,89 @@ export class Scheduler {
     return skipped;
   }
 
-  // The first line of a class that its key's cap and its head's conflict key let start.
-  #candidate(class_: number): number {
+  // The best line of the key in turn. Keys that cannot run, and keys that tie, make way.
+  #bestInTurn(tier: number): number {
     for (;;) {
-      const line = this.backlog.top(class_);
-      if (line === NONE) return NONE;
-      const key = this.backlog.keyOf(line);
+      const key = this.backlog.keyInTurn(tier);
+      if (key === NONE) return NONE;
       if (this.ledgers.isFull(key)) {
-        this.backlog.hold(line);
+        this.backlog.endTurn(tier);
         if (this.#explains) this.#skipKey(key);
         continue;
       }
-      const number = this.backlog.head(line);
-      if (number === NONE) return line;
-      const conflict = this.backlog.conflictOf(number);
-      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return line;
-      if (this.#explains) this.#skipJob(number, conflict);
-      this.backlog.park(line);
+      const line = this.#bestLine(key, tier);
+      if (line !== NONE && !this.backlog.isTurnTied(tier)) return line;
+      if (line !== NONE || this.backlog.hasLines(key, tier)) this.backlog.setAside(tier);
+      else this.backlog.endTurn(tier);
     }
   }
 
+  // A line whose head is unread wins; blocked heads are found out when they would win.
+  #bestLine(key: number, tier: number): number {
+    const classes = this.index.classesOfTier[tier] as Int32Array;
+    for (;;) {
+      let best = NONE;
+      let bestPoints = 0;
+      for (let index = 0; index < classes.length; index += 1) {
+        const class_ = classes[index] as number;
+        const line = this.backlog.lineOf(key, class_);
+        if (this.backlog.isEmpty(line) || !this.isTypeOpen(typeOf(class_))) continue;
+        const points = this.#pointsOf(line);
+        if (
+          best === NONE ||
+          points > bestPoints ||
+          (points === bestPoints && this.#isHeadOlder(line, best))
+        ) {
+          best = line;
+          bestPoints = points;
+        }
+      }
+      if (best === NONE || !this.#parkBlocked(best)) return best;
+    }
+  }
+
+  // The first line aside of a class that its key's cap and its head's conflict key let start.
+  #bestAside(class_: number): number {
+    for (;;) {
+      const line = this.backlog.topAside(class_);
+      if (line === NONE) return NONE;
+      const key = this.backlog.keyOf(line);
+      if (this.ledgers.isFull(key)) {
+        this.backlog.holdAside(line);
+        if (this.#explains) this.#skipKey(key);
+        continue;
+      }
+      if (!this.#parkBlocked(line)) return line;
+    }
+  }
+
+  // Parks the heads of a line whose conflict key is held. Answers whether there were any.
+  #parkBlocked(line: number): boolean {
+    let any = false;
+    for (;;) {
+      const number = this.backlog.head(line);
+      const conflict = number === NONE ? NONE : this.backlog.jobs.conflictOf(number);
+      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return any;
+      if (this.#explains) this.#skipJob(number, conflict);
+      this.backlog.park(line);
+      any = true;
+    }
+  }
+
+  // The score in thousandths of a point, from the rank (see `score.ts`): s t - rank, and what the class has in common.
   #pointsOf(line: number): number {
-    const number = this.backlog.head(line);
-    const job = number === NONE ? undefined : this.backlog.jobOf(number);
-    if (job === undefined) return Number.POSITIVE_INFINITY;
-    return milliPoints(
-      job.mode === 'onDemand',
-      job.priority,
-      Math.max(0, this.#nowMs - job.readyAtMs),
-      this.#rarity[typeOf(this.backlog.classOf(line))] as number,
-      this.#configuration.score,
-    );
+    const class_ = this.backlog.classOf(line);
+    const { ageSec, onDemand, onDemandAgeSec } = this.#configuration.score;
+    const rarity = (this.#rarity[typeOf(class_)] as number) * 1000;
+    const points =
+      (class_ & 1) === 0 ? ageSec * this.#nowMs : (ageSec + onDemandAgeSec) * this.#nowMs + onDemand * 1000;
+    return points + rarity - this.backlog.headRank(line);
   }
 
   #isHeadOlder(a: number, b: number): boolean {
     const headA = this.backlog.head(a);
     const headB = this.backlog.head(b);
-    return headA !== NONE && headB !== NONE && this.backlog.isOlder(headA, headB);
+    return headA !== NONE && headB !== NONE && this.backlog.jobs.isOlder(headA, headB);
   }
 
   #conflictOf(type: number, resourceId: string | undefined): number {
@@ -568,19 +642,22 @@ export class Scheduler {
     const before = this.ledgers.share[key] as number;
     this.ledgers.setWeight(key, override.weight ?? weightOf(weights, defaultWeight, name));
     if ((this.ledgers.share[key] as number) < before) this.backlog.repriced(key);
-    if (!this.ledgers.isFull(key)) this.backlog.admitKey(key);
+    if (!this.ledgers.isFull(key)) this.backlog.readmit(key);
   }
 
   #skipTier(tier: number): void {
-    const gate = this.#tiers[tier] as Gate;
-    const name = this.index.tiers[tier]?.tier ?? '';
-    this.#skipped.push({ kind: 'tier', tier: name, why: gate.paused ? 'paused' : 'cap' });
+    const { capped, paused } = this.#tierSkips[tier] as GateSkips;
+    this.#skip((this.#tiers[tier] as Gate).paused ? paused : capped);
   }
 
   #skipType(type: number): void {
     const gate = this.#types[type] as Gate;
-    const why = gate.paused ? 'paused' : gate.running >= gate.cap ? 'cap' : 'noSlot';
-    this.#skipped.push({ kind: 'type', type: this.index.types[type]?.type ?? '', why });
+    const { capped, paused, full } = this.#typeSkips[type] as GateSkips;
+    this.#skip(gate.paused ? paused : gate.running >= gate.cap ? capped : full);
+  }
+
+  #skip(skip: Skip): void {
+    if (!this.#skipped.includes(skip)) this.#skipped.push(skip);
   }
 
   #skipKey(key: number): void {
@@ -590,7 +667,7 @@ export class Scheduler {
   }
 
   #skipJob(number: number, conflict: number): void {
-    const id = this.backlog.jobOf(number)?.id ?? '';
+    const id = this.backlog.jobs.jobOf(number)?.id ?? '';
     this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.#conflicts.nameOf(conflict) });
   }
 }

@@ -1,0 +1,333 @@
+/**
+ * How many decisions a second the scheduling core makes: one slot frees, one job is chosen, another arrives, so that
+ * the backlog stays as large as it is. Everything on: 3 tiers with caps, weights, caps per type and key, learned costs
+ * trued up, on-demand jobs, a tenth of the jobs in conflict groups. Beside it, in the same run, what scoring and
+ * sorting the whole backlog for each decision makes.
+ *
+ *   node bench/core.ts [--json] [--quick]
+ */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import type { JobTypeConfiguration, PoolConfiguration } from '../lib/core/configuration.ts';
+import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../lib/core/defaults.ts';
+import type { WaitingJob } from '../lib/core/job.ts';
+import { Scheduler } from '../lib/core/scheduler.ts';
+import { score } from '../lib/core/score.ts';
+
+const SLOTS = 200;
+const START_MS = 1_800_000_000_000;
+const TIERS = ['foreground', 'normal', 'background'];
+const TYPES_OF_TIER = 3;
+
+/** A small generator with a seed (mulberry32), so that every run sees the same jobs. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+function configurationFor(keys: number): PoolConfiguration {
+  const types: JobTypeConfiguration[] = TIERS.flatMap((tier) =>
+    Array.from({ length: TYPES_OF_TIER }, (_, index) => ({
+      ...TYPE_DEFAULTS,
+      type: `${tier}-${index}`,
+      tier,
+      maxConcurrency: 45,
+      conflictGroup: 'resource',
+      defaultCostMs: 1_000 + 250 * index,
+      retry: RETRY_DEFAULTS,
+    })),
+  );
+  const names = types.map((type) => type.type);
+  return {
+    types,
+    tiers: [
+      { tier: 'foreground', maxConcurrency: 100, guaranteed: 0 },
+      { tier: 'normal', maxConcurrency: 80, guaranteed: 20 },
+      { tier: 'background', maxConcurrency: 60, guaranteed: 10 },
+    ],
+    fleets: [
+      { fleet: 'all', types: names, slots: SLOTS / 2 },
+      ...TIERS.map((tier) => ({
+        fleet: tier,
+        types: names.filter((name) => name.startsWith(tier)),
+        slots: Math.floor(SLOTS / 6),
+      })),
+      { fleet: 'rest', types: names.slice(0, 2), slots: SLOTS / 2 - 3 * Math.floor(SLOTS / 6) },
+    ],
+    maxConcurrency: SLOTS,
+    score: SCORE_DEFAULTS,
+    fairness: {
+      ...FAIRNESS_DEFAULTS,
+      weights: Object.fromEntries(
+        Array.from({ length: Math.min(keys, 1_000) }, (_, key) => [`key-${key}`, 1 + (key % 4)]),
+      ),
+      maxConcurrencyPerKey: Math.max(4, Math.ceil((3 * SLOTS) / keys)),
+    },
+    partitions: 1,
+  };
+}
+
+/** Jobs without end: the types' mix, priorities, modes and conflicts are drawn evenly. */
+function jobSource(configuration: PoolConfiguration, keys: number, random: () => number) {
+  let count = 0;
+  return (nowMs: number): WaitingJob => {
+    count += 1;
+    const type = configuration.types[Math.floor(random() * configuration.types.length)];
+    return {
+      id: `job-${count.toString(36).padStart(8, '0')}`,
+      type: type?.type ?? '',
+      priority: Math.floor(random() * 11),
+      mode: random() < 0.2 ? 'onDemand' : 'queued',
+      fairnessKey: `key-${Math.floor(random() * keys)}`,
+      resourceId: random() < 0.1 ? `r-${Math.floor(random() * 5_000)}` : undefined,
+      readyAtMs: nowMs,
+      version: 1,
+      attempt: 1,
+    };
+  };
+}
+
+interface World {
+  readonly scheduler: Scheduler;
+  readonly nextJob: (nowMs: number) => WaitingJob;
+  readonly random: () => number;
+  readonly running: string[];
+  nowMs: number;
+}
+
+function fill(backlog: number, keys: number, seed = 1): World {
+  const configuration = configurationFor(keys);
+  const random = randomFrom(seed);
+  const scheduler = new Scheduler(configuration);
+  const nextJob = jobSource(configuration, keys, random);
+  let nowMs = START_MS;
+  for (let index = 0; index < backlog; index += 1) {
+    nowMs += 1;
+    scheduler.arrive(nextJob(nowMs), nowMs);
+  }
+  const world: World = { scheduler, nextJob, random, running: [], nowMs };
+  start(world);
+  return world;
+}
+
+// Fills the slots that are free.
+function start(world: World): void {
+  world.scheduler.beginPass(world.nowMs);
+  for (let next = world.scheduler.next(); next !== undefined; next = world.scheduler.next()) {
+    world.running.push(next.reserved.id);
+    world.scheduler.arrive(world.nextJob(world.nowMs), world.nowMs);
+  }
+}
+
+/** Makes decisions for about the given time; answers how many a second. Jobs are made before the clock starts. */
+function decide(world: World, forMs: number): number {
+  const { scheduler, running, random } = world;
+  let decisions = 0;
+  let elapsedMs = 0;
+  while (elapsedMs < forMs) {
+    const arriving = Array.from({ length: 5_000 }, (_, step) => world.nextJob(world.nowMs + 5 * step));
+    const startMs = performance.now();
+    for (const job of arriving) {
+      world.nowMs += 5;
+      const which = Math.floor(random() * running.length);
+      scheduler.settle(running[which] as string, {
+        nowMs: world.nowMs,
+        usedMs: 200 + random() * 2_000,
+        succeeded: true,
+      });
+      scheduler.beginPass(world.nowMs);
+      let decision = scheduler.next();
+      // A slot that nothing fits stays free until another job ends: then two may start.
+      if (decision === undefined) {
+        running[which] = running.at(-1) as string;
+        running.pop();
+      } else {
+        running[which] = decision.reserved.id;
+        decisions += 1;
+        for (
+          decision = running.length < SLOTS ? scheduler.next() : undefined;
+          decision !== undefined;
+          decision = running.length < SLOTS ? scheduler.next() : undefined
+        ) {
+          running.push(decision.reserved.id);
+          decisions += 1;
+        }
+      }
+      scheduler.arrive(job, world.nowMs);
+    }
+    elapsedMs += performance.now() - startMs;
+  }
+  return (decisions / elapsedMs) * 1_000;
+}
+
+/** The baseline: every decision scores and sorts all that waits, and takes the first that may start. */
+function decideBySorting(backlog: number, keys: number, forMs: number): number {
+  const configuration = configurationFor(keys);
+  const random = randomFrom(1);
+  const nextJob = jobSource(configuration, keys, random);
+  let nowMs = START_MS;
+  const waiting: WaitingJob[] = [];
+  for (; nowMs < START_MS + backlog; nowMs += 1) waiting.push(nextJob(nowMs));
+  const types = new Map(configuration.types.map((type) => [type.type, type]));
+  const tierOf = new Map(configuration.tiers.map((tier, index) => [tier.tier, index]));
+  const cost = new Map<string, number>();
+  const running: WaitingJob[] = [];
+  const count = (matches: (job: WaitingJob) => boolean): number => running.filter(matches).length;
+  const pick = (): WaitingJob | undefined => {
+    const scored = waiting.map((job, index) => ({
+      job,
+      index,
+      tier: tierOf.get(types.get(job.type)?.tier ?? '') ?? 0,
+      share: (cost.get(job.fairnessKey) ?? 0) / (configuration.fairness.weights[job.fairnessKey] ?? 1),
+      score: score(job, nowMs, SLOTS - running.length, configuration.score),
+    }));
+    scored.sort(
+      (a, b) =>
+        a.tier - b.tier ||
+        a.share - b.share ||
+        b.score - a.score ||
+        a.job.readyAtMs - b.job.readyAtMs ||
+        (a.job.id < b.job.id ? -1 : 1),
+    );
+    for (const { job, index } of scored) {
+      const type = types.get(job.type);
+      const tier = configuration.tiers.find((candidate) => candidate.tier === type?.tier);
+      if (count((other) => other.type === job.type) >= (type?.maxConcurrency ?? 0)) continue;
+      if (count((other) => types.get(other.type)?.tier === tier?.tier) >= (tier?.maxConcurrency ?? 0))
+        continue;
+      if (
+        count((other) => other.fairnessKey === job.fairnessKey) >=
+        (configuration.fairness.maxConcurrencyPerKey ?? 0)
+      ) {
+        continue;
+      }
+      if (job.resourceId !== undefined && running.some((other) => other.resourceId === job.resourceId))
+        continue;
+      waiting[index] = nextJob(nowMs);
+      cost.set(job.fairnessKey, (cost.get(job.fairnessKey) ?? 0) + (type?.defaultCostMs ?? 0));
+      return job;
+    }
+    return undefined;
+  };
+  // The first jobs run without being timed, and without being sorted for.
+  for (let index = 0; index < SLOTS; index += 1) running.push(nextJob(nowMs));
+  let decisions = 0;
+  const startMs = performance.now();
+  let elapsedMs = 0;
+  while (elapsedMs < forMs) {
+    nowMs += 5;
+    running.splice(Math.floor(random() * running.length), 1);
+    const job = pick();
+    if (job !== undefined) running.push(job);
+    decisions += 1;
+    elapsedMs = performance.now() - startMs;
+  }
+  return (decisions / elapsedMs) * 1_000;
+}
+
+/** 10,000 of the oldest and most urgent jobs wait for one conflict key. Answers the others' decisions a second, with and without them. */
+function blocked(forMs: number, rounds: number, endEvery: number | undefined) {
+  const worlds = [0, 10_000].map((count) => {
+    const world = fill(100_000, 1_000);
+    const block = {
+      ...world.nextJob(START_MS - 1_000_000),
+      type: 'foreground-0',
+      resourceId: 'the-one',
+      priority: 10,
+    };
+    world.scheduler.hold(
+      {
+        ...block,
+        id: 'blocker',
+        tier: 'foreground',
+        fleet: 'none',
+        conflictKey: 'resource/the-one',
+        estimatedCostMs: 1_000,
+      },
+      world.nowMs,
+    );
+    for (let index = 0; index < count; index += 1) {
+      const fairnessKey = `key-${index % 1_000}`;
+      const type = `foreground-${index % TYPES_OF_TIER}`;
+      world.scheduler.arrive({ ...block, id: `blocked-${index}`, fairnessKey, type }, world.nowMs);
+    }
+    decide(world, forMs / 2);
+    return world;
+  });
+  const rates = worlds.map((): number[] => []);
+  for (let round = 0; round < rounds; round += 1) {
+    worlds.forEach((world, index) => {
+      rates[index]?.push(decide(world, forMs));
+    });
+  }
+  void endEvery;
+  const [without = 0, withBlocked = 0] = rates.map((own) => own.sort((a, b) => a - b)[own.length >> 1] ?? 0);
+  return { without, withBlocked, slowdown: without / withBlocked - 1 };
+}
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+function memoryBytes(): number {
+  collect();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+interface Result {
+  readonly backlog: number;
+  readonly keys: number;
+  readonly decisionsPerSec: number;
+  readonly sortingPerSec: number;
+  readonly bytesPerJob: number;
+}
+
+function main(): void {
+  const json = process.argv.includes('--json');
+  const quick = process.argv.includes('--quick');
+  const forMs = quick ? 200 : 1_000;
+  const say = (line: string): void => {
+    if (!json) console.log(line);
+  };
+  const format = (rate: number): string =>
+    rate >= 100 ? Math.round(rate).toLocaleString('en-US') : rate.toPrecision(2);
+  const results: Result[] = [];
+  say('decisions a second: one slot frees, one job is chosen, one arrives');
+  say(
+    `${'backlog'.padStart(10)}${'keys'.padStart(8)}${'core'.padStart(12)}${'sorting'.padStart(12)}${'bytes/job'.padStart(11)}`,
+  );
+  for (const keys of [10, 1_000, 10_000]) {
+    for (const backlog of [1_000, 10_000, 100_000, 1_000_000]) {
+      const before = memoryBytes();
+      const world = fill(backlog, keys);
+      const bytesPerJob = (memoryBytes() - before) / world.scheduler.waiting;
+      decide(world, forMs);
+      const core = decide(world, forMs);
+      const sorting = decideBySorting(backlog, keys, Math.min(forMs, 500));
+      results.push({ backlog, keys, decisionsPerSec: core, sortingPerSec: sorting, bytesPerJob });
+      say(
+        `${String(backlog).padStart(10)}${String(keys).padStart(8)}${format(core).padStart(12)}${format(sorting).padStart(12)}${bytesPerJob.toFixed(0).padStart(11)}`,
+      );
+    }
+  }
+  const parked = blocked(forMs, quick ? 3 : 7, undefined);
+  say(
+    `10,000 jobs blocked on one conflict key: ${format(parked.withBlocked)} against ${format(parked.without)} a second without them, ${(parked.slowdown * 100).toFixed(1)} % slower`,
+  );
+  const growth = [10, 1_000, 10_000].map((keys) => {
+    const rate = (backlog: number): number =>
+      results.find((result) => result.keys === keys && result.backlog === backlog)?.decisionsPerSec ?? 0;
+    return { keys, times: rate(1_000) / rate(1_000_000) };
+  });
+  for (const { keys, times } of growth) {
+    say(`1k to 1M jobs at ${keys} keys: a decision takes ${times.toFixed(2)} times as long`);
+  }
+  if (json) console.log(JSON.stringify({ results, growth, blocked: parked }, undefined, 2));
+}
+
+main();
