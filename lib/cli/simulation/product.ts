@@ -176,6 +176,8 @@ class Simulation {
   readonly #plans = new Map<string, Plan>();
   /** Places in the scheduler's backlog, of pending jobs. */
   readonly #places = new Map<string, number>();
+  /** When each job first became ready. */
+  readonly #readyMs = new Map<string, number>();
   readonly #open = new Map<string, OpenAttempt>();
   readonly #schedules = new Map<string, ScheduleState>();
   readonly #slotsOf = new Map<string, number>();
@@ -386,6 +388,7 @@ class Simulation {
   #place(job: Job, nowMs: number): void {
     this.#jobs.set(job.id, job);
     if (job.state === 'pending') {
+      if (!this.#readyMs.has(job.id)) this.#readyMs.set(job.id, job.readyAtMs);
       const place = this.#scheduler.arrive(job, nowMs);
       if (place !== undefined) this.#places.set(job.id, place);
     } else if (job.state === 'scheduled') {
@@ -722,9 +725,10 @@ class Simulation {
     }));
     const firstStart = new Map<string, number>();
     for (const { id, startMs } of attempts) if (!firstStart.has(id)) firstStart.set(id, startMs);
-    const waits: Run[] = [...this.#jobs.values()].map(({ id, fairnessKey, submittedAtMs, finishedAtMs }) => {
-      const untilMs = firstStart.get(id) ?? finishedAtMs;
-      return { group: fairnessKey, readyAtMs: submittedAtMs, startMs: untilMs, endMs: untilMs };
+    const waits: Run[] = [...this.#readyMs].map(([id, readyAtMs]) => {
+      const job = this.#jobs.get(id);
+      const untilMs = firstStart.get(id) ?? job?.finishedAtMs;
+      return { group: job?.fairnessKey ?? '', readyAtMs, startMs: untilMs, endMs: untilMs };
     });
     return [...ran, ...waits];
   }
