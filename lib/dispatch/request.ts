@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { show } from '../core/errors.ts';
 import type { Job, JobMode, Json } from '../core/job.ts';
 import { PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 
@@ -11,6 +12,8 @@ import { PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 export const REQUEST_LIMITS = {
   /** Serialized payload. */
   payloadBytes: 64 * 1024,
+  /** Arrays and objects within each other; what reads them recursively, such as JSON.stringify, ends at some thousand. */
+  payloadLevels: 100,
   /** UTF-8 bytes of `idempotencyKey`, `fairnessKey` and `resourceId`: they become parts of index keys. */
   keyBytes: 512,
   jobsPerEvent: 1_000,
@@ -81,10 +84,18 @@ const joinPath = (prefix: string, path: readonly PropertyKey[]): string =>
     prefix,
   );
 
-/** The offending value in a message: short, whatever was sent. */
-function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
+/** Field names are the sender's words: kept with the rejection only as far as they tell which field it was. */
+const FIELD_CHARS_MAX = 200;
+
+/** Whether arrays and objects stand in each other deeper than `levels`. Walks level by level, so it holds any depth. */
+function isDeeperThan(value: unknown, levels: number): boolean {
+  let level: readonly unknown[] = [value];
+  for (let depth = 0; depth <= levels; depth += 1) {
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? [each] : []));
+    if (level.length === 0) return false;
+    level = level.flatMap((each) => Object.values(each as object));
+  }
+  return true;
 }
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
@@ -99,7 +110,7 @@ function parseEntry(
   prefix: string,
   configuration: PoolConfiguration,
 ): { readonly request: JobRequest } | { readonly field: string; readonly reason: string } {
-  if (!isRecord(entry)) return { field: prefix, reason: `a job must be an object, not ${shown(entry)}` };
+  if (!isRecord(entry)) return { field: prefix, reason: `a job must be an object, not ${show(entry)}` };
   // JSON.parse makes `__proto__` an own property; a schema that copies the object would silently lose it.
   if (Object.hasOwn(entry, '__proto__')) {
     return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
@@ -110,10 +121,10 @@ function parseEntry(
     if (issue === undefined) return { field: prefix, reason: 'invalid' };
     if (issue.code === 'unrecognized_keys') {
       const name = issue.keys[0] ?? '';
-      return { field: joinPath(prefix, [...issue.path, name]), reason: `unknown field ${shown(name)}` };
+      return { field: joinPath(prefix, [...issue.path, name]), reason: `unknown field ${show(name)}` };
     }
     const value = valueAt(entry, issue.path);
-    const reason = value === undefined ? 'is missing' : `${issue.message} (got ${shown(value)})`;
+    const reason = value === undefined ? 'is missing' : `${issue.message} (got ${show(value)})`;
     return { field: joinPath(prefix, issue.path), reason };
   }
   const { type, payload = null, runAt, ...rest } = parsed.data;
@@ -121,7 +132,13 @@ function parseEntry(
     const known = configuration.types.map((each) => each.type).join(', ');
     return {
       field: joinPath(prefix, ['type']),
-      reason: `unknown job type ${shown(type)}; this pool has: ${known}`,
+      reason: `unknown job type ${show(type)}; this pool has: ${known}`,
+    };
+  }
+  if (isDeeperThan(payload, REQUEST_LIMITS.payloadLevels)) {
+    return {
+      field: joinPath(prefix, ['payload']),
+      reason: `payload is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted; send it as text`,
     };
   }
   const size = bytes(JSON.stringify(payload));
@@ -156,7 +173,7 @@ export function parseRequests(detail: unknown, configuration: PoolConfiguration)
   if (!isRecord(detail)) {
     return {
       accepted: [],
-      refused: [{ position: 0, field: '', reason: `detail must be an object, not ${shown(detail)}` }],
+      refused: [{ position: 0, field: '', reason: `detail must be an object, not ${show(detail)}` }],
     };
   }
   if (!Object.hasOwn(detail, 'jobs')) return collect([detail], () => '', configuration);
@@ -164,9 +181,9 @@ export function parseRequests(detail: unknown, configuration: PoolConfiguration)
   const jobs = detail.jobs;
   const whole =
     other !== undefined
-      ? { field: other, reason: `unknown field ${shown(other)} beside "jobs"` }
+      ? { field: other, reason: `unknown field ${show(other)} beside "jobs"` }
       : !Array.isArray(jobs)
-        ? { field: 'jobs', reason: `must be an array, not ${shown(jobs)}` }
+        ? { field: 'jobs', reason: `must be an array, not ${show(jobs)}` }
         : jobs.length === 0
           ? { field: 'jobs', reason: 'must not be empty' }
           : jobs.length > REQUEST_LIMITS.jobsPerEvent
@@ -175,7 +192,7 @@ export function parseRequests(detail: unknown, configuration: PoolConfiguration)
                 reason: `has ${jobs.length} entries, at most ${REQUEST_LIMITS.jobsPerEvent} are accepted`,
               }
             : undefined;
-  if (whole !== undefined) return { accepted: [], refused: [{ position: 0, ...whole }] };
+  if (whole !== undefined) return { accepted: [], refused: [refusalOf(0, whole)] };
   return collect(jobs as readonly unknown[], (position) => `jobs[${position}]`, configuration);
 }
 
@@ -189,9 +206,17 @@ function collect(
   for (const [position, entry] of entries.entries()) {
     const outcome = parseEntry(entry, prefix(position), configuration);
     if ('request' in outcome) accepted.push({ position, request: outcome.request });
-    else refused.push({ position, ...outcome });
+    else refused.push(refusalOf(position, outcome));
   }
   return { accepted, refused };
+}
+
+function refusalOf(position: number, { field, reason }: Omit<Refusal, 'position'>): Refusal {
+  return {
+    position,
+    field: field.slice(0, FIELD_CHARS_MAX).toWellFormed(),
+    reason: reason.toWellFormed(),
+  };
 }
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
