@@ -42,7 +42,7 @@ export function fileJob(type: FileJobType, work: Work): JobHandler {
 
 /** Zstandard, in a stream: memory does not grow with the file. */
 export const compress = fileJob('compress', ({ path, file, out }, signal) =>
-  writeOutput(out, outputPath(path, '.zst'), [createReadStream(file), createZstdCompress()], signal),
+  writeOutput(out, outputPath(path, '.zst'), () => [createReadStream(file), createZstdCompress()], signal),
 );
 
 /** Words and counts of a text, as JSON. */
@@ -54,5 +54,10 @@ export const index = fileJob('index', async ({ path, file, out }, signal) => {
     );
   }
   const json = `${JSON.stringify({ path, ...countWords(bytes.toString('utf8')) })}\n`;
-  return writeOutput(out, outputPath(path, '.words.json'), [Readable.from([Buffer.from(json)])], signal);
+  return writeOutput(
+    out,
+    outputPath(path, '.words.json'),
+    () => [Readable.from([Buffer.from(json)])],
+    signal,
+  );
 });

@@ -38,6 +38,7 @@ const FILES_AT_ONCE = 16;
 /** Some of what is installed: packages of a handful of files, and real images. What is not there is left out. */
 const DEPENDENCIES = [
   ...['sharp', 'constructs', 'commander', 'croner', 'cli-table3', 'semver', 'retry'],
+  '@img',
   ...['aws-cdk-lib/aws-synthetics/images', 'aws-cdk-lib/cloudformation-include/doc-images'],
   '@vitest/istanbul-lib-report/dist/reports/html-spa/assets',
 ].map((name) => `node_modules/${name}`);

@@ -16,12 +16,15 @@ type Stage = NodeJS.ReadableStream | NodeJS.ReadWriteStream;
 /**
  * Writes what the stages produce to `output`, at once when it is complete.
  *
+ * The stages are made when everything is ready for them: a stream that nobody listens to yet would take the process
+ * down with its error.
+ *
  * @param output - relative to the folder `out`
  */
 export async function writeOutput(
   out: string,
   output: string,
-  stages: readonly Stage[],
+  stages: () => readonly Stage[],
   signal: AbortSignal,
 ): Promise<FileResult> {
   const target = join(out, output);
@@ -38,7 +41,7 @@ export async function writeOutput(
     },
   });
   try {
-    await pipeline([...stages, hashing, createWriteStream(unfinished)], { signal });
+    await pipeline([...stages(), hashing, createWriteStream(unfinished)], { signal });
     await rename(unfinished, target);
   } catch (error) {
     await rm(unfinished, { force: true });

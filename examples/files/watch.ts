@@ -41,7 +41,8 @@ export class StalledError extends Error {
 }
 
 const QUIET_MS = 5_000;
-const STALLED_MS = 3 * 60_000;
+/** Longer than it takes to find out that a worker is gone, and to run its job again. */
+const STALLED_MS = 6 * 60_000;
 /** Jobs that are looked up at once where no event told of them. */
 const LOOKED_UP_MAX = 500;
 
