@@ -254,8 +254,7 @@ function readTierOf(path: string, value: unknown, tiers: readonly TierConfigurat
 }
 
 function tierByDefault(tiers: readonly TierConfiguration[]): string {
-  if (tiers.some((candidate) => candidate.tier === DEFAULT_TIER)) return DEFAULT_TIER;
-  return tiers.at(-1)?.tier ?? DEFAULT_TIER;
+  return tiers.reduce((found, { tier }) => (found === DEFAULT_TIER ? found : tier), '');
 }
 
 function readConflictGroup(path: string, value: unknown): string | null {

@@ -85,10 +85,10 @@ export function buildRing(nodes: Iterable<string>, virtualNodes: number = VIRTUA
  * @throws ConfigurationError if a position is not a whole number inside the space.
  */
 export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space: number = RING_SPACE): Ring {
-  const nodes = [...positions.keys()].sort(byName);
+  const standing = [...positions].sort(([one], [other]) => (one < other ? -1 : 1));
   const owned = new Map<number, string>();
-  for (const node of nodes) {
-    for (const position of positions.get(node) ?? []) {
+  for (const [node, own] of standing) {
+    for (const position of own) {
       if (!Number.isSafeInteger(position) || position < 0 || position >= space) {
         throw new ConfigurationError(
           `positions.${node}`,
@@ -105,7 +105,7 @@ export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space:
     space,
     positions: entries.map(([position]) => position),
     owners: entries.map(([, node]) => node),
-    nodes,
+    nodes: standing.map(([node]) => node),
   };
 }
 
@@ -123,8 +123,7 @@ export function preferenceOf(ring: Ring, hash: number, count: number): readonly 
   const first = placeOf(ring, hash);
   const { length } = ring.owners;
   for (let step = 0; step < length && found.size < count; step += 1) {
-    const node = ring.owners[(first + step) % length];
-    if (node !== undefined) found.add(node);
+    found.add(ring.owners[(first + step) % length] as string);
   }
   return [...found];
 }
@@ -137,13 +136,14 @@ export function backupOf(ring: Ring, hash: number): string | undefined {
 /** What each node owns: inclusive ranges, ascending, one for each position, and a second one where it wraps. */
 export function rangesOf(ring: Ring): ReadonlyMap<string, readonly HashRange[]> {
   const ranges = new Map<string, HashRange[]>(ring.nodes.map((node) => [node, []]));
+  const rangesOfOwner = (index: number): HashRange[] =>
+    ranges.get(ring.owners[index] as string) as HashRange[];
   let from = 0;
   ring.positions.forEach((position, index) => {
-    ranges.get(ring.owners[index] ?? '')?.push([from, position]);
+    rangesOfOwner(index).push([from, position]);
     from = position + 1;
   });
-  const [first] = ring.owners;
-  if (first !== undefined && from < ring.space) ranges.get(first)?.push([from, ring.space - 1]);
+  if (ring.owners.length > 0 && from < ring.space) rangesOfOwner(0).push([from, ring.space - 1]);
   return ranges;
 }
 
@@ -213,13 +213,8 @@ function placeOf(ring: Ring, hash: number): number {
   let high = ring.positions.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((ring.positions[middle] ?? 0) < hash) low = middle + 1;
+    if ((ring.positions[middle] as number) < hash) low = middle + 1;
     else high = middle;
   }
   return low === ring.positions.length ? 0 : low;
-}
-
-function byName(one: string, other: string): number {
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
 }

@@ -184,18 +184,10 @@ export function decideOverlap(policy: OverlapPolicy, unfinished: number, waiting
  * @throws ConfigurationError if there is no such zone.
  */
 export function zoneOffsetMs(timeZone: string, atMs: number): number {
-  const fields = new Map<string, number>();
-  for (const { type, value } of formatFor(timeZone).formatToParts(atMs)) fields.set(type, Number(value));
-  const field = (name: string): number => fields.get(name) ?? 0;
-  const wallMs = Date.UTC(
-    field('year'),
-    field('month') - 1,
-    field('day'),
-    field('hour'),
-    field('minute'),
-    field('second'),
-  );
-  return wallMs - Math.floor(atMs / 1000) * 1000;
+  // As in 12/31/2026, 23:59:59.
+  const parts = formatFor(timeZone).format(atMs).split(/\D+/).map(Number);
+  const [month, day, year, hour, minute, second] = parts as [number, number, number, number, number, number];
+  return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(atMs / 1000) * 1000;
 }
 
 const formats = new Map<string, Intl.DateTimeFormat>();
@@ -241,11 +233,9 @@ function rateFires(everyMs: number, anchorMs: number): Fires {
   };
 }
 
+// The hour is the fourth field from the end, whether seconds lead or not.
 function isInterval(expression: string): boolean {
-  const fields = expression.trim().split(/\s+/);
-  // Counted from the minutes: a leading field of seconds shifts the hour.
-  const hour = fields[fields.length >= 6 ? 2 : 1] ?? '';
-  return hour.startsWith('*') || hour === '?';
+  return /(?:^|\s)[*?]\S*(?:\s+\S+){3}$/.test(expression.trim());
 }
 
 const DAY_MS = 86_400_000;

@@ -19,7 +19,7 @@ function parse(expression: string): Cron {
     throw new ConfigurationError(
       'schedule',
       expression,
-      `is no cron pattern (${cause instanceof Error ? cause.message : String(cause)})`,
+      `is no cron pattern (${(cause as Error).message})`,
       'Write five fields: minute, hour, day of month, month, day of week.',
     );
   }

@@ -115,6 +115,7 @@ describe('dueWindow', () => {
       due('beyond', 131),
       due('b', 90),
       due('a', 90),
+      due('c', 90),
       due('overdue', 1),
       due('other', 100, 99),
       due('held', 100, 10, 'claimed'),
@@ -124,6 +125,7 @@ describe('dueWindow', () => {
       'overdue',
       'a',
       'b',
+      'c',
       'border',
       'edge',
     ]);

@@ -75,20 +75,23 @@ describe('a fixed time, where the clock is set back', () => {
 });
 
 describe('an interval', () => {
-  it.each(['*/30 * * * *', '0 */30 * * * *'])('follows elapsed time over both changes: %s', (expression) => {
-    const fires = cron(expression, 'Europe/Berlin');
-    expect(list(fires, '2026-03-29T00:10Z', 3)).toEqual([
-      '2026-03-29T00:30',
-      '2026-03-29T01:00',
-      '2026-03-29T01:30',
-    ]);
-    expect(list(fires, '2026-10-25T00:10Z', 4)).toEqual([
-      '2026-10-25T00:30',
-      '2026-10-25T01:00',
-      '2026-10-25T01:30',
-      '2026-10-25T02:00',
-    ]);
-  });
+  it.each(['*/30 * * * *', '0 */30 * * * *', '*/30  *  * * *', '*/30 ? * * *'])(
+    'follows elapsed time over both changes: %s',
+    (expression) => {
+      const fires = cron(expression, 'Europe/Berlin');
+      expect(list(fires, '2026-03-29T00:10Z', 3)).toEqual([
+        '2026-03-29T00:30',
+        '2026-03-29T01:00',
+        '2026-03-29T01:30',
+      ]);
+      expect(list(fires, '2026-10-25T00:10Z', 4)).toEqual([
+        '2026-10-25T00:30',
+        '2026-10-25T01:00',
+        '2026-10-25T01:30',
+        '2026-10-25T02:00',
+      ]);
+    },
+  );
 
   it('is what a nickname for every hour means, and not one for every day', () => {
     expect(list(cron('@hourly', 'Europe/Berlin'), '2026-10-24T23:30Z', 3)).toEqual([

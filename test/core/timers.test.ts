@@ -41,6 +41,21 @@ describe('Timers', () => {
     expect(timers.startDue(30)).toEqual([]);
   });
 
+  it('keeps hundreds in order, however they come', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(1_000), { minLength: 50, maxLength: 300 }), (triggers) => {
+        const timers = new Timers();
+        timers.start();
+        triggers.forEach((triggerMs, index) => {
+          timers.create(`t${index}`, triggerMs);
+        });
+        const started = timers.startDue(1_000).map(({ triggerMs }) => triggerMs);
+        expect(started).toEqual(triggers.toSorted((one, other) => one - other));
+      }),
+      { numRuns: 20 },
+    );
+  });
+
   it('does not move or cancel what is not there', () => {
     const timers = new Timers();
     timers.start();
