@@ -110,3 +110,12 @@ export const keysLineName = (partition: number, tier: string): string => `keys/$
 /** Sortable as text: instants of this era have 13 digits, 15 last for the next 30,000 years. */
 export const instantRank = (atMs: number, id: string): string =>
   `${String(Math.max(0, Math.ceil(atMs))).padStart(15, '0')}/${id}`;
+
+/** Where a failed job stands until somebody deals with it. */
+export const deadLineName = (partition: number): string => `dead/${partition}`;
+
+const LAST_INSTANT_MS = 999_999_999_999_999;
+
+/** As `instantRank`, the latest first. */
+export const latestFirstRank = (atMs: number, id: string): string =>
+  instantRank(LAST_INSTANT_MS - Math.floor(atMs), id);

@@ -3,8 +3,6 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
-import { encodeControl, encodeWorkerRecord } from '../../lib/store/dynamodb/codec.ts';
-import { DynamoConnection } from '../../lib/store/dynamodb/connection.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { clientConfiguration, createBus, createQueue, createTable } from './aws.ts';
@@ -15,15 +13,8 @@ import { jobStoreContract } from './job-store.ts';
 
 jobStoreContract('DynamoDB', async () => {
   const { client, table, drop } = await createTable();
-  const connection = new DynamoConnection({ client, table });
   return {
     store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => NOW_MS }),
-    putWorker: async (partition, worker) => {
-      await connection.put('putWorker', { item: encodeWorkerRecord(partition, worker) });
-    },
-    putControl: async (partition, control) => {
-      await connection.put('putControl', { item: encodeControl(partition, control) });
-    },
     close: drop,
   };
 });

@@ -2,7 +2,7 @@
 import type { Job } from '../../lib/core/job.ts';
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import type { Control, JobStore, WorkerRecord } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import { instantRank } from '../../lib/store/schema.ts';
 
 /** The tier in which every job of the suites waits. */
@@ -15,9 +15,6 @@ export function suitePlace(job: Job): { readonly tier: string; readonly rank: st
 
 export interface StoreHarness {
   readonly store: JobStore;
-  /** Writes what no verb of the contract writes: a worker's heartbeat record, an operator's override. */
-  readonly putWorker: (partition: number, worker: WorkerRecord) => Promise<void>;
-  readonly putControl: (partition: number, control: Control) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 

@@ -9,6 +9,7 @@ import type {
   Ledger,
   Reservation,
   WorkerIdentity,
+  WorkerRecord,
 } from '../../lib/store/contract.ts';
 import type { ReadyLine } from '../../lib/store/schema.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -841,8 +842,8 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           ],
         });
         const lasting = aWorkerRecord({ expiresAtMs: NOW_MS + 2 });
-        await harness.putWorker(partition, worker);
-        await harness.putWorker(partition, lasting);
+        expect(await store.registerWorker(partition, worker)).toBe('applied');
+        await store.registerWorker(partition, lasting);
         const before = await store.loadPartition(partition, NOW_MS);
         expect(new Map(before.workers.map((each) => [each.workerId, each]))).toEqual(
           new Map([worker, lasting].map((each) => [each.workerId, each])),
@@ -851,11 +852,20 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect((await store.loadPartition(freshPartition(), NOW_MS)).workers).toEqual([]);
       });
 
-      it("shows the operators' controls", async () => {
+      it("shows the operators' controls until they are taken away", async () => {
         const partition = freshPartition();
         const control = { scope: 'type/resize', paused: true, maxConcurrency: 3 };
-        await harness.putControl(partition, control);
-        expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([control]);
+        const other = { scope: 'key/tenant/a', paused: false, weight: 2.5 };
+        await store.putControl(partition, { scope: 'type/resize', paused: false });
+        await store.putControl(partition, control);
+        await store.putControl(partition, other);
+        const shown = (await store.loadPartition(partition, NOW_MS)).controls;
+        expect(new Map(shown.map((each) => [each.scope, each]))).toEqual(
+          new Map([control, other].map((each) => [each.scope, each])),
+        );
+        await store.deleteControl(partition, 'type/resize');
+        await store.deleteControl(partition, 'type/resize');
+        expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([other]);
       });
     });
 
@@ -1246,6 +1256,287 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const lost = await stored(job.id);
         expect(await finish(job, worker, SUCCESS)).toEqual({ kind: 'superseded' });
         expect(await stored(job.id)).toEqual(lost);
+      });
+    });
+
+    describe('workers', () => {
+      const shown = async (partition: number): Promise<readonly WorkerRecord[]> =>
+        (await store.loadPartition(partition, NOW_MS)).workers;
+
+      it('renew their record while it is of their own life', async () => {
+        const partition = freshPartition();
+        const record = aWorkerRecord();
+        await store.registerWorker(partition, record);
+        const later = {
+          ...record,
+          expiresAtMs: record.expiresAtMs + 10_000,
+          slots: 5,
+          occupants: [{ claimId: '1-1.0', jobId: 'a', progress: 0.5 }],
+        };
+        expect(await store.heartbeat(partition, later)).toBe('applied');
+        expect(await shown(partition)).toEqual([later]);
+      });
+
+      it('supersede their former life when they begin another', async () => {
+        const partition = freshPartition();
+        const former = aWorkerRecord({ incarnation: '0001' });
+        const current = { ...former, incarnation: '0002' };
+        await store.registerWorker(partition, former);
+        expect(await store.registerWorker(partition, current)).toBe('applied');
+        expect(await store.heartbeat(partition, former)).toBe('superseded');
+        expect(await store.registerWorker(partition, former)).toBe('superseded');
+        expect(await store.deregisterWorker(partition, former)).toBe('superseded');
+        expect(await shown(partition)).toEqual([current]);
+      });
+
+      it('may register twice in one life', async () => {
+        const partition = freshPartition();
+        const record = aWorkerRecord();
+        await store.registerWorker(partition, record);
+        expect(await store.registerWorker(partition, record)).toBe('applied');
+        expect(await shown(partition)).toEqual([record]);
+      });
+
+      it('are gone at once when they deregister, and a late heartbeat does not bring them back', async () => {
+        const partition = freshPartition();
+        const record = aWorkerRecord();
+        await store.registerWorker(partition, record);
+        expect(await store.deregisterWorker(partition, record)).toBe('applied');
+        expect(await shown(partition)).toEqual([]);
+        expect(await store.heartbeat(partition, record)).toBe('superseded');
+        expect(await shown(partition)).toEqual([]);
+      });
+
+      it('cannot renew what was never registered', async () => {
+        const partition = freshPartition();
+        expect(await store.heartbeat(partition, aWorkerRecord())).toBe('superseded');
+        expect(await shown(partition)).toEqual([]);
+      });
+
+      it('leave what is gone already alone', async () => {
+        const partition = freshPartition();
+        await store.deregisterWorker(partition, aWorker());
+        expect(await shown(partition)).toEqual([]);
+      });
+
+      it('of one name begin one life only when eight processes race', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        const partition = freshPartition();
+        const workerId = 'the-same';
+        const records = times(8, (at) => aWorkerRecord({ workerId, incarnation: `000${at}` }));
+        await Promise.all(records.map((record) => store.registerWorker(partition, record)));
+        expect(await shown(partition)).toEqual([records[7]]);
+        const beats = await Promise.all(records.map((record) => store.heartbeat(partition, record)));
+        expect(beats).toEqual(records.map((_, at) => (at === 7 ? 'applied' : 'superseded')));
+      });
+    });
+
+    describe('checkpoints', () => {
+      it('are kept for the next attempt', async () => {
+        const { job, worker } = await runningJob();
+        expect(await store.saveCheckpoint(job, worker, { page: 3 })).toBe('applied');
+        expect(await stored(job.id)).toMatchObject({ state: 'running', checkpoint: { page: 3 } });
+        await store.loseWorker(job, retryAt(NOW_MS), NOW_MS, EXPIRES_AT_MS);
+        const [pending] = await store.promote([await stored(job.id)], NOW_MS);
+        if (pending === undefined) throw new Error('not promoted');
+        const request = aClaimRequest(pending);
+        await store.claim([request]);
+        const start = { ...aWorker(), jobId: job.id, claimId: request.claimId, nowMs: NOW_MS };
+        expect(await store.startJob(start)).toMatchObject({
+          kind: 'started',
+          job: { checkpoint: { page: 3 } },
+        });
+      });
+
+      it('do not get in the way of the finish', async () => {
+        const { job, worker } = await runningJob();
+        await store.saveCheckpoint(job, worker, 1);
+        await store.saveCheckpoint(job, worker, 2);
+        expect((await finish(job, worker, SUCCESS)).kind).toBe('finished');
+        expect((await finish(job, worker, SUCCESS)).kind).toBe('finished');
+      });
+
+      it.each([
+        ['another worker', { workerId: 'someone-else' }],
+        ['another life of the worker', { incarnation: 'second' }],
+      ])('are refused from %s', async (_, changes) => {
+        const { job, worker } = await runningJob();
+        expect(await store.saveCheckpoint(job, { ...worker, ...changes }, 1)).toBe('superseded');
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('are refused once the attempt is over', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, retryAt(NOW_MS));
+        const after = await stored(job.id);
+        expect(await store.saveCheckpoint(job, worker, 1)).toBe('superseded');
+        expect(await stored(job.id)).toEqual(after);
+      });
+    });
+
+    describe('cancelling', () => {
+      const cancel = (id: string) => store.cancelJob(id, NOW_MS + 7, EXPIRES_AT_MS);
+
+      it.each([
+        ['scheduled', async (partition: number) => created(aScheduledJob(NOW_MS + 1, { partition }))],
+        ['pending', async (partition: number) => created(aJob({ partition }))],
+        ['claimed', async (partition: number) => (await claimedJob(aJob({ partition }))).job],
+      ])('ends a %s job at once', async (_, make) => {
+        const partition = freshPartition();
+        const job = await make(partition);
+        const expected = { ...job, state: 'cancelled', version: job.version + 1, finishedAtMs: NOW_MS + 7 };
+        expect(await cancel(job.id)).toEqual({ kind: 'cancelled', job: expected });
+        expect(await stored(job.id)).toEqual(expected);
+        await untilLine(partition, lineOf(job), []);
+        await untilDue(partition, EXPIRES_AT_MS, []);
+      });
+
+      it('makes the message of a claimed job count for nothing', async () => {
+        const { job, claimId } = await claimedJob();
+        await cancel(job.id);
+        const start = { ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS };
+        expect(await store.startJob(start)).toEqual({ kind: 'superseded' });
+        expect((await stored(job.id)).state).toBe('cancelled');
+      });
+
+      it('asks the worker of a running job, which decides', async () => {
+        const { job, worker } = await runningJob();
+        expect(await cancel(job.id)).toMatchObject({
+          kind: 'requested',
+          job: { state: 'running', cancelRequestedAtMs: NOW_MS + 7 },
+        });
+        expect(await store.cancelJob(job.id, NOW_MS + 8, EXPIRES_AT_MS)).toMatchObject({ kind: 'requested' });
+        expect(await finish(job, worker, { kind: 'cancelled' })).toMatchObject({
+          kind: 'finished',
+          job: { state: 'cancelled', finishedAtMs: NOW_MS + 9 },
+        });
+      });
+
+      it('lets a job that succeeds all the same succeed', async () => {
+        const { job, worker } = await runningJob();
+        await cancel(job.id);
+        expect(await finish(job, worker, SUCCESS)).toMatchObject({
+          kind: 'finished',
+          job: { state: 'succeeded' },
+        });
+      });
+
+      it('changes nothing after the end, and finds nothing where there is none', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, SUCCESS);
+        const done = await stored(job.id);
+        expect(await cancel(job.id)).toEqual({ kind: 'ended', job: done });
+        expect(await stored(job.id)).toEqual(done);
+        expect(await cancel('unheard-of')).toEqual({ kind: 'missing' });
+        expect(await store.getJobs(['unheard-of'])).toEqual([undefined]);
+      });
+
+      it('and claiming exclude each other, or the claim is taken back', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const job = await created(aJob());
+          const [outcome] = await Promise.all([cancel(job.id), store.claim([aClaimRequest(job)])]);
+          expect(outcome.kind).toBe('cancelled');
+          expect((await stored(job.id)).state).toBe('cancelled');
+        }
+      });
+
+      it('and starting exclude each other', { timeout: CONCURRENT_MS }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const { job, claimId } = await claimedJob();
+          const [outcome, start] = await Promise.all([
+            cancel(job.id),
+            store.startJob({ ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS }),
+          ]);
+          expect(start.kind).toBe(outcome.kind === 'cancelled' ? 'superseded' : 'started');
+        }
+      });
+    });
+
+    describe('dead letters', () => {
+      const failedJob = async (partition: number, nowMs: number): Promise<Job> => {
+        const { job, worker } = await runningJob(aJob({ partition }));
+        await store.finishJob({ ...worker, job, verdict: FAILURE, nowMs, expiresAtMs: EXPIRES_AT_MS });
+        return stored(job.id);
+      };
+      const untilDead = (partition: number, ids: readonly string[]) =>
+        vi.waitFor(async () => {
+          const { jobs } = await store.readDeadLetters(partition, 100);
+          expect(jobs.map((job) => job.id)).toEqual(ids);
+        });
+
+      it('are the failed jobs, the latest first', async () => {
+        const partition = freshPartition();
+        const early = await failedJob(partition, NOW_MS + 10);
+        const late = await failedJob(partition, NOW_MS + 20);
+        const { job, worker } = await runningJob(aJob({ partition }));
+        await finish(job, worker, SUCCESS);
+        const waiting = await created(aJob({ partition }));
+        await store.cancelJob(waiting.id, NOW_MS, EXPIRES_AT_MS);
+        await untilDead(partition, [late.id, early.id]);
+        await untilDead(freshPartition(), []);
+      });
+
+      it('are also those whose worker was lost for good', async () => {
+        const partition = freshPartition();
+        const { job } = await runningJob(aJob({ partition }));
+        await store.loseWorker(job, FAILURE, NOW_MS, EXPIRES_AT_MS);
+        await untilDead(partition, [job.id]);
+      });
+
+      it('can be read in pages', async () => {
+        const partition = freshPartition();
+        const ids: string[] = [];
+        for (let at = 0; at < 5; at += 1) ids.unshift((await failedJob(partition, NOW_MS + at)).id);
+        await untilDead(partition, ids);
+        const first = await store.readDeadLetters(partition, 3);
+        const second = await store.readDeadLetters(partition, 3, first.next);
+        expect([...first.jobs, ...second.jobs].map((job) => job.id)).toEqual(ids);
+        expect(second.next).toBeUndefined();
+      });
+
+      it('are redriven once: a new job is there, and the dead letter names it', async () => {
+        const partition = freshPartition();
+        const dead = await failedJob(partition, NOW_MS);
+        await untilDead(partition, [dead.id]);
+        const job = aJob({ partition, redriveOf: dead.id });
+        expect(await store.redrive(dead, job)).toBe('applied');
+        expect(await stored(job.id)).toEqual(job);
+        expect(await stored(dead.id)).toMatchObject({ state: 'failed', redrivenAs: job.id });
+        await untilDead(partition, []);
+        await untilLine(partition, lineOf(job), [job.id]);
+      });
+
+      it('are not redriven again: neither job nor letter changes', async () => {
+        const dead = await failedJob(freshPartition(), NOW_MS);
+        const [job, other] = [aJob({ redriveOf: dead.id }), aJob({ redriveOf: dead.id })];
+        await store.redrive(dead, job);
+        expect(await store.redrive(dead, other)).toBe('superseded');
+        expect(await store.getJobs([other.id])).toEqual([undefined]);
+        expect((await stored(dead.id)).redrivenAs).toBe(job.id);
+      });
+
+      it('are redriven by one of eight operators', { timeout: CONCURRENT_MS }, async () => {
+        const dead = await failedJob(freshPartition(), NOW_MS);
+        const jobs = times(8, () => aJob({ redriveOf: dead.id }));
+        const outcomes = await Promise.all(
+          jobs.map((job) => store.redrive(dead, job).catch((error: Error) => error.name)),
+        );
+        const made = (await store.getJobs(jobs.map((job) => job.id))).filter((job) => job !== undefined);
+        expect(made).toHaveLength(1);
+        expect(outcomes.filter((outcome) => outcome === 'applied')).toHaveLength(1);
+        expect((await stored(dead.id)).redrivenAs).toBe(made[0]?.id);
+      });
+
+      it('must have failed', async () => {
+        const { job, worker } = await runningJob();
+        const next = aJob();
+        expect(await store.redrive(job, next)).toBe('superseded');
+        await finish(job, worker, SUCCESS);
+        expect(await store.redrive(await stored(job.id), next)).toBe('superseded');
+        expect(await store.getJobs([next.id])).toEqual([undefined]);
       });
     });
 

@@ -15,8 +15,6 @@ jobStoreContract('memory', async () => {
   const store = new MemoryJobStore({ clock: () => NOW_MS, random: seeded(1), place: suitePlace });
   return {
     store,
-    putWorker: async (partition, worker) => store.putWorker(partition, worker),
-    putControl: async (partition, control) => store.putControl(partition, control),
     close: async () => {},
   };
 });

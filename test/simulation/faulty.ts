@@ -75,7 +75,9 @@ async function call(
   );
   const latencyMs = random() * plan.latencyMaxMs;
   const timeoutMs = TIMEOUT_MIN_MS + random() * (TIMEOUT_MAX_MS - TIMEOUT_MIN_MS);
-  const freezeMs = random() * 2.5 * plan.budget.leaseMs;
+  // Past its lease, or past the time at which others look what became of it.
+  const freezeMs =
+    random() * 2 * Math.max(plan.budget.leaseMs, random() < 0.3 ? plan.budget.checkAfterMs : 0);
   const part = batch.slice(0, 1 + Math.floor(random() * Math.max(0, batch.length - 1)));
   const withPart = parameters.map((parameter, at) => (at === batchAt ? part : parameter));
   const answer = async (given: Promise<unknown>): Promise<unknown> => {

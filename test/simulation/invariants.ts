@@ -36,22 +36,25 @@ export interface Execution {
   readonly node: string;
 }
 
+/** Handlers of the simulation sign what they answer and what they throw. */
+export const SIGNATURE = 'signed by ';
+
+function finishedBy(job: Job): string | undefined {
+  const { result, error } = job;
+  if (job.state === 'succeeded') {
+    return typeof result === 'object' && result !== null && 'by' in result ? String(result.by) : undefined;
+  }
+  return error?.message.includes(SIGNATURE) ? error.message.split(SIGNATURE)[1] : undefined;
+}
+
 const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || job?.state === 'running';
+
+/** Verbs that note something on a job without moving it. */
+const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'cancelJob', 'redrive']);
 
 const COST_TOLERANCE_MS = 0.01;
 /** A full look at all waiting jobs costs a little: every so many steps. */
 const SWEEP_STEPS = 128;
-
-/** Running counts under one kind of cap. */
-class Counts {
-  readonly #counts = new Map<string, number>();
-
-  add(name: string, by: number): number {
-    const count = (this.#counts.get(name) ?? 0) + by;
-    this.#counts.set(name, count);
-    return count;
-  }
-}
 
 export interface InvariantsOptions {
   readonly configuration: PoolConfiguration;
@@ -65,7 +68,11 @@ export class Invariants {
   readonly #options: InvariantsOptions;
   readonly #accepted = new Set<string>();
   readonly #ended = new Set<string>();
-  readonly #held = { item: new Map<string, Counts>(), real: new Map<string, Counts>() };
+  /** By scope, then by name. */
+  readonly #held = {
+    item: new Map<string, Map<string, number>>(),
+    real: new Map<string, Map<string, number>>(),
+  };
   readonly #executions = new Set<Execution>();
   readonly #usedMs = new Map<string, number>();
   readonly #ledgers = new Map<string, Ledger>();
@@ -133,6 +140,33 @@ export class Invariants {
     }
   }
 
+  /**
+   * Nothing has failed for a while, and nobody is at work: then no job waits that could start now. Whoever misses a
+   * wake leaves one behind, until a tick comes.
+   */
+  requireNothingLeftBehind(): void {
+    const store = this.#store;
+    if (store === undefined) return;
+    for (const id of this.#accepted) {
+      const job = store.inspectJob(id);
+      if (job?.state === 'pending' && this.#couldStart(job)) {
+        this.#violated('noStarvation', `${id} could start, and nobody is on the way to see it`);
+      }
+    }
+  }
+
+  #couldStart(job: Job): boolean {
+    const { configuration } = this.#options;
+    const isFree = (scope: string, name: string, cap: number | null | undefined): boolean =>
+      cap === null || cap === undefined || (this.#held.item.get(scope)?.get(name) ?? 0) < cap;
+    return (
+      this.#capsOf(job).every(([scope, name, cap]) => isFree(scope, name, cap)) &&
+      configuration.fleets.some(
+        ({ fleet, types, slots }) => types.includes(job.type) && isFree('fleet', fleet, slots),
+      )
+    );
+  }
+
   /** When everything has had its time. */
   atEnd(): void {
     const store = this.#store;
@@ -163,11 +197,13 @@ export class Invariants {
   #onJob(verb: string, input: unknown, before: Job | undefined, after: Job): void {
     const { id } = after;
     if (before === undefined) {
-      if (verb !== 'createJobs') this.#violated('oneEnd', `${verb} made ${id} out of nothing`);
+      if (verb !== 'createJobs' && verb !== 'redrive')
+        this.#violated('oneEnd', `${verb} made ${id} out of nothing`);
       if (this.#ended.has(id)) this.#violated('oneEnd', `${id} was made again after its end`);
       this.#accepted.add(id);
       return;
     }
+    if (NOTES.has(verb) && after.state === before.state && after.version === before.version) return;
     if (isTerminal(before.state))
       this.#violated('oneEnd', `${verb} changed ${id} after its end (${before.state})`);
     if (!isLegal(before.state, after.state)) {
@@ -192,6 +228,13 @@ export class Invariants {
   }
 
   #checkFence(verb: string, input: unknown, before: Job, after: Job): void {
+    const by = finishedBy(after);
+    if (verb === 'finishJob' && by !== undefined && by !== before.worker?.incarnation) {
+      this.#violated(
+        'fencing',
+        `what ${by} did ended ${before.id}, which ${before.worker?.incarnation} runs`,
+      );
+    }
     const wrong = (who: string): void =>
       this.#violated(
         'fencing',
@@ -359,27 +402,29 @@ export class Invariants {
     return conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
   }
 
-  /** `item`: what claims say; `real`: what really runs. Neither may ever be above a cap. */
-  #countCaps(kind: 'item' | 'real', job: Job, by: 1 | -1): void {
+  /** What limits a job, wherever it runs: scope, name, and the most there may be. */
+  #capsOf(job: Job): readonly (readonly [string, string, number | null | undefined])[] {
     const { configuration } = this.#options;
-    const type = configuration.types.find((each) => each.type === job.type);
     const tierName = tierOf(configuration, job.type);
-    const tier = configuration.tiers.find((each) => each.tier === tierName);
-    const fleetName = job.claim?.fleet ?? '';
-    const fleet = configuration.fleets.find((each) => each.fleet === fleetName);
     const conflictKey = this.#conflictKey(job);
-    const caps: readonly (readonly [string, string, number | null | undefined])[] = [
+    return [
       ['pool', '', configuration.maxConcurrency],
-      ['type', job.type, type?.maxConcurrency],
-      ['tier', tierName, tier?.maxConcurrency],
+      ['type', job.type, configuration.types.find((each) => each.type === job.type)?.maxConcurrency],
+      ['tier', tierName, configuration.tiers.find((each) => each.tier === tierName)?.maxConcurrency],
       ['key', job.fairnessKey, configuration.fairness.maxConcurrencyPerKey],
-      ['fleet', fleetName, fleet?.slots],
       ...(conflictKey === undefined ? [] : [['conflict', conflictKey, 1] as const]),
     ];
-    for (const [scope, name, cap] of caps) {
-      const counts = this.#held[kind].get(scope) ?? new Counts();
+  }
+
+  /** `item`: what claims say; `real`: what really runs. Neither may ever be above a cap. */
+  #countCaps(kind: 'item' | 'real', job: Job, by: 1 | -1): void {
+    const fleetName = job.claim?.fleet ?? '';
+    const fleet = this.#options.configuration.fleets.find((each) => each.fleet === fleetName);
+    for (const [scope, name, cap] of [...this.#capsOf(job), ['fleet', fleetName, fleet?.slots] as const]) {
+      const counts = this.#held[kind].get(scope) ?? new Map<string, number>();
       this.#held[kind].set(scope, counts);
-      const count = counts.add(name, by);
+      const count = (counts.get(name) ?? 0) + by;
+      counts.set(name, count);
       if (by > 0 && cap !== null && cap !== undefined && count > cap) {
         this.#violated(
           scope === 'conflict' ? 'exclusion' : 'caps',

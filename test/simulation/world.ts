@@ -4,11 +4,11 @@
  */
 import type { Context, SQSEvent } from 'aws-lambda';
 import type { Job, Json } from '../../lib/core/job.ts';
-import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
+import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
@@ -20,7 +20,7 @@ import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import type { JobContext } from '../../lib/worker/run-job.ts';
 import { Faults, type FiredFault } from './faults.ts';
 import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
-import { type Execution, Invariants } from './invariants.ts';
+import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
 import type { PlannedJob, SimulationPlan } from './plan.ts';
 import { hashText, seeded } from './random.ts';
@@ -35,6 +35,10 @@ const STREAM_RETRY_MS = 1_000;
 const STREAM_TRIES_MAX = 10;
 /** A worker function ends this long after its slowest type's timeout: time to say that it was too slow. */
 const WORKER_MARGIN_MS = 10_000;
+/** Hints under way have arrived after this. */
+const QUIET_MS = 3_000;
+/** What faults left behind has been cleared up after this: checks, leases, late records. */
+const AFTERMATH_MS = 5 * 60_000;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
   'pending',
   'scheduled',
@@ -51,7 +55,7 @@ interface Container {
 }
 
 /** Changes how the store is reached, to take one protection away. */
-export type Sabotage = (store: JobStore, real: MemoryJobStore, world: World) => JobStore;
+export type Sabotage = (store: MemoryJobStore) => JobStore;
 
 export interface WorldOptions {
   readonly plan: SimulationPlan;
@@ -80,6 +84,8 @@ export class World {
   #outageUntilMs = 0;
   #hash = hashText('');
   #unhandled = 0;
+  #busyCount = 0;
+  #busyRound = 0;
 
   constructor(options: WorldOptions) {
     const { plan } = options;
@@ -218,7 +224,7 @@ export class World {
   }
 
   reach(node: SimulatedNode): JobStore {
-    const sabotaged = this.#options.sabotage?.(this.store, this.store, this) ?? this.store;
+    const sabotaged = this.#options.sabotage?.(this.store) ?? this.store;
     return faultyStore(this.#network, node, sabotaged);
   }
 
@@ -257,6 +263,8 @@ export class World {
     const container = this.#container(kind);
     const { node } = container;
     container.isBusy = true;
+    this.#busyCount += 1;
+    this.#busyRound += 1;
     this.trace(`${this.time.nowMs} ${node.name} begins ${what}`);
     let isOver = false;
     const died = new Promise<boolean>((resolve) => node.onDeath(() => resolve(false)));
@@ -271,7 +279,24 @@ export class World {
     const isDone = await Promise.race([ran, died]);
     isOver = true;
     container.isBusy = false;
+    this.#busyCount -= 1;
+    this.#lookForLeftBehind();
     return isDone;
+  }
+
+  /** A while after the last function has ended, unless another began meanwhile. */
+  #lookForLeftBehind(): void {
+    const round = this.#busyRound;
+    this.time.after(QUIET_MS, () => {
+      const isCalm = this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS || this.#isHarmless;
+      const isQuiet = this.#busyCount === 0 && this.#busyRound === round && this.#stream.length === 0;
+      if (isQuiet && isCalm && !this.plan.endless) this.invariants.requireNothingLeftBehind();
+    });
+  }
+
+  /** No fault is possible in this run. */
+  get #isHarmless(): boolean {
+    return Object.values(this.plan.rates).every((rate) => rate === 0);
   }
 
   #onBug(what: string): void {
@@ -446,8 +471,9 @@ export class World {
       }
       await node.clock.sleep(planned.durationMs, context.signal);
       if (context.signal.aborted) throw new Error('aborted');
-      if (this.faults.happens('handlerThrows', name, 10)) throw new Error('the handler threw');
-      return { at };
+      if (this.faults.happens('handlerThrows', name, 10))
+        throw new Error(`the handler threw, ${SIGNATURE}${node.name}`);
+      return { at, by: node.name };
     } finally {
       // Not by `finally` alone: what is dead never gets here.
       end();

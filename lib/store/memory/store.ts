@@ -4,9 +4,11 @@
  *
  * Each verb is one atomic step behind an `await`. Jobs are immutable, so they are shared and never copied.
  */
-import type { Job } from '../../core/job.ts';
+import type { Job, Json } from '../../core/job.ts';
 import { isTerminal } from '../../core/job.ts';
 import type {
+  Applied,
+  CancelOutcome,
   ClaimOutcome,
   ClaimRequest,
   Commit,
@@ -27,6 +29,7 @@ import type {
   Reservation,
   StartOutcome,
   StartRequest,
+  WorkerIdentity,
   WorkerRecord,
 } from '../contract.ts';
 import {
@@ -37,12 +40,20 @@ import {
   StoreUnavailable,
   TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
-import { dueLineName, instantRank, keysLineName, type ReadyLine, readyLineName } from '../schema.ts';
+import {
+  deadLineName,
+  dueLineName,
+  instantRank,
+  keysLineName,
+  latestFirstRank,
+  type ReadyLine,
+  readyLineName,
+} from '../schema.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
 import { type LineEntry, LinesIndex } from './lines.ts';
-import type { Placed } from './sorted-line.ts';
+import { compareText, type Placed } from './sorted-line.ts';
 import { TimeHeap } from './time-heap.ts';
-import { claimed, ended, promoted, started } from './transitions.ts';
+import { cancelled, claimed, ended, promoted, started } from './transitions.ts';
 
 /** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
 export type Place = (job: Job) => { readonly tier: string; readonly rank: string };
@@ -462,14 +473,93 @@ export class MemoryJobStore implements JobStore {
     );
   }
 
-  // Beyond the contract: what a worker's heartbeat and an operator write
-
-  putWorker(partition: number, worker: WorkerRecord): void {
-    this.#partition(partition).workers.set(worker.workerId, worker);
+  async saveCheckpoint(job: Job, worker: WorkerIdentity, checkpoint: Json): Promise<Applied> {
+    return this.#write('saveCheckpoint', () => {
+      const item = this.#item(job.id);
+      if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
+        return 'superseded';
+      this.#put(item, { ...item.value, checkpoint });
+      return 'applied';
+    });
   }
 
-  putControl(partition: number, control: Control): void {
-    this.#partition(partition).controls.set(control.scope, control);
+  async registerWorker(partition: number, record: WorkerRecord): Promise<Applied> {
+    return this.#write('registerWorker', () => {
+      const { workers } = this.#partition(partition);
+      const present = workers.get(record.workerId);
+      if (present !== undefined && compareText(present.incarnation, record.incarnation) > 0)
+        return 'superseded';
+      workers.set(record.workerId, record);
+      return 'applied';
+    });
+  }
+
+  async heartbeat(partition: number, record: WorkerRecord): Promise<Applied> {
+    return this.#write('heartbeat', () => {
+      const { workers } = this.#partition(partition);
+      if (workers.get(record.workerId)?.incarnation !== record.incarnation) return 'superseded';
+      workers.set(record.workerId, record);
+      return 'applied';
+    });
+  }
+
+  async deregisterWorker(partition: number, worker: WorkerIdentity): Promise<Applied> {
+    return this.#write('deregisterWorker', () => {
+      const { workers } = this.#partition(partition);
+      const present = workers.get(worker.workerId);
+      if (present !== undefined && present.incarnation !== worker.incarnation) return 'superseded';
+      workers.delete(worker.workerId);
+      return 'applied';
+    });
+  }
+
+  // Operators
+
+  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome> {
+    return this.#write('cancelJob', () => {
+      const item = this.#item(jobId);
+      if (item === undefined) return { kind: 'missing' };
+      const job = item.value;
+      if (isTerminal(job.state)) return { kind: 'ended', job };
+      if (job.state !== 'running') {
+        return { kind: 'cancelled', job: this.#put(item, cancelled(job, nowMs), expiresAtMs) };
+      }
+      if (job.cancelRequestedAtMs !== undefined) return { kind: 'requested', job };
+      return { kind: 'requested', job: this.#put(item, { ...job, cancelRequestedAtMs: nowMs }) };
+    });
+  }
+
+  async putControl(partition: number, control: Control): Promise<void> {
+    return this.#write('putControl', () => {
+      this.#partition(partition).controls.set(control.scope, control);
+    });
+  }
+
+  async deleteControl(partition: number, scope: string): Promise<void> {
+    return this.#write('deleteControl', () => {
+      this.#partition(partition).controls.delete(scope);
+    });
+  }
+
+  async readDeadLetters(partition: number, limit: number, after?: string): Promise<Heads> {
+    return this.#read('readDeadLetters', () => {
+      const { values, next } = headsOf(this.#jobLines, deadLineName(partition), limit, after);
+      return { jobs: values.filter((job) => this.#item(job.id) !== undefined), next };
+    });
+  }
+
+  async redrive(deadLetter: Job, job: Job): Promise<Applied> {
+    return this.#write('redrive', () => {
+      const item = this.#item(deadLetter.id);
+      if (item?.value.state !== 'failed' || item.value.version !== deadLetter.version) return 'superseded';
+      if (item.value.redrivenAs !== undefined) {
+        return item.value.redrivenAs === job.id ? 'applied' : 'superseded';
+      }
+      if (this.#item(job.id) !== undefined) return 'superseded';
+      this.#put(undefined, job);
+      this.#put(item, { ...item.value, redrivenAs: job.id }, item.expiresAtMs);
+      return 'applied';
+    });
   }
 
   /** What a partition holds: for a simulation's invariants. */
@@ -589,6 +679,11 @@ export class MemoryJobStore implements JobStore {
         const { tier, rank } = this.#place(job);
         return { id, line: readyLineName(job.partition, { ...job, tier }), rank, value: job };
       }
+      case 'failed': {
+        // Until somebody deals with it.
+        const line = job.redrivenAs === undefined ? deadLineName(job.partition) : '';
+        return { id, line, rank: latestFirstRank(job.finishedAtMs ?? 0, id), value: job, expiresAtMs };
+      }
       default:
         return { id, line: '', rank: '', value: job, expiresAtMs };
     }
@@ -644,11 +739,7 @@ export class MemoryJobStore implements JobStore {
     const item = this.#item(running.id);
     const job = item?.value;
     if (job === undefined) return { kind: 'superseded' };
-    const isSameClaim =
-      job.claim !== undefined &&
-      job.claim.claimId === running.claim?.claimId &&
-      job.worker?.workerId === running.worker?.workerId &&
-      job.worker?.incarnation === running.worker?.incarnation;
+    const isSameClaim = isSameAttempt(job, running);
     if (job.state === 'running' && isSameClaim) {
       const after = ended(job, verdict, nowMs, isWorkerLost);
       this.#put(item, after, isTerminal(after.state) ? expiresAtMs : undefined);
@@ -680,7 +771,9 @@ export class MemoryJobStore implements JobStore {
   #collectExpired(): void {
     const nowMs = this.#clock();
     for (let due = this.#expiring.takeDue(nowMs); due !== undefined; due = this.#expiring.takeDue(nowMs)) {
-      if (this.#jobs.get(due.value.id) === due.value) this.#jobs.delete(due.value.id);
+      if (this.#jobs.get(due.value.id) !== due.value) continue;
+      this.#jobs.delete(due.value.id);
+      if (due.value.line !== '') this.#jobLines.move(due.value.id, due.value, undefined);
     }
   }
 }
@@ -701,6 +794,16 @@ function headsOf<T>(
     values: heads.slice(0, limit).map((entry) => entry.value),
     next: last === undefined ? undefined : tokenOf(last),
   };
+}
+
+/** Whether two images are of one attempt: one claim, one worker, one life of it. */
+function isSameAttempt(one: Job, other: Job): boolean {
+  return (
+    one.claim !== undefined &&
+    one.claim.claimId === other.claim?.claimId &&
+    one.worker?.workerId === other.worker?.workerId &&
+    one.worker?.incarnation === other.worker?.incarnation
+  );
 }
 
 function requireDistinct(item: string, names: readonly string[]): void {

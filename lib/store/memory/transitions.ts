@@ -45,6 +45,8 @@ export function ended(job: Job, verdict: FinishVerdict, nowMs: number, isWorkerL
       };
     case 'failed':
       return { ...job, state: 'failed', version, workersLost, finishedAtMs: nowMs, error: verdict.error };
+    case 'cancelled':
+      return { ...job, state: 'cancelled', version, workersLost, finishedAtMs: nowMs };
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
     case 'retry':
       return {
@@ -59,4 +61,9 @@ export function ended(job: Job, verdict: FinishVerdict, nowMs: number, isWorkerL
         error: verdict.error,
       };
   }
+}
+
+/** Ends a job that nobody runs. */
+export function cancelled(job: Job, nowMs: number): Job {
+  return { ...job, state: 'cancelled', version: job.version + 1, finishedAtMs: nowMs };
 }

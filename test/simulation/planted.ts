@@ -1,0 +1,206 @@
+/** Switches that each take one protection away. Each must be found: one that is not means that an invariant is missing. */
+import type { Job } from '../../lib/core/job.ts';
+import type {
+  ClaimRequest,
+  Commit,
+  Fence,
+  FinishRequest,
+  JobStore,
+  StartRequest,
+} from '../../lib/store/contract.ts';
+import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { Sabotage } from './world.ts';
+
+/** The store with some verbs replaced. */
+function instead(store: MemoryJobStore, verbs: Partial<JobStore>): JobStore {
+  return new Proxy<JobStore>(store, {
+    get: (target, name) => {
+      const replaced: unknown = Reflect.get(verbs, name);
+      if (replaced !== undefined) return replaced;
+      const own: unknown = Reflect.get(target, name, target);
+      return typeof own === 'function' ? own.bind(target) : own;
+    },
+  });
+}
+
+const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [] });
+
+export const PLANTED: Readonly<Record<string, { readonly removes: string; readonly sabotage: Sabotage }>> = {
+  'claim-version': {
+    removes: 'the version in the condition of a claim',
+    sabotage: (store) =>
+      instead(store, {
+        claim: (requests: readonly ClaimRequest[]) =>
+          store.claim(
+            requests.map((each) => ({
+              ...each,
+              version: store.inspectJob(each.jobId)?.version ?? each.version,
+            })),
+          ),
+      }),
+  },
+  'commit-epoch': {
+    removes: 'the check of the epoch in a commit',
+    sabotage: (store) =>
+      instead(store, {
+        commit: (fence: Fence, commit: Commit) =>
+          store.commit({ ...fence, epoch: store.inspect(fence.partition).lease.epoch }, commit),
+      }),
+  },
+  'reserve-before-claim': {
+    removes: 'the reservation before the claim',
+    sabotage: (store) =>
+      instead(store, {
+        commit: (fence: Fence, commit: Commit) => store.commit(fence, withoutReservations(commit)),
+      }),
+  },
+  'raise-before-give-up': {
+    removes: 'raising the version before a place is given up',
+    sabotage: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
+  },
+  'start-claim': {
+    removes: 'the claim in the condition of a start',
+    sabotage: (store) =>
+      instead(store, {
+        startJob: async (request: StartRequest) => {
+          const job = store.inspectJob(request.jobId);
+          if (job?.state !== 'pending') return store.startJob(request);
+          const { jobId, claimId, nowMs: claimedAtMs } = request;
+          const [batchId = ''] = claimId.split('.');
+          const epoch = Number.parseInt(batchId, 10);
+          await store.claim([
+            { jobId, claimId, claimedAtMs, batchId, epoch, version: job.version, fleet: 'general' },
+          ]);
+          return store.startJob(request);
+        },
+      }),
+  },
+  'finish-claim': {
+    removes: 'claim, worker and incarnation in the condition of a finish',
+    sabotage: (store) =>
+      instead(store, {
+        finishJob: (request: FinishRequest) => {
+          const job = store.inspectJob(request.job.id) ?? request.job;
+          return store.finishJob({
+            ...request,
+            ...(job.worker ?? {}),
+            job: { ...request.job, claim: job.claim },
+          });
+        },
+      }),
+  },
+  'lose-worker-claim': {
+    removes: 'the lease of a worker before it is declared lost',
+    sabotage: (store) =>
+      instead(store, {
+        getJobs: async (ids: readonly string[]) =>
+          (await store.getJobs(ids)).map((job) =>
+            job?.state === 'running' ? { ...job, startedAtMs: 0 } : job,
+          ),
+      }),
+  },
+  'wake-counter': {
+    removes: 'the look at the wake counter when the lease is given back',
+    sabotage: (store) => instead(store, { readWakes: async () => 0 }),
+  },
+  'true-up': {
+    removes: 'the charge of what attempts used',
+    sabotage: (store) =>
+      instead(store, {
+        commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, ledgers: [] }),
+      }),
+  },
+  'due-time': {
+    removes: 'the time in the due line',
+    sabotage: (store) =>
+      instead(store, {
+        readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
+          store.readDue(partition, nowMs + 3_600_000, limit, after),
+      }),
+  },
+  'announce-lines': {
+    removes: 'the announcement of a line before its first job',
+    sabotage: (store) => instead(store, { announceLines: async () => {} }),
+  },
+  'retire-quiet-lines': {
+    removes: 'the condition that a retired line was not announced meanwhile',
+    sabotage: (store) =>
+      instead(store, {
+        retireLine: (partition, line) => store.retireLine(partition, line, Number.MAX_SAFE_INTEGER),
+        readLine: async (partition, line, limit, after) => {
+          const read = await store.readLine(partition, line, limit, after);
+          if (read.jobs.length === 0) await store.retireLine(partition, line, Number.MAX_SAFE_INTEGER);
+          return read;
+        },
+      }),
+  },
+  'conflict-keys': {
+    removes: 'the conflict key in the reservation',
+    sabotage: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => {
+          const state = await store.loadPartition(partition, nowMs);
+          return {
+            ...state,
+            reservations: state.reservations.map((reservation) => ({
+              ...reservation,
+              jobs: new Map(
+                [...reservation.jobs].map(
+                  ([at, { conflictKey: _conflictKey, ...entry }]) => [at, entry] as const,
+                ),
+              ),
+            })),
+          };
+        },
+      }),
+  },
+  'count-reservations': {
+    removes: 'one place in five from what a pass counts',
+    sabotage: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => {
+          const state = await store.loadPartition(partition, nowMs);
+          return { ...state, reservations: state.reservations.filter((_, at) => at % 5 !== 4) };
+        },
+      }),
+  },
+  'resend-unstarted': {
+    removes: 'looking again at what was reserved',
+    sabotage: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => {
+          const state = await store.loadPartition(partition, nowMs);
+          return {
+            ...state,
+            reservations: state.reservations.map((each) => ({ ...each, checkAtMs: Number.MAX_SAFE_INTEGER })),
+          };
+        },
+      }),
+  },
+  'idempotent-create': {
+    removes: 'the condition that a job is created once',
+    sabotage: (store) =>
+      instead(store, {
+        createJobs: (jobs: readonly Job[]) =>
+          store.createJobs(
+            jobs.map((job) =>
+              store.inspectJob(job.id) === undefined ? job : { ...job, id: `${job.id}-again` },
+            ),
+          ),
+      }),
+  },
+  'strong-reads': {
+    removes: 'the strong consistency of the partition read',
+    sabotage: (store) => {
+      let stale: Awaited<ReturnType<JobStore['loadPartition']>> | undefined;
+      return instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => {
+          const state = await store.loadPartition(partition, nowMs);
+          const seen = stale ?? state;
+          stale = state;
+          return { ...seen, epoch: state.epoch };
+        },
+      });
+    },
+  },
+};
