@@ -5,7 +5,7 @@
  * job, or to a refusal: a caller that lost a race gets a value, because losing is ordinary. Every transition raises
  * `version` by exactly one, so whoever planned with the older version can tell, and a conditional write can refuse.
  *
- *     scheduled ──promote──▶ pending ──claim──▶ claimed ──start──▶ running ──finish──▶ succeeded | failed
+ *     scheduled ──promote──▶ pending ──claim──▶ claimed ──start──▶ running ──finish──▶ succeeded | failed | cancelled
  *      ▲  ▲  ▲                 │ ▲                │ │                 │
  *      │  │  └─────retime──────┘ └───give back────┘ │                 │
  *      │  └───────────────retime────────────────────┘                 │
@@ -48,7 +48,9 @@ export type Verdict =
   | { readonly kind: 'succeeded'; readonly result: Json }
   | { readonly kind: 'failed'; readonly error: JobError }
   /** Failed, and to be tried again at `runAtMs`. */
-  | { readonly kind: 'retry'; readonly error: JobError; readonly runAtMs: number };
+  | { readonly kind: 'retry'; readonly error: JobError; readonly runAtMs: number }
+  /** Stopped because somebody asked for it. */
+  | { readonly kind: 'cancelled' };
 
 /** One life of a worker. */
 export interface WorkerLife {
@@ -110,7 +112,10 @@ export function start(job: Job, claimId: string, worker: WorkerLife, nowMs: numb
   });
 }
 
-/** Ends an attempt: only by the worker, in the life, under the claim that started it. */
+/**
+ * Ends an attempt: only by the worker, in the life, under the claim that started it. A job whose end somebody asked for
+ * is not tried again: its retry is its cancellation.
+ */
 export function finish(
   job: Job,
   claimId: string,
@@ -173,8 +178,16 @@ function end(job: Job, verdict: Verdict, nowMs: number, retried: Changes, always
       return move(job, 'succeeded', { ...always, result: verdict.result, finishedAtMs: nowMs });
     case 'failed':
       return move(job, 'failed', { ...always, error: verdict.error, finishedAtMs: nowMs });
+    // These two edges also leave from states in which nobody runs the job.
+    case 'cancelled':
+      if (job.state !== 'running') return refused({ kind: 'illegal', from: job.state, to: 'cancelled' });
+      return move(job, 'cancelled', { ...always, finishedAtMs: nowMs });
     case 'retry':
       if (job.state !== 'running') return refused({ kind: 'illegal', from: job.state, to: 'scheduled' });
+      // Nobody wants another attempt.
+      if (job.cancelRequestedAtMs !== undefined) {
+        return move(job, 'cancelled', { ...always, error: verdict.error, finishedAtMs: nowMs });
+      }
       return move(job, 'scheduled', {
         ...retried,
         runAtMs: verdict.runAtMs,

@@ -18,7 +18,7 @@ import type { JobError } from './job.ts';
 import type { Verdict } from './life-cycle.ts';
 
 /** A verdict on an attempt that did not succeed. */
-export type FailureVerdict = Exclude<Verdict, { readonly kind: 'succeeded' }>;
+export type FailureVerdict = Exclude<Verdict, { readonly kind: 'succeeded' | 'cancelled' }>;
 
 /** The error of a job whose worker vanished. */
 export const WORKER_LOST = 'WorkerLost';

@@ -59,6 +59,7 @@ const VERDICTS: readonly Verdict[] = [
   { kind: 'succeeded', result: { ok: true } },
   { kind: 'failed', error: ERROR },
   { kind: 'retry', error: ERROR, runAtMs: NOW + 1_000 },
+  { kind: 'cancelled' },
 ];
 
 /** Each transition, asked for in the way that suits the job, with the state that it leads to. */
@@ -88,6 +89,11 @@ const TRANSITIONS: Readonly<
     from: ['running'],
     apply: (given) =>
       finish(given, CLAIM.claimId, WORKER, { kind: 'retry', error: ERROR, runAtMs: NOW }, NOW),
+  },
+  stop: {
+    to: 'cancelled',
+    from: ['running'],
+    apply: (given) => finish(given, CLAIM.claimId, WORKER, { kind: 'cancelled' }, NOW),
   },
   loseAndFail: {
     to: 'failed',
@@ -318,6 +324,32 @@ describe('finish', () => {
       attempt: 3,
       error: ERROR,
       runAtMs: NOW + 9,
+    });
+  });
+});
+
+describe('a running job whose end was asked for', () => {
+  const asked = job('running', { cancelRequestedAtMs: NOW - 50 });
+  const retry: Verdict = { kind: 'retry', error: ERROR, runAtMs: NOW + 9 };
+
+  it('is cancelled by its worker, which keeps its name on it', () => {
+    const stopped = moved(finish(asked, CLAIM.claimId, WORKER, { kind: 'cancelled' }, NOW));
+    expect(stopped).toEqual({ ...asked, state: 'cancelled', version: 8, finishedAtMs: NOW });
+  });
+
+  it('succeeds or fails if that is how it ended', () => {
+    for (const verdict of VERDICTS.slice(0, 2)) {
+      expect(moved(finish(asked, CLAIM.claimId, WORKER, verdict, NOW)).state).toBe(verdict.kind);
+    }
+  });
+
+  it('is not tried again: a retry is its cancellation, whoever ends the attempt', () => {
+    const ended = { state: 'cancelled', version: 8, attempt: 2, error: ERROR, finishedAtMs: NOW };
+    expect(moved(finish(asked, CLAIM.claimId, WORKER, retry, NOW))).toEqual({ ...asked, ...ended });
+    expect(moved(loseWorker(asked, CLAIM.claimId, retry, NOW))).toEqual({
+      ...asked,
+      ...ended,
+      workersLost: 2,
     });
   });
 });
