@@ -2,7 +2,8 @@
 import type { Job } from '../core/job.ts';
 import type { EventBus } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
-import type { Rejection } from '../store/contract.ts';
+import type { CreateOutcome, Rejection } from '../store/contract.ts';
+import { StoreRefused } from '../store/errors.ts';
 import { jobFrom, jobIdOf, jobIdOfEvent, parseRequests, type Refusal } from './request.ts';
 import { type SubmitContext, submit } from './submit.ts';
 
@@ -10,6 +11,8 @@ import { type SubmitContext, submit } from './submit.ts';
 const REJECTION_TTL_MS = 30 * 24 * 3_600_000;
 /** How much of a rejected event is kept with it. */
 const REJECTION_DETAIL_CHARS = 8_192;
+/** A longer event id is none of the bus: it would not fit into the record's key. */
+const EVENT_ID_BYTES_MAX = 512;
 
 export interface IngestContext extends SubmitContext {
   readonly events: EventBus;
@@ -35,7 +38,8 @@ export interface IngestReport {
 interface Intake {
   readonly messageId: string;
   readonly sourceId: string;
-  readonly raw: string;
+  /** What was sent, for its record. */
+  readonly raw: () => string;
   readonly jobs: readonly { readonly position: number; readonly job: Job }[];
   readonly refused: readonly Refusal[];
 }
@@ -58,8 +62,20 @@ function eventOf(body: string): {
       refusal: { position: 0, field: 'detail', reason: 'is missing: the message is not an event of the bus' },
     };
   }
-  const id = 'id' in event && typeof event.id === 'string' && event.id !== '' ? event.id : undefined;
+  const id = 'id' in event && isEventId(event.id) ? event.id : undefined;
   return { detail: event.detail, ...(id === undefined ? {} : { id }) };
+}
+
+const isEventId = (id: unknown): id is string =>
+  typeof id === 'string' && id !== '' && id.isWellFormed() && Buffer.byteLength(id) <= EVENT_ID_BYTES_MAX;
+
+function textOf(detail: unknown, body: string): string {
+  try {
+    return JSON.stringify(detail) ?? body;
+  } catch {
+    // It was parsed, so it is JSON, only deeper than JSON.stringify can go.
+    return body;
+  }
 }
 
 function intakeOf(context: IngestContext, message: IngestMessage, nowMs: number): Intake {
@@ -67,14 +83,14 @@ function intakeOf(context: IngestContext, message: IngestMessage, nowMs: number)
   const event = eventOf(body);
   const sourceId = event.id ?? messageId;
   if (event.refusal !== undefined)
-    return { messageId, sourceId, raw: body, jobs: [], refused: [event.refusal] };
+    return { messageId, sourceId, raw: () => body, jobs: [], refused: [event.refusal] };
   const { accepted, refused } = parseRequests(event.detail, context.configuration);
   const jobs = accepted.map(({ position, request }) => {
     const key = request.idempotencyKey;
     const id = key === undefined ? jobIdOfEvent(sourceId, position) : jobIdOf(key);
     return { position, job: jobFrom(request, id, context.partitionOf(request.fairnessKey), nowMs) };
   });
-  return { messageId, sourceId, raw: JSON.stringify(event.detail) ?? '', jobs, refused };
+  return { messageId, sourceId, raw: () => textOf(event.detail, body), jobs, refused };
 }
 
 /**
@@ -97,7 +113,7 @@ export async function ingest(
       rejection: {
         sourceId: intake.sourceId,
         ...refusal,
-        detail: intake.raw.slice(0, REJECTION_DETAIL_CHARS).toWellFormed(),
+        detail: intake.raw().slice(0, REJECTION_DETAIL_CHARS).toWellFormed(),
         rejectedAtMs: nowMs,
         expiresAtMs: nowMs + REJECTION_TTL_MS,
       },
@@ -105,16 +121,9 @@ export async function ingest(
   };
   for (const intake of intakes) for (const refusal of intake.refused) reject(intake, refusal);
 
-  const entries = intakes.flatMap((intake) =>
-    intake.jobs.map(({ position, job }) => ({ intake, position, job })),
-  );
-  try {
-    const outcomes = await submit(
-      context,
-      entries.map(({ job }) => job),
-    );
-    for (const [at, { intake, position }] of entries.entries()) {
-      const outcome = outcomes[at];
+  for (const [intake, outcomes] of await submitIntakes(context, intakes)) {
+    for (const [at, { position }] of intake.jobs.entries()) {
+      const outcome = outcomes?.[at];
       if (outcome === undefined) failed.add(intake.messageId);
       else if (outcome.kind === 'created') created.push(outcome.job);
       else if (outcome.kind === 'repeated') repeated += 1;
@@ -130,13 +139,40 @@ export async function ingest(
         });
       }
     }
-  } catch (error) {
-    context.log.warn('jobs could not be stored; their messages will come again', { error: messageOf(error) });
-    for (const { intake } of entries) failed.add(intake.messageId);
   }
 
   await recordRejections(context, rejections, failed);
   return { failedMessageIds: [...failed], created, repeated, rejected: rejections.length };
+}
+
+/** Puts the jobs of all messages at once. Answers the outcomes of each message's jobs; undefined: it must come again. */
+async function submitIntakes(
+  context: IngestContext,
+  intakes: readonly Intake[],
+): Promise<ReadonlyMap<Intake, readonly CreateOutcome[] | undefined>> {
+  const asking = intakes.filter((intake) => intake.jobs.length > 0);
+  try {
+    const outcomes = await submit(
+      context,
+      asking.flatMap((intake) => intake.jobs.map(({ job }) => job)),
+    );
+    let from = 0;
+    return new Map(
+      asking.map((intake) => {
+        const ofIntake = outcomes.slice(from, from + intake.jobs.length);
+        from += intake.jobs.length;
+        return [intake, ofIntake];
+      }),
+    );
+  } catch (error) {
+    context.log.warn('jobs could not be stored; their messages will come again', { error: messageOf(error) });
+    if (!(error instanceof StoreRefused) || asking.length <= 1)
+      return new Map(asking.map((intake) => [intake, undefined]));
+  }
+  // One of them is refused for good: by themselves, the others do not share its end.
+  const alone: [Intake, readonly CreateOutcome[] | undefined][] = [];
+  for (const intake of asking) alone.push(...(await submitIntakes(context, [intake])));
+  return new Map(alone);
 }
 
 /** The record first, then its event: whoever hears of a rejection can look it up. */

@@ -1,0 +1,227 @@
+/** A scheduler in memory under virtual time: one store, one queue, one bus, as many dispatchers and workers as a test wants. */
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job, ReservedJob } from '../../lib/core/job.ts';
+import { weightOf } from '../../lib/core/score.ts';
+import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../../lib/dispatch/context.ts';
+import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { placeOf, type SubmitContext, submit } from '../../lib/dispatch/submit.ts';
+import type { OutcomeEvent } from '../../lib/events/contract.ts';
+import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import type { DispatchMessage } from '../../lib/queue/contract.ts';
+import { MemoryJobQueue, type QueueImitation } from '../../lib/queue/memory/queue.ts';
+import type { Log } from '../../lib/runtime/contract.ts';
+import type { FinishVerdict, JobStore } from '../../lib/store/contract.ts';
+import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation.ts';
+import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { seeded } from '../simulation/random.ts';
+import { VirtualTime } from '../simulation/virtual-time.ts';
+
+const TERMINAL_TTL_MS = 3_600_000;
+const HIDE_MS = 60_000;
+
+export interface StageOptions {
+  readonly pool?: PoolInput | undefined;
+  readonly budget?: Partial<DispatchBudget> | undefined;
+  readonly store?: StoreImitation | undefined;
+  readonly queue?: QueueImitation | undefined;
+  readonly seed?: number | undefined;
+  readonly observe?: ((event: StoreEvent<Job>) => void) | undefined;
+}
+
+/** One type on one fleet of four slots, unless a test says otherwise. */
+const SMALL_POOL: PoolInput = {
+  types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000 } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 4 } },
+};
+
+export const SUCCEEDED: FinishVerdict = { kind: 'succeeded', result: null };
+export const FAILED: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+
+/** What a worker received and started. */
+export interface Started {
+  readonly fleet: string;
+  readonly message: DispatchMessage;
+  readonly job: Job;
+}
+
+export type Stage = ReturnType<typeof stage>;
+
+export function stage(options: StageOptions = {}) {
+  const configuration: PoolConfiguration = resolveConfiguration(options.pool ?? SMALL_POOL);
+  const time = new VirtualTime(NOW_MS);
+  const clock = time.clock();
+  const random = seeded(options.seed ?? 1);
+  const { weights, defaultWeight } = configuration.fairness;
+  const store = new MemoryJobStore({
+    clock: () => time.nowMs,
+    random,
+    place: placeOf(configuration),
+    weightOf: (key) => weightOf(weights, defaultWeight, key),
+    imitate: options.store,
+    after: time.after,
+    observe: options.observe,
+  });
+  const queue = new MemoryJobQueue({
+    clock: () => time.nowMs,
+    random,
+    after: time.after,
+    imitate: options.queue,
+  });
+  const bus = new MemoryEventBus({ random });
+  const published: OutcomeEvent[] = [];
+  bus.subscribe((event) => published.push(event));
+  /** Instants at which wakes came. */
+  const wakes: number[] = [];
+  queue.onWake(() => wakes.push(time.nowMs));
+  const logged: { readonly message: string; readonly fields: unknown }[] = [];
+  const write: Log['info'] = (message, fields) => void logged.push({ message, fields });
+  const log: Log = { info: write, warn: write };
+
+  let dispatchers = 0;
+  /** A dispatch function's process: a memory of its own, and perhaps a store that is wrapped. */
+  const dispatcher = (own: Partial<DispatchContext> = {}): DispatchContext => {
+    dispatchers += 1;
+    return {
+      store,
+      queue,
+      configuration,
+      clock,
+      random,
+      log,
+      holder: `dispatcher-${dispatchers}`,
+      budget: { ...DISPATCH_BUDGET, ...options.budget },
+      announced: new Map(),
+      books: new Map(),
+      ...own,
+    };
+  };
+  const main = dispatcher();
+
+  /** Lets time pass only as far as the work needs it. */
+  const finish = async <T>(work: Promise<T>): Promise<T> => {
+    let isOver = false;
+    const ended = work.then(
+      () => undefined,
+      () => undefined,
+    );
+    void ended.then(() => {
+      isOver = true;
+    });
+    await time.run({ isOver: () => isOver, untilMs: time.nowMs + 600_000 });
+    if (!isOver) throw new Error('the work waits for something that never comes');
+    return work;
+  };
+
+  const pass = (trigger: Partial<Trigger> = {}, context: DispatchContext = main): Promise<DispatchReport> =>
+    finish(dispatch(context, 0, { jobs: [], reason: 'wake', ...trigger }));
+
+  const submitter = (own: Partial<SubmitContext> = {}): SubmitContext => ({
+    store,
+    configuration,
+    nowMs: () => time.nowMs,
+    announced: new Map(),
+    ...own,
+  });
+
+  /** Stores jobs as a submitter does. */
+  const put = async (...jobs: readonly Job[]): Promise<readonly Job[]> => {
+    await submit(submitter(), jobs);
+    return jobs;
+  };
+
+  const job = (changes: Partial<Job> = {}): Job =>
+    aJob({ readyAtMs: time.nowMs, runAtMs: time.nowMs, submittedAtMs: time.nowMs, ...changes });
+
+  let invocations = 0;
+  /** Receives what a fleet was sent, and starts it. What cannot be started any more is deleted. */
+  const startAll = async (fleet: string, workerId = 'worker'): Promise<readonly Started[]> => {
+    const started: Started[] = [];
+    for (;;) {
+      const received = await queue.receive(fleet, 10, 0, HIDE_MS);
+      if (received.length === 0) return started;
+      for (const { message, receipt } of received) {
+        invocations += 1;
+        const worker = { workerId, incarnation: `${workerId}-${invocations}` };
+        const outcome = await store.startJob({ ...worker, ...message, nowMs: time.nowMs });
+        await queue.delete(fleet, [receipt]);
+        if (outcome.kind === 'started') started.push({ fleet, message, job: outcome.job });
+      }
+    }
+  };
+  const startEverywhere = async (): Promise<readonly Started[]> => {
+    const all: Started[] = [];
+    for (const { fleet } of configuration.fleets) all.push(...(await startAll(fleet)));
+    return all;
+  };
+
+  /** Ends an attempt. Answers the job's new image: the hint that the stream would bring. */
+  const end = async (
+    { job: running }: Pick<Started, 'job'>,
+    verdict: FinishVerdict = SUCCEEDED,
+  ): Promise<Job> => {
+    const { workerId = '', incarnation = '' } = running.worker ?? {};
+    const nowMs = time.nowMs;
+    const outcome = await store.finishJob({
+      workerId,
+      incarnation,
+      job: running,
+      verdict,
+      nowMs,
+      expiresAtMs: nowMs + TERMINAL_TTL_MS,
+    });
+    if (outcome.kind !== 'finished') throw new Error(`job ${running.id} was superseded`);
+    return outcome.job;
+  };
+
+  const advance = (ms: number): Promise<unknown> => time.run({ untilMs: time.nowMs + ms });
+
+  /** Everything that holds capacity. */
+  const held = (): readonly ReservedJob[] =>
+    [...store.inspect(0).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
+  const stateOf = (id: string): Job['state'] | undefined => store.inspectJob(id)?.state;
+  const states = (jobs: readonly Job[]): readonly (Job['state'] | undefined)[] =>
+    jobs.map(({ id }) => stateOf(id));
+
+  return {
+    configuration,
+    time,
+    clock,
+    random,
+    store,
+    queue,
+    bus,
+    log,
+    published,
+    wakes,
+    logged,
+    main,
+    dispatcher,
+    submitter,
+    finish,
+    pass,
+    put,
+    job,
+    startAll,
+    startEverywhere,
+    end,
+    advance,
+    held,
+    stateOf,
+    states,
+  };
+}
+
+/** The store with some verbs replaced; the others go on as they were. */
+export function storeWith(store: JobStore, verbs: Partial<JobStore>): JobStore {
+  return new Proxy(store, {
+    get: (target, name) => {
+      const own: unknown = Reflect.get(verbs, name);
+      if (own !== undefined) return own;
+      const method: unknown = Reflect.get(target, name, target);
+      return typeof method === 'function' ? method.bind(target) : method;
+    },
+  });
+}
