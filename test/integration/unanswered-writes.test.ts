@@ -11,7 +11,7 @@ import { aCommit } from '../fixtures/factories/commit.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
-import { aWorker } from '../fixtures/factories/worker.ts';
+import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
 
 const EXPIRES_AT_MS = NOW_MS + 3_600_000;
 const WAIT_MS = 60_000;
@@ -160,6 +160,40 @@ describe('a write whose answer got lost', () => {
     await store.createJobs([job]);
     expect(await unanswered(() => store.promote([job], NOW_MS))).toEqual([undefined]);
     expect((await store.getJobs([job.id]))[0]).toMatchObject({ state: 'pending', version: 2 });
+  });
+
+  it('cancels once', async () => {
+    const job = aJob();
+    await store.createJobs([job]);
+    const outcome = await unanswered(() => store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS));
+    expect(outcome).toMatchObject({ kind: 'cancelled', job: { state: 'cancelled', version: 2 } });
+  });
+
+  it('registers, renews and takes away a worker', async () => {
+    partition += 1;
+    const record = aWorkerRecord();
+    expect(await unanswered(() => store.registerWorker(partition, record))).toBe('applied');
+    expect(await unanswered(() => store.heartbeat(partition, record))).toBe('applied');
+    expect(await unanswered(() => store.deregisterWorker(partition, record))).toBe('applied');
+    expect((await store.loadPartition(partition, NOW_MS)).workers).toEqual([]);
+  });
+
+  it('redrives once', async () => {
+    const dead = await running();
+    const verdict: FinishVerdict = { kind: 'failed', error: { name: 'E', message: '' } };
+    const failed = await store.finishJob({
+      ...WORKER,
+      job: dead,
+      verdict,
+      nowMs: NOW_MS,
+      expiresAtMs: EXPIRES_AT_MS,
+    });
+    if (failed.kind !== 'finished') throw new Error('not finished');
+    const job = aJob({ redriveOf: dead.id });
+    expect(await unanswered(() => store.redrive(failed.job, job))).toBe('applied');
+    expect(await store.redrive(failed.job, job)).toBe('applied');
+    expect(await store.redrive(failed.job, aJob())).toBe('superseded');
+    expect(await store.getJobs([dead.id, job.id])).toEqual([{ ...failed.job, redrivenAs: job.id }, job]);
   });
 
   it('retires a line once', async () => {

@@ -64,6 +64,10 @@ export const ATTRIBUTE = {
   finishedAtMs: 'finishedAtMs',
   result: 'result',
   error: 'error',
+  checkpoint: 'checkpoint',
+  cancelRequestedAtMs: 'cancelRequestedAtMs',
+  redriveOf: 'redriveOf',
+  redrivenAs: 'redrivenAs',
   // Leases and wakes.
   holder: 'holder',
   expiresAtMs: 'expiresAtMs',
@@ -310,6 +314,10 @@ export function encodeJob(job: Job, standing: Standing | undefined): Item {
     [A.finishedAtMs]: job.finishedAtMs,
     [A.result]: job.result === undefined ? undefined : encodeJson(job.result),
     [A.error]: job.error && encodeError(job.error),
+    [A.checkpoint]: job.checkpoint === undefined ? undefined : encodeJson(job.checkpoint),
+    [A.cancelRequestedAtMs]: job.cancelRequestedAtMs,
+    [A.redriveOf]: job.redriveOf,
+    [A.redrivenAs]: job.redrivenAs,
     [A.line]: standing?.line,
     [A.rank]: standing?.rank,
   };
@@ -361,6 +369,10 @@ export function decodeJob(item: Item): Job {
     ...(cells.has(A.finishedAtMs) ? { finishedAtMs: cells.number(A.finishedAtMs) } : {}),
     ...(cells.has(A.result) ? { result: cells.json(A.result) } : {}),
     ...(cells.has(A.error) ? { error: decodeError(cells.map(A.error)) } : {}),
+    ...(cells.has(A.checkpoint) ? { checkpoint: cells.json(A.checkpoint) } : {}),
+    ...(cells.has(A.cancelRequestedAtMs) ? { cancelRequestedAtMs: cells.number(A.cancelRequestedAtMs) } : {}),
+    ...(cells.has(A.redriveOf) ? { redriveOf: cells.text(A.redriveOf) } : {}),
+    ...(cells.has(A.redrivenAs) ? { redrivenAs: cells.text(A.redrivenAs) } : {}),
   };
 }
 

@@ -10,6 +10,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import {
   BatchGetCommand,
+  DeleteCommand,
   DynamoDBDocumentClient,
   GetCommand,
   PutCommand,
@@ -199,6 +200,24 @@ export class DynamoConnection {
       const output = await this.#documents.send(command);
       this.#count(verb, 'write', output);
       return output.Attributes ?? {};
+    });
+  }
+
+  /** Deleting what is not there is applied, unless the condition asks for it. */
+  async delete(verb: string, key: ItemKey, condition?: string, values?: Item): Promise<WriteOutcome> {
+    const command = new DeleteCommand({
+      TableName: this.#table,
+      Key: key,
+      ConditionExpression: condition,
+      ...(condition === undefined ? {} : { ExpressionAttributeNames: namesIn(condition) }),
+      ...(values === undefined ? {} : { ExpressionAttributeValues: values }),
+      ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+      ReturnConsumedCapacity: 'TOTAL',
+    });
+    return this.#write(verb, async () => {
+      const output = await this.#documents.send(command);
+      this.#count(verb, 'write', output);
+      return {};
     });
   }
 

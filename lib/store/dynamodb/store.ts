@@ -5,8 +5,10 @@
  * fails looks at the item that stood in the way: if it is what this very request makes of it, the request was applied.
  */
 import { randomUUID } from 'node:crypto';
-import type { Job, JobState } from '../../core/job.ts';
+import { isTerminal, type Job, type JobState, type Json } from '../../core/job.ts';
 import type {
+  Applied,
+  CancelOutcome,
   ClaimOutcome,
   ClaimRequest,
   Commit,
@@ -27,6 +29,7 @@ import type {
   Reservation,
   StartOutcome,
   StartRequest,
+  WorkerIdentity,
   WorkerRecord,
 } from '../contract.ts';
 import {
@@ -41,12 +44,15 @@ import {
 import {
   backlogKey,
   CONTROL_PREFIX,
+  controlKey,
+  deadLineName,
   dueLineName,
   estimateKey,
   type ItemKey,
   instantRank,
   jobKey,
   keysLineName,
+  latestFirstRank,
   leaseKey,
   ledgerKey,
   partitionPk,
@@ -58,6 +64,7 @@ import {
   TABLE,
   WORKER_PREFIX,
   wakeKey,
+  workerKey,
 } from '../schema.ts';
 import {
   ATTRIBUTE,
@@ -73,6 +80,7 @@ import {
   decodeWorkerRecord,
   encodeBacklogLine,
   encodeClaim,
+  encodeControl,
   encodeError,
   encodeEstimate,
   encodeJob,
@@ -81,6 +89,7 @@ import {
   encodeRejection,
   encodeReservation,
   encodeWorker,
+  encodeWorkerRecord,
   type Item,
   type Standing,
   ttlSec,
@@ -467,12 +476,120 @@ export class DynamoJobStore implements JobStore {
       nowMs,
       expiresAtMs,
       {
-        condition: `#state = :running AND #claim.#claimId = :claimId
-        AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`,
-        values: { ':workerId': workerId, ':incarnation': incarnation },
+        condition: HELD_BY_WORKER,
+        values: holderValues({ workerId, incarnation }),
         workersLost: 0,
       },
     );
+  }
+
+  async saveCheckpoint(job: Job, worker: WorkerIdentity, checkpoint: Json): Promise<Applied> {
+    const outcome = await this.#table.update('saveCheckpoint', {
+      key: jobKey(job.id),
+      update: 'SET #checkpoint = :checkpoint',
+      condition: HELD_BY_WORKER,
+      values: {
+        ...stateValues('running'),
+        ...holderValues(worker),
+        ':claimId': claimIdOf('saveCheckpoint', job),
+        ':checkpoint': encodeJson(checkpoint),
+      },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async registerWorker(partition: number, record: WorkerRecord): Promise<Applied> {
+    const outcome = await this.#table.put('registerWorker', {
+      item: encodeWorkerRecord(partition, record),
+      condition: 'attribute_not_exists(#pk) OR #incarnation <= :incarnation',
+      values: { ':incarnation': record.incarnation },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async heartbeat(partition: number, record: WorkerRecord): Promise<Applied> {
+    const outcome = await this.#table.put('heartbeat', {
+      item: encodeWorkerRecord(partition, record),
+      condition: '#incarnation = :incarnation',
+      values: { ':incarnation': record.incarnation },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async deregisterWorker(partition: number, worker: WorkerIdentity): Promise<Applied> {
+    const outcome = await this.#table.delete(
+      'deregisterWorker',
+      workerKey(partition, worker.workerId),
+      'attribute_not_exists(#pk) OR #incarnation = :incarnation',
+      { ':incarnation': worker.incarnation },
+    );
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  // Operators
+
+  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome> {
+    // A worker may start the job, or give it up, between the two writes.
+    for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
+      const cancelled = await this.#changeJob('cancelJob', jobId, {
+        update: `SET #state = :cancelled, #version = #version + :one, #finishedAtMs = :now, #ttl = :ttl
+          REMOVE #line, #rank`,
+        condition: '#state IN (:scheduled, :pending, :claimed)',
+        values: {
+          ...stateValues('cancelled', 'scheduled', 'pending', 'claimed'),
+          ':one': 1,
+          ':now': nowMs,
+          ':ttl': ttlSec(expiresAtMs),
+        },
+      });
+      if (cancelled.applied) return { kind: 'cancelled', job: cancelled.job };
+      const { job } = cancelled;
+      if (job === undefined) return { kind: 'missing' };
+      if (isTerminal(job.state)) {
+        const isOurs = job.state === 'cancelled' && job.finishedAtMs === nowMs;
+        return { kind: isOurs ? 'cancelled' : 'ended', job };
+      }
+      const requested = await this.#changeJob('cancelJob', jobId, {
+        update: 'SET #cancelRequestedAtMs = if_not_exists(#cancelRequestedAtMs, :now)',
+        condition: '#state = :running',
+        values: { ...stateValues('running'), ':now': nowMs },
+      });
+      if (requested.applied) return { kind: 'requested', job: requested.job };
+    }
+    throw new StoreThrottled(
+      `cancelJob: job ${jobId} moved on at each of ${CANCEL_TRIES_MAX} tries, nothing was changed; try again`,
+    );
+  }
+
+  async putControl(partition: number, control: Control): Promise<void> {
+    await this.#table.put('putControl', { item: encodeControl(partition, control) });
+  }
+
+  async deleteControl(partition: number, scope: string): Promise<void> {
+    await this.#table.delete('deleteControl', controlKey(partition, scope));
+  }
+
+  async readDeadLetters(partition: number, limit: number, after?: string): Promise<Heads> {
+    const { items, next } = await this.#heads('readDeadLetters', deadLineName(partition), limit, after);
+    return { jobs: items.filter((item) => !this.#isGone(item)).map(decodeJob), next };
+  }
+
+  async redrive(deadLetter: Job, job: Job): Promise<Applied> {
+    const outcome = await this.#table.transact('redrive', randomUUID(), [
+      this.#table.putPart({
+        item: encodeJob(job, this.#standingOf(job)),
+        condition: 'attribute_not_exists(#pk)',
+      }),
+      this.#table.updatePart({
+        key: jobKey(deadLetter.id),
+        update: 'SET #redrivenAs = :id REMOVE #line, #rank',
+        condition: '#state = :failed AND #version = :version AND attribute_not_exists(#redrivenAs)',
+        values: { ...stateValues('failed'), ':version': deadLetter.version, ':id': job.id },
+      }),
+    ]);
+    if (outcome.applied) return 'applied';
+    const [present] = await this.getJobs([deadLetter.id]);
+    return present?.redrivenAs === job.id ? 'applied' : 'superseded';
   }
 
   async #createJob(job: Job): Promise<CreateOutcome> {
@@ -512,12 +629,7 @@ export class DynamoJobStore implements JobStore {
     expiresAtMs: number,
     end: { readonly condition: string; readonly values: Item; readonly workersLost: 0 | 1 },
   ): Promise<FinishOutcome> {
-    const claimId = running.claim?.claimId;
-    if (claimId === undefined) {
-      throw new StoreRefused(
-        `${verb}: job ${running.id} carries no claim; pass it as startJob or getJobs gave it`,
-      );
-    }
+    const claimId = claimIdOf(verb, running);
     const after = {
       version: running.version + 1,
       attempt: running.attempt + (verdict.kind === 'retry' && end.workersLost === 0 ? 1 : 0),
@@ -723,6 +835,22 @@ const LEASE_PART = 0;
 
 const RETIRE_TRIES_MAX = 3;
 
+const CANCEL_TRIES_MAX = 5;
+
+/** Runs under exactly this claim, in this life of this worker. */
+const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
+  AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
+
+const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
+  ':workerId': workerId,
+  ':incarnation': incarnation,
+});
+
+function claimIdOf(verb: string, job: Job): string {
+  if (job.claim !== undefined) return job.claim.claimId;
+  throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+}
+
 /** `:pending` stands for the state `pending`. */
 const stateValues = (...states: readonly JobState[]): Item =>
   Object.fromEntries(states.map((state) => [`:${state}`, state]));
@@ -734,6 +862,11 @@ const standingValues = (standing: Standing): Item => ({ ':line': standing.line, 
 const dueStanding = (job: Job, runAtMs: number): Standing => ({
   line: dueLineName(job.partition, 0),
   rank: instantRank(runAtMs, job.id),
+});
+
+const deadStanding = (job: Job, failedAtMs: number): Standing => ({
+  line: deadLineName(job.partition),
+  rank: latestFirstRank(failedAtMs, job.id),
 });
 
 const stateAfter = (verdict: FinishVerdict): JobState =>
@@ -760,8 +893,18 @@ function endOf(
       };
     case 'failed':
       return {
-        update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error`,
-        values: { ...terminal, ':error': encodeError(verdict.error) },
+        update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
+          #line = :line, #rank = :rank`,
+        values: {
+          ...terminal,
+          ':error': encodeError(verdict.error),
+          ...standingValues(deadStanding(running, nowMs)),
+        },
+      };
+    case 'cancelled':
+      return {
+        update: `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`,
+        values: terminal,
       };
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
     case 'retry':
