@@ -69,6 +69,10 @@ const anyJob: fc.Arbitrary<Job> = fc
     finishedAtMs: maybe(instant),
     result: maybe(json),
     error: maybe(fc.record({ name: text, message: text })),
+    checkpoint: maybe(json),
+    cancelRequestedAtMs: maybe(instant),
+    redriveOf: maybe(text),
+    redrivenAs: maybe(text),
   })
   .map((job) => kept({ ...job }) as unknown as Job);
 
@@ -96,7 +100,8 @@ describe('a job item', () => {
         const decoded = decodeJob(kept(encodeJob(job, undefined)));
         // JSON knows no negative zero.
         expect(JSON.stringify(decoded.payload)).toBe(JSON.stringify(job.payload));
-        expect({ ...decoded, payload: 0, result: 0 }).toEqual({ ...job, payload: 0, result: 0 });
+        const json = { payload: 0, result: 0, checkpoint: 0 };
+        expect({ ...decoded, ...json }).toEqual({ ...job, ...json });
       }),
     );
   });
@@ -160,6 +165,10 @@ describe('a job item', () => {
     ['error', 'E'],
     ['error.name', undefined],
     ['error.message', 5],
+    ['checkpoint', '['],
+    ['cancelRequestedAtMs', 'soon'],
+    ['redriveOf', 1],
+    ['redrivenAs', {}],
   ])('is refused by the name of its attribute: %s as %o', (path, value) => {
     const item = damaged(encodeJob(full, undefined), path, value);
     expect(() => decodeJob(item)).toThrow(
