@@ -125,7 +125,11 @@ async function call(
       await time.sleep(timeoutMs);
       return fail(unavailable(service, verb));
     case 'requestRepeated':
-      time.after(freezeMs, () => void apply(...parameters).catch(() => {}));
+      // Soon, when the next attempt may be under way, or late.
+      time.after(
+        random() < 0.5 ? freezeMs : random() * 5_000,
+        () => void apply(...parameters).catch(() => {}),
+      );
       return answer(apply(...parameters));
     case 'crashMidCall':
       await apply(...withPart).catch(() => {});

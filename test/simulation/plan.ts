@@ -182,6 +182,6 @@ function drawJobs(dice: Dice, configuration: PoolConfiguration): readonly Planne
     mode: dice.chance(0.1) ? ('onDemand' as const) : ('queued' as const),
     askedAtMs: dice.whole(0, spreadMs),
     delayMs: dice.chance(futures) ? dice.whole(1_000, 150_000) : 0,
-    durationMs: dice.pick([1, 50, 500, 3_000]),
+    durationMs: dice.pick([1, 50, 500, 3_000, 10_000]),
   }));
 }
