@@ -60,10 +60,27 @@ export class JobResultError extends Error {
 }
 
 function jobErrorOf(error: unknown): JobError {
-  const name = error instanceof Error && error.name !== '' ? error.name : 'Error';
-  const message = error instanceof Error ? error.message : String(error);
-  return { name: name.slice(0, 128), message: message.slice(0, ERROR_CHARS_MAX).toWellFormed() };
+  const named = error instanceof Error ? readText(() => error.name) : undefined;
+  const said = error instanceof Error ? readText(() => error.message) : readText(() => describe(error));
+  return {
+    name: (named === undefined || named === '' ? 'Error' : named.slice(0, 128)).toWellFormed(),
+    message: (said ?? 'the handler threw what cannot be shown as text')
+      .slice(0, ERROR_CHARS_MAX)
+      .toWellFormed(),
+  };
 }
+
+/** What is thrown is the user's: a getter that throws, or an object without a prototype, must not hide that it failed. */
+function readText(read: () => unknown): string | undefined {
+  try {
+    return String(read());
+  } catch {
+    return undefined;
+  }
+}
+
+const describe = (thrown: unknown): string =>
+  typeof thrown === 'object' && thrown !== null ? JSON.stringify(thrown) : String(thrown);
 
 /** The handler's result as it will be stored; refuses what JSON cannot hold. */
 function storable(result: Json | undefined): Json {
@@ -86,7 +103,7 @@ function storable(result: Json | undefined): Json {
   return JSON.parse(text) as Json;
 }
 
-/** How long a handler that was told to stop is waited for. */
+/** How long a handler that was told to stop is waited for, unless its process ends before. */
 export const STOP_GRACE_MS = 5_000;
 
 /** Thrown when a handler goes on after it was told to stop: its process must end before its job may run again. */
@@ -94,12 +111,18 @@ export class HandlerHungError extends Error {
   override readonly name = 'HandlerHung';
 }
 
+/** How long a handler may run, and how long it is waited for when it was told to stop. */
+interface AttemptTime {
+  readonly timeoutMs: number;
+  readonly graceMs: number;
+}
+
 /** Runs the handler within its time. Whatever it does after it was told to stop, the attempt has timed out. */
 async function attempt(
   context: RunContext,
   handlers: JobHandlers,
   job: Job,
-  timeoutMs: number,
+  { timeoutMs, graceMs }: AttemptTime,
 ): Promise<Json> {
   const handler = Object.hasOwn(handlers, job.type) ? handlers[job.type] : undefined;
   if (handler === undefined) {
@@ -137,18 +160,33 @@ async function attempt(
       `the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`,
     );
     ended.abort(timeout);
-    const second = await Promise.race([settled, clock.sleep(STOP_GRACE_MS, timer.signal).then(() => late)]);
+    const second = await Promise.race([settled, clock.sleep(graceMs, timer.signal).then(() => late)]);
     if (second.kind !== 'late') throw timeout;
   } finally {
     timer.abort();
   }
   throw new HandlerHungError(
-    `the handler of job ${job.id} (${job.type}) ran on for ${STOP_GRACE_MS} ms after its signal; make it heed the signal`,
+    `the handler of job ${job.id} (${job.type}) ran on for ${Math.round(graceMs)} ms after its signal; make it heed the signal`,
   );
 }
 
-/** A margin before the end of the process in which the attempt's outcome is still written down. */
-const FINISH_MARGIN_MS = 2_000;
+/** Of what a process that ends has left, for telling the handler to stop and for writing down the outcome. */
+const RESERVE = { share: 1 / 3, maxMs: 1_000 } as const;
+/** Of what is left after the timeout, for the handler that was told to stop; the rest is for the outcome. */
+const GRACE_SHARE = 0.7;
+
+/**
+ * The type's timeout, as far as the process lives. What the stack leaves between a type's timeout and its function's
+ * may be as little as a second, so the grace takes what there is.
+ */
+function timeFor(context: RunContext, typeTimeoutMs: number): AttemptTime {
+  const { clock, deadlineMonotonicMs } = context;
+  if (deadlineMonotonicMs === undefined) return { timeoutMs: typeTimeoutMs, graceMs: STOP_GRACE_MS };
+  const leftMs = Math.max(0, deadlineMonotonicMs - clock.monotonicMs());
+  const reserveMs = Math.min(RESERVE.maxMs, leftMs * RESERVE.share);
+  const timeoutMs = Math.min(typeTimeoutMs, leftMs - reserveMs);
+  return { timeoutMs, graceMs: Math.min(STOP_GRACE_MS, (leftMs - timeoutMs) * GRACE_SHARE) };
+}
 
 /** For a type that the configuration does not know any more. */
 const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
@@ -172,14 +210,10 @@ export async function runJob(
   }
   const { job } = started;
   const type = configuration.types.find((each) => each.type === job.type);
-  const left =
-    context.deadlineMonotonicMs === undefined
-      ? Infinity
-      : context.deadlineMonotonicMs - clock.monotonicMs() - STOP_GRACE_MS - FINISH_MARGIN_MS;
-  const timeoutMs = Math.max(0, Math.min(type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS, left));
+  const time = timeFor(context, type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS);
   let verdict: FinishVerdict;
   try {
-    verdict = { kind: 'succeeded', result: await attempt(context, handlers, job, timeoutMs) };
+    verdict = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
     const failure = jobErrorOf(error);

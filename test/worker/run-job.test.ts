@@ -1,0 +1,406 @@
+/** One attempt of one job: what its handler is told, and what becomes of what it does. */
+import { describe, expect, it } from 'vitest';
+import type { RetryPolicy } from '../../lib/core/configuration.ts';
+import type { Job, Json } from '../../lib/core/job.ts';
+import type { DispatchMessage } from '../../lib/queue/contract.ts';
+import { StoreUnavailable } from '../../lib/store/errors.ts';
+import {
+  HandlerHungError,
+  type JobContext,
+  type JobHandler,
+  type RunContext,
+  type RunOutcome,
+  runJob,
+  STOP_GRACE_MS,
+  TERMINAL_TTL_MS,
+} from '../../lib/worker/run-job.ts';
+import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+
+const TIMEOUT_MS = 30_000;
+const WORKER = { workerId: 'worker-1', incarnation: 'first' };
+
+const setting = (retry: Partial<RetryPolicy> = {}): Stage =>
+  stage({
+    pool: {
+      types: {
+        resize: { timeoutMs: TIMEOUT_MS, retry: { jitter: 'none', delayMs: 1_000, ...retry } },
+        once: { timeoutMs: TIMEOUT_MS, retry: { maxAttempts: 1 } },
+      },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize', 'once'], slots: 4 } },
+    },
+  });
+
+/** A job that was claimed and sent. */
+async function claimed(on: Stage, changes: Partial<Job> = {}): Promise<DispatchMessage> {
+  await on.put(on.job(changes));
+  await on.pass();
+  const [received] = await on.queue.receive('images', 1, 0, 60_000);
+  if (received === undefined) throw new Error('nothing was sent');
+  return received.message;
+}
+
+interface Ran {
+  readonly on: Stage;
+  readonly message: DispatchMessage;
+  readonly outcome: RunOutcome;
+  readonly job: Job;
+}
+
+function contextOf(on: Stage, own: Partial<RunContext> = {}): RunContext {
+  const { store, configuration, clock, random, log } = on;
+  return { store, configuration, clock, random, log, worker: WORKER, ...own };
+}
+
+const jobIn = (on: Stage, id: string): Job => {
+  const job = on.store.inspectJob(id);
+  if (job === undefined) throw new Error(`no job ${id}`);
+  return job;
+};
+
+async function run(
+  handler: JobHandler,
+  { on = setting(), own = {}, ...changes }: { on?: Stage; own?: Partial<RunContext> } & Partial<Job> = {},
+): Promise<Ran> {
+  const message = await claimed(on, changes);
+  const handlers = { resize: handler, once: handler };
+  const outcome = await on.finish(runJob(contextOf(on, own), handlers, message));
+  return { on, message, outcome, job: jobIn(on, message.jobId) };
+}
+
+/** Resolves when its signal aborts. */
+const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+
+describe('an attempt that succeeds', () => {
+  it('keeps what the handler returned, and says who ran it when', async () => {
+    const { outcome, job } = await run(async (payload) => ({ got: payload }), { payload: { n: 1 } });
+    expect(outcome).toBe('succeeded');
+    expect(job).toMatchObject({
+      state: 'succeeded',
+      result: { got: { n: 1 } },
+      worker: WORKER,
+      startedAtMs: NOW_MS,
+      finishedAtMs: NOW_MS,
+      attempt: 1,
+    });
+  });
+
+  it('tells the handler which job it is', async () => {
+    let told: JobContext | undefined;
+    const { job } = await run(
+      (_, context) => {
+        told = context;
+        return null;
+      },
+      { fairnessKey: 'tenant', resourceId: 'album' },
+    );
+    expect(told).toMatchObject({
+      jobId: job.id,
+      type: 'resize',
+      attempt: 1,
+      fairnessKey: 'tenant',
+      resourceId: 'album',
+      fencingToken: job.version - 1,
+    });
+    expect(told?.signal.aborted).toBe(false);
+  });
+
+  it('is kept for a week', async () => {
+    const { on, job } = await run(() => null);
+    await on.advance(TERMINAL_TTL_MS - 1);
+    expect(on.stateOf(job.id)).toBe('succeeded');
+    await on.advance(1);
+    expect(on.stateOf(job.id)).toBeUndefined();
+  });
+
+  it.each<readonly [string, unknown, Json]>([
+    ['nothing', undefined, null],
+    ['null', null, null],
+    ['false', false, false],
+    ['a date', new Date(0), '1970-01-01T00:00:00.000Z'],
+    ['undefined fields', { a: undefined, b: 1 }, { b: 1 }],
+    ['NaN', Number.NaN, null],
+    ['an ill-formed text', '\ud800', '\ud800'],
+  ])('may return %s', async (_, returned, kept) => {
+    const { outcome, job } = await run(() => returned as Json);
+    expect([outcome, job.result]).toEqual(['succeeded', kept]);
+  });
+
+  it('passes on what the handler says of its progress', async () => {
+    const said: Json[] = [];
+    const own = { onProgress: (_: Job, progress: Json) => void said.push(progress) };
+    await run(
+      (_, { heartbeat }) => {
+        heartbeat({ done: 1 });
+        heartbeat({ done: 2 });
+        return null;
+      },
+      { own },
+    );
+    expect(said).toEqual([{ done: 1 }, { done: 2 }]);
+  });
+});
+
+describe('an attempt that fails', () => {
+  const broken = (): never => {
+    throw new RangeError('out of reach');
+  };
+
+  it('is tried again after its delay, with its error kept', async () => {
+    const { outcome, job } = await run(broken);
+    expect(outcome).toBe('retry');
+    expect(job).toMatchObject({
+      state: 'scheduled',
+      attempt: 2,
+      runAtMs: NOW_MS + 1_000,
+      workersLost: 0,
+      error: { name: 'RangeError', message: 'out of reach' },
+    });
+  });
+
+  it('fails for good with its last attempt', async () => {
+    const { outcome, job } = await run(broken, { type: 'once' });
+    expect(outcome).toBe('failed');
+    expect(job).toMatchObject({ state: 'failed', attempt: 1, error: { name: 'RangeError' } });
+  });
+
+  it('fails at once with an error that the policy does not retry', async () => {
+    const on = setting({ errors: [{ name: 'RangeError', retry: false }] });
+    expect(await run(broken, { on })).toMatchObject({
+      outcome: 'failed',
+      job: { state: 'failed', attempt: 1 },
+    });
+  });
+
+  it.each<readonly [string, unknown, string, string | RegExp]>([
+    ['an error of its own name', Object.assign(new Error('no'), { name: 'NotFound' }), 'NotFound', 'no'],
+    ['an error without a name', Object.assign(new Error('no'), { name: '' }), 'Error', 'no'],
+    ['an error whose name is no text', Object.assign(new Error('no'), { name: 42 }), '42', 'no'],
+    ['an error whose message is no text', Object.assign(new Error('no'), { message: 42 }), 'Error', '42'],
+    ['text', 'just text', 'Error', 'just text'],
+    ['nothing', undefined, 'Error', 'undefined'],
+    ['a plain object', { code: 7 }, 'Error', /code/],
+    ['an object that cannot be text', Object.create(null), 'Error', /./],
+    [
+      'an error with a message that throws',
+      Object.defineProperty(new Error('x'), 'message', { get: broken }),
+      'Error',
+      /./,
+    ],
+    ['an endless message', new Error('m'.repeat(100_000)), 'Error', 'm'.repeat(2_048)],
+    ['an endless name', Object.assign(new Error('no'), { name: 'N'.repeat(1_000) }), 'N'.repeat(128), 'no'],
+    ['an ill-formed message', new Error('\ud800'), 'Error', '\ufffd'],
+    ['an ill-formed name', Object.assign(new Error('no'), { name: '\ud800' }), '\ufffd', 'no'],
+  ])('says why, whatever was thrown: %s', async (_, thrown, name, message) => {
+    const { outcome, job } = await run(() => Promise.reject(thrown), { type: 'once' });
+    expect(outcome).toBe('failed');
+    expect(job.error?.name).toBe(name);
+    if (typeof message === 'string') expect(job.error?.message).toBe(message);
+    else expect(job.error?.message).toMatch(message);
+  });
+
+  const circular: Record<string, unknown> = {};
+  circular.self = circular;
+  it.each<readonly [string, unknown, RegExp]>([
+    ['a function', () => 1, /a function; return plain data/],
+    ['a symbol', Symbol('s'), /a symbol/],
+    ['a big integer', { n: 1n }, /BigInt/],
+    ['a circle', circular, /circular/],
+    ['more than is kept', 'x'.repeat(70_000), /70002 bytes, at most 65536/],
+    ['a depth that no JSON has', Array.from({ length: 50_000 }).reduce((inner) => [inner], []), /not JSON/],
+  ])('is one whose result cannot be kept: %s', async (_, returned, reason) => {
+    const { outcome, job } = await run(() => returned as Json, { type: 'once' });
+    expect(outcome).toBe('failed');
+    expect(job.error).toMatchObject({ name: 'JobResultError', message: expect.stringMatching(reason) });
+  });
+
+  it.each(['resize', 'toString', 'constructor', '__proto__'])(
+    'is one without a handler: %s',
+    async (type) => {
+      const on = setting();
+      const message = await claimed(on);
+      const started = { ...jobIn(on, message.jobId), type };
+      const store = storeWith(on.store, {
+        startJob: (request) =>
+          on.store
+            .startJob(request)
+            .then((outcome) =>
+              outcome.kind === 'started' ? { kind: 'started', job: { ...outcome.job, type } } : outcome,
+            ),
+      });
+      const outcome = await on.finish(runJob(contextOf(on, { store }), { other: () => null }, message));
+      expect(started.type).toBe(type);
+      // A type that is not configured has no policy to be tried again by.
+      expect(outcome).toBe(type === 'resize' ? 'retry' : 'failed');
+      expect(jobIn(on, message.jobId).error?.message).toContain('it has: other');
+    },
+  );
+});
+
+describe('an attempt that takes too long', () => {
+  it("is told to stop at its type's timeout, and may clean up", async () => {
+    let abortedAtMs: number | undefined;
+    const on = setting();
+    const { outcome, job } = await run(
+      async (_, { signal }) => {
+        await untilAborted(signal);
+        abortedAtMs = on.time.nowMs;
+        return 'too late';
+      },
+      { on, type: 'once' },
+    );
+    expect(abortedAtMs).toBe(NOW_MS + TIMEOUT_MS);
+    expect(outcome).toBe('failed');
+    expect(job.error).toEqual({
+      name: 'JobTimeout',
+      message: `the attempt took longer than ${TIMEOUT_MS} ms and was told to stop`,
+    });
+    expect(job.result).toBeUndefined();
+  });
+
+  it('is tried again like any other failure', async () => {
+    const { outcome, job } = await run((_, { signal }) => untilAborted(signal).then(() => null));
+    expect([outcome, job.state, job.attempt]).toEqual(['retry', 'scheduled', 2]);
+  });
+
+  it('has timed out, whatever it throws when it is told to stop', async () => {
+    const { job } = await run(
+      (_, { signal }) => untilAborted(signal).then(() => Promise.reject(new Error('other'))),
+      {
+        type: 'once',
+      },
+    );
+    expect(job.error?.name).toBe('JobTimeout');
+  });
+
+  it('and does not heed its signal hangs: the job is left to its lease, and the process must end', async () => {
+    const on = setting();
+    const message = await claimed(on);
+    const hung = runJob(contextOf(on), { resize: () => new Promise<Json>(() => {}) }, message);
+    await expect(on.finish(hung)).rejects.toBeInstanceOf(HandlerHungError);
+    expect(on.time.nowMs).toBe(NOW_MS + TIMEOUT_MS + STOP_GRACE_MS);
+    expect(on.stateOf(message.jobId)).toBe('running');
+  });
+
+  it('leaves no timer behind when it does not', async () => {
+    const { on } = await run(() => null);
+    expect(on.time.nowMs).toBe(NOW_MS);
+  });
+
+  it('is told to stop before its process ends, with time to say so', async () => {
+    const on = setting();
+    const deadlineMonotonicMs = on.clock.monotonicMs() + 20_000;
+    const own = { deadlineMonotonicMs };
+    const { job } = await run((_, { signal }) => untilAborted(signal).then(() => null), {
+      on,
+      own,
+      type: 'once',
+    });
+    expect(job.error?.name).toBe('JobTimeout');
+    const leftMs = deadlineMonotonicMs - on.clock.monotonicMs();
+    expect(leftMs).toBeGreaterThan(0);
+    expect(leftMs).toBeLessThan(20_000);
+  });
+
+  it.each([3_000, 6_000, 10_000])('has most of the time of a function that lives %i ms', async (livesMs) => {
+    const on = setting();
+    const own = { deadlineMonotonicMs: on.clock.monotonicMs() + livesMs };
+    const work = (): Promise<null> => on.clock.sleep(livesMs * 0.6).then(() => null);
+    expect((await run(work, { on, own })).outcome).toBe('succeeded');
+  });
+
+  it.each([3_000, 6_000, 60_000])('hangs before the end of a function that lives %i ms', async (livesMs) => {
+    const on = setting();
+    const message = await claimed(on);
+    const deadlineMonotonicMs = on.clock.monotonicMs() + livesMs;
+    const hung = runJob(
+      contextOf(on, { deadlineMonotonicMs }),
+      { resize: () => new Promise<Json>(() => {}) },
+      message,
+    );
+    await expect(on.finish(hung)).rejects.toBeInstanceOf(HandlerHungError);
+    expect(on.clock.monotonicMs()).toBeLessThan(deadlineMonotonicMs);
+  });
+
+  it('is told when its worker ends', async () => {
+    const ending = new AbortController();
+    const { outcome, job } = await run(
+      async (_, { signal }) => {
+        ending.abort(new Error('shutting down'));
+        return signal.aborted;
+      },
+      { own: { signal: ending.signal } },
+    );
+    expect([outcome, job.result]).toEqual(['succeeded', true]);
+  });
+});
+
+describe('a message', () => {
+  const count = (): { readonly handlers: { resize: JobHandler }; readonly calls: () => number } => {
+    let calls = 0;
+    const resize = (): null => {
+      calls += 1;
+      return null;
+    };
+    return { handlers: { resize }, calls: () => calls };
+  };
+
+  it('that comes again runs nothing', async () => {
+    const on = setting();
+    const message = await claimed(on);
+    const { handlers, calls } = count();
+    const other = contextOf(on, { worker: { workerId: 'worker-2', incarnation: 'second' } });
+    const outcomes = await on.finish(
+      Promise.all([runJob(contextOf(on), handlers, message), runJob(other, handlers, message)]),
+    );
+    expect(outcomes.toSorted()).toEqual(['succeeded', 'superseded']);
+    expect(await on.finish(runJob(contextOf(on), handlers, message))).toBe('superseded');
+    expect(calls()).toBe(1);
+  });
+
+  it.each([
+    ['of another claim', { claimId: '9-9.0' }],
+    ['of a job that is not there', { jobId: 'none' }],
+  ])('%s runs nothing', async (_, changes) => {
+    const on = setting();
+    const message = { ...(await claimed(on)), ...changes };
+    const { handlers, calls } = count();
+    expect(await on.finish(runJob(contextOf(on), handlers, message))).toBe('superseded');
+    expect(calls()).toBe(0);
+  });
+
+  it('whose start could not be written runs nothing, and must come again', async () => {
+    const on = setting();
+    const message = await claimed(on);
+    const { handlers, calls } = count();
+    const store = storeWith(on.store, { startJob: () => Promise.reject(new StoreUnavailable('no answer')) });
+    await expect(on.finish(runJob(contextOf(on, { store }), handlers, message))).rejects.toThrow('no answer');
+    expect(calls()).toBe(0);
+    expect(on.stateOf(message.jobId)).toBe('claimed');
+    expect(await on.finish(runJob(contextOf(on), handlers, message))).toBe('succeeded');
+  });
+
+  it('whose outcome could not be written must come again', async () => {
+    const on = setting();
+    const message = await claimed(on);
+    const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreUnavailable('no answer')) });
+    await expect(on.finish(runJob(contextOf(on, { store }), count().handlers, message))).rejects.toThrow(
+      'no answer',
+    );
+    expect(on.stateOf(message.jobId)).toBe('running');
+  });
+
+  it('whose attempt was superseded while it ran changes nothing', async () => {
+    const on = setting();
+    const message = await claimed(on);
+    const resize = async (): Promise<null> => {
+      const verdict = { kind: 'failed', error: { name: 'WorkerLost', message: '' } } as const;
+      await on.store.loseWorker(jobIn(on, message.jobId), verdict, NOW_MS, NOW_MS + TERMINAL_TTL_MS);
+      return null;
+    };
+    expect(await on.finish(runJob(contextOf(on), { resize }, message))).toBe('superseded');
+    expect(jobIn(on, message.jobId)).toMatchObject({ state: 'failed', error: { name: 'WorkerLost' } });
+  });
+});
