@@ -1,0 +1,202 @@
+/** One invocation of a worker function: a batch of messages, each fenced by its claim. */
+import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { describe, expect, it } from 'vitest';
+import type { Job, Json } from '../../lib/core/job.ts';
+import type { DispatchMessage } from '../../lib/queue/contract.ts';
+import { encodeDispatchMessage } from '../../lib/queue/message.ts';
+import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
+import type { JobHandlers } from '../../lib/worker/run-job.ts';
+import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+
+const FUNCTION_TIMEOUT_MS = 60_000;
+
+const setting = (): Stage =>
+  stage({
+    pool: {
+      types: { resize: { timeoutMs: 10_000, retry: { jitter: 'none' } } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 10 } },
+    },
+  });
+
+async function claimed(on: Stage, count: number): Promise<readonly DispatchMessage[]> {
+  await on.put(...Array.from({ length: count }, (_, n) => on.job({ payload: n })));
+  await on.pass();
+  const received = await on.queue.receive('images', 10, 0, 60_000);
+  return received.map(({ message }) => message);
+}
+
+const eventOf = (bodies: readonly string[]): SQSEvent =>
+  ({ Records: bodies.map((body, at) => ({ messageId: `m${at}`, body })) }) as unknown as SQSEvent;
+
+const lambdaContext = (awsRequestId = 'request-1'): Context =>
+  ({
+    functionName: 'images',
+    awsRequestId,
+    getRemainingTimeInMillis: () => FUNCTION_TIMEOUT_MS,
+  }) as unknown as Context;
+
+interface Invoked {
+  readonly response: SQSBatchResponse;
+  readonly exits: readonly string[];
+}
+
+async function invoke(
+  on: Stage,
+  bodies: readonly string[],
+  handlers: JobHandlers,
+  own: Partial<WorkerParts> & { readonly requestId?: string } = {},
+): Promise<Invoked> {
+  const exits: string[] = [];
+  const { requestId, ...parts } = own;
+  const { store, configuration, clock, random, log } = on;
+  const exit = (reason: string): void => void exits.push(reason);
+  const handler = lambdaWorker(
+    () => ({ store, configuration, clock, random, log, exit, ...parts }),
+    handlers,
+  );
+  const response = await on.finish(handler(eventOf(bodies), lambdaContext(requestId)));
+  return { response, exits };
+}
+
+const failures = ({ response }: Invoked): readonly string[] =>
+  response.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier);
+const jobOf = (on: Stage, { jobId }: DispatchMessage): Job | undefined => on.store.inspectJob(jobId);
+
+describe('a batch', () => {
+  it('runs its jobs side by side, as one worker', async () => {
+    const on = setting();
+    const messages = await claimed(on, 3);
+    let running = 0;
+    let most = 0;
+    const resize = async (payload: Json): Promise<Json> => {
+      running += 1;
+      most = Math.max(most, running);
+      await on.clock.sleep(1_000);
+      running -= 1;
+      return payload;
+    };
+    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize });
+    expect(failures(invoked)).toEqual([]);
+    expect(most).toBe(3);
+    for (const [at, message] of messages.entries()) {
+      const worker = { workerId: 'images/request-1', incarnation: 'request-1' };
+      expect(jobOf(on, message)).toMatchObject({ state: 'succeeded', result: at, worker });
+    }
+  });
+
+  it("in which a job fails is done: the failure is the job's outcome, not the message's", async () => {
+    const on = setting();
+    const messages = await claimed(on, 2);
+    const resize = (payload: Json): Json => {
+      if (payload === 0) throw new Error('no');
+      return payload;
+    };
+    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize });
+    expect(failures(invoked)).toEqual([]);
+    expect(messages.map((message) => jobOf(on, message)?.state)).toEqual(['scheduled', 'succeeded']);
+  });
+
+  it('gives back only the messages whose store failed', async () => {
+    const on = setting();
+    const messages = await claimed(on, 3);
+    const store = storeWith(on.store, {
+      startJob: (request) =>
+        request.jobId === messages[1]?.jobId
+          ? Promise.reject(new StoreUnavailable('no answer'))
+          : on.store.startJob(request),
+    });
+    const bodies = messages.map(encodeDispatchMessage);
+    const invoked = await invoke(on, bodies, { resize: () => null }, { store });
+    expect(failures(invoked)).toEqual(['m1']);
+    expect(messages.map((message) => jobOf(on, message)?.state)).toEqual([
+      'succeeded',
+      'claimed',
+      'succeeded',
+    ]);
+    expect(failures(await invoke(on, bodies.slice(1, 2), { resize: () => null }))).toEqual([]);
+    expect(messages.map((message) => jobOf(on, message)?.state)).toEqual([
+      'succeeded',
+      'succeeded',
+      'succeeded',
+    ]);
+  });
+
+  it('whose outcome could not be written gives the message back; it comes again outdated, and the job is left to its lease', async () => {
+    const on = setting();
+    const messages = await claimed(on, 1);
+    const bodies = messages.map(encodeDispatchMessage);
+    const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreUnavailable('no answer')) });
+    expect(failures(await invoke(on, bodies, { resize: () => null }, { store }))).toEqual(['m0']);
+    let calls = 0;
+    const resize = (): null => {
+      calls += 1;
+      return null;
+    };
+    expect(failures(await invoke(on, bodies, { resize }, { requestId: 'request-2' }))).toEqual([]);
+    expect(calls).toBe(0);
+    expect(on.states([{ id: messages[0]?.jobId } as Job])).toEqual(['running']);
+  });
+
+  it('with the same claim twice runs it once', async () => {
+    const on = setting();
+    const [message] = await claimed(on, 1);
+    if (message === undefined) throw new Error('nothing was sent');
+    let calls = 0;
+    const resize = (): null => {
+      calls += 1;
+      return null;
+    };
+    const body = encodeDispatchMessage(message);
+    const invoked = await invoke(on, [body, body, body], { resize });
+    expect([calls, failures(invoked), jobOf(on, message)?.state]).toEqual([1, [], 'succeeded']);
+  });
+
+  it.each([
+    '',
+    'not JSON',
+    '7',
+    'null',
+    '[]',
+    '{}',
+    '{"jobId":"a"}',
+    '{"jobId":1,"claimId":"c"}',
+    '{"jobId":"a","claimId":null}',
+  ])("with a message that is none of the dispatcher's gives back that one alone: %s", async (body) => {
+    const on = setting();
+    const messages = await claimed(on, 1);
+    const bodies = [body, ...messages.map(encodeDispatchMessage)];
+    const invoked = await invoke(on, bodies, { resize: () => null });
+    expect(failures(invoked)).toEqual(['m0']);
+    expect(invoked.exits).toEqual([]);
+    expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('succeeded');
+  });
+
+  it('with a handler that hangs ends its process, once the others have ended', async () => {
+    const on = setting();
+    const messages = await claimed(on, 2);
+    let endedBeforeExit = false;
+    const resize = async (payload: Json): Promise<Json> => {
+      if (payload === 0) return new Promise<Json>(() => {});
+      await on.clock.sleep(12_000);
+      return payload;
+    };
+    const exit = (): void => {
+      endedBeforeExit = jobOf(on, messages[1] as DispatchMessage)?.state !== 'running';
+    };
+    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize }, { exit });
+    expect(failures(invoked)).toEqual(['m0']);
+    expect(endedBeforeExit).toBe(true);
+    expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('running');
+  });
+
+  it('says nothing about a process that need not end', async () => {
+    const on = setting();
+    const messages = await claimed(on, 1);
+    const resize = (_: Json, { signal }: { readonly signal: AbortSignal }): Promise<null> =>
+      new Promise((resolve) => signal.addEventListener('abort', () => resolve(null)));
+    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize });
+    expect([failures(invoked), invoked.exits]).toEqual([[], []]);
+  });
+});
