@@ -91,7 +91,8 @@ export class Backlog {
   }
 
   keyOf(line: number): number {
-    return Math.trunc(line / this.#classes);
+    // Numbers of lines and entries fit 31 bits, where `| 0` is the cheapest whole part.
+    return (line / this.#classes) | 0;
   }
 
   classOf(line: number): number {
@@ -133,8 +134,8 @@ export class Backlog {
     const heap = this.#turns[tier] as ShareHeap;
     while (heap.size > 0) {
       const entry = heap.items[0] as number;
-      const key = Math.trunc(entry / this.#tiers);
-      const share = this.#ledgers.share[key] as number;
+      const key = (entry / this.#tiers) | 0;
+      const share = this.#ledgers.shareOf(key);
       if (share === heap.shares[0]) return key;
       this.#sinkTurn(heap, 0, entry, share);
     }
@@ -151,7 +152,7 @@ export class Backlog {
         continue;
       }
       const entry = heap.items[child] as number;
-      const share = this.#ledgers.share[Math.trunc(entry / this.#tiers)] as number;
+      const share = this.#ledgers.shareOf((entry / this.#tiers) | 0);
       if (share === least) return true;
       // It rose since; what takes its place is looked at next.
       this.#sinkTurn(heap, child, entry, share);
@@ -170,7 +171,7 @@ export class Backlog {
     const entry = heap.items[0] as number;
     this.#removeTurn(heap, 0);
     this.#turn[entry] = ASIDE;
-    this.#enterClasses(Math.trunc(entry / this.#tiers), tier);
+    this.#enterClasses((entry / this.#tiers) | 0, tier);
   }
 
   /** The first line of a class that is aside, by share, then head; -1 when there is none. */
@@ -178,7 +179,7 @@ export class Backlog {
     const heap = this.#asides[class_] as ShareHeap;
     while (heap.size > 0) {
       const line = heap.items[0] as number;
-      const share = this.#ledgers.share[this.keyOf(line)] as number;
+      const share = this.#ledgers.shareOf(this.keyOf(line));
       if (share === heap.shares[0]) return line;
       this.#sink(heap, 0, line, share);
     }
@@ -190,7 +191,7 @@ export class Backlog {
     const heap = this.#asides[class_] as ShareHeap;
     while (heap.size > 0) {
       const key = this.keyOf(heap.items[0] as number);
-      if (this.#ledgers.share[key] === heap.shares[0]) return;
+      if (this.#ledgers.shareOf(key) === heap.shares[0]) return;
       this.#endAside(key, this.#tierOfClass[class_] as number);
     }
   }
@@ -280,7 +281,7 @@ export class Backlog {
   /** The key's share fell. */
   repriced(key: number): void {
     if ((key + 1) * this.#tiers > this.#turn.length) return;
-    const share = this.#ledgers.share[key] as number;
+    const share = this.#ledgers.shareOf(key);
     for (let tier = 0; tier < this.#tiers; tier += 1) {
       const entry = key * this.#tiers + tier;
       const place = this.#turn[entry] as number;
@@ -297,9 +298,7 @@ export class Backlog {
   allRepriced(): void {
     for (const heap of this.#turns) {
       for (let place = 0; place < heap.size; place += 1) {
-        heap.shares[place] = this.#ledgers.share[
-          Math.trunc((heap.items[place] as number) / this.#tiers)
-        ] as number;
+        heap.shares[place] = this.#ledgers.shareOf(((heap.items[place] as number) / this.#tiers) | 0);
       }
       for (let place = heap.size - 1; place >= 0; place -= 1) {
         this.#sinkTurn(heap, place, heap.items[place] as number, heap.shares[place] as number);
@@ -307,7 +306,7 @@ export class Backlog {
     }
     for (const heap of this.#asides) {
       for (let place = 0; place < heap.size; place += 1) {
-        heap.shares[place] = this.#ledgers.share[this.keyOf(heap.items[place] as number)] as number;
+        heap.shares[place] = this.#ledgers.shareOf(this.keyOf(heap.items[place] as number));
       }
       for (let place = heap.size - 1; place >= 0; place -= 1) {
         this.#sink(heap, place, heap.items[place] as number, heap.shares[place] as number);
@@ -378,7 +377,7 @@ export class Backlog {
     const heap = this.#turns[tier] as ShareHeap;
     if (heap.size === heap.items.length) widenHeap(heap);
     heap.size += 1;
-    this.#liftTurn(heap, heap.size - 1, entry, this.#ledgers.share[key] as number);
+    this.#liftTurn(heap, heap.size - 1, entry, this.#ledgers.shareOf(key));
   }
 
   #removeTurn(heap: ShareHeap, place: number): void {
@@ -470,7 +469,7 @@ export class Backlog {
     if (this.#ledgers.isFull(key)) return;
     if (heap.size === heap.items.length) widenHeap(heap);
     heap.size += 1;
-    this.#lift(heap, heap.size - 1, line, this.#ledgers.share[key] as number);
+    this.#lift(heap, heap.size - 1, line, this.#ledgers.shareOf(key));
   }
 
   #leaveClass(line: number): void {

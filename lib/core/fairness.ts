@@ -38,8 +38,19 @@ export function liftedCostMs(costMs: number, weight: number, leastShareMs: numbe
   return leastShareMs === undefined ? costMs : Math.max(costMs, leastShareMs * weight);
 }
 
-// More jobs than one key will ever run.
-const NO_CAP = 2 ** 31 - 1;
+// A key's cells: v_k, c_k, w_k, counts, when it was last seen, its place among the active keys. Eight, because that is
+// one line of a processor's cache: a decision looks at all of a key, at few keys, and seldom at the same ones.
+const WIDTH = 8;
+const SHARE = 0;
+const COST = 1;
+const WEIGHT = 2;
+const WAITING = 3;
+const RUNNING = 4;
+const CAP = 5;
+const LAST_SEEN = 6;
+const PLACE = 7;
+
+const NOWHERE = -1;
 
 /** One key as others see it. */
 export interface KeyCost {
@@ -51,30 +62,20 @@ export interface KeyCost {
 }
 
 /**
- * The ledgers of all keys, each a number. Costs and counts stand in columns, because the planner's heaps compare them
- * all the time. Each operation takes O(log keys), `evict` and `reset` O(keys).
+ * The ledgers of all keys, each a number. Each operation takes O(log keys), `evict` and `reset` O(keys).
  */
 export class Ledgers {
   readonly #fairness: FairnessConfiguration;
   readonly #numbers = new Map<string, number>();
   readonly #free: number[] = [];
   readonly #names: (string | undefined)[] = [];
-  /** v_k. Read by the planner's heaps. */
-  share = new Float64Array(16);
-  running = new Int32Array(16);
-  /** Running jobs that a key may have. */
-  cap = new Int32Array(16);
-  #cost = new Float64Array(16);
-  #weight = new Float64Array(16);
-  #waiting = new Int32Array(16);
-  #lastSeenMs = new Float64Array(16);
+  #cells = new Float64Array(16 * WIDTH);
   /** Raised by each reset: a charge of an older generation is not corrected. */
   generation = 0;
 
   // The active keys as a heap by share. A share stored here may be older, hence less, than the key's: see `leastShareMs`.
   #active = new Int32Array(16);
   #activeShare = new Float64Array(16);
-  #activePlace = new Int32Array(16).fill(-1);
   #activeCount = 0;
 
   constructor(fairness: FairnessConfiguration) {
@@ -91,14 +92,15 @@ export class Ledgers {
     const known = this.#numbers.get(fairnessKey);
     if (known !== undefined) return known;
     const key = this.#free.pop() ?? this.#names.length;
-    if (key === this.share.length) this.#grow();
+    if (key * WIDTH === this.#cells.length) this.#grow();
     this.#numbers.set(fairnessKey, key);
     this.#names[key] = fairnessKey;
-    this.share[key] = 0;
-    this.#cost[key] = 0;
-    this.#weight[key] = weightOf(this.#fairness.weights, this.#fairness.defaultWeight, fairnessKey);
-    this.#lastSeenMs[key] = nowMs;
-    this.cap[key] = this.#fairness.maxConcurrencyPerKey ?? NO_CAP;
+    const at = key * WIDTH;
+    this.#cells.fill(0, at, at + WIDTH);
+    this.#cells[at + WEIGHT] = weightOf(this.#fairness.weights, this.#fairness.defaultWeight, fairnessKey);
+    this.#cells[at + CAP] = this.#fairness.maxConcurrencyPerKey ?? Number.POSITIVE_INFINITY;
+    this.#cells[at + LAST_SEEN] = nowMs;
+    this.#cells[at + PLACE] = NOWHERE;
     return key;
   }
 
@@ -106,50 +108,56 @@ export class Ledgers {
     return this.#names[key] ?? '';
   }
 
+  /** v_k. */
+  shareOf(key: number): number {
+    return this.#cells[key * WIDTH + SHARE] as number;
+  }
+
   costOf(key: number): number {
-    return this.#cost[key] ?? 0;
+    return this.#cells[key * WIDTH + COST] as number;
   }
 
   weightOf(key: number): number {
-    return this.#weight[key] ?? 1;
+    return this.#cells[key * WIDTH + WEIGHT] as number;
   }
 
   /** Sets a key's cost to what its ledger says. */
   setCost(key: number, costMs: number): void {
-    this.#cost[key] = costMs;
+    this.#cells[key * WIDTH + COST] = costMs;
     this.#priced(key);
   }
 
   /** An operator's override. */
   setWeight(key: number, weight: number): void {
-    this.#weight[key] = weight;
+    this.#cells[key * WIDTH + WEIGHT] = weight;
     this.#priced(key);
   }
 
   /** An operator's override. */
   setCap(key: number, cap: number): void {
-    this.cap[key] = Math.min(cap, NO_CAP);
+    this.#cells[key * WIDTH + CAP] = cap;
   }
 
   /** Whether the key runs as many jobs as it may. */
   isFull(key: number): boolean {
-    return (this.running[key] as number) >= (this.cap[key] as number);
+    const at = key * WIDTH;
+    return (this.#cells[at + RUNNING] as number) >= (this.#cells[at + CAP] as number);
   }
 
   /** A job came. A key that was not active is lifted first, if the policy says so. Answers whether its share changed. */
   arrive(key: number, nowMs: number): boolean {
-    const returns = this.#activePlace[key] === -1;
+    const returns = this.#placeOf(key) === NOWHERE;
     let lifted = false;
     if (returns && this.#fairness.idlePolicy === 'advance') {
       const least = this.leastShareMs();
-      if (least !== undefined && least > (this.share[key] as number)) {
-        this.#cost[key] = liftedCostMs(this.costOf(key), this.weightOf(key), least);
+      if (least !== undefined && least > this.shareOf(key)) {
+        this.#cells[key * WIDTH + COST] = liftedCostMs(this.costOf(key), this.weightOf(key), least);
         // Not cost / weight: a rounding error must not take the tie away.
-        this.share[key] = least;
+        this.#cells[key * WIDTH + SHARE] = least;
         lifted = true;
       }
     }
-    this.#waiting[key] = (this.#waiting[key] as number) + 1;
+    this.#add(key, WAITING, 1);
     this.#seen(key, nowMs);
     if (returns) this.#activate(key);
     return lifted;
@@ -157,23 +165,23 @@ export class Ledgers {
 
   /** A waiting job was withdrawn. */
   leave(key: number): void {
-    this.#waiting[key] = (this.#waiting[key] as number) - 1;
+    this.#add(key, WAITING, -1);
     this.#deactivateIfIdle(key);
   }
 
   /** A waiting job was admitted, and charged. */
   admit(key: number, chargedMs: number, nowMs: number): void {
-    this.#waiting[key] = (this.#waiting[key] as number) - 1;
+    this.#add(key, WAITING, -1);
     this.hold(key, chargedMs, nowMs);
   }
 
   /** A job that runs already, such as one of an earlier pass: it counts, with its charge. */
   hold(key: number, chargedMs: number, nowMs: number): void {
-    this.running[key] = (this.running[key] as number) + 1;
-    this.#cost[key] = this.costOf(key) + chargedMs;
+    this.#add(key, RUNNING, 1);
+    this.#add(key, COST, chargedMs);
     this.#priced(key);
     this.#seen(key, nowMs);
-    if (this.#activePlace[key] === -1) this.#activate(key);
+    if (this.#placeOf(key) === NOWHERE) this.#activate(key);
   }
 
   /** A running job ended. `usedMs` undefined: it never ran. `generation`: the one in which it was charged. */
@@ -184,12 +192,12 @@ export class Ledgers {
     generation: number,
     nowMs: number,
   ): void {
-    this.running[key] = (this.running[key] as number) - 1;
+    this.#add(key, RUNNING, -1);
     this.#seen(key, nowMs);
     if (generation === this.generation) {
       const correction = correctionMs(chargedMs, usedMs, this.#fairness);
       if (correction !== 0) {
-        this.#cost[key] = Math.max(0, this.costOf(key) + correction);
+        this.#cells[key * WIDTH + COST] = Math.max(0, this.costOf(key) + correction);
         this.#priced(key);
       }
     }
@@ -200,7 +208,7 @@ export class Ledgers {
   leastShareMs(): number | undefined {
     while (this.#activeCount > 0) {
       const key = this.#active[0] as number;
-      const share = this.share[key] as number;
+      const share = this.shareOf(key);
       if (share === this.#activeShare[0]) return share;
       this.#sinkActive(0, key, share);
     }
@@ -218,7 +226,8 @@ export class Ledgers {
     const evicted: number[] = [];
     if (ttlMs === null) return evicted;
     for (const [name, key] of this.#numbers) {
-      if (this.#activePlace[key] !== -1 || nowMs - (this.#lastSeenMs[key] as number) < ttlMs) continue;
+      if (this.#placeOf(key) !== NOWHERE || nowMs - (this.#cells[key * WIDTH + LAST_SEEN] as number) < ttlMs)
+        continue;
       this.#numbers.delete(name);
       this.#names[key] = undefined;
       this.#free.push(key);
@@ -230,8 +239,10 @@ export class Ledgers {
   /** All costs go to 0. */
   reset(): void {
     this.generation += 1;
-    this.#cost.fill(0);
-    this.share.fill(0);
+    for (let at = 0; at < this.#cells.length; at += WIDTH) {
+      this.#cells[at + COST] = 0;
+      this.#cells[at + SHARE] = 0;
+    }
     // All equal: any order is a heap.
     this.#activeShare.fill(0);
   }
@@ -243,41 +254,44 @@ export class Ledgers {
         fairnessKey,
         costMs: this.costOf(key),
         weight: this.weightOf(key),
-        waiting: this.#waiting[key] ?? 0,
-        running: this.running[key] ?? 0,
+        waiting: this.#cells[key * WIDTH + WAITING] as number,
+        running: this.#cells[key * WIDTH + RUNNING] as number,
       }))
       .sort((a, b) => (a.fairnessKey < b.fairnessKey ? -1 : 1));
   }
 
   #seen(key: number, nowMs: number): void {
-    if (nowMs > (this.#lastSeenMs[key] as number)) this.#lastSeenMs[key] = nowMs;
+    const at = key * WIDTH + LAST_SEEN;
+    if (nowMs > (this.#cells[at] as number)) this.#cells[at] = nowMs;
   }
 
   #priced(key: number): void {
     const share = this.costOf(key) / this.weightOf(key);
-    this.share[key] = share;
-    const place = this.#activePlace[key] as number;
+    this.#cells[key * WIDTH + SHARE] = share;
+    const place = this.#placeOf(key);
     // A share that rises is found out when the key comes to the top; one that falls must rise in the heap now.
-    if (place !== -1 && share < (this.#activeShare[place] as number)) this.#liftActive(place, key, share);
+    if (place !== NOWHERE && share < (this.#activeShare[place] as number))
+      this.#liftActive(place, key, share);
   }
 
   #activate(key: number): void {
     this.#activeCount += 1;
-    this.#liftActive(this.#activeCount - 1, key, this.share[key] as number);
+    this.#liftActive(this.#activeCount - 1, key, this.shareOf(key));
   }
 
   #deactivateIfIdle(key: number): void {
-    if ((this.#waiting[key] as number) > 0 || (this.running[key] as number) > 0) return;
-    const place = this.#activePlace[key] as number;
-    if (place === -1) return;
-    this.#activePlace[key] = -1;
+    const at = key * WIDTH;
+    if ((this.#cells[at + WAITING] as number) > 0 || (this.#cells[at + RUNNING] as number) > 0) return;
+    const place = this.#placeOf(key);
+    if (place === NOWHERE) return;
+    this.#cells[at + PLACE] = NOWHERE;
     this.#activeCount -= 1;
     const last = this.#activeCount;
     if (place === last) return;
     const moved = this.#active[last] as number;
     const share = this.#activeShare[last] as number;
     this.#sinkActive(place, moved, share);
-    this.#liftActive(this.#activePlace[moved] as number, moved, share);
+    this.#liftActive(this.#placeOf(moved), moved, share);
   }
 
   #liftActive(from: number, key: number, share: number): void {
@@ -313,21 +327,22 @@ export class Ledgers {
   #putActive(place: number, key: number, share: number): void {
     this.#active[place] = key;
     this.#activeShare[place] = share;
-    this.#activePlace[key] = place;
+    this.#cells[key * WIDTH + PLACE] = place;
+  }
+
+  #placeOf(key: number): number {
+    return this.#cells[key * WIDTH + PLACE] as number;
+  }
+
+  #add(key: number, cell: number, amount: number): void {
+    const at = key * WIDTH + cell;
+    this.#cells[at] = (this.#cells[at] as number) + amount;
   }
 
   #grow(): void {
-    const size = this.share.length * 2;
-    this.share = widenFloats(this.share, size);
-    this.running = widenInts(this.running, size, 0);
-    this.cap = widenInts(this.cap, size, 0);
-    this.#cost = widenFloats(this.#cost, size);
-    this.#weight = widenFloats(this.#weight, size);
-    this.#waiting = widenInts(this.#waiting, size, 0);
-    this.#lastSeenMs = widenFloats(this.#lastSeenMs, size);
-    this.#active = widenInts(this.#active, size, 0);
-    this.#activeShare = widenFloats(this.#activeShare, size);
-    this.#activePlace = widenInts(this.#activePlace, size, -1);
+    this.#cells = widenFloats(this.#cells, this.#cells.length * 2);
+    this.#active = widenInts(this.#active, this.#active.length * 2, 0);
+    this.#activeShare = widenFloats(this.#activeShare, this.#activeShare.length * 2);
   }
 }
 

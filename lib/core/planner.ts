@@ -340,7 +340,7 @@ class HeadsPlanner implements Planner {
   }
 
   #shareOf(line: number): number {
-    return this.#scheduler.ledgers.share[this.#scheduler.backlog.keyOf(line)] ?? 0;
+    return this.#scheduler.ledgers.shareOf(this.#scheduler.backlog.keyOf(line));
   }
 
   #settledOf(offered: OfferedKey): number {

@@ -121,6 +121,8 @@ export class Scheduler {
   /** By type: free slots when the pass began, and the bonus that follows. */
   readonly #compatible: Float64Array;
   readonly #rarity: Float64Array;
+  /** By class: 1 if its type was open when its tier was last looked at. */
+  readonly #open: Uint8Array;
   /** What is said most often is made once. */
   readonly #tierSkips: readonly GateSkips[];
   readonly #typeSkips: readonly GateSkips[];
@@ -156,6 +158,7 @@ export class Scheduler {
     this.#hasGuarantees = configuration.tiers.some((tier) => tier.guaranteed > 0);
     this.#compatible = new Float64Array(configuration.types.length);
     this.#rarity = new Float64Array(configuration.types.length);
+    this.#open = new Uint8Array(this.index.classes);
     for (const override of options.overrides ?? []) this.override(override);
   }
 
@@ -377,27 +380,29 @@ export class Scheduler {
       return NONE;
     }
     const classes = this.index.classesOfTier[tier] as Int32Array;
-    let isOpen = false;
+    let anyOpen = false;
     for (let index = 0; index < classes.length; index += 1) {
       const class_ = classes[index] as number;
-      if (this.isTypeOpen(typeOf(class_))) {
+      const isOpen = this.isTypeOpen(typeOf(class_));
+      this.#open[class_] = isOpen ? 1 : 0;
+      if (isOpen) {
         this.backlog.refreshAside(class_);
-        isOpen = true;
+        anyOpen = true;
       } else if (this.#explains && (class_ & 1) === 0) {
         this.#skipType(typeOf(class_));
       }
     }
     // No key's turn can come, and none is to be set aside for it.
-    if (!isOpen) return NONE;
+    if (!anyOpen) return NONE;
     let best = this.#bestInTurn(tier);
-    let bestShare = best === NONE ? 0 : (this.ledgers.share[this.backlog.keyOf(best)] as number);
+    let bestShare = best === NONE ? 0 : this.ledgers.shareOf(this.backlog.keyOf(best));
     let bestPoints = Number.NaN;
     for (let index = 0; index < classes.length; index += 1) {
       const class_ = classes[index] as number;
-      if (!this.isTypeOpen(typeOf(class_))) continue;
+      if (this.#open[class_] === 0) continue;
       const line = this.#bestAside(class_);
       if (line === NONE) continue;
-      const share = this.ledgers.share[this.backlog.keyOf(line)] as number;
+      const share = this.ledgers.shareOf(this.backlog.keyOf(line));
       if (best === NONE || share < bestShare) {
         best = line;
         bestShare = share;
@@ -471,9 +476,9 @@ export class Scheduler {
     this.#running.delete(id);
     const { type, tier, key, fleet, conflict, chargedMs, generation, resourceId } = running;
     const wasFull = this.ledgers.isFull(key);
-    const shareBefore = this.ledgers.share[key] as number;
+    const shareBefore = this.ledgers.shareOf(key);
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
-    if ((this.ledgers.share[key] as number) < shareBefore) this.backlog.repriced(key);
+    if (this.ledgers.shareOf(key) < shareBefore) this.backlog.repriced(key);
     if (wasFull && !this.ledgers.isFull(key)) this.backlog.readmit(key);
     const configured = this.index.types[type];
     if (configured !== undefined) {
@@ -547,7 +552,7 @@ export class Scheduler {
       for (let index = 0; index < classes.length; index += 1) {
         const class_ = classes[index] as number;
         const line = this.backlog.lineOf(key, class_);
-        if (this.backlog.isEmpty(line) || !this.isTypeOpen(typeOf(class_))) continue;
+        if (this.#open[class_] === 0 || this.backlog.isEmpty(line)) continue;
         const points = this.#pointsOf(line);
         if (
           best === NONE ||
@@ -639,9 +644,9 @@ export class Scheduler {
     const { weights, defaultWeight, maxConcurrencyPerKey } = this.#configuration.fairness;
     const cap = override.maxConcurrency ?? maxConcurrencyPerKey ?? UNLIMITED;
     this.ledgers.setCap(key, override.paused ? 0 : cap);
-    const before = this.ledgers.share[key] as number;
+    const before = this.ledgers.shareOf(key);
     this.ledgers.setWeight(key, override.weight ?? weightOf(weights, defaultWeight, name));
-    if ((this.ledgers.share[key] as number) < before) this.backlog.repriced(key);
+    if (this.ledgers.shareOf(key) < before) this.backlog.repriced(key);
     if (!this.ledgers.isFull(key)) this.backlog.readmit(key);
   }
 
