@@ -97,7 +97,7 @@ export class Fleet extends Construct {
   /** Lets a long-running process take this fleet's jobs: receive, start, heartbeat, finish. */
   grantWork(grantee: IGrantable): void {
     this.queue.grants.consumeMessages(grantee);
-    this.grantTable(grantee);
+    this.table.grants.actions(grantee, ...TABLE_ACTIONS.serve);
   }
 
   /** How long the first message has waited for a worker: above some seconds the fleet is too small or stuck. */

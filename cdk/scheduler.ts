@@ -202,6 +202,7 @@ export class Scheduler extends Construct {
    */
   grantWork(grantee: IGrantable, fleet: string): void {
     this.fleetNamed(fleet).grantWork(grantee);
+    this.wakeQueue.grants.sendMessages(grantee);
   }
 
   /** Lets an operator look at jobs, move, cancel and pause them, wake dispatchers and redrive dead letters. */
@@ -230,6 +231,7 @@ export class Scheduler extends Construct {
       FAIRLEAD_FLEET: this.fleetNamed(fleet).fleet,
       FAIRLEAD_POOL: this.encodedConfiguration,
       FAIRLEAD_QUEUES: this.queueUrls(),
+      FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
     };
   }
 

@@ -46,8 +46,16 @@ export const TABLE_ACTIONS = {
     'dynamodb:DeleteItem',
     'dynamodb:ConditionCheckItem',
   ],
-  /** A worker: start, finish, heartbeat. */
-  work: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+  /** A Lambda worker: start, finish, ask whether somebody wants its job to end. */
+  work: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'],
+  /** A long-running worker: that, and its own heartbeat record. */
+  serve: [
+    'dynamodb:GetItem',
+    'dynamodb:BatchGetItem',
+    'dynamodb:PutItem',
+    'dynamodb:UpdateItem',
+    'dynamodb:DeleteItem',
+  ],
   /** An operator: looks, moves, cancels, pauses, wakes. */
   operate: [
     'dynamodb:GetItem',

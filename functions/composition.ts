@@ -40,17 +40,20 @@ function build(): DispatchContext & IngestContext {
   const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
   return {
     store: new DynamoJobStore({
-      client: new DynamoDBClient({}),
+      client: new DynamoDBClient(REQUESTS),
       table: required('FAIRLEAD_TABLE'),
       place: placeOf(configuration),
       weightOf: (key) => weightOf(configuration.fairness.weights, configuration.fairness.defaultWeight, key),
     }),
     queue: new SqsJobQueue({
-      client: new SQSClient({}),
+      client: new SQSClient(REQUESTS),
       queueUrls: queueUrls(required('FAIRLEAD_QUEUES')),
       wakeQueueUrl: required('FAIRLEAD_WAKE_QUEUE'),
     }),
-    events: new EventBridgeBus({ client: new EventBridgeClient({}), busName: required('FAIRLEAD_BUS') }),
+    events: new EventBridgeBus({
+      client: new EventBridgeClient(REQUESTS),
+      busName: required('FAIRLEAD_BUS'),
+    }),
     configuration,
     clock: systemClock,
     nowMs: systemClock.nowMs,
@@ -63,6 +66,12 @@ function build(): DispatchContext & IngestContext {
     partitionOf: () => 0,
   };
 }
+
+/** A request that hangs must not outlive the lease: it is given up, and tried again, well before. */
+const REQUESTS = {
+  maxAttempts: 4,
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 3_000 },
+} as const;
 
 let built: (DispatchContext & IngestContext) | undefined;
 

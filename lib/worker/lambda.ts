@@ -14,6 +14,12 @@ export class WorkerEnvironmentError extends Error {
   override readonly name = 'WorkerEnvironmentError';
 }
 
+/** A request that hangs is given up, and tried again, while the invocation still has time. */
+const REQUESTS = {
+  maxAttempts: 4,
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 3_000 },
+} as const;
+
 function required(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
@@ -28,7 +34,11 @@ function partsFromEnvironment(): WorkerParts {
   const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
   const place = placeOf(configuration);
   return {
-    store: new DynamoJobStore({ client: new DynamoDBClient({}), table: required('FAIRLEAD_TABLE'), place }),
+    store: new DynamoJobStore({
+      client: new DynamoDBClient(REQUESTS),
+      table: required('FAIRLEAD_TABLE'),
+      place,
+    }),
     configuration,
     clock: systemClock,
     random: Math.random,

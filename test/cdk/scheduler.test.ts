@@ -221,6 +221,7 @@ describe('fleets', () => {
       'FAIRLEAD_FLEET',
       'FAIRLEAD_POOL',
       'FAIRLEAD_QUEUES',
+      'FAIRLEAD_WAKE_QUEUE',
     ]);
   });
 });
