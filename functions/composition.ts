@@ -70,7 +70,7 @@ function build(): DispatchContext & IngestContext {
 /** A request that hangs must not outlive the lease: it is given up, and tried again, well before. */
 const REQUESTS = {
   maxAttempts: 4,
-  requestHandler: { connectionTimeout: 1_000, requestTimeout: 3_000 },
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000 },
 } as const;
 
 let built: (DispatchContext & IngestContext) | undefined;
