@@ -1,0 +1,16 @@
+/** What the small stack declares, for whoever has to look into its table. */
+import type { FleetInput, JobTypeInput } from '../../lib/core/defaults.ts';
+
+export const SLOW_AT_ONCE = 2;
+
+export const MAIN_PATH_TYPES = {
+  echo: {},
+  fail: { retry: { maxAttempts: 1 } },
+  flaky: { retry: { maxAttempts: 3, backoff: 'fixed', delayMs: 500 } },
+  slow: { maxConcurrency: SLOW_AT_ONCE, conflictGroup: 'shelf' },
+} as const satisfies Record<string, JobTypeInput>;
+
+export const MAIN_PATH_FLEETS = {
+  echoes: { types: ['echo'], slots: 4 },
+  general: { types: ['echo', 'fail', 'flaky', 'slow'], slots: 4 },
+} as const satisfies Record<string, FleetInput>;
