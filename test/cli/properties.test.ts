@@ -92,7 +92,7 @@ describe('simulate', () => {
     ageMs: fc.oneof(
       fc.nat(700_000),
       fc.nat(9).map((units) => units * 64_000),
-      fc.constant(-500),
+      fc.constantFrom(-500, -900, -200_000),
     ),
     onDemand: fc.boolean(),
     durationMs: fc.nat(100_000),

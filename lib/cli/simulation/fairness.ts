@@ -5,6 +5,8 @@ import { resolveConfiguration, SCORE_DEFAULTS } from '../../core/defaults.ts';
 import { Scheduler } from '../../core/scheduler.ts';
 import type { FairnessScenario } from '../reference-scenarios.ts';
 import { type AnyId, compareIds, refuseDuplicates } from '../scenario-file.ts';
+import { Agenda } from './agenda.ts';
+import { Books } from './books.ts';
 import { orderedNames } from './order-ids.ts';
 
 export interface FairnessResult {
@@ -46,10 +48,14 @@ export function simulateFairness(
     `${path}.arrivals`,
     'id',
   );
-  const scheduler = new Scheduler(poolOf(config), { explains: false });
+  const pool = poolOf(config);
+  const scheduler = new Scheduler(pool, { explains: false });
+  const books = new Books(scheduler, pool.fairness);
   for (const { type, jobId, cost } of config.initialEstimates) {
     scheduler.estimates.set(type, resourceOf(jobId), { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
+    books.know(type, resourceOf(jobId));
   }
+  const types = new Set(config.types.map(({ type }) => type));
   const names = orderedNames(scenario.arrivals.map(({ id }) => id));
   const arrivals = scenario.arrivals.toSorted(
     (one, other) => one.atMs - other.atMs || compareIds(one.id, other.id),
@@ -59,14 +65,15 @@ export function simulateFairness(
   const dispatch: [number, AnyId][] = [];
   const ends = new Ends();
   let arrived = 0;
-  let resets = 0;
   // Each round takes at least one arrival or one end.
   for (;;) {
     const nowMs = Math.min(arrivals[arrived]?.atMs ?? Infinity, ends.nextMs);
     if (nowMs > untilMs || nowMs === Infinity) break;
-    resets = keepBooks(scheduler, config.resetEveryMs, resets, nowMs);
+    books.keep(nowMs);
     // As in the appendix: what arrives at one instant finds what ends at it still active.
     for (let next = arrivals[arrived]; next !== undefined && next.atMs <= nowMs; next = arrivals[arrived]) {
+      // An unregistered type disturbs nobody, not even the time of its key's last arrival.
+      if (types.has(next.type)) books.arrive(next.fairnessKey, next.type, resourceOf(next.jobId), nowMs);
       arrive(scheduler, nameOf(names, next.id), next);
       arrived += 1;
     }
@@ -84,7 +91,7 @@ export function simulateFairness(
       ends.add(nowMs + arrival.durationMs, name);
     }
   }
-  keepBooks(scheduler, config.resetEveryMs, resets, untilMs);
+  books.close(untilMs);
   return {
     result: {
       dispatch,
@@ -128,20 +135,6 @@ function poolOf(config: FairnessScenario['config']): PoolConfiguration {
       resetEveryMs: config.resetEveryMs,
     },
   };
-}
-
-/** Evictions and resets that are due by now; answers how many resets there have been. */
-export function keepBooks(
-  scheduler: Scheduler,
-  resetEveryMs: number | null,
-  resets: number,
-  nowMs: number,
-): number {
-  scheduler.evict(nowMs);
-  if (resetEveryMs === null) return resets;
-  const due = Math.floor(nowMs / resetEveryMs);
-  if (due > resets) scheduler.resetCosts();
-  return due;
 }
 
 function arrive(scheduler: Scheduler, name: string, arrival: Arrival): void {
@@ -193,42 +186,21 @@ function nameOf(names: ReadonlyMap<AnyId, string>, id: AnyId): string {
 
 /** What ends when: by instant, then in the order of admission. */
 export class Ends {
-  readonly #byInstant = new Map<number, string[]>();
-  readonly #instants: number[] = [];
+  readonly #agenda = new Agenda<string>();
 
   get nextMs(): number {
-    return this.#instants[0] ?? Infinity;
+    return this.#agenda.nextMs;
   }
 
   add(atMs: number, name: string): void {
-    const names = this.#byInstant.get(atMs);
-    if (names !== undefined) {
-      names.push(name);
-      return;
-    }
-    this.#byInstant.set(atMs, [name]);
-    insertSorted(this.#instants, atMs);
+    this.#agenda.add(atMs, 0, name);
   }
 
   /** Takes out what ends by now. */
   take(nowMs: number): readonly string[] {
     const taken: string[] = [];
-    while (this.nextMs <= nowMs) {
-      const atMs = this.#instants.shift() as number;
-      taken.push(...(this.#byInstant.get(atMs) ?? []));
-      this.#byInstant.delete(atMs);
-    }
+    for (let name = this.#agenda.take(nowMs); name !== undefined; name = this.#agenda.take(nowMs))
+      taken.push(name);
     return taken;
   }
-}
-
-function insertSorted(instants: number[], atMs: number): void {
-  let low = 0;
-  let high = instants.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((instants[middle] as number) < atMs) low = middle + 1;
-    else high = middle;
-  }
-  instants.splice(low, 0, atMs);
 }

@@ -5,8 +5,11 @@ import { type AnyId, compareIds } from '../scenario-file.ts';
  * not come before 9.
  */
 export function orderedNames(ids: readonly AnyId[]): ReadonlyMap<AnyId, string> {
+  return namesInOrder(ids.toSorted(compareIds));
+}
+
+/** Names that sort as texts in the order of the list. */
+export function namesInOrder(ids: readonly AnyId[]): ReadonlyMap<AnyId, string> {
   const width = String(ids.length).length;
-  return new Map(
-    ids.toSorted(compareIds).map((id, index) => [id, `${String(index).padStart(width, '0')}/${id}`]),
-  );
+  return new Map(ids.map((id, index) => [id, `${String(index).padStart(width, '0')}/${id}`]));
 }

@@ -35,7 +35,8 @@ import type {
 } from '../product-scenario.ts';
 import { pathOf, refuseDuplicates, ScenarioError } from '../scenario-file.ts';
 import { Agenda } from './agenda.ts';
-import { keepBooks, type Run } from './fairness.ts';
+import { Books } from './books.ts';
+import type { Run } from './fairness.ts';
 
 /** How one attempt went. */
 export type AttemptOutcome = 'succeeded' | 'failed' | 'retry' | 'workerLost' | 'cancelled' | 'running';
@@ -169,6 +170,7 @@ class Simulation {
   readonly #configuration: PoolConfiguration;
   readonly #types: ReadonlyMap<string, JobTypeConfiguration>;
   readonly #scheduler: Scheduler;
+  readonly #books: Books;
   readonly #agenda = new Agenda<Happening>();
   readonly #epochMs: number;
   readonly #random: () => number;
@@ -191,7 +193,6 @@ class Simulation {
   readonly #byFleet = new Map<string, Tally>();
   #running = 0;
   #peak = 0;
-  #resets = 0;
   #fires = 0;
 
   constructor(scenario: ProductScenario, path: string) {
@@ -200,6 +201,7 @@ class Simulation {
     this.#configuration = configurationOf(scenario.configuration, path);
     this.#types = new Map(this.#configuration.types.map((type) => [type.type, type]));
     this.#scheduler = new Scheduler(this.#configuration, { explains: false });
+    this.#books = new Books(this.#scheduler, this.#configuration.fairness);
     this.#epochMs = Date.parse(scenario.startsAt);
     this.#random = seeded(scenario.seed);
     for (const { fleet, slots } of this.#configuration.fleets) this.#addSlots(fleet, slots ?? 0, 0);
@@ -211,16 +213,15 @@ class Simulation {
 
   run(): ReturnType<typeof simulateProduct> {
     const { untilMs } = this.#scenario;
-    const { resetEveryMs } = this.#configuration.fairness;
     while (this.#agenda.nextMs <= untilMs) {
       const nowMs = this.#agenda.nextMs;
-      this.#resets = keepBooks(this.#scheduler, resetEveryMs, this.#resets, nowMs);
+      this.#books.keep(nowMs);
       for (let next = this.#agenda.take(nowMs); next !== undefined; next = this.#agenda.take(nowMs)) {
         this.#happen(next, nowMs);
       }
       this.#dispatch(nowMs);
     }
-    keepBooks(this.#scheduler, resetEveryMs, this.#resets, untilMs);
+    this.#books.close(untilMs);
     return this.#report();
   }
 
@@ -389,6 +390,7 @@ class Simulation {
     this.#jobs.set(job.id, job);
     if (job.state === 'pending') {
       if (!this.#readyMs.has(job.id)) this.#readyMs.set(job.id, job.readyAtMs);
+      this.#books.arrive(job.fairnessKey, job.type, job.resourceId, nowMs);
       const place = this.#scheduler.arrive(job, nowMs);
       if (place !== undefined) this.#places.set(job.id, place);
     } else if (job.state === 'scheduled') {

@@ -8,7 +8,7 @@ import { SlotPool } from '../../core/slots.ts';
 import type { ScoredSlot, ScoringCase, StreamJob } from '../reference-scenarios.ts';
 import { type AnyId, compareIds, refuseDuplicates, ScenarioError } from '../scenario-file.ts';
 import { Ends, type Run } from './fairness.ts';
-import { orderedNames } from './order-ids.ts';
+import { namesInOrder, orderedNames } from './order-ids.ts';
 
 type Input<Kind extends ScoringCase['kind']> = Extract<ScoringCase, { kind: Kind }>['input'];
 
@@ -211,11 +211,18 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
     input.slots,
     jobs.map(({ job }) => job.type),
   );
-  const names = orderedNames(jobs.map(({ job }) => job.id));
+  // A job from the future has the age 0, and is still younger than one of this instant.
+  const byAge = jobs.toSorted(
+    (one, other) => one.job.createdAt - other.job.createdAt || compareIds(one.job.id, other.job.id),
+  );
+  const names = namesInOrder(byAge.map(({ job }) => job.id));
   const ids = new Map([...names].map(([id, name]) => [name, id]));
   for (const { job, onDemand } of jobs) {
     const name = names.get(job.id) ?? '';
-    scheduler.arrive(waiting(name, job.type, job.priority, onDemand, job.createdAt), input.now);
+    scheduler.arrive(
+      waiting(name, job.type, job.priority, onDemand, Math.min(job.createdAt, input.now)),
+      input.now,
+    );
   }
   const lost = new Set(input.lostClaims.map((id) => names.get(id)));
   const assignments: [AnyId, number][] = [];
@@ -326,7 +333,7 @@ function arrivalOf(job: StreamJob, isOnDemand: boolean): Arrival {
     priority,
     durationMs,
     arrivesMs: job.atMs ?? job.createdAt ?? 0,
-    readyAtMs: job.createdAt ?? job.atMs ?? 0,
+    readyAtMs: Math.min(job.createdAt ?? Infinity, job.atMs ?? Infinity),
     isOnDemand: isOnDemand || job.onDemand === true || job.mode === 'onDemand',
   };
 }
