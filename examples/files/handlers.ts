@@ -4,7 +4,8 @@ import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { createZstdCompress } from 'node:zlib';
-import type { JobContext, JobHandler } from '../../lib/worker/run-job.ts';
+import type { Json } from '../../lib/core/job.ts';
+import type { JobContext } from '../../lib/worker/run-job.ts';
 import { appendToCatalogue } from './catalogue.ts';
 import { outputPath, topDirectory } from './names.ts';
 import { writeOutput } from './output.ts';
@@ -21,9 +22,15 @@ import {
 
 type Work = (payload: FilePayload, signal: AbortSignal) => Promise<FileResult>;
 
+/** A job handler that needs no more of its context than this. */
+export type FileHandler = (
+  payload: Json,
+  context: Pick<JobContext, 'jobId' | 'signal'>,
+) => Promise<FileResult>;
+
 /** A handler that does the work and enters its output into the catalogue. */
-export function fileJob(type: FileJobType, work: Work): JobHandler {
-  return async (payload, { jobId, signal }: Pick<JobContext, 'jobId' | 'signal'>) => {
+export function fileJob(type: FileJobType, work: Work): FileHandler {
+  return async (payload, { jobId, signal }) => {
     const file = readPayload(payload);
     const result = await work(file, signal).catch((error: unknown) => {
       throw readFailure(error, file.file);

@@ -32,6 +32,7 @@ Compresses, indexes and draws thumbnails of files: one job for each, scheduled b
 
 Environment:
   AWS_ENDPOINT_URL   an emulator that runs already on this machine, to be used instead of starting one
+  FAIRLEAD_DATA      holds what is installed, logs and temporary files (default: .fairlead/)
 `;
 
 /** Folders in the output folder that belong to the example. */

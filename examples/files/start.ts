@@ -19,7 +19,8 @@ import { formatSummary, type Summary, summaryOf } from './summary.ts';
 import { StalledError, type Watched, watch } from './watch.ts';
 
 const project = resolve(import.meta.dirname, '../..');
-const dataDir = join(project, '.fairlead');
+/** Holds what is installed, logs and temporary files. */
+const dataDir = resolve(process.env.FAIRLEAD_DATA ?? join(project, '.fairlead'));
 
 /** Exit codes: all jobs reached their end; something went wrong; the command line is wrong. A signal: 128 and its number. */
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
@@ -79,7 +80,10 @@ async function reachEndpoint(run: Run): Promise<Endpoint> {
         `nothing answers at AWS_ENDPOINT_URL=${options.endpoint}: start it, or unset the variable to have one started`,
       );
     }
-    return { endpoint: options.endpoint, keep: () => 'the emulator at AWS_ENDPOINT_URL is yours' };
+    return {
+      endpoint: options.endpoint,
+      keep: () => 'npx cdk destroy --all --force, with these variables set',
+    };
   }
   progress.say('starting the emulator');
   const emulator = await startEmulator({ dataDir, log: progress.say, signal });

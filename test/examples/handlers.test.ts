@@ -4,26 +4,16 @@ import { join } from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { compress, index } from '../../examples/files/handlers.ts';
+import { compress, type FileHandler, index } from '../../examples/files/handlers.ts';
 import { thumbnail } from '../../examples/files/thumbnail.ts';
-import type { FileResult } from '../../examples/files/work.ts';
-import type { JobContext, JobHandler } from '../../lib/worker/run-job.ts';
 import { folderWith } from './folder.ts';
 
-const context = (signal = new AbortController().signal): JobContext => ({
-  jobId: 'job',
-  type: 'any',
-  attempt: 1,
-  fairnessKey: '.',
-  fencingToken: 1,
-  signal,
-  heartbeat: () => {},
-});
+const context = (signal = new AbortController().signal) => ({ jobId: 'job', signal });
 
 /** Runs a handler on one file of `root`; answers its result and the bytes of its output. */
-async function work(handler: JobHandler, root: string, path: string, signal?: AbortSignal) {
+async function work(handler: FileHandler, root: string, path: string, signal?: AbortSignal) {
   const out = join(root, 'out');
-  const result = (await handler({ path, file: join(root, path), out }, context(signal))) as FileResult;
+  const result = await handler({ path, file: join(root, path), out }, context(signal));
   return { ...result, bytes: await readFile(join(out, result.output)) };
 }
 

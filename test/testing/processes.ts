@@ -1,8 +1,9 @@
 /** Looks at processes and ports from outside, as an operator would. */
+import { execFileSync } from 'node:child_process';
 import { createConnection } from 'node:net';
 import { vi } from 'vitest';
 
-const BOUND_MS = 20_000;
+const BOUND_MS = 60_000;
 
 export function isAlive(pid: number): boolean {
   try {
@@ -11,6 +12,23 @@ export function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+export interface Process {
+  readonly pid: number;
+  readonly command: string;
+}
+
+/** Everything that a process has started, and what that has started. */
+export function descendantsOf(root: number): readonly Process[] {
+  const listed = execFileSync('ps', ['-eo', 'pid=,ppid=,args='], { encoding: 'utf8' });
+  const all = listed.split('\n').flatMap((line) => {
+    const [, pid, parent, command = ''] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
+    return pid === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), command }];
+  });
+  const under = (parent: number): readonly Process[] =>
+    all.filter((each) => each.parent === parent).flatMap((each) => [each, ...under(each.pid)]);
+  return under(root);
 }
 
 export const accepts = (port: number): Promise<boolean> =>

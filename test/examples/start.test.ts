@@ -1,0 +1,196 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile, symlink, truncate, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Manifest } from '../../examples/files/manifest.ts';
+import { topDirectory } from '../../examples/files/names.ts';
+import type { Summary } from '../../examples/files/summary.ts';
+import { accepts, descendantsOf, isAlive, until } from '../testing/processes.ts';
+import { folderWith } from './folder.ts';
+import { lastLineOf, type Started, start } from './start.ts';
+
+const TIMEOUT_MS = 180_000;
+
+/** Enough work in one directory, where one job runs at a time, to be interrupted in the middle of it. */
+const manyFiles = (): Promise<string> =>
+  folderWith(Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`in/lib/${at}.txt`, 'words'])));
+
+const portIn = (started: Started): number => Number(/127\.0\.0\.1:(\d+)/.exec(started.errors())?.[1]);
+
+const jobsRun = (started: Started): boolean => / [1-9]\d* of 300 jobs/.test(started.errors());
+
+/** Runs until `reached`, does `act`, and sees to it that nothing is left of all that ran then. */
+async function interrupted(
+  reached: (started: Started) => boolean,
+  act: (started: Started) => void,
+): Promise<Started> {
+  const root = await manyFiles();
+  const started = start(['--input', join(root, 'in'), '--out', join(root, 'out')]);
+  await until(() => reached(started), 'it is so far');
+  const running = descendantsOf(started.child.pid ?? 0);
+  expect(running.length).toBeGreaterThan(0);
+  const port = portIn(started);
+  act(started);
+  await started.code;
+  await until(() => running.every(({ pid }) => !isAlive(pid)), 'all processes are gone');
+  expect(await accepts(port)).toBe(false);
+  return started;
+}
+
+const isDeploying = ({ child }: Started): boolean =>
+  descendantsOf(child.pid ?? 0).some(
+    ({ command }) => command.includes('cdk bootstrap') || command.includes('cdk.out'),
+  );
+
+describe('npm start', { timeout: TIMEOUT_MS }, () => {
+  it('finishes every file of a folder full of odd ones, and proves it', async () => {
+    const png = await sharp({ create: { width: 600, height: 300, channels: 3, background: '#369' } })
+      .png()
+      .toBuffer();
+    const root = await folderWith({
+      'in/-rf': 'plain words',
+      'in/sp ace/d\u00e9ep/\u65e5\u672c\u8a9e.md': '\u65e5\u672c\u8a9e words',
+      'in/sp ace/a\nb.txt': 'words',
+      'in/sp ace/image[1].png': png,
+      'in/empty/zero': '',
+      'in/empty/broken.png': 'no image',
+      'in/__proto__/constructor': '__proto__',
+      'in/lib/a.zst': 'x',
+      [`in/lib/${'n'.repeat(250)}`]: 'long',
+    });
+    const input = join(root, 'in');
+    const out = join(input, 'results');
+    await writeFile(join(input, 'lib/large'), '');
+    await truncate(join(input, 'lib/large'), 50 * 1024 * 1024);
+    await symlink('nowhere', join(input, 'lib/dangling'));
+    await symlink('lib', join(input, 'to-lib'));
+
+    const started = start(['--input', input, '--out', out, '--json']);
+    expect(await started.code, started.errors()).toBe(0);
+    const summary = JSON.parse(started.output()) as Summary;
+    expect(summary.jobs.byState).toEqual({ failed: 2, succeeded: 9 });
+    expect(summary.failed.map(({ path, error }) => [path, error.split(':')[0]])).toEqual([
+      ['empty/broken.png', 'BrokenImage'],
+      ['lib/dangling', 'UnreadableFile'],
+    ]);
+    expect(summary.skipped.map(({ path }) => path)).toEqual(['to-lib']);
+
+    const manifest = JSON.parse(await readFile(join(out, 'manifest.json'), 'utf8')) as Manifest;
+    expect(manifest.files.map((file) => file.path)).toContain('sp ace/a\nb.txt');
+    const jobs = manifest.files.flatMap((file) => file.jobs.map((job) => ({ path: file.path, ...job })));
+    expect(new Set(jobs.map((job) => job.id)).size).toBe(11);
+    const lines = new Map<string, number>();
+    for (const name of await readdir(join(out, 'catalogues'))) {
+      for (const line of (await readFile(join(out, 'catalogues', name), 'utf8')).trim().split('\n')) {
+        const { job } = JSON.parse(line) as { readonly job: string };
+        lines.set(job, (lines.get(job) ?? 0) + 1);
+      }
+    }
+    for (const { id, path, state, output, sha256, error } of jobs) {
+      expect(lines.get(id), path).toBe(state === 'succeeded' ? 1 : undefined);
+      if (state !== 'succeeded') {
+        expect(error, path).toBeTruthy();
+        continue;
+      }
+      const bytes = await readFile(join(out, output ?? ''));
+      expect(createHash('sha256').update(bytes).digest('hex'), path).toBe(sha256);
+    }
+    // One job of a directory at a time.
+    for (const own of Map.groupBy(jobs, ({ path }) => topDirectory(path)).values()) {
+      const sorted = own.toSorted((a, b) => Date.parse(a.startedAt ?? '') - Date.parse(b.startedAt ?? ''));
+      for (const [at, { startedAt }] of sorted.slice(1).entries()) {
+        expect(Date.parse(startedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(sorted[at]?.finishedAt ?? ''));
+      }
+    }
+    expect(await accepts(portIn(started))).toBe(false);
+  });
+
+  it.each([
+    ['deploys', isDeploying, 'SIGINT', 130],
+    ['works', jobsRun, 'SIGINT', 130],
+  ] as const)(
+    'leaves nothing behind when it is interrupted while it %s',
+    async (_when, reached, signal, code) => {
+      const started = await interrupted(reached, ({ child }) => {
+        // A terminal and npm both deliver it.
+        child.kill(signal);
+        child.kill(signal);
+      });
+      expect(await started.code).toBe(code);
+      expect(lastLineOf(started)).toBe('fairlead: interrupted');
+      expect(started.output()).toBe('');
+    },
+  );
+
+  it('leaves nothing behind when it is killed', async () => {
+    await interrupted(jobsRun, ({ child }) => child.kill('SIGKILL'));
+  });
+
+  it('ends at once with one line when the emulator dies half-way', async () => {
+    const started = await interrupted(jobsRun, ({ child }) => {
+      const guard = descendantsOf(child.pid ?? 0).find(({ command }) => command.includes('guard.py'));
+      process.kill(guard?.pid ?? 0, 'SIGKILL');
+    });
+    expect(await started.code).toBe(1);
+    expect(lastLineOf(started)).toMatch(/^fairlead: the emulator was killed.*Run it again$/);
+  });
+
+  it('ends with one line when the stack cannot be deployed', async () => {
+    const server = createServer((_request, response) => {
+      response.writeHead(403, { 'content-type': 'text/xml' });
+      response.end(
+        '<ErrorResponse><Error><Code>AccessDenied</Code><Message>not today</Message></Error></ErrorResponse>',
+      );
+    }).listen(0, '127.0.0.1');
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    await new Promise((done) => server.once('listening', done));
+    const address = server.address();
+    const endpoint = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+    const root = await folderWith({ 'in/x': 'words' });
+    const started = start(['--input', join(root, 'in'), '--out', join(root, 'out')], {
+      AWS_ENDPOINT_URL: endpoint,
+    });
+    expect(await started.code).toBe(1);
+    expect(lastLineOf(started)).toMatch(
+      /^fairlead: cdk bootstrap failed: .*not today.*\(all of it: .*\.log\)/,
+    );
+  });
+
+  it('ends with one line when nothing answers at the endpoint', async () => {
+    const root = await folderWith({ 'in/x': 'words' });
+    const started = start(['--input', join(root, 'in'), '--out', join(root, 'out')], {
+      AWS_ENDPOINT_URL: 'http://127.0.0.1:1',
+    });
+    expect(await started.code).toBe(1);
+    expect(lastLineOf(started)).toMatch(
+      /^fairlead: nothing answers at AWS_ENDPOINT_URL=.*: start it, or unset/,
+    );
+  });
+
+  it('ends with one line when Python is missing', async () => {
+    const root = await folderWith({ 'in/x': 'words' });
+    const started = start(['--input', join(root, 'in'), '--out', join(root, 'out')], {
+      PATH: root,
+      FAIRLEAD_DATA: join(root, 'data'),
+    });
+    expect(await started.code).toBe(1);
+    expect(lastLineOf(started)).toMatch(
+      /^fairlead: python3 is not on the PATH\..*install it, or set AWS_ENDPOINT_URL/,
+    );
+  });
+
+  it('explains itself, and refuses what it does not understand', async () => {
+    const help = start(['--help']);
+    expect(await help.code).toBe(0);
+    expect(help.output()).toContain('--input DIR');
+    const wrong = start(['--nonsense']);
+    expect(await wrong.code).toBe(2);
+    expect(lastLineOf(wrong)).toContain('--nonsense');
+    expect(wrong.output()).toBe('');
+  });
+});
