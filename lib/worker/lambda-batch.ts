@@ -6,6 +6,7 @@ import { decodeDispatchMessage } from '../queue/message.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
 import { HandlerHungError, type JobHandlers, runJob } from './run-job.ts';
+import { watchJobs } from './watch.ts';
 
 /** What a worker function needs of its surroundings. */
 export interface WorkerParts {
@@ -32,13 +33,14 @@ export function lambdaWorker(parts: () => WorkerParts, handlers: JobHandlers): S
       incarnation: lambda.awsRequestId,
     };
     const deadlineMonotonicMs = clock.monotonicMs() + lambda.getRemainingTimeInMillis();
+    const watch = watchJobs({ store, clock, log });
     const seen = new Set<string>();
     const run = async (body: string): Promise<void> => {
       const message: DispatchMessage = decodeDispatchMessage(body);
       if (seen.has(message.claimId)) return;
       seen.add(message.claimId);
       await runJob(
-        { store, configuration, clock, random, log, worker, deadlineMonotonicMs },
+        { store, configuration, clock, random, log, worker, deadlineMonotonicMs, watch },
         handlers,
         message,
       );

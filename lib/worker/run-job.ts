@@ -1,10 +1,11 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, JobError, Json } from '../core/job.ts';
-import { afterFailure } from '../core/retry.ts';
+import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
-import type { FinishVerdict, JobStore, WorkerIdentity } from '../store/contract.ts';
+import type { FinishOutcome, FinishVerdict, JobStore, WorkerIdentity } from '../store/contract.ts';
+import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
 
 /** How long a terminal job is kept. */
 export const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
@@ -19,10 +20,24 @@ export interface JobContext {
   readonly resourceId?: string | undefined;
   /** Grows with every new claim of the job: lets a store of the user's refuse a superseded attempt. */
   readonly fencingToken: number;
-  /** Aborts when the attempt must end: its type's timeout, or the end of the worker. */
+  /**
+   * Aborts when the attempt must end. Its `reason` is an error whose `name` says why: `JobTimeout` (its type's), or
+   * `JobCancelled` (somebody asked for the job's end), `JobSuperseded` (another attempt holds the job), `WorkerStopped`
+   * (the end of the worker: a result that comes soon still counts, else the job is tried again elsewhere).
+   */
   readonly signal: AbortSignal;
   /** Says how far the job is; recorded with the worker's next heartbeat. */
   readonly heartbeat: (progress: Json) => void;
+  /**
+   * Keeps what the next attempt may go on from, should this one not end. One write each: call it every few seconds, not
+   * for every record.
+   *
+   * @throws JobSupersededError - this attempt does not hold the job any more: stop
+   * @throws JobCheckpointError - it cannot be kept: it is not JSON, or has more than 64 KB
+   */
+  readonly checkpoint: (data: Json) => Promise<void>;
+  /** What the last checkpoint kept, of this attempt or an earlier one, when the attempt began. */
+  readonly lastCheckpoint?: Json | undefined;
 }
 
 /** A user's function for one job type. What it returns is the job's result; what it throws fails the attempt. */
@@ -39,14 +54,23 @@ export interface RunContext {
   readonly worker: WorkerIdentity;
   /** When the process must have stopped, by the monotonic clock; undefined if it may run on. */
   readonly deadlineMonotonicMs?: number | undefined;
+  /** Aborts with the end of the worker: what is cut off goes back as a lost worker's, not as a failure. */
   readonly signal?: AbortSignal | undefined;
+  /** Tells when a running job is not wanted any more. */
+  readonly watch?: Watch | undefined;
+  /** The job runs from here on: its message has done its work. */
+  readonly onStarted?: ((job: Job) => void) | undefined;
   readonly onProgress?: ((job: Job, progress: Json) => void) | undefined;
 }
 
-/** `superseded`: the message was outdated, or the attempt lost its claim; nothing of it counts. */
-export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'superseded';
+/**
+ * `superseded`: the message was outdated, or the attempt lost its claim; nothing of it counts. `released`: the worker
+ * ended before the handler did, and gave the job back.
+ */
+export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'cancelled' | 'released' | 'superseded';
 
 const RESULT_BYTES_MAX = 64 * 1024;
+const CHECKPOINT_BYTES_MAX = 64 * 1024;
 const ERROR_CHARS_MAX = 2_048;
 
 /** Thrown into an attempt that takes longer than its type allows. */
@@ -57,6 +81,16 @@ export class JobTimeoutError extends Error {
 /** A handler's result that cannot be kept. */
 export class JobResultError extends Error {
   override readonly name = 'JobResultError';
+}
+
+/** A checkpoint that cannot be kept. */
+export class JobCheckpointError extends Error {
+  override readonly name = 'JobCheckpointError';
+}
+
+/** Thrown into attempts when their worker ends before they do. */
+export class WorkerStoppedError extends Error {
+  override readonly name = 'WorkerStopped';
 }
 
 function jobErrorOf(error: unknown): JobError {
@@ -82,24 +116,40 @@ function readText(read: () => unknown): string | undefined {
 const describe = (thrown: unknown): string =>
   typeof thrown === 'object' && thrown !== null ? JSON.stringify(thrown) : String(thrown);
 
-/** The handler's result as it will be stored; refuses what JSON cannot hold. */
-function storable(result: Json | undefined): Json {
+interface Storable {
+  readonly what: string;
+  readonly bytesMax: number;
+  /** For plain data, and for data that are too large. */
+  readonly waysOut: readonly [string, string];
+  readonly refusal: new (message: string, options?: ErrorOptions) => Error;
+}
+
+const RESULT: Storable = {
+  what: "the handler's result",
+  bytesMax: RESULT_BYTES_MAX,
+  waysOut: ['return plain data', 'store it elsewhere and return a reference'],
+  refusal: JobResultError,
+};
+
+const CHECKPOINT: Storable = {
+  what: 'the checkpoint',
+  bytesMax: CHECKPOINT_BYTES_MAX,
+  waysOut: ['keep plain data', 'store it elsewhere and keep a reference'],
+  refusal: JobCheckpointError,
+};
+
+/** What a handler gives, as it will be stored; refuses what JSON cannot hold. */
+function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: Storable): Json {
   let text: string | undefined;
   try {
-    text = JSON.stringify(result ?? null);
+    text = JSON.stringify(data ?? null);
   } catch (cause) {
-    throw new JobResultError(`the handler's result is not JSON: ${String(cause)}; return plain data`, {
-      cause,
-    });
+    throw new refusal(`${what} is not JSON: ${String(cause)}; ${waysOut[0]}`, { cause });
   }
-  if (text === undefined)
-    throw new JobResultError(`the handler's result is not JSON: a ${typeof result}; return plain data`);
+  if (text === undefined) throw new refusal(`${what} is not JSON: a ${typeof data}; ${waysOut[0]}`);
   const bytes = Buffer.byteLength(text, 'utf8');
-  if (bytes > RESULT_BYTES_MAX) {
-    throw new JobResultError(
-      `the handler's result has ${bytes} bytes, at most ${RESULT_BYTES_MAX} are kept; store it elsewhere and return a reference`,
-    );
-  }
+  if (bytes > bytesMax)
+    throw new refusal(`${what} has ${bytes} bytes, at most ${bytesMax} are kept; ${waysOut[1]}`);
   return JSON.parse(text) as Json;
 }
 
@@ -117,7 +167,14 @@ interface AttemptTime {
   readonly graceMs: number;
 }
 
-/** Runs the handler within its time. Whatever it does after it was told to stop, the attempt has timed out. */
+/** Resolves when the signal aborts. */
+const abortOf = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+
+/**
+ * Runs the handler within its time. Whatever it does after it was told to stop, the attempt ended for that reason; only
+ * when the worker ends does a result that still comes count.
+ */
 async function attempt(
   context: RunContext,
   handlers: JobHandlers,
@@ -131,11 +188,20 @@ async function attempt(
       `this worker has no handler for the job type ${JSON.stringify(job.type)}; it has: ${known}`,
     );
   }
-  const { clock } = context;
-  const ended = new AbortController();
+  const { clock, store, worker } = context;
+  const stop = new AbortController();
   const timer = new AbortController();
-  const signal =
-    context.signal === undefined ? ended.signal : AbortSignal.any([ended.signal, context.signal]);
+  const late = { kind: 'late' } as const;
+  const told = abortOf(stop.signal).then(() => late);
+  const stopWithWorker = (): void => {
+    const cause: unknown = context.signal?.reason;
+    stop.abort(
+      cause instanceof WorkerStoppedError ? cause : new WorkerStoppedError('the worker ends', { cause }),
+    );
+  };
+  if (context.signal?.aborted) stopWithWorker();
+  context.signal?.addEventListener('abort', stopWithWorker);
+  const endWatch = context.watch?.(job, stop);
   const running = (async () =>
     handler(job.payload, {
       jobId: job.id,
@@ -144,26 +210,39 @@ async function attempt(
       fairnessKey: job.fairnessKey,
       resourceId: job.resourceId,
       fencingToken: job.version,
-      signal,
+      signal: stop.signal,
       heartbeat: (progress) => context.onProgress?.(job, progress),
+      checkpoint: async (data) => {
+        if ((await store.saveCheckpoint(job, worker, storable(data, CHECKPOINT))) === 'applied') return;
+        const reason = new JobSupersededError(`job ${job.id} is not held by this attempt any more`);
+        stop.abort(reason);
+        throw reason;
+      },
+      lastCheckpoint: job.checkpoint,
     }))();
   const settled = running.then(
     (result) => ({ kind: 'returned', result }) as const,
     (error: unknown) => ({ kind: 'threw', error }) as const,
   );
-  const late = { kind: 'late' } as const;
-  try {
-    const first = await Promise.race([settled, clock.sleep(timeoutMs, timer.signal).then(() => late)]);
-    if (first.kind === 'returned') return storable(first.result);
-    if (first.kind === 'threw') throw first.error;
-    const timeout = new JobTimeoutError(
-      `the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`,
+  void clock.sleep(timeoutMs, timer.signal).then(() => {
+    if (timer.signal.aborted) return;
+    stop.abort(
+      new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
     );
-    ended.abort(timeout);
+  });
+  try {
+    const first = await Promise.race([settled, told]);
+    if (first.kind === 'returned') return storable(first.result, RESULT);
+    if (first.kind === 'threw') throw first.error;
     const second = await Promise.race([settled, clock.sleep(graceMs, timer.signal).then(() => late)]);
-    if (second.kind !== 'late') throw timeout;
+    const reason: unknown = stop.signal.reason;
+    if (second.kind === 'returned' && reason instanceof WorkerStoppedError)
+      return storable(second.result, RESULT);
+    if (second.kind !== 'late') throw reason;
   } finally {
     timer.abort();
+    endWatch?.();
+    context.signal?.removeEventListener('abort', stopWithWorker);
   }
   throw new HandlerHungError(
     `the handler of job ${job.id} (${job.type}) ran on for ${Math.round(graceMs)} ms after its signal; make it heed the signal`,
@@ -209,34 +288,24 @@ export async function runJob(
     return 'superseded';
   }
   const { job } = started;
+  context.onStarted?.(job);
   const type = configuration.types.find((each) => each.type === job.type);
   const time = timeFor(context, type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS);
-  let verdict: FinishVerdict;
+  let ending: Ending;
   try {
-    verdict = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
+    ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
-    const failure = jobErrorOf(error);
-    verdict =
-      type === undefined
-        ? { kind: 'failed', error: failure }
-        : afterFailure(job, failure, type.retry, context.random(), clock.nowMs());
-    log.info('attempt failed', {
+    ending = endingOf(context, job, error);
+    log.info('attempt did not succeed', {
       jobId: job.id,
       type: job.type,
       attempt: job.attempt,
-      error: failure,
-      verdict: verdict.kind,
+      ending: ending.kind,
+      ...('error' in ending ? { error: ending.error } : {}),
     });
   }
-  const nowMs = clock.nowMs();
-  const finished = await store.finishJob({
-    ...worker,
-    job,
-    verdict,
-    nowMs,
-    expiresAtMs: nowMs + TERMINAL_TTL_MS,
-  });
+  const finished = await writeDown(context, job, ending);
   if (finished.kind === 'superseded') {
     log.warn('attempt was superseded; its outcome does not count', {
       jobId: job.id,
@@ -244,5 +313,45 @@ export async function runJob(
     });
     return 'superseded';
   }
-  return verdict.kind;
+  // A retry of a job whose end was asked for is its cancellation.
+  return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
+}
+
+type Ending =
+  | FinishVerdict
+  /** The worker ended before the handler did. */
+  | { readonly kind: 'released'; readonly verdict: FinishVerdict }
+  /** Another attempt holds the job: there is nothing to write. */
+  | { readonly kind: 'superseded' };
+
+/** What follows from an attempt that did not succeed. */
+function endingOf(context: RunContext, job: Job, error: unknown): Ending {
+  const { configuration, clock, random } = context;
+  const type = configuration.types.find((each) => each.type === job.type);
+  if (error instanceof JobCancelledError) return { kind: 'cancelled' };
+  if (error instanceof JobSupersededError) return { kind: 'superseded' };
+  if (error instanceof WorkerStoppedError) {
+    const lost: JobError = { name: WORKER_LOST, message: error.message };
+    const verdict: FinishVerdict =
+      type === undefined ? { kind: 'failed', error: lost } : afterWorkerLost(job, type, clock.nowMs());
+    return { kind: 'released', verdict };
+  }
+  const failure = jobErrorOf(error);
+  return type === undefined
+    ? { kind: 'failed', error: failure }
+    : afterFailure(job, failure, type.retry, random(), clock.nowMs());
+}
+
+async function writeDown(context: RunContext, job: Job, ending: Ending): Promise<FinishOutcome> {
+  const { store, clock, worker } = context;
+  const nowMs = clock.nowMs();
+  const expiresAtMs = nowMs + TERMINAL_TTL_MS;
+  switch (ending.kind) {
+    case 'superseded':
+      return { kind: 'superseded' };
+    case 'released':
+      return store.loseWorker(job, ending.verdict, nowMs, expiresAtMs);
+    default:
+      return store.finishJob({ ...worker, job, verdict: ending, nowMs, expiresAtMs });
+  }
 }

@@ -1,0 +1,100 @@
+/** Whether running jobs are still wanted: the host of their handlers asks the store now and then, for all at once. */
+import type { Job } from '../core/job.ts';
+import type { Clock, Log } from '../runtime/contract.ts';
+import type { JobStore } from '../store/contract.ts';
+
+/** Thrown into an attempt of a job whose end somebody asked for. */
+export class JobCancelledError extends Error {
+  override readonly name = 'JobCancelled';
+}
+
+/** Thrown into an attempt that does not hold its job any more: nothing that it does counts. */
+export class JobSupersededError extends Error {
+  override readonly name = 'JobSuperseded';
+}
+
+/** How often a host asks by default. Jobs that end sooner cost nothing. */
+export const WATCH_EVERY_MS = 10_000;
+
+export interface WatchOptions {
+  readonly store: JobStore;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly everyMs?: number | undefined;
+}
+
+/**
+ * Watches a running job until the answered function is called. `stop` is aborted once, with `JobCancelledError` or
+ * `JobSupersededError` as its reason.
+ */
+export type Watch = (job: Job, stop: AbortController) => () => void;
+
+interface Watched {
+  readonly job: Job;
+  readonly stop: AbortController;
+  readonly sinceMonotonicMs: number;
+}
+
+function reasonToStop(running: Job, now: Job | undefined): Error | undefined {
+  const isOurs =
+    now?.state === 'running' &&
+    now.claim?.claimId === running.claim?.claimId &&
+    now.worker?.workerId === running.worker?.workerId &&
+    now.worker?.incarnation === running.worker?.incarnation;
+  if (!isOurs) {
+    return new JobSupersededError(
+      `job ${running.id} is not held by this attempt any more (${now?.state ?? 'gone'})`,
+    );
+  }
+  if (now.cancelRequestedAtMs === undefined) return undefined;
+  return new JobCancelledError(`the end of job ${running.id} was asked for; stop and leave things tidy`);
+}
+
+/** One host's watch over the jobs it runs. It asks nothing while none runs for longer than `everyMs`. */
+export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: WatchOptions): Watch {
+  const watched = new Set<Watched>();
+  let idle: AbortController | undefined;
+
+  const look = async (): Promise<void> => {
+    const sinceMs = clock.monotonicMs() - everyMs;
+    const old = [...watched].filter((each) => each.sinceMonotonicMs <= sinceMs);
+    if (old.length === 0) return;
+    try {
+      const jobs = await store.getJobs(old.map((each) => each.job.id));
+      for (const [at, each] of old.entries()) {
+        // While we asked it may have ended by itself.
+        if (!watched.has(each)) continue;
+        const reason = reasonToStop(each.job, jobs[at]);
+        if (reason === undefined) continue;
+        watched.delete(each);
+        each.stop.abort(reason);
+      }
+    } catch (error) {
+      log.warn('running jobs could not be looked up; the next look will', { error: String(error) });
+    }
+  };
+
+  const lookOn = async (ended: AbortController): Promise<void> => {
+    while (!ended.signal.aborted) {
+      await clock.sleep(everyMs, ended.signal);
+      if (!ended.signal.aborted) await look();
+    }
+  };
+
+  const end = (each: Watched): void => {
+    watched.delete(each);
+    if (watched.size > 0) return;
+    idle?.abort();
+    idle = undefined;
+  };
+
+  return (job, stop) => {
+    const each = { job, stop, sinceMonotonicMs: clock.monotonicMs() };
+    watched.add(each);
+    if (idle === undefined) {
+      idle = new AbortController();
+      void lookOn(idle);
+    }
+    return () => end(each);
+  };
+}
