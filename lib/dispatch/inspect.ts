@@ -1,0 +1,276 @@
+/** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
+
+import type { Job, JobMode } from '../core/job.ts';
+import { weightOf } from '../core/score.ts';
+import type { Control, KeyBacklog, WorkerRecord } from '../store/contract.ts';
+import type { ReadyLine } from '../store/schema.ts';
+import { combined, type OperateContext, partitionsOf } from './operate.ts';
+import { tierOf } from './submit.ts';
+
+/** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
+export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;
+export type ListedState = (typeof LISTED_STATES)[number];
+
+export interface JobFilter {
+  readonly type?: string | undefined;
+  readonly fairnessKey?: string | undefined;
+  readonly mode?: JobMode | undefined;
+}
+
+const PAGE = 100;
+/** The last instant that a request can name: 9999-12-31T23:59:59.999Z. */
+const LAST_INSTANT_MS = 253_402_300_799_999;
+
+const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mode'>): boolean =>
+  (filter.type === undefined || job.type === filter.type) &&
+  (filter.fairnessKey === undefined || job.fairnessKey === filter.fairnessKey) &&
+  (filter.mode === undefined || job.mode === filter.mode);
+
+/** Everything that a paged read answers, page by page. */
+async function* pagesOf<Page extends { readonly next?: string | undefined }>(
+  read: (after: string | undefined) => Promise<Page>,
+): AsyncGenerator<Page> {
+  let after: string | undefined;
+  do {
+    const page = await read(after);
+    yield page;
+    after = page.next;
+  } while (after !== undefined);
+}
+
+/**
+ * Jobs of one state.
+ *  - `scheduled`: by their time. `pending`: key by key in the order of their turn, each line in its order.
+ *    `failed`: dead letters, latest first. From the index, which may lag behind by about a second.
+ *  - `claimed`, `running`: exactly those that hold capacity now.
+ */
+export async function* listJobs(
+  context: OperateContext,
+  state: ListedState,
+  filter: JobFilter,
+): AsyncGenerator<Job> {
+  for (const partition of partitionsOfFilter(context, filter)) {
+    for await (const jobs of jobsOf(context, partition, state, filter)) {
+      for (const job of jobs) if (job.state === state && matches(filter, job)) yield job;
+    }
+  }
+}
+
+function partitionsOfFilter(context: OperateContext, filter: JobFilter): readonly number[] {
+  return filter.fairnessKey === undefined ? partitionsOf(context) : [context.partitionOf(filter.fairnessKey)];
+}
+
+async function* jobsOf(
+  context: OperateContext,
+  partition: number,
+  state: ListedState,
+  filter: JobFilter,
+): AsyncGenerator<readonly Job[]> {
+  const { store } = context;
+  switch (state) {
+    case 'scheduled':
+      for await (const { jobs } of pagesOf((after) => store.readDue(partition, LAST_INSTANT_MS, PAGE, after)))
+        yield jobs;
+      return;
+    case 'failed':
+      for await (const { jobs } of pagesOf((after) => store.readDeadLetters(partition, PAGE, after)))
+        yield jobs;
+      return;
+    case 'pending':
+      for await (const line of linesOf(context, partition, filter)) {
+        for await (const { jobs } of pagesOf((after) => store.readLine(partition, line, PAGE, after)))
+          yield jobs;
+      }
+      return;
+    case 'claimed':
+    case 'running': {
+      const { reservations } = await store.loadPartition(partition, context.clock.nowMs());
+      const ids = reservations.flatMap(({ jobs }) => [...jobs.values()].map((entry) => entry.id));
+      for (let from = 0; from < ids.length; from += PAGE) {
+        const jobs = await store.getJobs([...new Set(ids)].slice(from, from + PAGE));
+        yield jobs.filter((job) => job !== undefined);
+      }
+      return;
+    }
+  }
+}
+
+/** Lines in which jobs of this filter may wait. */
+async function* linesOf(
+  context: OperateContext,
+  partition: number,
+  filter: JobFilter,
+): AsyncGenerator<ReadyLine> {
+  const { configuration, store } = context;
+  const { fairnessKey, type, mode } = filter;
+  const modes: readonly JobMode[] = mode === undefined ? ['onDemand', 'queued'] : [mode];
+  const types = configuration.types.filter((each) => type === undefined || each.type === type);
+  if (fairnessKey !== undefined) {
+    for (const each of types) {
+      for (const ofMode of modes) yield { tier: each.tier, type: each.type, mode: ofMode, fairnessKey };
+    }
+    return;
+  }
+  for (const { tier } of configuration.tiers) {
+    if (type !== undefined && tierOf(configuration, type) !== tier) continue;
+    for await (const { keys } of pagesOf((after) => store.readKeys(partition, tier, PAGE, after))) {
+      for (const key of keys) {
+        for (const line of key.lines) {
+          const ofKey = { ...line, tier, fairnessKey: key.fairnessKey };
+          if (matches(filter, ofKey)) yield ofKey;
+        }
+      }
+    }
+  }
+}
+
+/** A fairness key as one tier sees it. */
+export interface KeyView {
+  readonly fairnessKey: string;
+  /** Where it has, or lately had, jobs waiting; undefined: only what is in flight. */
+  readonly tier?: string | undefined;
+  /** Jobs that wait in this tier, counted up to a bound; `more`: there are others. */
+  readonly waiting: number;
+  readonly more: boolean;
+  /** Its jobs that hold capacity, in all tiers. */
+  readonly inFlight: number;
+  readonly inFlightCostMs: number;
+  /** Of ended attempts. */
+  readonly settledCostMs: number;
+  readonly weight: number;
+  /** (settled + in flight) / weight: the least is served first. */
+  readonly shareMs: number;
+  readonly paused: boolean;
+  /** Undefined: no cap of its own. */
+  readonly maxConcurrency?: number | undefined;
+}
+
+interface Held {
+  readonly count: number;
+  readonly costMs: number;
+}
+
+/** Keys with backlog, tier by tier in the order of their turn; then those that only have jobs in flight. */
+export async function* listKeys(context: OperateContext, countUpTo: number): AsyncGenerator<KeyView> {
+  for (const partition of partitionsOf(context)) {
+    const { reservations, controls } = await context.store.loadPartition(partition, context.clock.nowMs());
+    const held = new Map<string, Held>();
+    for (const entry of reservations.flatMap(({ jobs }) => [...jobs.values()])) {
+      const { count, costMs } = held.get(entry.fairnessKey) ?? { count: 0, costMs: 0 };
+      held.set(entry.fairnessKey, { count: count + 1, costMs: costMs + entry.estimatedCostMs });
+    }
+    const seen = new Set<string>();
+    for (const { tier } of context.configuration.tiers) {
+      for await (const { keys } of pagesOf((after) => context.store.readKeys(partition, tier, PAGE, after))) {
+        const views = await viewsOf(context, partition, keys, held, controls);
+        for (const [at, view] of views.entries()) {
+          const key = keys[at];
+          if (key === undefined) continue;
+          seen.add(key.fairnessKey);
+          yield { ...view, tier, ...(await waitingOf(context, partition, tier, key, countUpTo)) };
+        }
+      }
+    }
+    const others = [...held.keys()]
+      .filter((fairnessKey) => !seen.has(fairnessKey))
+      .map((fairnessKey) => ({ fairnessKey }));
+    for (let from = 0; from < others.length; from += PAGE) {
+      yield* await viewsOf(context, partition, others.slice(from, from + PAGE), held, controls);
+    }
+  }
+}
+
+async function viewsOf(
+  context: OperateContext,
+  partition: number,
+  keys: readonly Pick<KeyBacklog, 'fairnessKey'>[],
+  held: ReadonlyMap<string, Held>,
+  controls: readonly Control[],
+): Promise<readonly KeyView[]> {
+  const { weights, defaultWeight, maxConcurrencyPerKey } = context.configuration.fairness;
+  const ledgers = await context.store.getLedgers(
+    partition,
+    keys.map((key) => key.fairnessKey),
+  );
+  return keys.map(({ fairnessKey }, at) => {
+    const control = controls.find((each) => each.scope === `key/${fairnessKey}`);
+    const { count, costMs } = held.get(fairnessKey) ?? { count: 0, costMs: 0 };
+    const settledCostMs = ledgers[at]?.settledCostMs ?? 0;
+    const weight = control?.weight ?? weightOf(weights, defaultWeight, fairnessKey);
+    const maxConcurrency = control?.maxConcurrency ?? maxConcurrencyPerKey;
+    return {
+      fairnessKey,
+      waiting: 0,
+      more: false,
+      inFlight: count,
+      inFlightCostMs: costMs,
+      settledCostMs,
+      weight,
+      shareMs: (settledCostMs + costMs) / weight,
+      paused: control?.paused ?? false,
+      ...(maxConcurrency === null ? {} : { maxConcurrency }),
+    };
+  });
+}
+
+async function waitingOf(
+  context: OperateContext,
+  partition: number,
+  tier: string,
+  key: KeyBacklog,
+  countUpTo: number,
+): Promise<{ readonly waiting: number; readonly more: boolean }> {
+  let waiting = 0;
+  for (const line of key.lines) {
+    const named = { ...line, tier, fairnessKey: key.fairnessKey };
+    if (waiting >= countUpTo) return { waiting, more: true };
+    const { jobs, next } = await context.store.readLine(partition, named, countUpTo - waiting);
+    waiting += jobs.length;
+    if (next !== undefined) return { waiting, more: true };
+  }
+  return { waiting, more: false };
+}
+
+/** A fleet as it is now. */
+export interface FleetView {
+  readonly fleet: string;
+  readonly types: readonly string[];
+  /** Declared, or those of its live workers. */
+  readonly slots: number;
+  /** Held by jobs: reserved, claimed or running. */
+  readonly busy: number;
+  readonly paused: boolean;
+  /** Undefined: its slots are its only cap. */
+  readonly maxConcurrency?: number | undefined;
+  /** Workers that register their slots; a Lambda fleet has none to show. */
+  readonly workers: readonly WorkerRecord[];
+}
+
+/** Every fleet, in the order of the configuration. */
+export async function readFleets(context: OperateContext): Promise<readonly FleetView[]> {
+  const nowMs = context.clock.nowMs();
+  const states = await Promise.all(
+    partitionsOf(context).map((partition) => context.store.loadPartition(partition, nowMs)),
+  );
+  return context.configuration.fleets.map(({ fleet, types, slots }) => {
+    const scope = `fleet/${fleet}`;
+    const workers = states.flatMap((state) => state.workers.filter((worker) => worker.fleet === fleet));
+    const busy = states
+      .flatMap((state) => state.reservations)
+      .flatMap(({ jobs }) => [...jobs.values()])
+      .filter((entry) => entry.fleet === fleet).length;
+    const control = combined(
+      scope,
+      states.flatMap((state) => state.controls.filter((each) => each.scope === scope)),
+    );
+    return {
+      fleet,
+      types,
+      slots: slots ?? workers.reduce((total, worker) => total + worker.slots, 0),
+      busy,
+      paused: control.paused,
+      ...(control.maxConcurrency === undefined ? {} : { maxConcurrency: control.maxConcurrency }),
+      workers,
+    };
+  });
+}

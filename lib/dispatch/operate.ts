@@ -1,0 +1,198 @@
+/** What an operator changes while the pool runs: pauses, caps, weights. A control is obeyed from the next pass on. */
+import type { ReservedJob } from '../core/job.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import type { Clock } from '../runtime/contract.ts';
+import type { Control, PartitionState } from '../store/contract.ts';
+import type { SubmitContext } from './submit.ts';
+
+/** What a control is about. */
+export type Scope =
+  | 'pool'
+  | { readonly tier: string }
+  | { readonly type: string }
+  | { readonly fairnessKey: string }
+  | { readonly fleet: string };
+
+export interface OperateContext extends SubmitContext {
+  readonly clock: Clock;
+  readonly queue: Pick<JobQueue, 'sendWake'>;
+  readonly partitionOf: (fairnessKey: string) => number;
+}
+
+/** What to change; what is not named stays as it is, null takes it away. */
+export interface ControlChange {
+  readonly paused?: boolean | undefined;
+  readonly maxConcurrency?: number | null | undefined;
+  readonly weight?: number | null | undefined;
+}
+
+/** The scope as it stands in a control: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */
+export function scopeName(scope: Scope): string {
+  if (scope === 'pool') return 'pool';
+  if ('tier' in scope) return `tier/${scope.tier}`;
+  if ('type' in scope) return `type/${scope.type}`;
+  if ('fleet' in scope) return `fleet/${scope.fleet}`;
+  return `key/${scope.fairnessKey}`;
+}
+
+/** Whether a job that holds capacity belongs to the scope. */
+export function isInScope(scope: Scope, entry: ReservedJob): boolean {
+  if (scope === 'pool') return true;
+  if ('tier' in scope) return entry.tier === scope.tier;
+  if ('type' in scope) return entry.type === scope.type;
+  if ('fleet' in scope) return entry.fleet === scope.fleet;
+  return entry.fairnessKey === scope.fairnessKey;
+}
+
+/** All partitions of the pool. */
+export function partitionsOf(context: Pick<OperateContext, 'configuration'>): readonly number[] {
+  return Array.from({ length: context.configuration.partitions }, (_, partition) => partition);
+}
+
+/** A key lives in one partition, everything else in all. */
+function partitionsOfScope(context: OperateContext, scope: Scope): readonly number[] {
+  return typeof scope === 'object' && 'fairnessKey' in scope
+    ? [context.partitionOf(scope.fairnessKey)]
+    : partitionsOf(context);
+}
+
+const loadAll = (
+  context: OperateContext,
+  partitions: readonly number[],
+): Promise<readonly PartitionState[]> =>
+  Promise.all(partitions.map((partition) => context.store.loadPartition(partition, context.clock.nowMs())));
+
+/**
+ * Changes a scope's control. Two operators who change the same scope in the same moment are not kept apart: the last
+ * one's control stands.
+ */
+export async function changeControl(
+  context: OperateContext,
+  scope: Scope,
+  change: ControlChange,
+): Promise<Control> {
+  const partitions = partitionsOfScope(context, scope);
+  const name = scopeName(scope);
+  const states = await loadAll(context, partitions);
+  const before = combined(
+    name,
+    states.flatMap((state) => state.controls.filter((control) => control.scope === name)),
+  );
+  const after: Control = {
+    scope: name,
+    paused: change.paused ?? before.paused,
+    ...present('maxConcurrency', changed(change.maxConcurrency, before.maxConcurrency)),
+    ...present('weight', changed(change.weight, before.weight)),
+  };
+  await Promise.all(
+    partitions.map((partition, place) => {
+      if (isNothing(after)) return context.store.deleteControl(partition, name);
+      const share =
+        after.maxConcurrency === undefined
+          ? undefined
+          : shareOf(after.maxConcurrency, place, partitions.length);
+      return context.store.putControl(partition, { ...after, ...present('maxConcurrency', share) });
+    }),
+  );
+  // A pause needs no pass to be obeyed; whatever opens a way does.
+  if (change.paused !== true) await wakeAll(context, partitions);
+  return after;
+}
+
+/** Controls in force, by scope. */
+export async function readControls(context: OperateContext): Promise<readonly Control[]> {
+  const states = await loadAll(context, partitionsOf(context));
+  const byScope = Map.groupBy(
+    states.flatMap((state) => state.controls),
+    (control) => control.scope,
+  );
+  return [...byScope].map(([scope, parts]) => combined(scope, parts));
+}
+
+/** A cap over several partitions is kept as shares that add up to it. */
+export function combined(scope: string, parts: readonly Control[]): Control {
+  const caps = parts.flatMap(({ maxConcurrency }) => (maxConcurrency === undefined ? [] : [maxConcurrency]));
+  const cap = caps.length === 0 ? undefined : caps.reduce((total, share) => total + share, 0);
+  return {
+    scope,
+    paused: parts.some((part) => part.paused),
+    ...present('maxConcurrency', cap),
+    ...present('weight', parts.find((part) => part.weight !== undefined)?.weight),
+  };
+}
+
+const shareOf = (cap: number, place: number, partitions: number): number =>
+  Math.floor(cap / partitions) + (place < cap % partitions ? 1 : 0);
+
+const changed = (to: number | null | undefined, from: number | undefined): number | undefined =>
+  to === undefined ? from : (to ?? undefined);
+
+const isNothing = ({ paused, maxConcurrency, weight }: Control): boolean =>
+  !paused && maxConcurrency === undefined && weight === undefined;
+
+function present<Name extends string>(
+  name: Name,
+  value: number | undefined,
+): { readonly [Key in Name]?: number } {
+  return (value === undefined ? {} : { [name]: value }) as { readonly [Key in Name]?: number };
+}
+
+/** A wake that is lost costs a minute at most: the tick looks too. */
+async function wakeAll(context: OperateContext, partitions: readonly number[]): Promise<void> {
+  await Promise.allSettled(partitions.map((partition) => context.queue.sendWake(partition, 0)));
+}
+
+/** How often a drain looks, at first and at last. */
+const LOOK_FIRST_MS = 200;
+const LOOK_LAST_MS = 5_000;
+
+export interface DrainOptions {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** Hears how many jobs of the scope hold capacity, each time that was looked up. */
+  readonly onProgress?: ((running: number) => void) | undefined;
+}
+
+export interface DrainOutcome {
+  readonly kind: 'drained' | 'timedOut' | 'aborted';
+  /** Jobs of the scope that hold capacity: reserved, claimed or running. */
+  readonly running: number;
+}
+
+/**
+ * Pauses a scope and waits until none of its jobs holds capacity.
+ *
+ * A pass that had read the controls before the pause may still admit a job, but only under an epoch that was taken
+ * before it. So nothing runs any more, for certain, once a newer epoch was seen together with no job in flight.
+ */
+export async function drain(
+  context: OperateContext,
+  scope: Scope,
+  options: DrainOptions,
+): Promise<DrainOutcome> {
+  const { clock } = context;
+  const { timeoutMs, signal, onProgress } = options;
+  const startedMs = clock.monotonicMs();
+  await changeControl(context, scope, { paused: true });
+  const partitions = partitionsOfScope(context, scope);
+  const epochs = (await loadAll(context, partitions)).map((state) => state.epoch);
+  let wokenMs = Number.NEGATIVE_INFINITY;
+  for (let pauseMs = LOOK_FIRST_MS; ; pauseMs = Math.min(LOOK_LAST_MS, pauseMs * 1.5)) {
+    const states = await loadAll(context, partitions);
+    const running = states
+      .flatMap((state) => state.reservations)
+      .flatMap((reservation) => [...reservation.jobs.values()])
+      .filter((entry) => isInScope(scope, entry)).length;
+    onProgress?.(running);
+    const stale = partitions.filter((_, place) => (states[place]?.epoch ?? 0) <= (epochs[place] ?? 0));
+    if (running === 0 && stale.length === 0) return { kind: 'drained', running };
+    if (signal?.aborted === true) return { kind: 'aborted', running };
+    const leftMs = timeoutMs - (clock.monotonicMs() - startedMs);
+    if (leftMs <= 0) return { kind: 'timedOut', running };
+    if (stale.length > 0 && clock.monotonicMs() - wokenMs >= LOOK_LAST_MS) {
+      wokenMs = clock.monotonicMs();
+      await wakeAll(context, stale);
+    }
+    await clock.sleep(Math.min(pauseMs, leftMs), signal);
+  }
+}

@@ -1,0 +1,68 @@
+/** Another try for a job that failed for good: a new job, made once. */
+import { createHash } from 'node:crypto';
+import type { Job } from '../core/job.ts';
+import { announce, type SubmitContext } from './submit.ts';
+
+export type RedriveOutcome =
+  | { readonly kind: 'redriven'; readonly jobId: string }
+  /** It was done before: this is the job that was made then. */
+  | { readonly kind: 'repeated'; readonly jobId: string }
+  /** It has not failed, or not any more. */
+  | { readonly kind: 'notFailed'; readonly job: Job }
+  /** No worker takes its type any more. */
+  | { readonly kind: 'unknownType'; readonly job: Job }
+  | { readonly kind: 'missing' };
+
+/** The id follows from the dead letter's: however often and by whomever it is asked for, there is one other try. */
+const redriveIdOf = (jobId: string): string =>
+  createHash('sha256').update(`redrive/${jobId}`).digest('hex').slice(0, 32);
+
+/**
+ * The same work, from its beginning, at once: first attempt, no checkpoint. Queued, because whoever waited has given up.
+ */
+function anotherTryOf(deadLetter: Job, nowMs: number): Job {
+  const { type, payload, priority, fairnessKey, resourceId, partition, contentHash } = deadLetter;
+  return {
+    id: redriveIdOf(deadLetter.id),
+    type,
+    payload,
+    priority,
+    mode: 'queued',
+    fairnessKey,
+    ...(resourceId === undefined ? {} : { resourceId }),
+    partition,
+    state: 'pending',
+    version: 1,
+    attempt: 1,
+    workersLost: 0,
+    contentHash,
+    runAtMs: nowMs,
+    readyAtMs: nowMs,
+    submittedAtMs: nowMs,
+    redriveOf: deadLetter.id,
+  };
+}
+
+/** Makes a new job of a failed one. Asked twice, it answers the same job. */
+export async function redriveJob(context: SubmitContext, jobId: string): Promise<RedriveOutcome> {
+  const { store, configuration } = context;
+  const read = async (): Promise<Job | undefined> => (await store.getJobs([jobId]))[0];
+  const deadLetter = await read();
+  const known = outcomeOf(deadLetter);
+  if (deadLetter === undefined || known !== undefined) return known ?? { kind: 'missing' };
+  if (!configuration.types.some((type) => type.type === deadLetter.type)) {
+    return { kind: 'unknownType', job: deadLetter };
+  }
+  const job = anotherTryOf(deadLetter, context.nowMs());
+  await announce(context, [job]);
+  if ((await store.redrive(deadLetter, job)) === 'applied') return { kind: 'redriven', jobId: job.id };
+  const since = await read();
+  return outcomeOf(since) ?? { kind: 'repeated', jobId: job.id };
+}
+
+/** What there is to say without a new job. */
+function outcomeOf(deadLetter: Job | undefined): RedriveOutcome | undefined {
+  if (deadLetter === undefined) return { kind: 'missing' };
+  if (deadLetter.redrivenAs !== undefined) return { kind: 'repeated', jobId: deadLetter.redrivenAs };
+  return deadLetter.state === 'failed' ? undefined : { kind: 'notFailed', job: deadLetter };
+}
