@@ -138,6 +138,14 @@ export class Ledgers {
     this.#cells[key * WIDTH + CAP] = cap;
   }
 
+  capOf(key: number): number {
+    return this.#cells[key * WIDTH + CAP] as number;
+  }
+
+  runningOf(key: number): number {
+    return this.#cells[key * WIDTH + RUNNING] as number;
+  }
+
   /** Whether the key runs as many jobs as it may. */
   isFull(key: number): boolean {
     const at = key * WIDTH;

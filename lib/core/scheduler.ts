@@ -35,6 +35,15 @@ export type Skip =
   | { readonly kind: 'key'; readonly fairnessKey: string; readonly why: 'cap' | 'paused' }
   | { readonly kind: 'job'; readonly id: string; readonly why: 'conflict'; readonly conflictKey: string };
 
+/** What keeps one job from starting, whoever's turn it is. */
+export type Obstacle =
+  | { readonly why: 'paused'; readonly scope: string }
+  | { readonly why: 'cap'; readonly scope: string; readonly cap: number; readonly running: number }
+  /** No fleet that takes the type has a free slot; without fleets, none takes it. */
+  | { readonly why: 'noSlot'; readonly type: string; readonly fleets: readonly string[] }
+  | { readonly why: 'conflict'; readonly conflictKey: string; readonly holder: string }
+  | { readonly why: 'unknownType'; readonly type: string };
+
 /** Why a job was chosen. */
 export interface Reasons {
   readonly score: ScoreParts;
@@ -419,6 +428,35 @@ export class Scheduler {
     return best;
   }
 
+  /** All that keeps a job from starting, from the pool down to the job; nothing for one that waits for its turn only. */
+  obstaclesTo(job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId'>): readonly Obstacle[] {
+    const type = this.index.typeNumbers.get(job.type);
+    if (type === undefined) return [{ why: 'unknownType', type: job.type }];
+    const tier = this.index.tierOfType[type] as number;
+    const obstacles: Obstacle[] = [
+      ...obstaclesAt('pool', this.#pool),
+      ...obstaclesAt(`tier/${this.index.tiers[tier]?.tier}`, this.#tiers[tier] as Gate),
+      ...obstaclesAt(`type/${job.type}`, this.#types[type] as Gate),
+      ...this.#obstaclesOfKey(job.fairnessKey),
+    ];
+    if (this.fleets.roomOfType(type) <= 0) {
+      obstacles.push({ why: 'noSlot', type: job.type, fleets: this.fleets.namesFor(type) });
+    }
+    const prefix = this.index.conflictPrefixes[type];
+    if (prefix === undefined || job.resourceId === undefined) return obstacles;
+    const conflictKey = prefix + job.resourceId;
+    for (const [id, { conflict }] of this.#running) {
+      if (conflict === NONE || this.#conflicts.nameOf(conflict) !== conflictKey) continue;
+      obstacles.push({ why: 'conflict', conflictKey, holder: id });
+    }
+    return obstacles;
+  }
+
+  /** The free slots that can run the type, as they were when the pass began. */
+  compatibleSlots(type: string): number {
+    return this.#compatible[this.index.typeNumbers.get(type) ?? NONE] ?? 0;
+  }
+
   /** Admits the head of a line. */
   admit(line: number, guaranteed: boolean): Decision | undefined {
     const number = this.backlog.head(line);
@@ -650,6 +688,14 @@ export class Scheduler {
     if (!this.ledgers.isFull(key)) this.backlog.readmit(key);
   }
 
+  #obstaclesOfKey(fairnessKey: string): readonly Obstacle[] {
+    const key = this.ledgers.find(fairnessKey);
+    if (key === undefined || !this.ledgers.isFull(key)) return [];
+    const scope = `key/${fairnessKey}`;
+    const paused = this.#keyOverrides.get(fairnessKey)?.paused === true;
+    return obstaclesAt(scope, { paused, cap: this.ledgers.capOf(key), running: this.ledgers.runningOf(key) });
+  }
+
   #skipTier(tier: number): void {
     const { capped, paused } = this.#tierSkips[tier] as GateSkips;
     this.#skip((this.#tiers[tier] as Gate).paused ? paused : capped);
@@ -681,6 +727,11 @@ const NOTHING: readonly Skip[] = [];
 
 function gateOf(cap: number | null): Gate {
   return { cap: cap ?? UNLIMITED, paused: false, running: 0 };
+}
+
+function obstaclesAt(scope: string, { paused, cap, running }: Gate): readonly Obstacle[] {
+  if (paused) return [{ why: 'paused', scope }];
+  return running < cap ? [] : [{ why: 'cap', scope, cap, running }];
 }
 
 function overrideGate(gate: Gate, configured: number | null, override: Override): void {

@@ -201,6 +201,11 @@ export class Fleets {
     return this.#busy[fleet] ?? 0;
   }
 
+  /** The fleets that take the type, in the order in which they are chosen. */
+  namesFor(type: number): readonly string[] {
+    return [...(this.#fleetsOfType[type] ?? [])].map((fleet) => this.names[fleet] ?? '');
+  }
+
   /** The fleet on which a job of the type is placed, or -1 where all are full. */
   choose(type: number): number {
     const fleets = this.#fleetsOfType[type];
