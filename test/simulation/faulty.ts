@@ -16,6 +16,7 @@ export interface Network {
   /** The store answers nobody until then. */
   readonly outageUntilMs: () => number;
   readonly trace: (line: string) => void;
+  readonly onCall: (name: string) => void;
 }
 
 type Service = 'store' | 'queue' | 'bus';
@@ -59,6 +60,7 @@ async function call(
 ): Promise<unknown> {
   const { plan, time, faults, trace } = network;
   const name = node.nameCall(verb);
+  network.onCall(name);
   const random = faults.randomOf(name);
   const batchAt = BATCHES[verb];
   const batch = batchAt === undefined ? [] : (parameters[batchAt] as readonly unknown[]);

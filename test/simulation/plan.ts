@@ -43,6 +43,9 @@ export const WORLD_FAULTS = [
   'handlerThrows',
   'handlerHangs',
   'ttlLate',
+  'operatorCancels',
+  'operatorPauses',
+  'requestDoubled',
 ] as const;
 
 export type FaultClass = (typeof CALL_FAULTS)[number] | (typeof WORLD_FAULTS)[number];
@@ -80,6 +83,13 @@ export interface SimulationPlan {
   readonly latencyMaxMs: number;
 }
 
+/** Faults that few calls can meet are drawn more often. */
+const FACTORS: Partial<Record<FaultClass, number>> = {
+  crashMidCall: 6,
+  partialBatchFailure: 6,
+  transactionConflict: 6,
+};
+
 /** Without any fault at all, a few seeds show that the load alone breaks nothing. */
 const CALM = 0.05;
 
@@ -87,7 +97,10 @@ export function planOf(seed: number): SimulationPlan {
   const dice = diceOf(seeded(seed));
   const calm = dice.chance(CALM);
   const rates = Object.fromEntries(
-    FAULT_CLASSES.map((fault) => [fault, !calm && dice.chance(0.45) ? 10 ** dice.between(-3.2, -1.4) : 0]),
+    FAULT_CLASSES.map((fault) => {
+      const rate = dice.chance(0.45) ? 10 ** dice.between(-3.2, -1.4) : 0;
+      return [fault, calm ? 0 : rate * (FACTORS[fault] ?? 1)];
+    }),
   ) as Record<FaultClass, number>;
   const imitated = (fault: FaultClass): boolean => rates[fault] > 0;
   const configuration = drawConfiguration(dice);

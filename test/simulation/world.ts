@@ -18,12 +18,12 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import type { JobContext } from '../../lib/worker/run-job.ts';
-import { Faults, type FiredFault } from './faults.ts';
+import { type CallFault, Faults, type FiredFault } from './faults.ts';
 import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
 import type { PlannedJob, SimulationPlan } from './plan.ts';
-import { hashText, seeded } from './random.ts';
+import { diceOf, hashText, seeded } from './random.ts';
 import { VirtualTime } from './virtual-time.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -60,6 +60,7 @@ export type Sabotage = (store: MemoryJobStore) => JobStore;
 export interface WorldOptions {
   readonly plan: SimulationPlan;
   readonly only?: ReadonlySet<FiredFault> | undefined;
+  readonly forced?: ReadonlyMap<string, CallFault> | undefined;
   readonly sabotage?: Sabotage | undefined;
   /** Hears of everything, for a replay. */
   readonly onTrace?: ((line: string) => void) | undefined;
@@ -73,6 +74,7 @@ export class World {
   readonly store: MemoryJobStore;
   readonly queue: MemoryJobQueue;
   readonly bus: MemoryEventBus;
+  readonly calls: string[] = [];
   readonly #options: WorldOptions;
   readonly #network: Network;
   readonly #containers = new Map<string, Container[]>();
@@ -95,7 +97,7 @@ export class World {
     this.faults = new Faults(
       { ...plan, faultsUntilMs: startMs + plan.faultsUntilMs },
       () => this.time.nowMs,
-      options.only,
+      options,
     );
     this.invariants = new Invariants({
       configuration: plan.configuration,
@@ -142,6 +144,7 @@ export class World {
       faults: this.faults,
       outageUntilMs: () => this.#outageUntilMs,
       trace: this.trace,
+      onCall: (name) => this.calls.push(name),
     };
   }
 
@@ -165,6 +168,11 @@ export class World {
     for (const [at, job] of jobs.entries()) {
       this.#planned.set(at, job);
       this.time.after(job.askedAtMs, () => this.#ingest(at, job, 1));
+      if (this.faults.happens('requestDoubled', `request-${at}`, 5)) {
+        this.time.after(job.askedAtMs + this.faults.randomOf(`request-${at}/again`)() * 90_000, () =>
+          this.#ingest(at, job, 1),
+        );
+      }
     }
     this.#tick(1);
     for (const { fleet, slots } of this.plan.configuration.fleets) {
@@ -173,6 +181,7 @@ export class World {
     }
     if (rates.storeOutage > 0) this.#outages(1);
     this.#disturb(1);
+    if (rates.operatorCancels > 0 || rates.operatorPauses > 0) this.#operate(1);
   }
 
   /** True when every accepted job is over and every request was answered. */
@@ -286,6 +295,7 @@ export class World {
 
   /** A while after the last function has ended, unless another began meanwhile. */
   #lookForLeftBehind(): void {
+    if (this.plan.rates.operatorPauses > 0) return;
     const round = this.#busyRound;
     this.time.after(QUIET_MS, () => {
       const isCalm = this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS || this.#isHarmless;
@@ -296,7 +306,7 @@ export class World {
 
   /** No fault is possible in this run. */
   get #isHarmless(): boolean {
-    return Object.values(this.plan.rates).every((rate) => rate === 0);
+    return this.#options.forced === undefined && Object.values(this.plan.rates).every((rate) => rate === 0);
   }
 
   #onBug(what: string): void {
@@ -491,6 +501,40 @@ export class World {
       }
       this.#outages(count + 1);
     });
+  }
+
+  /** Somebody at the command line: cancels jobs, pauses types and lets them go on. */
+  #operate(count: number): void {
+    const dice = diceOf(this.faults.randomOf(`operator-${count}`));
+    this.time.after(dice.between(1_000, 20_000), () => {
+      if (!this.faults.active) return;
+      const store = this.reach(this.#node('operator'));
+      const nowMs = this.time.nowMs;
+      const ids = [...this.invariants.accepted];
+      const id = ids[dice.whole(0, ids.length - 1)];
+      if (id !== undefined && this.faults.happens('operatorCancels', `operator-${count}`, 15)) {
+        store.cancelJob(id, nowMs, nowMs + 3_600_000).catch(() => {});
+      }
+      const { types } = this.plan.configuration;
+      const type = types[dice.whole(0, types.length - 1)]?.type;
+      if (type !== undefined && this.faults.happens('operatorPauses', `operator-${count}`, 15)) {
+        const scope = `type/${type}`;
+        store.putControl(0, { scope, paused: true }).catch(() => {});
+        this.time.after(dice.between(1_000, 60_000), () => this.#resume(scope));
+      }
+      this.#operate(count + 1);
+    });
+  }
+
+  /** Tried until it is done: a forgotten pause is no fault of the scheduler. */
+  #resume(scope: string): void {
+    const operator = this.#node('operator');
+    const isDone = (async () => {
+      await this.reach(operator).deleteControl(0, scope);
+      await this.queue.sendWake(0, 0);
+    })();
+    isDone.catch(() => this.time.after(5_000, () => this.#resume(scope)));
+    operator.onDeath(() => this.time.after(5_000, () => this.#resume(scope)));
   }
 
   /** Kills and freezes processes from outside, and moves their clocks. */
