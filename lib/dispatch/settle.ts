@@ -82,7 +82,9 @@ function mayStillRun(
 ): boolean {
   if (configuration.fleets.find((each) => each.fleet === fleet)?.slots === null) {
     const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
-    return record !== undefined && record.incarnation === job.worker?.incarnation;
+    if (record === undefined) return false;
+    // A new life of the worker says nothing about how far its former one is from its end.
+    return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
   }
   const timeoutMs =
     configuration.types.find((each) => each.type === job.type)?.timeoutMs ?? LAMBDA_TIMEOUT_MAX_MS;
@@ -174,7 +176,8 @@ export async function recover(
         if (outcome.kind === 'finished') {
           settled.push({
             ...place,
-            durationMs: Math.max(0, nowMs - judgement.startedAtMs),
+            // By the item: another dispatcher may have noted the same loss a little earlier.
+            durationMs: Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - judgement.startedAtMs),
             succeeded: false,
           });
         }
