@@ -26,8 +26,6 @@ export interface PassReport {
   readonly admitted: number;
   readonly settled: number;
   readonly lostClaims: number;
-  /** Messages under way and other hints: never rejects. The lease may be given back meanwhile; the process may not end. */
-  readonly sent: Promise<unknown>;
   /** Images with which the next pass settles what a lost hint left behind. */
   readonly hints: readonly Job[];
 }
@@ -41,6 +39,8 @@ export interface PassInput {
   readonly looksUp: boolean;
   /** Look for scheduled jobs whose time has come. */
   readonly promotes: boolean;
+  /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */
+  readonly goOnBeside: (work: Promise<unknown>) => void;
 }
 
 /** Items of a transaction that a reservation and its lifted ledgers may need; settlement takes the rest of the 100. */
@@ -195,8 +195,7 @@ export async function pass(
     const outcome = await store.commit(lease.fence, commitOf(full, [], state.leastShareMs));
     if (outcome === 'lost') return { kind: 'lost' };
   }
-  // What nothing waits for goes on beside the pass, and beside the release of the lease.
-  const sends: Promise<void>[] = [send(context, recovery.resend)];
+  input.goOnBeside(send(context, recovery.resend));
 
   const candidates = new Candidates(context, {
     partition,
@@ -239,10 +238,7 @@ export async function pass(
     for (const ledger of lifted)
       if (!draft.ledgers.has(ledger.fairnessKey)) draft.ledgers.set(ledger.fairnessKey, ledger);
     const commit = commitOf(draft, decisions.length === 0 ? [] : [reservation], candidates.leastShareMs);
-    if ((await store.commit(lease.fence, commit)) === 'lost') {
-      await Promise.all(sends);
-      return { kind: 'lost' };
-    }
+    if ((await store.commit(lease.fence, commit)) === 'lost') return { kind: 'lost' };
     draft = emptyDraft();
     if (decisions.length === 0) break;
 
@@ -278,12 +274,13 @@ export async function pass(
     }
     admitted += won.length;
     lostClaims += lost;
-    sends.push(send(context, won));
+    input.goOnBeside(send(context, won));
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
-  const tidying = Promise.all([candidates.retireEmptyLines(), store.alignKeys(partition)]).catch(
-    (error: unknown) =>
+  input.goOnBeside(
+    Promise.all([candidates.retireEmptyLines(), store.alignKeys(partition)]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
+    ),
   );
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
@@ -294,8 +291,8 @@ export async function pass(
     admitted,
     settled: settled.length,
     lostClaims,
-    hints: candidates.leftBehind,
-    sent: Promise.all([...sends, tidying]),
+    // Out of time, what the images showed was not written down.
+    hints: outOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
   };
 }
 
