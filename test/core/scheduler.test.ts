@@ -38,7 +38,10 @@ class Model {
     ]);
     const key = job.fairnessKey;
     if (!active.has(key) && active.size > 0 && this.configuration.fairness.idlePolicy === 'advance') {
-      const least = Math.min(...[...active].map((other) => (this.cost.get(other) ?? 0) / this.weight(other)));
+      // What is in flight may be given back, where charges are corrected.
+      const base = (other: string): number =>
+        (this.cost.get(other) ?? 0) - (this.configuration.fairness.trueUp ? this.inFlightOf(other) : 0);
+      const least = Math.min(...[...active].map((other) => base(other) / this.weight(other)));
       this.cost.set(key, Math.max(this.cost.get(key) ?? 0, least * this.weight(key)));
     }
     this.waiting.push({ job, number });
@@ -48,11 +51,13 @@ class Model {
     this.cost.set(key, (this.cost.get(key) ?? 0) + costMs);
   }
 
+  inFlightOf(key: string): number {
+    return this.running
+      .filter((job) => job.fairnessKey === key)
+      .reduce((sum, job) => sum + job.estimatedCostMs, 0);
+  }
+
   expected(): readonly { id: string; fleet: string; chargedMs: number }[] {
-    const inFlightOf = (key: string): number =>
-      this.running
-        .filter((job) => job.fairnessKey === key)
-        .reduce((sum, job) => sum + job.estimatedCostMs, 0);
     return referencePlan({
       configuration: this.configuration,
       overrides: this.overrides,
@@ -64,7 +69,7 @@ class Model {
           Math.max(0, this.#slots - this.running.filter((job) => job.fleet === fleet).length),
         ]),
       ),
-      settledCostMs: new Map([...this.cost].map(([key, costMs]) => [key, costMs - inFlightOf(key)])),
+      settledCostMs: new Map([...this.cost].map(([key, costMs]) => [key, costMs - this.inFlightOf(key)])),
       waiting: this.waiting.map((other) => other.job),
       costMs: costIn(this.configuration),
     });
