@@ -10,6 +10,7 @@ import { createPlanner, type Planner } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Commit, EstimateRecord, Ledger, PartitionState, Reservation } from '../store/contract.ts';
+import { TRANSACTION_ITEMS_MAX } from '../store/errors.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
@@ -43,8 +44,10 @@ export interface PassInput {
   readonly goOnBeside: (work: Promise<unknown>) => void;
 }
 
-/** Items of a transaction that a reservation and its lifted ledgers may need; settlement takes the rest of the 100. */
+/** Items of one commit's settlement: most leave room for a reservation with its lifted ledgers. */
 const SETTLED_ITEMS_MAX = 45;
+/** The check of the epoch, and the reservation. */
+const RESERVING_ITEMS = 2;
 
 /** Everything a commit may hold, to be filled. */
 interface Draft {
@@ -235,6 +238,11 @@ export async function pass(
       jobs: new Map(decisions.map(({ reserved }, position) => [position, reserved])),
     };
     const lifted = candidates.takeLifted(decisions.map(({ reserved }) => reserved.fairnessKey));
+    if (itemsOf(draft) + lifted.length + RESERVING_ITEMS > TRANSACTION_ITEMS_MAX) {
+      const settling = commitOf(draft, [], candidates.leastShareMs);
+      if ((await store.commit(lease.fence, settling)) === 'lost') return { kind: 'lost' };
+      draft = emptyDraft();
+    }
     for (const ledger of lifted)
       if (!draft.ledgers.has(ledger.fairnessKey)) draft.ledgers.set(ledger.fairnessKey, ledger);
     const commit = commitOf(draft, decisions.length === 0 ? [] : [reservation], candidates.leastShareMs);
