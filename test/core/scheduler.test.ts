@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import { type Override, Scheduler } from '../../lib/core/scheduler.ts';
 import { planned } from './plans.ts';
@@ -229,6 +230,352 @@ describe('a long-lived scheduler', () => {
         },
       ),
       { numRuns: FEWER_RUNS * 2 },
+    );
+  });
+});
+
+/** Two tiers, three types, one slot for all and one for the rare type. */
+function smallPool(changes: Partial<PoolConfiguration> = {}): PoolConfiguration {
+  const type = { ...TYPE_DEFAULTS, retry: RETRY_DEFAULTS, conflictGroup: 'g' };
+  return {
+    types: [
+      { ...type, type: 'a', tier: 'top' },
+      { ...type, type: 'b', tier: 'top' },
+      { ...type, type: 'c', tier: 'low' },
+    ],
+    tiers: [
+      { tier: 'top', maxConcurrency: null, guaranteed: 0 },
+      { tier: 'low', maxConcurrency: null, guaranteed: 0 },
+    ],
+    fleets: [{ fleet: 'all', types: ['a', 'b', 'c'], slots: 4 }],
+    maxConcurrency: null,
+    score: SCORE_DEFAULTS,
+    fairness: { ...FAIRNESS_DEFAULTS, maxConcurrencyPerKey: null },
+    partitions: 1,
+    ...changes,
+  };
+}
+
+const waitingJob = (id: string, changes: Partial<WaitingJob> = {}): WaitingJob => ({
+  id,
+  type: 'a',
+  priority: 0,
+  mode: 'queued',
+  fairnessKey: 'k1',
+  readyAtMs: NOW_MS - 1_000,
+  version: 7,
+  attempt: 2,
+  ...changes,
+});
+
+describe('a decision', () => {
+  it('carries what is to be reserved, and its reasons', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.arrive(waitingJob('one', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toEqual({
+      reserved: {
+        id: 'one',
+        version: 7,
+        attempt: 2,
+        type: 'a',
+        tier: 'top',
+        fairnessKey: 'k1',
+        conflictKey: 'g/r',
+        fleet: 'all',
+        estimatedCostMs: 1_000,
+      },
+      job: waitingJob('one', { resourceId: 'r' }),
+      reasons: {
+        score: { priority: 0, age: 16, rarity: 125, onDemand: 0, total: 141 },
+        keyCostMs: 0,
+        weight: 1,
+        guaranteed: false,
+        skipped: [],
+      },
+    });
+    expect(scheduler.isRunning('one')).toBe(true);
+    expect(scheduler.isConflictHeld('g/r')).toBe(true);
+    expect(scheduler.isConflictHeld('g/other')).toBe(false);
+  });
+
+  it('says what was passed over since the one before, each thing once', () => {
+    const scheduler = new Scheduler(
+      smallPool({
+        tiers: [
+          { tier: 'top', maxConcurrency: 2, guaranteed: 0 },
+          { tier: 'low', maxConcurrency: null, guaranteed: 1 },
+        ],
+      }),
+    );
+    scheduler.override({ scope: 'type/b', paused: true });
+    scheduler.arrive(waitingJob('held', { resourceId: 'r', fairnessKey: 'k1', readyAtMs: 1 }), NOW_MS);
+    scheduler.arrive(waitingJob('blocked', { resourceId: 'r', fairnessKey: 'k1', readyAtMs: 2 }), NOW_MS);
+    scheduler.arrive(waitingJob('free', { fairnessKey: 'k1' }), NOW_MS);
+    scheduler.arrive(waitingJob('paused', { fairnessKey: 'k3' }), NOW_MS);
+    scheduler.arrive(waitingJob('capped', { fairnessKey: 'k4' }), NOW_MS);
+    scheduler.arrive(waitingJob('other', { type: 'b', fairnessKey: 'k1' }), NOW_MS);
+    scheduler.arrive(waitingJob('low', { type: 'c', fairnessKey: 'k1' }), NOW_MS);
+    scheduler.arrive(waitingJob('lower', { type: 'c', fairnessKey: 'k1' }), NOW_MS);
+    scheduler.override({ scope: 'key/k3', paused: true });
+    scheduler.override({ scope: 'key/k4', paused: false, maxConcurrency: 0 });
+    scheduler.beginPass(NOW_MS);
+    const told = (): unknown => {
+      const decision = scheduler.next();
+      return decision === undefined
+        ? undefined
+        : [decision.reserved.id, decision.reasons.guaranteed, decision.reasons.skipped];
+    };
+    expect(told()).toEqual(['low', true, []]);
+    // Keys are met when it would be their turn, and then put aside until they may run again.
+    expect(told()).toEqual([
+      'held',
+      false,
+      [
+        { kind: 'type', type: 'b', why: 'paused' },
+        { kind: 'key', fairnessKey: 'k3', why: 'paused' },
+        { kind: 'key', fairnessKey: 'k4', why: 'cap' },
+      ],
+    ]);
+    expect(told()).toEqual([
+      'free',
+      false,
+      [
+        { kind: 'type', type: 'b', why: 'paused' },
+        { kind: 'job', id: 'blocked', why: 'conflict', conflictKey: 'g/r' },
+      ],
+    ]);
+    expect(told()).toEqual(['lower', false, [{ kind: 'tier', tier: 'top', why: 'cap' }]]);
+    expect(told()).toBeUndefined();
+    scheduler.settle('free', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    scheduler.settle('lower', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    expect(told()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([{ kind: 'type', type: 'b', why: 'paused' }]);
+  });
+
+  it('says that a type has no slot, that it is at its cap, that a tier is paused', () => {
+    const scheduler = new Scheduler(
+      smallPool({
+        fleets: [
+          { fleet: 'all', types: ['b', 'c'], slots: 4 },
+          { fleet: 'none', types: ['a'], slots: 0 },
+        ],
+      }),
+    );
+    scheduler.override({ scope: 'type/b', paused: false, maxConcurrency: 0 });
+    scheduler.arrive(waitingJob('a'), NOW_MS);
+    scheduler.arrive(waitingJob('b', { type: 'b' }), NOW_MS);
+    scheduler.arrive(waitingJob('c', { type: 'c' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reasons.skipped).toEqual([
+      { kind: 'type', type: 'a', why: 'noSlot' },
+      { kind: 'type', type: 'b', why: 'cap' },
+    ]);
+    scheduler.override({ scope: 'tier/top', paused: true });
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([{ kind: 'tier', tier: 'top', why: 'paused' }]);
+  });
+
+  it('says nothing of what it passed over where nobody asks', () => {
+    const scheduler = new Scheduler(smallPool(), {
+      explains: false,
+      overrides: [
+        { scope: 'tier/low', paused: true },
+        { scope: 'type/b', paused: true },
+        { scope: 'key/k2', paused: true },
+      ],
+    });
+    scheduler.arrive(waitingJob('x', { fairnessKey: 'k2' }), NOW_MS);
+    scheduler.arrive(waitingJob('y', { resourceId: 'r' }), NOW_MS);
+    scheduler.arrive(waitingJob('z', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reasons.skipped).toEqual([]);
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([]);
+  });
+
+  it('charges at least the floor, from the estimates it learned', () => {
+    const scheduler = new Scheduler(
+      smallPool({ fairness: { ...FAIRNESS_DEFAULTS, admissionFloorMs: 2_000, alpha: 0.5 } }),
+    );
+    const start = (id: string): number | undefined => {
+      scheduler.arrive(waitingJob(id), NOW_MS);
+      scheduler.beginPass(NOW_MS);
+      return scheduler.next()?.reserved.estimatedCostMs;
+    };
+    expect(start('one')).toBe(2_000);
+    scheduler.settle('one', { nowMs: NOW_MS, usedMs: 9_000, succeeded: true });
+    expect(start('two')).toBe(5_000);
+    // A failure teaches nothing, and is charged what it used.
+    scheduler.settle('two', { nowMs: NOW_MS, usedMs: 100, succeeded: false });
+    expect(start('three')).toBe(5_000);
+    expect(scheduler.costs()).toMatchObject([
+      { fairnessKey: 'k1', costMs: 9_000 + 2_000 + 5_000, running: 1 },
+    ]);
+  });
+});
+
+describe('losses', () => {
+  it('make the candidates stale after more than five in a row; a win begins the count anew', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (let job = 0; job < 30; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    const lose = (): boolean => scheduler.lose(scheduler.next()?.reserved.id ?? '');
+    expect([lose(), lose(), lose(), lose(), lose()]).toEqual([false, false, false, false, false]);
+    scheduler.win();
+    expect([lose(), lose(), lose(), lose(), lose(), lose(), lose()]).toEqual([
+      false,
+      false,
+      false,
+      false,
+      false,
+      true,
+      false,
+    ]);
+    expect(scheduler.lose('nobody')).toBe(false);
+    expect(scheduler.running).toBe(0);
+    expect(scheduler.costs()[0]?.costMs).toBe(0);
+  });
+
+  it('take rarity anew from the slots that are free then', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (let job = 0; job < 30; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    const rarity = (): number | undefined => scheduler.next()?.reasons.score.rarity;
+    expect([rarity(), rarity()]).toEqual([125, 125]);
+    for (let loss = 0; loss < 6; loss += 1) scheduler.lose(scheduler.next()?.reserved.id ?? '');
+    expect(rarity()).toBe(250);
+  });
+});
+
+describe('overrides', () => {
+  it('of unknown scopes change nothing', () => {
+    const scheduler = new Scheduler(smallPool(), {
+      overrides: ['tier/x', 'type/x', 'fleet/x', 'x', 'x/y', ''].map((scope) => ({ scope, paused: true })),
+    });
+    scheduler.setSlots('x', 99);
+    scheduler.arrive(waitingJob('one'), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('one');
+  });
+
+  it('end with one that says nothing: the configured cap and weight are back', () => {
+    const scheduler = new Scheduler(
+      smallPool({
+        maxConcurrency: 3,
+        tiers: [
+          { tier: 'top', maxConcurrency: 3, guaranteed: 0 },
+          { tier: 'low', maxConcurrency: null, guaranteed: 0 },
+        ],
+        types: smallPool().types.map((type) => ({ ...type, maxConcurrency: 3 })),
+        fairness: { ...FAIRNESS_DEFAULTS, weights: { k1: 5 }, maxConcurrencyPerKey: 3 },
+      }),
+    );
+    for (let job = 0; job < 9; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
+    for (const scope of ['pool', 'tier/top', 'type/a', 'key/k1', 'fleet/all']) {
+      scheduler.override({ scope, paused: false, maxConcurrency: 1, weight: 2 });
+      scheduler.beginPass(NOW_MS);
+      const first = scheduler.next();
+      expect([scope, first?.reasons.weight]).toEqual([scope, scope === 'key/k1' ? 2 : 5]);
+      expect(scheduler.next()).toBeUndefined();
+      scheduler.override({ scope, paused: false });
+      const others = [scheduler.next(), scheduler.next()];
+      expect(others.map((next) => next?.reasons.weight)).toEqual([5, 5]);
+      expect(scheduler.next()).toBeUndefined();
+      for (const next of [first, ...others]) scheduler.lose(next?.reserved.id ?? '');
+      for (let job = 0; job < 3; job += 1) scheduler.arrive(waitingJob(`${scope}${job}`), NOW_MS);
+    }
+  });
+
+  it('that raise a weight move the key forward at once', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.ledgers.setCost(scheduler.openKey('k1', 0), 1_000);
+    scheduler.ledgers.setCost(scheduler.openKey('k2', 0), 1_500);
+    for (const key of ['k1', 'k2']) {
+      for (let job = 0; job < 3; job += 1)
+        scheduler.arrive(waitingJob(`${key}-${job}`, { fairnessKey: key }), 0);
+    }
+    scheduler.override({ scope: 'key/k2', paused: false, weight: 2 });
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.fairnessKey).toBe('k2');
+  });
+});
+
+describe('room', () => {
+  it('is what pool and fleets leave; nothing while the pool is paused or over its cap', () => {
+    const scheduler = new Scheduler(smallPool({ maxConcurrency: 3 }));
+    expect(scheduler.room).toBe(3);
+    scheduler.setSlots('all', 2);
+    expect(scheduler.room).toBe(2);
+    scheduler.override({ scope: 'pool', paused: true });
+    expect(scheduler.room).toBe(0);
+    scheduler.override({ scope: 'pool', paused: false });
+    const reserved = { version: 1, attempt: 1, type: 'a', tier: 'top', fairnessKey: 'k', fleet: 'all' };
+    for (let job = 0; job < 4; job += 1) {
+      scheduler.hold({ ...reserved, id: `r${job}`, estimatedCostMs: 1 }, NOW_MS);
+    }
+    expect(scheduler.room).toBe(0);
+    expect([scheduler.roomOfTier(0), scheduler.roomOfType(0)]).toEqual([Infinity, 0]);
+    scheduler.override({ scope: 'tier/top', paused: false, maxConcurrency: 5 });
+    scheduler.override({ scope: 'type/a', paused: false, maxConcurrency: 2 });
+    scheduler.setSlots('all', 9);
+    expect([scheduler.roomOfTier(0), scheduler.roomOfType(0)]).toEqual([1, 0]);
+    scheduler.override({ scope: 'tier/top', paused: true });
+    scheduler.override({ scope: 'type/a', paused: true, maxConcurrency: 9 });
+    expect([scheduler.roomOfTier(0), scheduler.roomOfType(0)]).toEqual([0, 0]);
+  });
+
+  it('is held by reservations of types, tiers and fleets that are configured no more', () => {
+    const scheduler = new Scheduler(smallPool({ maxConcurrency: 2 }));
+    const gone = { version: 1, attempt: 1, type: 'gone', tier: 'gone', fairnessKey: 'k', fleet: 'gone' };
+    scheduler.hold({ ...gone, id: 'r1', conflictKey: 'g/r', estimatedCostMs: 5 }, NOW_MS);
+    scheduler.arrive(waitingJob('blocked', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.room).toBe(1);
+    expect(scheduler.settle('r1', { nowMs: NOW_MS, usedMs: 10, succeeded: true })).toBe(true);
+    expect(scheduler.room).toBe(2);
+    expect(scheduler.next()?.reserved.id).toBe('blocked');
+  });
+});
+
+describe('jobs blocked on one conflict key', () => {
+  it('are parked once, and one after the other starts as the key is freed, in their order', () => {
+    const scheduler = new Scheduler(smallPool());
+    const ids = Array.from({ length: 50 }, (_, index) => `job${String(index).padStart(2, '0')}`);
+    for (const [index, id] of ids.entries()) {
+      scheduler.arrive(waitingJob(id, { resourceId: 'r', readyAtMs: index }), NOW_MS);
+    }
+    for (const id of ids) {
+      scheduler.beginPass(NOW_MS);
+      expect(scheduler.next()?.reserved.id).toBe(id);
+      expect(scheduler.next()).toBeUndefined();
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    }
+    expect(scheduler.waiting).toBe(0);
+  });
+
+  it('are found again when the one that stood for them is withdrawn', () => {
+    const scheduler = new Scheduler(smallPool());
+    const numbers = ['a', 'b', 'c'].map((id, index) =>
+      scheduler.arrive(waitingJob(id, { resourceId: 'r', readyAtMs: index }), NOW_MS),
+    );
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('a');
+    expect(scheduler.next()).toBeUndefined();
+    scheduler.settle('a', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    // b is back in its line for both.
+    expect(scheduler.withdraw(numbers[1] ?? -1, 'b', NOW_MS)?.id).toBe('b');
+    expect(scheduler.next()?.reserved.id).toBe('c');
+    expect(scheduler.withdraw(numbers[2] ?? -1, 'c', NOW_MS)).toBeUndefined();
+  });
+});
+
+describe('an index of a pool', () => {
+  it('refuses a type whose tier is not declared', () => {
+    const configuration = smallPool({ tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }] });
+    expect(() => new Scheduler(configuration)).toThrow(
+      'types.c.tier: names no declared tier (top), got "low". Declare it in tiers, or name one of those.',
     );
   });
 });
