@@ -17,6 +17,8 @@ export interface Network {
   readonly outageUntilMs: () => number;
   readonly trace: (line: string) => void;
   readonly onCall: (name: string) => void;
+  /** A request has reached its service, for the first time. */
+  readonly onApplied: (verb: string) => void;
 }
 
 type Service = 'store' | 'queue' | 'bus';
@@ -32,6 +34,8 @@ const BATCHES: Readonly<Record<string, number>> = {
   send: 1,
   publish: 0,
 };
+
+const TRANSACTIONS: ReadonlySet<string> = new Set(['commit', 'redrive']);
 
 const TIMEOUT_MIN_MS = 500;
 const TIMEOUT_MAX_MS = 8_000;
@@ -69,8 +73,9 @@ async function call(
     (each) => {
       if (each === 'transactionConflict') return verb === 'commit';
       if (each === 'crashMidCall' || each === 'partialBatchFailure') return batch.length > 1;
-      // A request that comes late or twice only matters if it changes something.
-      if (each === 'appliedLate' || each === 'requestRepeated') return service === 'store' && !isRead(verb);
+      // A request that comes late or twice only matters if it changes something; a transaction's token lets it in once.
+      if (each === 'appliedLate') return service === 'store' && !isRead(verb);
+      if (each === 'requestRepeated') return service === 'store' && !isRead(verb) && !TRANSACTIONS.has(verb);
       return true;
     },
     random,
@@ -109,6 +114,7 @@ async function call(
     await time.sleep(timeoutMs);
     return fail(unavailable(service, verb));
   }
+  network.onApplied(verb);
   switch (fault) {
     case 'throttled':
     case 'transactionConflict':

@@ -36,6 +36,7 @@ export const WORLD_FAULTS = [
   'tickMissing',
   'tickDoubled',
   'workerKilled',
+  'workerRestarted',
   'workerFrozen',
   'clockSkew',
   'clockJump',
@@ -65,11 +66,19 @@ export interface PlannedJob {
   readonly durationMs: number;
 }
 
+/** A long-running worker. */
+export interface PlannedProcess {
+  readonly fleet: string;
+  readonly workerId: string;
+  readonly slots: number;
+}
+
 export interface SimulationPlan {
   readonly seed: number;
   readonly configuration: PoolConfiguration;
   readonly budget: DispatchBudget;
   readonly jobs: readonly PlannedJob[];
+  readonly processes: readonly PlannedProcess[];
   /** Chance of each fault of calls; 0 for those that this seed leaves out. */
   readonly rates: Readonly<Record<FaultClass, number>>;
   readonly store: StoreImitation;
@@ -91,7 +100,7 @@ const FACTORS: Partial<Record<FaultClass, number>> = {
 };
 
 /** Without any fault at all, a few seeds show that the load alone breaks nothing. */
-const CALM = 0.05;
+const CALM = 0.12;
 
 export function planOf(seed: number): SimulationPlan {
   const dice = diceOf(seeded(seed));
@@ -119,6 +128,15 @@ export function planOf(seed: number): SimulationPlan {
       checkAfterMs: dice.pick([15_000, 30_000, 60_000]),
     },
     jobs: drawJobs(dice, configuration),
+    processes: configuration.fleets.flatMap(({ fleet, slots }) =>
+      slots === null
+        ? Array.from({ length: dice.whole(1, 3) }, (_, at) => ({
+            fleet,
+            workerId: `${fleet}/${at}`,
+            slots: dice.whole(1, 3),
+          }))
+        : [],
+    ),
     rates,
     store: {
       indexLagMs: imitated('staleIndex') ? dice.pick([50, 1_000, 10_000]) : undefined,
@@ -133,7 +151,7 @@ export function planOf(seed: number): SimulationPlan {
       lost: imitated('messageLost') ? dice.between(0.02, 0.3) : undefined,
     },
     bus: { duplicated: imitated('eventDuplicated') ? dice.between(0.05, 0.3) : undefined },
-    skewMaxMs: imitated('clockSkew') ? dice.pick([200, 2_000, 4_000]) : 0,
+    skewMaxMs: imitated('clockSkew') ? dice.pick([200, 1_000, 2_000]) : 0,
     faultsUntilMs: dice.pick([60_000, 180_000, 420_000]),
     endless: dice.chance(0.3),
     latencyMaxMs: dice.pick([5, 30, 200]),
@@ -155,18 +173,19 @@ function drawConfiguration(dice: Dice): PoolConfiguration {
       onWorkerLost: dice.pick(['retry', 'retry', 'fail']),
       retry: {
         maxAttempts: dice.whole(1, 3),
-        delayMs: dice.pick([0, 500, 5_000]),
+        delayMs: dice.pick([0, 0, 500, 5_000]),
         maxWorkersLost: dice.whole(0, 3),
         jitter: dice.pick(['full', 'none']),
       },
     };
   }
   const names = Object.keys(types);
-  const fleets: Record<string, { types: string[]; slots: number }> = {};
+  const slots = (most: number): number | null => (dice.chance(0.4) ? null : dice.whole(1, most));
+  const fleets: Record<string, { types: string[]; slots: number | null }> = {};
   for (const type of names) {
-    if (dice.chance(0.6)) fleets[`fleet-${type}`] = { types: [type], slots: dice.whole(1, 3) };
+    if (dice.chance(0.6)) fleets[`fleet-${type}`] = { types: [type], slots: slots(3) };
   }
-  fleets.general = { types: names, slots: dice.whole(1, 4) };
+  fleets.general = { types: names, slots: slots(4) };
   return resolveConfiguration({
     types,
     tiers: tiers.map((tier) => ({ tier, maxConcurrency: dice.chance(0.3) ? dice.whole(1, 4) : null })),

@@ -17,12 +17,13 @@ import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
-import type { JobContext } from '../../lib/worker/run-job.ts';
+import { runWorker } from '../../lib/worker/process.ts';
+import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
 import { type CallFault, Faults, type FiredFault } from './faults.ts';
 import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
-import type { PlannedJob, SimulationPlan } from './plan.ts';
+import type { PlannedJob, PlannedProcess, SimulationPlan } from './plan.ts';
 import { diceOf, hashText, seeded } from './random.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -80,6 +81,7 @@ export class World {
   readonly #containers = new Map<string, Container[]>();
   readonly #nodes = new Map<string, SimulatedNode>();
   readonly #planned = new Map<number, PlannedJob>();
+  readonly #shutdowns = new Map<string, AbortController>();
   readonly #born = new Map<string, number>();
   readonly #stream: Job[] = [];
   #streamArmed = false;
@@ -145,6 +147,7 @@ export class World {
       outageUntilMs: () => this.#outageUntilMs,
       trace: this.trace,
       onCall: (name) => this.calls.push(name),
+      onApplied: (verb) => this.invariants.onVerb(verb),
     };
   }
 
@@ -175,9 +178,11 @@ export class World {
       }
     }
     this.#tick(1);
+    for (const process of this.plan.processes) this.#runProcess(process);
     for (const { fleet, slots } of this.plan.configuration.fleets) {
+      if (slots === null) continue;
       // More pollers than slots: the cap is the dispatcher's to keep, not the queue's.
-      for (let poller = 0; poller < (slots ?? 1) + 1; poller += 1) void this.#poll(fleet, poller);
+      for (let poller = 0; poller < slots + 1; poller += 1) void this.#poll(fleet, poller);
     }
     if (rates.storeOutage > 0) this.#outages(1);
     this.#disturb(1);
@@ -295,12 +300,13 @@ export class World {
 
   /** A while after the last function has ended, unless another began meanwhile. */
   #lookForLeftBehind(): void {
-    if (this.plan.rates.operatorPauses > 0) return;
     const round = this.#busyRound;
     this.time.after(QUIET_MS, () => {
       const isCalm = this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS || this.#isHarmless;
       const isQuiet = this.#busyCount === 0 && this.#busyRound === round && this.#stream.length === 0;
-      if (isQuiet && isCalm && !this.plan.endless) this.invariants.requireNothingLeftBehind();
+      if (!isQuiet || !isCalm || this.plan.endless) return;
+      this.invariants.requireNothingLeftBehind();
+      this.invariants.requireWakesHeard();
     });
   }
 
@@ -443,12 +449,7 @@ export class World {
         },
         exit: () => node.kill(),
       }),
-      Object.fromEntries(
-        configuration.types.map(({ type }) => [
-          type,
-          (payload: Json, context: JobContext) => this.#handle(node, payload, context),
-        ]),
-      ),
+      this.#handlers(node),
     );
     const event = {
       Records: [{ messageId: received.receipt, body: encodeDispatchMessage(received.message) }],
@@ -463,6 +464,52 @@ export class World {
     node.kill();
   }
 
+  /** A life of a long-running worker; when it is over, the next one begins. */
+  #runProcess(process: PlannedProcess): void {
+    const node = this.#node(`process-${process.workerId}`);
+    const { configuration } = this.plan;
+    const shutdown = new AbortController();
+    const again = (): void => {
+      node.kill();
+      this.time.after(this.faults.randomOf(`${node.name}/again`)() * 20_000, () => this.#runProcess(process));
+    };
+    let isOver = false;
+    const end = (): void => {
+      if (isOver) return;
+      isOver = true;
+      again();
+    };
+    node.onDeath(end);
+    this.#shutdowns.set(node.name, shutdown);
+    const trace = (message: string): void => this.trace(`${this.time.nowMs} ${node.name} ${message}`);
+    runWorker({
+      store: this.reach(node),
+      queue: faultyQueue(this.#network, node, this.queue),
+      configuration,
+      clock: node.clock,
+      random: this.faults.randomOf(`${node.name}/random`),
+      log: { info: trace, warn: trace },
+      fleet: process.fleet,
+      slots: process.slots,
+      workerId: process.workerId,
+      handlers: this.#handlers(node),
+      signal: shutdown.signal,
+      exit: () => node.kill(),
+    }).then(end, (error: unknown) => {
+      if (!isExpected(error)) this.#onBug(`${node.name} threw ${String(error)}`);
+      end();
+    });
+  }
+
+  #handlers(node: SimulatedNode): JobHandlers {
+    return Object.fromEntries(
+      this.plan.configuration.types.map(({ type }) => [
+        type,
+        (payload: Json, context: JobContext) => this.#handle(node, payload, context),
+      ]),
+    );
+  }
+
   /** The user's code: it works for a while, and may fail, hang, or be cut off with its process. */
   async #handle(node: SimulatedNode, payload: Json, context: JobContext): Promise<Json> {
     const { at } = payload as { readonly at: number };
@@ -475,15 +522,17 @@ export class World {
     this.invariants.begin(execution);
     const end = (): void => this.invariants.end(execution);
     node.onDeath(end);
+    // What is frozen past its lease does not run: whatever it does when it thaws counts for nothing.
+    node.onLongFreeze(end);
     try {
       if (this.faults.happens('handlerHangs', name, 3)) {
         await new Promise<never>(() => {});
       }
       await node.clock.sleep(planned.durationMs, context.signal);
       if (context.signal.aborted) throw new Error('aborted');
-      if (this.faults.happens('handlerThrows', name, 10))
-        throw new Error(`the handler threw, ${SIGNATURE}${node.name}`);
-      return { at, by: node.name };
+      if (this.faults.happens('handlerThrows', name, 20))
+        throw new Error(`the handler threw, ${SIGNATURE}${context.fencingToken}`);
+      return { at, by: context.fencingToken };
     } finally {
       // Not by `finally` alone: what is dead never gets here.
       end();
@@ -543,10 +592,13 @@ export class World {
       if (!this.faults.active) return;
       for (const [name, node] of [...this.#nodes]) {
         const moment = `${name}@${count}`;
-        if (name.startsWith('worker')) {
+        if (name.startsWith('process') && this.faults.happens('workerRestarted', moment)) {
+          this.#shutdowns.get(name)?.abort();
+        }
+        if (name.startsWith('worker') || name.startsWith('process')) {
           if (this.faults.happens('workerKilled', moment)) node.kill();
           else if (this.faults.happens('workerFrozen', moment)) {
-            node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 2 * this.plan.budget.leaseMs);
+            node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 40_000);
           }
         }
         if (this.faults.happens('clockJump', moment)) {
@@ -559,8 +611,8 @@ export class World {
   }
 }
 
-/** The most that a clock may be wrong; the worker's lease has room for it. */
-const JUMP_MAX_MS = 5_000;
+/** The most that a clock may be wrong, one way or the other; a worker's lease has room for 5 s between two. */
+const JUMP_MAX_MS = 2_400;
 
 const IMITATED: Readonly<Record<string, Parameters<Faults['count']>[0]>> = {
   indexLagMs: 'staleIndex',

@@ -93,6 +93,7 @@ export interface PartitionView {
   };
   readonly reservations: ReadonlyMap<string, Reservation>;
   readonly workers: ReadonlyMap<string, WorkerRecord>;
+  readonly controls: ReadonlyMap<string, Control>;
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
 }
