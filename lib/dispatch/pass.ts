@@ -290,6 +290,7 @@ export async function pass(
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );
+  books.undoLifts();
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
