@@ -36,6 +36,8 @@ const STREAM_RETRY_MS = 1_000;
 const STREAM_TRIES_MAX = 10;
 /** A worker function ends this long after its slowest type's timeout: time to say that it was too slow. */
 const WORKER_MARGIN_MS = 10_000;
+/** No request is under way longer. */
+const LATE_MAX_MS = 130_000;
 /** Hints under way have arrived after this. */
 const QUIET_MS = 3_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
@@ -187,6 +189,12 @@ export class World {
     if (rates.storeOutage > 0) this.#outages(1);
     this.#disturb(1);
     if (rates.operatorCancels > 0 || rates.operatorPauses > 0) this.#operate(1);
+    // A pause may arrive behind its end: when nothing is under way any more, each is ended once more.
+    if (rates.operatorPauses > 0) {
+      this.time.after(this.plan.faultsUntilMs + LATE_MAX_MS, () => {
+        for (const { type } of this.plan.configuration.types) this.#resume(`type/${type}`);
+      });
+    }
   }
 
   /** True when every accepted job is over and every request was answered. */
