@@ -210,11 +210,10 @@ export class Backlog {
     return false;
   }
 
-  /** Takes the head of a line out. */
-  take(line: number): WaitingJob | undefined {
+  /** Takes the head of a line out: a line that has one. */
+  take(line: number): WaitingJob {
     const number = this.#root[line] as number;
-    if (number === NONE) return undefined;
-    const job = this.jobs.jobOf(number);
+    const job = this.jobs.jobOf(number) as WaitingJob;
     this.#root[line] = this.jobs.withoutRoot(number);
     this.jobs.forget(number);
     this.#size -= 1;
@@ -230,15 +229,12 @@ export class Backlog {
     return job;
   }
 
-  /** Takes a job out wherever it stands. Answers it, or undefined when it is gone already. */
-  remove(number: number): WaitingJob | undefined {
-    const job = this.jobs.jobOf(number);
-    if (job === undefined) return undefined;
+  /** Takes a job out wherever it stands. */
+  remove(number: number): void {
     this.jobs.remove(number);
     this.#size -= 1;
     const line = this.jobs.lineOf(number);
     if (this.#root[line] === number) this.#headChanged(line);
-    return job;
   }
 
   /** Parks the head of a line until its conflict key is free. */

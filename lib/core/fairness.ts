@@ -303,7 +303,6 @@ export class Ledgers {
     const at = key * WIDTH;
     if ((this.#cells[at + WAITING] as number) > 0 || (this.#cells[at + RUNNING] as number) > 0) return;
     const place = this.#placeOf(key);
-    if (place === NOWHERE) return;
     this.#activePlace[key] = NOWHERE;
     this.#activeCount -= 1;
     const last = this.#activeCount;

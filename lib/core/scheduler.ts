@@ -9,7 +9,7 @@
  *  - What a key's cap or a held conflict key stops is met once, put aside, and comes back when the cause is gone.
  */
 import { Backlog } from './backlog.ts';
-import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
+import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
 import { Conflicts } from './conflict.ts';
 import { Estimates } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
@@ -278,13 +278,13 @@ export class Scheduler {
 
   /** A waiting job waits no more: it was cancelled, or moved. Answers it, or undefined if it does not wait under this number. */
   withdraw(number: number, id: string, nowMs: number): WaitingJob | undefined {
-    if (this.backlog.jobs.jobOf(number)?.id !== id) return undefined;
+    const job = this.backlog.jobs.jobOf(number);
+    if (job?.id !== id) return undefined;
+    const line = this.backlog.jobs.lineOf(number);
     const conflict = this.backlog.jobs.conflictOf(number);
-    const job = this.backlog.remove(number);
-    const key = job === undefined ? undefined : this.ledgers.find(job.fairnessKey);
-    const type = job === undefined ? undefined : this.#typeOf(job);
-    if (job === undefined || key === undefined || type === undefined) return undefined;
-    this.ledgers.leave(key);
+    this.backlog.remove(number);
+    this.ledgers.leave(this.backlog.keyOf(line));
+    const type = this.index.types[typeOf(this.backlog.classOf(line))] as JobTypeConfiguration;
     this.estimates.end(type, job.resourceId, undefined, nowMs);
     if (conflict !== NONE) {
       // It may have stood for the parked jobs of its line.
@@ -355,7 +355,8 @@ export class Scheduler {
 
   /** Whether a tier runs less than its guaranteed share. */
   isBelowGuarantee(tier: number): boolean {
-    return (this.#tiers[tier] as Gate).running < (this.index.tiers[tier]?.guaranteed ?? 0);
+    const { guaranteed } = this.index.tiers[tier] as TierConfiguration;
+    return (this.#tiers[tier] as Gate).running < guaranteed;
   }
 
   /** Whether a tier's cap and pause let another job start. */
@@ -457,12 +458,10 @@ export class Scheduler {
     return this.#compatible[this.index.typeNumbers.get(type) ?? NONE] ?? 0;
   }
 
-  /** Admits the head of a line. */
-  admit(line: number, guaranteed: boolean): Decision | undefined {
-    const number = this.backlog.head(line);
-    const conflict = number === NONE ? NONE : this.backlog.jobs.conflictOf(number);
+  /** Admits the head of a line: one that `best` has found, and that is read. */
+  admit(line: number, guaranteed: boolean): Decision {
+    const conflict = this.backlog.jobs.conflictOf(this.backlog.head(line));
     const job = this.backlog.take(line);
-    if (job === undefined) return undefined;
     const key = this.backlog.keyOf(line);
     const type = typeOf(this.backlog.classOf(line));
     const tier = this.index.tierOfType[type] as number;
@@ -493,7 +492,7 @@ export class Scheduler {
         tier: configured.tier,
         fairnessKey: job.fairnessKey,
         conflictKey: conflict === NONE ? undefined : this.#conflicts.nameOf(conflict),
-        fleet: this.fleets.names[fleet] ?? '',
+        fleet: this.fleets.names[fleet] as string,
         estimatedCostMs: chargedMs,
       },
       job,
@@ -655,10 +654,6 @@ export class Scheduler {
     return this.#conflicts.use(prefix + resourceId);
   }
 
-  #typeOf(job: WaitingJob): JobTypeConfiguration | undefined {
-    return this.index.types[this.index.typeNumbers.get(job.type) ?? NONE];
-  }
-
   #count(type: number, tier: number, fleet: number, conflict: number): void {
     this.#pool.running += 1;
     if (type !== NONE) (this.#types[type] as Gate).running += 1;
@@ -718,7 +713,7 @@ export class Scheduler {
   }
 
   #skipJob(number: number, conflict: number): void {
-    const id = this.backlog.jobs.jobOf(number)?.id ?? '';
+    const { id } = this.backlog.jobs.jobOf(number) as WaitingJob;
     this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.#conflicts.nameOf(conflict) });
   }
 }

@@ -230,6 +230,9 @@ describe('explain', () => {
     expect(told.waitsFor).toEqual([{ why: 'unknownType', type: 'nothing' }]);
     expect(told.latestStartAtMs).toBeUndefined();
     expect(told.score?.rarity).toBe(0);
+    const later = asked({ type: 'nothing', state: 'scheduled', runAtMs: NOW_MS + 1, resourceId: 'r' });
+    expect(explain(later, state(), NOW_MS)).toMatchObject({ waitsFor: [{ why: 'time' }] });
+    expect(explain(later, state(), NOW_MS).latestStartAtMs).toBeUndefined();
   });
 
   it('promises no start where the bound promises none', () => {

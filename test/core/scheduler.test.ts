@@ -14,7 +14,8 @@ vi.setConfig({ testTimeout: 120_000 });
 class Model {
   readonly configuration: PoolConfiguration;
   readonly cost = new Map<string, number>();
-  readonly used = new Map<string, number>();
+  /** Ids whose charge a reset has forgiven. */
+  readonly forgiven = new Set<string>();
   waiting: { readonly job: WaitingJob; readonly number: number }[] = [];
   running: ReservedJob[] = [];
   overrides: Override[] = [];
@@ -41,20 +42,25 @@ class Model {
     if (!active.has(key) && active.size > 0 && this.configuration.fairness.idlePolicy === 'advance') {
       // What is in flight may be given back, where charges are corrected.
       const base = (other: string): number =>
-        (this.cost.get(other) ?? 0) - (this.configuration.fairness.trueUp ? this.inFlightOf(other) : 0);
+        (this.cost.get(other) ?? 0) -
+        (this.configuration.fairness.trueUp ? this.inFlightOf(other, this.forgiven) : 0);
       const least = Math.min(...[...active].map((other) => base(other) / this.weight(other)));
       this.cost.set(key, Math.max(this.cost.get(key) ?? 0, least * this.weight(key)));
     }
     this.waiting.push({ job, number });
   }
 
+  correct({ id, fairnessKey }: ReservedJob, costMs: number): void {
+    if (!this.forgiven.has(id)) this.charge(fairnessKey, costMs);
+  }
+
   charge(key: string, costMs: number): void {
     this.cost.set(key, (this.cost.get(key) ?? 0) + costMs);
   }
 
-  inFlightOf(key: string): number {
+  inFlightOf(key: string, without: ReadonlySet<string> = new Set()): number {
     return this.running
-      .filter((job) => job.fairnessKey === key)
+      .filter((job) => job.fairnessKey === key && !without.has(job.id))
       .reduce((sum, job) => sum + job.estimatedCostMs, 0);
   }
 
@@ -84,6 +90,7 @@ type Action =
   | { readonly kind: 'lose'; readonly which: number }
   | { readonly kind: 'withdraw'; readonly which: number }
   | { readonly kind: 'tick'; readonly ms: number }
+  | { readonly kind: 'reset' }
   | { readonly kind: 'override'; readonly override: Override };
 
 const actions: fc.Arbitrary<readonly Action[]> = fc
@@ -103,6 +110,7 @@ const actions: fc.Arbitrary<readonly Action[]> = fc
         },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), which: fc.nat(20) }) },
         { weight: 2, arbitrary: fc.record({ kind: fc.constant('withdraw' as const), which: fc.nat(30) }) },
+        { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const) }) },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('tick' as const), ms: fc.nat(100_000) }) },
         {
           weight: 1,
@@ -176,13 +184,13 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       const { fairness } = model.configuration;
       if (action.kind === 'lose') {
         scheduler.lose(reserved.id);
-        model.charge(reserved.fairnessKey, -reserved.estimatedCostMs);
+        model.correct(reserved, -reserved.estimatedCostMs);
       } else {
         expect(scheduler.settle(reserved.id, { ...action, nowMs: model.nowMs })).toBe(true);
         const usedMs = fairness.trueUp
           ? Math.max(action.usedMs, fairness.admissionFloorMs)
           : reserved.estimatedCostMs;
-        model.charge(reserved.fairnessKey, usedMs - reserved.estimatedCostMs);
+        model.correct(reserved, usedMs - reserved.estimatedCostMs);
       }
       expect(scheduler.isRunning(reserved.id)).toBe(false);
       return;
@@ -199,6 +207,11 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
     case 'tick':
       model.nowMs += action.ms;
       return;
+    case 'reset':
+      scheduler.resetCosts();
+      for (const key of model.cost.keys()) model.cost.set(key, 0);
+      for (const { id } of model.running) model.forgiven.add(id);
+      return;
     case 'override':
       scheduler.override(action.override);
       model.overrides.push(action.override);
@@ -214,9 +227,10 @@ describe('a long-lived scheduler', () => {
         fc.constantFrom('advance' as const, 'none' as const),
         fc.integer({ min: 0, max: 5 }),
         actions,
-        (pool, idlePolicy, slots, history) => {
+        fc.boolean(),
+        (pool, idlePolicy, slots, history, explains) => {
           const configuration = { ...pool, fairness: { ...pool.fairness, idlePolicy } };
-          const scheduler = new Scheduler(configuration, { costMs: costIn(configuration) });
+          const scheduler = new Scheduler(configuration, { costMs: costIn(configuration), explains });
           for (const { fleet } of configuration.fleets) scheduler.setSlots(fleet, slots);
           const model = new Model(configuration, slots);
           for (const action of history) {
@@ -568,6 +582,70 @@ describe('jobs blocked on one conflict key', () => {
     expect(scheduler.withdraw(numbers[1] ?? -1, 'b', NOW_MS)?.id).toBe('b');
     expect(scheduler.next()?.reserved.id).toBe('c');
     expect(scheduler.withdraw(numbers[2] ?? -1, 'c', NOW_MS)).toBeUndefined();
+  });
+});
+
+describe('keys without jobs', () => {
+  it('take overrides, however many there are', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (let key = 0; key < 40; key += 1) scheduler.openKey(`k${key}`, NOW_MS);
+    for (const weight of [1, 3, 0.5]) scheduler.override({ scope: 'key/k39', paused: false, weight });
+    scheduler.arrive(waitingJob('one', { fairnessKey: 'k39' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reasons.weight).toBe(0.5);
+  });
+});
+
+describe('a conflict key that two reservations hold by mistake', () => {
+  it('is free when both have ended', () => {
+    const scheduler = new Scheduler(smallPool());
+    const reserved = { version: 1, attempt: 1, type: 'a', tier: 'top', fairnessKey: 'k', fleet: 'all' };
+    for (const id of ['r1', 'r2']) {
+      scheduler.hold({ ...reserved, id, conflictKey: 'g/r', estimatedCostMs: 1 }, NOW_MS);
+    }
+    scheduler.arrive(waitingJob('one', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    scheduler.settle('r1', { nowMs: NOW_MS, usedMs: 1, succeeded: true });
+    expect(scheduler.next()).toBeUndefined();
+    scheduler.settle('r2', { nowMs: NOW_MS, usedMs: 1, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('one');
+  });
+});
+
+describe('keys that are aside', () => {
+  it('are compared by what they cost now, behind a head that is blocked', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.arrive(waitingJob('first', { fairnessKey: 'k3', resourceId: 'r', readyAtMs: 1 }), NOW_MS);
+    scheduler.arrive(waitingJob('blocked', { fairnessKey: 'k1', resourceId: 'r', readyAtMs: 2 }), NOW_MS);
+    scheduler.arrive(waitingJob('dear', { fairnessKey: 'k2', readyAtMs: 3 }), NOW_MS);
+    scheduler.arrive(waitingJob('cheap', { fairnessKey: 'k4', readyAtMs: 4 }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('first');
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fairnessKey: 'k2', fleet: 'all' };
+    scheduler.hold({ ...reserved, id: 'running', estimatedCostMs: 9_000 }, NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('cheap');
+    expect(scheduler.next()?.reserved.id).toBe('dear');
+    expect(scheduler.next()).toBeUndefined();
+  });
+});
+
+describe('keys at their cap', () => {
+  it('are put aside without a word where nobody asks, in turn or not', () => {
+    const scheduler = new Scheduler(smallPool(), { explains: false });
+    // Equal shares put both aside; each may run one job.
+    for (const fairnessKey of ['k1', 'k2']) {
+      for (let job = 0; job < 3; job += 1) {
+        scheduler.arrive(waitingJob(`${fairnessKey}-${job}`, { fairnessKey, readyAtMs: job }), NOW_MS);
+      }
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    scheduler.override({ scope: 'key/k1', paused: false, maxConcurrency: 1 });
+    scheduler.override({ scope: 'key/k2', paused: true });
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([]);
+    scheduler.override({ scope: 'key/k2', paused: false });
+    expect(scheduler.next()?.reserved.id).toBe('k2-0');
   });
 });
 
