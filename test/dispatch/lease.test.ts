@@ -9,6 +9,9 @@ import { StoreThrottled } from '../../lib/store/errors.ts';
 import { everyOrder, type Point, steppedStore } from './interleave.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
+/** On a busy machine every order takes a while. */
+const WAIT_MS = 60_000;
+
 /** Where others may come between: what leases and wakes are made of, and what a pass sees and does. */
 const STEPS = ['acquireLease', 'releaseLease', 'readWakes', 'wake', 'loadPartition'] as const;
 
@@ -27,7 +30,7 @@ async function agents(count: number, point: Point, view: (store: JobStore) => Jo
 }
 
 describe('the wake counter', () => {
-  it('loses no wake, in whatever order two dispatchers take their steps', async () => {
+  it('loses no wake, in whatever order two dispatchers take their steps', { timeout: WAIT_MS }, async () => {
     const orders = await everyOrder(async (point) => {
       const { on, jobs, work } = await agents(2, point);
       const check = (order: readonly number[]): void => {
@@ -35,10 +38,12 @@ describe('the wake counter', () => {
       };
       return { work, check };
     });
-    expect(orders).toBeGreaterThan(500);
+    expect(orders).toBeGreaterThan(1_000);
   });
 
-  it('is what loses none: without it there are orders in which a job is forgotten', async () => {
+  it('is what loses none: without it there are orders in which a job is forgotten', {
+    timeout: WAIT_MS,
+  }, async () => {
     let forgotten = 0;
     const unread = (store: JobStore): JobStore => storeWith(store, { readWakes: async () => 0 });
     await everyOrder(async (point) => {
@@ -51,7 +56,9 @@ describe('the wake counter', () => {
     expect(forgotten).toBeGreaterThan(0);
   });
 
-  it('needs the second try: without it there are orders in which a job is forgotten', async () => {
+  it('needs the second try: without it there are orders in which a job is forgotten', {
+    timeout: WAIT_MS,
+  }, async () => {
     let forgotten = 0;
     await everyOrder(async (point) => {
       const { on, jobs, work } = await agents(2, point, (store) => {
