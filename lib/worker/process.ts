@@ -322,10 +322,10 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
         continue;
       }
       try {
-        const asked = queue.receive(fleet, Math.min(free, RECEIVE_MAX), RECEIVE_WAIT_MS, HIDE_MS);
-        // What comes after the end began is hidden for a while, and then comes to another worker.
-        const received = await orAborted(asked, ending.signal);
-        for (const each of received ?? []) accept(each);
+        const max = Math.min(free, RECEIVE_MAX);
+        const received = await queue.receive(fleet, max, RECEIVE_WAIT_MS, HIDE_MS, ending.signal);
+        // What comes when the end has begun is hidden for a while, and then comes to another worker.
+        if (!ending.signal.aborted) for (const each of received) accept(each);
       } catch (error) {
         log.warn('messages could not be received; trying again', { fleet, error: String(error) });
         await clock.sleep(RECEIVE_RETRY_MS * (0.5 + random() / 2), ending.signal);
