@@ -170,7 +170,7 @@ export function checkedScope(value: unknown, configuration: PoolConfiguration): 
  * @throws ValidationError which names the field, such as `payload` or `runAt`
  */
 export function checkedRequest(value: unknown, configuration: PoolConfiguration): JobRequest {
-  const request = jsonOf(value, '');
+  const request = jsonOf(value);
   const { accepted, refused } = parseRequests({ jobs: [request] }, configuration);
   const [refusal] = refused;
   if (refusal !== undefined) {
