@@ -170,7 +170,7 @@ export async function pass(
 
   const images = newest([...input.hints, ...promoted]);
   const settledByHints = settleFrom(state.reservations, images);
-  const recovery = await recover(context, state, settledByHints, input.looksUp);
+  const recovery = await recover(context, state, settledByHints, input.looksUp, nowMs);
   const settled = [...settledByHints, ...recovery.settled];
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
