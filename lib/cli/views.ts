@@ -106,9 +106,20 @@ export function keysText(keys: readonly KeyView[], more: boolean): string {
     key.weight,
     duration(key.shareMs),
     key.maxConcurrency,
-    key.paused ? 'paused' : '',
+    key.paused ? 'paused' : 'open',
   ]);
-  const head = ['key', 'tier', 'waiting', 'in flight', 'settled', 'in flight', 'weight', 'share', 'cap', ''];
+  const head = [
+    'key',
+    'tier',
+    'waiting',
+    'in flight',
+    'cost settled',
+    'cost in flight',
+    'weight',
+    'share',
+    'cap',
+    'admission',
+  ];
   return withMore(table(head, rows, all(rows)), more);
 }
 
@@ -119,7 +130,7 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
     fleet.slots,
     fleet.busy,
     fleet.maxConcurrency,
-    fleet.paused ? 'paused' : '',
+    fleet.paused ? 'paused' : 'open',
   ]);
   const workers = fleets.flatMap((fleet) =>
     fleet.workers.map((worker) => [
@@ -131,7 +142,7 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
     ]),
   );
   return [
-    table(['fleet', 'types', 'slots', 'busy', 'cap', ''], rows, all(rows)),
+    table(['fleet', 'types', 'slots', 'busy', 'cap', 'admission'], rows, all(rows)),
     ...(workers.length === 0
       ? []
       : [table(['worker', 'fleet', 'slots', 'runs', 'expires in'], workers, all(workers))]),
@@ -180,6 +191,7 @@ export function explanationText(explanation: LiveExplanation): string {
     const before = `${explanation.positionIsLeast ? 'at least ' : ''}${number(explanation.position)}`;
     lines.push(`in its own line, ${before} come before it`);
   }
+  if (explanation.keysBefore.length > 0) lines.push(sharesText(explanation.keysBefore));
   if (explanation.score !== undefined) {
     const { total, priority, age, rarity, onDemand } = explanation.score;
     const parts = `priority ${number(priority)}, age ${number(Math.round(age))}, rarity ${number(rarity)}, on demand ${number(Math.round(onDemand))}`;
@@ -215,7 +227,7 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
     case 'unknownType':
       return `a type that this pool does not have any more: ${printable(waits.type)}`;
     case 'turn':
-      return turnText(waits.before, explanation);
+      return turnText(waits.before);
     case 'pass':
       return 'the next pass, which starts it';
     case 'worker':
@@ -231,14 +243,17 @@ function slotText(fleet: string, { fleets }: LiveExplanation): string {
   return `${fleet} has ${found.busy} of ${found.slots} busy`;
 }
 
-function turnText(before: readonly string[], { keysBefore }: LiveExplanation): string {
-  const named = before.slice(0, NAMED_MAX).join(', ');
+function turnText(before: readonly string[]): string {
+  if (before.length === 0) return 'its turn: others come first';
   const others = before.length > NAMED_MAX ? ` and ${before.length - NAMED_MAX} more` : '';
-  const jobs = before.length === 0 ? 'its turn: others come first' : `its turn: first come ${named}${others}`;
-  if (keysBefore.length === 0) return jobs;
-  const shares = keysBefore
-    .slice(-NAMED_MAX)
-    .map((key) => `${printable(key.fairnessKey)} ${duration(key.shareMs)}`)
-    .join(', ');
-  return `${jobs}\n    shares so far, the least is served first: ${shares}`;
+  return `its turn: first come ${before.slice(0, NAMED_MAX).join(', ')}${others}`;
+}
+
+function sharesText(keysBefore: LiveExplanation['keysBefore']): string {
+  const named =
+    keysBefore.length > NAMED_MAX
+      ? [...keysBefore.slice(0, NAMED_MAX - 1), ...keysBefore.slice(-1)]
+      : keysBefore;
+  const shares = named.map((key) => `${printable(key.fairnessKey)} ${duration(key.shareMs)}`).join(', ');
+  return `keys with the least share come first: ${shares}`;
 }

@@ -59,7 +59,7 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
   /** The place was not reached: there are more before it than `position`. */
   readonly positionIsLeast: boolean;
   readonly fleets: readonly FleetCapacity[];
-  /** Other keys whose jobs come first, in the order of their turn, with the job's own key last. Empty unless it waits for its turn. */
+  /** Other keys whose jobs come first, the least share first, and the job's own key last; empty if there are none. */
   readonly keysBefore: readonly KeyShare[];
   /** From `running` on. */
   readonly runs:
@@ -124,6 +124,9 @@ export async function explainJob(
   // Reserved already: its claim is under way.
   const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
   const waitsFor = isBeingClaimed ? [{ why: 'pass' } as const] : waitingFor(job, explanation);
+  const tier = tierOf(configuration, job.type);
+  const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
+  const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
   return {
     ...explanation,
     job,
@@ -133,7 +136,7 @@ export async function explainJob(
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
-    keysBefore: keysBefore(job, waitsFor, read.waiting, (fairnessKey) => {
+    keysBefore: keysBefore(job, waitsFor, ofTier, keyOf, (fairnessKey) => {
       const override = state.controls.find((control) => control.scope === `key/${fairnessKey}`);
       const { weights, defaultWeight } = configuration.fairness;
       const weight = override?.weight ?? weightOf(weights, defaultWeight, fairnessKey);
@@ -269,16 +272,23 @@ async function readKeys(
   };
 }
 
+/** Whose jobs come first: keys with a lesser share in the job's tier, and those that a pass would serve before it. */
 function keysBefore(
   job: Job,
   waitsFor: readonly LiveWaitsFor[],
-  waiting: readonly Job[],
+  ofTier: readonly Job[],
+  keyOf: (jobId: string) => string | undefined,
   shareOf: (fairnessKey: string) => KeyShare,
 ): readonly KeyShare[] {
   const turn = waitsFor.find((each) => each.why === 'turn');
-  if (turn === undefined) return [];
-  const keyOf = new Map(waiting.map(({ id, fairnessKey }) => [id, fairnessKey]));
-  const others = new Set(turn.before.flatMap((id) => keyOf.get(id) ?? []));
-  others.delete(job.fairnessKey);
-  return others.size === 0 ? [] : [...others, job.fairnessKey].map(shareOf);
+  const served = new Set(turn?.before.map(keyOf));
+  const own = shareOf(job.fairnessKey);
+  const keys = new Set([...ofTier.map(({ fairnessKey }) => fairnessKey), ...served]);
+  keys.delete(job.fairnessKey);
+  const before = [...keys]
+    .filter((key) => key !== undefined)
+    .map(shareOf)
+    .filter(({ fairnessKey, shareMs }) => shareMs < own.shareMs || served.has(fairnessKey))
+    .sort((one, other) => one.shareMs - other.shareMs);
+  return before.length === 0 ? [] : [...before, own];
 }

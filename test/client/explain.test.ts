@@ -130,6 +130,21 @@ describe('explaining a job', () => {
     expect(waitsFor).toContainEqual({ why: 'noSlot', type: 'resize', fleets: ['images'] });
   });
 
+  it('without a free slot tells which keys come first when there is one', async () => {
+    const scene = desk(NARROW);
+    await scene.put(scene.job({ fairnessKey: 'greedy' }));
+    await scene.pass();
+    await scene.put(scene.job({ fairnessKey: 'modest' }));
+    const [job] = await scene.put(scene.job({ fairnessKey: 'greedy' }));
+    const { waitsFor, keysBefore } = await explained(
+      scene,
+      job?.id,
+      /least share come first: modest 0 ms, greedy 1 s/,
+    );
+    expect(waitsFor).toMatchObject([{ why: 'noSlot' }]);
+    expect(keysBefore).toMatchObject([{ fairnessKey: 'modest' }, { fairnessKey: 'greedy', shareMs: 1_000 }]);
+  });
+
   it('whose fleet has no worker says so', async () => {
     const scene = desk();
     const [job] = await scene.put(scene.job({ type: 'report' }));
