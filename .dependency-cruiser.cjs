@@ -48,7 +48,8 @@ module.exports = {
     },
     {
       name: 'the-stack-runs-no-scheduler',
-      comment: 'cdk/ is infrastructure: it takes names and configuration from lib, no use cases, no adapters.',
+      comment:
+        'cdk/ is infrastructure: it takes names and configuration from lib, no use cases, no adapters.',
       severity: 'error',
       from: { path: '^cdk/' },
       to: { path: ['^lib/(worker|client|cli|testing)/', ADAPTERS] },
@@ -68,6 +69,9 @@ module.exports = {
     parser: 'swc',
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
   },
 };
