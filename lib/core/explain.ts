@@ -93,7 +93,7 @@ function fill(job: WaitingJob, state: ExplainState, nowMs: number): Scheduler {
     { overrides: state.overrides, costMs: state.costMs },
   );
   for (const { fairnessKey, settledCostMs } of state.ledgers) {
-    scheduler.ledgers.setCost(scheduler.openKey(fairnessKey, nowMs), settledCostMs);
+    scheduler.setCost(scheduler.openKey(fairnessKey, nowMs), settledCostMs);
   }
   for (const reserved of state.inFlight) scheduler.hold(reserved, nowMs);
   configuration.fleets.forEach(({ fleet }, number) => {

@@ -224,7 +224,7 @@ class HeadsPlanner implements Planner {
     const raisedMs = settledCostMs - (this.#settled.get(fairnessKey) as number);
     if (raisedMs <= 0) return;
     this.#settled.set(fairnessKey, settledCostMs);
-    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
+    this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
   }
 
   confirm(_decision: Decision): void {
@@ -359,7 +359,7 @@ class HeadsPlanner implements Planner {
     this.#settled.set(offered.fairnessKey, this.#settledOf(offered));
     const settledMs = this.#settledOf(offered);
     this.#settled.set(offered.fairnessKey, settledMs);
-    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + settledMs);
+    this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + settledMs);
     return key;
   }
 

@@ -251,6 +251,15 @@ export class Scheduler {
     if (number !== NONE) this.fleets.setSlots(number, slots);
   }
 
+  /** Sets what a key has been charged, such as what its ledger says is settled. */
+  setCost(key: number, costMs: number): void {
+    const before = this.ledgers.shareOf(key);
+    this.ledgers.setCost(key, costMs);
+    const isCheaper = this.ledgers.shareOf(key) < before;
+    if (isCheaper) this.backlog.repriced(key);
+    this.backlog.changed(key, isCheaper);
+  }
+
   /** A fairness key's number; a new key gets its overrides. */
   openKey(fairnessKey: string, nowMs: number): number {
     const known = this.ledgers.find(fairnessKey);
@@ -287,8 +296,8 @@ export class Scheduler {
     const type = this.index.types[typeOf(this.backlog.classOf(line))] as JobTypeConfiguration;
     this.estimates.end(type, job.resourceId, undefined, nowMs);
     if (conflict !== NONE) {
-      // It may have stood for the parked jobs of its line.
-      if (!this.#conflicts.isHeld(conflict)) this.backlog.wake(conflict);
+      // It may have stood for parked jobs.
+      if (!this.#conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
       this.#conflicts.leave(conflict);
     }
     return job;
@@ -302,6 +311,7 @@ export class Scheduler {
     const fleet = this.fleets.names.indexOf(reserved.fleet);
     const key = this.openKey(reserved.fairnessKey, nowMs);
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
+    this.backlog.changed(key, false);
     this.#count(type, tier, fleet, conflict);
     this.#running.set(reserved.id, {
       type,
@@ -473,6 +483,7 @@ export class Scheduler {
     const fleet = this.fleets.choose(type);
     this.ledgers.admit(key, chargedMs, this.#nowMs);
     this.#count(type, tier, fleet, conflict);
+    this.backlog.changed(key, false);
     this.#running.set(job.id, {
       type,
       tier,
@@ -515,8 +526,10 @@ export class Scheduler {
     const wasFull = this.ledgers.isFull(key);
     const shareBefore = this.ledgers.shareOf(key);
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
-    if (this.ledgers.shareOf(key) < shareBefore) this.backlog.repriced(key);
+    const isCheaper = this.ledgers.shareOf(key) < shareBefore;
+    if (isCheaper) this.backlog.repriced(key);
     if (wasFull && !this.ledgers.isFull(key)) this.backlog.readmit(key);
+    this.backlog.changed(key, isCheaper || wasFull);
     const configured = this.index.types[type];
     if (configured !== undefined) {
       const observedMs = ending.succeeded ? ending.usedMs : undefined;
@@ -659,7 +672,9 @@ export class Scheduler {
     if (type !== NONE) (this.#types[type] as Gate).running += 1;
     if (tier !== NONE) (this.#tiers[tier] as Gate).running += 1;
     if (fleet !== NONE) this.fleets.take(fleet);
-    if (conflict !== NONE) this.#conflicts.hold(conflict);
+    if (conflict === NONE) return;
+    this.#conflicts.hold(conflict);
+    this.backlog.held(conflict);
   }
 
   #uncount(type: number, tier: number, fleet: number, conflict: number): void {
@@ -681,6 +696,7 @@ export class Scheduler {
     this.ledgers.setWeight(key, override.weight ?? weightOf(weights, defaultWeight, name));
     if (this.ledgers.shareOf(key) < before) this.backlog.repriced(key);
     if (!this.ledgers.isFull(key)) this.backlog.readmit(key);
+    this.backlog.changed(key, true);
   }
 
   #obstaclesOfKey(fairnessKey: string): readonly Obstacle[] {

@@ -219,28 +219,78 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
   }
 }
 
+/** Plays a history, and compares all that can be seen after each action. */
+function replay(
+  configuration: PoolConfiguration,
+  slots: number,
+  history: readonly Action[],
+  explains: boolean,
+): void {
+  const scheduler = new Scheduler(configuration, { costMs: costIn(configuration), explains });
+  for (const { fleet } of configuration.fleets) scheduler.setSlots(fleet, slots);
+  const model = new Model(configuration, slots);
+  for (const action of history) {
+    play(scheduler, model, action);
+    expect(scheduler.waiting).toBe(model.waiting.length);
+    expect(scheduler.running).toBe(model.running.length);
+    for (const { fairnessKey, costMs } of scheduler.costs()) {
+      expect(costMs).toBe(model.cost.get(fairnessKey) ?? 0);
+    }
+  }
+}
+
+const idlePolicies = fc.constantFrom('advance' as const, 'none' as const);
+
 describe('a long-lived scheduler', () => {
   it('decides as the reference does after any history of arrivals, ends, losses, withdrawals and overrides', () => {
     fc.assert(
       fc.property(
         pools,
-        fc.constantFrom('advance' as const, 'none' as const),
+        idlePolicies,
         fc.integer({ min: 0, max: 5 }),
         actions,
         fc.boolean(),
         (pool, idlePolicy, slots, history, explains) => {
           const configuration = { ...pool, fairness: { ...pool.fairness, idlePolicy } };
-          const scheduler = new Scheduler(configuration, { costMs: costIn(configuration), explains });
-          for (const { fleet } of configuration.fleets) scheduler.setSlots(fleet, slots);
-          const model = new Model(configuration, slots);
-          for (const action of history) {
-            play(scheduler, model, action);
-            expect(scheduler.waiting).toBe(model.waiting.length);
-            expect(scheduler.running).toBe(model.running.length);
-            for (const { fairnessKey, costMs } of scheduler.costs()) {
-              expect(costMs).toBe(model.cost.get(fairnessKey) ?? 0);
-            }
-          }
+          replay(configuration, slots, history, explains);
+        },
+      ),
+      { numRuns: FEWER_RUNS * 2 },
+    );
+  });
+
+  it('does so too where nearly all jobs want the same few resources', () => {
+    fc.assert(
+      fc.property(
+        pools,
+        idlePolicies,
+        fc.integer({ min: 2, max: 5 }),
+        actions,
+        fc.infiniteStream(fc.constantFrom('r1', 'r1', 'r1', 'r2', undefined)),
+        fc.infiniteStream(fc.constantFrom('', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7')),
+        (pool, idlePolicy, slots, history, resources, keys) => {
+          const configuration = {
+            ...pool,
+            types: pool.types.map((type) => ({ ...type, conflictGroup: 'g' })),
+            fairness: { ...pool.fairness, idlePolicy },
+          };
+          const herd = history.map((action) =>
+            action.kind === 'arrive'
+              ? {
+                  ...action,
+                  job: {
+                    ...action.job,
+                    resourceId: resources.next().value ?? undefined,
+                    fairnessKey: keys.next().value ?? '',
+                  },
+                }
+              : action,
+          );
+          // All arrive first: the herd is there when the first of it starts.
+          const early = herd.filter((action) => action.kind === 'arrive');
+          const late = herd.filter((action) => action.kind !== 'arrive');
+          replay(configuration, slots, [...early, ...late], true);
+          replay(configuration, slots, herd, true);
         },
       ),
       { numRuns: FEWER_RUNS * 2 },
@@ -569,6 +619,90 @@ describe('jobs blocked on one conflict key', () => {
     expect(scheduler.waiting).toBe(0);
   });
 
+  it('of many lines go back one for each class, and the next when that one may not be first any more', () => {
+    const scheduler = new Scheduler(smallPool());
+    const numbers = new Map<string, number | undefined>();
+    for (let key = 0; key < 20; key += 1) {
+      const id = `job${String(key).padStart(2, '0')}`;
+      const job = waitingJob(id, { resourceId: 'r', readyAtMs: key, fairnessKey: `k${id}` });
+      numbers.set(id, scheduler.arrive(job, NOW_MS));
+    }
+    const next = (): string | undefined => {
+      scheduler.beginPass(NOW_MS);
+      const decision = scheduler.next();
+      if (decision !== undefined) expect(scheduler.next()).toBeUndefined();
+      return decision?.reserved.id;
+    };
+    const settle = (id: string): void => {
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    };
+    expect(next()).toBe('job00');
+    settle('job00');
+    // The stand-in's key becomes dear, then full, then its job is withdrawn.
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fleet: 'all', estimatedCostMs: 500 };
+    scheduler.hold({ ...reserved, id: 'c1', fairnessKey: 'kjob01' }, NOW_MS);
+    expect(next()).toBe('job02');
+    settle('job02');
+    scheduler.override({ scope: 'key/kjob03', paused: true });
+    expect(next()).toBe('job04');
+    settle('job04');
+    scheduler.override({ scope: 'key/kjob03', paused: false });
+    expect(next()).toBe('job03');
+    settle('job03');
+    expect(scheduler.withdraw(numbers.get('job05') ?? -1, 'job05', NOW_MS)?.id).toBe('job05');
+    expect(next()).toBe('job06');
+    settle('job06');
+    scheduler.resetCosts();
+    expect(next()).toBe('job01');
+    settle('job01');
+    // One that was left behind becomes cheaper than all.
+    scheduler.setCost(scheduler.openKey('kjob15', NOW_MS), -1);
+    expect(next()).toBe('job15');
+  });
+
+  it('forget a head that was withdrawn while the key was held', () => {
+    const scheduler = new Scheduler(smallPool());
+    const numbers = Array.from({ length: 12 }, (_, key) =>
+      scheduler.arrive(
+        waitingJob(`job${key}`, { resourceId: 'r', fairnessKey: `k${key}`, readyAtMs: key }),
+        0,
+      ),
+    );
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('job0');
+    expect(scheduler.next()).toBeUndefined();
+    for (const key of [1, 2, 3]) scheduler.withdraw(numbers[key] ?? -1, `job${key}`, NOW_MS);
+    scheduler.settle('job0', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('job4');
+  });
+
+  it('are all found, however many conflict keys become free before one of their jobs starts', () => {
+    const scheduler = new Scheduler(
+      smallPool({ fleets: [{ fleet: 'all', types: ['a', 'b', 'c'], slots: 20 }] }),
+    );
+    const reserved = { version: 1, attempt: 1, type: 'b', tier: 'top', fleet: 'all', estimatedCostMs: 0 };
+    for (let resource = 0; resource < 8; resource += 1) {
+      const held = { ...reserved, id: `h${resource}`, fairnessKey: 'h', conflictKey: `g/r${resource}` };
+      scheduler.hold(held, NOW_MS);
+      for (let key = 0; key < 12; key += 1) {
+        const place = { resourceId: `r${resource}`, fairnessKey: `k${key}`, readyAtMs: resource * 100 + key };
+        scheduler.arrive(waitingJob(`job${resource}-${key}`, place), NOW_MS);
+      }
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toBeUndefined();
+    for (let resource = 0; resource < 8; resource += 1) {
+      scheduler.settle(`h${resource}`, { nowMs: NOW_MS, usedMs: 0, succeeded: true });
+    }
+    const started: string[] = [];
+    for (let next = scheduler.next(); next !== undefined; next = scheduler.next())
+      started.push(next.reserved.id);
+    expect(started.map((id) => id.slice(0, 4)).sort()).toEqual(
+      Array.from({ length: 8 }, (_, resource) => `job${resource}`),
+    );
+    expect(started[0]).toBe('job0-0');
+  });
+
   it('are found again when the one that stood for them is withdrawn', () => {
     const scheduler = new Scheduler(smallPool());
     const numbers = ['a', 'b', 'c'].map((id, index) =>
@@ -613,6 +747,24 @@ describe('a conflict key that two reservations hold by mistake', () => {
 });
 
 describe('keys that are aside', () => {
+  it('are ordered anew when all costs go to 0', () => {
+    const scheduler = new Scheduler(smallPool());
+    // Four tie; the last to arrive costs least, the others are set aside at their higher shares.
+    for (const [index, fairnessKey] of ['k1', 'k2', 'k3', 'k4', 'k5'].entries()) {
+      scheduler.setCost(scheduler.openKey(fairnessKey, 0), 400);
+      const job = waitingJob(`job${index}`, { fairnessKey, readyAtMs: 100 - index });
+      scheduler.arrive(job, NOW_MS);
+      scheduler.arrive({ ...job, id: `${job.id}b`, readyAtMs: 200 + index }, NOW_MS);
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('job4');
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fairnessKey: 'k4', fleet: 'none' };
+    scheduler.hold({ ...reserved, id: 'running', estimatedCostMs: 9_000 }, NOW_MS);
+    scheduler.resetCosts();
+    expect(scheduler.next()?.reserved.id).toBe('job3');
+    expect(scheduler.next()?.reserved.id).toBe('job2');
+  });
+
   it('are compared by what they cost now, behind a head that is blocked', () => {
     const scheduler = new Scheduler(smallPool());
     scheduler.arrive(waitingJob('first', { fairnessKey: 'k3', resourceId: 'r', readyAtMs: 1 }), NOW_MS);
