@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { FairnessConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import type { EstimateRecord, FinishVerdict } from '../../lib/store/contract.ts';
+import type { EstimateRecord, FinishVerdict, JobStore } from '../../lib/store/contract.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { FAILED, type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
@@ -310,6 +310,26 @@ describe('the books in memory', () => {
     await on.put(on.job());
     await on.pass({}, failing);
     expect(reads()).toBe(2);
+  });
+
+  it('that a pass changed without time to write them are read again: nothing is charged twice', async () => {
+    const on = setting({}, 4);
+    await runOne(on, {}, 300);
+    await on.put(on.job());
+    await on.pass();
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    await on.advance(200);
+    const ended = await on.end(started);
+    let isLate = false;
+    const readKeys = async (...asked: Parameters<JobStore['readKeys']>) => {
+      if (!isLate) await on.clock.sleep(on.main.budget.leaseMs - on.main.budget.leaseMarginMs);
+      isLate = true;
+      return on.store.readKeys(...asked);
+    };
+    const context = { ...on.main, store: storeWith(on.store, { readKeys }) };
+    expect(await on.pass({ jobs: [ended], reason: 'stream' }, context)).toMatchObject({ passes: 2 });
+    expect(ledgerOf(on, 'tenant-a')).toBe(500);
   });
 
   it('of two dispatchers that take turns are the same as of one', async () => {

@@ -218,6 +218,21 @@ describe('the order', () => {
     expect(await orderOf(on, [on.job({ type: 'a', priority: 10 }), on.job({ type: 'b' })])).toEqual([1, 0]);
   });
 
+  it('has no holes: a hint from far behind waits until its line was read so far', async () => {
+    const on = stage({
+      pool: {
+        types: { a: { conflictGroup: 'shelf' } },
+        tiers: TIER,
+        fleets: { all: { types: ['a'], slots: 2 } },
+      },
+    });
+    const blocked = range(6).map(() => on.job({ type: 'a', priority: 10, resourceId: 'held' }));
+    const [next, last] = [on.job({ type: 'a', priority: 5 }), on.job({ type: 'a', priority: 0 })];
+    await on.put(...blocked, next, last);
+    await on.pass({ jobs: [last], reason: 'ingest' });
+    expect(on.states([next, last])).toEqual(['claimed', 'pending']);
+  });
+
   it('is the same when candidates come as hints that the index does not show yet', async () => {
     const on = stage({ pool: one, store: { indexLagMs: 60_000 }, seed: 3 });
     const jobs = [
@@ -480,7 +495,11 @@ describe('a line', () => {
     await on.pass();
     expect(on.store.inspect(0).backlogs.size).toBe(0);
     await on.advance(ANNOUNCE_EVERY_MS);
+    // No pass that knows of it has room for it.
+    await on.store.putControl(0, { scope: 'pool', paused: true });
     await on.pass();
+    await on.store.deleteControl(0, 'pool');
+    await on.pass({ reason: 'stream' });
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
   });
 

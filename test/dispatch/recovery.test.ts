@@ -99,6 +99,73 @@ describe('a reservation', () => {
   });
 });
 
+describe('of two reservations', () => {
+  it('the one whose time came first is looked at first, though it was made later', async () => {
+    const on = stage({
+      budget: { checkMax: 1 },
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 10 } },
+      },
+    });
+    const early = await claimed(on);
+    await on.advance(on.main.budget.checkAfterMs - 30_000);
+    const late = await claimed(on);
+    await on.startAll('images');
+    await on.advance(30_000);
+    // Looks at the early one, which is then due a minute later; the late one half a minute later.
+    await on.pass();
+    await untilChecked(on);
+    const looked: string[] = [];
+    const store = storeWith(on.store, {
+      getJobs: async (ids) => {
+        looked.push(...ids);
+        return on.store.getJobs(ids);
+      },
+    });
+    await on.pass({}, on.dispatcher({ store }));
+    expect(looked).toEqual([late.id]);
+    expect(looked).not.toContain(early.id);
+  });
+});
+
+describe('a look at what is in flight that somebody asked for', () => {
+  /** Runs passes during which somebody leaves word. */
+  async function woken(on: Stage): Promise<number> {
+    let isDone = false;
+    const store = steppedStore(on.store, ['releaseLease'], async () => {
+      if (!isDone) await on.store.wake(0);
+      isDone = true;
+    });
+    return (await on.pass({}, on.dispatcher({ store }))).passes;
+  }
+
+  it('sends nothing again before its time', async () => {
+    const on = setting();
+    await claimed(on);
+    expect(await woken(on)).toBe(2);
+    expect(on.queue.sizeOf('images')).toBe(1);
+  });
+
+  it('takes no place away whose claim may still come', async () => {
+    const on = setting({}, 1);
+    const job = on.job();
+    await on.put(job);
+    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
+    await on.pass({}, on.dispatcher({ store }));
+    expect(await woken(on)).toBe(2);
+    expect([on.store.inspectJob(job.id)?.version, on.held().length]).toEqual([1, 1]);
+  });
+
+  it('settles what has ended', async () => {
+    const on = setting();
+    await on.end(await running(on));
+    await woken(on);
+    expect(on.held()).toEqual([]);
+  });
+});
+
 describe('a claimed job', () => {
   it('whose message is lost is sent again, until somebody starts it', async () => {
     const on = setting();
@@ -324,6 +391,17 @@ describe('a running job', () => {
     expect(report).toMatchObject({ settled: 1, admitted: 1, passes: 2 });
     expect(on.held()).toHaveLength(1);
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(300);
+  });
+
+  it('that ended meanwhile and was tried again is a candidate at once, whether or not the index shows it', async () => {
+    const on = setting();
+    const started = await running(on);
+    const error = { name: 'E', message: '' };
+    const again = await on.end(started, { kind: 'retry', error, runAtMs: on.time.nowMs });
+    await on.store.promote([again], on.time.nowMs);
+    const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
+    await untilChecked(on);
+    expect(await on.pass({}, on.dispatcher({ store }))).toMatchObject({ settled: 1, admitted: 1 });
   });
 
   it('that is there no more gives its place back', async () => {
