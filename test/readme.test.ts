@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runProgram } from '../lib/cli/program.ts';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import { parseRequests } from '../lib/dispatch/request.ts';
 
@@ -46,6 +47,13 @@ interface Package {
 }
 const { scripts, exports } = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as Package;
 
+/** The commands that `get|cancel ID` stands for. */
+function alternativesOf(words: readonly string[]): readonly (readonly string[])[] {
+  const at = words.findIndex((word) => /^[a-z-]+(\|[a-z-]+)+$/.test(word));
+  if (at === -1) return [words];
+  return (words[at] ?? '').split('|').map((word) => words.with(at, word));
+}
+
 describe('a command', () => {
   const shell = blocksOf('sh', 'bash', 'console').flatMap(({ where, text }) =>
     text
@@ -60,7 +68,20 @@ describe('a command', () => {
       command,
     })),
   );
-  const commands = [...shell, ...inText].map(({ where, command }) => [command, where] as const);
+  const isOurs = (command: string): boolean => command.startsWith('fairlead ');
+  const commands = [...shell, ...inText]
+    .filter(({ command }) => !isOurs(command))
+    .map(({ where, command }) => [command, where] as const);
+  // `a; b` are two commands, and `pause|resume` one of several.
+  const ours = shell
+    .filter(({ command }) => isOurs(command))
+    .flatMap(({ where, command }) =>
+      command
+        .replace(/\s#.*$/, '')
+        .split(';')
+        .flatMap((each) => alternativesOf(each.trim().split(/\s+/).slice(1)))
+        .map((words) => [words.join(' '), where, words] as const),
+    );
 
   /** The script of package.json that a command runs, and what it gives it. */
   function scriptOf(
@@ -74,7 +95,22 @@ describe('a command', () => {
     return verb === 'run' ? { script, given } : undefined;
   }
 
+  it.each(ours)(
+    'fairlead %s, as %s has it, is one of the command line, with options that it has',
+    async (_, __, words) => {
+      const at = words.findIndex((word) => /^[^a-z]/.test(word));
+      const path = (at === -1 ? words : words.slice(0, at)).slice(0, 2);
+      const help: string[] = [];
+      const code = await runProgram([...path, '--help'], { out: (text) => help.push(text), error: () => {} });
+      expect(code).toBe(0);
+      expect(help.join('')).toContain(`Usage: fairlead ${path[0]}`);
+      for (const option of words.filter((word) => word.startsWith('--')))
+        expect(help.join('')).toContain(option);
+    },
+  );
+
   it('is there to be checked', () => {
+    expect(ours.length).toBeGreaterThan(2);
     expect(shell.length).toBeGreaterThan(2);
     expect(inText.length).toBeGreaterThan(2);
   });
