@@ -334,7 +334,7 @@ export class Backlog {
         lines.delete(line);
         continue;
       }
-      lines.set(line, root);
+      if (root !== parked) lines.set(line, root);
       const share = this.#ledgers.shareOf(key);
       if (best === NONE || share < bestShare || (share === bestShare && this.jobs.precedes(root, bestRoot))) {
         best = line;
