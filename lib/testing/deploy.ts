@@ -101,8 +101,8 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
   const context = ['-c', 'platform=host', ...(stack === undefined ? [] : ['-c', `stack=${stack}`])];
   const assembly = join(work, 'cdk.out');
   const environmentUrl = `aws://${EMULATOR_ACCOUNT}/${EMULATOR_REGION}`;
-  // The CLI gives it to a shell.
-  const app = ['--app', `"${process.execPath}" "${join(project, 'cdk/app.ts')}"`];
+  // By relative names: the CLI splits a command at spaces, and the project may lie below one.
+  const app = ['--app', 'node cdk/app.ts'];
 
   try {
     await inParallel([
