@@ -99,7 +99,8 @@ interface World {
   readonly scheduler: Scheduler;
   readonly nextJob: (nowMs: number) => WaitingJob;
   readonly random: () => number;
-  readonly running: string[];
+  /** Tickets of the jobs that run. */
+  readonly running: number[];
   nowMs: number;
 }
 
@@ -122,7 +123,7 @@ function fill(backlog: number, keys: number, seed = 1): World {
 function start(world: World): void {
   world.scheduler.beginPass(world.nowMs);
   for (let next = world.scheduler.next(); next !== undefined; next = world.scheduler.next()) {
-    world.running.push(next.reserved.id);
+    world.running.push(next.ticket);
     world.scheduler.arrive(world.nextJob(world.nowMs), world.nowMs);
   }
 }
@@ -154,21 +155,21 @@ function decide(world: World, forMs: number): Rates {
       world.nowMs += 5;
       const which = Math.floor(random() * running.length);
       const usedMs = 200 + random() * 2_000;
-      scheduler.settle(running[which] as string, { nowMs: world.nowMs, usedMs, succeeded: true });
+      scheduler.settleTicket(running[which] as number, { nowMs: world.nowMs, usedMs, succeeded: true });
       scheduler.beginPass(world.nowMs);
       const decision = scheduler.next();
       // A slot that nothing fits stays free until another job ends: then two may start.
       if (decision === undefined) {
-        running[which] = running.at(-1) as string;
+        running[which] = running.at(-1) as number;
         running.pop();
         continue;
       }
-      running[which] = decision.reserved.id;
+      running[which] = decision.ticket;
       decisions += 1;
       while (running.length < SLOTS) {
         const another = scheduler.next();
         if (another === undefined) break;
-        running.push(another.reserved.id);
+        running.push(another.ticket);
         decisions += 1;
       }
     }

@@ -58,6 +58,8 @@ export interface Reasons {
 
 /** A job to be reserved, and why. */
 export interface Decision {
+  /** Names the running job until it ends, at less cost than its id: see `settleTicket`. */
+  readonly ticket: number;
   readonly reserved: ReservedJob;
   readonly job: WaitingJob;
   readonly reasons: Reasons;
@@ -84,6 +86,7 @@ export interface SchedulerOptions {
 export const LOSSES_IN_A_ROW = 5;
 
 interface Running {
+  readonly id: string;
   readonly type: number;
   readonly tier: number;
   readonly key: number;
@@ -118,7 +121,11 @@ export class Scheduler {
   readonly backlog: Backlog;
   readonly #configuration: PoolConfiguration;
   readonly #conflicts = new Conflicts();
-  readonly #running = new Map<string, Running>();
+  /** By ticket; a ticket that is free again stands in `#freeTickets`. */
+  readonly #running: (Running | undefined)[] = [];
+  readonly #freeTickets: number[] = [];
+  /** Made when a job is first asked for by its id, and kept up from then on. */
+  #ticketsById: Map<string, number> | undefined;
   readonly #pool: Gate;
   readonly #tiers: readonly Gate[];
   readonly #types: readonly Gate[];
@@ -178,7 +185,7 @@ export class Scheduler {
 
   /** Jobs that run. */
   get running(): number {
-    return this.#running.size;
+    return this.#running.length - this.#freeTickets.length;
   }
 
   /** Jobs that may still start before the pool is full. */
@@ -313,7 +320,8 @@ export class Scheduler {
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
     this.backlog.changed(key, false);
     this.#count(type, tier, fleet, conflict);
-    this.#running.set(reserved.id, {
+    this.#start({
+      id: reserved.id,
       type,
       tier,
       key,
@@ -327,7 +335,7 @@ export class Scheduler {
 
   /** Whether a job with this id runs. */
   isRunning(id: string): boolean {
-    return this.#running.has(id);
+    return this.#ticketOf(id) !== undefined;
   }
 
   /** Whether a job with this conflict key runs. */
@@ -456,9 +464,10 @@ export class Scheduler {
     const prefix = this.index.conflictPrefixes[type];
     if (prefix === undefined || job.resourceId === undefined) return obstacles;
     const conflictKey = prefix + job.resourceId;
-    for (const [id, { conflict }] of this.#running) {
-      if (conflict === NONE || this.#conflicts.nameOf(conflict) !== conflictKey) continue;
-      obstacles.push({ why: 'conflict', conflictKey, holder: id });
+    for (const running of this.#running) {
+      if (running === undefined || running.conflict === NONE) continue;
+      if (this.#conflicts.nameOf(running.conflict) !== conflictKey) continue;
+      obstacles.push({ why: 'conflict', conflictKey, holder: running.id });
     }
     return obstacles;
   }
@@ -484,7 +493,8 @@ export class Scheduler {
     this.ledgers.admit(key, chargedMs, this.#nowMs);
     this.#count(type, tier, fleet, conflict);
     this.backlog.changed(key, false);
-    this.#running.set(job.id, {
+    const ticket = this.#start({
+      id: job.id,
       type,
       tier,
       key,
@@ -495,6 +505,7 @@ export class Scheduler {
       resourceId: job.resourceId,
     });
     return {
+      ticket,
       reserved: {
         id: job.id,
         version: job.version,
@@ -519,9 +530,17 @@ export class Scheduler {
 
   /** A running job ended. Answers whether it ran: a second end is a no-op. */
   settle(id: string, ending: Ending): boolean {
-    const running = this.#running.get(id);
+    const ticket = this.#ticketOf(id);
+    return ticket !== undefined && this.settleTicket(ticket, ending);
+  }
+
+  /** The same, by the decision's ticket, which is given away again when its job has ended. */
+  settleTicket(ticket: number, ending: Ending): boolean {
+    const running = this.#running[ticket];
     if (running === undefined) return false;
-    this.#running.delete(id);
+    this.#running[ticket] = undefined;
+    this.#freeTickets.push(ticket);
+    this.#ticketsById?.delete(running.id);
     const { type, tier, key, fleet, conflict, chargedMs, generation, resourceId } = running;
     const wasFull = this.ledgers.isFull(key);
     const shareBefore = this.ledgers.shareOf(key);
@@ -665,6 +684,23 @@ export class Scheduler {
     const prefix = this.index.conflictPrefixes[type];
     if (prefix === undefined || resourceId === undefined) return NONE;
     return this.#conflicts.use(prefix + resourceId);
+  }
+
+  #start(running: Running): number {
+    const ticket = this.#freeTickets.pop() ?? this.#running.length;
+    this.#running[ticket] = running;
+    this.#ticketsById?.set(running.id, ticket);
+    return ticket;
+  }
+
+  #ticketOf(id: string): number | undefined {
+    if (this.#ticketsById === undefined) {
+      this.#ticketsById = new Map();
+      for (const [ticket, running] of this.#running.entries()) {
+        if (running !== undefined) this.#ticketsById.set(running.id, ticket);
+      }
+    }
+    return this.#ticketsById.get(id);
   }
 
   #count(type: number, tier: number, fleet: number, conflict: number): void {

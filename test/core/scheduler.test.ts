@@ -338,6 +338,7 @@ describe('a decision', () => {
     scheduler.arrive(waitingJob('one', { resourceId: 'r' }), NOW_MS);
     scheduler.beginPass(NOW_MS);
     expect(scheduler.next()).toEqual({
+      ticket: 0,
       reserved: {
         id: 'one',
         version: 7,
