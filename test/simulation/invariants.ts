@@ -107,6 +107,11 @@ export class Invariants {
   begin(execution: Execution): void {
     this.#executions.add(execution);
     this.#countCaps('real', execution.job, 1);
+    for (const other of this.#executions) {
+      if (other !== execution && other.job.id === execution.job.id) {
+        this.#violated('oneClaim', `${execution.job.id} runs on ${execution.node} and on ${other.node}`);
+      }
+    }
     const conflictKey = this.#conflictKey(execution.job);
     if (conflictKey === undefined) return;
     for (const other of this.#executions) {
@@ -288,6 +293,10 @@ export class Invariants {
       case 'loseWorker': {
         const seen = input as Job;
         if (seen.claim?.claimId !== before.claim?.claimId) wrong(`the loss of ${seen.claim?.claimId}`);
+        for (const { job, node } of this.#executions) {
+          if (job.id === before.id && job.claim?.claimId === before.claim?.claimId)
+            wrong(`who took ${node} for lost`);
+        }
         break;
       }
       case 'raiseVersion':

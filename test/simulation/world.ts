@@ -83,6 +83,8 @@ export class World {
   readonly #containers = new Map<string, Container[]>();
   readonly #nodes = new Map<string, SimulatedNode>();
   readonly #planned = new Map<number, PlannedJob>();
+  readonly #processes = new Map<string, PlannedProcess>();
+  readonly #doubled = new Set<string>();
   readonly #shutdowns = new Map<string, AbortController>();
   readonly #born = new Map<string, number>();
   readonly #stream: Job[] = [];
@@ -479,15 +481,21 @@ export class World {
     const shutdown = new AbortController();
     const again = (): void => {
       node.kill();
-      this.time.after(this.faults.randomOf(`${node.name}/again`)() * 20_000, () => this.#runProcess(process));
+      const dice = diceOf(this.faults.randomOf(`${node.name}/again`));
+      // Under its old name, or another that nobody has heard of.
+      const workerId = dice.chance(0.7) ? process.workerId : `${process.workerId}'`;
+      this.time.after(dice.between(0, 20_000), () => this.#runProcess({ ...process, workerId }));
     };
     let isOver = false;
     const end = (): void => {
       if (isOver) return;
       isOver = true;
-      again();
+      // Its other life goes on in its stead.
+      if (this.#doubled.has(node.name)) node.kill();
+      else again();
     };
     node.onDeath(end);
+    this.#processes.set(node.name, process);
     this.#shutdowns.set(node.name, shutdown);
     const trace = (message: string): void => this.trace(`${this.time.nowMs} ${node.name} ${message}`);
     runWorker({
@@ -602,6 +610,15 @@ export class World {
         const moment = `${name}@${count}`;
         if (name.startsWith('process') && this.faults.happens('workerRestarted', moment)) {
           this.#shutdowns.get(name)?.abort();
+        }
+        const process = this.#processes.get(name);
+        if (
+          process !== undefined &&
+          !this.#doubled.has(name) &&
+          this.faults.happens('workerDoubled', moment)
+        ) {
+          this.#doubled.add(name);
+          this.#runProcess(process);
         }
         if (name.startsWith('worker') || name.startsWith('process')) {
           if (this.faults.happens('workerKilled', moment)) node.kill();
