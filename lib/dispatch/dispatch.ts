@@ -26,7 +26,7 @@ const sum = (reports: readonly PassReport[], of: (report: PassReport) => number)
 
 const isDue = (job: Job, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
 
-/** How long a trigger that carries outcomes tries for a lease that another holds: passes are short. */
+/** How long the stream tries for a lease that another holds: passes are short. */
 const LEASE_PATIENCE_MS = 2_000;
 
 /** Runs passes of one partition. */
@@ -37,8 +37,8 @@ export async function dispatch(
 ): Promise<DispatchReport> {
   const reports: PassReport[] = [];
   const beside: Promise<unknown>[] = [];
-  // Outcomes at hand save the holder a look at every job in flight, so they are worth a little patience.
-  const patienceMs = trigger.jobs.some((job) => job.claim !== undefined) ? LEASE_PATIENCE_MS : 0;
+  // What the stream shows saves the holder a look at every job in flight, and an index may not show new jobs yet.
+  const patienceMs = trigger.reason === 'stream' ? LEASE_PATIENCE_MS : 0;
   const lease = await takeLease(context, partition, patienceMs);
   let kind: DispatchReport['kind'] = 'left';
   try {
