@@ -25,9 +25,20 @@ function instead(store: MemoryJobStore, verbs: Partial<JobStore>): JobStore {
 
 const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [] });
 
-export const PLANTED: Readonly<Record<string, { readonly removes: string; readonly sabotage: Sabotage }>> = {
+export const PLANTED: Readonly<
+  Record<
+    string,
+    {
+      readonly removes: string;
+      /** A seed that shows it, at the time of writing. */
+      readonly seenAt: number;
+      readonly sabotage: Sabotage;
+    }
+  >
+> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
+    seenAt: 26,
     sabotage: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -41,6 +52,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'commit-epoch': {
     removes: 'the check of the epoch in a commit',
+    seenAt: 156,
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) =>
@@ -49,6 +61,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'reserve-before-claim': {
     removes: 'the reservation before the claim',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, withoutReservations(commit)),
@@ -56,10 +69,12 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
+    seenAt: 3,
     sabotage: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
     removes: 'the claim in the condition of a start',
+    seenAt: 26,
     sabotage: (store) =>
       instead(store, {
         startJob: async (request: StartRequest) => {
@@ -77,6 +92,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
+    seenAt: 373,
     sabotage: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
@@ -91,6 +107,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'lose-worker-claim': {
     removes: 'the lease of a worker before it is declared lost',
+    seenAt: 5,
     sabotage: (store) =>
       instead(store, {
         getJobs: async (ids: readonly string[]) =>
@@ -101,6 +118,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
+    seenAt: 136,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -112,15 +130,18 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'expired-workers': {
     removes: 'the expiry of workers',
+    seenAt: 20,
     sabotage: (store) =>
       instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
   },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
+    seenAt: 43,
     sabotage: (store) => instead(store, { readWakes: async () => 0 }),
   },
   'true-up': {
     removes: 'the charge of what attempts used',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, ledgers: [] }),
@@ -128,6 +149,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'due-time': {
     removes: 'the time in the due line',
+    seenAt: 2,
     sabotage: (store) =>
       instead(store, {
         readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
@@ -136,10 +158,12 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'announce-lines': {
     removes: 'the announcement of a line before its first job',
+    seenAt: 1,
     sabotage: (store) => instead(store, { announceLines: async () => {} }),
   },
   'retire-quiet-lines': {
     removes: 'the condition that a retired line was not announced meanwhile',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         retireLine: (partition, line) => store.retireLine(partition, line, Number.MAX_SAFE_INTEGER),
@@ -152,6 +176,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'conflict-keys': {
     removes: 'the conflict key in the reservation',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -172,6 +197,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'count-reservations': {
     removes: 'one place in five from what a pass counts',
+    seenAt: 3,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -182,6 +208,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'resend-unstarted': {
     removes: 'looking again at what was reserved',
+    seenAt: 2,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -195,6 +222,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'idempotent-create': {
     removes: 'the condition that a job is created once',
+    seenAt: 50,
     sabotage: (store) =>
       instead(store, {
         createJobs: (jobs: readonly Job[]) =>
@@ -207,6 +235,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'strong-reads': {
     removes: 'the strong consistency of the partition read',
+    seenAt: 1,
     sabotage: (store) => {
       let stale: Awaited<ReturnType<JobStore['loadPartition']>> | undefined;
       return instead(store, {
