@@ -48,7 +48,7 @@ describe('a scenario for the product', () => {
     });
     // The new key starts level with what the old one has used so far, which is nothing: the old one's first attempt runs.
     expect(attempts.map(({ id }) => id)).toEqual(['a-1', 'b-1', 'a-2', 'b-2', 'a-3']);
-    expect(keys.a).toMatchObject({ submitted: 3, succeeded: 3, busyMs: 3_000, weight: 1, waitMaxMs: 3_000 });
+    expect(keys.a).toMatchObject({ submitted: 3, succeeded: 3, busyMs: 3_000, weight: 1, waitMaxMs: 4_000 });
   });
 
   it('knows the defaults: a new key starts level, and is charged what it used', async () => {
