@@ -31,6 +31,12 @@ import type { PoolIndex } from './pool-index.ts';
 /** An entry's place when its lines stand in the heaps of their classes. */
 const ASIDE = -2;
 
+// Places of a line's fields, among doubles and among whole numbers.
+const DOUBLES = 2;
+const INTS = 4;
+const HEAD = 2;
+const HEAP = 3;
+
 /** Lines with parked jobs that are all woken at once when their conflict key is free. */
 const HERD_MIN = 8;
 /** Reserves that are kept at a time; the oldest is woken for a new one. */
@@ -67,9 +73,9 @@ export class Backlog {
   #size = 0;
 
   // Lines
-  #heap: Int32Array;
-  #head: Int32Array;
-  #headRank: Float64Array;
+  /** A line's head stands together: its rank, its number, and the heap of the line's jobs. */
+  #doubles: Float64Array;
+  #ints: Int32Array;
   #place: Int32Array;
   #more: Uint8Array;
 
@@ -93,12 +99,12 @@ export class Backlog {
     this.#turns = index.tiers.map(emptyHeap);
     this.#asides = Array.from({ length: index.classes }, emptyHeap);
     const keys = 16;
-    this.#heap = new Int32Array(keys * index.classes).fill(NONE);
-    this.#head = new Int32Array(keys * index.classes).fill(NONE);
-    this.#headRank = new Float64Array(keys * index.classes);
+    this.#doubles = new Float64Array(0);
+    this.#ints = new Int32Array(0);
     this.#place = new Int32Array(keys * index.classes).fill(NONE);
     this.#more = new Uint8Array(keys * index.classes);
     this.#turn = new Int32Array(keys * this.#tiers).fill(NONE);
+    this.#widenLines(keys * index.classes);
   }
 
   /** Jobs that wait, the parked ones included. */
@@ -131,27 +137,27 @@ export class Backlog {
 
   /** The first job of a line, or -1: it is empty, or its head is unread. */
   head(line: number): number {
-    return this.#head[line] as number;
+    return this.#ints[line * INTS + HEAD] as number;
   }
 
   /** The conflict key's number of a line's head, or -1. */
   headConflict(line: number): number {
-    return this.#head[line] === NONE ? NONE : this.jobs.topConflict(this.#heap[line] as number);
+    return this.head(line) === NONE ? NONE : this.jobs.topConflict(this.#heapOf(line));
   }
 
   /** The rank of a line's head; -Infinity while it is unread, because nothing can precede it for certain. */
   headRank(line: number): number {
-    return this.#headRank[line] as number;
+    return this.#doubles[line * DOUBLES] as number;
   }
 
   /** Whether a line has neither a job nor unread ones. */
   isEmpty(line: number): boolean {
-    return this.#head[line] === NONE && this.#more[line] === 0;
+    return this.head(line) === NONE && this.#more[line] === 0;
   }
 
   /** Whether a line's head has not been read yet. */
   isUnread(line: number): boolean {
-    return this.#head[line] === NONE && this.#more[line] === 1;
+    return this.head(line) === NONE && this.#more[line] === 1;
   }
 
   /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
@@ -237,9 +243,9 @@ export class Backlog {
 
   /** Takes the head of a line out: a line that has one. */
   take(line: number): WaitingJob {
-    const number = this.#head[line] as number;
+    const number = this.head(line);
     const job = this.jobs.jobOf(number);
-    this.jobs.pop(this.#heap[line] as number);
+    this.jobs.pop(this.#heapOf(line));
     this.jobs.forget(number);
     this.#size -= 1;
     const key = this.keyOf(line);
@@ -259,14 +265,14 @@ export class Backlog {
     this.jobs.remove(number);
     this.#size -= 1;
     const line = this.jobs.lineOf(number);
-    if (this.#head[line] === number) this.#headChanged(line);
+    if (this.head(line) === number) this.#headChanged(line);
   }
 
   /** Parks the head of a line until its conflict key is free. */
   park(line: number): void {
-    const number = this.#head[line] as number;
+    const number = this.head(line);
     const conflict = this.jobs.conflictOf(number);
-    this.jobs.pop(this.#heap[line] as number);
+    this.jobs.pop(this.#heapOf(line));
     this.#headChanged(line);
     let classes = this.#parked.get(conflict);
     if (classes === undefined) {
@@ -434,9 +440,7 @@ export class Backlog {
     if (key < keys) return;
     let wider = keys;
     while (key >= wider) wider *= 2;
-    this.#heap = widenInts(this.#heap, wider * this.#classes, NONE);
-    this.#head = widenInts(this.#head, wider * this.#classes, NONE);
-    this.#headRank = widenFloats(this.#headRank, wider * this.#classes);
+    this.#widenLines(wider * this.#classes);
     this.#place = widenInts(this.#place, wider * this.#classes, NONE);
     this.#turn = widenInts(this.#turn, wider * this.#tiers, NONE);
     const more = new Uint8Array(wider * this.#classes);
@@ -444,23 +448,37 @@ export class Backlog {
     this.#more = more;
   }
 
+  #widenLines(lines: number): void {
+    const known = this.#ints.length;
+    this.#doubles = widenFloats(this.#doubles, lines * DOUBLES);
+    this.#ints = new Int32Array(this.#doubles.buffer);
+    for (let at = known; at < this.#ints.length; at += INTS) {
+      this.#ints[at + HEAD] = NONE;
+      this.#ints[at + HEAP] = NONE;
+    }
+  }
+
+  #heapOf(line: number): number {
+    return this.#ints[line * INTS + HEAP] as number;
+  }
+
   #enter(line: number, number: number): void {
-    let heap = this.#heap[line] as number;
+    let heap = this.#heapOf(line);
     if (heap === NONE) {
       heap = this.jobs.open();
-      this.#heap[line] = heap;
+      this.#ints[line * INTS + HEAP] = heap;
     }
     if (this.jobs.push(heap, number)) this.#headChanged(line);
   }
 
   #readHead(line: number): void {
-    const heap = this.#heap[line] as number;
+    const heap = this.#heapOf(line);
     const head = heap === NONE ? NONE : this.jobs.living(heap);
-    this.#head[line] = head;
-    this.#headRank[line] = head === NONE ? Number.NEGATIVE_INFINITY : this.jobs.topRank(heap);
+    this.#ints[line * INTS + HEAD] = head;
+    this.#doubles[line * DOUBLES] = head === NONE ? Number.NEGATIVE_INFINITY : this.jobs.topRank(heap);
     if (head === NONE && heap !== NONE) {
       this.jobs.close(heap);
-      this.#heap[line] = NONE;
+      this.#ints[line * INTS + HEAP] = NONE;
     }
   }
 
@@ -612,12 +630,12 @@ export class Backlog {
 
   #isBefore(line: number, share: number, otherLine: number, otherShare: number): boolean {
     if (share !== otherShare) return share < otherShare;
-    const headRank = this.#headRank[line] as number;
-    const otherRank = this.#headRank[otherLine] as number;
+    const headRank = this.headRank(line);
+    const otherRank = this.headRank(otherLine);
     if (headRank !== otherRank) return headRank < otherRank;
-    const head = this.#head[line] as number;
+    const head = this.head(line);
     // Of two unread heads, either.
-    return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.#head[otherLine] as number);
+    return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.head(otherLine));
   }
 
   #lift(heap: ShareHeap, from: number, line: number, share: number): void {
