@@ -20,16 +20,14 @@
  * the one that stands for them may no longer be first: its key's share or room has changed (`changed`). So a key that passes from job
  * to job costs what its jobs cost, and not what all that wait for it would.
  *
- * Lines and entries are numbers: line = key x classes + class, entry = key x tiers + tier.
+ * Lines are numbers: key x classes + class.
  */
 import type { ScoreCoefficients } from './configuration.ts';
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
 import { JobTable, NONE } from './job-table.ts';
 import type { PoolIndex } from './pool-index.ts';
-
-/** An entry's place when its lines stand in the heaps of their classes. */
-const ASIDE = -2;
+import { ABSENT, ASIDE, TurnHeap } from './turn-heap.ts';
 
 // Places of a line's fields, among doubles and among whole numbers.
 const DOUBLES = 2;
@@ -66,11 +64,13 @@ export class Backlog {
   readonly #classesOfTier: readonly Int32Array[];
   /** By class. */
   readonly #tierOfClass: Int32Array;
-  /** By tier: entries in turn. */
-  readonly #turns: readonly ShareHeap[];
+  /** By tier: keys in turn. */
+  readonly #turns: readonly TurnHeap[];
   /** By class: lines that are aside. */
   readonly #asides: readonly ShareHeap[];
   #size = 0;
+  /** Keys for which there is room. */
+  #keys = 16;
 
   // Lines
   /** A line's head stands together: its rank, its number, and the heap of the line's jobs. */
@@ -78,9 +78,6 @@ export class Backlog {
   #ints: Int32Array;
   #place: Int32Array;
   #more: Uint8Array;
-
-  // Entries
-  #turn: Int32Array;
 
   /** By conflict key, class, then line: the root of the jobs that are parked. */
   readonly #parked = new Map<number, Map<number, Map<number, number>>>();
@@ -96,14 +93,13 @@ export class Backlog {
     index.classesOfTier.forEach((classes, tier) => {
       for (const class_ of classes) this.#tierOfClass[class_] = tier;
     });
-    this.#turns = index.tiers.map(emptyHeap);
+    this.#turns = index.tiers.map(() => new TurnHeap(ledgers));
     this.#asides = Array.from({ length: index.classes }, emptyHeap);
-    const keys = 16;
+    const keys = this.#keys;
     this.#doubles = new Float64Array(0);
     this.#ints = new Int32Array(0);
     this.#place = new Int32Array(keys * index.classes).fill(NONE);
     this.#more = new Uint8Array(keys * index.classes);
-    this.#turn = new Int32Array(keys * this.#tiers).fill(NONE);
     this.#widenLines(keys * index.classes);
   }
 
@@ -162,47 +158,25 @@ export class Backlog {
 
   /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
   keyInTurn(tier: number): number {
-    const heap = this.#turns[tier] as ShareHeap;
-    while (heap.size > 0) {
-      const entry = heap.items[0] as number;
-      const key = (entry / this.#tiers) | 0;
-      const share = this.#ledgers.shareOf(key);
-      if (share === heap.shares[0]) return key;
-      this.#sinkTurn(heap, 0, entry, share);
-    }
-    return NONE;
+    return this.#turnsOf(tier).first();
   }
 
   /** Whether another key in turn has exactly the share of the first. */
   isTurnTied(tier: number): boolean {
-    const heap = this.#turns[tier] as ShareHeap;
-    const least = heap.shares[0] as number;
-    for (let child = 1; child <= 4 && child < heap.size; ) {
-      if (heap.shares[child] !== least) {
-        child += 1;
-        continue;
-      }
-      const entry = heap.items[child] as number;
-      const share = this.#ledgers.shareOf((entry / this.#tiers) | 0);
-      if (share === least) return true;
-      // It rose since; what takes its place is looked at next.
-      this.#sinkTurn(heap, child, entry, share);
-    }
-    return false;
+    return this.#turnsOf(tier).isTied();
   }
 
   /** Ends the turn of the first key until it has a new job, or `readmit`. */
   endTurn(tier: number): void {
-    this.#removeTurn(this.#turns[tier] as ShareHeap, 0);
+    this.#turnsOf(tier).removeFirst(ABSENT);
   }
 
   /** Puts the first key's lines into the heaps of their classes. */
   setAside(tier: number): void {
-    const heap = this.#turns[tier] as ShareHeap;
-    const entry = heap.items[0] as number;
-    this.#removeTurn(heap, 0);
-    this.#turn[entry] = ASIDE;
-    this.#enterClasses((entry / this.#tiers) | 0, tier);
+    const turns = this.#turnsOf(tier);
+    const key = turns.first();
+    turns.removeFirst(ASIDE);
+    this.#enterClasses(key, tier);
   }
 
   /** The first line of a class that is aside, by share, then head; -1 when there is none. */
@@ -250,8 +224,7 @@ export class Backlog {
     this.#size -= 1;
     const key = this.keyOf(line);
     const tier = this.#tierOfClass[this.classOf(line)] as number;
-    const entry = key * this.#tiers + tier;
-    if (this.#turn[entry] === ASIDE) {
+    if (this.#turnsOf(tier).placeOf(key) === ASIDE) {
       this.#readHead(line);
       this.#endAside(key, tier);
     } else {
@@ -383,40 +356,28 @@ export class Backlog {
 
   /** Puts the key back where it has jobs: it may run again. */
   readmit(key: number): void {
-    if ((key + 1) * this.#tiers > this.#turn.length) return;
+    if (key >= this.#keys) return;
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      if (this.#turn[key * this.#tiers + tier] === ASIDE) this.#enterClasses(key, tier);
+      if (this.#turnsOf(tier).placeOf(key) === ASIDE) this.#enterClasses(key, tier);
       else if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
     }
   }
 
   /** The key's share fell. */
   repriced(key: number): void {
-    if ((key + 1) * this.#tiers > this.#turn.length) return;
     const share = this.#ledgers.shareOf(key);
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      const entry = key * this.#tiers + tier;
-      const place = this.#turn[entry] as number;
-      if (place === NONE) continue;
+      const turns = this.#turnsOf(tier);
+      const place = turns.placeOf(key);
       if (place === ASIDE) this.#repriceClasses(key, tier, share);
-      else {
-        const heap = this.#turns[tier] as ShareHeap;
-        if (share < (heap.shares[place] as number)) this.#liftTurn(heap, place, entry, share);
-      }
+      else if (place !== ABSENT) turns.repriced(key);
     }
   }
 
   /** All shares may have fallen. O(keys + lines). */
   allRepriced(): void {
     for (const { conflict } of this.#reserves) this.wakeAll(conflict);
-    for (const heap of this.#turns) {
-      for (let place = 0; place < heap.size; place += 1) {
-        heap.shares[place] = this.#ledgers.shareOf(((heap.items[place] as number) / this.#tiers) | 0);
-      }
-      for (let place = heap.size - 1; place >= 0; place -= 1) {
-        this.#sinkTurn(heap, place, heap.items[place] as number, heap.shares[place] as number);
-      }
-    }
+    for (const turns of this.#turns) turns.allRepriced();
     for (const heap of this.#asides) {
       for (let place = 0; place < heap.size; place += 1) {
         heap.shares[place] = this.#ledgers.shareOf(this.keyOf(heap.items[place] as number));
@@ -436,13 +397,12 @@ export class Backlog {
   }
 
   #makeRoom(key: number): void {
-    const keys = this.#turn.length / this.#tiers;
-    if (key < keys) return;
-    let wider = keys;
+    if (key < this.#keys) return;
+    let wider = this.#keys;
     while (key >= wider) wider *= 2;
+    this.#keys = wider;
     this.#widenLines(wider * this.#classes);
     this.#place = widenInts(this.#place, wider * this.#classes, NONE);
-    this.#turn = widenInts(this.#turn, wider * this.#tiers, NONE);
     const more = new Uint8Array(wider * this.#classes);
     more.set(this.#more);
     this.#more = more;
@@ -487,79 +447,29 @@ export class Backlog {
     const key = this.keyOf(line);
     const class_ = this.classOf(line);
     const tier = this.#tierOfClass[class_] as number;
-    const turn = this.#turn[key * this.#tiers + tier] as number;
+    const turn = this.#turnsOf(tier).placeOf(key);
     if (turn === ASIDE) {
       if (this.isEmpty(line)) this.#leaveClass(line);
       else this.#enterClass(key, line, class_);
-    } else if (turn === NONE && !this.isEmpty(line)) {
+    } else if (turn === ABSENT && !this.isEmpty(line)) {
       this.#enterTurn(key, tier);
     }
   }
 
   #endAside(key: number, tier: number): void {
     this.#leaveClasses(key, tier);
-    this.#turn[key * this.#tiers + tier] = NONE;
+    this.#turnsOf(tier).endAside(key);
     if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
   }
 
-  // Keys in turn: heaps of four children, because a share that rises sinks from the top nearly to the bottom.
+  #turnsOf(tier: number): TurnHeap {
+    return this.#turns[tier] as TurnHeap;
+  }
 
   #enterTurn(key: number, tier: number): void {
-    const entry = key * this.#tiers + tier;
+    const turns = this.#turnsOf(tier);
     // A key at its cap stands nowhere until it may run again.
-    if (this.#turn[entry] !== NONE || this.#ledgers.isFull(key)) return;
-    const heap = this.#turns[tier] as ShareHeap;
-    if (heap.size === heap.items.length) widenHeap(heap);
-    heap.size += 1;
-    this.#liftTurn(heap, heap.size - 1, entry, this.#ledgers.shareOf(key));
-  }
-
-  #removeTurn(heap: ShareHeap, place: number): void {
-    this.#turn[heap.items[place] as number] = NONE;
-    heap.size -= 1;
-    if (place === heap.size) return;
-    this.#sinkTurn(heap, place, heap.items[heap.size] as number, heap.shares[heap.size] as number);
-  }
-
-  #liftTurn(heap: ShareHeap, from: number, entry: number, share: number): void {
-    const { items, shares } = heap;
-    let place = from;
-    while (place > 0) {
-      const parent = (place - 1) >> 2;
-      if ((shares[parent] as number) <= share) break;
-      this.#putTurn(items, shares, place, items[parent] as number, shares[parent] as number);
-      place = parent;
-    }
-    this.#putTurn(items, shares, place, entry, share);
-  }
-
-  #sinkTurn(heap: ShareHeap, from: number, entry: number, share: number): void {
-    const { items, shares, size } = heap;
-    let place = from;
-    for (;;) {
-      const first = 4 * place + 1;
-      if (first >= size) break;
-      const end = Math.min(first + 4, size);
-      let least = first;
-      let leastShare = shares[first] as number;
-      for (let child = first + 1; child < end; child += 1) {
-        const childShare = shares[child] as number;
-        if (childShare < leastShare) {
-          least = child;
-          leastShare = childShare;
-        }
-      }
-      if (leastShare >= share) break;
-      this.#putTurn(items, shares, place, items[least] as number, leastShare);
-      place = least;
-    }
-    this.#putTurn(items, shares, place, entry, share);
-  }
-
-  #putTurn(items: Int32Array, shares: Float64Array, place: number, entry: number, share: number): void {
-    items[place] = entry;
-    shares[place] = share;
-    this.#turn[entry] = place;
+    if (turns.placeOf(key) === ABSENT && !this.#ledgers.isFull(key)) turns.push(key);
   }
 
   // Lines aside: binary heaps, by share, then by head.
