@@ -1,12 +1,12 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
-import type { Job } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
-import type { KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
+import type { JobHead, KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
 import { readyLineName } from '../store/schema.ts';
 import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { judge } from './judge.ts';
+import type { RememberedHeads } from './remembered.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -21,13 +21,22 @@ export interface CandidatesInput {
   readonly partition: number;
   readonly books: Books;
   /** Jobs that were seen just now: the index may not show them yet. */
-  readonly hints: Iterable<Job>;
+  readonly hints: Iterable<JobHead>;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
   /** Remembered from earlier passes: the least share among active keys. */
   readonly leastShareMs: number;
+  /** What this process has read of the lines before; by line name. */
+  readonly heads: Map<string, RememberedHeads>;
   readonly nowMs: number;
 }
+
+/** A read of the index costs as much for one head as for this many: they fill what one unit reads. */
+const HEADS_MIN = 12;
+/** Keys read at once: where there are fewer, their order among each other needs no index. */
+const KEYS_MIN = 100;
+/** Heads are read anew after this long: what came in front of them without a hint waits no longer. */
+const HEADS_TRUSTED_MS = 5_000;
 
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 25;
@@ -36,17 +45,19 @@ export class Candidates {
   readonly #context: DispatchContext;
   readonly #input: CandidatesInput;
   /** Pending hints by ready line. */
-  readonly #hints: ReadonlyMap<string, readonly Job[]>;
+  readonly #hints: ReadonlyMap<string, readonly JobHead[]>;
   readonly #held = new Map<string, Held>();
   readonly #heldCostMs = new Map<string, number>();
   readonly #tierCursors = new Map<string, string | undefined>();
-  readonly #lineCursors = new Map<string, string | undefined>();
+  /** How many of a line's remembered heads this pass has offered. */
+  readonly #offeredOf = new Map<string, number>();
   readonly #backlogs = new Map<string, KeyBacklog>();
   readonly #empty: LineName[] = [];
+  readonly #forgotten = new Set<string>();
   readonly #lifted = new Map<string, Ledger>();
   #leastActiveShareMs = Number.POSITIVE_INFINITY;
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
-  readonly leftBehind: Job[] = [];
+  readonly leftBehind: JobHead[] = [];
 
   constructor(context: DispatchContext, input: CandidatesInput) {
     this.#context = context;
@@ -108,10 +119,12 @@ export class Candidates {
     const { store, configuration } = this.#context;
     const { partition, books } = this.#input;
     const isFirst = !this.#tierCursors.has(tier);
-    const read = await store.readKeys(partition, tier, count, this.#tierCursors.get(tier));
+    const limit = Math.max(count, KEYS_MIN);
+    const read = await store.readKeys(partition, tier, limit, this.#tierCursors.get(tier));
     this.#tierCursors.set(tier, read.next);
     for (const key of read.keys) this.#backlogs.set(backlogName(tier, key.fairnessKey), key);
     const lines = new Map(read.keys.map((key) => [key.fairnessKey, [...key.lines]]));
+    const ranks = new Map(read.keys.map((key) => [key.fairnessKey, key.rankShareMs]));
     if (isFirst) {
       for (const [job] of this.#hints.values()) {
         if (job === undefined) continue;
@@ -130,42 +143,106 @@ export class Candidates {
         fairnessKey,
         settledCostMs: books.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
         lines: ofKey,
+        // A key that only a hint told of says nothing of the keys that were not read.
+        rankShareMs: ranks.get(fairnessKey) ?? 0,
       })),
       read.next !== undefined,
     );
   }
 
   async #offerHeads(planner: Planner, line: LineName, count: number): Promise<void> {
-    const { store, configuration } = this.#context;
-    const { partition, books } = this.#input;
+    const { books } = this.#input;
     const name = this.#nameOf(line);
-    const isFirst = !this.#lineCursors.has(name);
-    const read = await store.readLine(partition, line, count, this.#lineCursors.get(name));
-    this.#lineCursors.set(name, read.next);
-    const more = read.next !== undefined;
-    const byId = new Map(read.jobs.map((job) => [job.id, job]));
-    // A hint behind what was read is left to the index: the line's order must not have holes.
-    const rankOf = (job: Job): string => rankKey(job, configuration.score);
-    const last = read.jobs.at(-1);
-    const end = more && last !== undefined ? rankOf(last) : undefined;
-    for (const job of this.#hints.get(name) ?? []) {
-      const isRead = end === undefined || rankOf(job) <= end;
-      if (isRead && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
-    }
-    const free: Job[] = [];
-    for (const job of byId.values()) {
+    const known = this.#offeredOf.has(name) ? this.#input.heads.get(name) : this.#openLine(name);
+    const offered = this.#offeredOf.get(name) ?? 0;
+    const isFirst = !this.#offeredOf.has(name);
+    const heads =
+      known !== undefined && known.jobs.length > offered ? known : await this.#readHeads(line, name, known, count);
+    this.#input.heads.set(name, heads);
+    const jobs = heads.jobs.slice(offered, offered + count);
+    this.#offeredOf.set(name, offered + jobs.length);
+    const more = heads.next !== undefined || heads.jobs.length > offered + jobs.length;
+    const free: JobHead[] = [];
+    for (const job of jobs) {
       const held = this.#held.get(job.id);
       if (held === undefined) free.push(job);
       else this.#noteLeftBehind(held, job);
     }
-    if (isFirst && byId.size === 0 && !more) this.#empty.push(line);
+    if (isFirst && heads.jobs.length === 0) this.#empty.push(line);
     await books.readEstimates(free);
     if (free.length > 0) this.#noteActive(planner, line.fairnessKey, free);
-    free.sort((one, other) => (rankOf(one) < rankOf(other) ? -1 : 1));
     planner.offerHeads(line, free, more);
   }
 
-  #noteLeftBehind({ reservation, position }: Held, job: Job): void {
+  /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
+  #openLine(name: string): RememberedHeads | undefined {
+    const known = this.#input.heads.get(name);
+    const isTrusted = known !== undefined && this.#input.nowMs - known.readAtMs < HEADS_TRUSTED_MS;
+    // Of a line that is used up nothing is known: whatever comes next is to be read.
+    if (!isTrusted || known.jobs.length === 0) return undefined;
+    return { ...known, jobs: this.#withHints(name, known.jobs, known.next !== undefined) };
+  }
+
+  async #readHeads(
+    line: LineName,
+    name: string,
+    known: RememberedHeads | undefined,
+    count: number,
+  ): Promise<RememberedHeads> {
+    const { partition, nowMs } = this.#input;
+    const limit = Math.max(count, HEADS_MIN);
+    const read = await this.#context.store.readLine(partition, line, limit, known?.next);
+    // Hints were taken in with the first heads, up to where those ended.
+    const jobs = this.#withHints(name, read.jobs, read.next !== undefined, known?.jobs.at(-1));
+    return {
+      readAtMs: known?.readAtMs ?? nowMs,
+      jobs: [...(known?.jobs ?? []), ...jobs],
+      next: read.next,
+    };
+  }
+
+  /** Heads with hints between them. A hint behind what was read is left to the index: a line's order must not have holes. */
+  #withHints(name: string, heads: readonly JobHead[], more: boolean, after?: JobHead): readonly JobHead[] {
+    const hints = this.#hints.get(name);
+    if (hints === undefined) return heads;
+    const rankOf = (job: JobHead): string => rankKey(job, this.#context.configuration.score);
+    const byId = new Map(heads.map((job) => [job.id, job]));
+    const last = heads.at(-1);
+    const start = after === undefined ? '' : rankOf(after);
+    const end = more && last !== undefined ? rankOf(last) : undefined;
+    for (const job of hints) {
+      const rank = rankOf(job);
+      const isWithin = rank > start && (end === undefined || rank <= end);
+      if (isWithin && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
+    }
+    const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
+    return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
+  }
+
+  /** These are claimed, or cannot be: no later pass need meet them. */
+  forget(jobs: Iterable<Pick<JobHead, 'id'>>): void {
+    for (const { id } of jobs) this.#forgotten.add(id);
+  }
+
+  /** Claims that were lost in a row say that what was read is old: every line is read from its start. */
+  readAgain(): void {
+    this.#input.heads.clear();
+    this.#offeredOf.clear();
+  }
+
+  /** Leaves to the next pass what this one has read and not used. */
+  close(): void {
+    const { heads } = this.#input;
+    for (const name of this.#offeredOf.keys()) {
+      const known = heads.get(name);
+      if (known === undefined) continue;
+      const jobs = known.jobs.filter((job) => !this.#forgotten.has(job.id) && !this.#held.has(job.id));
+      if (jobs.length === 0) heads.delete(name);
+      else heads.set(name, { ...known, jobs });
+    }
+  }
+
+  #noteLeftBehind({ reservation, position }: Held, job: JobHead): void {
     const entry = reservation.jobs.get(position);
     if (entry === undefined) return;
     const { kind } = judge(reservation, position, entry, job);
@@ -178,7 +255,7 @@ export class Candidates {
   }
 
   /** A key none of whose jobs was there when it was last settled has been away: being away saves nothing up. */
-  #noteActive(planner: Planner, fairnessKey: string, jobs: readonly Job[]): void {
+  #noteActive(planner: Planner, fairnessKey: string, jobs: readonly JobHead[]): void {
     const ledger = this.#input.books.ledgerOf(fairnessKey);
     const isReturning =
       ledger !== undefined &&

@@ -1,5 +1,6 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { Job } from '../core/job.ts';
+import type { JobHead } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
 import { type PassReport, pass } from './pass.ts';
@@ -60,7 +61,7 @@ async function runPasses(
   const { partition } = first.fence;
   const isStream = trigger.reason === 'stream';
   let lease = first;
-  let hints = trigger.jobs;
+  let hints: readonly JobHead[] = trigger.jobs;
   let looksUp = false;
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;

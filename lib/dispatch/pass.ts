@@ -9,7 +9,7 @@ import type { Job, ReservedJob } from '../core/job.ts';
 import { createPlanner, type Planner } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
-import type { Commit, EstimateRecord, Ledger, PartitionState, Reservation } from '../store/contract.ts';
+import type { Commit, EstimateRecord, JobHead, Ledger, PartitionState, Reservation } from '../store/contract.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
@@ -29,12 +29,12 @@ export interface PassReport {
   /** Messages under way and other hints: never rejects. The lease may be given back meanwhile; the process may not end. */
   readonly sent: Promise<unknown>;
   /** Images with which the next pass settles what a lost hint left behind. */
-  readonly hints: readonly Job[];
+  readonly hints: readonly JobHead[];
 }
 
 export interface PassInput {
   /** Images of jobs, newest known: candidates, and outcomes to settle. */
-  readonly hints: readonly Job[];
+  readonly hints: readonly JobHead[];
   /** Numbers the batches made under this lease. */
   readonly nextBatch: () => number;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
@@ -174,6 +174,9 @@ export async function pass(
 
   const remembered = openBooks(context.books, partition, epoch);
   const books = new Books(store, configuration, partition, nowMs, remembered);
+  books.know(state);
+  // Who looks up what is in flight missed hints: heads may have changed without one too.
+  if (input.looksUp) remembered.heads.clear();
   await Promise.all([
     books.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     books.readEstimates(
@@ -204,6 +207,7 @@ export async function pass(
     hints: [...images.values(), ...recovery.images],
     reservations,
     leastShareMs: state.leastShareMs,
+    heads: remembered.heads,
     nowMs,
   });
   const planner = createPlanner(configuration, {
@@ -257,13 +261,14 @@ export async function pass(
         claimedAtMs: nowMs,
       })),
     );
+    candidates.forget(decisions.map(({ reserved }) => reserved));
     const won: { fleet: string; message: DispatchMessage }[] = [];
     let lost = 0;
     for (const [position, decision] of decisions.entries()) {
       const outcome = outcomes[position] ?? 'unknown';
       if (outcome === 'lost') {
         lost += 1;
-        planner.drop(decision);
+        if (planner.drop(decision)) candidates.readAgain();
         // A claim that was answered cannot come again: the place needs no raised version.
         dropPlace(draft, reservation, position);
         continue;
@@ -281,7 +286,8 @@ export async function pass(
     sends.push(send(context, won));
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
-  const tidying = Promise.all([candidates.retireEmptyLines(), store.alignKeys(partition)]).catch(
+  candidates.close();
+  const tidying = Promise.all([candidates.retireEmptyLines(), store.tidy(partition)]).catch(
     (error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
   );

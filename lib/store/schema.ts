@@ -20,6 +20,29 @@ export const TABLE = {
   state: 'state',
 } as const;
 
+/**
+ * What the index shows of an item beside its keys: what planning and settling need of a job, and what a key's backlog
+ * says. Payloads, results, errors and checkpoints are not billed a second time, nor read with every head.
+ */
+export const PROJECTED = [
+  'state',
+  'version',
+  'type',
+  'priority',
+  'mode',
+  'fairnessKey',
+  'resourceId',
+  'readyAtMs',
+  'attempt',
+  'partition',
+  'runAtMs',
+  'claim',
+  'startedAtMs',
+  'finishedAtMs',
+  'lines',
+  'announcedAtMs',
+] as const;
+
 /** An item's primary key. */
 export interface ItemKey {
   readonly pk: string;
@@ -57,6 +80,8 @@ export const rejectionKey = (sourceId: string, position: number): ItemKey => ({
 export const partitionPk = (partition: number): string => `partition/${partition}`;
 
 export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lease' });
+
+export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
 /** Apart from the lease, so that a wake never conflicts with a transaction that checks the epoch. */
 export const wakeKey = (partition: number): ItemKey => ({ pk: `wake/${partition}`, sk: 'wake' });
@@ -104,6 +129,9 @@ export const dueLineName = (partition: number, shard: number): string => `due/${
 
 export const blockedLineName = (partition: number, conflictKey: string): string =>
   `blocked/${partition}/${part(conflictKey)}`;
+
+/** In a blocked line jobs of several tiers meet: each keeps its tier's name, then its rank. */
+export const blockedRank = (tier: string, rank: string): string => `${part(tier)}/${rank}`;
 
 export const keysLineName = (partition: number, tier: string): string => `keys/${partition}/${part(tier)}`;
 

@@ -421,7 +421,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.getLedgers(partition, ['a', 'b']);
         const ledgers = [aLedger({ fairnessKey: 'a', settledCostMs: 100 })];
         expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
-        await store.alignKeys(partition);
+        await store.tidy(partition);
         await untilKeys(partition, SUITE_TIER, ['b', 'a']);
       });
 
