@@ -103,6 +103,8 @@ export interface Planner {
   drop(decision: Decision): boolean;
   /** Heads asked for so far. */
   readonly headsAsked: number;
+  /** Slots that this plan may still fill, caps of single types, tiers and keys aside. */
+  readonly room: number;
 }
 
 interface TierState {
@@ -175,6 +177,10 @@ class HeadsPlanner implements Planner {
     this.#firstHeadsLeft = 2 * free;
     this.#keysLeft = 4 * free + 64;
     this.#blockedLeft = 2 * free + 64;
+  }
+
+  get room(): number {
+    return this.#scheduler.room;
   }
 
   offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void {

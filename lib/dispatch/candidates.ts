@@ -6,7 +6,7 @@ import { readyLineName } from '../store/schema.ts';
 import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { judge } from './judge.ts';
-import type { RememberedHeads } from './remembered.ts';
+import { forgetLines, type RememberedHeads, type RememberedLines } from './remembered.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -26,8 +26,8 @@ export interface CandidatesInput {
   readonly reservations: readonly Reservation[];
   /** Remembered from earlier passes: the least share among active keys. */
   readonly leastShareMs: number;
-  /** What this process has read of the lines before; by line name. */
-  readonly heads: Map<string, RememberedHeads>;
+  /** What this process has read of the lines before. */
+  readonly remembered: RememberedLines;
   readonly nowMs: number;
 }
 
@@ -35,8 +35,13 @@ export interface CandidatesInput {
 const HEADS_MIN = 12;
 /** Keys read at once: where there are fewer, their order among each other needs no index. */
 const KEYS_MIN = 100;
-/** Heads are read anew after this long: what came in front of them without a hint waits no longer. */
-const HEADS_TRUSTED_MS = 5_000;
+/**
+ * Heads are read anew after this long. What came in front of them without a hint waits for a dozen jobs of its own line
+ * at most: a line that is used up is read again at once.
+ */
+const HEADS_TRUSTED_MS = 60_000;
+/** Lines that were used up, and keys, are believed to be all there is for this long, as long as no slot stays free. */
+const NOTHING_TRUSTED_MS = 5_000;
 
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 25;
@@ -54,6 +59,11 @@ export class Candidates {
   readonly #backlogs = new Map<string, KeyBacklog>();
   readonly #empty: LineName[] = [];
   readonly #forgotten = new Set<string>();
+  /** Lines that this pass has read itself. */
+  readonly #readNow = new Set<string>();
+  /** Where this pass took an earlier one's word that there is nothing more. */
+  readonly #believedEmpty = new Map<string, LineName>();
+  readonly #believedTiers = new Set<string>();
   readonly #lifted = new Map<string, Ledger>();
   #leastActiveShareMs = Number.POSITIVE_INFINITY;
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
@@ -76,10 +86,15 @@ export class Candidates {
 
   /** Reads what the planner needs next and offers it. */
   async answer(planner: Planner, need: Need): Promise<void> {
-    await Promise.all([
+    const [lines] = await Promise.all([
+      Promise.all(need.lines.map(({ line, count }) => this.#takeHeads(line, count))),
       ...need.keys.map(({ tier, count }) => this.#offerKeys(planner, tier, count)),
-      ...need.lines.map(({ line, count }) => this.#offerHeads(planner, line, count)),
     ]);
+    await this.#input.books.readEstimates(lines.flatMap(({ jobs }) => jobs));
+    for (const { line, jobs, more } of lines) {
+      if (jobs.length > 0) this.#noteActive(planner, line.fairnessKey, jobs);
+      planner.offerHeads(line, jobs, more);
+    }
   }
 
   /** Ledgers of these keys that were lifted and are not written yet: to be written with their first admission. */
@@ -115,12 +130,55 @@ export class Candidates {
     );
   }
 
-  async #offerKeys(planner: Planner, tier: string, count: number): Promise<void> {
-    const { store, configuration } = this.#context;
-    const { partition, books } = this.#input;
+  /**
+   * Looks where earlier passes found nothing more, now that slots stay free. Answers whether it offered anything.
+   * So what came without a hint does not wait for one.
+   */
+  async lookAgain(planner: Planner): Promise<boolean> {
+    const tiers = [...this.#believedTiers];
+    const lines = [...this.#believedEmpty.values()];
+    this.#believedTiers.clear();
+    this.#believedEmpty.clear();
+    if (tiers.length + lines.length === 0) return false;
+    for (const tier of tiers) {
+      this.#tierCursors.delete(tier);
+      this.#input.remembered.keys.delete(tier);
+    }
+    for (const line of lines) {
+      this.#offeredOf.delete(this.#nameOf(line));
+      this.#input.remembered.heads.delete(this.#nameOf(line));
+    }
+    await this.answer(planner, {
+      kind: 'need',
+      keys: tiers.map((tier) => ({ tier, count: KEYS_MIN })),
+      lines: lines.map((line) => ({ line, count: 1 })),
+    });
+    return true;
+  }
+
+  async #readKeys(
+    tier: string,
+    count: number,
+  ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
+    const { partition, nowMs, remembered } = this.#input;
     const isFirst = !this.#tierCursors.has(tier);
+    const known = isFirst ? remembered.keys.get(tier) : undefined;
+    if (known !== undefined && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) {
+      this.#believedTiers.add(tier);
+      return { keys: known.keys };
+    }
     const limit = Math.max(count, KEYS_MIN);
-    const read = await store.readKeys(partition, tier, limit, this.#tierCursors.get(tier));
+    const read = await this.#context.store.readKeys(partition, tier, limit, this.#tierCursors.get(tier));
+    if (isFirst && read.next === undefined) remembered.keys.set(tier, { readAtMs: nowMs, keys: read.keys });
+    else remembered.keys.delete(tier);
+    return read;
+  }
+
+  async #offerKeys(planner: Planner, tier: string, count: number): Promise<void> {
+    const { configuration } = this.#context;
+    const { books } = this.#input;
+    const isFirst = !this.#tierCursors.has(tier);
+    const read = await this.#readKeys(tier, count);
     this.#tierCursors.set(tier, read.next);
     for (const key of read.keys) this.#backlogs.set(backlogName(tier, key.fairnessKey), key);
     const lines = new Map(read.keys.map((key) => [key.fairnessKey, [...key.lines]]));
@@ -150,37 +208,49 @@ export class Candidates {
     );
   }
 
-  async #offerHeads(planner: Planner, line: LineName, count: number): Promise<void> {
-    const { books } = this.#input;
+  async #takeHeads(
+    line: LineName,
+    count: number,
+  ): Promise<{ readonly line: LineName; readonly jobs: readonly JobHead[]; readonly more: boolean }> {
     const name = this.#nameOf(line);
-    const known = this.#offeredOf.has(name) ? this.#input.heads.get(name) : this.#openLine(name);
-    const offered = this.#offeredOf.get(name) ?? 0;
     const isFirst = !this.#offeredOf.has(name);
-    const heads =
-      known !== undefined && known.jobs.length > offered ? known : await this.#readHeads(line, name, known, count);
-    this.#input.heads.set(name, heads);
-    const jobs = heads.jobs.slice(offered, offered + count);
+    const { heads: remembered } = this.#input.remembered;
+    const known = isFirst ? this.#openLine(name) : remembered.get(name);
+    if (isFirst && known?.jobs.length === 0) {
+      this.#believedEmpty.set(name, line);
+      this.#offeredOf.set(name, 0);
+      return { line, jobs: [], more: false };
+    }
+    let offered = this.#offeredOf.get(name) ?? 0;
+    let heads = known;
+    if (heads === undefined || heads.jobs.length <= offered) {
+      // A line that an earlier pass has read to its end is read again: what came since may have come without a hint.
+      if (known?.next === undefined) offered = 0;
+      heads = await this.#readHeads(line, name, known, count);
+      this.#readNow.add(name);
+      if (isFirst && heads.jobs.length === 0) this.#empty.push(line);
+    }
+    remembered.set(name, heads);
+    const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     this.#offeredOf.set(name, offered + jobs.length);
-    const more = heads.next !== undefined || heads.jobs.length > offered + jobs.length;
+    const more =
+      heads.next !== undefined || heads.jobs.length > offered + jobs.length || !this.#readNow.has(name);
     const free: JobHead[] = [];
     for (const job of jobs) {
       const held = this.#held.get(job.id);
       if (held === undefined) free.push(job);
       else this.#noteLeftBehind(held, job);
     }
-    if (isFirst && heads.jobs.length === 0) this.#empty.push(line);
-    await books.readEstimates(free);
-    if (free.length > 0) this.#noteActive(planner, line.fairnessKey, free);
-    planner.offerHeads(line, free, more);
+    return { line, jobs: free, more };
   }
 
   /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
   #openLine(name: string): RememberedHeads | undefined {
-    const known = this.#input.heads.get(name);
-    const isTrusted = known !== undefined && this.#input.nowMs - known.readAtMs < HEADS_TRUSTED_MS;
-    // Of a line that is used up nothing is known: whatever comes next is to be read.
-    if (!isTrusted || known.jobs.length === 0) return undefined;
-    return { ...known, jobs: this.#withHints(name, known.jobs, known.next !== undefined) };
+    const known = this.#input.remembered.heads.get(name);
+    if (known === undefined) return undefined;
+    const ageMs = this.#input.nowMs - known.readAtMs;
+    const jobs = this.#withHints(name, known.jobs, known.next !== undefined);
+    return ageMs < (jobs.length === 0 ? NOTHING_TRUSTED_MS : HEADS_TRUSTED_MS) ? { ...known, jobs } : undefined;
   }
 
   async #readHeads(
@@ -191,12 +261,13 @@ export class Candidates {
   ): Promise<RememberedHeads> {
     const { partition, nowMs } = this.#input;
     const limit = Math.max(count, HEADS_MIN);
-    const read = await this.#context.store.readLine(partition, line, limit, known?.next);
+    const before = known?.next === undefined ? undefined : known;
+    const read = await this.#context.store.readLine(partition, line, limit, before?.next);
     // Hints were taken in with the first heads, up to where those ended.
-    const jobs = this.#withHints(name, read.jobs, read.next !== undefined, known?.jobs.at(-1));
+    const jobs = this.#withHints(name, read.jobs, read.next !== undefined, before?.jobs.at(-1));
     return {
-      readAtMs: known?.readAtMs ?? nowMs,
-      jobs: [...(known?.jobs ?? []), ...jobs],
+      readAtMs: before?.readAtMs ?? nowMs,
+      jobs: [...(before?.jobs ?? []), ...jobs],
       next: read.next,
     };
   }
@@ -226,18 +297,20 @@ export class Candidates {
 
   /** Claims that were lost in a row say that what was read is old: every line is read from its start. */
   readAgain(): void {
-    this.#input.heads.clear();
+    forgetLines(this.#input.remembered);
     this.#offeredOf.clear();
+    this.#believedEmpty.clear();
   }
 
   /** Leaves to the next pass what this one has read and not used. */
   close(): void {
-    const { heads } = this.#input;
+    const { heads } = this.#input.remembered;
     for (const name of this.#offeredOf.keys()) {
       const known = heads.get(name);
       if (known === undefined) continue;
       const jobs = known.jobs.filter((job) => !this.#forgotten.has(job.id) && !this.#held.has(job.id));
-      if (jobs.length === 0) heads.delete(name);
+      // Nothing is left, and the line goes on: only a read tells how.
+      if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
       else heads.set(name, { ...known, jobs });
     }
   }

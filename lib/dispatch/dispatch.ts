@@ -51,6 +51,20 @@ export async function dispatch(
   };
 }
 
+/**
+ * The wake counter as this process read it when it last gave the lease back, if nobody held it since: whoever raised it
+ * then found this process holding it, and another pass is due for that anyway.
+ */
+function wakesKnown(context: DispatchContext, { fence }: HeldLease): number | undefined {
+  const books = context.books.get(fence.partition);
+  return books?.epoch === fence.epoch - 1 ? books.wakes : undefined;
+}
+
+function noteWakes(context: DispatchContext, { fence }: HeldLease, wakes: number): void {
+  const books = context.books.get(fence.partition);
+  if (books?.epoch === fence.epoch) books.wakes = wakes;
+}
+
 async function runPasses(
   context: DispatchContext,
   first: HeldLease,
@@ -70,7 +84,7 @@ async function runPasses(
     return batches;
   };
   for (;;) {
-    const wakesSeen = await store.readWakes(partition);
+    const wakesSeen = wakesKnown(context, lease) ?? (await store.readWakes(partition));
     const outcome = await pass(context, lease, { hints, looksUp, promotes, nextBatch }).catch(
       async (error: unknown) => {
         // What we began is fenced by the epoch: nobody has to wait for the lease to run out.
@@ -91,6 +105,7 @@ async function runPasses(
       continue;
     }
     const next = await releaseLease(context, lease, wakesSeen);
+    if (next === undefined) noteWakes(context, lease, wakesSeen);
     if (next === undefined && outcome.kind === 'done') return 'done';
     if (isLast || next === undefined) {
       // The bound: stop here, and let a fresh invocation go on.

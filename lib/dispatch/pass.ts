@@ -15,7 +15,7 @@ import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
-import { keepBooks, openBooks } from './remembered.ts';
+import { forgetLines, keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announce } from './submit.ts';
 
@@ -176,7 +176,7 @@ export async function pass(
   const books = new Books(store, configuration, partition, nowMs, remembered);
   books.know(state);
   // Who looks up what is in flight missed hints: heads may have changed without one too.
-  if (input.looksUp) remembered.heads.clear();
+  if (input.looksUp) forgetLines(remembered.lines);
   await Promise.all([
     books.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     books.readEstimates(
@@ -207,7 +207,7 @@ export async function pass(
     hints: [...images.values(), ...recovery.images],
     reservations,
     leastShareMs: state.leastShareMs,
-    heads: remembered.heads,
+    remembered: remembered.lines,
     nowMs,
   });
   const planner = createPlanner(configuration, {
@@ -318,6 +318,7 @@ async function nextBatch(
   const decisions: Decision[] = [];
   while (decisions.length < max) {
     const step = planner.next();
+    if (step.kind === 'done' && planner.room > 0 && (await candidates.lookAgain(planner))) continue;
     if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked.length };
     if (step.kind === 'admit') decisions.push(step.decision);
     else await candidates.answer(planner, step);

@@ -1,5 +1,5 @@
 /** What a process remembers of a partition between passes. */
-import type { EstimateRecord, JobHead, Ledger } from '../store/contract.ts';
+import type { EstimateRecord, JobHead, KeyBacklog, Ledger } from '../store/contract.ts';
 
 /** Entries kept between passes; beyond, all are read again. */
 const REMEMBERED_MAX = 20_000;
@@ -11,6 +11,19 @@ export interface RememberedHeads {
   jobs: readonly JobHead[];
   /** Where the line goes on; absent at its end. */
   readonly next?: string | undefined;
+}
+
+/** What was read of the index and may be read again at any time. */
+export interface RememberedLines {
+  /** By line name. */
+  readonly heads: Map<string, RememberedHeads>;
+  /** By tier: all of its keys with backlog, where one read showed them all. */
+  readonly keys: Map<string, { readonly readAtMs: number; readonly keys: readonly KeyBacklog[] }>;
+}
+
+export function forgetLines(lines: RememberedLines): void {
+  lines.heads.clear();
+  lines.keys.clear();
 }
 
 /**
@@ -25,16 +38,17 @@ export interface RememberedBooks {
   readonly estimates: Map<string, EstimateRecord | undefined>;
   /** What the store has of an estimate that was learned on since. */
   readonly written: Map<string, EstimateRecord>;
-  /** By line name. */
-  readonly heads: Map<string, RememberedHeads>;
+  /** The wake counter when the lease was given back. Who raised it since did so against another holder. */
+  wakes?: number | undefined;
+  readonly lines: RememberedLines;
 }
 
 /** Remembered books by partition. */
 export type BooksMemory = Map<number, RememberedBooks>;
 
-const sizeOf = ({ ledgers, estimates, heads }: RememberedBooks): number => {
+const sizeOf = ({ ledgers, estimates, lines }: RememberedBooks): number => {
   let jobs = 0;
-  for (const each of heads.values()) jobs += 1 + each.jobs.length;
+  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length;
   return ledgers.size + estimates.size + jobs;
 };
 
@@ -43,7 +57,7 @@ const emptyBooks = (epoch: number): RememberedBooks => ({
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),
-  heads: new Map(),
+  lines: { heads: new Map(), keys: new Map() },
 });
 
 /** The books for a pass under this epoch: remembered ones if they are exact, else empty. */

@@ -360,12 +360,10 @@ export class DynamoJobStore implements JobStore {
     ids: readonly { readonly type: string; readonly resourceId: string }[],
   ): Promise<readonly (EstimateRecord | undefined)[]> {
     if (ids.length === 0) return [];
-    const { page, found } = await this.#getBeside(
-      'getEstimates',
-      partition,
-      ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId)),
-      decodeEstimate,
-    );
+    const keys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId));
+    // Those of resources never stand in the page.
+    if (ids.every(({ resourceId }) => resourceId !== '')) return this.#getAll('getEstimates', keys, decodeEstimate);
+    const { page, found } = await this.#getBeside('getEstimates', partition, keys, decodeEstimate);
     return ids.map(
       ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
     );

@@ -348,7 +348,8 @@ export class MemoryJobStore implements JobStore {
   ): Promise<readonly (EstimateRecord | undefined)[]> {
     return this.#read('getEstimates', () => {
       const { page, ownEstimates } = this.#partition(partition);
-      if (ids.length > 0) this.#bill.readItems('getEstimates', ids.length + 1);
+      const beside = ids.some(({ resourceId }) => resourceId === '') ? 1 : 0;
+      this.#bill.readItems('getEstimates', ids.length + beside);
       return ids.map(
         ({ type, resourceId }) =>
           (resourceId === '' ? page.estimates.get(type) : undefined) ??
