@@ -187,13 +187,23 @@ if (values.json) console.log(JSON.stringify({ backlog: Number(values.backlog), .
 else {
   const row = (name: string, ...cells: readonly number[]): void =>
     console.log(`${name.padEnd(18)}${cells.map((cell) => cell.toFixed(3).padStart(12)).join('')}`);
-  console.log(`memory adapters, no network; ${report.jobs} jobs before a backlog of ${values.backlog}; each:`);
-  console.log(`${''.padEnd(18)}${['write units', 'read units', 'queue', 'calls'].map((name) => name.padStart(12)).join('')}`);
+  console.log(
+    `memory adapters, no network; ${report.jobs} jobs before a backlog of ${values.backlog}; each:`,
+  );
+  console.log(
+    `${''.padEnd(18)}${['write units', 'read units', 'queue', 'calls'].map((name) => name.padStart(12)).join('')}`,
+  );
   for (const phase of PHASES) {
     const { writeUnits, readUnits, queueRequests, invocations } = report.byPhase[phase];
     row(phase, writeUnits, readUnits, queueRequests, invocations);
   }
-  row('all', report.writeUnitsPerJob, report.readUnitsPerJob, report.queueRequestsPerJob, report.invocationsPerJob);
+  row(
+    'all',
+    report.writeUnitsPerJob,
+    report.readUnitsPerJob,
+    report.queueRequestsPerJob,
+    report.invocationsPerJob,
+  );
   console.log(`$${report.dollarsPerMillionJobs.toFixed(2)} per million jobs\n`);
   for (const [verb, { writeUnits, readUnits, queueRequests, invocations }] of Object.entries(report.byVerb)) {
     row(verb, writeUnits, readUnits, queueRequests, invocations);

@@ -190,7 +190,10 @@ class HeadsPlanner implements Planner {
       const key = this.#openKey(offered);
       const settledShare = this.#settledOf(offered) / this.#scheduler.ledgers.weightOf(key);
       // Where ranks trail, what was not offered is only known by the last rank, whatever the offered key has by now.
-      state.boundShare = Math.max(state.boundShare, Math.min(settledShare, offered.rankShareMs ?? settledShare));
+      state.boundShare = Math.max(
+        state.boundShare,
+        Math.min(settledShare, offered.rankShareMs ?? settledShare),
+      );
       for (const { type, mode } of offered.lines) {
         const line = { tier, type, mode, fairnessKey: offered.fairnessKey };
         const lineState = this.#open(line, key);

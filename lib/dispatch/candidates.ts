@@ -250,7 +250,9 @@ export class Candidates {
     if (known === undefined) return undefined;
     const ageMs = this.#input.nowMs - known.readAtMs;
     const jobs = this.#withHints(name, known.jobs, known.next !== undefined);
-    return ageMs < (jobs.length === 0 ? NOTHING_TRUSTED_MS : HEADS_TRUSTED_MS) ? { ...known, jobs } : undefined;
+    return ageMs < (jobs.length === 0 ? NOTHING_TRUSTED_MS : HEADS_TRUSTED_MS)
+      ? { ...known, jobs }
+      : undefined;
   }
 
   async #readHeads(
@@ -288,6 +290,17 @@ export class Candidates {
     }
     const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
     return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
+  }
+
+  /** What was read of these jobs. */
+  headsOf(groups: ReadonlyMap<string, readonly { readonly id: string }[]>): ReadonlyMap<string, JobHead[]> {
+    if (groups.size === 0) return new Map();
+    const known = new Map<string, JobHead>();
+    for (const { jobs } of this.#input.remembered.heads.values())
+      for (const job of jobs) known.set(job.id, job);
+    return new Map(
+      [...groups].map(([name, jobs]) => [name, jobs.flatMap(({ id }) => known.get(id) ?? [])] as const),
+    );
   }
 
   /** These are claimed, or cannot be: no later pass need meet them. */

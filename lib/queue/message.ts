@@ -22,7 +22,8 @@ export function decodeDispatchMessage(body: string): DispatchMessage {
   } catch (cause) {
     throw broken(cause);
   }
-  if (typeof value !== 'object' || value === null || !('jobId' in value) || !('claimId' in value)) throw broken();
+  if (typeof value !== 'object' || value === null || !('jobId' in value) || !('claimId' in value))
+    throw broken();
   const { jobId, claimId } = value;
   if (typeof jobId !== 'string' || typeof claimId !== 'string') throw broken();
   return { jobId, claimId };

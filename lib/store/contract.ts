@@ -81,6 +81,8 @@ export interface Control {
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
   readonly epoch: number;
+  /** Raised by every commit. */
+  readonly turn: number;
   /** As the last commit left it: the least cost over weight among active keys. New and returning keys start there. */
   readonly leastShareMs: number;
   readonly reservations: readonly Reservation[];
@@ -122,6 +124,11 @@ export interface EstimateRecord {
 
 /** What one pass decides, applied at once or not at all, if the epoch is still the fence's. At most 100 items. */
 export interface Commit {
+  /**
+   * The commits before it, as the load showed them or the last commit left them: it follows no others, so a request that
+   * comes twice is applied once. Undefined: it follows whatever is there.
+   */
+  readonly turn?: number | undefined;
   /** Places to take out of a reservation; it is deleted when none is left. */
   readonly drop: readonly { readonly reservation: Reservation; readonly positions: readonly number[] }[];
   /** Reservations to look at again later. */
@@ -294,10 +301,11 @@ export interface JobStore {
   /** The first jobs of a conflict key's blocked line, in rank order; from the index, so it may lag. */
   readBlocked(partition: number, conflictKey: string, limit: number): Promise<Heads>;
   /**
-   * Moves pending jobs at exactly their version to the blocked line of a conflict key. They stay pending, at that
-   * version: whoever claims them need not know where they stand.
+   * Moves pending jobs at exactly their version to the blocked line of a conflict key, if the epoch is still the
+   * fence's. They stay pending, at that version: whoever claims them need not know where they stand. Only after a commit
+   * that names the conflict key, or nobody looks for them there.
    */
-  park(jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[]>;
+  park(fence: Fence, jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[] | 'lost'>;
   /** Claims jobs, each by its own conditional write: pending at exactly the planned version. */
   claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]>;
   /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */

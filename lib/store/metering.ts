@@ -33,7 +33,11 @@ export const readUnitsOf = (bytes: number, isStrong: boolean): number =>
 function valueBytes(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value, 'utf8');
   if (typeof value === 'number') {
-    const digits = Math.abs(value).toString().replace(/e.*$/, '').replace('.', '').replace(/^0+|0+$/g, '');
+    const digits = Math.abs(value)
+      .toString()
+      .replace(/e.*$/, '')
+      .replace('.', '')
+      .replace(/^0+|0+$/g, '');
     return Math.ceil(digits.length / 2) + 1 + (value < 0 ? 1 : 0);
   }
   if (value instanceof Set) return [...value].reduce<number>((sum, each) => sum + valueBytes(each), 0);

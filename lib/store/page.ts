@@ -111,7 +111,10 @@ function marksAfter(page: Page, commit: Commit, live: ReadonlySet<string>): Read
   const batches = new Map([...page.batches].filter(([batchId]) => live.has(batchId)));
   for (const { reservation, positions } of commit.drop) {
     const known = batches.get(reservation.batchId);
-    batches.set(reservation.batchId, { ...known, settled: new Set([...(known?.settled ?? []), ...positions]) });
+    batches.set(reservation.batchId, {
+      ...known,
+      settled: new Set([...(known?.settled ?? []), ...positions]),
+    });
   }
   for (const { reservation, checkAtMs } of commit.postpone) {
     const settled = batches.get(reservation.batchId)?.settled ?? new Set();

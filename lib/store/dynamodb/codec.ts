@@ -473,8 +473,10 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
       throw new TypeError(`row ${at} names what is not there`);
     }
     const [type, tier, fleet, estimatedCostMs, conflictKey] = shape;
-    if (![type, tier, fleet].every((each) => typeof each === 'string')) throw new TypeError(`shape ${shapeAt}`);
-    if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite)) throw new TypeError(`row ${at}`);
+    if (![type, tier, fleet].every((each) => typeof each === 'string'))
+      throw new TypeError(`shape ${shapeAt}`);
+    if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
+      throw new TypeError(`row ${at}`);
     const common = { id: unpackId(id), version, attempt, type, tier, fairnessKey, fleet, estimatedCostMs };
     const job: ReservedJob = conflictKey === undefined ? common : { ...common, conflictKey };
     return [position ?? at, job] as const;
@@ -595,7 +597,8 @@ function unpackParked(packed: unknown): Page['parked'] {
   const rows = packed as readonly (readonly [string, number])[];
   return new Map(
     rows.map(([conflictKey, atMs]) => {
-      if (typeof conflictKey !== 'string' || !Number.isFinite(atMs)) throw new TypeError(`key ${conflictKey}`);
+      if (typeof conflictKey !== 'string' || !Number.isFinite(atMs))
+        throw new TypeError(`key ${conflictKey}`);
       return [conflictKey, atMs] as const;
     }),
   );

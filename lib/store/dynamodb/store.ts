@@ -105,7 +105,7 @@ import {
 } from './codec.ts';
 import { type ConnectionOptions, DynamoConnection, type TransactionPart, type Update } from './connection.ts';
 import { KeyRanks, type RankMove } from './key-ranks.ts';
-import { inParallel } from './parallel.ts';
+import { chunksOf, inParallel } from './parallel.ts';
 
 /** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
 export type Place = (job: JobHead) => { readonly tier: string; readonly rank: string };
@@ -126,6 +126,7 @@ const PAGES_MAX = 1_000;
 
 /** What a store has last read and written of a partition: what its next commit follows. */
 interface Known {
+  readonly epoch: number;
   readonly page: Page;
   /** Places of the reservations whose items are there. */
   readonly batches: Map<string, readonly number[]>;
@@ -180,9 +181,9 @@ export class DynamoJobStore implements JobStore {
         values,
       });
       if (known.applied) return;
-      const ledger = await this.#table.get('announceLines', ledgerKey(partition, first.fairnessKey));
-      const { fairnessKey, settledCostMs } =
-        ledger === undefined ? { fairnessKey: first.fairnessKey, settledCostMs: 0 } : decodeLedger(ledger);
+      const { fairnessKey } = first;
+      const [ledger] = await this.getLedgers(partition, [fairnessKey]);
+      const settledCostMs = ledger?.settledCostMs ?? 0;
       await this.#table.update('announceLines', {
         key,
         update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
@@ -306,11 +307,12 @@ export class DynamoJobStore implements JobStore {
     // Who only looks may have read it before somebody else's commit.
     if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
       const batches = new Map(reservations.map(({ batchId, jobs }) => [batchId, [...jobs.keys()]]));
-      this.#known.set(partition, { page, batches });
+      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
     }
     for (const ledger of page.ledgers.values()) this.#keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
+      turn: page.turn,
       leastShareMs: page.leastShareMs,
       reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
       workers: workers.filter((worker) => worker.expiresAtMs > nowMs),
@@ -362,7 +364,8 @@ export class DynamoJobStore implements JobStore {
     if (ids.length === 0) return [];
     const keys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId));
     // Those of resources never stand in the page.
-    if (ids.every(({ resourceId }) => resourceId !== '')) return this.#getAll('getEstimates', keys, decodeEstimate);
+    if (ids.every(({ resourceId }) => resourceId !== ''))
+      return this.#getAll('getEstimates', keys, decodeEstimate);
     const { page, found } = await this.#getBeside('getEstimates', partition, keys, decodeEstimate);
     return ids.map(
       ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
@@ -414,10 +417,14 @@ export class DynamoJobStore implements JobStore {
   async commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'> {
     const { partition } = fence;
     requireBounded(commit);
-    if (!this.#known.has(partition)) await this.loadPartition(partition, 0);
-    const known = this.#known.get(partition) ?? { page: EMPTY_PAGE, batches: new Map() };
+    const turnKnown = this.#known.get(partition)?.page.turn;
+    if (turnKnown === undefined || (commit.turn !== undefined && commit.turn !== turnKnown)) {
+      await this.loadPartition(partition, 0);
+    }
+    const known = this.#known.get(partition) ?? { epoch: 0, page: EMPTY_PAGE, batches: new Map() };
     // Not known again before the answer: a commit without one may have happened or not.
     this.#known.delete(partition);
+    if (known.epoch > fence.epoch) return 'lost';
     requireCurrent(fence, known, commit);
     const turn = turnPage(known.page, commit, new Set(known.batches.keys()));
     const parts = this.#partsOf(fence, known.page, turn, commit);
@@ -430,7 +437,7 @@ export class DynamoJobStore implements JobStore {
     }
     for (const { batchId, jobs } of commit.reserve) known.batches.set(batchId, [...jobs.keys()]);
     if ((this.#known.get(partition)?.page.turn ?? 0) < turn.page.turn) {
-      this.#known.set(partition, { page: turn.page, batches: known.batches });
+      this.#known.set(partition, { ...known, page: turn.page });
     }
     for (const ledger of commit.ledgers) this.#keyRanks.sawLedger(partition, ledger);
     return 'committed';
@@ -449,21 +456,43 @@ export class DynamoJobStore implements JobStore {
     return { jobs: items.map(decodeJobHead), next };
   }
 
-  async park(jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[]> {
-    return inParallel(jobs, PARALLEL_MAX, async (job): Promise<Applied> => {
-      const { tier, rank } = this.#place(job);
-      const outcome = await this.#table.update('park', {
-        key: jobKey(job.id),
-        update: 'SET #line = :line, #rank = :rank',
-        condition: '#state = :pending AND #version = :version',
-        values: {
-          ...stateValues('pending'),
-          ':version': job.version,
-          ':line': blockedLineName(job.partition, conflictKey),
-          ':rank': blockedRank(tier, rank),
-        },
-      });
-      return outcome.applied ? 'applied' : 'superseded';
+  async park(
+    fence: Fence,
+    jobs: readonly JobHead[],
+    conflictKey: string,
+  ): Promise<readonly Applied[] | 'lost'> {
+    const outcomes = new Map<string, Applied>();
+    for (const chunk of chunksOf(jobs, TRANSACTION_ITEMS_MAX - 1)) {
+      let left = chunk;
+      // One that has moved on refuses the transaction: the others are tried again without it.
+      for (let tries = 1; left.length > 0 && tries <= PARK_TRIES_MAX; tries += 1) {
+        const outcome = await this.#table.transact('park', randomUUID(), [
+          this.#table.checkPart(leaseKey(fence.partition), '#epoch = :epoch', { ':epoch': fence.epoch }),
+          ...left.map((job) => this.#parkPart(job, conflictKey)),
+        ]);
+        if (outcome.applied) {
+          for (const { id } of left) outcomes.set(id, 'applied');
+          break;
+        }
+        if (outcome.refused.has(LEASE_PART)) return 'lost';
+        left = left.filter((_, at) => !outcome.refused.has(at + 1));
+      }
+    }
+    return jobs.map(({ id }) => outcomes.get(id) ?? 'superseded');
+  }
+
+  #parkPart(job: JobHead, conflictKey: string): TransactionPart {
+    const { tier, rank } = this.#place(job);
+    return this.#table.updatePart({
+      key: jobKey(job.id),
+      update: 'SET #line = :line, #rank = :rank',
+      condition: '#state = :pending AND #version = :version',
+      values: {
+        ...stateValues('pending'),
+        ':version': job.version,
+        ':line': blockedLineName(job.partition, conflictKey),
+        ':rank': blockedRank(tier, rank),
+      },
     });
   }
 
@@ -665,7 +694,10 @@ export class DynamoJobStore implements JobStore {
     const jobs = await this.#getAll('readDeadLetters', keys, (item) =>
       this.#isGone(item) ? undefined : decodeJob(item),
     );
-    return { jobs: jobs.filter((job) => job?.state === 'failed' && job.redrivenAs === undefined) as Job[], next };
+    return {
+      jobs: jobs.filter((job) => job?.state === 'failed' && job.redrivenAs === undefined) as Job[],
+      next,
+    };
   }
 
   async redrive(deadLetter: Job, job: Job): Promise<Applied> {
@@ -918,6 +950,8 @@ const LEASE_PART = 0;
 
 const RETIRE_TRIES_MAX = 3;
 
+const PARK_TRIES_MAX = 3;
+
 function requireBounded(commit: Commit): void {
   const { drop, postpone, reserve, ledgers, estimates } = commit;
   const items = 1 + drop.length + postpone.length + reserve.length + ledgers.length + estimates.length;
@@ -936,6 +970,11 @@ function requireBounded(commit: Commit): void {
 
 /** The page's condition proves that what is known is what is there. */
 function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
+  if (commit.turn !== undefined && commit.turn !== known.page.turn) {
+    throw new StaleCommit(
+      `the commit under epoch ${fence.epoch} follows turn ${commit.turn} of partition ${fence.partition}, which is at ${known.page.turn}; load it again`,
+    );
+  }
   for (const { reservation } of [...commit.drop, ...commit.postpone]) {
     const { batchId } = reservation;
     const mark = known.page.batches.get(batchId);

@@ -307,6 +307,7 @@ export class MemoryJobStore implements JobStore {
       this.#bill.load(partition, page, batches.values(), workers.size + controls.size);
       return {
         epoch: lease.epoch,
+        turn: page.turn,
         leastShareMs: page.leastShareMs,
         reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
         workers: [...workers.values()].filter((worker) => worker.expiresAtMs > nowMs),
@@ -405,6 +406,11 @@ export class MemoryJobStore implements JobStore {
       const { partition } = fence;
       const present = this.#partition(partition);
       if (present.lease.epoch !== fence.epoch) return 'lost';
+      if (commit.turn !== undefined && commit.turn !== present.page.turn) {
+        throw new StaleCommit(
+          `the commit follows turn ${commit.turn} of partition ${partition}, which is at ${present.page.turn}; load it again`,
+        );
+      }
       requireCurrent(present.reservations, touched, true);
       requireCurrent(
         present.reservations,
@@ -415,7 +421,8 @@ export class MemoryJobStore implements JobStore {
       this.#bill.committed(partition, present.page, turn, commit);
       present.page = turn.page;
       for (const ledger of turn.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
-      for (const each of turn.estimates) present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
+      for (const each of turn.estimates)
+        present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
       for (const { reservation, positions } of commit.drop)
         this.#drop(present, reservation.batchId, positions);
       for (const { reservation, checkAtMs } of commit.postpone) {
@@ -455,9 +462,15 @@ export class MemoryJobStore implements JobStore {
     );
   }
 
-  async park(jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[]> {
-    return this.#write('park', () =>
-      jobs.map(({ id, version }): Applied => {
+  async park(
+    fence: Fence,
+    jobs: readonly JobHead[],
+    conflictKey: string,
+  ): Promise<readonly Applied[] | 'lost'> {
+    return this.#write('park', () => {
+      this.#bill.small('park', 'write');
+      if (this.#partition(fence.partition).lease.epoch !== fence.epoch) return 'lost';
+      return jobs.map(({ id, version }): Applied => {
         const item = this.#item(id);
         if (item?.value.state !== 'pending' || item.value.version !== version) {
           this.#bill.refused('park', item);
@@ -467,8 +480,8 @@ export class MemoryJobStore implements JobStore {
         const line = blockedLineName(item.value.partition, conflictKey);
         this.#put(item, item.value, undefined, { line, rank: blockedRank(tier, rank) });
         return 'applied';
-      }),
-    );
+      });
+    });
   }
 
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
