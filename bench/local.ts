@@ -28,6 +28,8 @@ interface Timing {
   readonly backlog: number;
   readonly jobs: number;
   readonly jobsPerSecond: number;
+  /** What an otherwise idle machine would make of it: one thread does all the work. */
+  readonly jobsPerCpuSecond: number;
   /** CPU microseconds of this process for each job. */
   readonly cpuUsPerJob: Readonly<Record<string, number>>;
 }
@@ -125,10 +127,12 @@ async function measure(jobs: number, backlog: number): Promise<Timing> {
     await timed('submit', () => put(ofRound));
   }
   const tookMs = performance.now() - startedMs;
+  const cpuUs = [...phases.values()].reduce((sum, us) => sum + us, 0);
   return {
     backlog,
     jobs: ended,
     jobsPerSecond: Math.round((1_000 * ended) / tookMs),
+    jobsPerCpuSecond: Math.round((1_000_000 * ended) / cpuUs),
     cpuUsPerJob: Object.fromEntries(
       [...phases].map(([phase, us]) => [phase, Math.round((10 * us) / ended) / 10]),
     ),
@@ -147,10 +151,10 @@ for (const backlog of values.backlog) timings.push(await measure(Number(values.j
 if (values.json) console.log(JSON.stringify({ label: 'memory adapters, no network', timings }));
 else {
   console.log('memory adapters, no network');
-  for (const { backlog, jobs, jobsPerSecond, cpuUsPerJob } of timings) {
+  for (const { backlog, jobs, jobsPerSecond, jobsPerCpuSecond, cpuUsPerJob } of timings) {
     const parts = Object.entries(cpuUsPerJob).map(([phase, us]) => `${phase} ${us}`);
     console.log(
-      `${backlog} waiting: ${jobsPerSecond} jobs a second over ${jobs}; CPU us per job: ${parts.join(', ')}`,
+      `${backlog} waiting: ${jobsPerSecond} jobs a second over ${jobs}, ${jobsPerCpuSecond} a CPU second; CPU us per job: ${parts.join(', ')}`,
     );
   }
 }

@@ -127,8 +127,9 @@ export const readyLineName = (partition: number, line: ReadyLine): string =>
 
 export const dueLineName = (partition: number, shard: number): string => `due/${partition}/${shard}`;
 
+export const BLOCKED_PREFIX = 'blocked/';
 export const blockedLineName = (partition: number, conflictKey: string): string =>
-  `blocked/${partition}/${part(conflictKey)}`;
+  `${BLOCKED_PREFIX}${partition}/${part(conflictKey)}`;
 
 /** In a blocked line jobs of several tiers meet: each keeps its tier's name, then its rank. */
 export const blockedRank = (tier: string, rank: string): string => `${part(tier)}/${rank}`;

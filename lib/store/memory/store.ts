@@ -776,6 +776,8 @@ export class MemoryJobStore implements JobStore {
     if (expiresAtMs !== undefined) {
       this.#expiring.add(expiresAtMs + this.#late('ttlLateMs'), after);
     }
+    // Where a job stands is no change of the job: whoever reads the stream passes over it.
+    if (standing !== undefined) return job;
     this.#observe?.({
       kind: 'job',
       verb: this.#verb,
