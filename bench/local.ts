@@ -6,6 +6,8 @@
  *   node bench/local.ts [--json] [--jobs 60000] [--backlog 20000]...
  */
 import { parseArgs } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
@@ -23,6 +25,9 @@ const KEYS = 100;
 const SLOTS = 1_000;
 const SUBMIT_BATCH = 500;
 const HIDE_MS = 60_000;
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 interface Timing {
   readonly backlog: number;
@@ -118,6 +123,8 @@ async function measure(jobs: number, backlog: number): Promise<Timing> {
     await put(ended);
     warm += ended;
   }
+  // What preparing left behind is not the jobs' own.
+  collectGarbage();
   phases.clear();
   const startedMs = performance.now();
   let ended = 0;

@@ -20,7 +20,8 @@ interface EstimateName {
 /** By how much a resource's learned cost must have moved to be written. */
 const NEWS_SHARE = 0.1;
 
-const nameOf = ({ type, resourceId }: EstimateName): string => JSON.stringify([type, resourceId]);
+// A type's name holds no line break of its own accord; one that does is told apart by its length.
+const nameOf = ({ type, resourceId }: EstimateName): string => `${type.length}\n${type}\n${resourceId}`;
 
 export class Books {
   readonly #store: JobStore;

@@ -64,6 +64,19 @@ const PART_KEPT = 100;
 // Names may hold any character: encoded, a slash always separates. A long one is cut and told apart by its hash,
 // behind a character that the encoding never yields. So items say their names in full: none is read out of a key.
 function part(text: string): string {
+  const known = parts.get(text);
+  if (known !== undefined) return known;
+  const encoded = encodedPart(text);
+  if (parts.size >= PARTS_MAX) parts.clear();
+  parts.set(text, encoded);
+  return encoded;
+}
+
+/** Types and keys come again with every job. */
+const parts = new Map<string, string>();
+const PARTS_MAX = 10_000;
+
+function encodedPart(text: string): string {
   const encoded = encodeURIComponent(text.toWellFormed());
   if (encoded.length <= PART_MAX) return encoded;
   return `${encoded.slice(0, PART_KEPT)}=${createHash('sha256').update(encoded).digest('hex')}`;
