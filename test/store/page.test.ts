@@ -50,7 +50,9 @@ describe('a page', () => {
             drop: [...drop.values()],
             postpone:
               later === undefined || drop.has(later.batchId) ? [] : [{ reservation: later, checkAtMs: cost }],
-            reserve: reserves ? [aReservation(Array.from({ length: 10 }, (_, at) => ({ id: `job-${at}` })))] : [],
+            reserve: reserves
+              ? [aReservation(Array.from({ length: 10 }, (_, at) => ({ id: `job-${at}` })))]
+              : [],
           });
           const turn = turnPage(page, commit, new Set(batches.keys()));
           page = decodePage(encodePage(0, turn.page));
@@ -58,7 +60,8 @@ describe('a page', () => {
           for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
           for (const reservation of commit.reserve) batches.set(reservation.batchId, reservation);
           if (tidies) {
-            for (const [batchId, each] of batches) if (asMarked(each, page) === undefined) batches.delete(batchId);
+            for (const [batchId, each] of batches)
+              if (asMarked(each, page) === undefined) batches.delete(batchId);
           }
 
           for (const ledger of commit.ledgers) ledgers.set(ledger.fairnessKey, ledger);
