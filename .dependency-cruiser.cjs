@@ -5,7 +5,7 @@ const ADAPTERS = '^lib/(store|queue|events|schedule)/[^/]+/';
 const USE_CASES = '^lib/(dispatch|worker)/';
 /** The only places where adapters are built and the environment is read. */
 const ROOTS =
-  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/lambda\\.ts$|lib/(client|cli|testing|dashboard)/)';
+  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker)\\.ts$|lib/(client|cli|testing|dashboard)/)';
 
 module.exports = {
   forbidden: [
@@ -48,7 +48,8 @@ module.exports = {
     },
     {
       name: 'the-stack-runs-no-scheduler',
-      comment: 'cdk/ is infrastructure: it takes names and configuration from lib, no use cases, no adapters.',
+      comment:
+        'cdk/ is infrastructure: it takes names and configuration from lib, no use cases, no adapters.',
       severity: 'error',
       from: { path: '^cdk/' },
       to: { path: ['^lib/(worker|client|cli|testing)/', ADAPTERS] },
@@ -68,6 +69,9 @@ module.exports = {
     parser: 'swc',
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
   },
 };

@@ -4,7 +4,18 @@ import { spawn } from 'node:child_process';
 const TOOLS: readonly (readonly [name: string, command: string, ...args: string[]])[] = [
   ['types', 'tsc', '--project', '.'],
   ['format and lint', 'biome', 'check', '--error-on-warnings', '.'],
-  ['import directions', 'depcruise', '--config', '.dependency-cruiser.cjs', 'lib', 'functions', 'cdk', 'examples', 'bench', 'test'],
+  [
+    'import directions',
+    'depcruise',
+    '--config',
+    '.dependency-cruiser.cjs',
+    'lib',
+    'functions',
+    'cdk',
+    'examples',
+    'bench',
+    'test',
+  ],
   ['dead code', 'knip'],
 ];
 

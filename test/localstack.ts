@@ -15,7 +15,9 @@ async function startContainer(): Promise<StartedTestContainer> {
       .withExposedPorts(PORT)
       // LocalStack runs Lambda functions as containers of their own, beside it.
       .withBindMounts([{ source: DOCKER_SOCKET, target: DOCKER_SOCKET }])
-      .withEnvironment({ SERVICES: 'dynamodb,dynamodbstreams,sqs,events,lambda,cloudformation,iam,sts,ssm,s3,logs,ecr' })
+      .withEnvironment({
+        SERVICES: 'dynamodb,dynamodbstreams,sqs,events,lambda,cloudformation,iam,sts,ssm,s3,logs,ecr',
+      })
       .withWaitStrategy(Wait.forHttp('/_localstack/health', PORT))
       .start();
   } catch (error) {
@@ -33,7 +35,11 @@ const endpoint = container === undefined ? given : `http://127.0.0.1:${container
 
 const child = spawn('vitest', ['run', '--project', 'integration', ...process.argv.slice(2)], {
   stdio: 'inherit',
-  env: { ...process.env, FAIRLEAD_TEST_ENDPOINT: endpoint, FAIRLEAD_TEST_REPORT: 'reports/vitest-localstack.json' },
+  env: {
+    ...process.env,
+    FAIRLEAD_TEST_ENDPOINT: endpoint,
+    FAIRLEAD_TEST_REPORT: 'reports/vitest-localstack.json',
+  },
 });
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
 const code = await new Promise<number>((resolve) => {

@@ -86,10 +86,13 @@ export async function receiveOutcomes(
   }
 }
 
+/** A busy emulator that has just been started takes its time. */
+const ANSWER_MS = 20_000;
+
 /** Whether anything speaks HTTP there. */
 export async function answers(endpoint: string): Promise<boolean> {
   try {
-    const answer = await fetch(endpoint, { signal: AbortSignal.timeout(5_000) });
+    const answer = await fetch(endpoint, { signal: AbortSignal.timeout(ANSWER_MS) });
     await answer.body?.cancel();
     return true;
   } catch {

@@ -1,6 +1,5 @@
 /** From a folder to what is to be submitted: one job for each of its files. */
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
 import { jobIdOf } from '../../lib/dispatch/request.ts';
 import { runCommand } from '../../lib/testing/command.ts';
 import { classify } from './classify.ts';
@@ -89,6 +88,8 @@ export interface PlanOptions {
   /** Undefined: the project. */
   readonly input?: string | undefined;
   readonly project: string;
+  /** What this program keeps for itself; never input. */
+  readonly dataDir: string;
   readonly out: string;
   /** Different for every run: a run's jobs are its own, also where an earlier run's are kept. */
   readonly run: string;
@@ -96,12 +97,12 @@ export interface PlanOptions {
 }
 
 export async function plan(options: PlanOptions): Promise<Plan> {
-  const { input, project, out, run, signal } = options;
+  const { input, project, dataDir, out, run, signal } = options;
   const { files, skipped } =
     input === undefined
       ? await walkProject(project, signal)
       : // What this very run writes is not its input.
-        await walk(input, { exclude: [out, join(project, '.fairlead')] });
+        await walk(input, { exclude: [out, dataDir] });
   const planned = await mapSome(files, async ({ path, file }): Promise<PlannedFile> => {
     signal.throwIfAborted();
     const type = await classify(path, file);

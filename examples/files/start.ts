@@ -9,6 +9,7 @@ import type { Job } from '../../lib/core/job.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { DeployError, type Deployment, deploy, emulatorEnvironment } from '../../lib/testing/deploy.ts';
 import { EmulatorError, startEmulator } from '../../lib/testing/emulator.ts';
+import { keepNewest, stamp } from '../../lib/testing/log-files.ts';
 import { answers, clientsOf, receiveOutcomes } from './endpoint.ts';
 import { type Plan, plan } from './input.ts';
 import { manifestOf } from './manifest.ts';
@@ -21,6 +22,9 @@ import { StalledError, type Watched, watch } from './watch.ts';
 const project = resolve(import.meta.dirname, '../..');
 /** Holds what is installed, logs and temporary files. */
 const dataDir = resolve(process.env.FAIRLEAD_DATA ?? join(project, '.fairlead'));
+/** Results of runs that named no folder for them; the newest are kept. */
+const runs = join(dataDir, 'runs');
+const RUNS_KEPT = 5;
 
 /** Exit codes: all jobs reached their end; something went wrong; the command line is wrong. A signal: 128 and its number. */
 const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
@@ -202,9 +206,11 @@ async function start(run: Run): Promise<number> {
   const { options, progress, controller } = run;
   const { signal } = controller;
   await prepareOutput(options.out);
+  await keepNewest(runs, '', RUNS_KEPT);
   const planned = await plan({
     input: options.input,
     project,
+    dataDir,
     out: options.out,
     run: randomUUID(),
     signal,
@@ -259,7 +265,7 @@ async function main(): Promise<number> {
       env: process.env,
       // Where npm was called, not where it went.
       cwd: process.env.INIT_CWD ?? process.cwd(),
-      defaultOut: join(dataDir, 'runs', new Date().toISOString().replaceAll(/[:.]/g, '-')),
+      defaultOut: join(runs, stamp()),
     });
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;

@@ -1,7 +1,25 @@
 /** The command line: what it understands, what it prints, how it ends. */
 import { Command, CommanderError } from 'commander';
+import {
+  AbortError,
+  ClientEnvironmentError,
+  DrainTimeoutError,
+  IdempotencyConflictError,
+  JobCancelledError,
+  JobFailedError,
+  JobNotFoundError,
+  JobStateError,
+  RunTimeoutError,
+  ValidationError,
+} from '../client/errors.ts';
+import { ConfigurationError } from '../core/errors.ts';
+import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../store/errors.ts';
+import { type Connection, connect } from './connect.ts';
+import { addOperations, errorData } from './operations.ts';
+import { printable } from './report.ts';
 import { readScenarioFile, ScenarioError } from './scenario-file.ts';
 import { asData, asText, simulate } from './simulate.ts';
+import { UsageError } from './usage.ts';
 
 /** Where a command writes. */
 export interface Terminal {
@@ -12,32 +30,85 @@ export interface Terminal {
 /** How a command ends. */
 export const EXIT = {
   done: 0,
-  /** Something is wrong with the program or its surroundings. */
+  /** What was asked for failed, or something is wrong with the program or its surroundings. */
   failed: 1,
   /** Something is wrong with what it was asked: an unknown option, a file that is no scenario. */
   refused: 2,
+  notFound: 3,
+  timedOut: 4,
+  /** As a shell says of a command that its user interrupted. */
+  interrupted: 130,
 } as const;
+
+/** How a command reaches what is outside. */
+export interface Surroundings {
+  readonly connect: (envFile: string | undefined) => Promise<Connection>;
+  /** The user has had enough. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Errors that speak for themselves, in one line, and how a command ends with each. */
+const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] = [
+  [ScenarioError, EXIT.refused],
+  [UsageError, EXIT.refused],
+  [ValidationError, EXIT.refused],
+  [ClientEnvironmentError, EXIT.refused],
+  [ConfigurationError, EXIT.refused],
+  [JobNotFoundError, EXIT.notFound],
+  [RunTimeoutError, EXIT.timedOut],
+  [DrainTimeoutError, EXIT.timedOut],
+  [AbortError, EXIT.interrupted],
+  [IdempotencyConflictError, EXIT.failed],
+  [JobFailedError, EXIT.failed],
+  [JobCancelledError, EXIT.failed],
+  [JobStateError, EXIT.failed],
+  [StoreThrottled, EXIT.failed],
+  [StoreUnavailable, EXIT.failed],
+  [StoreMisconfigured, EXIT.failed],
+  [StoreRefused, EXIT.failed],
+];
 
 /**
  * Runs a command.
  * @param words Without the interpreter and the script.
  * @returns The exit code, one of `EXIT`.
  */
-export async function runProgram(words: readonly string[], terminal: Terminal): Promise<number> {
+export async function runProgram(
+  words: readonly string[],
+  terminal: Terminal,
+  surroundings: Surroundings = { connect },
+): Promise<number> {
+  let code: number = EXIT.done;
   const program = programFor(terminal);
+  addOperations(program, {
+    ...surroundings,
+    out: terminal.out,
+    note: terminal.error,
+    partly: () => {
+      code = EXIT.failed;
+    },
+  });
   try {
     await program.parseAsync([...words], { from: 'user' });
-    return EXIT.done;
+    return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.refused;
-    if (error instanceof ScenarioError) {
-      terminal.error(`fairlead: ${error.message}\n`);
-      return EXIT.refused;
+    const [, spoken] = SPOKEN.find(([kind]) => error instanceof kind) ?? [];
+    if (error instanceof Error && spoken !== undefined) {
+      // What a scenario file lacks is said in words either way.
+      const asJson = words.includes('--json') && !(error instanceof ScenarioError);
+      terminal.error(
+        asJson ? `${JSON.stringify({ error: errorData(error) })}\n` : `fairlead: ${oneLine(error.message)}\n`,
+      );
+      return spoken;
     }
     terminal.error(`fairlead: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
     return EXIT.failed;
   }
 }
+
+/** Messages quote what others wrote. */
+const oneLine = (message: string): string => printable(message.replace(/\s*[\r\n]+\s*/g, ' '));
 
 function programFor(terminal: Terminal): Command {
   const program = new Command('fairlead')

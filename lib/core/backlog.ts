@@ -15,7 +15,10 @@
  * that falls is corrected at once (`repriced`).
  *
  * A job whose conflict key is held is parked when it is met, and stands in no line until the key is free. Then the first
- * of each line's parked jobs goes back: the others cannot come before it.
+ * of each line's parked jobs may go back: the others of the line cannot come before it. Where many lines wait for one key,
+ * only the first of each class goes back, by share, then rank; the others are its reserve, and go back one by one when
+ * the one that stands for them may no longer be first: its key's share or room has changed (`changed`). So a key that passes from job
+ * to job costs what its jobs cost, and not what all that wait for it would.
  *
  * Lines and entries are numbers: line = key x classes + class, entry = key x tiers + tier.
  */
@@ -27,6 +30,20 @@ import type { PoolIndex } from './pool-index.ts';
 
 /** An entry's place when its lines stand in the heaps of their classes. */
 const ASIDE = -2;
+
+/** Lines with parked jobs that are all woken at once when their conflict key is free. */
+const HERD_MIN = 8;
+/** Reserves that are kept at a time; the oldest is woken for a new one. */
+const RESERVES_MAX = 4;
+
+/** A free conflict key with parked jobs that were left behind. */
+interface Reserve {
+  readonly conflict: number;
+  /** Lines whose first parked job went back. */
+  readonly woken: Set<number>;
+  /** By class: the key whose job went back last, or -1 where none could. */
+  readonly standIns: Map<number, number>;
+}
 
 /** Items with the shares they were put in at. */
 interface ShareHeap {
@@ -58,8 +75,9 @@ export class Backlog {
   // Entries
   #turn: Int32Array;
 
-  /** By conflict key, then line: the root of the jobs that are parked. */
-  readonly #parked = new Map<number, Map<number, number>>();
+  /** By conflict key, class, then line: the root of the jobs that are parked. */
+  readonly #parked = new Map<number, Map<number, Map<number, number>>>();
+  #reserves: Reserve[] = [];
 
   constructor(index: PoolIndex, ledgers: Ledgers, coefficients: ScoreCoefficients) {
     this.jobs = new JobTable(coefficients);
@@ -210,11 +228,10 @@ export class Backlog {
     return false;
   }
 
-  /** Takes the head of a line out. */
-  take(line: number): WaitingJob | undefined {
+  /** Takes the head of a line out: a line that has one. */
+  take(line: number): WaitingJob {
     const number = this.#root[line] as number;
-    if (number === NONE) return undefined;
-    const job = this.jobs.jobOf(number);
+    const job = this.jobs.jobOf(number) as WaitingJob;
     this.#root[line] = this.jobs.withoutRoot(number);
     this.jobs.forget(number);
     this.#size -= 1;
@@ -230,15 +247,12 @@ export class Backlog {
     return job;
   }
 
-  /** Takes a job out wherever it stands. Answers it, or undefined when it is gone already. */
-  remove(number: number): WaitingJob | undefined {
-    const job = this.jobs.jobOf(number);
-    if (job === undefined) return undefined;
+  /** Takes a job out wherever it stands. */
+  remove(number: number): void {
     this.jobs.remove(number);
     this.#size -= 1;
     const line = this.jobs.lineOf(number);
     if (this.#root[line] === number) this.#headChanged(line);
-    return job;
   }
 
   /** Parks the head of a line until its conflict key is free. */
@@ -247,26 +261,107 @@ export class Backlog {
     const conflict = this.jobs.conflictOf(number);
     this.#root[line] = this.jobs.withoutRoot(number);
     this.#headChanged(line);
-    let lines = this.#parked.get(conflict);
+    let classes = this.#parked.get(conflict);
+    if (classes === undefined) {
+      classes = new Map();
+      this.#parked.set(conflict, classes);
+    }
+    const class_ = this.classOf(line);
+    let lines = classes.get(class_);
     if (lines === undefined) {
       lines = new Map();
-      this.#parked.set(conflict, lines);
+      classes.set(class_, lines);
     }
     lines.set(line, this.jobs.meld(lines.get(line) ?? NONE, number));
   }
 
-  /** Puts the first parked job of each line back: the conflict key is free. O(lines with parked jobs). */
+  /** The conflict key is free: the first of its parked jobs go back. O(lines with parked jobs), most of them only looked at. */
   wake(conflict: number): void {
-    const lines = this.#parked.get(conflict);
-    if (lines === undefined) return;
-    for (const [line, root] of lines) {
-      const first = this.jobs.living(root);
-      const rest = first === NONE ? NONE : this.jobs.withoutRoot(first);
-      if (rest === NONE) lines.delete(line);
-      else lines.set(line, rest);
-      if (first !== NONE) this.#enter(line, first);
+    const classes = this.#parked.get(conflict);
+    if (classes === undefined) return;
+    let count = 0;
+    for (const lines of classes.values()) count += lines.size;
+    if (count <= HERD_MIN) {
+      this.wakeAll(conflict);
+      return;
     }
-    if (lines.size === 0) this.#parked.delete(conflict);
+    if (this.#reserves.length === RESERVES_MAX) this.wakeAll((this.#reserves[0] as Reserve).conflict);
+    const reserve: Reserve = { conflict, woken: new Set(), standIns: new Map() };
+    this.#reserves.push(reserve);
+    for (const class_ of [...classes.keys()]) this.#wakeBest(reserve, class_);
+  }
+
+  /** The first parked job of every line goes back. */
+  wakeAll(conflict: number): void {
+    this.held(conflict);
+    for (const lines of this.#parked.get(conflict)?.values() ?? []) {
+      for (const line of [...lines.keys()]) this.#wakeLine(conflict, line);
+    }
+  }
+
+  /** The conflict key is held: what is left of its parked jobs waits for the next time. */
+  held(conflict: number): void {
+    if (this.#reserves.length > 0) {
+      this.#reserves = this.#reserves.filter((reserve) => reserve.conflict !== conflict);
+    }
+  }
+
+  /** A key's share or room changed; `improved` if it may come earlier than before. */
+  changed(key: number, improved: boolean): void {
+    for (const reserve of this.#reserves) {
+      for (const [class_, standIn] of reserve.standIns) {
+        const line = this.lineOf(key, class_);
+        if (standIn === key) this.#wakeBest(reserve, class_);
+        else if (improved && !reserve.woken.has(line)) {
+          reserve.woken.add(line);
+          this.#wakeLine(reserve.conflict, line);
+        }
+      }
+    }
+  }
+
+  // Of the lines that were left behind, the one that comes first goes back and stands for the others.
+  #wakeBest(reserve: Reserve, class_: number): void {
+    let best = NONE;
+    let bestShare = 0;
+    let bestRoot = NONE;
+    const lines = this.#parked.get(reserve.conflict)?.get(class_) ?? new Map<number, number>();
+    for (const [line, parked] of lines) {
+      const key = this.keyOf(line);
+      if (reserve.woken.has(line) || this.#ledgers.isFull(key)) continue;
+      const root = this.jobs.living(parked);
+      if (root === NONE) {
+        lines.delete(line);
+        continue;
+      }
+      if (root !== parked) lines.set(line, root);
+      const share = this.#ledgers.shareOf(key);
+      if (best === NONE || share < bestShare || (share === bestShare && this.jobs.precedes(root, bestRoot))) {
+        best = line;
+        bestShare = share;
+        bestRoot = root;
+      }
+    }
+    reserve.standIns.set(class_, best === NONE ? NONE : this.keyOf(best));
+    if (best === NONE) return;
+    reserve.woken.add(best);
+    this.#wakeLine(reserve.conflict, best);
+  }
+
+  #wakeLine(conflict: number, line: number): void {
+    const classes = this.#parked.get(conflict);
+    const lines = classes?.get(this.classOf(line));
+    const root = lines?.get(line);
+    if (classes === undefined || lines === undefined || root === undefined) return;
+    const first = this.jobs.living(root);
+    const rest = first === NONE ? NONE : this.jobs.withoutRoot(first);
+    if (rest !== NONE) lines.set(line, rest);
+    else {
+      lines.delete(line);
+      if (lines.size === 0) classes.delete(this.classOf(line));
+      if (classes.size === 0) this.#parked.delete(conflict);
+    }
+    if (first !== NONE) this.#enter(line, first);
   }
 
   /** Puts the key back where it has jobs: it may run again. */
@@ -296,6 +391,7 @@ export class Backlog {
 
   /** All shares may have fallen. O(keys + lines). */
   allRepriced(): void {
+    for (const { conflict } of this.#reserves) this.wakeAll(conflict);
     for (const heap of this.#turns) {
       for (let place = 0; place < heap.size; place += 1) {
         heap.shares[place] = this.#ledgers.shareOf(((heap.items[place] as number) / this.#tiers) | 0);

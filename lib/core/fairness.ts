@@ -6,7 +6,9 @@
  *  - Admission charges max(estimate, floor): a mass of tiny jobs is not free.
  *  - Settlement replaces the estimate by max(used, floor) (`trueUp`): once all is settled, c_k is what the attempts used.
  *  - A key that becomes active, new or returning, is lifted to the least v among the keys that wait or run: being away
- *    saves nothing up, and being new is no licence to take everything until the others are caught up with.
+ *    saves nothing up, and being new is no licence to take everything until the others are caught up with. Where charges are
+ *    corrected, that v is of settled costs (b_k below): an estimate in flight may be given back, and a key lifted to
+ *    it would be left behind. So a new key is at once among the first, and starts within one decision for each active key.
  *  - A reset forgives: what was charged before it is never charged or given back after it.
  */
 import type { FairnessConfiguration } from './configuration.ts';
@@ -38,7 +40,7 @@ export function liftedCostMs(costMs: number, weight: number, leastShareMs: numbe
   return leastShareMs === undefined ? costMs : Math.max(costMs, leastShareMs * weight);
 }
 
-// A key's cells: v_k, c_k, w_k, counts, when it was last seen, its place among the active keys. Eight, because that is
+// A key's cells: v_k, c_k, w_k, counts, when it was last seen, and b_k: what of c_k is not given back. Eight, because that is
 // one line of a processor's cache: a decision looks at all of a key, at few keys, and seldom at the same ones.
 const WIDTH = 8;
 const SHARE = 0;
@@ -48,7 +50,7 @@ const WAITING = 3;
 const RUNNING = 4;
 const CAP = 5;
 const LAST_SEEN = 6;
-const PLACE = 7;
+const BASE = 7;
 
 const NOWHERE = -1;
 
@@ -73,9 +75,10 @@ export class Ledgers {
   /** Raised by each reset: a charge of an older generation is not corrected. */
   generation = 0;
 
-  // The active keys as a heap by share. A share stored here may be older, hence less, than the key's: see `leastShareMs`.
+  // The active keys as a heap by b_k / w_k. A share stored here may be older, hence less, than the key's: see `leastShareMs`.
   #active = new Int32Array(16);
   #activeShare = new Float64Array(16);
+  #activePlace = new Int32Array(16).fill(NOWHERE);
   #activeCount = 0;
 
   constructor(fairness: FairnessConfiguration) {
@@ -100,7 +103,6 @@ export class Ledgers {
     this.#cells[at + WEIGHT] = weightOf(this.#fairness.weights, this.#fairness.defaultWeight, fairnessKey);
     this.#cells[at + CAP] = this.#fairness.maxConcurrencyPerKey ?? Number.POSITIVE_INFINITY;
     this.#cells[at + LAST_SEEN] = nowMs;
-    this.#cells[at + PLACE] = NOWHERE;
     return key;
   }
 
@@ -121,9 +123,10 @@ export class Ledgers {
     return this.#cells[key * WIDTH + WEIGHT] as number;
   }
 
-  /** Sets a key's cost to what its ledger says. */
+  /** Sets a key's cost to what its ledger says, all of it settled. */
   setCost(key: number, costMs: number): void {
     this.#cells[key * WIDTH + COST] = costMs;
+    this.#cells[key * WIDTH + BASE] = costMs;
     this.#priced(key);
   }
 
@@ -136,6 +139,14 @@ export class Ledgers {
   /** An operator's override. */
   setCap(key: number, cap: number): void {
     this.#cells[key * WIDTH + CAP] = cap;
+  }
+
+  capOf(key: number): number {
+    return this.#cells[key * WIDTH + CAP] as number;
+  }
+
+  runningOf(key: number): number {
+    return this.#cells[key * WIDTH + RUNNING] as number;
   }
 
   /** Whether the key runs as many jobs as it may. */
@@ -151,7 +162,9 @@ export class Ledgers {
     if (returns && this.#fairness.idlePolicy === 'advance') {
       const least = this.leastShareMs();
       if (least !== undefined && least > this.shareOf(key)) {
-        this.#cells[key * WIDTH + COST] = liftedCostMs(this.costOf(key), this.weightOf(key), least);
+        const costMs = liftedCostMs(this.costOf(key), this.weightOf(key), least);
+        this.#cells[key * WIDTH + COST] = costMs;
+        this.#cells[key * WIDTH + BASE] = costMs;
         // Not cost / weight: a rounding error must not take the tie away.
         this.#cells[key * WIDTH + SHARE] = least;
         lifted = true;
@@ -179,6 +192,7 @@ export class Ledgers {
   hold(key: number, chargedMs: number, nowMs: number): void {
     this.#add(key, RUNNING, 1);
     this.#add(key, COST, chargedMs);
+    if (!this.#fairness.trueUp) this.#add(key, BASE, chargedMs);
     this.#priced(key);
     this.#seen(key, nowMs);
     if (this.#placeOf(key) === NOWHERE) this.#activate(key);
@@ -196,19 +210,20 @@ export class Ledgers {
     this.#seen(key, nowMs);
     if (generation === this.generation) {
       const correction = correctionMs(chargedMs, usedMs, this.#fairness);
-      if (correction !== 0) {
-        this.#cells[key * WIDTH + COST] = Math.max(0, this.costOf(key) + correction);
-        this.#priced(key);
-      }
+      this.#cells[key * WIDTH + COST] = Math.max(0, this.costOf(key) + correction);
+      // What was a part of the base at admission is corrected there, what was not is added.
+      const settledMs = this.#fairness.trueUp ? chargedMs + correction : correction;
+      this.#cells[key * WIDTH + BASE] = Math.max(0, this.#baseOf(key) + settledMs);
+      this.#priced(key);
     }
     this.#deactivateIfIdle(key);
   }
 
-  /** The least share among keys that wait or run; undefined when none does. */
+  /** The least share among keys that wait or run, without what may be given back; undefined when none does. */
   leastShareMs(): number | undefined {
     while (this.#activeCount > 0) {
       const key = this.#active[0] as number;
-      const share = this.shareOf(key);
+      const share = this.#baseOf(key) / this.weightOf(key);
       if (share === this.#activeShare[0]) return share;
       this.#sinkActive(0, key, share);
     }
@@ -242,6 +257,7 @@ export class Ledgers {
     for (let at = 0; at < this.#cells.length; at += WIDTH) {
       this.#cells[at + COST] = 0;
       this.#cells[at + SHARE] = 0;
+      this.#cells[at + BASE] = 0;
     }
     // All equal: any order is a heap.
     this.#activeShare.fill(0);
@@ -266,25 +282,28 @@ export class Ledgers {
   }
 
   #priced(key: number): void {
-    const share = this.costOf(key) / this.weightOf(key);
-    this.#cells[key * WIDTH + SHARE] = share;
+    this.#cells[key * WIDTH + SHARE] = this.costOf(key) / this.weightOf(key);
     const place = this.#placeOf(key);
+    if (place === NOWHERE) return;
+    const base = this.#baseOf(key) / this.weightOf(key);
     // A share that rises is found out when the key comes to the top; one that falls must rise in the heap now.
-    if (place !== NOWHERE && share < (this.#activeShare[place] as number))
-      this.#liftActive(place, key, share);
+    if (base < (this.#activeShare[place] as number)) this.#liftActive(place, key, base);
+  }
+
+  #baseOf(key: number): number {
+    return this.#cells[key * WIDTH + BASE] as number;
   }
 
   #activate(key: number): void {
     this.#activeCount += 1;
-    this.#liftActive(this.#activeCount - 1, key, this.shareOf(key));
+    this.#liftActive(this.#activeCount - 1, key, this.#baseOf(key) / this.weightOf(key));
   }
 
   #deactivateIfIdle(key: number): void {
     const at = key * WIDTH;
     if ((this.#cells[at + WAITING] as number) > 0 || (this.#cells[at + RUNNING] as number) > 0) return;
     const place = this.#placeOf(key);
-    if (place === NOWHERE) return;
-    this.#cells[at + PLACE] = NOWHERE;
+    this.#activePlace[key] = NOWHERE;
     this.#activeCount -= 1;
     const last = this.#activeCount;
     if (place === last) return;
@@ -327,11 +346,11 @@ export class Ledgers {
   #putActive(place: number, key: number, share: number): void {
     this.#active[place] = key;
     this.#activeShare[place] = share;
-    this.#cells[key * WIDTH + PLACE] = place;
+    this.#activePlace[key] = place;
   }
 
   #placeOf(key: number): number {
-    return this.#cells[key * WIDTH + PLACE] as number;
+    return this.#activePlace[key] as number;
   }
 
   #add(key: number, cell: number, amount: number): void {
@@ -343,6 +362,7 @@ export class Ledgers {
     this.#cells = widenFloats(this.#cells, this.#cells.length * 2);
     this.#active = widenInts(this.#active, this.#active.length * 2, 0);
     this.#activeShare = widenFloats(this.#activeShare, this.#activeShare.length * 2);
+    this.#activePlace = widenInts(this.#activePlace, this.#activePlace.length * 2, NOWHERE);
   }
 }
 

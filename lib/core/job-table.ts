@@ -22,9 +22,21 @@ const SIBLING = 5;
 const LINE = 6;
 const CONFLICT = 7;
 
+// Stands where a job was.
+const GONE: WaitingJob = {
+  id: '',
+  type: '',
+  priority: 0,
+  mode: 'queued',
+  fairnessKey: '',
+  readyAtMs: 0,
+  version: 0,
+  attempt: 0,
+};
+
 export class JobTable {
   readonly #coefficients: ScoreCoefficients;
-  readonly #jobs: (WaitingJob | undefined)[] = [];
+  readonly #jobs: WaitingJob[] = [];
   #doubles = new Float64Array(64 * DOUBLES);
   #links = new Int32Array(this.#doubles.buffer);
   #free = NONE;
@@ -59,7 +71,8 @@ export class JobTable {
 
   /** The job with this number; undefined once it is gone. */
   jobOf(number: number): WaitingJob | undefined {
-    return this.#jobs[number];
+    const job = this.#jobs[number];
+    return job === GONE ? undefined : job;
   }
 
   lineOf(number: number): number {
@@ -87,13 +100,12 @@ export class JobTable {
     const readyA = this.#doubles[a * DOUBLES + READY_AT] as number;
     const readyB = this.#doubles[b * DOUBLES + READY_AT] as number;
     if (readyA !== readyB) return readyA < readyB;
-    return (this.#jobs[a]?.id ?? '') < (this.#jobs[b]?.id ?? '');
+    return (this.#jobs[a] as WaitingJob).id < (this.#jobs[b] as WaitingJob).id;
   }
 
-  /** One heap of two. */
+  /** One heap of two, the first of which may be empty. */
   meld(a: number, b: number): number {
     if (a === NONE) return b;
-    if (b === NONE) return a;
     const first = this.precedes(a, b) ? a : b;
     const second = first === a ? b : a;
     this.#links[second * WIDTH + SIBLING] = this.#links[first * WIDTH + CHILD] as number;
@@ -133,14 +145,14 @@ export class JobTable {
 
   /** Marks a job as gone wherever it stands; `living` takes it out when it comes to the root. */
   remove(number: number): void {
-    this.#jobs[number] = undefined;
+    this.#jobs[number] = GONE;
     this.#links[number * WIDTH + CONFLICT] = NONE;
   }
 
   /** The heap without removed jobs at its root. */
   living(root: number): number {
     let living = root;
-    while (living !== NONE && this.#jobs[living] === undefined) {
+    while (living !== NONE && this.#jobs[living] === GONE) {
       const gone = living;
       living = this.withoutRoot(gone);
       this.forget(gone);
@@ -150,7 +162,7 @@ export class JobTable {
 
   /** Frees the number of a job that stands in no heap. */
   forget(number: number): void {
-    this.#jobs[number] = undefined;
+    this.#jobs[number] = GONE;
     this.#links[number * WIDTH + SIBLING] = this.#free;
     this.#free = number;
   }

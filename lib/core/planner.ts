@@ -25,7 +25,7 @@
  * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
  * One line and no blocks: 2 F, the text's own limit. S ends the pass at 2 F + 64; keys are asked for F at a time, 4 F + 64 in all.
  */
-import type { PoolConfiguration } from './configuration.ts';
+import type { PoolConfiguration, TierConfiguration } from './configuration.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { classOf, typeOf } from './pool-index.ts';
 import { type Decision, type Override, Scheduler } from './scheduler.ts';
@@ -124,6 +124,11 @@ interface LineState {
   asked: number;
 }
 
+interface OfferedJob {
+  readonly number: number;
+  readonly job: WaitingJob;
+}
+
 const NONE = -1;
 
 export function createPlanner(configuration: PoolConfiguration, input: PlannerInput): Planner {
@@ -140,7 +145,7 @@ class HeadsPlanner implements Planner {
   readonly #lines = new Map<number, LineState>();
   /** Jobs that are in a plan, reserved, or lost: a lagging index may still show them. */
   readonly #gone: Set<string>;
-  readonly #offered = new Map<string, { readonly number: number; readonly job: WaitingJob }>();
+  readonly #offered = new Map<string, OfferedJob>();
   readonly #blocked = new Map<string, string>();
   #firstHeadsLeft: number;
   #keysLeft: number;
@@ -231,10 +236,10 @@ class HeadsPlanner implements Planner {
 
   liftKey(fairnessKey: string, settledCostMs: number): void {
     const key = this.#openKey({ fairnessKey, lines: [] });
-    const raisedMs = settledCostMs - (this.#settled.get(fairnessKey) ?? 0);
+    const raisedMs = settledCostMs - (this.#settled.get(fairnessKey) as number);
     if (raisedMs <= 0) return;
     this.#settled.set(fairnessKey, settledCostMs);
-    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
+    this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
   }
 
   confirm(_decision: Decision): void {
@@ -248,6 +253,7 @@ class HeadsPlanner implements Planner {
       this.#scheduler.withdraw(number, id, this.#input.nowMs);
       this.#offered.delete(id);
     }
+    this.#blocked.clear();
     for (const state of this.#lines.values()) {
       state.asked = 0;
       this.#setMore(state, true);
@@ -273,7 +279,6 @@ class HeadsPlanner implements Planner {
     if (line === NONE) return undefined;
     if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier) ?? this.#stepIn(tier, guaranteed);
     const decision = scheduler.admit(line, guaranteed);
-    if (decision === undefined) return undefined;
     this.#gone.add(decision.reserved.id);
     this.#blocked.delete(decision.reserved.id);
     return { kind: 'admit', decision };
@@ -281,7 +286,7 @@ class HeadsPlanner implements Planner {
 
   #isOpen(tier: number): boolean {
     if (!this.#scheduler.isTierOpen(tier)) return false;
-    const classes = this.#scheduler.index.classesOfTier[tier] ?? [];
+    const classes = this.#scheduler.index.classesOfTier[tier] as Int32Array;
     return classes.some((class_) => this.#scheduler.isTypeOpen(typeOf(class_)));
   }
 
@@ -294,7 +299,7 @@ class HeadsPlanner implements Planner {
       if (!wanted) return;
       if (count > 0) {
         this.#keysLeft -= count;
-        keys.push({ tier: this.#scheduler.index.tiers[other]?.tier ?? '', count });
+        keys.push({ tier: (this.#scheduler.index.tiers[other] as TierConfiguration).tier, count });
       } else {
         state.more = false;
         this.#truncated = true;
@@ -339,10 +344,9 @@ class HeadsPlanner implements Planner {
 
   #done(): Step {
     const blocked = [...this.#blocked].flatMap(([id, conflictKey]) => {
-      const offered = this.#offered.get(id);
+      const { job } = this.#offered.get(id) as OfferedJob;
       // A lost claim may have freed the key since.
-      const isHeld = this.#scheduler.isConflictHeld(conflictKey);
-      return offered === undefined || !isHeld ? [] : [{ job: offered.job, conflictKey }];
+      return this.#scheduler.isConflictHeld(conflictKey) ? [{ job, conflictKey }] : [];
     });
     return { kind: 'done', blocked, truncated: this.#truncated };
   }
@@ -368,9 +372,10 @@ class HeadsPlanner implements Planner {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
     if (this.#priced.has(key)) return key;
     this.#priced.add(key);
+    this.#settled.set(offered.fairnessKey, this.#settledOf(offered));
     const settledMs = this.#settledOf(offered);
     this.#settled.set(offered.fairnessKey, settledMs);
-    this.#scheduler.ledgers.setCost(key, this.#scheduler.ledgers.costOf(key) + settledMs);
+    this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + settledMs);
     return key;
   }
 

@@ -9,7 +9,7 @@
  *  - What a key's cap or a held conflict key stops is met once, put aside, and comes back when the cause is gone.
  */
 import { Backlog } from './backlog.ts';
-import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
+import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
 import { Conflicts } from './conflict.ts';
 import { Estimates } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
@@ -35,6 +35,15 @@ export type Skip =
   | { readonly kind: 'key'; readonly fairnessKey: string; readonly why: 'cap' | 'paused' }
   | { readonly kind: 'job'; readonly id: string; readonly why: 'conflict'; readonly conflictKey: string };
 
+/** What keeps one job from starting, whoever's turn it is. */
+export type Obstacle =
+  | { readonly why: 'paused'; readonly scope: string }
+  | { readonly why: 'cap'; readonly scope: string; readonly cap: number; readonly running: number }
+  /** No fleet that takes the type has a free slot; without fleets, none takes it. */
+  | { readonly why: 'noSlot'; readonly type: string; readonly fleets: readonly string[] }
+  | { readonly why: 'conflict'; readonly conflictKey: string; readonly holder: string }
+  | { readonly why: 'unknownType'; readonly type: string };
+
 /** Why a job was chosen. */
 export interface Reasons {
   readonly score: ScoreParts;
@@ -49,6 +58,8 @@ export interface Reasons {
 
 /** A job to be reserved, and why. */
 export interface Decision {
+  /** Names the running job until it ends, at less cost than its id: see `settleTicket`. */
+  readonly ticket: number;
   readonly reserved: ReservedJob;
   readonly job: WaitingJob;
   readonly reasons: Reasons;
@@ -75,6 +86,7 @@ export interface SchedulerOptions {
 export const LOSSES_IN_A_ROW = 5;
 
 interface Running {
+  readonly id: string;
   readonly type: number;
   readonly tier: number;
   readonly key: number;
@@ -109,7 +121,11 @@ export class Scheduler {
   readonly backlog: Backlog;
   readonly #configuration: PoolConfiguration;
   readonly #conflicts = new Conflicts();
-  readonly #running = new Map<string, Running>();
+  /** By ticket; a ticket that is free again stands in `#freeTickets`. */
+  readonly #running: (Running | undefined)[] = [];
+  readonly #freeTickets: number[] = [];
+  /** Made when a job is first asked for by its id, and kept up from then on. */
+  #ticketsById: Map<string, number> | undefined;
   readonly #pool: Gate;
   readonly #tiers: readonly Gate[];
   readonly #types: readonly Gate[];
@@ -169,7 +185,7 @@ export class Scheduler {
 
   /** Jobs that run. */
   get running(): number {
-    return this.#running.size;
+    return this.#running.length - this.#freeTickets.length;
   }
 
   /** Jobs that may still start before the pool is full. */
@@ -242,6 +258,15 @@ export class Scheduler {
     if (number !== NONE) this.fleets.setSlots(number, slots);
   }
 
+  /** Sets what a key has been charged, such as what its ledger says is settled. */
+  setCost(key: number, costMs: number): void {
+    const before = this.ledgers.shareOf(key);
+    this.ledgers.setCost(key, costMs);
+    const isCheaper = this.ledgers.shareOf(key) < before;
+    if (isCheaper) this.backlog.repriced(key);
+    this.backlog.changed(key, isCheaper);
+  }
+
   /** A fairness key's number; a new key gets its overrides. */
   openKey(fairnessKey: string, nowMs: number): number {
     const known = this.ledgers.find(fairnessKey);
@@ -269,17 +294,17 @@ export class Scheduler {
 
   /** A waiting job waits no more: it was cancelled, or moved. Answers it, or undefined if it does not wait under this number. */
   withdraw(number: number, id: string, nowMs: number): WaitingJob | undefined {
-    if (this.backlog.jobs.jobOf(number)?.id !== id) return undefined;
+    const job = this.backlog.jobs.jobOf(number);
+    if (job?.id !== id) return undefined;
+    const line = this.backlog.jobs.lineOf(number);
     const conflict = this.backlog.jobs.conflictOf(number);
-    const job = this.backlog.remove(number);
-    const key = job === undefined ? undefined : this.ledgers.find(job.fairnessKey);
-    const type = job === undefined ? undefined : this.#typeOf(job);
-    if (job === undefined || key === undefined || type === undefined) return undefined;
-    this.ledgers.leave(key);
+    this.backlog.remove(number);
+    this.ledgers.leave(this.backlog.keyOf(line));
+    const type = this.index.types[typeOf(this.backlog.classOf(line))] as JobTypeConfiguration;
     this.estimates.end(type, job.resourceId, undefined, nowMs);
     if (conflict !== NONE) {
-      // It may have stood for the parked jobs of its line.
-      if (!this.#conflicts.isHeld(conflict)) this.backlog.wake(conflict);
+      // It may have stood for parked jobs.
+      if (!this.#conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
       this.#conflicts.leave(conflict);
     }
     return job;
@@ -293,8 +318,10 @@ export class Scheduler {
     const fleet = this.fleets.names.indexOf(reserved.fleet);
     const key = this.openKey(reserved.fairnessKey, nowMs);
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
+    this.backlog.changed(key, false);
     this.#count(type, tier, fleet, conflict);
-    this.#running.set(reserved.id, {
+    this.#start({
+      id: reserved.id,
       type,
       tier,
       key,
@@ -308,7 +335,7 @@ export class Scheduler {
 
   /** Whether a job with this id runs. */
   isRunning(id: string): boolean {
-    return this.#running.has(id);
+    return this.#ticketOf(id) !== undefined;
   }
 
   /** Whether a job with this conflict key runs. */
@@ -346,7 +373,8 @@ export class Scheduler {
 
   /** Whether a tier runs less than its guaranteed share. */
   isBelowGuarantee(tier: number): boolean {
-    return (this.#tiers[tier] as Gate).running < (this.index.tiers[tier]?.guaranteed ?? 0);
+    const { guaranteed } = this.index.tiers[tier] as TierConfiguration;
+    return (this.#tiers[tier] as Gate).running < guaranteed;
   }
 
   /** Whether a tier's cap and pause let another job start. */
@@ -419,12 +447,40 @@ export class Scheduler {
     return best;
   }
 
-  /** Admits the head of a line. */
-  admit(line: number, guaranteed: boolean): Decision | undefined {
-    const number = this.backlog.head(line);
-    const conflict = number === NONE ? NONE : this.backlog.jobs.conflictOf(number);
+  /** All that keeps a job from starting, from the pool down to the job; nothing for one that waits for its turn only. */
+  obstaclesTo(job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId'>): readonly Obstacle[] {
+    const type = this.index.typeNumbers.get(job.type);
+    if (type === undefined) return [{ why: 'unknownType', type: job.type }];
+    const tier = this.index.tierOfType[type] as number;
+    const obstacles: Obstacle[] = [
+      ...obstaclesAt('pool', this.#pool),
+      ...obstaclesAt(`tier/${this.index.tiers[tier]?.tier}`, this.#tiers[tier] as Gate),
+      ...obstaclesAt(`type/${job.type}`, this.#types[type] as Gate),
+      ...this.#obstaclesOfKey(job.fairnessKey),
+    ];
+    if (this.fleets.roomOfType(type) <= 0) {
+      obstacles.push({ why: 'noSlot', type: job.type, fleets: this.fleets.namesFor(type) });
+    }
+    const prefix = this.index.conflictPrefixes[type];
+    if (prefix === undefined || job.resourceId === undefined) return obstacles;
+    const conflictKey = prefix + job.resourceId;
+    for (const running of this.#running) {
+      if (running === undefined || running.conflict === NONE) continue;
+      if (this.#conflicts.nameOf(running.conflict) !== conflictKey) continue;
+      obstacles.push({ why: 'conflict', conflictKey, holder: running.id });
+    }
+    return obstacles;
+  }
+
+  /** The free slots that can run the type, as they were when the pass began. */
+  compatibleSlots(type: string): number {
+    return this.#compatible[this.index.typeNumbers.get(type) ?? NONE] ?? 0;
+  }
+
+  /** Admits the head of a line: one that `best` has found, and that is read. */
+  admit(line: number, guaranteed: boolean): Decision {
+    const conflict = this.backlog.jobs.conflictOf(this.backlog.head(line));
     const job = this.backlog.take(line);
-    if (job === undefined) return undefined;
     const key = this.backlog.keyOf(line);
     const type = typeOf(this.backlog.classOf(line));
     const tier = this.index.tierOfType[type] as number;
@@ -436,7 +492,9 @@ export class Scheduler {
     const fleet = this.fleets.choose(type);
     this.ledgers.admit(key, chargedMs, this.#nowMs);
     this.#count(type, tier, fleet, conflict);
-    this.#running.set(job.id, {
+    this.backlog.changed(key, false);
+    const ticket = this.#start({
+      id: job.id,
       type,
       tier,
       key,
@@ -447,6 +505,7 @@ export class Scheduler {
       resourceId: job.resourceId,
     });
     return {
+      ticket,
       reserved: {
         id: job.id,
         version: job.version,
@@ -455,7 +514,7 @@ export class Scheduler {
         tier: configured.tier,
         fairnessKey: job.fairnessKey,
         conflictKey: conflict === NONE ? undefined : this.#conflicts.nameOf(conflict),
-        fleet: this.fleets.names[fleet] ?? '',
+        fleet: this.fleets.names[fleet] as string,
         estimatedCostMs: chargedMs,
       },
       job,
@@ -471,15 +530,25 @@ export class Scheduler {
 
   /** A running job ended. Answers whether it ran: a second end is a no-op. */
   settle(id: string, ending: Ending): boolean {
-    const running = this.#running.get(id);
+    const ticket = this.#ticketOf(id);
+    return ticket !== undefined && this.settleTicket(ticket, ending);
+  }
+
+  /** The same, by the decision's ticket, which is given away again when its job has ended. */
+  settleTicket(ticket: number, ending: Ending): boolean {
+    const running = this.#running[ticket];
     if (running === undefined) return false;
-    this.#running.delete(id);
+    this.#running[ticket] = undefined;
+    this.#freeTickets.push(ticket);
+    this.#ticketsById?.delete(running.id);
     const { type, tier, key, fleet, conflict, chargedMs, generation, resourceId } = running;
     const wasFull = this.ledgers.isFull(key);
     const shareBefore = this.ledgers.shareOf(key);
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
-    if (this.ledgers.shareOf(key) < shareBefore) this.backlog.repriced(key);
+    const isCheaper = this.ledgers.shareOf(key) < shareBefore;
+    if (isCheaper) this.backlog.repriced(key);
     if (wasFull && !this.ledgers.isFull(key)) this.backlog.readmit(key);
+    this.backlog.changed(key, isCheaper || wasFull);
     const configured = this.index.types[type];
     if (configured !== undefined) {
       const observedMs = ending.succeeded ? ending.usedMs : undefined;
@@ -617,8 +686,21 @@ export class Scheduler {
     return this.#conflicts.use(prefix + resourceId);
   }
 
-  #typeOf(job: WaitingJob): JobTypeConfiguration | undefined {
-    return this.index.types[this.index.typeNumbers.get(job.type) ?? NONE];
+  #start(running: Running): number {
+    const ticket = this.#freeTickets.pop() ?? this.#running.length;
+    this.#running[ticket] = running;
+    this.#ticketsById?.set(running.id, ticket);
+    return ticket;
+  }
+
+  #ticketOf(id: string): number | undefined {
+    if (this.#ticketsById === undefined) {
+      this.#ticketsById = new Map();
+      for (const [ticket, running] of this.#running.entries()) {
+        if (running !== undefined) this.#ticketsById.set(running.id, ticket);
+      }
+    }
+    return this.#ticketsById.get(id);
   }
 
   #count(type: number, tier: number, fleet: number, conflict: number): void {
@@ -626,7 +708,9 @@ export class Scheduler {
     if (type !== NONE) (this.#types[type] as Gate).running += 1;
     if (tier !== NONE) (this.#tiers[tier] as Gate).running += 1;
     if (fleet !== NONE) this.fleets.take(fleet);
-    if (conflict !== NONE) this.#conflicts.hold(conflict);
+    if (conflict === NONE) return;
+    this.#conflicts.hold(conflict);
+    this.backlog.held(conflict);
   }
 
   #uncount(type: number, tier: number, fleet: number, conflict: number): void {
@@ -648,6 +732,15 @@ export class Scheduler {
     this.ledgers.setWeight(key, override.weight ?? weightOf(weights, defaultWeight, name));
     if (this.ledgers.shareOf(key) < before) this.backlog.repriced(key);
     if (!this.ledgers.isFull(key)) this.backlog.readmit(key);
+    this.backlog.changed(key, true);
+  }
+
+  #obstaclesOfKey(fairnessKey: string): readonly Obstacle[] {
+    const key = this.ledgers.find(fairnessKey);
+    if (key === undefined || !this.ledgers.isFull(key)) return [];
+    const scope = `key/${fairnessKey}`;
+    const paused = this.#keyOverrides.get(fairnessKey)?.paused === true;
+    return obstaclesAt(scope, { paused, cap: this.ledgers.capOf(key), running: this.ledgers.runningOf(key) });
   }
 
   #skipTier(tier: number): void {
@@ -672,7 +765,7 @@ export class Scheduler {
   }
 
   #skipJob(number: number, conflict: number): void {
-    const id = this.backlog.jobs.jobOf(number)?.id ?? '';
+    const { id } = this.backlog.jobs.jobOf(number) as WaitingJob;
     this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.#conflicts.nameOf(conflict) });
   }
 }
@@ -681,6 +774,11 @@ const NOTHING: readonly Skip[] = [];
 
 function gateOf(cap: number | null): Gate {
   return { cap: cap ?? UNLIMITED, paused: false, running: 0 };
+}
+
+function obstaclesAt(scope: string, { paused, cap, running }: Gate): readonly Obstacle[] {
+  if (paused) return [{ why: 'paused', scope }];
+  return running < cap ? [] : [{ why: 'cap', scope, cap, running }];
 }
 
 function overrideGate(gate: Gate, configured: number | null, override: Override): void {

@@ -24,7 +24,7 @@
  * Differences from the text: all products are taken in thousandths of a point (age is in ms), so with whole
  * coefficients every score is exact, and two scores that are equal on paper are equal here.
  */
-import type { PoolConfiguration, ScoreCoefficients } from './configuration.ts';
+import type { PoolConfiguration, ScoreCoefficients, TierConfiguration } from './configuration.ts';
 import { PRIORITY_MAX, type WaitingJob } from './job.ts';
 
 /** What the score looks at. */
@@ -248,13 +248,13 @@ function slotsToCountOn(
     if (index < place) return sum + (tier.maxConcurrency ?? Number.POSITIVE_INFINITY);
     return index > place ? sum + tier.guaranteed : sum;
   }, 0);
-  const tier = tiers[place];
-  const left = Math.max(tier?.guaranteed ?? 0, capacity - taken);
+  const tier = tiers[place] as TierConfiguration;
+  const left = Math.max(tier.guaranteed, capacity - taken);
   return Math.min(
     left,
     capacity,
     typeCap ?? Number.POSITIVE_INFINITY,
-    tier?.maxConcurrency ?? Number.POSITIVE_INFINITY,
+    tier.maxConcurrency ?? Number.POSITIVE_INFINITY,
     configuration.fairness.maxConcurrencyPerKey ?? Number.POSITIVE_INFINITY,
   );
 }

@@ -46,8 +46,7 @@ export class SlotPool {
   unregister(workerId: string): readonly number[] {
     const busy: number[] = [];
     for (const id of this.#byWorker.get(workerId) ?? []) {
-      const slot = this.#slots.get(id);
-      if (slot === undefined) continue;
+      const slot = this.#slots.get(id) as PooledSlot;
       if (slot.free) this.#setBusy(slot);
       else busy.push(id);
       this.#slots.delete(id);
@@ -158,7 +157,7 @@ export class Fleets {
         fleets
           .map((_, fleet) => fleet)
           .filter((fleet) => typesOfFleet[fleet]?.includes(type) === true)
-          .sort((a, b) => (breadth[a] ?? 0) - (breadth[b] ?? 0) || a - b),
+          .sort((a, b) => (breadth[a] as number) - (breadth[b] as number) || a - b),
       ),
     );
     this.#slots = new Float64Array(fleets.length);
@@ -199,6 +198,11 @@ export class Fleets {
 
   busyOf(fleet: number): number {
     return this.#busy[fleet] ?? 0;
+  }
+
+  /** The fleets that take the type, in the order in which they are chosen. */
+  namesFor(type: number): readonly string[] {
+    return [...(this.#fleetsOfType[type] ?? [])].map((fleet) => this.names[fleet] as string);
   }
 
   /** The fleet on which a job of the type is placed, or -1 where all are full. */

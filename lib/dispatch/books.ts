@@ -31,6 +31,8 @@ export class Books {
   readonly #ledgers: Map<string, Ledger | undefined>;
   readonly #estimates: Map<string, EstimateRecord | undefined>;
   readonly #written: Map<string, EstimateRecord>;
+  /** What lifted keys had before, as long as their lift is not written. */
+  readonly #beforeLift = new Map<string, Ledger | undefined>();
 
   constructor(
     store: JobStore,
@@ -100,8 +102,20 @@ export class Books {
     const before = this.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
     const settledCostMs = liftedCostMs(before, this.weightOf(fairnessKey), leastShareMs);
     const ledger = { fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
+    if (!this.#beforeLift.has(fairnessKey)) this.#beforeLift.set(fairnessKey, this.#ledgers.get(fairnessKey));
     this.#ledgers.set(fairnessKey, ledger);
     return ledger;
+  }
+
+  /** The lift of this key is going to be written. */
+  keepLift(fairnessKey: string): void {
+    this.#beforeLift.delete(fairnessKey);
+  }
+
+  /** Lifts that were not written are none: remembered, they would be taken for what the store has. */
+  undoLifts(): void {
+    for (const [fairnessKey, ledger] of this.#beforeLift) this.#ledgers.set(fairnessKey, ledger);
+    this.#beforeLift.clear();
   }
 
   /** Charges what an attempt used, and learns from it. Answers what changed. */
@@ -125,12 +139,7 @@ export class Books {
   #learn(type: string, resourceId: string | undefined, durationMs: number): readonly EstimateRecord[] {
     const startMs = this.costMs(type, undefined);
     return this.#namesOf(type, resourceId).flatMap((name) => {
-      const learned = observe(
-        this.#estimates.get(nameOf(name)),
-        durationMs,
-        startMs,
-        this.#configuration.fairness.alpha,
-      );
+      const learned = observe(this.#known(name), durationMs, startMs, this.#configuration.fairness.alpha);
       const record = { ...name, ...learned, lastSeenMs: this.#nowMs };
       const known = this.#estimates.get(nameOf(name));
       if (known !== undefined && !this.#written.has(nameOf(name))) this.#written.set(nameOf(name), known);

@@ -102,6 +102,7 @@ export class Candidates {
     return [...new Set(fairnessKeys)].flatMap((key) => {
       const ledger = this.#lifted.get(key);
       this.#lifted.delete(key);
+      this.#input.books.keepLift(key);
       return ledger === undefined ? [] : [ledger];
     });
   }

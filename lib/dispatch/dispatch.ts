@@ -3,7 +3,7 @@ import type { Job } from '../core/job.ts';
 import type { JobHead } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
-import { type PassReport, pass } from './pass.ts';
+import { type PassInput, type PassReport, pass } from './pass.ts';
 import { wakeFor, wakeForDueWork } from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
@@ -27,7 +27,7 @@ const sum = (reports: readonly PassReport[], of: (report: PassReport) => number)
 
 const isDue = (job: Job, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
 
-/** How long a trigger that carries outcomes tries for a lease that another holds: passes are short. */
+/** How long the stream tries for a lease that another holds: passes are short. */
 const LEASE_PATIENCE_MS = 2_000;
 
 /** Runs passes of one partition. */
@@ -37,11 +37,17 @@ export async function dispatch(
   trigger: Trigger,
 ): Promise<DispatchReport> {
   const reports: PassReport[] = [];
-  // Outcomes at hand save the holder a look at every job in flight, so they are worth a little patience.
-  const patienceMs = trigger.jobs.some((job) => job.claim !== undefined) ? LEASE_PATIENCE_MS : 0;
+  const beside: Promise<unknown>[] = [];
+  // What the stream shows saves the holder a look at every job in flight, and an index may not show new jobs yet.
+  const patienceMs = trigger.reason === 'stream' ? LEASE_PATIENCE_MS : 0;
   const lease = await takeLease(context, partition, patienceMs);
-  const kind = lease === undefined ? 'left' : await runPasses(context, lease, trigger, reports);
-  await Promise.all(reports.map((each) => each.sent));
+  let kind: DispatchReport['kind'] = 'left';
+  try {
+    if (lease !== undefined) kind = await runPasses(context, lease, trigger, reports, beside);
+  } finally {
+    // Also when a pass failed: a process may be frozen when it has answered, and its messages with it.
+    await Promise.all(beside);
+  }
   return {
     kind,
     passes: reports.length,
@@ -70,6 +76,7 @@ async function runPasses(
   first: HeldLease,
   trigger: Trigger,
   reports: PassReport[],
+  beside: Promise<unknown>[],
 ): Promise<'done' | 'lost' | 'outOfBudget'> {
   const { store, clock, queue, budget } = context;
   const { partition } = first.fence;
@@ -84,14 +91,13 @@ async function runPasses(
     return batches;
   };
   for (;;) {
-    const wakesSeen = wakesKnown(context, lease) ?? (await store.readWakes(partition));
-    const outcome = await pass(context, lease, { hints, looksUp, promotes, nextBatch }).catch(
-      async (error: unknown) => {
-        // What we began is fenced by the epoch: nobody has to wait for the lease to run out.
-        await store.releaseLease(lease.fence).catch(() => undefined);
-        throw error;
-      },
-    );
+    const { wakesSeen, outcome } = await tryPass(context, lease, {
+      hints,
+      looksUp,
+      promotes,
+      nextBatch,
+      goOnBeside: (work) => beside.push(work),
+    });
     if (outcome.kind === 'lost') return 'lost';
     reports.push(outcome);
     hints = outcome.hints;
@@ -116,6 +122,19 @@ async function runPasses(
     lease = next;
     looksUp = true;
     promotes = true;
+  }
+}
+
+/** Notes the wake counter and makes a pass. One that fails gives the lease back. */
+async function tryPass(context: DispatchContext, lease: HeldLease, input: PassInput) {
+  const { store } = context;
+  try {
+    const wakesSeen = wakesKnown(context, lease) ?? (await store.readWakes(lease.fence.partition));
+    return { wakesSeen, outcome: await pass(context, lease, input) };
+  } catch (error) {
+    // What we began is fenced by the epoch: nobody has to wait for the lease to run out.
+    await store.releaseLease(lease.fence).catch(() => undefined);
+    throw error;
   }
 }
 

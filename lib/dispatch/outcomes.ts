@@ -34,7 +34,8 @@ export class OutcomesUnpublishedError extends Error {
  */
 export async function publishOutcomes(events: EventBus, jobs: readonly Job[]): Promise<number> {
   const outcomes: OutcomeEvent[] = jobs
-    .filter((job) => isTerminal(job.state))
+    // Redriving notes something on a job whose outcome was published long ago.
+    .filter((job) => isTerminal(job.state) && job.redrivenAs === undefined)
     .map((job) => ({ kind: 'outcome', detail: detailOf(job) }));
   if (outcomes.length === 0) return 0;
   const unsent = await events.publish(outcomes);

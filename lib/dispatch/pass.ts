@@ -17,6 +17,7 @@ import type {
   PartitionState,
   Reservation,
 } from '../store/contract.ts';
+import { TRANSACTION_ITEMS_MAX } from '../store/errors.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
@@ -34,8 +35,6 @@ export interface PassReport {
   readonly admitted: number;
   readonly settled: number;
   readonly lostClaims: number;
-  /** Messages under way and other hints: never rejects. The lease may be given back meanwhile; the process may not end. */
-  readonly sent: Promise<unknown>;
   /** Images with which the next pass settles what a lost hint left behind. */
   readonly hints: readonly JobHead[];
 }
@@ -49,10 +48,14 @@ export interface PassInput {
   readonly looksUp: boolean;
   /** Look for scheduled jobs whose time has come. */
   readonly promotes: boolean;
+  /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */
+  readonly goOnBeside: (work: Promise<unknown>) => void;
 }
 
-/** Items of a transaction that a reservation and its lifted ledgers may need; settlement takes the rest of the 100. */
+/** Items of one commit's settlement: most leave room for a reservation with its lifted ledgers. */
 const SETTLED_ITEMS_MAX = 45;
+/** The check of the epoch, and the reservation. */
+const RESERVING_ITEMS = 2;
 
 /** Everything a commit may hold, to be filled. */
 interface Draft {
@@ -175,7 +178,7 @@ export async function pass(
 
   const images = newest([...input.hints, ...promoted]);
   const settledByHints = settleFrom(state.reservations, images);
-  const recovery = await recover(context, state, settledByHints, input.looksUp);
+  const recovery = await recover(context, state, settledByHints, input.looksUp, nowMs);
   const settled = [...settledByHints, ...recovery.settled];
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
@@ -208,8 +211,7 @@ export async function pass(
     if (outcome === 'lost') return { kind: 'lost' };
     turn += 1;
   }
-  // What nothing waits for goes on beside the pass, and beside the release of the lease.
-  const sends: Promise<void>[] = [send(context, recovery.resend)];
+  input.goOnBeside(send(context, recovery.resend));
 
   const unparked = await readParked(context, partition, state.parked, inFlight, nowMs);
   const candidates = new Candidates(context, {
@@ -253,13 +255,17 @@ export async function pass(
       jobs: new Map(decisions.map(({ reserved }, position) => [position, reserved])),
     };
     const lifted = candidates.takeLifted(decisions.map(({ reserved }) => reserved.fairnessKey));
+    if (itemsOf(draft) + lifted.length + RESERVING_ITEMS > TRANSACTION_ITEMS_MAX) {
+      const settling = { ...commitOf(draft, [], candidates.leastShareMs), turn };
+      if ((await store.commit(lease.fence, settling)) === 'lost') return { kind: 'lost' };
+      turn += 1;
+      draft = emptyDraft();
+    }
     for (const ledger of lifted)
       if (!draft.ledgers.has(ledger.fairnessKey)) draft.ledgers.set(ledger.fairnessKey, ledger);
     const commit = commitOf(draft, decisions.length === 0 ? [] : [reservation], candidates.leastShareMs);
-    if ((await store.commit(lease.fence, { ...commit, turn, unpark: unparked.empty })) === 'lost') {
-      await Promise.all(sends);
+    if ((await store.commit(lease.fence, { ...commit, turn, unpark: unparked.empty })) === 'lost')
       return { kind: 'lost' };
-    }
     turn += 1;
     draft = emptyDraft();
     if (decisions.length === 0) break;
@@ -297,7 +303,7 @@ export async function pass(
     }
     admitted += won.length;
     lostClaims += lost;
-    sends.push(send(context, won));
+    input.goOnBeside(send(context, won));
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
   const known = new Set(unparked.heads.map(({ id }) => id));
@@ -311,14 +317,8 @@ export async function pass(
       parked: state.parked,
       leastShareMs: candidates.leastShareMs,
       turn,
-    }).catch(async (error: unknown) => {
-      await Promise.all(sends);
-      throw error;
     });
-    if (moved === 'lost') {
-      await Promise.all(sends);
-      return { kind: 'lost' };
-    }
+    if (moved === 'lost') return { kind: 'lost' };
     parked = moved.length;
     candidates.forget(moved);
     log.info('jobs were parked', { partition, parked, conflictKeys: [...groups.keys()] });
@@ -327,9 +327,12 @@ export async function pass(
   candidates.close();
   // A key all of whose jobs are parked has an empty line, and jobs.
   const retiring = state.parked.size === 0 && parked === 0 ? candidates.retireEmptyLines() : undefined;
-  const tidying = Promise.all([retiring, store.tidy(partition)]).catch((error: unknown) =>
-    log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
+  input.goOnBeside(
+    Promise.all([retiring, store.tidy(partition)]).catch((error: unknown) =>
+      log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
+    ),
   );
+  books.undoLifts();
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
@@ -345,8 +348,8 @@ export async function pass(
     admitted,
     settled: settled.length,
     lostClaims,
-    hints: candidates.leftBehind,
-    sent: Promise.all([...sends, tidying]),
+    // Out of time, what the images showed was not written down.
+    hints: outOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
   };
 }
 

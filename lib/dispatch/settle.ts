@@ -16,6 +16,8 @@ import { claimIdOf, judge } from './judge.ts';
 export const RUN_LEASE_MARGIN_MS = 30_000;
 /** No Lambda runs longer. */
 const LAMBDA_TIMEOUT_MAX_MS = 15 * 60_000;
+/** The most that two machines' clocks may differ. */
+const CLOCK_SKEW_MAX_MS = 5_000;
 /** How long a terminal job is kept. */
 const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
 
@@ -79,10 +81,15 @@ function mayStillRun(
   fleet: string,
   job: Job,
   nowMs: number,
+  loadedAtMs: number,
 ): boolean {
   if (configuration.fleets.find((each) => each.fleet === fleet)?.slots === null) {
+    // Whoever started it so lately may have registered after the workers were read.
+    if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
     const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
-    return record !== undefined && record.incarnation === job.worker?.incarnation;
+    if (record === undefined) return false;
+    // A new life of the worker says nothing about how far its former one is from its end.
+    return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
   }
   const timeoutMs =
     configuration.types.find((each) => each.type === job.type)?.timeoutMs ?? LAMBDA_TIMEOUT_MAX_MS;
@@ -99,6 +106,8 @@ export async function recover(
   state: PartitionState,
   settledAlready: readonly Settled[],
   looksUp: boolean,
+  /** By this dispatcher's clock, not after the partition was read. */
+  loadedAtMs: number,
 ): Promise<Settlement> {
   const { store, clock, configuration, budget, log } = context;
   const nowMs = clock.nowMs();
@@ -154,7 +163,11 @@ export async function recover(
         });
         break;
       case 'running': {
-        if (!isDue || job === undefined || mayStillRun(configuration, workers, entry.fleet, job, nowMs))
+        if (
+          !isDue ||
+          job === undefined ||
+          mayStillRun(configuration, workers, entry.fleet, job, nowMs, loadedAtMs)
+        )
           break;
         const type = configuration.types.find((each) => each.type === entry.type);
         const verdict =
@@ -174,7 +187,8 @@ export async function recover(
         if (outcome.kind === 'finished') {
           settled.push({
             ...place,
-            durationMs: Math.max(0, nowMs - judgement.startedAtMs),
+            // By the item: another dispatcher may have noted the same loss a little earlier.
+            durationMs: Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - judgement.startedAtMs),
             succeeded: false,
           });
         }

@@ -18,8 +18,17 @@ export interface ReceivedMessage {
 export interface JobQueue {
   /** Sends to a fleet, in batches. Answers the messages that were not accepted, in their order. */
   send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]>;
-  /** Up to `max` (1-10) messages, waiting at most `waitMs` for the first one. Each stays hidden for `hideMs`. */
-  receive(fleet: string, max: number, waitMs: number, hideMs: number): Promise<readonly ReceivedMessage[]>;
+  /**
+   * Up to `max` (1-10) messages, waiting at most `waitMs` for the first one, or until the signal aborts: then none. Each
+   * stays hidden for `hideMs`.
+   */
+  receive(
+    fleet: string,
+    max: number,
+    waitMs: number,
+    hideMs: number,
+    signal?: AbortSignal,
+  ): Promise<readonly ReceivedMessage[]>;
   /** Deletes deliveries. Deleting what is gone is a no-op. */
   delete(fleet: string, receipts: readonly string[]): Promise<void>;
   /** Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once. */

@@ -60,7 +60,10 @@ export interface WorkerRecord {
   readonly incarnation: string;
   readonly fleet: string;
   readonly slots: number;
+  /** By the worker's clock. Where clocks differ, it must still lie behind the moment when the worker stops by itself. */
   readonly expiresAtMs: number;
+  /** Until then a former life of this name may still be running its jobs. Written by the store, not by the worker. */
+  readonly formerUntilMs?: number | undefined;
   /** Running claims by slot, with what the handler last said of its progress. */
   readonly occupants: readonly {
     readonly claimId: string;
@@ -312,7 +315,7 @@ export interface JobStore {
   raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'>;
   /**
    * Ends an attempt whose worker is gone: running under exactly this claim.
-   * `retry` counts a lost worker, not an attempt.
+   * `retry` counts a lost worker, not an attempt. As in `finishJob`, it cancels a job whose end was asked for.
    */
   loseWorker(job: Job, verdict: FinishVerdict, nowMs: number, expiresAtMs: number): Promise<FinishOutcome>;
   /** Takes a line out of a key's set, if nobody announced it since `announcedAtMs`. */
@@ -322,23 +325,35 @@ export interface JobStore {
 
   /** Starts a job: claimed by exactly this claim. Answers it with its payload. */
   startJob(request: StartRequest): Promise<StartOutcome>;
-  /** Ends an attempt: running under exactly this claim, worker and incarnation. */
+  /**
+   * Ends an attempt: running under exactly this claim, worker and incarnation. A job whose end was asked for is not
+   * tried again: `retry` cancels it.
+   */
   finishJob(request: FinishRequest): Promise<FinishOutcome>;
   /** Keeps what a next attempt may go on from: running under exactly this claim, worker and incarnation. */
   saveCheckpoint(job: Job, worker: WorkerIdentity, checkpoint: Json): Promise<Applied>;
   /**
    * A process begins a life: writes its record unless a later incarnation is there (incarnations sort by their start).
-   * Its former life is superseded from then on.
+   * Its former life is superseded from then on; what it runs may go on running until its record would have expired.
    */
   registerWorker(partition: number, record: WorkerRecord): Promise<Applied>;
-  /** Renews the record of exactly this incarnation: expiry, slots and occupants, in one write. */
+  /**
+   * Renews the record of exactly this incarnation: expiry, slots and occupants, in one write. One that comes late
+   * changes nothing: the expiry never goes back.
+   */
   heartbeat(partition: number, record: WorkerRecord): Promise<Applied>;
-  /** Takes the record of exactly this incarnation away. What is gone already is left alone. */
+  /**
+   * Takes the record of exactly this incarnation away, with all its slots. What is gone already is left alone. Only
+   * after the last of its handlers has ended: from then on its jobs may run elsewhere.
+   */
   deregisterWorker(partition: number, worker: WorkerIdentity): Promise<Applied>;
 
   // Operators
 
-  /** Ends a job that should not happen: at once while nobody runs it, else by asking its worker. */
+  /**
+   * Ends a job that should not happen: at once while nobody runs it, else by asking its worker. `finishedAtMs` stays
+   * that of the last attempt, if there was one: what it used is charged by it.
+   */
   cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome>;
   /** Puts an override for its scope; the next pass obeys it. */
   putControl(partition: number, control: Control): Promise<void>;

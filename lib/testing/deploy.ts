@@ -8,6 +8,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Finished, lastLine, runCommand } from './command.ts';
+import { newLogFile } from './log-files.ts';
 
 export interface DeployOptions {
   /** Of the emulator, such as `http://127.0.0.1:40123`. */
@@ -83,10 +84,8 @@ function reasonIn(output: string): string {
 export async function deploy(options: DeployOptions): Promise<Deployment> {
   const { endpoint, signal, stack } = options;
   const dataDir = resolve(options.dataDir ?? '.fairlead');
-  const logs = join(dataDir, 'logs');
-  await mkdir(logs, { recursive: true });
+  const logFile = await newLogFile(dataDir, 'cdk');
   const work = await mkdtemp(join(dataDir, 'deploy-'));
-  const logFile = join(logs, `cdk-${new Date().toISOString().replaceAll(/[:.]/g, '-')}-${process.pid}.log`);
   const env = cliEnvironment(endpoint, dataDir);
   const written: string[] = [];
 
@@ -102,7 +101,8 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
   const context = ['-c', 'platform=host', ...(stack === undefined ? [] : ['-c', `stack=${stack}`])];
   const assembly = join(work, 'cdk.out');
   const environmentUrl = `aws://${EMULATOR_ACCOUNT}/${EMULATOR_REGION}`;
-  const app = ['--app', `${process.execPath} ${join(project, 'cdk/app.ts')}`];
+  // By relative names: the CLI splits a command at spaces, and the project may lie below one.
+  const app = ['--app', 'node cdk/app.ts'];
 
   try {
     await inParallel([

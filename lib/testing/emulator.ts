@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { closed, type Finished, killGroup, lastLine, runCommand } from './command.ts';
 import { withLock } from './lock.mjs';
+import { newLogFile } from './log-files.ts';
 
 export interface EmulatorOptions {
   /** A port of 127.0.0.1. Default: one that is free. */
@@ -63,7 +64,6 @@ const PYTHONS = ['python3', 'python3.13', 'python3.12', 'python3.11', 'python3.1
 const INSTALL_WAIT_MS = 10 * 60_000;
 const START_MS = 60_000;
 const POLL_MS = 50;
-const LOGS_KEPT = 10;
 /** Names the process group that a folder of temporary files belongs to. */
 const OWNER = 'owner';
 /** A folder without an owner is about to get one, unless it is that old. */
@@ -170,17 +170,6 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
   return python;
 }
 
-/** The newest logs are kept, so that a failure of the run before can be looked into. */
-async function newLogFile(dataDir: string): Promise<string> {
-  const folder = join(dataDir, 'logs');
-  await mkdir(folder, { recursive: true });
-  const old = (await readdir(folder)).filter((name) => name.startsWith('emulator-')).sort();
-  const surplus = old.slice(0, Math.max(0, old.length - LOGS_KEPT + 1));
-  await Promise.all(surplus.map((name) => rm(join(folder, name), { force: true })));
-  const at = new Date().toISOString().replaceAll(/[:.]/g, '-');
-  return join(folder, `emulator-${at}-${process.pid}.log`);
-}
-
 const SETTINGS = {
   // In queue URLs: an address needs no name to be resolved.
   MINISTACK_HOST: '127.0.0.1',
@@ -241,7 +230,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   const dataDir = resolve(options.dataDir ?? '.fairlead');
   const path = options.path ?? process.env.PATH ?? '';
   const python = await ensurePython(dataDir, path, options);
-  const logFile = await newLogFile(dataDir);
+  const logFile = await newLogFile(dataDir, 'emulator');
   await removeAbandoned(join(dataDir, 'tmp'));
   const temporary = join(dataDir, 'tmp', randomUUID());
   await mkdir(temporary, { recursive: true });

@@ -4,7 +4,9 @@ import type { Job, JobError, Json } from '../core/job.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
-import type { FinishOutcome, FinishVerdict, JobStore, WorkerIdentity } from '../store/contract.ts';
+import type { FinishOutcome, FinishVerdict, WorkerIdentity } from '../store/contract.ts';
+import { abortOf } from './abort.ts';
+import type { AttemptStore } from './patience.ts';
 import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
 
 /** How long a terminal job is kept. */
@@ -46,7 +48,7 @@ export type JobHandler = (payload: Json, context: JobContext) => Promise<Json | 
 export type JobHandlers = Readonly<Record<string, JobHandler>>;
 
 export interface RunContext {
-  readonly store: JobStore;
+  readonly store: AttemptStore;
   readonly configuration: PoolConfiguration;
   readonly clock: Clock;
   readonly random: Random;
@@ -166,10 +168,6 @@ interface AttemptTime {
   readonly timeoutMs: number;
   readonly graceMs: number;
 }
-
-/** Resolves when the signal aborts. */
-const abortOf = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 
 /**
  * Runs the handler within its time. Whatever it does after it was told to stop, the attempt ended for that reason; only

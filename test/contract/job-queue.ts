@@ -92,6 +92,16 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       expect(await receiveLater(1_000)).toEqual([]);
     });
 
+    it('lets go who waits and does not want to any more', { timeout: SLOW_MS }, async () => {
+      const ending = new AbortController();
+      const waiting = queue.receive(fleet, 1, 3_000, 1_000, ending.signal);
+      ending.abort();
+      expect(await waiting).toEqual([]);
+      expect(await queue.receive(fleet, 1, 20_000, HIDE_MS, ending.signal)).toEqual([]);
+      // A queue may notice late that nobody waits: nothing is sent to it meanwhile.
+      expect(await receiveLater(4_000)).toEqual([]);
+    });
+
     it('wakes who waits as soon as a message is sent', { timeout: SLOW_MS }, async () => {
       const message = aMessage();
       const waiting = queue.receive(fleet, 1, 20_000, HIDE_MS);

@@ -1411,7 +1411,58 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await store.heartbeat(partition, former)).toBe('superseded');
         expect(await store.registerWorker(partition, former)).toBe('superseded');
         expect(await store.deregisterWorker(partition, former)).toBe('superseded');
-        expect(await shown(partition)).toEqual([current]);
+        expect(await shown(partition)).toEqual([{ ...current, formerUntilMs: former.expiresAtMs }]);
+      });
+
+      it('say until when their former life may be running still, as long as it may', async () => {
+        const partition = freshPartition();
+        const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS + 10_000 });
+        const current = { ...former, incarnation: '0002', expiresAtMs: NOW_MS + 20_000 };
+        await store.registerWorker(partition, former);
+        await store.registerWorker(partition, current);
+        await store.heartbeat(partition, { ...current, expiresAtMs: NOW_MS + 25_000 });
+        expect(await shown(partition)).toEqual([
+          { ...current, expiresAtMs: NOW_MS + 25_000, formerUntilMs: NOW_MS + 10_000 },
+        ]);
+        // The end of the new life is not the end of the former one.
+        for (let repeat = 0; repeat < 2; repeat += 1) {
+          expect(await store.deregisterWorker(partition, current)).toBe('applied');
+          expect(await shown(partition)).toEqual([
+            {
+              ...current,
+              slots: 0,
+              occupants: [],
+              expiresAtMs: NOW_MS + 10_000,
+              formerUntilMs: NOW_MS + 10_000,
+            },
+          ]);
+        }
+        expect((await store.loadPartition(partition, NOW_MS + 10_000)).workers).toEqual([]);
+      });
+
+      it('are gone at once when their former life was over before', async () => {
+        const partition = freshPartition();
+        const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS });
+        const current = { ...former, incarnation: '0002', expiresAtMs: NOW_MS + 20_000 };
+        await store.registerWorker(partition, former);
+        await store.registerWorker(partition, current);
+        expect(await store.deregisterWorker(partition, current)).toBe('applied');
+        expect(await shown(partition)).toEqual([]);
+      });
+
+      it('are not shortened by a registration or a heartbeat that comes late', async () => {
+        const partition = freshPartition();
+        const record = aWorkerRecord();
+        const later = {
+          ...record,
+          expiresAtMs: record.expiresAtMs + 5_000,
+          occupants: [{ claimId: 'c', jobId: 'j' }],
+        };
+        await store.registerWorker(partition, record);
+        await store.heartbeat(partition, later);
+        expect(await store.registerWorker(partition, record)).toBe('applied');
+        expect(await store.heartbeat(partition, record)).toBe('applied');
+        expect(await shown(partition)).toEqual([later]);
       });
 
       it('may register twice in one life', async () => {
@@ -1451,7 +1502,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const workerId = 'the-same';
         const records = times(8, (at) => aWorkerRecord({ workerId, incarnation: `000${at}` }));
         await Promise.all(records.map((record) => store.registerWorker(partition, record)));
-        expect(await shown(partition)).toEqual([records[7]]);
+        expect(await shown(partition)).toMatchObject([{ ...records[7] }]);
         const beats = await Promise.all(records.map((record) => store.heartbeat(partition, record)));
         expect(beats).toEqual(records.map((_, at) => (at === 7 ? 'applied' : 'superseded')));
       });
@@ -1536,6 +1587,71 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           kind: 'finished',
           job: { state: 'cancelled', finishedAtMs: NOW_MS + 9 },
         });
+      });
+
+      it.each([
+        ['its worker asks', (job: Job, worker: WorkerIdentity) => finish(job, worker, retryAt(NOW_MS)), 0],
+        [
+          'its worker is gone',
+          (job: Job) => store.loseWorker(job, retryAt(NOW_MS), NOW_MS + 9, EXPIRES_AT_MS),
+          1,
+        ],
+      ] as const)(
+        'leaves no other attempt: %s for one, and that is the end',
+        async (_, retry, workersLost) => {
+          const partition = freshPartition();
+          const { job, worker } = await runningJob(aJob({ partition }));
+          await cancel(job.id);
+          const expected = {
+            ...job,
+            state: 'cancelled',
+            version: 4,
+            workersLost,
+            cancelRequestedAtMs: NOW_MS + 7,
+            finishedAtMs: NOW_MS + 9,
+            error: { name: 'Flaky', message: 'try again' },
+          };
+          expect(await retry(job, worker)).toEqual({ kind: 'finished', job: expected });
+          expect(await retry(job, worker)).toEqual({ kind: 'finished', job: expected });
+          expect(await stored(job.id)).toEqual(expected);
+          await untilDue(partition, EXPIRES_AT_MS, []);
+        },
+      );
+
+      it('gives nobody else the right to end it', async () => {
+        const { job, worker } = await runningJob();
+        await cancel(job.id);
+        const asked = await stored(job.id);
+        for (const verdict of [SUCCESS, FAILURE, retryAt(NOW_MS), { kind: 'cancelled' } as const]) {
+          expect(await finish(job, { ...worker, incarnation: 'second' }, verdict)).toEqual({
+            kind: 'superseded',
+          });
+        }
+        expect(await stored(job.id)).toEqual(asked);
+      });
+
+      it('still says what the last attempt used of a job that waits for its next one', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, retryAt(NOW_MS + 4_000));
+        const outcome = await store.cancelJob(job.id, NOW_MS + 3_000, EXPIRES_AT_MS);
+        const expected = { claim: job.claim, startedAtMs: job.startedAtMs, finishedAtMs: NOW_MS + 9 };
+        expect(outcome).toMatchObject({ kind: 'cancelled', job: expected });
+      });
+
+      it('and finishing meet: one outcome, which both know', { timeout: CONCURRENT_MS }, async () => {
+        for (let round = 0; round < 6; round += 1) {
+          const { job, worker } = await runningJob();
+          const verdict = [SUCCESS, FAILURE, retryAt(NOW_MS + 4_000)][round % 3] ?? SUCCESS;
+          const [asked, finished] = await Promise.all([cancel(job.id), finish(job, worker, verdict)]);
+          const now = await stored(job.id);
+          expect(finished.kind).toBe('finished');
+          if (verdict.kind === 'retry') expect(now.state).toBe('cancelled');
+          else
+            expect([now.state, ['ended', 'requested']]).toEqual([
+              verdict.kind,
+              expect.arrayContaining([asked.kind]),
+            ]);
+        }
       });
 
       it('lets a job that succeeds all the same succeed', async () => {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { SCORE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
+import { createPlanner } from '../../lib/core/planner.ts';
 import type { Decision } from '../../lib/core/scheduler.ts';
 import { compareRanked } from '../../lib/core/score.ts';
 import { drain, Index, planned, plannerOf, runPass, schedulerOf } from './plans.ts';
@@ -378,6 +379,55 @@ describe('a planner that reads heads', () => {
     planner.offerKeys('top', [{ fairnessKey: 'k1', lines: [{ type: 'nothing', mode: 'queued' }] }], false);
     planner.offerHeads(nowhere, state.waiting, false);
     planner.offerHeads({ ...nowhere, tier: 'top', type: 'nothing' }, state.waiting, false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('gives a fleet that is not named no slot, and a job of an unknown type no place', () => {
+    const state = oneLine(1, 1);
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const planner = plannerOf(state);
+    planner.offerKeys('top', [{ fairnessKey: 'k1', lines: [line] }], false);
+    const strange = state.waiting.map((job) => ({ ...job, type: 'nothing' }));
+    planner.offerHeads(line, strange, false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+    const nowhere = plannerOf({ ...state, freeSlotsByFleet: new Map() });
+    expect(nowhere.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('raises the cost of a key that turned out to have been away, and never lowers it', () => {
+    const state = oneLine(2, 2);
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const costs = (lifts: readonly number[], offered: number | undefined): number | undefined => {
+      const planner = createPlanner(state.configuration, {
+        ...state,
+        ledgers: [{ fairnessKey: 'k1', settledCostMs: 40 }],
+      });
+      planner.offerKeys('top', [{ fairnessKey: 'k1', settledCostMs: offered, lines: [line] }], false);
+      planner.offerHeads(line, state.waiting, false);
+      for (const settledCostMs of lifts) planner.liftKey('k1', settledCostMs);
+      const step = planner.next();
+      return step.kind === 'admit' ? step.decision.reasons.keyCostMs : undefined;
+    };
+    expect(costs([], undefined)).toBe(40);
+    expect(costs([], 50)).toBe(50);
+    expect(costs([70], 50)).toBe(70);
+    expect(costs([70, 60, 70], undefined)).toBe(70);
+    expect(costs([30], 50)).toBe(50);
+  });
+
+  it('reports no job as blocked whose conflict key a lost claim has freed', () => {
+    const state = oneLine(2, 2, 'same');
+    const planner = plannerOf(state);
+    const queued = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const onDemand = { ...queued, mode: 'onDemand' } as const;
+    planner.offerKeys('top', [{ fairnessKey: 'k1', lines: [queued] }], false);
+    planner.offerHeads(queued, state.waiting, false);
+    const first = planner.next();
+    expect(planner.next()).toMatchObject({ kind: 'done', blocked: [{ job: { id: 'job0001' } }] });
+    if (first.kind === 'admit') planner.drop(first.decision);
+    const urgent = ['x', 'y'].map((id) => ({ ...oneLine(1, 1).waiting[0], id, mode: 'onDemand' as const }));
+    planner.offerHeads(onDemand, urgent as WaitingJob[], false);
+    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
 

@@ -9,8 +9,8 @@ import type { PassState } from './reference-planner.ts';
 export const NOW_MS = 1_800_000_000_000;
 
 /** How often a property is tried. A mutant is judged by far fewer: it has to be killed by some test, not by this one alone. */
-export const RUNS = process.env['STRYKER_MUTATOR_WORKER'] === undefined ? 10_000 : 250;
-export const FEWER_RUNS = process.env['STRYKER_MUTATOR_WORKER'] === undefined ? 500 : 60;
+export const RUNS = process.env.STRYKER_MUTATOR_WORKER === undefined ? 10_000 : 120;
+export const FEWER_RUNS = process.env.STRYKER_MUTATOR_WORKER === undefined ? 500 : 30;
 
 const cap = (most: number): fc.Arbitrary<number | null> =>
   fc.oneof(

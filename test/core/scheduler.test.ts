@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import { type Override, Scheduler } from '../../lib/core/scheduler.ts';
 import { planned } from './plans.ts';
@@ -13,7 +14,8 @@ vi.setConfig({ testTimeout: 120_000 });
 class Model {
   readonly configuration: PoolConfiguration;
   readonly cost = new Map<string, number>();
-  readonly used = new Map<string, number>();
+  /** Ids whose charge a reset has forgiven. */
+  readonly forgiven = new Set<string>();
   waiting: { readonly job: WaitingJob; readonly number: number }[] = [];
   running: ReservedJob[] = [];
   overrides: Override[] = [];
@@ -38,21 +40,31 @@ class Model {
     ]);
     const key = job.fairnessKey;
     if (!active.has(key) && active.size > 0 && this.configuration.fairness.idlePolicy === 'advance') {
-      const least = Math.min(...[...active].map((other) => (this.cost.get(other) ?? 0) / this.weight(other)));
+      // What is in flight may be given back, where charges are corrected.
+      const base = (other: string): number =>
+        (this.cost.get(other) ?? 0) -
+        (this.configuration.fairness.trueUp ? this.inFlightOf(other, this.forgiven) : 0);
+      const least = Math.min(...[...active].map((other) => base(other) / this.weight(other)));
       this.cost.set(key, Math.max(this.cost.get(key) ?? 0, least * this.weight(key)));
     }
     this.waiting.push({ job, number });
+  }
+
+  correct({ id, fairnessKey }: ReservedJob, costMs: number): void {
+    if (!this.forgiven.has(id)) this.charge(fairnessKey, costMs);
   }
 
   charge(key: string, costMs: number): void {
     this.cost.set(key, (this.cost.get(key) ?? 0) + costMs);
   }
 
+  inFlightOf(key: string, without: ReadonlySet<string> = new Set()): number {
+    return this.running
+      .filter((job) => job.fairnessKey === key && !without.has(job.id))
+      .reduce((sum, job) => sum + job.estimatedCostMs, 0);
+  }
+
   expected(): readonly { id: string; fleet: string; chargedMs: number }[] {
-    const inFlightOf = (key: string): number =>
-      this.running
-        .filter((job) => job.fairnessKey === key)
-        .reduce((sum, job) => sum + job.estimatedCostMs, 0);
     return referencePlan({
       configuration: this.configuration,
       overrides: this.overrides,
@@ -64,7 +76,7 @@ class Model {
           Math.max(0, this.#slots - this.running.filter((job) => job.fleet === fleet).length),
         ]),
       ),
-      settledCostMs: new Map([...this.cost].map(([key, costMs]) => [key, costMs - inFlightOf(key)])),
+      settledCostMs: new Map([...this.cost].map(([key, costMs]) => [key, costMs - this.inFlightOf(key)])),
       waiting: this.waiting.map((other) => other.job),
       costMs: costIn(this.configuration),
     });
@@ -78,6 +90,7 @@ type Action =
   | { readonly kind: 'lose'; readonly which: number }
   | { readonly kind: 'withdraw'; readonly which: number }
   | { readonly kind: 'tick'; readonly ms: number }
+  | { readonly kind: 'reset' }
   | { readonly kind: 'override'; readonly override: Override };
 
 const actions: fc.Arbitrary<readonly Action[]> = fc
@@ -97,6 +110,7 @@ const actions: fc.Arbitrary<readonly Action[]> = fc
         },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), which: fc.nat(20) }) },
         { weight: 2, arbitrary: fc.record({ kind: fc.constant('withdraw' as const), which: fc.nat(30) }) },
+        { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const) }) },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('tick' as const), ms: fc.nat(100_000) }) },
         {
           weight: 1,
@@ -170,13 +184,13 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       const { fairness } = model.configuration;
       if (action.kind === 'lose') {
         scheduler.lose(reserved.id);
-        model.charge(reserved.fairnessKey, -reserved.estimatedCostMs);
+        model.correct(reserved, -reserved.estimatedCostMs);
       } else {
         expect(scheduler.settle(reserved.id, { ...action, nowMs: model.nowMs })).toBe(true);
         const usedMs = fairness.trueUp
           ? Math.max(action.usedMs, fairness.admissionFloorMs)
           : reserved.estimatedCostMs;
-        model.charge(reserved.fairnessKey, usedMs - reserved.estimatedCostMs);
+        model.correct(reserved, usedMs - reserved.estimatedCostMs);
       }
       expect(scheduler.isRunning(reserved.id)).toBe(false);
       return;
@@ -193,6 +207,11 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
     case 'tick':
       model.nowMs += action.ms;
       return;
+    case 'reset':
+      scheduler.resetCosts();
+      for (const key of model.cost.keys()) model.cost.set(key, 0);
+      for (const { id } of model.running) model.forgiven.add(id);
+      return;
     case 'override':
       scheduler.override(action.override);
       model.overrides.push(action.override);
@@ -200,30 +219,594 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
   }
 }
 
+/** Plays a history, and compares all that can be seen after each action. */
+function replay(
+  configuration: PoolConfiguration,
+  slots: number,
+  history: readonly Action[],
+  explains: boolean,
+): void {
+  const scheduler = new Scheduler(configuration, { costMs: costIn(configuration), explains });
+  for (const { fleet } of configuration.fleets) scheduler.setSlots(fleet, slots);
+  const model = new Model(configuration, slots);
+  for (const action of history) {
+    play(scheduler, model, action);
+    expect(scheduler.waiting).toBe(model.waiting.length);
+    expect(scheduler.running).toBe(model.running.length);
+    for (const { fairnessKey, costMs } of scheduler.costs()) {
+      expect(costMs).toBe(model.cost.get(fairnessKey) ?? 0);
+    }
+  }
+}
+
+const idlePolicies = fc.constantFrom('advance' as const, 'none' as const);
+
 describe('a long-lived scheduler', () => {
   it('decides as the reference does after any history of arrivals, ends, losses, withdrawals and overrides', () => {
     fc.assert(
       fc.property(
         pools,
-        fc.constantFrom('advance' as const, 'none' as const),
+        idlePolicies,
         fc.integer({ min: 0, max: 5 }),
         actions,
-        (pool, idlePolicy, slots, history) => {
+        fc.boolean(),
+        (pool, idlePolicy, slots, history, explains) => {
           const configuration = { ...pool, fairness: { ...pool.fairness, idlePolicy } };
-          const scheduler = new Scheduler(configuration, { costMs: costIn(configuration) });
-          for (const { fleet } of configuration.fleets) scheduler.setSlots(fleet, slots);
-          const model = new Model(configuration, slots);
-          for (const action of history) {
-            play(scheduler, model, action);
-            expect(scheduler.waiting).toBe(model.waiting.length);
-            expect(scheduler.running).toBe(model.running.length);
-            for (const { fairnessKey, costMs } of scheduler.costs()) {
-              expect(costMs).toBe(model.cost.get(fairnessKey) ?? 0);
-            }
-          }
+          replay(configuration, slots, history, explains);
         },
       ),
       { numRuns: FEWER_RUNS * 2 },
+    );
+  });
+
+  it('does so too where nearly all jobs want the same few resources', () => {
+    fc.assert(
+      fc.property(
+        pools,
+        idlePolicies,
+        fc.integer({ min: 2, max: 5 }),
+        actions,
+        fc.infiniteStream(fc.constantFrom('r1', 'r1', 'r1', 'r2', undefined)),
+        fc.infiniteStream(fc.constantFrom('', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7')),
+        (pool, idlePolicy, slots, history, resources, keys) => {
+          const configuration = {
+            ...pool,
+            types: pool.types.map((type) => ({ ...type, conflictGroup: 'g' })),
+            fairness: { ...pool.fairness, idlePolicy },
+          };
+          const herd = history.map((action) =>
+            action.kind === 'arrive'
+              ? {
+                  ...action,
+                  job: {
+                    ...action.job,
+                    resourceId: resources.next().value ?? undefined,
+                    fairnessKey: keys.next().value ?? '',
+                  },
+                }
+              : action,
+          );
+          // All arrive first: the herd is there when the first of it starts.
+          const early = herd.filter((action) => action.kind === 'arrive');
+          const late = herd.filter((action) => action.kind !== 'arrive');
+          replay(configuration, slots, [...early, ...late], true);
+          replay(configuration, slots, herd, true);
+        },
+      ),
+      { numRuns: FEWER_RUNS * 2 },
+    );
+  });
+});
+
+/** Two tiers, three types, one slot for all and one for the rare type. */
+function smallPool(changes: Partial<PoolConfiguration> = {}): PoolConfiguration {
+  const type = { ...TYPE_DEFAULTS, retry: RETRY_DEFAULTS, conflictGroup: 'g' };
+  return {
+    types: [
+      { ...type, type: 'a', tier: 'top' },
+      { ...type, type: 'b', tier: 'top' },
+      { ...type, type: 'c', tier: 'low' },
+    ],
+    tiers: [
+      { tier: 'top', maxConcurrency: null, guaranteed: 0 },
+      { tier: 'low', maxConcurrency: null, guaranteed: 0 },
+    ],
+    fleets: [{ fleet: 'all', types: ['a', 'b', 'c'], slots: 4 }],
+    maxConcurrency: null,
+    score: SCORE_DEFAULTS,
+    fairness: { ...FAIRNESS_DEFAULTS, maxConcurrencyPerKey: null },
+    partitions: 1,
+    ...changes,
+  };
+}
+
+const waitingJob = (id: string, changes: Partial<WaitingJob> = {}): WaitingJob => ({
+  id,
+  type: 'a',
+  priority: 0,
+  mode: 'queued',
+  fairnessKey: 'k1',
+  readyAtMs: NOW_MS - 1_000,
+  version: 7,
+  attempt: 2,
+  ...changes,
+});
+
+describe('a decision', () => {
+  it('carries what is to be reserved, and its reasons', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.arrive(waitingJob('one', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toEqual({
+      ticket: 0,
+      reserved: {
+        id: 'one',
+        version: 7,
+        attempt: 2,
+        type: 'a',
+        tier: 'top',
+        fairnessKey: 'k1',
+        conflictKey: 'g/r',
+        fleet: 'all',
+        estimatedCostMs: 1_000,
+      },
+      job: waitingJob('one', { resourceId: 'r' }),
+      reasons: {
+        score: { priority: 0, age: 16, rarity: 125, onDemand: 0, total: 141 },
+        keyCostMs: 0,
+        weight: 1,
+        guaranteed: false,
+        skipped: [],
+      },
+    });
+    expect(scheduler.isRunning('one')).toBe(true);
+    expect(scheduler.isConflictHeld('g/r')).toBe(true);
+    expect(scheduler.isConflictHeld('g/other')).toBe(false);
+  });
+
+  it('says what was passed over since the one before, each thing once', () => {
+    const scheduler = new Scheduler(
+      smallPool({
+        tiers: [
+          { tier: 'top', maxConcurrency: 2, guaranteed: 0 },
+          { tier: 'low', maxConcurrency: null, guaranteed: 1 },
+        ],
+      }),
+    );
+    scheduler.override({ scope: 'type/b', paused: true });
+    scheduler.arrive(waitingJob('held', { resourceId: 'r', fairnessKey: 'k1', readyAtMs: 1 }), NOW_MS);
+    scheduler.arrive(waitingJob('blocked', { resourceId: 'r', fairnessKey: 'k1', readyAtMs: 2 }), NOW_MS);
+    scheduler.arrive(waitingJob('free', { fairnessKey: 'k1' }), NOW_MS);
+    scheduler.arrive(waitingJob('paused', { fairnessKey: 'k3' }), NOW_MS);
+    scheduler.arrive(waitingJob('capped', { fairnessKey: 'k4' }), NOW_MS);
+    scheduler.arrive(waitingJob('other', { type: 'b', fairnessKey: 'k1' }), NOW_MS);
+    scheduler.arrive(waitingJob('low', { type: 'c', fairnessKey: 'k1' }), NOW_MS);
+    scheduler.arrive(waitingJob('lower', { type: 'c', fairnessKey: 'k1' }), NOW_MS);
+    scheduler.override({ scope: 'key/k3', paused: true });
+    scheduler.override({ scope: 'key/k4', paused: false, maxConcurrency: 0 });
+    scheduler.beginPass(NOW_MS);
+    const told = (): unknown => {
+      const decision = scheduler.next();
+      return decision === undefined
+        ? undefined
+        : [decision.reserved.id, decision.reasons.guaranteed, decision.reasons.skipped];
+    };
+    expect(told()).toEqual(['low', true, []]);
+    // Keys are met when it would be their turn, and then put aside until they may run again.
+    expect(told()).toEqual([
+      'held',
+      false,
+      [
+        { kind: 'type', type: 'b', why: 'paused' },
+        { kind: 'key', fairnessKey: 'k3', why: 'paused' },
+        { kind: 'key', fairnessKey: 'k4', why: 'cap' },
+      ],
+    ]);
+    expect(told()).toEqual([
+      'free',
+      false,
+      [
+        { kind: 'type', type: 'b', why: 'paused' },
+        { kind: 'job', id: 'blocked', why: 'conflict', conflictKey: 'g/r' },
+      ],
+    ]);
+    expect(told()).toEqual(['lower', false, [{ kind: 'tier', tier: 'top', why: 'cap' }]]);
+    expect(told()).toBeUndefined();
+    scheduler.settle('free', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    scheduler.settle('lower', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    expect(told()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([{ kind: 'type', type: 'b', why: 'paused' }]);
+  });
+
+  it('says that a type has no slot, that it is at its cap, that a tier is paused', () => {
+    const scheduler = new Scheduler(
+      smallPool({
+        fleets: [
+          { fleet: 'all', types: ['b', 'c'], slots: 4 },
+          { fleet: 'none', types: ['a'], slots: 0 },
+        ],
+      }),
+    );
+    scheduler.override({ scope: 'type/b', paused: false, maxConcurrency: 0 });
+    scheduler.arrive(waitingJob('a'), NOW_MS);
+    scheduler.arrive(waitingJob('b', { type: 'b' }), NOW_MS);
+    scheduler.arrive(waitingJob('c', { type: 'c' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reasons.skipped).toEqual([
+      { kind: 'type', type: 'a', why: 'noSlot' },
+      { kind: 'type', type: 'b', why: 'cap' },
+    ]);
+    scheduler.override({ scope: 'tier/top', paused: true });
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([{ kind: 'tier', tier: 'top', why: 'paused' }]);
+  });
+
+  it('says nothing of what it passed over where nobody asks', () => {
+    const scheduler = new Scheduler(smallPool(), {
+      explains: false,
+      overrides: [
+        { scope: 'tier/low', paused: true },
+        { scope: 'type/b', paused: true },
+        { scope: 'key/k2', paused: true },
+      ],
+    });
+    scheduler.arrive(waitingJob('x', { fairnessKey: 'k2' }), NOW_MS);
+    scheduler.arrive(waitingJob('y', { resourceId: 'r' }), NOW_MS);
+    scheduler.arrive(waitingJob('z', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reasons.skipped).toEqual([]);
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([]);
+  });
+
+  it('charges at least the floor, from the estimates it learned', () => {
+    const scheduler = new Scheduler(
+      smallPool({ fairness: { ...FAIRNESS_DEFAULTS, admissionFloorMs: 2_000, alpha: 0.5 } }),
+    );
+    const start = (id: string): number | undefined => {
+      scheduler.arrive(waitingJob(id), NOW_MS);
+      scheduler.beginPass(NOW_MS);
+      return scheduler.next()?.reserved.estimatedCostMs;
+    };
+    expect(start('one')).toBe(2_000);
+    scheduler.settle('one', { nowMs: NOW_MS, usedMs: 9_000, succeeded: true });
+    expect(start('two')).toBe(5_000);
+    // A failure teaches nothing, and is charged what it used.
+    scheduler.settle('two', { nowMs: NOW_MS, usedMs: 100, succeeded: false });
+    expect(start('three')).toBe(5_000);
+    expect(scheduler.costs()).toMatchObject([
+      { fairnessKey: 'k1', costMs: 9_000 + 2_000 + 5_000, running: 1 },
+    ]);
+  });
+});
+
+describe('losses', () => {
+  it('make the candidates stale after more than five in a row; a win begins the count anew', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (let job = 0; job < 30; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    const lose = (): boolean => scheduler.lose(scheduler.next()?.reserved.id ?? '');
+    expect([lose(), lose(), lose(), lose(), lose()]).toEqual([false, false, false, false, false]);
+    scheduler.win();
+    expect([lose(), lose(), lose(), lose(), lose(), lose(), lose()]).toEqual([
+      false,
+      false,
+      false,
+      false,
+      false,
+      true,
+      false,
+    ]);
+    expect(scheduler.lose('nobody')).toBe(false);
+    expect(scheduler.running).toBe(0);
+    expect(scheduler.costs()[0]?.costMs).toBe(0);
+  });
+
+  it('take rarity anew from the slots that are free then', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (let job = 0; job < 30; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    const rarity = (): number | undefined => scheduler.next()?.reasons.score.rarity;
+    expect([rarity(), rarity()]).toEqual([125, 125]);
+    for (let loss = 0; loss < 6; loss += 1) scheduler.lose(scheduler.next()?.reserved.id ?? '');
+    expect(rarity()).toBe(250);
+  });
+});
+
+describe('overrides', () => {
+  it('of unknown scopes change nothing', () => {
+    const scheduler = new Scheduler(smallPool(), {
+      overrides: ['tier/x', 'type/x', 'fleet/x', 'x', 'x/y', ''].map((scope) => ({ scope, paused: true })),
+    });
+    scheduler.setSlots('x', 99);
+    scheduler.arrive(waitingJob('one'), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('one');
+  });
+
+  it('end with one that says nothing: the configured cap and weight are back', () => {
+    const scheduler = new Scheduler(
+      smallPool({
+        maxConcurrency: 3,
+        tiers: [
+          { tier: 'top', maxConcurrency: 3, guaranteed: 0 },
+          { tier: 'low', maxConcurrency: null, guaranteed: 0 },
+        ],
+        types: smallPool().types.map((type) => ({ ...type, maxConcurrency: 3 })),
+        fairness: { ...FAIRNESS_DEFAULTS, weights: { k1: 5 }, maxConcurrencyPerKey: 3 },
+      }),
+    );
+    for (let job = 0; job < 9; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
+    for (const scope of ['pool', 'tier/top', 'type/a', 'key/k1', 'fleet/all']) {
+      scheduler.override({ scope, paused: false, maxConcurrency: 1, weight: 2 });
+      scheduler.beginPass(NOW_MS);
+      const first = scheduler.next();
+      expect([scope, first?.reasons.weight]).toEqual([scope, scope === 'key/k1' ? 2 : 5]);
+      expect(scheduler.next()).toBeUndefined();
+      scheduler.override({ scope, paused: false });
+      const others = [scheduler.next(), scheduler.next()];
+      expect(others.map((next) => next?.reasons.weight)).toEqual([5, 5]);
+      expect(scheduler.next()).toBeUndefined();
+      for (const next of [first, ...others]) scheduler.lose(next?.reserved.id ?? '');
+      for (let job = 0; job < 3; job += 1) scheduler.arrive(waitingJob(`${scope}${job}`), NOW_MS);
+    }
+  });
+
+  it('that raise a weight move the key forward at once', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.ledgers.setCost(scheduler.openKey('k1', 0), 1_000);
+    scheduler.ledgers.setCost(scheduler.openKey('k2', 0), 1_500);
+    for (const key of ['k1', 'k2']) {
+      for (let job = 0; job < 3; job += 1)
+        scheduler.arrive(waitingJob(`${key}-${job}`, { fairnessKey: key }), 0);
+    }
+    scheduler.override({ scope: 'key/k2', paused: false, weight: 2 });
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.fairnessKey).toBe('k2');
+  });
+});
+
+describe('room', () => {
+  it('is what pool and fleets leave; nothing while the pool is paused or over its cap', () => {
+    const scheduler = new Scheduler(smallPool({ maxConcurrency: 3 }));
+    expect(scheduler.room).toBe(3);
+    scheduler.setSlots('all', 2);
+    expect(scheduler.room).toBe(2);
+    scheduler.override({ scope: 'pool', paused: true });
+    expect(scheduler.room).toBe(0);
+    scheduler.override({ scope: 'pool', paused: false });
+    const reserved = { version: 1, attempt: 1, type: 'a', tier: 'top', fairnessKey: 'k', fleet: 'all' };
+    for (let job = 0; job < 4; job += 1) {
+      scheduler.hold({ ...reserved, id: `r${job}`, estimatedCostMs: 1 }, NOW_MS);
+    }
+    expect(scheduler.room).toBe(0);
+    expect([scheduler.roomOfTier(0), scheduler.roomOfType(0)]).toEqual([Infinity, 0]);
+    scheduler.override({ scope: 'tier/top', paused: false, maxConcurrency: 5 });
+    scheduler.override({ scope: 'type/a', paused: false, maxConcurrency: 2 });
+    scheduler.setSlots('all', 9);
+    expect([scheduler.roomOfTier(0), scheduler.roomOfType(0)]).toEqual([1, 0]);
+    scheduler.override({ scope: 'tier/top', paused: true });
+    scheduler.override({ scope: 'type/a', paused: true, maxConcurrency: 9 });
+    expect([scheduler.roomOfTier(0), scheduler.roomOfType(0)]).toEqual([0, 0]);
+  });
+
+  it('is held by reservations of types, tiers and fleets that are configured no more', () => {
+    const scheduler = new Scheduler(smallPool({ maxConcurrency: 2 }));
+    const gone = { version: 1, attempt: 1, type: 'gone', tier: 'gone', fairnessKey: 'k', fleet: 'gone' };
+    scheduler.hold({ ...gone, id: 'r1', conflictKey: 'g/r', estimatedCostMs: 5 }, NOW_MS);
+    scheduler.arrive(waitingJob('blocked', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.room).toBe(1);
+    expect(scheduler.settle('r1', { nowMs: NOW_MS, usedMs: 10, succeeded: true })).toBe(true);
+    expect(scheduler.room).toBe(2);
+    expect(scheduler.next()?.reserved.id).toBe('blocked');
+  });
+});
+
+describe('jobs blocked on one conflict key', () => {
+  it('are parked once, and one after the other starts as the key is freed, in their order', () => {
+    const scheduler = new Scheduler(smallPool());
+    const ids = Array.from({ length: 50 }, (_, index) => `job${String(index).padStart(2, '0')}`);
+    for (const [index, id] of ids.entries()) {
+      scheduler.arrive(waitingJob(id, { resourceId: 'r', readyAtMs: index }), NOW_MS);
+    }
+    for (const id of ids) {
+      scheduler.beginPass(NOW_MS);
+      expect(scheduler.next()?.reserved.id).toBe(id);
+      expect(scheduler.next()).toBeUndefined();
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    }
+    expect(scheduler.waiting).toBe(0);
+  });
+
+  it('of many lines go back one for each class, and the next when that one may not be first any more', () => {
+    const scheduler = new Scheduler(smallPool());
+    const numbers = new Map<string, number | undefined>();
+    for (let key = 0; key < 20; key += 1) {
+      const id = `job${String(key).padStart(2, '0')}`;
+      const job = waitingJob(id, { resourceId: 'r', readyAtMs: key, fairnessKey: `k${id}` });
+      numbers.set(id, scheduler.arrive(job, NOW_MS));
+    }
+    const next = (): string | undefined => {
+      scheduler.beginPass(NOW_MS);
+      const decision = scheduler.next();
+      if (decision !== undefined) expect(scheduler.next()).toBeUndefined();
+      return decision?.reserved.id;
+    };
+    const settle = (id: string): void => {
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    };
+    expect(next()).toBe('job00');
+    settle('job00');
+    // The stand-in's key becomes dear, then full, then its job is withdrawn.
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fleet: 'all', estimatedCostMs: 500 };
+    scheduler.hold({ ...reserved, id: 'c1', fairnessKey: 'kjob01' }, NOW_MS);
+    expect(next()).toBe('job02');
+    settle('job02');
+    scheduler.override({ scope: 'key/kjob03', paused: true });
+    expect(next()).toBe('job04');
+    settle('job04');
+    scheduler.override({ scope: 'key/kjob03', paused: false });
+    expect(next()).toBe('job03');
+    settle('job03');
+    expect(scheduler.withdraw(numbers.get('job05') ?? -1, 'job05', NOW_MS)?.id).toBe('job05');
+    expect(next()).toBe('job06');
+    settle('job06');
+    scheduler.resetCosts();
+    expect(next()).toBe('job01');
+    settle('job01');
+    // One that was left behind becomes cheaper than all.
+    scheduler.setCost(scheduler.openKey('kjob15', NOW_MS), -1);
+    expect(next()).toBe('job15');
+  });
+
+  it('forget a head that was withdrawn while the key was held', () => {
+    const scheduler = new Scheduler(smallPool());
+    const numbers = Array.from({ length: 12 }, (_, key) =>
+      scheduler.arrive(
+        waitingJob(`job${key}`, { resourceId: 'r', fairnessKey: `k${key}`, readyAtMs: key }),
+        0,
+      ),
+    );
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('job0');
+    expect(scheduler.next()).toBeUndefined();
+    for (const key of [1, 2, 3]) scheduler.withdraw(numbers[key] ?? -1, `job${key}`, NOW_MS);
+    scheduler.settle('job0', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('job4');
+  });
+
+  it('are all found, however many conflict keys become free before one of their jobs starts', () => {
+    const scheduler = new Scheduler(
+      smallPool({ fleets: [{ fleet: 'all', types: ['a', 'b', 'c'], slots: 20 }] }),
+    );
+    const reserved = { version: 1, attempt: 1, type: 'b', tier: 'top', fleet: 'all', estimatedCostMs: 0 };
+    for (let resource = 0; resource < 8; resource += 1) {
+      const held = { ...reserved, id: `h${resource}`, fairnessKey: 'h', conflictKey: `g/r${resource}` };
+      scheduler.hold(held, NOW_MS);
+      for (let key = 0; key < 12; key += 1) {
+        const place = { resourceId: `r${resource}`, fairnessKey: `k${key}`, readyAtMs: resource * 100 + key };
+        scheduler.arrive(waitingJob(`job${resource}-${key}`, place), NOW_MS);
+      }
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toBeUndefined();
+    for (let resource = 0; resource < 8; resource += 1) {
+      scheduler.settle(`h${resource}`, { nowMs: NOW_MS, usedMs: 0, succeeded: true });
+    }
+    const started: string[] = [];
+    for (let next = scheduler.next(); next !== undefined; next = scheduler.next())
+      started.push(next.reserved.id);
+    expect(started.map((id) => id.slice(0, 4)).sort()).toEqual(
+      Array.from({ length: 8 }, (_, resource) => `job${resource}`),
+    );
+    expect(started[0]).toBe('job0-0');
+  });
+
+  it('are found again when the one that stood for them is withdrawn', () => {
+    const scheduler = new Scheduler(smallPool());
+    const numbers = ['a', 'b', 'c'].map((id, index) =>
+      scheduler.arrive(waitingJob(id, { resourceId: 'r', readyAtMs: index }), NOW_MS),
+    );
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('a');
+    expect(scheduler.next()).toBeUndefined();
+    scheduler.settle('a', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    // b is back in its line for both.
+    expect(scheduler.withdraw(numbers[1] ?? -1, 'b', NOW_MS)?.id).toBe('b');
+    expect(scheduler.next()?.reserved.id).toBe('c');
+    expect(scheduler.withdraw(numbers[2] ?? -1, 'c', NOW_MS)).toBeUndefined();
+  });
+});
+
+describe('keys without jobs', () => {
+  it('take overrides, however many there are', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (let key = 0; key < 40; key += 1) scheduler.openKey(`k${key}`, NOW_MS);
+    for (const weight of [1, 3, 0.5]) scheduler.override({ scope: 'key/k39', paused: false, weight });
+    scheduler.arrive(waitingJob('one', { fairnessKey: 'k39' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reasons.weight).toBe(0.5);
+  });
+});
+
+describe('a conflict key that two reservations hold by mistake', () => {
+  it('is free when both have ended', () => {
+    const scheduler = new Scheduler(smallPool());
+    const reserved = { version: 1, attempt: 1, type: 'a', tier: 'top', fairnessKey: 'k', fleet: 'all' };
+    for (const id of ['r1', 'r2']) {
+      scheduler.hold({ ...reserved, id, conflictKey: 'g/r', estimatedCostMs: 1 }, NOW_MS);
+    }
+    scheduler.arrive(waitingJob('one', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    scheduler.settle('r1', { nowMs: NOW_MS, usedMs: 1, succeeded: true });
+    expect(scheduler.next()).toBeUndefined();
+    scheduler.settle('r2', { nowMs: NOW_MS, usedMs: 1, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('one');
+  });
+});
+
+describe('keys that are aside', () => {
+  it('are ordered anew when all costs go to 0', () => {
+    const scheduler = new Scheduler(smallPool());
+    // Four tie; the last to arrive costs least, the others are set aside at their higher shares.
+    for (const [index, fairnessKey] of ['k1', 'k2', 'k3', 'k4', 'k5'].entries()) {
+      scheduler.setCost(scheduler.openKey(fairnessKey, 0), 400);
+      const job = waitingJob(`job${index}`, { fairnessKey, readyAtMs: 100 - index });
+      scheduler.arrive(job, NOW_MS);
+      scheduler.arrive({ ...job, id: `${job.id}b`, readyAtMs: 200 + index }, NOW_MS);
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('job4');
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fairnessKey: 'k4', fleet: 'none' };
+    scheduler.hold({ ...reserved, id: 'running', estimatedCostMs: 9_000 }, NOW_MS);
+    scheduler.resetCosts();
+    expect(scheduler.next()?.reserved.id).toBe('job3');
+    expect(scheduler.next()?.reserved.id).toBe('job2');
+  });
+
+  it('are compared by what they cost now, behind a head that is blocked', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.arrive(waitingJob('first', { fairnessKey: 'k3', resourceId: 'r', readyAtMs: 1 }), NOW_MS);
+    scheduler.arrive(waitingJob('blocked', { fairnessKey: 'k1', resourceId: 'r', readyAtMs: 2 }), NOW_MS);
+    scheduler.arrive(waitingJob('dear', { fairnessKey: 'k2', readyAtMs: 3 }), NOW_MS);
+    scheduler.arrive(waitingJob('cheap', { fairnessKey: 'k4', readyAtMs: 4 }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('first');
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fairnessKey: 'k2', fleet: 'all' };
+    scheduler.hold({ ...reserved, id: 'running', estimatedCostMs: 9_000 }, NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('cheap');
+    expect(scheduler.next()?.reserved.id).toBe('dear');
+    expect(scheduler.next()).toBeUndefined();
+  });
+});
+
+describe('keys at their cap', () => {
+  it('are put aside without a word where nobody asks, in turn or not', () => {
+    const scheduler = new Scheduler(smallPool(), { explains: false });
+    // Equal shares put both aside; each may run one job.
+    for (const fairnessKey of ['k1', 'k2']) {
+      for (let job = 0; job < 3; job += 1) {
+        scheduler.arrive(waitingJob(`${fairnessKey}-${job}`, { fairnessKey, readyAtMs: job }), NOW_MS);
+      }
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    scheduler.override({ scope: 'key/k1', paused: false, maxConcurrency: 1 });
+    scheduler.override({ scope: 'key/k2', paused: true });
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([]);
+    scheduler.override({ scope: 'key/k2', paused: false });
+    expect(scheduler.next()?.reserved.id).toBe('k2-0');
+  });
+});
+
+describe('an index of a pool', () => {
+  it('refuses a type whose tier is not declared', () => {
+    const configuration = smallPool({ tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }] });
+    expect(() => new Scheduler(configuration)).toThrow(
+      'types.c.tier: names no declared tier (top), got "low". Declare it in tiers, or name one of those.',
     );
   });
 });

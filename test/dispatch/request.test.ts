@@ -13,6 +13,7 @@ import {
 import { NOW_MS } from '../fixtures/factories/job.ts';
 
 const pool = resolveConfiguration({ types: { echo: {}, slow: {} } });
+const WAIT_MS = 60_000;
 const LONG_KEY = 'k'.repeat(REQUEST_LIMITS.keyBytes + 1);
 const LONE_SURROGATE = '\ud800';
 const kilobytes = (count: number): string => 'x'.repeat(count * 1_024);
@@ -336,7 +337,7 @@ describe('anything at all that JSON can say', () => {
     expect(made.contentHash).toMatch(/^[0-9a-f]{32}$/);
   };
 
-  it('is accepted or refused, never thrown at', () => {
+  it('is accepted or refused, never thrown at', { timeout: WAIT_MS }, () => {
     fc.assert(
       fc.property(fc.oneof(anyEntry, fc.jsonValue()), (value) => {
         const { accepted, refused } = parseRequests(arrived(value), pool);
@@ -347,7 +348,7 @@ describe('anything at all that JSON can say', () => {
     );
   });
 
-  it('in a list, each entry is accepted or refused, once, in its place', () => {
+  it('in a list, each entry is accepted or refused, once, in its place', { timeout: WAIT_MS }, () => {
     fc.assert(
       fc.property(anyJobs, (jobs) => {
         const { accepted, refused } = parseRequests(arrived({ jobs }), pool);
@@ -360,7 +361,7 @@ describe('anything at all that JSON can say', () => {
     );
   });
 
-  it('in a list is judged as it is alone', () => {
+  it('in a list is judged as it is alone', { timeout: WAIT_MS }, () => {
     fc.assert(
       fc.property(anyJobs, (jobs) => {
         const list = parseRequests(arrived({ jobs }), pool);

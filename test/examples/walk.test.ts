@@ -1,7 +1,8 @@
-import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { walk } from '../../examples/files/walk.ts';
 import { folderWith } from './folder.ts';
 
@@ -44,15 +45,19 @@ describe('walking the input folder', () => {
     expect(skipped.map((entry) => entry.path)).toEqual(['real/up', 'to-directory']);
   });
 
-  it('skips pipes, with the reason', async () => {
+  it('skips sockets, with the reason', async () => {
     const root = await folderWith();
-    execFileSync('mkfifo', [join(root, 'pipe')]);
-    await symlink('pipe', join(root, 'to-pipe'));
+    const server = createServer().listen(join(root, 'socket'));
+    onTestFinished(() => {
+      server.close();
+    });
+    await once(server, 'listening');
+    await symlink('socket', join(root, 'to-socket'));
     expect(await walk(root)).toEqual({
       files: [],
       skipped: [
-        { path: 'pipe', reason: 'is a pipe, not a file' },
-        { path: 'to-pipe', reason: 'is a link to a pipe, not to a file' },
+        { path: 'socket', reason: 'is a socket, not a file' },
+        { path: 'to-socket', reason: 'is a link to a socket, not to a file' },
       ],
     });
   });

@@ -2,7 +2,7 @@
 import { CALL_FAULTS, FAULT_CLASSES, type FaultClass, type SimulationPlan } from './plan.ts';
 import { hashText, seeded } from './random.ts';
 
-type CallFault = (typeof CALL_FAULTS)[number];
+export type CallFault = (typeof CALL_FAULTS)[number];
 
 /** A fault that happened: `<node>/<verb>#<n>:<class>` names it in every run of the seed. */
 export type FiredFault = string;
@@ -12,13 +12,23 @@ export class Faults {
   readonly #nowMs: () => number;
   /** When shrinking: only these happen. */
   readonly #only: ReadonlySet<FiredFault> | undefined;
+  /** Calls that must meet a fault, by name; then no others happen. */
+  readonly #forced: ReadonlyMap<string, CallFault> | undefined;
   readonly counts: Record<FaultClass, number>;
   readonly fired: FiredFault[] = [];
 
-  constructor(plan: SimulationPlan, nowMs: () => number, only: ReadonlySet<FiredFault> | undefined) {
+  constructor(
+    plan: SimulationPlan,
+    nowMs: () => number,
+    chosen: {
+      readonly only?: ReadonlySet<FiredFault> | undefined;
+      readonly forced?: ReadonlyMap<string, CallFault> | undefined;
+    } = {},
+  ) {
     this.#plan = plan;
     this.#nowMs = nowMs;
-    this.#only = only;
+    this.#only = chosen.only;
+    this.#forced = chosen.forced;
     this.counts = Object.fromEntries(FAULT_CLASSES.map((fault) => [fault, 0])) as Record<FaultClass, number>;
   }
 
@@ -35,6 +45,10 @@ export class Faults {
   /** The fault that meets a call, if any. */
   draw(call: string, possible: (fault: CallFault) => boolean, random: () => number): CallFault | undefined {
     let left = random();
+    const forced = this.#forced?.get(call);
+    if (forced !== undefined) {
+      return possible(forced) && this.#fire(`${call}:${forced}`, forced) ? forced : undefined;
+    }
     if (!this.active) return undefined;
     for (const fault of CALL_FAULTS) {
       if (!possible(fault)) continue;

@@ -16,6 +16,9 @@ export interface Network {
   /** The store answers nobody until then. */
   readonly outageUntilMs: () => number;
   readonly trace: (line: string) => void;
+  readonly onCall: (name: string) => void;
+  /** A request has reached its service, for the first time. */
+  readonly onApplied: (verb: string) => void;
 }
 
 type Service = 'store' | 'queue' | 'bus';
@@ -31,6 +34,8 @@ const BATCHES: Readonly<Record<string, number>> = {
   send: 1,
   publish: 0,
 };
+
+const TRANSACTIONS: ReadonlySet<string> = new Set(['commit', 'redrive']);
 
 const TIMEOUT_MIN_MS = 500;
 const TIMEOUT_MAX_MS = 8_000;
@@ -59,6 +64,7 @@ async function call(
 ): Promise<unknown> {
   const { plan, time, faults, trace } = network;
   const name = node.nameCall(verb);
+  network.onCall(name);
   const random = faults.randomOf(name);
   const batchAt = BATCHES[verb];
   const batch = batchAt === undefined ? [] : (parameters[batchAt] as readonly unknown[]);
@@ -67,8 +73,9 @@ async function call(
     (each) => {
       if (each === 'transactionConflict') return verb === 'commit';
       if (each === 'crashMidCall' || each === 'partialBatchFailure') return batch.length > 1;
-      // A request that comes late or twice only matters if it changes something.
-      if (each === 'appliedLate' || each === 'requestRepeated') return service === 'store' && !isRead(verb);
+      // A request that comes late or twice only matters if it changes something; a transaction's token lets it in once.
+      if (each === 'appliedLate') return service === 'store' && !isRead(verb);
+      if (each === 'requestRepeated') return service === 'store' && !isRead(verb) && !TRANSACTIONS.has(verb);
       return true;
     },
     random,
@@ -107,6 +114,7 @@ async function call(
     await time.sleep(timeoutMs);
     return fail(unavailable(service, verb));
   }
+  network.onApplied(verb);
   switch (fault) {
     case 'throttled':
     case 'transactionConflict':

@@ -36,7 +36,7 @@ export interface Execution {
   readonly node: string;
 }
 
-/** Handlers of the simulation sign what they answer and what they throw. */
+/** Handlers of the simulation sign what they answer and what they throw with their fencing token: the job's version. */
 export const SIGNATURE = 'signed by ';
 
 function finishedBy(job: Job): string | undefined {
@@ -80,6 +80,8 @@ export class Invariants {
   #leastShareMs = 0;
   #store: MemoryJobStore | undefined;
   #steps = 0;
+  #wakeStep = 0;
+  #loadStep = 0;
 
   constructor(options: InvariantsOptions) {
     this.#options = options;
@@ -105,6 +107,11 @@ export class Invariants {
   begin(execution: Execution): void {
     this.#executions.add(execution);
     this.#countCaps('real', execution.job, 1);
+    for (const other of this.#executions) {
+      if (other !== execution && other.job.id === execution.job.id) {
+        this.#violated('oneClaim', `${execution.job.id} runs on ${execution.node} and on ${other.node}`);
+      }
+    }
     const conflictKey = this.#conflictKey(execution.job);
     if (conflictKey === undefined) return;
     for (const other of this.#executions) {
@@ -149,22 +156,45 @@ export class Invariants {
     if (store === undefined) return;
     for (const id of this.#accepted) {
       const job = store.inspectJob(id);
-      if (job?.state === 'pending' && this.#couldStart(job)) {
+      if (job?.state === 'pending' && this.#couldStart(store, job)) {
         this.#violated('noStarvation', `${id} could start, and nobody is on the way to see it`);
       }
     }
   }
 
-  #couldStart(job: Job): boolean {
+  onVerb(verb: string): void {
+    if (verb === 'wake') this.#wakeStep = this.#steps;
+    else if (verb === 'loadPartition') this.#loadStep = this.#steps;
+  }
+
+  /** Whoever was woken has looked since. */
+  requireWakesHeard(): void {
+    if (this.#loadStep < this.#wakeStep) {
+      this.#violated('noStarvation', 'a wake was followed by no pass');
+    }
+  }
+
+  #couldStart(store: MemoryJobStore, job: Job): boolean {
+    const { controls } = store.inspect(job.partition);
+    if (controls.size > 0) return false;
     const { configuration } = this.#options;
     const isFree = (scope: string, name: string, cap: number | null | undefined): boolean =>
       cap === null || cap === undefined || (this.#held.item.get(scope)?.get(name) ?? 0) < cap;
     return (
       this.#capsOf(job).every(([scope, name, cap]) => isFree(scope, name, cap)) &&
       configuration.fleets.some(
-        ({ fleet, types, slots }) => types.includes(job.type) && isFree('fleet', fleet, slots),
+        ({ fleet, types, slots }) =>
+          types.includes(job.type) &&
+          isFree('fleet', fleet, slots ?? this.#registeredSlots(store, job, fleet)),
       )
     );
+  }
+
+  #registeredSlots(store: MemoryJobStore, job: Job, fleet: string): number {
+    const nowMs = this.#options.nowMs() + this.#options.skewMaxMs;
+    return [...store.inspect(job.partition).workers.values()]
+      .filter((worker) => worker.fleet === fleet && worker.expiresAtMs > nowMs)
+      .reduce((total, worker) => total + worker.slots, 0);
   }
 
   /** When everything has had its time. */
@@ -229,10 +259,10 @@ export class Invariants {
 
   #checkFence(verb: string, input: unknown, before: Job, after: Job): void {
     const by = finishedBy(after);
-    if (verb === 'finishJob' && by !== undefined && by !== before.worker?.incarnation) {
+    if (verb === 'finishJob' && by !== undefined && by !== String(before.version)) {
       this.#violated(
         'fencing',
-        `what ${by} did ended ${before.id}, which ${before.worker?.incarnation} runs`,
+        `what attempt ${by} did ended ${before.id}, of which attempt ${before.version} runs`,
       );
     }
     const wrong = (who: string): void =>
@@ -263,6 +293,10 @@ export class Invariants {
       case 'loseWorker': {
         const seen = input as Job;
         if (seen.claim?.claimId !== before.claim?.claimId) wrong(`the loss of ${seen.claim?.claimId}`);
+        for (const { job, node } of this.#executions) {
+          if (job.id === before.id && job.claim?.claimId === before.claim?.claimId)
+            wrong(`who took ${node} for lost`);
+        }
         break;
       }
       case 'raiseVersion':

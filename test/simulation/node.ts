@@ -2,12 +2,16 @@
 import type { Clock } from '../../lib/runtime/contract.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
+/** Less than what a worker's lease of 15 s leaves of itself after a heartbeat interval and its margins. */
+const LONG_FREEZE_MS = 2_000;
+
 export class SimulatedNode {
   readonly name: string;
   readonly #time: VirtualTime;
   readonly #bornAtMs: number;
   readonly #calls = new Map<string, number>();
   readonly #onDeath: (() => void)[] = [];
+  readonly #onLongFreeze: (() => void)[] = [];
   #frozenUntilMs = 0;
   isAlive = true;
   skewMs: number;
@@ -45,6 +49,12 @@ export class SimulatedNode {
 
   freeze(ms: number): void {
     this.#frozenUntilMs = Math.max(this.#frozenUntilMs, this.#time.nowMs + ms);
+    if (ms > LONG_FREEZE_MS) for (const end of this.#onLongFreeze) end();
+  }
+
+  /** Of a freeze that may outlast the lease of a worker. */
+  onLongFreeze(end: () => void): void {
+    this.#onLongFreeze.push(end);
   }
 
   kill(): void {

@@ -36,6 +36,8 @@ export const WORLD_FAULTS = [
   'tickMissing',
   'tickDoubled',
   'workerKilled',
+  'workerRestarted',
+  'workerDoubled',
   'workerFrozen',
   'clockSkew',
   'clockJump',
@@ -43,6 +45,9 @@ export const WORLD_FAULTS = [
   'handlerThrows',
   'handlerHangs',
   'ttlLate',
+  'operatorCancels',
+  'operatorPauses',
+  'requestDoubled',
 ] as const;
 
 export type FaultClass = (typeof CALL_FAULTS)[number] | (typeof WORLD_FAULTS)[number];
@@ -62,11 +67,19 @@ export interface PlannedJob {
   readonly durationMs: number;
 }
 
+/** A long-running worker. */
+export interface PlannedProcess {
+  readonly fleet: string;
+  readonly workerId: string;
+  readonly slots: number;
+}
+
 export interface SimulationPlan {
   readonly seed: number;
   readonly configuration: PoolConfiguration;
   readonly budget: DispatchBudget;
   readonly jobs: readonly PlannedJob[];
+  readonly processes: readonly PlannedProcess[];
   /** Chance of each fault of calls; 0 for those that this seed leaves out. */
   readonly rates: Readonly<Record<FaultClass, number>>;
   readonly store: StoreImitation;
@@ -80,17 +93,38 @@ export interface SimulationPlan {
   readonly latencyMaxMs: number;
 }
 
+/** Faults that few calls can meet are drawn more often. */
+const FACTORS: Partial<Record<FaultClass, number>> = {
+  crashMidCall: 6,
+  partialBatchFailure: 6,
+  transactionConflict: 6,
+};
+
+/** Of some seeds: workers come and go while dispatchers stall and messages are late. */
+const CHURN = 0.1;
+const CHURN_RATES: Partial<Record<FaultClass, number>> = {
+  workerKilled: 0.03,
+  workerRestarted: 0.02,
+  workerDoubled: 0.02,
+  frozenBeforeCall: 0.03,
+  frozenAfterCall: 0.02,
+};
+
 /** Without any fault at all, a few seeds show that the load alone breaks nothing. */
-const CALM = 0.05;
+const CALM = 0.12;
 
 export function planOf(seed: number): SimulationPlan {
   const dice = diceOf(seeded(seed));
   const calm = dice.chance(CALM);
+  const churn = !calm && dice.chance(CHURN);
   const rates = Object.fromEntries(
-    FAULT_CLASSES.map((fault) => [fault, !calm && dice.chance(0.45) ? 10 ** dice.between(-3.2, -1.4) : 0]),
+    FAULT_CLASSES.map((fault) => {
+      const rate = dice.chance(0.45) ? 10 ** dice.between(-3.2, -1.4) : 0;
+      return [fault, calm ? 0 : ((churn ? CHURN_RATES[fault] : undefined) ?? rate * (FACTORS[fault] ?? 1))];
+    }),
   ) as Record<FaultClass, number>;
   const imitated = (fault: FaultClass): boolean => rates[fault] > 0;
-  const configuration = drawConfiguration(dice);
+  const configuration = drawConfiguration(dice, churn);
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
   return {
     seed,
@@ -103,9 +137,18 @@ export function planOf(seed: number): SimulationPlan {
       batchJobs: dice.pick([1, 3, 10, 50]),
       promoteMax: dice.pick([2, 20, 200]),
       checkMax: dice.pick([1, 3, 10]),
-      checkAfterMs: dice.pick([15_000, 30_000, 60_000]),
+      checkAfterMs: churn ? 15_000 : dice.pick([15_000, 30_000, 60_000]),
     },
-    jobs: drawJobs(dice, configuration),
+    jobs: drawJobs(dice, configuration, churn),
+    processes: configuration.fleets.flatMap(({ fleet, slots }) =>
+      slots === null
+        ? Array.from({ length: dice.whole(1, 3) }, (_, at) => ({
+            fleet,
+            workerId: `${fleet}/${at}`,
+            slots: dice.whole(1, 3),
+          }))
+        : [],
+    ),
     rates,
     store: {
       indexLagMs: imitated('staleIndex') ? dice.pick([50, 1_000, 10_000]) : undefined,
@@ -116,18 +159,18 @@ export function planOf(seed: number): SimulationPlan {
     },
     queue: {
       duplicated: imitated('messageDuplicated') ? dice.between(0.05, 0.5) : undefined,
-      lateMs: imitated('messageLate') ? dice.pick([1_000, 20_000, 90_000]) : undefined,
+      lateMs: churn || imitated('messageLate') ? dice.pick([1_000, 20_000, 90_000]) : undefined,
       lost: imitated('messageLost') ? dice.between(0.02, 0.3) : undefined,
     },
     bus: { duplicated: imitated('eventDuplicated') ? dice.between(0.05, 0.3) : undefined },
-    skewMaxMs: imitated('clockSkew') ? dice.pick([200, 2_000, 4_000]) : 0,
+    skewMaxMs: imitated('clockSkew') ? dice.pick([200, 1_000, 2_000]) : 0,
     faultsUntilMs: dice.pick([60_000, 180_000, 420_000]),
     endless: dice.chance(0.3),
     latencyMaxMs: dice.pick([5, 30, 200]),
   };
 }
 
-function drawConfiguration(dice: Dice): PoolConfiguration {
+function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
   const typeCount = dice.whole(1, 4);
   const tierCount = dice.whole(1, 3);
   const tiers = Array.from({ length: tierCount }, (_, at) => `tier-${at}`);
@@ -138,22 +181,24 @@ function drawConfiguration(dice: Dice): PoolConfiguration {
       maxConcurrency: dice.chance(0.3) ? dice.whole(1, 3) : null,
       conflictGroup: dice.chance(0.5) ? dice.pick(['catalogue', 'index']) : null,
       defaultCostMs: dice.pick([10, 1_000, 5_000]),
-      timeoutMs: dice.pick([5_000, 20_000]),
+      timeoutMs: churn ? 20_000 : dice.pick([5_000, 20_000]),
       onWorkerLost: dice.pick(['retry', 'retry', 'fail']),
       retry: {
         maxAttempts: dice.whole(1, 3),
-        delayMs: dice.pick([0, 500, 5_000]),
+        delayMs: dice.pick([0, 0, 500, 5_000]),
         maxWorkersLost: dice.whole(0, 3),
         jitter: dice.pick(['full', 'none']),
       },
     };
   }
   const names = Object.keys(types);
-  const fleets: Record<string, { types: string[]; slots: number }> = {};
+  const slots = (most: number): number | null =>
+    dice.chance(churn ? 0.9 : 0.4) ? null : dice.whole(1, most);
+  const fleets: Record<string, { types: string[]; slots: number | null }> = {};
   for (const type of names) {
-    if (dice.chance(0.6)) fleets[`fleet-${type}`] = { types: [type], slots: dice.whole(1, 3) };
+    if (dice.chance(0.6)) fleets[`fleet-${type}`] = { types: [type], slots: slots(3) };
   }
-  fleets.general = { types: names, slots: dice.whole(1, 4) };
+  fleets.general = { types: names, slots: slots(4) };
   return resolveConfiguration({
     types,
     tiers: tiers.map((tier) => ({ tier, maxConcurrency: dice.chance(0.3) ? dice.whole(1, 4) : null })),
@@ -167,7 +212,7 @@ function drawConfiguration(dice: Dice): PoolConfiguration {
   });
 }
 
-function drawJobs(dice: Dice, configuration: PoolConfiguration): readonly PlannedJob[] {
+function drawJobs(dice: Dice, configuration: PoolConfiguration, churn: boolean): readonly PlannedJob[] {
   const count = dice.pick([1, 5, 15, 40, 80]);
   const keys = dice.whole(1, 6);
   const resources = dice.whole(1, 4);
@@ -182,6 +227,7 @@ function drawJobs(dice: Dice, configuration: PoolConfiguration): readonly Planne
     mode: dice.chance(0.1) ? ('onDemand' as const) : ('queued' as const),
     askedAtMs: dice.whole(0, spreadMs),
     delayMs: dice.chance(futures) ? dice.whole(1_000, 150_000) : 0,
-    durationMs: dice.pick([1, 50, 500, 3_000, 10_000]),
+    // Where workers come and go, long enough to be looked at while they run.
+    durationMs: churn ? dice.pick([500, 10_000, 18_000]) : dice.pick([1, 50, 500, 3_000, 10_000]),
   }));
 }

@@ -99,6 +99,22 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
           ),
       }),
   },
+  'former-life': {
+    removes: "the time that a worker's former life may still run",
+    sabotage: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => {
+          const state = await store.loadPartition(partition, nowMs);
+          const workers = state.workers.map(({ formerUntilMs: _formerUntilMs, ...worker }) => worker);
+          return { ...state, workers };
+        },
+      }),
+  },
+  'expired-workers': {
+    removes: 'the expiry of workers',
+    sabotage: (store) =>
+      instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
+  },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
     sabotage: (store) => instead(store, { readWakes: async () => 0 }),

@@ -1,5 +1,5 @@
 /** One seed, run: what it found, what happened to it, and the trace by which two runs are compared. */
-import type { FiredFault } from './faults.ts';
+import type { CallFault, FiredFault } from './faults.ts';
 import type { Violation } from './invariants.ts';
 import { type FaultClass, planOf, type SimulationPlan } from './plan.ts';
 import { type Sabotage, World } from './world.ts';
@@ -14,11 +14,14 @@ export interface RunReport {
   readonly faults: Readonly<Record<FaultClass, number>>;
   readonly fired: readonly FiredFault[];
   readonly traceHash: string;
+  /** Calls to the adapters, by name. */
+  readonly calls: readonly string[];
 }
 
 export interface RunOptions {
   readonly plan?: SimulationPlan | undefined;
   readonly only?: ReadonlySet<FiredFault> | undefined;
+  readonly forced?: ReadonlyMap<string, CallFault> | undefined;
   readonly sabotage?: Sabotage | undefined;
   readonly onTrace?: ((line: string) => void) | undefined;
 }
@@ -38,7 +41,7 @@ function boundMs(plan: SimulationPlan): number {
 
 export async function run(seed: number, options: RunOptions = {}): Promise<RunReport> {
   const plan = options.plan ?? planOf(seed);
-  const world = new World({ plan, only: options.only, sabotage: options.sabotage, onTrace: options.onTrace });
+  const world = new World({ ...options, plan });
   const { time, invariants, faults } = world;
   const startMs = time.nowMs;
   world.watchHints();
@@ -81,5 +84,6 @@ export async function run(seed: number, options: RunOptions = {}): Promise<RunRe
     faults: faults.counts,
     fired: faults.fired,
     traceHash: world.traceHash,
+    calls: world.calls,
   };
 }

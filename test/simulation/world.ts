@@ -17,13 +17,14 @@ import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
-import type { JobContext } from '../../lib/worker/run-job.ts';
-import { Faults, type FiredFault } from './faults.ts';
+import { runWorker } from '../../lib/worker/process.ts';
+import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
+import { type CallFault, Faults, type FiredFault } from './faults.ts';
 import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
-import type { PlannedJob, SimulationPlan } from './plan.ts';
-import { hashText, seeded } from './random.ts';
+import type { PlannedJob, PlannedProcess, SimulationPlan } from './plan.ts';
+import { diceOf, hashText, seeded } from './random.ts';
 import { VirtualTime } from './virtual-time.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -35,6 +36,8 @@ const STREAM_RETRY_MS = 1_000;
 const STREAM_TRIES_MAX = 10;
 /** A worker function ends this long after its slowest type's timeout: time to say that it was too slow. */
 const WORKER_MARGIN_MS = 10_000;
+/** No request is under way longer. */
+const LATE_MAX_MS = 130_000;
 /** Hints under way have arrived after this. */
 const QUIET_MS = 3_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
@@ -60,6 +63,7 @@ export type Sabotage = (store: MemoryJobStore) => JobStore;
 export interface WorldOptions {
   readonly plan: SimulationPlan;
   readonly only?: ReadonlySet<FiredFault> | undefined;
+  readonly forced?: ReadonlyMap<string, CallFault> | undefined;
   readonly sabotage?: Sabotage | undefined;
   /** Hears of everything, for a replay. */
   readonly onTrace?: ((line: string) => void) | undefined;
@@ -73,11 +77,15 @@ export class World {
   readonly store: MemoryJobStore;
   readonly queue: MemoryJobQueue;
   readonly bus: MemoryEventBus;
+  readonly calls: string[] = [];
   readonly #options: WorldOptions;
   readonly #network: Network;
   readonly #containers = new Map<string, Container[]>();
   readonly #nodes = new Map<string, SimulatedNode>();
   readonly #planned = new Map<number, PlannedJob>();
+  readonly #processes = new Map<string, PlannedProcess>();
+  readonly #doubled = new Set<string>();
+  readonly #shutdowns = new Map<string, AbortController>();
   readonly #born = new Map<string, number>();
   readonly #stream: Job[] = [];
   #streamArmed = false;
@@ -95,7 +103,7 @@ export class World {
     this.faults = new Faults(
       { ...plan, faultsUntilMs: startMs + plan.faultsUntilMs },
       () => this.time.nowMs,
-      options.only,
+      options,
     );
     this.invariants = new Invariants({
       configuration: plan.configuration,
@@ -142,6 +150,8 @@ export class World {
       faults: this.faults,
       outageUntilMs: () => this.#outageUntilMs,
       trace: this.trace,
+      onCall: (name) => this.calls.push(name),
+      onApplied: (verb) => this.invariants.onVerb(verb),
     };
   }
 
@@ -165,14 +175,28 @@ export class World {
     for (const [at, job] of jobs.entries()) {
       this.#planned.set(at, job);
       this.time.after(job.askedAtMs, () => this.#ingest(at, job, 1));
+      if (this.faults.happens('requestDoubled', `request-${at}`, 5)) {
+        this.time.after(job.askedAtMs + this.faults.randomOf(`request-${at}/again`)() * 90_000, () =>
+          this.#ingest(at, job, 1),
+        );
+      }
     }
     this.#tick(1);
+    for (const process of this.plan.processes) this.#runProcess(process);
     for (const { fleet, slots } of this.plan.configuration.fleets) {
+      if (slots === null) continue;
       // More pollers than slots: the cap is the dispatcher's to keep, not the queue's.
-      for (let poller = 0; poller < (slots ?? 1) + 1; poller += 1) void this.#poll(fleet, poller);
+      for (let poller = 0; poller < slots + 1; poller += 1) void this.#poll(fleet, poller);
     }
     if (rates.storeOutage > 0) this.#outages(1);
     this.#disturb(1);
+    if (rates.operatorCancels > 0 || rates.operatorPauses > 0) this.#operate(1);
+    // A pause may arrive behind its end: when nothing is under way any more, each is ended once more.
+    if (rates.operatorPauses > 0) {
+      this.time.after(this.plan.faultsUntilMs + LATE_MAX_MS, () => {
+        for (const { type } of this.plan.configuration.types) this.#resume(`type/${type}`);
+      });
+    }
   }
 
   /** True when every accepted job is over and every request was answered. */
@@ -290,13 +314,15 @@ export class World {
     this.time.after(QUIET_MS, () => {
       const isCalm = this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS || this.#isHarmless;
       const isQuiet = this.#busyCount === 0 && this.#busyRound === round && this.#stream.length === 0;
-      if (isQuiet && isCalm && !this.plan.endless) this.invariants.requireNothingLeftBehind();
+      if (!isQuiet || !isCalm || this.plan.endless) return;
+      this.invariants.requireNothingLeftBehind();
+      this.invariants.requireWakesHeard();
     });
   }
 
   /** No fault is possible in this run. */
   get #isHarmless(): boolean {
-    return Object.values(this.plan.rates).every((rate) => rate === 0);
+    return this.#options.forced === undefined && Object.values(this.plan.rates).every((rate) => rate === 0);
   }
 
   #onBug(what: string): void {
@@ -433,12 +459,7 @@ export class World {
         },
         exit: () => node.kill(),
       }),
-      Object.fromEntries(
-        configuration.types.map(({ type }) => [
-          type,
-          (payload: Json, context: JobContext) => this.#handle(node, payload, context),
-        ]),
-      ),
+      this.#handlers(node),
     );
     const event = {
       Records: [{ messageId: received.receipt, body: encodeDispatchMessage(received.message) }],
@@ -453,6 +474,58 @@ export class World {
     node.kill();
   }
 
+  /** A life of a long-running worker; when it is over, the next one begins. */
+  #runProcess(process: PlannedProcess): void {
+    const node = this.#node(`process-${process.workerId}`);
+    const { configuration } = this.plan;
+    const shutdown = new AbortController();
+    const again = (): void => {
+      node.kill();
+      const dice = diceOf(this.faults.randomOf(`${node.name}/again`));
+      // Under its old name, or another that nobody has heard of.
+      const workerId = dice.chance(0.7) ? process.workerId : `${process.workerId}'`;
+      this.time.after(dice.between(0, 20_000), () => this.#runProcess({ ...process, workerId }));
+    };
+    let isOver = false;
+    const end = (): void => {
+      if (isOver) return;
+      isOver = true;
+      // Its other life goes on in its stead.
+      if (this.#doubled.has(node.name)) node.kill();
+      else again();
+    };
+    node.onDeath(end);
+    this.#processes.set(node.name, process);
+    this.#shutdowns.set(node.name, shutdown);
+    const trace = (message: string): void => this.trace(`${this.time.nowMs} ${node.name} ${message}`);
+    runWorker({
+      store: this.reach(node),
+      queue: faultyQueue(this.#network, node, this.queue),
+      configuration,
+      clock: node.clock,
+      random: this.faults.randomOf(`${node.name}/random`),
+      log: { info: trace, warn: trace },
+      fleet: process.fleet,
+      slots: process.slots,
+      workerId: process.workerId,
+      handlers: this.#handlers(node),
+      signal: shutdown.signal,
+      exit: () => node.kill(),
+    }).then(end, (error: unknown) => {
+      if (!isExpected(error)) this.#onBug(`${node.name} threw ${String(error)}`);
+      end();
+    });
+  }
+
+  #handlers(node: SimulatedNode): JobHandlers {
+    return Object.fromEntries(
+      this.plan.configuration.types.map(({ type }) => [
+        type,
+        (payload: Json, context: JobContext) => this.#handle(node, payload, context),
+      ]),
+    );
+  }
+
   /** The user's code: it works for a while, and may fail, hang, or be cut off with its process. */
   async #handle(node: SimulatedNode, payload: Json, context: JobContext): Promise<Json> {
     const { at } = payload as { readonly at: number };
@@ -465,15 +538,17 @@ export class World {
     this.invariants.begin(execution);
     const end = (): void => this.invariants.end(execution);
     node.onDeath(end);
+    // What is frozen past its lease does not run: whatever it does when it thaws counts for nothing.
+    node.onLongFreeze(end);
     try {
       if (this.faults.happens('handlerHangs', name, 3)) {
         await new Promise<never>(() => {});
       }
       await node.clock.sleep(planned.durationMs, context.signal);
       if (context.signal.aborted) throw new Error('aborted');
-      if (this.faults.happens('handlerThrows', name, 10))
-        throw new Error(`the handler threw, ${SIGNATURE}${node.name}`);
-      return { at, by: node.name };
+      if (this.faults.happens('handlerThrows', name, 20))
+        throw new Error(`the handler threw, ${SIGNATURE}${context.fencingToken}`);
+      return { at, by: context.fencingToken };
     } finally {
       // Not by `finally` alone: what is dead never gets here.
       end();
@@ -493,16 +568,62 @@ export class World {
     });
   }
 
+  /** Somebody at the command line: cancels jobs, pauses types and lets them go on. */
+  #operate(count: number): void {
+    const dice = diceOf(this.faults.randomOf(`operator-${count}`));
+    this.time.after(dice.between(1_000, 20_000), () => {
+      if (!this.faults.active) return;
+      const store = this.reach(this.#node('operator'));
+      const nowMs = this.time.nowMs;
+      const ids = [...this.invariants.accepted];
+      const id = ids[dice.whole(0, ids.length - 1)];
+      if (id !== undefined && this.faults.happens('operatorCancels', `operator-${count}`, 15)) {
+        store.cancelJob(id, nowMs, nowMs + 3_600_000).catch(() => {});
+      }
+      const { types } = this.plan.configuration;
+      const type = types[dice.whole(0, types.length - 1)]?.type;
+      if (type !== undefined && this.faults.happens('operatorPauses', `operator-${count}`, 15)) {
+        const scope = `type/${type}`;
+        store.putControl(0, { scope, paused: true }).catch(() => {});
+        this.time.after(dice.between(1_000, 60_000), () => this.#resume(scope));
+      }
+      this.#operate(count + 1);
+    });
+  }
+
+  /** Tried until it is done: a forgotten pause is no fault of the scheduler. */
+  #resume(scope: string): void {
+    const operator = this.#node('operator');
+    const isDone = (async () => {
+      await this.reach(operator).deleteControl(0, scope);
+      await this.queue.sendWake(0, 0);
+    })();
+    isDone.catch(() => this.time.after(5_000, () => this.#resume(scope)));
+    operator.onDeath(() => this.time.after(5_000, () => this.#resume(scope)));
+  }
+
   /** Kills and freezes processes from outside, and moves their clocks. */
   #disturb(count: number): void {
     this.time.after(500, () => {
       if (!this.faults.active) return;
       for (const [name, node] of [...this.#nodes]) {
         const moment = `${name}@${count}`;
-        if (name.startsWith('worker')) {
+        if (name.startsWith('process') && this.faults.happens('workerRestarted', moment)) {
+          this.#shutdowns.get(name)?.abort();
+        }
+        const process = this.#processes.get(name);
+        if (
+          process !== undefined &&
+          !this.#doubled.has(name) &&
+          this.faults.happens('workerDoubled', moment)
+        ) {
+          this.#doubled.add(name);
+          this.#runProcess(process);
+        }
+        if (name.startsWith('worker') || name.startsWith('process')) {
           if (this.faults.happens('workerKilled', moment)) node.kill();
           else if (this.faults.happens('workerFrozen', moment)) {
-            node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 2 * this.plan.budget.leaseMs);
+            node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 40_000);
           }
         }
         if (this.faults.happens('clockJump', moment)) {
@@ -515,8 +636,8 @@ export class World {
   }
 }
 
-/** The most that a clock may be wrong; the worker's lease has room for it. */
-const JUMP_MAX_MS = 5_000;
+/** The most that a clock may be wrong, one way or the other; a worker's lease has room for 5 s between two. */
+const JUMP_MAX_MS = 2_400;
 
 const IMITATED: Readonly<Record<string, Parameters<Faults['count']>[0]>> = {
   indexLagMs: 'staleIndex',

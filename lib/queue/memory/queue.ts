@@ -73,6 +73,7 @@ export class MemoryJobQueue implements JobQueue {
     max: number,
     waitMs: number,
     hideMs: number,
+    signal?: AbortSignal,
   ): Promise<readonly ReceivedMessage[]> {
     if (!Number.isInteger(max) || max < 1 || max > RECEIVE_MAX) {
       throw new RangeError(`max is ${max}: a receive takes 1 to ${RECEIVE_MAX} messages`);
@@ -80,14 +81,23 @@ export class MemoryJobQueue implements JobQueue {
     await undefined;
     const queue = this.#fleet(fleet);
     const received = this.#take(queue, max, hideMs);
-    if (received.length > 0 || waitMs <= 0) return received;
+    if (received.length > 0 || waitMs <= 0 || signal?.aborted) return received;
     return new Promise((resolve) => {
-      const waiter: Waiter = { max, hideMs, resolve };
+      const giveUp = (): void => {
+        if (queue.waiters.delete(waiter)) waiter.resolve([]);
+      };
+      const waiter: Waiter = {
+        max,
+        hideMs,
+        resolve: (messages) => {
+          signal?.removeEventListener('abort', giveUp);
+          resolve(messages);
+        },
+      };
       queue.waiters.add(waiter);
+      signal?.addEventListener('abort', giveUp, { once: true });
       this.#serve(queue);
-      this.#options.after(waitMs, () => {
-        if (queue.waiters.delete(waiter)) resolve([]);
-      });
+      this.#options.after(waitMs, giveUp);
     });
   }
 

@@ -72,6 +72,7 @@ export class SqsJobQueue implements JobQueue {
     max: number,
     waitMs: number,
     hideMs: number,
+    signal?: AbortSignal,
   ): Promise<readonly ReceivedMessage[]> {
     const QueueUrl = this.#queueOf(fleet);
     if (!Number.isInteger(max) || max < 1 || max > RECEIVE_MAX) {
@@ -84,8 +85,18 @@ export class SqsJobQueue implements JobQueue {
       VisibilityTimeout: Math.min(HIDE_MAX_SEC, secondsOf(hideMs)),
       MessageSystemAttributeNames: ['ApproximateReceiveCount'],
     });
-    const { Messages = [] } = await this.#call('receive', QueueUrl, () => this.#client.send(command));
-    return Messages.flatMap(receivedOf);
+    if (signal?.aborted) return [];
+    const options = signal === undefined ? {} : { abortSignal: signal };
+    try {
+      const { Messages = [] } = await this.#call('receive', QueueUrl, () =>
+        this.#client.send(command, options),
+      );
+      return Messages.flatMap(receivedOf);
+    } catch (error) {
+      // What the queue had sent by then is hidden for a while, and comes again.
+      if (signal?.aborted) return [];
+      throw error;
+    }
   }
 
   async delete(fleet: string, receipts: readonly string[]): Promise<void> {

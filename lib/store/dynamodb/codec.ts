@@ -99,6 +99,7 @@ export const ATTRIBUTE = {
   samples: 'samples',
   // Workers and controls.
   slots: 'slots',
+  formerUntilMs: 'formerUntilMs',
   occupants: 'occupants',
   jobId: 'jobId',
   progress: 'progress',
@@ -638,13 +639,17 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
     [A.slots]: worker.slots,
     [A.expiresAtMs]: worker.expiresAtMs,
     [A.ttl]: ttlSec(worker.expiresAtMs),
-    [A.occupants]: worker.occupants.map((occupant) => ({
-      [A.claimId]: occupant.claimId,
-      [A.jobId]: occupant.jobId,
-      [A.progress]: occupant.progress === undefined ? undefined : encodeJson(occupant.progress),
-    })),
+    [A.formerUntilMs]: worker.formerUntilMs,
+    [A.occupants]: encodeOccupants(worker),
   };
 }
+
+export const encodeOccupants = ({ occupants }: Pick<WorkerRecord, 'occupants'>): readonly Item[] =>
+  occupants.map(({ claimId, jobId, progress }) => ({
+    [A.claimId]: claimId,
+    [A.jobId]: jobId,
+    [A.progress]: progress === undefined ? undefined : encodeJson(progress),
+  }));
 
 export function decodeWorkerRecord(item: Item): WorkerRecord {
   const cells = cellsOf(item);
@@ -653,6 +658,7 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
     fleet: cells.text(A.fleet),
     slots: cells.count(A.slots),
     expiresAtMs: cells.number(A.expiresAtMs),
+    ...(cells.has(A.formerUntilMs) ? { formerUntilMs: cells.number(A.formerUntilMs) } : {}),
     occupants: cells.list(A.occupants).map((occupant) => ({
       claimId: occupant.text(A.claimId),
       jobId: occupant.text(A.jobId),

@@ -5,7 +5,7 @@
  * fails looks at the item that stood in the way: if it is what this very request makes of it, the request was applied.
  */
 import { randomUUID } from 'node:crypto';
-import { isTerminal, type Job, type JobState, type Json } from '../../core/job.ts';
+import { isTerminal, type Job, type JobError, type JobState, type Json } from '../../core/job.ts';
 import type {
   Applied,
   CancelOutcome,
@@ -94,6 +94,7 @@ import {
   encodeJob,
   encodeJson,
   encodeLedger,
+  encodeOccupants,
   encodePage,
   encodeRejection,
   encodeReservation,
@@ -618,56 +619,83 @@ export class DynamoJobStore implements JobStore {
   }
 
   async registerWorker(partition: number, record: WorkerRecord): Promise<Applied> {
-    const outcome = await this.#table.put('registerWorker', {
-      item: encodeWorkerRecord(partition, record),
-      condition: 'attribute_not_exists(#pk) OR #incarnation <= :incarnation',
-      values: { ':incarnation': record.incarnation },
-    });
-    return outcome.applied ? 'applied' : 'superseded';
+    const { workerId, incarnation, fleet } = record;
+    // A former life may deregister, or be collected, between the two writes.
+    for (let tries = 1; tries <= REGISTER_TRIES_MAX; tries += 1) {
+      const first = await this.#table.put('registerWorker', {
+        item: encodeWorkerRecord(partition, record),
+        condition: 'attribute_not_exists(#pk)',
+      });
+      if (first.applied) return 'applied';
+      const next = await this.#table.update('registerWorker', {
+        key: workerKey(partition, workerId),
+        update: `SET #incarnation = :incarnation, #fleet = :fleet, #formerUntilMs = #expiresAtMs, ${RENEWED}`,
+        condition: '#incarnation < :incarnation',
+        values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
+      });
+      if (next.applied || next.old?.[ATTRIBUTE.incarnation] === incarnation) return 'applied';
+      if (next.old !== undefined) return 'superseded';
+    }
+    throw new StoreThrottled(
+      `registerWorker: the record of ${workerId} came and went ${REGISTER_TRIES_MAX} times, nothing was changed; try again`,
+    );
   }
 
   async heartbeat(partition: number, record: WorkerRecord): Promise<Applied> {
-    const outcome = await this.#table.put('heartbeat', {
-      item: encodeWorkerRecord(partition, record),
-      condition: '#incarnation = :incarnation',
-      values: { ':incarnation': record.incarnation },
+    const outcome = await this.#table.update('heartbeat', {
+      key: workerKey(partition, record.workerId),
+      update: `SET ${RENEWED}`,
+      condition: '#incarnation = :incarnation AND #expiresAtMs <= :expires',
+      values: { ...renewalValues(record), ':incarnation': record.incarnation },
     });
-    return outcome.applied ? 'applied' : 'superseded';
+    const isOurs = outcome.applied || outcome.old?.[ATTRIBUTE.incarnation] === record.incarnation;
+    return isOurs ? 'applied' : 'superseded';
   }
 
   async deregisterWorker(partition: number, worker: WorkerIdentity): Promise<Applied> {
+    const key = workerKey(partition, worker.workerId);
+    const values = { ':incarnation': worker.incarnation };
     const outcome = await this.#table.delete(
       'deregisterWorker',
-      workerKey(partition, worker.workerId),
-      'attribute_not_exists(#pk) OR #incarnation = :incarnation',
-      { ':incarnation': worker.incarnation },
+      key,
+      `attribute_not_exists(#pk) OR (#incarnation = :incarnation
+        AND (attribute_not_exists(#formerUntilMs) OR #formerUntilMs <= :now))`,
+      { ...values, ':now': this.#nowMs() },
     );
-    return outcome.applied ? 'applied' : 'superseded';
+    if (outcome.applied) return 'applied';
+    // A former life may be running still: the record stands in for it, without a slot.
+    const empty = await this.#table.update('deregisterWorker', {
+      key,
+      update: 'SET #slots = :none, #occupants = :nobody, #expiresAtMs = #formerUntilMs',
+      condition: '#incarnation = :incarnation AND attribute_exists(#formerUntilMs)',
+      values: { ...values, ':none': 0, ':nobody': [] },
+    });
+    return empty.applied || empty.old === undefined ? 'applied' : 'superseded';
   }
 
   // Operators
 
   async cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome> {
+    const callId = randomUUID();
     // A worker may start the job, or give it up, between the two writes.
     for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
       const cancelled = await this.#changeJob('cancelJob', jobId, {
-        update: `SET #state = :cancelled, #version = #version + :one, #finishedAtMs = :now, #ttl = :ttl
-          REMOVE #line, #rank`,
+        // Of an earlier attempt, `finishedAtMs` says what that used.
+        update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
+          #finishedAtMs = if_not_exists(#finishedAtMs, :now) REMOVE #line, #rank`,
         condition: '#state IN (:scheduled, :pending, :claimed)',
         values: {
           ...stateValues('cancelled', 'scheduled', 'pending', 'claimed'),
           ':one': 1,
           ':now': nowMs,
           ':ttl': ttlSec(expiresAtMs),
+          ':callId': callId,
         },
       });
       if (cancelled.applied) return { kind: 'cancelled', job: cancelled.job };
-      const { job } = cancelled;
+      const { job, callId: lastCall } = cancelled;
       if (job === undefined) return { kind: 'missing' };
-      if (isTerminal(job.state)) {
-        const isOurs = job.state === 'cancelled' && job.finishedAtMs === nowMs;
-        return { kind: isOurs ? 'cancelled' : 'ended', job };
-      }
+      if (isTerminal(job.state)) return { kind: lastCall === callId ? 'cancelled' : 'ended', job };
       const requested = await this.#changeJob('cancelJob', jobId, {
         update: 'SET #cancelRequestedAtMs = if_not_exists(#cancelRequestedAtMs, :now)',
         condition: '#state = :running',
@@ -750,7 +778,7 @@ export class DynamoJobStore implements JobStore {
   async #endAttempt(
     verb: 'finishJob' | 'loseWorker',
     running: Job,
-    verdict: FinishVerdict,
+    verdict: Ending,
     nowMs: number,
     expiresAtMs: number,
     end: { readonly condition: string; readonly values: Item; readonly workersLost: 0 | 1 },
@@ -770,16 +798,25 @@ export class DynamoJobStore implements JobStore {
     };
     const counted = '#version = #version + :one, #workersLost = #workersLost + :lost';
     const outcome = await this.#changeJob(verb, running.id, {
-      condition: end.condition,
+      condition:
+        verdict.kind === 'retry'
+          ? `${end.condition} AND attribute_not_exists(#cancelRequestedAtMs)`
+          : end.condition,
       ...endOf(running, verdict, counted, values, after.attempt, nowMs, expiresAtMs),
     });
     const { job } = outcome;
     if (job === undefined) return { kind: 'superseded' };
+    // Nobody wants another attempt of a job whose end was asked for.
+    const isUnwanted = !outcome.applied && verdict.kind === 'retry' && job.cancelRequestedAtMs !== undefined;
+    if (isUnwanted && job.state === 'running') {
+      const cancelled = { kind: 'cancelled', error: verdict.error } as const;
+      return this.#endAttempt(verb, running, cancelled, nowMs, expiresAtMs, end);
+    }
     // One transition only leads from a version to the next: this one, if it looks like it.
     const isOurs =
-      job.state === stateAfter(verdict) &&
+      job.state === (isUnwanted ? 'cancelled' : stateAfter(verdict)) &&
       job.version === after.version &&
-      job.attempt === after.attempt &&
+      job.attempt === (isUnwanted ? running.attempt : after.attempt) &&
       job.workersLost === after.workersLost &&
       job.claim?.claimId === claimId &&
       job.worker?.workerId === running.worker?.workerId &&
@@ -793,11 +830,14 @@ export class DynamoJobStore implements JobStore {
     id: string,
     change: Omit<Update, 'key'>,
   ): Promise<
-    { readonly applied: true; readonly job: Job } | { readonly applied: false; readonly job: Job | undefined }
+    | { readonly applied: true; readonly job: Job }
+    /** `callId`: of the last call that left one. */
+    | { readonly applied: false; readonly job: Job | undefined; readonly callId?: unknown }
   > {
     const outcome = await this.#table.update(verb, { key: jobKey(id), ...change });
     if (outcome.applied) return { applied: true, job: decodeJob(outcome.item) };
-    return { applied: false, job: outcome.old === undefined ? undefined : decodeJob(outcome.old) };
+    const { old } = outcome;
+    return { applied: false, ...(old === undefined ? { job: old } : jobAndCall(old)) };
   }
 
   #partsOf(fence: Fence, before: Page, turn: PageTurn, commit: Commit): readonly TransactionPart[] {
@@ -988,9 +1028,26 @@ function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
 
 const CANCEL_TRIES_MAX = 5;
 
+const REGISTER_TRIES_MAX = 3;
+
 /** Runs under exactly this claim, in this life of this worker. */
 const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
   AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
+
+/** What a heartbeat renews of a worker's record. */
+const RENEWED = '#slots = :slots, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl';
+
+const renewalValues = (record: WorkerRecord): Item => ({
+  ':slots': record.slots,
+  ':occupants': encodeOccupants(record),
+  ':expires': record.expiresAtMs,
+  ':ttl': ttlSec(record.expiresAtMs),
+});
+
+const jobAndCall = (item: Item): { readonly job: Job; readonly callId: unknown } => ({
+  job: decodeJob(item),
+  callId: item[ATTRIBUTE.callId],
+});
 
 const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
   ':workerId': workerId,
@@ -1020,13 +1077,17 @@ const deadStanding = (job: Job, failedAtMs: number): Standing => ({
   rank: latestFirstRank(failedAtMs, job.id),
 });
 
-const stateAfter = (verdict: FinishVerdict): JobState =>
-  verdict.kind === 'retry' ? 'scheduled' : verdict.kind;
+/** A verdict as it is written: a cancellation may stand in for a retry, and keeps its error. */
+type Ending =
+  | Exclude<FinishVerdict, { readonly kind: 'cancelled' }>
+  | { readonly kind: 'cancelled'; readonly error?: JobError | undefined };
+
+const stateAfter = (verdict: Ending): JobState => (verdict.kind === 'retry' ? 'scheduled' : verdict.kind);
 
 /** What the end of an attempt writes. */
 function endOf(
   running: Job,
-  verdict: FinishVerdict,
+  verdict: Ending,
   counted: string,
   values: Item,
   attempt: number,
@@ -1052,11 +1113,14 @@ function endOf(
           ...standingValues(deadStanding(running, nowMs)),
         },
       };
-    case 'cancelled':
+    case 'cancelled': {
+      const update = `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`;
+      if (verdict.error === undefined) return { update, values: terminal };
       return {
-        update: `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`,
-        values: terminal,
+        update: `${update}, #error = :error`,
+        values: { ...terminal, ':error': encodeError(verdict.error) },
       };
+    }
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
     case 'retry':
       return {

@@ -100,6 +100,7 @@ export interface PartitionView {
   };
   readonly reservations: ReadonlyMap<string, Reservation>;
   readonly workers: ReadonlyMap<string, WorkerRecord>;
+  readonly controls: ReadonlyMap<string, Control>;
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
 }
@@ -581,9 +582,9 @@ export class MemoryJobStore implements JobStore {
       this.#bill.small('registerWorker', 'write');
       const { workers } = this.#partition(partition);
       const present = workers.get(record.workerId);
-      if (present !== undefined && compareText(present.incarnation, record.incarnation) > 0)
-        return 'superseded';
-      workers.set(record.workerId, record);
+      const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
+      if (order > 0) return 'superseded';
+      if (order < 0) workers.set(record.workerId, { ...record, ...formerLife(present) });
       return 'applied';
     });
   }
@@ -592,8 +593,9 @@ export class MemoryJobStore implements JobStore {
     return this.#write('heartbeat', () => {
       this.#bill.small('heartbeat', 'write');
       const { workers } = this.#partition(partition);
-      if (workers.get(record.workerId)?.incarnation !== record.incarnation) return 'superseded';
-      workers.set(record.workerId, record);
+      const present = workers.get(record.workerId);
+      if (present?.incarnation !== record.incarnation) return 'superseded';
+      if (present.expiresAtMs <= record.expiresAtMs) workers.set(record.workerId, { ...present, ...record });
       return 'applied';
     });
   }
@@ -604,7 +606,11 @@ export class MemoryJobStore implements JobStore {
       const { workers } = this.#partition(partition);
       const present = workers.get(worker.workerId);
       if (present !== undefined && present.incarnation !== worker.incarnation) return 'superseded';
-      workers.delete(worker.workerId);
+      const formerUntilMs = present?.formerUntilMs ?? 0;
+      if (present === undefined || formerUntilMs <= this.#clock()) workers.delete(worker.workerId);
+      else {
+        workers.set(worker.workerId, { ...present, slots: 0, occupants: [], expiresAtMs: formerUntilMs });
+      }
       return 'applied';
     });
   }
@@ -870,7 +876,8 @@ export class MemoryJobStore implements JobStore {
       return { kind: 'finished', job: after };
     }
     // One transition only leads from a version to the next: this one, if it looks like it.
-    const repeat = ended(running, verdict, nowMs, isWorkerLost);
+    const { cancelRequestedAtMs } = job;
+    const repeat = ended({ ...running, cancelRequestedAtMs }, verdict, nowMs, isWorkerLost);
     const isRepeat =
       isSameClaim &&
       job.version === repeat.version &&
@@ -919,6 +926,9 @@ function headsOf<T>(
     next: last === undefined ? undefined : tokenOf(last),
   };
 }
+
+const formerLife = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
+  present === undefined ? {} : { formerUntilMs: present.expiresAtMs };
 
 /** Whether two images are of one attempt: one claim, one worker, one life of it. */
 function isSameAttempt(one: Job, other: Job): boolean {

@@ -49,6 +49,16 @@ export function ended(job: Job, verdict: FinishVerdict, nowMs: number, isWorkerL
       return { ...job, state: 'cancelled', version, workersLost, finishedAtMs: nowMs };
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
     case 'retry':
+      if (job.cancelRequestedAtMs !== undefined) {
+        return {
+          ...job,
+          state: 'cancelled',
+          version,
+          workersLost,
+          finishedAtMs: nowMs,
+          error: verdict.error,
+        };
+      }
       return {
         ...job,
         state: 'scheduled',
@@ -65,5 +75,7 @@ export function ended(job: Job, verdict: FinishVerdict, nowMs: number, isWorkerL
 
 /** Ends a job that nobody runs. */
 export function cancelled(job: Job, nowMs: number): Job {
-  return { ...job, state: 'cancelled', version: job.version + 1, finishedAtMs: nowMs };
+  // Of an earlier attempt, it says what that used.
+  const finishedAtMs = job.finishedAtMs ?? nowMs;
+  return { ...job, state: 'cancelled', version: job.version + 1, finishedAtMs };
 }

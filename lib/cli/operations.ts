@@ -1,0 +1,496 @@
+/** The commands that talk to a deployed scheduler: one for each verb of the client. */
+import type { Command } from 'commander';
+import type { DeadLetterFilter, OverrideChange, StoreClient, SubmitRequest } from '../client/client.ts';
+import { ValidationError } from '../client/errors.ts';
+import type { ListedState } from '../dispatch/inspect.ts';
+import type { Connection } from './connect.ts';
+import {
+  durationMsOf,
+  jsonFrom,
+  numberOf,
+  readText,
+  type ScopeOptions,
+  scopeOf,
+  UsageError,
+} from './usage.ts';
+import {
+  controlsText,
+  controlText,
+  explanationText,
+  fleetsText,
+  jobsText,
+  jobText,
+  keysText,
+  redrivenText,
+  submittedText,
+} from './views.ts';
+
+/** What these commands work with. */
+export interface Operator {
+  readonly connect: (envFile: string | undefined) => Promise<Connection>;
+  /** The user has had enough. */
+  readonly signal?: AbortSignal | undefined;
+  readonly out: (text: string) => void;
+  /** Beside the output: progress. */
+  readonly note: (text: string) => void;
+  /** The command did what it could, and not all went well. */
+  readonly partly: () => void;
+}
+
+const EXIT_CODES = `
+Exit codes: 0 done; 1 what was asked for failed; 2 the command or an argument is wrong, nothing was changed;
+3 no such job; 4 the time was up; 130 interrupted.`;
+
+/** What every command here has. */
+interface Common {
+  readonly json?: true;
+  readonly envFile?: string;
+}
+
+const LIMIT = '100';
+const ALL_MAX = 10_000;
+
+/** Adds the commands to the program. */
+export function addOperations(program: Command, operator: Operator): void {
+  const jobs = program.command('jobs').description('Submit, look at and steer jobs.');
+  addProducing(jobs, operator);
+  addLooking(jobs, operator);
+  addSteering(jobs, operator);
+  addViews(program, operator);
+  addDeadLetters(program, operator);
+  addControls(program, operator);
+}
+
+function common(command: Command): Command {
+  return command
+    .option('--json', 'print one JSON document')
+    .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .addHelpText('after', EXIT_CODES);
+}
+
+function scoped(command: Command): Command {
+  return command
+    .option('--pool', 'everything')
+    .option('--tier <tier>', 'a tier')
+    .option('--type <type>', 'a job type')
+    .option('--fleet <fleet>', 'a fleet')
+    .option('--key <key>', 'a fairness key');
+}
+
+/** What a command says: data for machines, text for people. */
+interface Said {
+  readonly data: unknown;
+  readonly text: string;
+}
+
+/** Connects, does the work, says it, and closes. */
+async function perform(
+  operator: Operator,
+  options: Common,
+  work: (client: StoreClient) => Promise<Said>,
+): Promise<void> {
+  const { client, close } = await operator.connect(options.envFile);
+  try {
+    const { data, text } = await work(client);
+    operator.out(`${options.json === true ? JSON.stringify(data) : text}\n`);
+  } finally {
+    close();
+  }
+}
+
+/** Options of a job that is submitted. */
+interface RequestOptions extends Common {
+  readonly payload?: string;
+  readonly payloadFile?: string;
+  readonly priority?: string;
+  readonly key?: string;
+  readonly resource?: string;
+  readonly runAt?: string;
+  readonly mode?: string;
+  readonly idempotencyKey?: string;
+}
+
+function describing(command: Command): Command {
+  return command
+    .option('--payload <json>', 'what the handler gets')
+    .option('--payload-file <file>', 'the same from a file; - is the standard input')
+    .option('--priority <number>', '0 to 10')
+    .option('--key <key>', 'fairness key: whose share it counts against')
+    .option('--resource <id>', 'with the conflict group of its type: never two at once')
+    .option('--run-at <instant>', 'not before, such as 2027-01-31T08:00:00Z')
+    .option('--idempotency-key <key>', 'submitted twice, it makes one job');
+}
+
+function requestOf(type: string, options: RequestOptions): SubmitRequest {
+  const { payload, payloadFile, priority, key, resource, runAt, mode, idempotencyKey } = options;
+  if (payload !== undefined && payloadFile !== undefined) {
+    throw new UsageError('give --payload or --payload-file, not both');
+  }
+  const sent =
+    payloadFile !== undefined
+      ? jsonFrom('--payload-file', readText('--payload-file', payloadFile))
+      : payload === undefined
+        ? undefined
+        : jsonFrom('--payload', payload);
+  return {
+    type,
+    payload: sent,
+    priority: priority === undefined ? undefined : numberOf('--priority', priority),
+    fairnessKey: key,
+    resourceId: resource,
+    runAt,
+    // The client says which modes there are.
+    mode: mode as SubmitRequest['mode'],
+    idempotencyKey,
+  };
+}
+
+function requestsIn(file: string): readonly SubmitRequest[] {
+  const content = jsonFrom('--file', readText('--file', file));
+  const list = typeof content === 'object' && content !== null && 'jobs' in content ? content.jobs : content;
+  // The client checks each entry.
+  if (Array.isArray(list)) return list as readonly SubmitRequest[];
+  throw new UsageError('--file: must hold an array of jobs, or {"jobs": [...]}');
+}
+
+function addProducing(jobs: Command, operator: Operator): void {
+  const { signal } = operator;
+  common(
+    describing(
+      jobs
+        .command('submit')
+        .description('Submit a job, or those in a file, and return at once.')
+        .argument('[type]', 'the job type'),
+    )
+      .option('--mode <mode>', 'queued or onDemand')
+      .option('--file <file>', 'an array of jobs as JSON, instead of a type; - is the standard input'),
+  ).action((type: string | undefined, options: RequestOptions & { readonly file?: string }) => {
+    const { file } = options;
+    if (file !== undefined && type !== undefined) throw new UsageError('give a type or --file, not both');
+    if (file !== undefined) {
+      const requests = requestsIn(file);
+      return perform(operator, options, async (client) => {
+        const entries = await client.submitMany(requests, { signal });
+        if (entries.some((entry) => entry.kind !== 'accepted')) operator.partly();
+        const data = entries.map((entry) =>
+          entry.kind === 'accepted' ? entry : { ...entry, error: errorData(entry.error) },
+        );
+        return { data: { requests: data }, text: submittedText(entries) };
+      });
+    }
+    if (type === undefined) throw new UsageError('give a type, or --file with many jobs');
+    const request = requestOf(type, options);
+    return perform(operator, options, async (client) => {
+      const result = await client.submit(request, { signal });
+      const { jobId, job, repeated } = result;
+      return { data: result, text: `${jobId} ${job.state}${repeated ? ' (was submitted before)' : ''}` };
+    });
+  });
+  common(
+    describing(
+      jobs
+        .command('run')
+        .description('Submit a job on demand, wait for its end, and print its result.')
+        .argument('<type>', 'the job type'),
+    )
+      .option('--timeout <duration>', 'how long to wait, such as 30s', '5m')
+      .option('--cancel-on-exit', 'cancel the job if this command gives up'),
+  ).action(
+    (type: string, options: RequestOptions & { readonly timeout: string; readonly cancelOnExit?: true }) => {
+      const timeoutMs = durationMsOf('--timeout', options.timeout);
+      const request = requestOf(type, options);
+      return perform(operator, options, async (client) => {
+        const dieWithWaiter = options.cancelOnExit === true;
+        const job = await client.run(request, { signal, timeoutMs, dieWithWaiter });
+        return { data: job, text: JSON.stringify(job.result ?? null, undefined, 2) };
+      });
+    },
+  );
+}
+
+function addLooking(jobs: Command, operator: Operator): void {
+  const { signal } = operator;
+  common(jobs.command('get').description('Show a job.').argument('<id>')).action(
+    (id: string, options: Common) =>
+      perform(operator, options, async (client) => {
+        const job = await client.get(id, { signal });
+        return { data: job, text: jobText(job) };
+      }),
+  );
+  common(
+    jobs
+      .command('list')
+      .description('List jobs of one state. Succeeded and cancelled jobs are found by their ids only.')
+      .option('--state <state>', 'scheduled, pending, claimed, running or failed', 'pending')
+      .option('--type <type>', 'only this job type')
+      .option('--key <key>', 'only this fairness key')
+      .option('--mode <mode>', 'only queued, or only onDemand')
+      .option('--limit <number>', 'at most so many', LIMIT),
+  ).action(
+    (
+      options: Common & {
+        readonly state: string;
+        readonly type?: string;
+        readonly key?: string;
+        readonly mode?: string;
+        readonly limit: string;
+      },
+    ) => {
+      const limit = limitOf(options.limit);
+      return perform(operator, options, async (client) => {
+        const filter = {
+          // The client says which states and modes there are.
+          state: options.state as ListedState,
+          type: options.type,
+          fairnessKey: options.key,
+          mode: options.mode as SubmitRequest['mode'],
+        };
+        const { values, more } = await upTo(limit, client.list(filter, { signal }));
+        return { data: { jobs: values, more }, text: jobsText(values, more) };
+      });
+    },
+  );
+  common(jobs.command('explain').description('Say why a job is not running.').argument('<id>')).action(
+    (id: string, options: Common) =>
+      perform(operator, options, async (client) => {
+        const explanation = await client.explain(id, { signal });
+        return { data: explanation, text: explanationText(explanation) };
+      }),
+  );
+}
+
+function addSteering(jobs: Command, operator: Operator): void {
+  const { signal } = operator;
+  common(
+    jobs
+      .command('cancel')
+      .description('End a job: at once while nobody runs it, else by asking its worker.')
+      .argument('<id>'),
+  ).action((id: string, options: Common) =>
+    perform(operator, options, async (client) => {
+      const result = await client.cancel(id, { signal });
+      if (result.outcome === 'ended' && result.job.state !== 'cancelled') operator.partly();
+      const said = {
+        cancelled: 'it will not run',
+        requested: 'its worker was asked to stop',
+        ended: `too late: it is ${result.job.state}`,
+      }[result.outcome];
+      return { data: result, text: `${id} ${said}` };
+    }),
+  );
+  common(
+    jobs
+      .command('retry')
+      .description('Try a failed job again, as a new job. Asked twice, it is the same new job.')
+      .argument('<id>'),
+  ).action((id: string, options: Common) =>
+    perform(operator, options, async (client) => {
+      const result = await client.retry(id, { signal });
+      return {
+        data: result,
+        text: `${result.jobId}${result.repeated ? ' (was made before)' : ''}`,
+      };
+    }),
+  );
+}
+
+function addViews(program: Command, operator: Operator): void {
+  const { signal } = operator;
+  common(
+    program
+      .command('keys')
+      .description('Show fairness keys with jobs, in the order of their turn, and what they were charged.')
+      .option('--limit <number>', 'at most so many', LIMIT)
+      .option('--count <number>', 'count the waiting jobs of a key up to this', '100'),
+  ).action((options: Common & { readonly limit: string; readonly count: string }) => {
+    const limit = limitOf(options.limit);
+    const countUpTo = numberOf('--count', options.count);
+    return perform(operator, options, async (client) => {
+      const { values, more } = await upTo(limit, client.keys({ signal, countUpTo }));
+      return { data: { keys: values, more }, text: keysText(values, more) };
+    });
+  });
+  common(program.command('fleets').description('Show fleets, their slots and their workers.')).action(
+    (options: Common) =>
+      perform(operator, options, async (client) => {
+        const fleets = await client.fleets({ signal });
+        return { data: { fleets }, text: fleetsText(fleets, Date.now()) };
+      }),
+  );
+}
+
+interface DeadLetterOptions extends Common {
+  readonly type?: string;
+  readonly key?: string;
+  readonly error?: string;
+  readonly after?: string;
+  readonly before?: string;
+  readonly limit: string;
+}
+
+function filtering(command: Command): Command {
+  return command
+    .option('--type <type>', 'only this job type')
+    .option('--key <key>', 'only this fairness key')
+    .option('--error <name>', 'only those that failed with this error')
+    .option('--after <instant>', 'failed at or after')
+    .option('--before <instant>', 'failed before')
+    .option('--limit <number>', 'at most so many', LIMIT);
+}
+
+const filterOf = ({ type, key, error, after, before }: DeadLetterOptions): DeadLetterFilter => ({
+  type,
+  fairnessKey: key,
+  errorName: error,
+  failedAfter: after,
+  failedBefore: before,
+});
+
+function addDeadLetters(program: Command, operator: Operator): void {
+  const { signal } = operator;
+  const deadLetters = program
+    .command('dead-letters')
+    .description('Look at failed jobs that nobody has dealt with, and try them again.');
+  common(
+    filtering(deadLetters.command('list', { isDefault: true }).description('List them, latest first.')),
+  ).action((options: DeadLetterOptions) => {
+    const limit = limitOf(options.limit);
+    return perform(operator, options, async (client) => {
+      const { values, more } = await upTo(limit, client.deadLetters(filterOf(options), { signal }));
+      return { data: { deadLetters: values, more }, text: jobsText(values, more) };
+    });
+  });
+  common(
+    filtering(
+      deadLetters
+        .command('redrive')
+        .description('Try them again, latest first, each as a new job. Name a filter, or --all.'),
+    ).option('--all', 'whatever failed'),
+  ).action((options: DeadLetterOptions & { readonly all?: true }) => {
+    const limit = limitOf(options.limit);
+    const filter = filterOf(options);
+    const isFiltered = Object.values(filter).some((value) => value !== undefined);
+    if (isFiltered === (options.all === true)) throw new UsageError('name a filter, or --all, and not both');
+    return perform(operator, options, async (client) => {
+      const { values } = await upTo(limit, client.redriveDeadLetters(filter, { signal, limit }));
+      const more = values.length === limit;
+      return { data: { redriven: values, more }, text: redrivenText(values, more) };
+    });
+  });
+}
+
+function addControls(program: Command, operator: Operator): void {
+  const { signal } = operator;
+  common(
+    scoped(program.command('pause').description('Admit no more jobs of a scope; what runs goes on.')),
+  ).action((options: Common & ScopeOptions) => {
+    const scope = scopeOf(options);
+    return perform(operator, options, async (client) => {
+      const control = await client.pause(scope, { signal });
+      return { data: control, text: controlText(control) };
+    });
+  });
+  common(scoped(program.command('resume').description('End a pause.'))).action(
+    (options: Common & ScopeOptions) => {
+      const scope = scopeOf(options);
+      return perform(operator, options, async (client) => {
+        const control = await client.resume(scope, { signal });
+        return { data: control, text: controlText(control) };
+      });
+    },
+  );
+  common(
+    scoped(
+      program.command('drain').description('Pause a scope, and wait until none of its jobs runs.'),
+    ).option('--timeout <duration>', 'how long to wait, such as 30s', '15m'),
+  ).action((options: Common & ScopeOptions & { readonly timeout: string }) => {
+    const scope = scopeOf(options);
+    const timeoutMs = durationMsOf('--timeout', options.timeout);
+    return perform(operator, options, async (client) => {
+      let last: number | undefined;
+      const onProgress = (running: number): void => {
+        if (running !== last && options.json !== true) operator.note(`${running} still hold capacity\n`);
+        last = running;
+      };
+      await client.drain(scope, { signal, timeoutMs, onProgress });
+      return { data: { drained: true }, text: 'drained: none runs, and it stays paused until it is resumed' };
+    });
+  });
+  addOverrides(program, operator);
+}
+
+function addOverrides(program: Command, operator: Operator): void {
+  const { signal } = operator;
+  const override = program.command('override').description('Put caps and weights over the configured ones.');
+  common(
+    override.command('list', { isDefault: true }).description('Show pauses and overrides in force.'),
+  ).action((options: Common) =>
+    perform(operator, options, async (client) => {
+      const controls = await client.controls({ signal });
+      return { data: { controls }, text: controlsText(controls) };
+    }),
+  );
+  const change = (name: string, description: string): Command =>
+    common(scoped(override.command(name).description(description)));
+  change('set', 'Set a cap, or the weight of a key, from the next pass on.')
+    .option('--max-concurrency <number>', 'running jobs of the scope')
+    .option('--weight <number>', 'share of a key')
+    .action(
+      (options: Common & ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string }) => {
+        const scope = scopeOf(options);
+        const { maxConcurrency, weight } = options;
+        return overridden(operator, options, scope, {
+          maxConcurrency:
+            maxConcurrency === undefined ? undefined : numberOf('--max-concurrency', maxConcurrency),
+          weight: weight === undefined ? undefined : numberOf('--weight', weight),
+        });
+      },
+    );
+  change('clear', 'Go back to what is configured. A pause stays.').action(
+    (options: Common & ScopeOptions) => {
+      const scope = scopeOf(options);
+      const isKey = options.key !== undefined;
+      return overridden(operator, options, scope, {
+        maxConcurrency: null,
+        ...(isKey ? { weight: null } : {}),
+      });
+    },
+  );
+}
+
+function overridden(
+  operator: Operator,
+  options: Common,
+  scope: ReturnType<typeof scopeOf>,
+  change: OverrideChange,
+): Promise<void> {
+  return perform(operator, options, async (client) => {
+    const control = await client.override(scope, change, { signal: operator.signal });
+    return { data: control, text: controlText(control) };
+  });
+}
+
+function limitOf(text: string): number {
+  const limit = numberOf('--limit', text);
+  if (Number.isInteger(limit) && limit >= 1 && limit <= ALL_MAX) return limit;
+  throw new UsageError(`--limit: must be a whole number from 1 to ${ALL_MAX}, not ${text}`);
+}
+
+/** The first of them, and whether there are others. */
+async function upTo<Value>(
+  limit: number,
+  values: AsyncIterable<Value>,
+): Promise<{ readonly values: readonly Value[]; readonly more: boolean }> {
+  const read: Value[] = [];
+  for await (const value of values) {
+    if (read.length === limit) return { values: read, more: true };
+    read.push(value);
+  }
+  return { values: read, more: false };
+}
+
+/** An error as data. */
+export function errorData(error: Error): Readonly<Record<string, unknown>> {
+  const { name, message } = error;
+  return { name, message, ...(error instanceof ValidationError ? { field: error.field } : {}) };
+}

@@ -1,0 +1,81 @@
+/** From the words of the command line to what the client's verbs take. What the client checks itself is left to it. */
+import { readFileSync, statSync } from 'node:fs';
+import type { Scope } from '../dispatch/operate.ts';
+
+/** The command was asked for in a way that cannot be meant. It ends with exit code 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** Files beyond this are refused unread. */
+const FILE_BYTES_MAX = 64 * 1024 * 1024;
+const STDIN = '-';
+
+/** A number as people write it; `5x`, `0x10` and nothing at all are none. */
+export function numberOf(option: string, text: string): number {
+  if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);
+  throw new UsageError(`${option}: must be a number, such as 5, not ${JSON.stringify(text)}`);
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** Milliseconds, from `500ms`, `30s`, `5m` or `1.5h`. */
+export function durationMsOf(option: string, text: string): number {
+  const [, amount, unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
+  const unitMs = UNITS_MS[unit];
+  if (amount === undefined || unitMs === undefined) {
+    throw new UsageError(
+      `${option}: must be a number with its unit, such as 30s, 5m or 1h, not ${JSON.stringify(text)}`,
+    );
+  }
+  return Number(amount) * unitMs;
+}
+
+/** JSON that was typed or read. */
+export function jsonFrom(option: string, text: string): unknown {
+  try {
+    // A byte order mark is no part of JSON, but editors write it.
+    return JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch (cause) {
+    throw new UsageError(`${option}: is not JSON (${messageOf(cause)})`, { cause });
+  }
+}
+
+/** A file's text; `-` is the standard input. */
+export function readText(option: string, path: string): string {
+  try {
+    if (path !== STDIN && statSync(path).size > FILE_BYTES_MAX) {
+      throw new UsageError(`${option}: ${path} has more than ${FILE_BYTES_MAX} bytes; split it`);
+    }
+    return readFileSync(path === STDIN ? 0 : path, 'utf8');
+  } catch (cause) {
+    if (cause instanceof UsageError) throw cause;
+    throw new UsageError(`${option}: ${path} cannot be read (${messageOf(cause)})`, { cause });
+  }
+}
+
+/** How a command names its scope. */
+export interface ScopeOptions {
+  readonly pool?: true;
+  readonly tier?: string;
+  readonly type?: string;
+  readonly fleet?: string;
+  readonly key?: string;
+}
+
+/** The one scope that was named. */
+export function scopeOf(options: ScopeOptions): Scope {
+  const scopes: Scope[] = [];
+  if (options.pool === true) scopes.push('pool');
+  if (options.tier !== undefined) scopes.push({ tier: options.tier });
+  if (options.type !== undefined) scopes.push({ type: options.type });
+  if (options.fleet !== undefined) scopes.push({ fleet: options.fleet });
+  if (options.key !== undefined) scopes.push({ fairnessKey: options.key });
+  const [scope] = scopes;
+  if (scope === undefined || scopes.length > 1) {
+    throw new UsageError('name exactly one of --pool, --tier, --type, --fleet and --key');
+  }
+  return scope;
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,259 @@
+/** Jobs, keys, fleets and explanations as a person reads them. */
+import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
+import type { Job } from '../core/job.ts';
+import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
+import type { FleetView, KeyView } from '../dispatch/inspect.ts';
+import type { Control } from '../store/contract.ts';
+import { duration, number, printable, table } from './report.ts';
+
+/** Ids of those that come first which are named; the others are counted. */
+const NAMED_MAX = 5;
+
+export const instant = (atMs: number | undefined): string =>
+  atMs === undefined ? '-' : new Date(atMs).toISOString();
+
+const error = (job: Job): string =>
+  job.error === undefined ? '-' : `${job.error.name}: ${job.error.message}`;
+
+const all = (rows: readonly unknown[]): number => Math.max(1, rows.length);
+
+/** A table of jobs, and whether there are others. */
+export function jobsText(jobs: readonly Job[], more: boolean): string {
+  if (jobs.length === 0) return 'no such jobs';
+  const rows = jobs.map((job) => [
+    job.id,
+    job.state,
+    job.type,
+    job.fairnessKey,
+    job.priority,
+    instant(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
+    job.attempt,
+    ...(job.state === 'failed' ? [error(job)] : []),
+  ]);
+  const head = ['job', 'state', 'type', 'key', 'priority', timeOf(jobs), 'attempt'];
+  const errors = jobs.some((job) => job.state === 'failed') ? ['error'] : [];
+  return withMore(table([...head, ...errors], rows, all(rows)), more);
+}
+
+function timeOf(jobs: readonly Job[]): string {
+  const [first] = jobs;
+  return first?.state === 'scheduled' ? 'runs at' : first?.state === 'failed' ? 'failed at' : 'ready at';
+}
+
+const withMore = (text: string, more: boolean): string =>
+  more ? `${text}\n… and more: raise --limit, or narrow it` : text;
+
+/** Everything about one job. */
+export function jobText(job: Job): string {
+  const rows: (readonly [string, unknown])[] = [
+    ['job', job.id],
+    ['state', job.state],
+    ['type', job.type],
+    ['key', job.fairnessKey],
+    ['resource', job.resourceId],
+    ['priority', job.priority],
+    ['mode', job.mode],
+    ['attempt', job.attempt],
+    ['workers lost', job.workersLost],
+    ['submitted', instant(job.submittedAtMs)],
+    ['not before', instant(job.runAtMs)],
+    ['started', instant(job.startedAtMs)],
+    ['finished', instant(job.finishedAtMs)],
+    ['cancel requested', instant(job.cancelRequestedAtMs)],
+    ['worker', job.worker?.workerId],
+    ['error', job.error === undefined ? undefined : error(job)],
+    ['another try of', job.redriveOf],
+    ['tried again as', job.redrivenAs],
+    ['payload', JSON.stringify(job.payload)],
+    ['result', job.result === undefined ? undefined : JSON.stringify(job.result)],
+  ];
+  const shown = rows.filter(([, value]) => value !== undefined && value !== '-');
+  const width = Math.max(...shown.map(([name]) => name.length));
+  return shown.map(([name, value]) => `${name.padEnd(width)}  ${printable(String(value))}`).join('\n');
+}
+
+/** What became of each request. */
+export function submittedText(entries: readonly SubmitEntry[]): string {
+  const rows = entries.map((entry, at) => [at, ...outcomeOf(entry)]);
+  return table(['request', 'outcome', 'job, or why not'], rows, all(rows));
+}
+
+function outcomeOf(entry: SubmitEntry): readonly string[] {
+  if (entry.kind !== 'accepted') return [entry.kind, entry.error.message];
+  return [entry.repeated ? 'was there' : 'accepted', entry.jobId];
+}
+
+export function redrivenText(entries: readonly RedriveEntry[], more: boolean): string {
+  if (entries.length === 0) return 'no such dead letters';
+  const rows = entries.map((entry) => [
+    entry.deadLetterId,
+    entry.type,
+    entry.kind === 'redriven' ? (entry.repeated ? 'was tried again before' : 'tried again') : 'skipped',
+    entry.kind === 'redriven' ? entry.jobId : entry.reason,
+  ]);
+  return withMore(table(['dead letter', 'type', 'outcome', 'new job, or why not'], rows, all(rows)), more);
+}
+
+export function keysText(keys: readonly KeyView[], more: boolean): string {
+  if (keys.length === 0) return 'no key has jobs';
+  const rows = keys.map((key) => [
+    key.fairnessKey,
+    key.tier,
+    key.more ? `${key.waiting} or more` : key.waiting,
+    key.inFlight,
+    duration(key.settledCostMs),
+    duration(key.inFlightCostMs),
+    key.weight,
+    duration(key.shareMs),
+    key.maxConcurrency,
+    key.paused ? 'paused' : 'open',
+  ]);
+  const head = [
+    'key',
+    'tier',
+    'waiting',
+    'in flight',
+    'cost settled',
+    'cost in flight',
+    'weight',
+    'share',
+    'cap',
+    'admission',
+  ];
+  return withMore(table(head, rows, all(rows)), more);
+}
+
+export function fleetsText(fleets: readonly FleetView[], nowMs: number): string {
+  const rows = fleets.map((fleet) => [
+    fleet.fleet,
+    fleet.types.join(', '),
+    fleet.slots,
+    fleet.busy,
+    fleet.maxConcurrency,
+    fleet.paused ? 'paused' : 'open',
+  ]);
+  const workers = fleets.flatMap((fleet) =>
+    fleet.workers.map((worker) => [
+      worker.workerId,
+      fleet.fleet,
+      worker.slots,
+      worker.occupants.length,
+      duration(Math.max(0, worker.expiresAtMs - nowMs)),
+    ]),
+  );
+  return [
+    table(['fleet', 'types', 'slots', 'busy', 'cap', 'admission'], rows, all(rows)),
+    ...(workers.length === 0
+      ? []
+      : [table(['worker', 'fleet', 'slots', 'runs', 'expires in'], workers, all(workers))]),
+  ].join('\n');
+}
+
+export function controlText({ scope, paused, maxConcurrency, weight }: Control): string {
+  const said = [
+    ...(paused ? ['paused'] : []),
+    ...(maxConcurrency === undefined ? [] : [`cap ${maxConcurrency}`]),
+    ...(weight === undefined ? [] : [`weight ${number(weight)}`]),
+  ];
+  return `${printable(scope)}: ${said.length === 0 ? 'as configured' : said.join(', ')}`;
+}
+
+export function controlsText(controls: readonly Control[]): string {
+  return controls.length === 0
+    ? 'no overrides: everything is as configured'
+    : controls.map(controlText).join('\n');
+}
+
+/** Why a job is not running, in sentences. */
+export function explanationText(explanation: LiveExplanation): string {
+  const { job, explainedAtMs } = explanation;
+  const resource = job.resourceId === undefined ? '' : `, resource ${printable(job.resourceId)}`;
+  const lines = [
+    `job ${job.id} is ${job.state}: type ${job.type}, key ${printable(job.fairnessKey)}${resource}, priority ${job.priority}, ${job.mode}, attempt ${job.attempt}`,
+  ];
+  if (explanation.runs !== undefined) {
+    const { workerId, fleet, startedAtMs, progress } = explanation.runs;
+    lines.push(
+      `it runs on ${printable(workerId)} of fleet ${fleet}, for ${duration(explainedAtMs - startedAtMs)}`,
+      ...(progress === undefined ? [] : [`progress: ${printable(JSON.stringify(progress))}`]),
+    );
+  }
+  if (job.cancelRequestedAtMs !== undefined && job.state === 'running') {
+    lines.push(`its worker was asked to stop at ${instant(job.cancelRequestedAtMs)}`);
+  }
+  if (explanation.waitsFor.length > 0) {
+    lines.push(
+      'it waits for:',
+      ...explanation.waitsFor.map((each) => `  - ${waitsForText(each, explanation)}`),
+    );
+  }
+  if (explanation.position !== undefined) {
+    const before = `${explanation.positionIsLeast ? 'at least ' : ''}${number(explanation.position)}`;
+    lines.push(`in its own line, ${before} come before it`);
+  }
+  if (explanation.keysBefore.length > 0) lines.push(sharesText(explanation.keysBefore));
+  if (explanation.score !== undefined) {
+    const { total, priority, age, rarity, onDemand } = explanation.score;
+    const parts = `priority ${number(priority)}, age ${number(Math.round(age))}, rarity ${number(rarity)}, on demand ${number(Math.round(onDemand))}`;
+    lines.push(`score ${number(Math.round(total))} (${parts})`);
+  }
+  if (explanation.latestStartAtMs !== undefined) {
+    const { latestStartAtMs } = explanation;
+    lines.push(
+      `as things stand, it starts within ${duration(Math.max(0, latestStartAtMs - explainedAtMs))} at the latest (${instant(latestStartAtMs)})`,
+    );
+  }
+  if (job.error !== undefined && job.state !== 'succeeded')
+    lines.push(`last error: ${printable(error(job))}`);
+  if (explanation.partial) lines.push('the backlog is long: others may come first that were not read');
+  return lines.join('\n');
+}
+
+function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string {
+  const { explainedAtMs } = explanation;
+  switch (waits.why) {
+    case 'time':
+      return `its time: ${instant(waits.untilMs)}, in ${duration(waits.untilMs - explainedAtMs)}`;
+    case 'paused':
+      return `the end of a pause: ${printable(waits.scope)} (see fairlead resume)`;
+    case 'cap':
+      return `room under a cap: ${printable(waits.scope)} runs ${waits.running} of at most ${waits.cap}`;
+    case 'noSlot':
+      return waits.fleets.length === 0
+        ? `a fleet: none takes the type ${printable(waits.type)}`
+        : `a free slot: ${waits.fleets.map((fleet) => slotText(fleet, explanation)).join('; ')}`;
+    case 'conflict':
+      return `job ${waits.holder}, which holds ${printable(waits.conflictKey)}`;
+    case 'unknownType':
+      return `a type that this pool does not have any more: ${printable(waits.type)}`;
+    case 'turn':
+      return turnText(waits.before);
+    case 'pass':
+      return 'the next pass, which starts it';
+    case 'worker':
+      return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
+  }
+}
+
+function slotText(fleet: string, { fleets }: LiveExplanation): string {
+  const found = fleets.find((each) => each.fleet === fleet);
+  if (found === undefined) return fleet;
+  if (found.paused) return `${fleet} is paused`;
+  if (found.workers === 0) return `${fleet} has no live worker`;
+  return `${fleet} has ${found.busy} of ${found.slots} busy`;
+}
+
+function turnText(before: readonly string[]): string {
+  if (before.length === 0) return 'its turn: others come first';
+  const others = before.length > NAMED_MAX ? ` and ${before.length - NAMED_MAX} more` : '';
+  return `its turn: first come ${before.slice(0, NAMED_MAX).join(', ')}${others}`;
+}
+
+function sharesText(keysBefore: LiveExplanation['keysBefore']): string {
+  const named =
+    keysBefore.length > NAMED_MAX
+      ? [...keysBefore.slice(0, NAMED_MAX - 1), ...keysBefore.slice(-1)]
+      : keysBefore;
+  const shares = named.map((key) => `${printable(key.fairnessKey)} ${duration(key.shareMs)}`).join(', ');
+  return `keys with the least share come first: ${shares}`;
+}

@@ -1,0 +1,182 @@
+/** What the client's verbs accept, and how a wrong argument is named. Jobs to submit have their own rule: dispatch/request.ts. */
+import { z } from 'zod';
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { show } from '../core/errors.ts';
+import { LISTED_STATES } from '../dispatch/inspect.ts';
+import type { Scope } from '../dispatch/operate.ts';
+import { type JobRequest, parseRequests, REQUEST_LIMITS } from '../dispatch/request.ts';
+import { ValidationError } from './errors.ts';
+import { jsonOf } from './json.ts';
+
+/** Bounds on what a call may ask for. */
+export const CLIENT_LIMITS = {
+  /** Requests of one `submitMany`. */
+  requests: 10_000,
+  jobIdBytes: 256,
+  timeoutMs: 24 * 3_600_000,
+  /** Jobs of a key that are counted. */
+  countUpTo: 10_000,
+  maxConcurrency: 1_000_000,
+  weight: 1_000_000,
+  /** Dead letters of one redrive. */
+  redrive: 10_000,
+  errorNameChars: 128,
+} as const;
+
+const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
+
+const text = (maxBytes: number) =>
+  z
+    .string()
+    .refine((value) => value.isWellFormed(), 'must be well-formed Unicode')
+    .refine((value) => bytes(value) <= maxBytes, `must be at most ${maxBytes} bytes`);
+
+const jobId = text(CLIENT_LIMITS.jobIdBytes).min(1, 'must not be empty');
+const fairnessKey = text(REQUEST_LIMITS.keyBytes);
+const name = text(REQUEST_LIMITS.keyBytes).min(1, 'must not be empty');
+const signal = z
+  .custom<AbortSignal>((value) => value instanceof AbortSignal, 'must be an AbortSignal')
+  .optional();
+const timeoutMs = z.number().positive().max(CLIENT_LIMITS.timeoutMs).optional();
+const instant = z.iso
+  .datetime({ offset: true, error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z' })
+  .optional();
+
+const only = { signal };
+const filter = { type: name.optional(), fairnessKey: fairnessKey.optional() };
+const deadLetterFilter = z.strictObject({
+  ...filter,
+  errorName: text(CLIENT_LIMITS.errorNameChars).min(1, 'must not be empty').optional(),
+  failedAfter: instant,
+  failedBefore: instant,
+});
+
+/** Shapes by what they are called in an error's field. */
+export const SHAPES = {
+  jobId,
+  options: z.strictObject(only).optional(),
+  runOptions: z.strictObject({ ...only, timeoutMs, dieWithWaiter: z.boolean().optional() }).optional(),
+  listFilter: z.strictObject({
+    ...filter,
+    state: z.enum(LISTED_STATES, {
+      error: `must be one of ${LISTED_STATES.join(', ')}: succeeded and cancelled jobs are found by their ids only`,
+    }),
+    mode: z.enum(['queued', 'onDemand']).optional(),
+  }),
+  keysOptions: z
+    .strictObject({ ...only, countUpTo: z.int().min(0).max(CLIENT_LIMITS.countUpTo).optional() })
+    .optional(),
+  deadLetterFilter,
+  redriveOptions: z
+    .strictObject({ ...only, limit: z.int().min(1).max(CLIENT_LIMITS.redrive).optional() })
+    .optional(),
+  scope: z.union(
+    [
+      z.literal('pool'),
+      z.strictObject({ tier: name }),
+      z.strictObject({ type: name }),
+      z.strictObject({ fleet: name }),
+      z.strictObject({ fairnessKey }),
+    ],
+    { error: "must be 'pool', or an object with exactly one of tier, type, fleet and fairnessKey" },
+  ),
+  drainOptions: z
+    .strictObject({
+      ...only,
+      timeoutMs,
+      onProgress: z
+        .custom<(running: number) => void>((value) => typeof value === 'function', 'must be a function')
+        .optional(),
+    })
+    .optional(),
+  override: z
+    .strictObject({
+      maxConcurrency: z.int().min(1).max(CLIENT_LIMITS.maxConcurrency).nullable().optional(),
+      weight: z.number().positive().max(CLIENT_LIMITS.weight).nullable().optional(),
+    })
+    .refine(
+      (change) => change.maxConcurrency !== undefined || change.weight !== undefined,
+      'must name maxConcurrency or weight; null takes an override away',
+    ),
+} as const;
+
+const pathOf = (field: string, path: readonly PropertyKey[]): string =>
+  path.reduce<string>(
+    (at, step) => (typeof step === 'number' ? `${at}[${step}]` : `${at}.${String(step)}`),
+    field,
+  );
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (at, step) => (typeof at === 'object' && at !== null ? Reflect.get(at, step) : undefined),
+    value,
+  );
+}
+
+/**
+ * The argument, if it is what it should be.
+ * @throws ValidationError which names the field
+ */
+export function checked<Shape extends z.ZodType>(
+  shape: Shape,
+  value: unknown,
+  field: string,
+): z.output<Shape> {
+  try {
+    const parsed = shape.safeParse(value);
+    if (parsed.success) return parsed.data;
+    const issue = parsed.error.issues[0];
+    if (issue?.code === 'unrecognized_keys') {
+      const unknown = issue.keys[0] ?? '';
+      throw new ValidationError(pathOf(field, [...issue.path, unknown]), 'is not known here; leave it out');
+    }
+    const path = issue?.path ?? [];
+    throw new ValidationError(
+      pathOf(field, path),
+      `${issue?.message ?? 'is invalid'} (got ${show(valueAt(value, path))})`,
+    );
+  } catch (error) {
+    if (error instanceof ValidationError) throw error;
+    // A getter, or a proxy, that throws.
+    throw new ValidationError(field, `cannot be read: ${String(error)}`, { cause: error });
+  }
+}
+
+function mustBeKnown(kind: string, value: string | undefined, known: readonly string[], field: string): void {
+  if (value === undefined || known.includes(value)) return;
+  throw new ValidationError(field, `no ${kind} is called ${show(value)}; this pool has: ${known.join(', ')}`);
+}
+
+/** A type that is named must be one of the pool's. */
+export function checkType(type: string | undefined, configuration: PoolConfiguration, field: string): void {
+  const types = configuration.types.map((each) => each.type);
+  mustBeKnown('job type', type, types, field);
+}
+
+/** A scope that exists in the pool. */
+export function checkedScope(value: unknown, configuration: PoolConfiguration): Scope {
+  const scope: Scope = checked(SHAPES.scope, value, 'scope');
+  if (scope === 'pool') return scope;
+  if ('type' in scope) checkType(scope.type, configuration, 'scope.type');
+  const tiers = configuration.tiers.map((each) => each.tier);
+  if ('tier' in scope) mustBeKnown('tier', scope.tier, tiers, 'scope.tier');
+  const fleets = configuration.fleets.map((each) => each.fleet);
+  if ('fleet' in scope) mustBeKnown('fleet', scope.fleet, fleets, 'scope.fleet');
+  return scope;
+}
+
+/**
+ * One job to submit, by the same rule as events.
+ * @throws ValidationError which names the field, such as `payload` or `runAt`
+ */
+export function checkedRequest(value: unknown, configuration: PoolConfiguration): JobRequest {
+  const request = jsonOf(value);
+  const { accepted, refused } = parseRequests({ jobs: [request] }, configuration);
+  const [refusal] = refused;
+  if (refusal !== undefined) {
+    throw new ValidationError(refusal.field.replace(/^jobs\[0\]\.?/, ''), refusal.reason);
+  }
+  const [first] = accepted;
+  if (first === undefined) throw new ValidationError('', 'is no job');
+  return first.request;
+}

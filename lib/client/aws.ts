@@ -1,0 +1,190 @@
+/**
+ * `fairlead/client`: the client on DynamoDB and SQS. The package's entry: what its verbs take, answer and throw is named here.
+ */
+import { randomBytes } from 'node:crypto';
+import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { weightOf } from '../core/score.ts';
+import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
+import { placeOf } from '../dispatch/submit.ts';
+import { SqsJobQueue } from '../queue/sqs/queue.ts';
+import { systemClock } from '../runtime/system.ts';
+import { DynamoJobStore } from '../store/dynamodb/store.ts';
+import { StoreClient } from './client.ts';
+import { ClientEnvironmentError, ValidationError } from './errors.ts';
+
+export { ConfigurationError } from '../core/errors.ts';
+export type { Explanation, WaitsFor } from '../core/explain.ts';
+export type { Job, JobError, JobMode, JobState, Json } from '../core/job.ts';
+export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
+export type { FleetView, KeyView, ListedState } from '../dispatch/inspect.ts';
+export type { Scope } from '../dispatch/operate.ts';
+export type { Control } from '../store/contract.ts';
+export {
+  MalformedItemError,
+  StoreMisconfigured,
+  StoreRefused,
+  StoreThrottled,
+  StoreUnavailable,
+} from '../store/errors.ts';
+export type {
+  CallOptions,
+  CancelResult,
+  DeadLetterFilter,
+  DrainCallOptions,
+  ListFilter,
+  OverrideChange,
+  RedriveEntry,
+  RetryResult,
+  RunOptions,
+  SubmitEntry,
+  SubmitRequest,
+  SubmitResult,
+} from './client.ts';
+export {
+  AbortError,
+  ClientEnvironmentError,
+  DrainTimeoutError,
+  IdempotencyConflictError,
+  JobCancelledError,
+  JobFailedError,
+  JobNotFoundError,
+  JobStateError,
+  RunTimeoutError,
+  ValidationError,
+} from './errors.ts';
+
+/** How AWS is reached. What is not given comes from the environment, as with any AWS SDK client. */
+export interface AwsSettings {
+  readonly region?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly credentials?: DynamoDBClientConfig['credentials'];
+  /**
+   * Tries of one request, the first included.
+   * @default 3, or AWS_MAX_ATTEMPTS
+   */
+  readonly maxAttempts?: number | undefined;
+  /**
+   * How long one try may take before it counts as unanswered, in milliseconds.
+   * @default 5,000
+   */
+  readonly requestTimeoutMs?: number | undefined;
+}
+
+export interface SchedulerClientOptions extends AwsSettings {
+  /** The scheduler's table: `FAIRLEAD_TABLE`. */
+  readonly table: string;
+  /** The pool's configuration as the construct wrote it: `FAIRLEAD_POOL`. */
+  readonly pool: string;
+  /** `FAIRLEAD_WAKE_QUEUE`. */
+  readonly wakeQueueUrl: string;
+}
+
+const REQUEST_TIMEOUT_MS = 5_000;
+const ATTEMPTS_MAX = 100;
+
+/** A variable of the environment that the construct writes. */
+function required(environment: Readonly<Record<string, string | undefined>>, name: string): string {
+  const value = environment[name];
+  if (value !== undefined && value !== '') return value;
+  throw new ClientEnvironmentError(
+    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers`,
+  );
+}
+
+function checkNumber(
+  field: string,
+  value: number | undefined,
+  isValid: (value: number) => boolean,
+  rule: string,
+): void {
+  if (value === undefined || (typeof value === 'number' && isValid(value))) return;
+  throw new ValidationError(field, `must be ${rule}, not ${String(value)}`);
+}
+
+function checkText(field: string, value: unknown): void {
+  if (typeof value === 'string' && value !== '') return;
+  throw new ValidationError(field, 'must be a text that is not empty');
+}
+
+/**
+ * Submits, waits, looks and operates: one object for a process, safe to share.
+ *
+ * @example
+ * const client = SchedulerClient.fromEnvironment();
+ * const { jobId } = await client.submit({ type: 'render', payload: { page: 1 }, idempotencyKey: 'page-1' });
+ * const { result } = await client.run({ type: 'render', payload: { page: 2 } }, { timeoutMs: 30_000 });
+ */
+export class SchedulerClient extends StoreClient {
+  readonly #destroy: () => void;
+
+  /** @throws ValidationError, ConfigurationError if `pool` cannot be read */
+  constructor(options: SchedulerClientOptions) {
+    const { table, pool, wakeQueueUrl, region, endpoint, credentials, maxAttempts } = options;
+    const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
+    checkText('table', table);
+    checkText('pool', pool);
+    checkText('wakeQueueUrl', wakeQueueUrl);
+    checkNumber(
+      'maxAttempts',
+      maxAttempts,
+      (value) => Number.isInteger(value) && value >= 1 && value <= ATTEMPTS_MAX,
+      `a whole number from 1 to ${ATTEMPTS_MAX}`,
+    );
+    checkNumber(
+      'requestTimeoutMs',
+      requestTimeoutMs,
+      (value) => value > 0 && Number.isFinite(value),
+      'more than 0 milliseconds',
+    );
+    const configuration = decodeConfiguration(pool);
+    const aws = {
+      ...(region === undefined ? {} : { region }),
+      ...(endpoint === undefined ? {} : { endpoint }),
+      ...(credentials === undefined ? {} : { credentials }),
+      ...(maxAttempts === undefined ? {} : { maxAttempts }),
+      requestHandler: { requestTimeout: requestTimeoutMs, throwOnRequestTimeout: true },
+    };
+    const dynamodb = new DynamoDBClient(aws);
+    const sqs = new SQSClient(aws);
+    const { weights, defaultWeight } = configuration.fairness;
+    super({
+      store: new DynamoJobStore({
+        client: dynamodb,
+        table,
+        place: placeOf(configuration),
+        weightOf: (key) => weightOf(weights, defaultWeight, key),
+      }),
+      queue: new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl }),
+      configuration,
+      clock: systemClock,
+      newId: () => randomBytes(16).toString('hex'),
+    });
+    this.#destroy = () => {
+      dynamodb.destroy();
+      sqs.destroy();
+    };
+  }
+
+  /**
+   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE`, `FAIRLEAD_POOL` and `FAIRLEAD_WAKE_QUEUE`,
+   * as `schedulerEnvironment()` of the construct answers them.
+   * @throws ClientEnvironmentError, ConfigurationError
+   */
+  static fromEnvironment(
+    settings: AwsSettings = {},
+    environment: Readonly<Record<string, string | undefined>> = process.env,
+  ): SchedulerClient {
+    return new SchedulerClient({
+      ...settings,
+      table: required(environment, 'FAIRLEAD_TABLE'),
+      pool: required(environment, 'FAIRLEAD_POOL'),
+      wakeQueueUrl: required(environment, 'FAIRLEAD_WAKE_QUEUE'),
+    });
+  }
+
+  /** Closes the connections. */
+  destroy(): void {
+    this.#destroy();
+  }
+}

@@ -1,0 +1,597 @@
+/**
+ * The client's verbs, over any store: `aws.ts` builds it on DynamoDB and SQS, tests on the memory store.
+ *
+ * Every verb checks its arguments before it does anything, takes an AbortSignal, and throws the errors of `errors.ts` or
+ * the store's own. A submitted or cancelled job needs no wake: its stream record causes a pass, and sends the delayed
+ * wake of a job whose time comes soon. Controls are in no such record, so what opens a way (`resume`, an override) sends one.
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { isTerminal, type Job, type JobMode } from '../core/job.ts';
+import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
+import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
+import {
+  type FleetView,
+  type JobFilter,
+  type KeyView,
+  type ListedState,
+  listJobs,
+  listKeys,
+  readFleets,
+} from '../dispatch/inspect.ts';
+import {
+  changeControl,
+  drain,
+  type OperateContext,
+  readControls,
+  type Scope,
+  scopeName,
+} from '../dispatch/operate.ts';
+import { redriveJob } from '../dispatch/redrive.ts';
+import { type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
+import { submit } from '../dispatch/submit.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import type { Clock } from '../runtime/contract.ts';
+import type { CancelOutcome, Control, CreateOutcome, JobStore } from '../store/contract.ts';
+import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
+import { CLIENT_LIMITS, checked, checkedRequest, checkedScope, checkType, SHAPES } from './arguments.ts';
+import {
+  AbortError,
+  DrainTimeoutError,
+  IdempotencyConflictError,
+  JobCancelledError,
+  JobFailedError,
+  JobNotFoundError,
+  JobStateError,
+  RunTimeoutError,
+  ValidationError,
+} from './errors.ts';
+
+/** One job to submit. */
+export interface SubmitRequest {
+  /** One of the pool's job types. */
+  readonly type: string;
+  /** Any JSON up to 64 KB; null if absent. */
+  readonly payload?: unknown;
+  /** 0 (default) to 10. */
+  readonly priority?: number | undefined;
+  /** `queued` unless given; `run` always submits `onDemand`. */
+  readonly mode?: JobMode | undefined;
+  /** Whose share it counts against, such as a customer. */
+  readonly fairnessKey?: string | undefined;
+  /** With the type's conflict group: jobs on one resource never run together. */
+  readonly resourceId?: string | undefined;
+  /** ISO 8601 with a zone: not before this instant. */
+  readonly runAt?: string | undefined;
+  /** Submitted twice, it makes one job. Without one, a call that got no answer cannot be repeated safely. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+export interface CallOptions {
+  /** Ends the wait for an answer with `AbortError`. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface SubmitResult {
+  readonly jobId: string;
+  /** As it was stored, now or before. */
+  readonly job: Job;
+  /** The same request made this job before. */
+  readonly repeated: boolean;
+}
+
+/** What became of one request of many. */
+export type SubmitEntry =
+  | ({ readonly kind: 'accepted' } & SubmitResult)
+  | { readonly kind: 'refused'; readonly error: ValidationError | IdempotencyConflictError }
+  /** Trouble with the store: it may have been stored or not. With its idempotency key it can be submitted again. */
+  | { readonly kind: 'failed'; readonly jobId: string; readonly error: Error };
+
+export interface RunOptions extends CallOptions {
+  /**
+   * How long to wait for the job's end, in milliseconds: more than 0, a day at most.
+   * @default 300,000
+   */
+  readonly timeoutMs?: number | undefined;
+  /**
+   * Cancels the job when its last waiter gives up, by time or signal. Counted are the waiters of this client: the job
+   * goes on if one of them did not set this, and waiters of other processes are not known here. A process that is
+   * killed gives nothing up.
+   * @default false
+   */
+  readonly dieWithWaiter?: boolean | undefined;
+}
+
+export interface ListFilter extends JobFilter {
+  readonly state: ListedState;
+}
+
+export interface DeadLetterFilter {
+  readonly type?: string | undefined;
+  readonly fairnessKey?: string | undefined;
+  /** The name of the error that the last attempt ended with. */
+  readonly errorName?: string | undefined;
+  /** ISO 8601 with a zone; the instant itself is included. */
+  readonly failedAfter?: string | undefined;
+  /** ISO 8601 with a zone; the instant itself is not included. */
+  readonly failedBefore?: string | undefined;
+}
+
+export interface RetryResult {
+  /** Of the new job. */
+  readonly jobId: string;
+  /** It was made before. */
+  readonly repeated: boolean;
+}
+
+/** What became of one dead letter. */
+export type RedriveEntry = {
+  readonly deadLetterId: string;
+  readonly type: string;
+} & (
+  | ({ readonly kind: 'redriven' } & RetryResult)
+  /** It is no dead letter any more, or no worker takes its type. */
+  | { readonly kind: 'skipped'; readonly reason: string }
+);
+
+export interface CancelResult {
+  /** `cancelled`: it will not run. `requested`: its worker is told, and decides by finishing. `ended`: too late. */
+  readonly outcome: 'cancelled' | 'requested' | 'ended';
+  readonly job: Job;
+}
+
+export interface OverrideChange {
+  /** Running jobs of the scope: 1 to 1,000,000; null goes back to the configured cap. */
+  readonly maxConcurrency?: number | null | undefined;
+  /** Of a fairness key: more than 0; null goes back to the configured weight. */
+  readonly weight?: number | null | undefined;
+}
+
+export interface DrainCallOptions extends CallOptions {
+  /**
+   * How long to wait, in milliseconds: more than 0, a day at most.
+   * @default 900,000
+   */
+  readonly timeoutMs?: number | undefined;
+  /** Hears how many jobs of the scope hold capacity, each time that was looked up. */
+  readonly onProgress?: ((running: number) => void) | undefined;
+}
+
+/** What a client works with. */
+export interface ClientParts {
+  readonly store: JobStore;
+  readonly queue: Pick<JobQueue, 'sendWake'>;
+  readonly configuration: PoolConfiguration;
+  readonly clock: Clock;
+  /** Ids of jobs without an idempotency key: 32 hexadecimal digits. */
+  readonly newId: () => string;
+  readonly partitionOf?: ((fairnessKey: string) => number) | undefined;
+}
+
+const RUN_TIMEOUT_MS = 300_000;
+const DRAIN_TIMEOUT_MS = 900_000;
+/** How long a cancelled job is kept, as every terminal one. */
+const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
+const SUBMIT_BATCH = 100;
+const REDRIVE_LIMIT = 1_000;
+const COUNT_UP_TO = 100;
+
+export class StoreClient {
+  readonly #context: OperateContext;
+  readonly #newId: () => string;
+  readonly #waiters = new Waiters();
+
+  constructor(parts: ClientParts) {
+    const { store, queue, configuration, clock, newId, partitionOf = () => 0 } = parts;
+    this.#newId = newId;
+    this.#context = {
+      store,
+      queue,
+      configuration,
+      clock,
+      nowMs: clock.nowMs,
+      partitionOf,
+      announced: new Map(),
+    };
+  }
+
+  // Producers
+
+  /**
+   * Submits one job and returns as soon as it is stored.
+   * @throws ValidationError, IdempotencyConflictError
+   */
+  async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const job = this.#jobOf(checkedRequest(request, this.#context.configuration));
+    const [outcome] = await within(signal, () => submit(this.#context, [job]));
+    return resultOf(outcome, job);
+  }
+
+  /**
+   * Submits up to 10,000 jobs, in batches. Answers what became of each, in their order: one that is refused, or meets
+   * trouble, never spoils the others.
+   * @throws ValidationError for what is no array of 1 to 10,000
+   */
+  async submitMany(
+    requests: readonly SubmitRequest[],
+    options?: CallOptions,
+  ): Promise<readonly SubmitEntry[]> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const list: unknown = requests;
+    if (!Array.isArray(list) || list.length < 1 || list.length > CLIENT_LIMITS.requests) {
+      const found = Array.isArray(list) ? `${list.length} entries` : `a ${typeof list}`;
+      throw new ValidationError(
+        'requests',
+        `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}; split it`,
+      );
+    }
+    const entries = Array.from(list, (request: unknown) => this.#entryOf(request));
+    const jobs = entries.flatMap((entry) => ('job' in entry ? [entry.job] : []));
+    const outcomes = new Map<Job, SubmitEntry>();
+    for (let from = 0; from < jobs.length; from += SUBMIT_BATCH) {
+      const batch = jobs.slice(from, from + SUBMIT_BATCH);
+      const answers = await within(signal, () => this.#submitBatch(batch));
+      for (const [at, job] of batch.entries()) {
+        const answer = answers[at];
+        if (answer !== undefined) outcomes.set(job, answer);
+      }
+    }
+    return entries.map((entry) =>
+      'job' in entry ? (outcomes.get(entry.job) ?? failed(entry.job, noAnswer(entry.job))) : entry,
+    );
+  }
+
+  /**
+   * Submits a job on demand, waits for its end, and answers it: the handler's result is its `result`.
+   * An abort while the job is being stored is noticed as soon as the store has answered, so that it is known what to cancel.
+   * @throws ValidationError, IdempotencyConflictError, JobFailedError, JobCancelledError, RunTimeoutError, AbortError
+   */
+  async run(request: Omit<SubmitRequest, 'mode'>, options?: RunOptions): Promise<Job> {
+    const {
+      signal,
+      timeoutMs = RUN_TIMEOUT_MS,
+      dieWithWaiter = false,
+    } = optionsOf(SHAPES.runOptions, options);
+    const { clock } = this.#context;
+    const untilMonotonicMs = clock.monotonicMs() + timeoutMs;
+    const asked = checkedRequest(request, this.#context.configuration);
+    if (Object.hasOwn(request, 'mode') && (request as SubmitRequest).mode === 'queued') {
+      throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or submit it');
+    }
+    stopIfAborted(signal);
+    const job = this.#jobOf({ ...asked, mode: 'onDemand' });
+    this.#waiters.enter(job.id, dieWithWaiter);
+    let isWaiting = true;
+    const leave = (): boolean => {
+      const isLast = isWaiting && this.#waiters.leave(job.id);
+      isWaiting = false;
+      return isLast;
+    };
+    try {
+      const [outcome] = await submit(this.#context, [job]);
+      const stored = resultOf(outcome, job).job;
+      const end = await awaitEnd(this.#context, stored, { untilMonotonicMs, signal });
+      if (end.kind === 'missing') throw new JobNotFoundError(job.id);
+      if (end.kind === 'ended') return succeeded(end.job);
+      const cancel = leave() ? await this.#cancel(job.id) : undefined;
+      if (end.kind === 'aborted') throw new AbortError(signal?.reason);
+      // It ended while the time ran out: there is a result after all.
+      if (cancel?.kind === 'ended') return succeeded(cancel.job);
+      const asking = cancel?.kind === 'missing' ? undefined : cancel?.kind;
+      throw new RunTimeoutError({ jobId: job.id, state: end.job.state }, timeoutMs, asking, {
+        cause: end.cause,
+      });
+    } finally {
+      leave();
+    }
+  }
+
+  /**
+   * A job as it is now.
+   * @throws JobNotFoundError
+   */
+  async get(jobId: string, options?: CallOptions): Promise<Job> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const id = checked(SHAPES.jobId, jobId, 'jobId');
+    const [job] = await within(signal, () => this.#context.store.getJobs([id]));
+    if (job === undefined) throw new JobNotFoundError(id);
+    return job;
+  }
+
+  /**
+   * Ends a job that should not happen: at once while nobody runs it, else by asking its worker.
+   * @throws JobNotFoundError
+   */
+  async cancel(jobId: string, options?: CallOptions): Promise<CancelResult> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const id = checked(SHAPES.jobId, jobId, 'jobId');
+    const outcome = await within(signal, () => this.#cancel(id));
+    if (outcome.kind === 'missing') throw new JobNotFoundError(id);
+    return { outcome: outcome.kind, job: outcome.job };
+  }
+
+  /**
+   * Tries a failed job again, as a new queued job from its beginning. Asked twice, it answers the same new job.
+   * @throws JobNotFoundError, JobStateError if it has not failed, or its type is gone
+   */
+  async retry(jobId: string, options?: CallOptions): Promise<RetryResult> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const id = checked(SHAPES.jobId, jobId, 'jobId');
+    const outcome = await within(signal, () => redriveJob(this.#context, id));
+    switch (outcome.kind) {
+      case 'redriven':
+      case 'repeated':
+        return { jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };
+      case 'missing':
+        throw new JobNotFoundError(id);
+      case 'notFailed':
+        throw new JobStateError(
+          outcome.job,
+          isTerminal(outcome.job.state)
+            ? 'only failed jobs are tried again: submit a new one'
+            : 'only failed jobs are tried again, and this one has not ended',
+        );
+      case 'unknownType':
+        throw new JobStateError(
+          outcome.job,
+          `no worker takes its type ${JSON.stringify(outcome.job.type)} any more`,
+        );
+    }
+  }
+
+  // Looking
+
+  /**
+   * What a job waits for: its time, others of its line, another key, a cap, a slot, a worker, a conflict, a pause.
+   * @throws JobNotFoundError
+   */
+  async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const id = checked(SHAPES.jobId, jobId, 'jobId');
+    const explanation = await within(signal, () => explainJob(this.#context, id));
+    if (explanation === undefined) throw new JobNotFoundError(id);
+    return explanation;
+  }
+
+  /**
+   * Jobs of one state: `scheduled` by their time, `pending` line by line, `failed` (dead letters) latest first, all three
+   * from an index that may lag behind by about a second; `claimed` and `running` exactly. Succeeded and cancelled jobs
+   * stand in no line: get them by their ids. Pages are read as they are asked for.
+   */
+  list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<Job> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const { state, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
+    checkType(rest.type, this.#context.configuration, 'filter.type');
+    return eachWithin(signal, listJobs(this.#context, state, rest));
+  }
+
+  /** Failed jobs that nobody has dealt with, latest first. */
+  deadLetters(filter: DeadLetterFilter = {}, options?: CallOptions): AsyncIterableIterator<Job> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return eachWithin(signal, this.#deadLetters(filter));
+  }
+
+  /** Keys with backlog, tier by tier in the order of their turn, with their costs; then those that only have jobs in flight. */
+  keys(options?: CallOptions & { readonly countUpTo?: number | undefined }): AsyncIterableIterator<KeyView> {
+    const { signal, countUpTo = COUNT_UP_TO } = optionsOf(SHAPES.keysOptions, options);
+    return eachWithin(signal, listKeys(this.#context, countUpTo));
+  }
+
+  /** Every fleet with its slots, what is busy, and its workers. */
+  async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return within(signal, () => readFleets(this.#context));
+  }
+
+  /** Pauses and overrides in force. */
+  async controls(options?: CallOptions): Promise<readonly Control[]> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return within(signal, () => readControls(this.#context));
+  }
+
+  // Operating
+
+  /**
+   * Tries dead letters again, latest first, each as a new job; `{}` means all of them. Begins as it is iterated, ends
+   * after `limit` (1,000 unless given, 10,000 at most).
+   */
+  redriveDeadLetters(
+    filter: DeadLetterFilter,
+    options?: CallOptions & { readonly limit?: number | undefined },
+  ): AsyncIterableIterator<RedriveEntry> {
+    const { signal, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
+    return eachWithin(signal, this.#redriveEach(this.#deadLetters(filter), limit));
+  }
+
+  /** Admits no more jobs of the scope; what runs goes on. Answers the scope's control. */
+  async pause(scope: Scope, options?: CallOptions): Promise<Control> {
+    return this.#control(scope, { paused: true }, options);
+  }
+
+  /** Ends a pause. Caps and weights stay overridden. */
+  async resume(scope: Scope, options?: CallOptions): Promise<Control> {
+    return this.#control(scope, { paused: false }, options);
+  }
+
+  /** Puts a cap or a key's weight over the configured one, from the next pass on. */
+  async override(scope: Scope, change: OverrideChange, options?: CallOptions): Promise<Control> {
+    const { weight, maxConcurrency } = checked(SHAPES.override, change, 'change');
+    const named = checkedScope(scope, this.#context.configuration);
+    if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
+      throw new ValidationError('change.weight', 'only a fairnessKey has a weight; name one as the scope');
+    }
+    return this.#control(named, { weight, maxConcurrency }, options);
+  }
+
+  /**
+   * Pauses a scope and waits until, for certain, none of its jobs holds capacity. The pause stays.
+   * @throws DrainTimeoutError with how many still run
+   */
+  async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
+    const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
+    const named = checkedScope(scope, this.#context.configuration);
+    const outcome = await within(signal, () =>
+      drain(this.#context, named, { signal, timeoutMs, onProgress }),
+    );
+    if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
+    if (outcome.kind === 'timedOut')
+      throw new DrainTimeoutError(scopeName(named), outcome.running, timeoutMs);
+  }
+
+  #jobOf(request: JobRequest): Job {
+    const { idempotencyKey, fairnessKey } = request;
+    const id = idempotencyKey === undefined ? this.#newId() : jobIdOf(idempotencyKey);
+    return jobFrom(request, id, this.#context.partitionOf(fairnessKey), this.#context.nowMs());
+  }
+
+  #entryOf(request: unknown): { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }> {
+    try {
+      return { job: this.#jobOf(checkedRequest(request, this.#context.configuration)) };
+    } catch (error) {
+      if (error instanceof ValidationError) return { kind: 'refused', error };
+      throw error;
+    }
+  }
+
+  async #submitBatch(jobs: readonly Job[]): Promise<readonly SubmitEntry[]> {
+    try {
+      const outcomes = await submit(this.#context, jobs);
+      return jobs.map((job, at) => entryFrom(outcomes[at], job));
+    } catch (error) {
+      const trouble = error instanceof Error ? error : new Error(String(error));
+      if (!(error instanceof StoreRefused) || jobs.length === 1)
+        return jobs.map((job) => failed(job, trouble));
+    }
+    // One of them is refused for good: by themselves, the others do not share its end.
+    const half = Math.ceil(jobs.length / 2);
+    return [
+      ...(await this.#submitBatch(jobs.slice(0, half))),
+      ...(await this.#submitBatch(jobs.slice(half))),
+    ];
+  }
+
+  async #cancel(jobId: string): Promise<CancelOutcome> {
+    const nowMs = this.#context.nowMs();
+    return this.#context.store.cancelJob(jobId, nowMs, nowMs + TERMINAL_TTL_MS);
+  }
+
+  #deadLetters(filter: DeadLetterFilter): AsyncGenerator<Job> {
+    const { errorName, failedAfter, failedBefore, ...rest } = checked(
+      SHAPES.deadLetterFilter,
+      filter,
+      'filter',
+    );
+    checkType(rest.type, this.#context.configuration, 'filter.type');
+    const fromMs = failedAfter === undefined ? Number.NEGATIVE_INFINITY : Date.parse(failedAfter);
+    const untilMs = failedBefore === undefined ? Number.POSITIVE_INFINITY : Date.parse(failedBefore);
+    return matching(listJobs(this.#context, 'failed', rest), (job) => {
+      const failedAtMs = job.finishedAtMs ?? 0;
+      const isInTime = failedAtMs >= fromMs && failedAtMs < untilMs;
+      return isInTime && (errorName === undefined || job.error?.name === errorName);
+    });
+  }
+
+  async *#redriveEach(deadLetters: AsyncIterable<Job>, limit: number): AsyncGenerator<RedriveEntry> {
+    let left = limit;
+    for await (const { id, type } of deadLetters) {
+      const named = { deadLetterId: id, type };
+      const outcome = await redriveJob(this.#context, id);
+      switch (outcome.kind) {
+        case 'redriven':
+        case 'repeated':
+          yield { ...named, kind: 'redriven', jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };
+          break;
+        case 'missing':
+          yield { ...named, kind: 'skipped', reason: 'its record has expired' };
+          break;
+        case 'notFailed':
+          yield { ...named, kind: 'skipped', reason: `it is ${outcome.job.state}` };
+          break;
+        case 'unknownType':
+          yield { ...named, kind: 'skipped', reason: 'no worker takes its type any more' };
+          break;
+      }
+      left -= 1;
+      if (left === 0) return;
+    }
+  }
+
+  async #control(
+    scope: Scope,
+    change: { readonly paused?: boolean } & OverrideChange,
+    options: CallOptions | undefined,
+  ): Promise<Control> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const named = checkedScope(scope, this.#context.configuration);
+    return within(signal, () => changeControl(this.#context, named, change));
+  }
+}
+
+/** Options, none if there are none. */
+function optionsOf<Shape extends Parameters<typeof checked>[0]>(
+  shape: Shape,
+  options: unknown,
+): NonNullable<ReturnType<typeof checked<Shape>>> {
+  return (checked(shape, options, 'options') ?? {}) as NonNullable<ReturnType<typeof checked<Shape>>>;
+}
+
+function stopIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted === true) throw new AbortError(signal.reason);
+}
+
+/** Waits for the work, but not longer than the signal allows. Nothing is begun under a signal that is aborted. */
+async function within<Value>(signal: AbortSignal | undefined, work: () => Promise<Value>): Promise<Value> {
+  stopIfAborted(signal);
+  if (signal === undefined) return work();
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(new AbortError(signal.reason));
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work(), aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+async function* eachWithin<Value>(
+  signal: AbortSignal | undefined,
+  values: AsyncGenerator<Value>,
+): AsyncGenerator<Value> {
+  for (;;) {
+    const next = await within(signal, () => values.next());
+    if (next.done === true) return;
+    yield next.value;
+  }
+}
+
+async function* matching<Value>(
+  values: AsyncIterable<Value>,
+  matches: (value: Value) => boolean,
+): AsyncGenerator<Value> {
+  for await (const value of values) if (matches(value)) yield value;
+}
+
+function resultOf(outcome: CreateOutcome | undefined, asked: Job): SubmitResult {
+  const entry = entryFrom(outcome, asked);
+  if (entry.kind !== 'accepted') throw entry.error;
+  const { jobId, job, repeated } = entry;
+  return { jobId, job, repeated };
+}
+
+function entryFrom(outcome: CreateOutcome | undefined, asked: Job): SubmitEntry {
+  if (outcome === undefined) return failed(asked, noAnswer(asked));
+  const { kind, job } = outcome;
+  if (kind === 'conflict') return { kind: 'refused', error: new IdempotencyConflictError(job.id) };
+  return { kind: 'accepted', jobId: job.id, job, repeated: kind === 'repeated' };
+}
+
+const failed = (job: Job, error: Error): SubmitEntry => ({ kind: 'failed', jobId: job.id, error });
+
+const noAnswer = (job: Job): Error =>
+  new StoreUnavailable(`the store said nothing about job ${job.id}; submit it again`);
+
+function succeeded(job: Job): Job {
+  if (job.state === 'failed') throw new JobFailedError(job);
+  if (job.state === 'cancelled') throw new JobCancelledError(job);
+  return job;
+}

@@ -1,0 +1,187 @@
+/**
+ * Why a job is not running, told by the scheduler that decides it: what is known of the pool is put into one, and asked.
+ */
+import type { PoolConfiguration } from './configuration.ts';
+import { conflictKeyOf } from './conflict.ts';
+import type { ReservedJob, WaitingJob } from './job.ts';
+import { isTerminal, type Job } from './job.ts';
+import type { KeyLedger } from './planner.ts';
+import { type Obstacle, type Override, Scheduler } from './scheduler.ts';
+import { compareRanked, type ScoreParts, scoreParts, starvationBoundMs } from './score.ts';
+
+/** The job that is asked about. */
+export type Explained = WaitingJob & Pick<Job, 'state' | 'runAtMs'>;
+
+/** What is known of the pool. What is missing makes the answer less exact, never wrong about a cap or a conflict. */
+export interface ExplainState {
+  readonly configuration: PoolConfiguration;
+  readonly overrides?: readonly Override[] | undefined;
+  /** Every place of every reservation. */
+  readonly inFlight: readonly ReservedJob[];
+  /** Slots that nothing holds. */
+  readonly freeSlotsByFleet: ReadonlyMap<string, number>;
+  /** Of the keys with backlog, settled. */
+  readonly ledgers: readonly KeyLedger[];
+  /** Jobs that wait, as many as were read: the heads of the lines, and the job's own line as far as the job. */
+  readonly waiting: readonly WaitingJob[];
+  readonly costMs: (type: string, resourceId: string | undefined) => number;
+}
+
+/** One thing that a job waits for. */
+export type WaitsFor =
+  | Obstacle
+  /** Its time has not come. */
+  | { readonly why: 'time'; readonly untilMs: number }
+  /** It may start, but others come first and take what is free: the first ids of them, in order. */
+  | { readonly why: 'turn'; readonly before: readonly string[] }
+  /** The next pass starts it. */
+  | { readonly why: 'pass' };
+
+/** Where a job stands. */
+export interface Explanation {
+  readonly id: string;
+  readonly state: Job['state'];
+  /** Empty once the job is claimed, runs or is over. */
+  readonly waitsFor: readonly WaitsFor[];
+  /** Jobs before it in its line, of those that were read; undefined when it stands in none. */
+  readonly position: number | undefined;
+  readonly score: ScoreParts | undefined;
+  /** What its key was charged, in flight included, and its weight. */
+  readonly key: { readonly costMs: number; readonly weight: number } | undefined;
+  /** The job that holds its conflict key. */
+  readonly blocker: string | undefined;
+  /** Epoch ms, by the bound of `starvationBoundMs` and as things stand; undefined where nothing is promised, as long as it is paused. */
+  readonly latestStartAtMs: number | undefined;
+}
+
+/** At most so many of those that come first are named. */
+const BEFORE_MAX = 100;
+
+/** What the job waits for at `nowMs`. */
+export function explain(job: Explained, state: ExplainState, nowMs: number): Explanation {
+  const idle = { id: job.id, state: job.state, position: undefined, score: undefined, blocker: undefined };
+  if (isTerminal(job.state) || job.state === 'claimed' || job.state === 'running') {
+    return { ...idle, waitsFor: [], key: undefined, latestStartAtMs: undefined };
+  }
+  const readyAtMs = job.state === 'scheduled' ? job.runAtMs : job.readyAtMs;
+  if (readyAtMs > nowMs) {
+    const latestStartAtMs = latestStart({ ...job, readyAtMs }, state);
+    return { ...idle, waitsFor: [{ why: 'time', untilMs: readyAtMs }], key: undefined, latestStartAtMs };
+  }
+  const scheduler = fill({ ...job, readyAtMs }, state, nowMs);
+  const obstacles = scheduler.obstaclesTo(job);
+  const key = scheduler.openKey(job.fairnessKey, nowMs);
+  const { score: coefficients } = state.configuration;
+  const told = {
+    id: job.id,
+    state: job.state,
+    position: inLine(job, state).filter((other) => compareRanked(other, job, coefficients) < 0).length,
+    score: scoreParts({ ...job, readyAtMs }, nowMs, scheduler.compatibleSlots(job.type), coefficients),
+    key: { costMs: scheduler.ledgers.costOf(key), weight: scheduler.ledgers.weightOf(key) },
+    blocker: obstacles.find((obstacle) => obstacle.why === 'conflict')?.holder,
+    latestStartAtMs: obstacles.some((obstacle) => obstacle.why === 'paused' || obstacle.why === 'unknownType')
+      ? undefined
+      : latestStart({ ...job, readyAtMs }, state),
+  };
+  return { ...told, waitsFor: obstacles.length > 0 ? obstacles : [turnOf(job, scheduler)] };
+}
+
+function fill(job: WaitingJob, state: ExplainState, nowMs: number): Scheduler {
+  const { configuration } = state;
+  const scheduler = new Scheduler(
+    { ...configuration, fairness: { ...configuration.fairness, idlePolicy: 'none' } },
+    { overrides: state.overrides, costMs: state.costMs },
+  );
+  for (const { fairnessKey, settledCostMs } of state.ledgers) {
+    scheduler.setCost(scheduler.openKey(fairnessKey, nowMs), settledCostMs);
+  }
+  for (const reserved of state.inFlight) scheduler.hold(reserved, nowMs);
+  configuration.fleets.forEach(({ fleet }, number) => {
+    scheduler.setSlots(fleet, scheduler.fleets.busyOf(number) + (state.freeSlotsByFleet.get(fleet) ?? 0));
+  });
+  for (const other of state.waiting) if (other.id !== job.id) scheduler.arrive(other, nowMs);
+  scheduler.arrive(job, nowMs);
+  scheduler.beginPass(nowMs);
+  return scheduler;
+}
+
+// Plans a pass, as far as the job.
+function turnOf(job: WaitingJob, scheduler: Scheduler): WaitsFor {
+  const before: string[] = [];
+  for (let next = scheduler.next(); next !== undefined; next = scheduler.next()) {
+    if (next.reserved.id === job.id) return { why: 'pass' };
+    if (before.length < BEFORE_MAX) before.push(next.reserved.id);
+  }
+  return { why: 'turn', before };
+}
+
+function inLine(job: WaitingJob, state: ExplainState): readonly WaitingJob[] {
+  return state.waiting.filter(
+    (other) =>
+      other.id !== job.id &&
+      other.type === job.type &&
+      other.mode === job.mode &&
+      other.fairnessKey === job.fairnessKey,
+  );
+}
+
+/** The configuration with the operators' caps and weights in it. */
+export function overridden(
+  configuration: PoolConfiguration,
+  overrides: readonly Override[],
+): PoolConfiguration {
+  const last = new Map(overrides.map((override) => [override.scope, override]));
+  const capOf = (scope: string, configured: number | null): number | null =>
+    last.get(scope)?.maxConcurrency ?? configured;
+  const weights = { ...configuration.fairness.weights };
+  for (const { scope, weight } of last.values()) {
+    if (scope.startsWith('key/') && weight !== undefined) weights[scope.slice('key/'.length)] = weight;
+  }
+  return {
+    ...configuration,
+    maxConcurrency: capOf('pool', configuration.maxConcurrency),
+    tiers: configuration.tiers.map((tier) => ({
+      ...tier,
+      maxConcurrency: capOf(`tier/${tier.tier}`, tier.maxConcurrency),
+    })),
+    types: configuration.types.map((type) => ({
+      ...type,
+      maxConcurrency: capOf(`type/${type.type}`, type.maxConcurrency),
+    })),
+    fairness: { ...configuration.fairness, weights },
+  };
+}
+
+function latestStart(job: WaitingJob, state: ExplainState): number | undefined {
+  const { inFlight, waiting, ledgers } = state;
+  const configuration = overridden(state.configuration, state.overrides ?? []);
+  const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
+  const own = typeOf.get(job.type);
+  const conflictKey = conflictKeyOf(own?.conflictGroup ?? null, job.resourceId);
+  const others = waiting.filter((other) => other.id !== job.id);
+  const boundMs = starvationBoundMs(configuration, {
+    type: job.type,
+    fairnessKey: job.fairnessKey,
+    mode: job.mode,
+    priority: job.priority,
+    activeKeys: new Set([...others, ...inFlight, ...ledgers, job].map((holder) => holder.fairnessKey)).size,
+    jobsAhead: others.filter(
+      (other) => other.fairnessKey === job.fairnessKey && typeOf.get(other.type)?.tier === own?.tier,
+    ).length,
+    conflictsAhead:
+      conflictKey === undefined
+        ? 0
+        : inFlight.filter((other) => other.conflictKey === conflictKey).length +
+          others.filter(
+            (other) =>
+              conflictKeyOf(typeOf.get(other.type)?.conflictGroup ?? null, other.resourceId) === conflictKey,
+          ).length,
+    slotsByFleet: new Map(
+      configuration.fleets.map(({ fleet }) => [
+        fleet,
+        (state.freeSlotsByFleet.get(fleet) ?? 0) + inFlight.filter((other) => other.fleet === fleet).length,
+      ]),
+    ),
+  });
+  return Number.isFinite(boundMs) ? job.readyAtMs + boundMs : undefined;
+}

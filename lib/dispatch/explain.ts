@@ -1,0 +1,294 @@
+/**
+ * Why a job is not running, from the live state: bounded reads, then the core's own answer.
+ *
+ * Reads: the job, its partition, keys with backlog in each tier that can come before it, the heads of their lines, and
+ * the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
+ * answer says `partial`: caps, conflicts and pauses are exact all the same.
+ */
+import type { FleetConfiguration } from '../core/configuration.ts';
+import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
+import type { Job, Json, ReservedJob } from '../core/job.ts';
+import { compareRanked, weightOf } from '../core/score.ts';
+import type { JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
+import type { ReadyLine } from '../store/schema.ts';
+import { Books } from './books.ts';
+import type { OperateContext } from './operate.ts';
+import { openBooks } from './remembered.ts';
+import { readyLineOf, tierOf } from './submit.ts';
+
+export const EXPLAIN_LIMITS = {
+  /** Jobs of its own line that are read to find its place. */
+  positionMax: 1_000,
+  keysPerTier: 50,
+  lines: 100,
+  headsPerLine: 20,
+} as const;
+
+const PAGE = 100;
+
+/** What a job waits for, as far as only the live state can tell. */
+export type LiveWaitsFor =
+  | WaitsFor
+  /** It is claimed, its message is with the fleet, and no worker has started it. */
+  | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
+
+/** A fleet that takes the job's type. */
+export interface FleetCapacity {
+  readonly fleet: string;
+  /** Declared, or those of its live workers. */
+  readonly slots: number;
+  readonly busy: number;
+  readonly paused: boolean;
+  /** Live workers; undefined where Lambda runs the jobs. */
+  readonly workers: number | undefined;
+}
+
+/** What a key was charged, in flight included. */
+export interface KeyShare {
+  readonly fairnessKey: string;
+  readonly costMs: number;
+  readonly weight: number;
+  /** cost / weight: the least is served first. */
+  readonly shareMs: number;
+}
+
+export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
+  readonly job: Job;
+  readonly explainedAtMs: number;
+  readonly waitsFor: readonly LiveWaitsFor[];
+  /** The place was not reached: there are more before it than `position`. */
+  readonly positionIsLeast: boolean;
+  readonly fleets: readonly FleetCapacity[];
+  /** Other keys whose jobs come first, the least share first, and the job's own key last; empty if there are none. */
+  readonly keysBefore: readonly KeyShare[];
+  /** From `running` on. */
+  readonly runs:
+    | {
+        readonly workerId: string;
+        readonly incarnation: string;
+        readonly fleet: string;
+        readonly startedAtMs: number;
+        /** As the worker's last heartbeat said. */
+        readonly progress?: Json | undefined;
+      }
+    | undefined;
+  /** A bound cut the reading short: others may come first that are not named. */
+  readonly partial: boolean;
+}
+
+/** Explains a job; undefined: there is none. */
+export async function explainJob(
+  context: OperateContext,
+  jobId: string,
+): Promise<LiveExplanation | undefined> {
+  const { store, clock, configuration } = context;
+  const [job] = await store.getJobs([jobId]);
+  if (job === undefined) return undefined;
+  const nowMs = clock.nowMs();
+  const state = await store.loadPartition(job.partition, nowMs);
+  const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  const fleets = capacityOf(configuration.fleets, state, held);
+  const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
+  // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
+  const inFlight = held.filter((entry) => entry.id !== jobId);
+  const books = new Books(
+    store,
+    configuration,
+    job.partition,
+    nowMs,
+    openBooks(new Map(), job.partition, state.epoch),
+  );
+  const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
+  const read = isReady
+    ? await readWaiting(context, job, new Set(inFlight.map((entry) => entry.id)), freeSlots)
+    : { waiting: [], keys: [], positionIsLeast: false, partial: false };
+  const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
+  if (isReady) await Promise.all([books.readLedgers(keys), books.readEstimates([job, ...read.waiting])]);
+  const ledgers = [...keys].flatMap((fairnessKey) => {
+    const ledger = books.ledgerOf(fairnessKey);
+    return ledger === undefined ? [] : [{ fairnessKey, settledCostMs: ledger.settledCostMs }];
+  });
+  const explanation = explain(
+    job,
+    {
+      configuration,
+      overrides: state.controls,
+      inFlight,
+      freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
+      ledgers,
+      waiting: read.waiting,
+      costMs: (type, resourceId) => books.costMs(type, resourceId),
+    },
+    nowMs,
+  );
+  // Reserved already: its claim is under way.
+  const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
+  const waitsFor = isBeingClaimed ? [{ why: 'pass' } as const] : waitingFor(job, explanation);
+  const tier = tierOf(configuration, job.type);
+  const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
+  const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
+  return {
+    ...explanation,
+    job,
+    explainedAtMs: nowMs,
+    waitsFor,
+    positionIsLeast: read.positionIsLeast,
+    fleets: fleets
+      .filter(({ types }) => types.includes(job.type))
+      .map(({ types: _types, ...fleet }) => fleet),
+    keysBefore: keysBefore(job, waitsFor, ofTier, keyOf, (fairnessKey) => {
+      const override = state.controls.find((control) => control.scope === `key/${fairnessKey}`);
+      const { weights, defaultWeight } = configuration.fairness;
+      const weight = override?.weight ?? weightOf(weights, defaultWeight, fairnessKey);
+      const costMs = inFlight
+        .filter((entry) => entry.fairnessKey === fairnessKey)
+        .reduce(
+          (total, entry) => total + entry.estimatedCostMs,
+          books.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
+        );
+      return { fairnessKey, costMs, weight, shareMs: costMs / weight };
+    }),
+    runs: runsOf(job, state.workers),
+    partial: read.partial,
+  };
+}
+
+function waitingFor(job: Job, explanation: Explanation): readonly LiveWaitsFor[] {
+  if (job.state !== 'claimed' || job.claim === undefined) return explanation.waitsFor;
+  return [{ why: 'worker', fleet: job.claim.fleet, sinceMs: job.claim.claimedAtMs }];
+}
+
+function runsOf(job: Job, workers: readonly WorkerRecord[]): LiveExplanation['runs'] {
+  const { worker, claim, startedAtMs } = job;
+  if (job.state !== 'running' || worker === undefined || claim === undefined) return undefined;
+  const progress = workers
+    .find(({ workerId, incarnation }) => workerId === worker.workerId && incarnation === worker.incarnation)
+    ?.occupants.find((occupant) => occupant.claimId === claim.claimId)?.progress;
+  return {
+    workerId: worker.workerId,
+    incarnation: worker.incarnation,
+    fleet: claim.fleet,
+    startedAtMs: startedAtMs ?? claim.claimedAtMs,
+    ...(progress === undefined ? {} : { progress }),
+  };
+}
+
+function capacityOf(
+  fleets: readonly FleetConfiguration[],
+  state: PartitionState,
+  held: readonly ReservedJob[],
+): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {
+  return fleets.map(({ fleet, types, slots }) => {
+    const workers = state.workers.filter((worker) => worker.fleet === fleet);
+    return {
+      fleet,
+      types,
+      slots: slots ?? workers.reduce((total, worker) => total + worker.slots, 0),
+      busy: held.filter((entry) => entry.fleet === fleet).length,
+      paused: state.controls.some((control) => control.scope === `fleet/${fleet}` && control.paused),
+      workers: slots === null ? workers.length : undefined,
+    };
+  });
+}
+
+interface Waiting {
+  readonly waiting: readonly JobHead[];
+  readonly keys: readonly string[];
+  readonly positionIsLeast: boolean;
+  readonly partial: boolean;
+}
+
+/** The job's own line as far as the job, and the heads of what may come before it. */
+async function readWaiting(
+  context: OperateContext,
+  job: Job,
+  held: ReadonlySet<string>,
+  freeSlots: number,
+): Promise<Waiting> {
+  const { store, configuration } = context;
+  const own = readyLineOf(configuration, job);
+  const [line, keys] = await Promise.all([readOwnLine(context, job, own), readKeys(context, job)]);
+  const lines = keys.lines
+    .filter(
+      ({ type, mode, fairnessKey }) =>
+        type !== own.type || mode !== own.mode || fairnessKey !== own.fairnessKey,
+    )
+    .slice(0, EXPLAIN_LIMITS.lines);
+  // No line can give a pass more jobs than there are slots.
+  const count = Math.max(1, Math.min(EXPLAIN_LIMITS.headsPerLine, freeSlots));
+  const heads = await Promise.all(lines.map((each) => store.readLine(job.partition, each, count)));
+  const byId = new Map([...line.jobs, ...heads.flatMap(({ jobs }) => jobs)].map((each) => [each.id, each]));
+  return {
+    // The index may still show what is on its way already.
+    waiting: [...byId.values()].filter((each) => each.state === 'pending' && !held.has(each.id)),
+    keys: [...new Set(keys.lines.map(({ fairnessKey }) => fairnessKey))],
+    positionIsLeast: line.cut,
+    partial:
+      line.cut ||
+      keys.cut ||
+      keys.lines.length > lines.length + 1 ||
+      (count < freeSlots && heads.some(({ next }) => next !== undefined)),
+  };
+}
+
+async function readOwnLine(
+  context: OperateContext,
+  job: Job,
+  line: ReadyLine,
+): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean }> {
+  const { score } = context.configuration;
+  const jobs: JobHead[] = [];
+  let after: string | undefined;
+  while (jobs.length < EXPLAIN_LIMITS.positionMax) {
+    const page = await context.store.readLine(job.partition, line, PAGE, after);
+    jobs.push(...page.jobs);
+    const last = page.jobs.at(-1);
+    if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0))
+      return { jobs, cut: false };
+    after = page.next;
+  }
+  return { jobs, cut: true };
+}
+
+/** Lines with backlog, in the order of their keys' turn, of the tiers that can come before the job's. */
+async function readKeys(
+  context: OperateContext,
+  job: Job,
+): Promise<{ readonly lines: readonly ReadyLine[]; readonly cut: boolean }> {
+  const { tiers } = context.configuration;
+  const own = tiers.findIndex(({ tier }) => tier === tierOf(context.configuration, job.type));
+  const before = tiers.filter(({ guaranteed }, place) => place <= own || guaranteed > 0);
+  const pages = await Promise.all(
+    before.map(async ({ tier }) => ({
+      tier,
+      ...(await context.store.readKeys(job.partition, tier, EXPLAIN_LIMITS.keysPerTier)),
+    })),
+  );
+  return {
+    lines: pages.flatMap(({ tier, keys }) =>
+      keys.flatMap(({ fairnessKey, lines }) => lines.map((line) => ({ ...line, tier, fairnessKey }))),
+    ),
+    cut: pages.some(({ next }) => next !== undefined),
+  };
+}
+
+/** Whose jobs come first: keys with a lesser share in the job's tier, and those that a pass would serve before it. */
+function keysBefore(
+  job: Job,
+  waitsFor: readonly LiveWaitsFor[],
+  ofTier: readonly Job[],
+  keyOf: (jobId: string) => string | undefined,
+  shareOf: (fairnessKey: string) => KeyShare,
+): readonly KeyShare[] {
+  const turn = waitsFor.find((each) => each.why === 'turn');
+  const served = new Set(turn?.before.map(keyOf));
+  const own = shareOf(job.fairnessKey);
+  const keys = new Set([...ofTier.map(({ fairnessKey }) => fairnessKey), ...served]);
+  keys.delete(job.fairnessKey);
+  const before = [...keys]
+    .filter((key) => key !== undefined)
+    .map(shareOf)
+    .filter(({ fairnessKey, shareMs }) => shareMs < own.shareMs || served.has(fairnessKey))
+    .sort((one, other) => one.shareMs - other.shareMs);
+  return before.length === 0 ? [] : [...before, own];
+}

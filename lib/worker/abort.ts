@@ -1,0 +1,29 @@
+/** Waiting that an abort ends. */
+
+/** What the work answers, or undefined as soon as the signal aborts; the work goes on, and nobody hears of it. */
+export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  // Listens itself: a race against one long-lived promise would keep every round's memory.
+  return new Promise((resolve, reject) => {
+    const end = (): void => resolve(undefined);
+    const settled = (): void => signal.removeEventListener('abort', end);
+    if (signal.aborted) end();
+    signal.addEventListener('abort', end, { once: true });
+    work.then(
+      (value) => {
+        settled();
+        resolve(value);
+      },
+      (error: unknown) => {
+        settled();
+        reject(error as Error);
+      },
+    );
+  });
+}
+
+/** Resolves when the signal aborts. */
+export const abortOf = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });

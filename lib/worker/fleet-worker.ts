@@ -1,0 +1,125 @@
+/** The composition root of a worker process: from the environment that the Scheduler construct's `workerEnvironment` gives. */
+import { randomUUID } from 'node:crypto';
+import { availableParallelism, hostname } from 'node:os';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
+import { placeOf } from '../dispatch/submit.ts';
+import { SqsJobQueue } from '../queue/sqs/queue.ts';
+import { jsonLog, systemClock } from '../runtime/system.ts';
+import { DynamoJobStore } from '../store/dynamodb/store.ts';
+import { runWorker, WorkerConfigurationError, type WorkerReport } from './process.ts';
+import type { JobHandlers } from './run-job.ts';
+
+export type { WorkerEnd, WorkerReport } from './process.ts';
+export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
+
+export interface FleetWorkerOptions {
+  /** Jobs that run at once. @default - one for each processor */
+  readonly slots?: number | undefined;
+  /**
+   * Unique among the workers that live. A name that stays the same over restarts supersedes its former life.
+   *
+   * @default - the host's name and a random part
+   */
+  readonly workerId?: string | undefined;
+  /** How long running jobs may go on after SIGTERM or SIGINT, in milliseconds. @default 30 s */
+  readonly shutdownMs?: number | undefined;
+}
+
+/** A heartbeat that hangs must fail while there is time for another one. */
+const STORE_REQUESTS = {
+  maxAttempts: 2,
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_000 },
+} as const;
+/** Longer than the longest poll. */
+const QUEUE_REQUESTS = {
+  maxAttempts: 3,
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 25_000 },
+} as const;
+
+const FAILED = 1;
+
+function required(name: string): string {
+  const value = process.env[name];
+  if (value === undefined || value === '') {
+    throw new WorkerConfigurationError(
+      `${name} is not set: give the process what \`scheduler.workerEnvironment(fleet)\` answers`,
+    );
+  }
+  return value;
+}
+
+function queueUrls(text: string): Readonly<Record<string, string>> {
+  let value: unknown;
+  let cause: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    cause = error;
+  }
+  if (typeof value !== 'object' || value === null) {
+    throw new WorkerConfigurationError(`FAIRLEAD_QUEUES is not an object of queue URLs: ${text}`, { cause });
+  }
+  return Object.fromEntries(Object.entries(value).map(([fleet, url]) => [fleet, String(url)]));
+}
+
+/**
+ * Works for a fleet until SIGTERM or SIGINT, with one handler for each of its job types. The second signal ends the
+ * process at once. The process's exit code is 1 when the worker ended for another reason: let its supervisor start it
+ * again.
+ *
+ * ```ts
+ * await runFleetWorker({ render: async (payload, { signal, checkpoint }) => render(payload, signal) }, { slots: 2 });
+ * ```
+ *
+ * @throws WorkerConfigurationError - the environment, the fleet or the handlers do not fit
+ */
+export async function runFleetWorker(
+  handlers: JobHandlers,
+  options: FleetWorkerOptions = {},
+): Promise<WorkerReport> {
+  const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
+  const fleet = required('FAIRLEAD_FLEET');
+  const table = required('FAIRLEAD_TABLE');
+  const urls = queueUrls(required('FAIRLEAD_QUEUES'));
+  const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
+  const log = jsonLog((line) => console.log(line));
+  const dynamodb = new DynamoDBClient(STORE_REQUESTS);
+  const sqs = new SQSClient(QUEUE_REQUESTS);
+  const exit = (reason: string): void => {
+    console.error(reason);
+    process.exit(FAILED);
+  };
+  const shutdown = new AbortController();
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (shutdown.signal.aborted) exit(`${name} again: ending at once`);
+    shutdown.abort();
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  try {
+    const report = await runWorker({
+      store: new DynamoJobStore({ client: dynamodb, table, place: placeOf(configuration) }),
+      queue: new SqsJobQueue({ client: sqs, queueUrls: urls, wakeQueueUrl }),
+      configuration,
+      clock: systemClock,
+      random: Math.random,
+      log,
+      fleet,
+      slots: options.slots ?? availableParallelism(),
+      workerId: options.workerId ?? `${hostname()}/${randomUUID()}`,
+      handlers,
+      shutdownMs: options.shutdownMs,
+      signal: shutdown.signal,
+      exit,
+    });
+    if (report.end !== 'stopped') process.exitCode = FAILED;
+    return report;
+  } finally {
+    process.off('SIGTERM', onSignal);
+    process.off('SIGINT', onSignal);
+    dynamodb.destroy();
+    sqs.destroy();
+  }
+}

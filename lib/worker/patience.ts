@@ -1,0 +1,58 @@
+/** A store that is asked again: what a long-running worker has begun or ended must be written down, or its life ends. */
+import type { Clock, Log, Random } from '../runtime/contract.ts';
+import type { JobStore } from '../store/contract.ts';
+import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
+
+/** What an attempt asks of the store. */
+export type AttemptStore = Pick<JobStore, 'startJob' | 'finishJob' | 'loseWorker' | 'saveCheckpoint'>;
+
+/** With the delays below, about half a minute: longer than a lease. */
+const TRIES_MAX = 20;
+const DELAY_BASE_MS = 100;
+const DELAY_CEILING_MS = 2_000;
+
+/**
+ * The store with each question repeated while it is throttled or not answered: every verb bears that.
+ *
+ * @param signal - ends the repetition, as when the worker's lease is lost
+ */
+export function patiently(
+  store: AttemptStore,
+  { clock, random, log, signal }: PatienceOptions,
+): AttemptStore {
+  const patient =
+    <Question extends readonly unknown[], Answer>(
+      verb: string,
+      ask: (...question: Question) => Promise<Answer>,
+    ): ((...question: Question) => Promise<Answer>) =>
+    async (...question) => {
+      for (let tries = 1; ; tries += 1) {
+        try {
+          return await ask(...question);
+        } catch (error) {
+          const isTransient = error instanceof StoreThrottled || error instanceof StoreUnavailable;
+          if (!isTransient || tries === TRIES_MAX || signal.aborted) throw error;
+          log.warn('the store is asked again', { verb, tries, error: error.message });
+          const delayMs = Math.min(DELAY_CEILING_MS, DELAY_BASE_MS * 2 ** tries);
+          await clock.sleep(delayMs * (0.5 + random() / 2), signal);
+        }
+      }
+    };
+  return {
+    startJob: patient('startJob', (request) => store.startJob(request)),
+    finishJob: patient('finishJob', (request) => store.finishJob(request)),
+    loseWorker: patient('loseWorker', (job, verdict, nowMs, expiresAtMs) =>
+      store.loseWorker(job, verdict, nowMs, expiresAtMs),
+    ),
+    saveCheckpoint: patient('saveCheckpoint', (job, worker, checkpoint) =>
+      store.saveCheckpoint(job, worker, checkpoint),
+    ),
+  };
+}
+
+export interface PatienceOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}

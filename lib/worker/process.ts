@@ -1,0 +1,386 @@
+/**
+ * A long-running worker: it registers slots, takes as many messages as it has free ones, runs them, and ends in order:
+ * on request, when its lease is lost, or when a handler does not heed its signal.
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import type { Job, Json } from '../core/job.ts';
+import type { DispatchMessage, JobQueue, ReceivedMessage } from '../queue/contract.ts';
+import type { Clock, Log, Random } from '../runtime/contract.ts';
+import type { JobStore, WorkerRecord } from '../store/contract.ts';
+import { abortOf, orAborted } from './abort.ts';
+import { incarnationOf } from './incarnation.ts';
+import { join, LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
+import { patiently } from './patience.ts';
+import {
+  HandlerHungError,
+  type JobHandlers,
+  type RunOutcome,
+  runJob,
+  STOP_GRACE_MS,
+  WorkerStoppedError,
+} from './run-job.ts';
+import { WATCH_EVERY_MS, watchJobs } from './watch.ts';
+
+/** Thrown when a worker is started with what cannot work. */
+export class WorkerConfigurationError extends Error {
+  override readonly name = 'WorkerConfigurationError';
+}
+
+export interface WorkerProcessOptions {
+  readonly store: JobStore;
+  readonly queue: JobQueue;
+  readonly configuration: PoolConfiguration;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly fleet: string;
+  /** Jobs that run at once. */
+  readonly slots: number;
+  /** Unique among the workers that live; a new life of the same name supersedes the former one. */
+  readonly workerId: string;
+  /** One for each job type of the fleet. */
+  readonly handlers: JobHandlers;
+  /** @default - the pool's */
+  readonly partitions?: number | undefined;
+  /** @default 5 s */
+  readonly heartbeatMs?: number | undefined;
+  /** @default 15 s */
+  readonly leaseMs?: number | undefined;
+  /** How often running jobs are looked up for a cancel. @default 10 s */
+  readonly watchEveryMs?: number | undefined;
+  /** How long running jobs may go on after `signal`. @default 30 s */
+  readonly shutdownMs?: number | undefined;
+  /** Ends the worker in order. */
+  readonly signal: AbortSignal;
+  /** Ends the process at once: the only way to stop a handler that hangs. */
+  readonly exit: (reason: string) => void;
+}
+
+/** Why a worker ended. */
+export type WorkerEnd =
+  /** It was asked to. */
+  | 'stopped'
+  | Loss
+  /** A handler did not heed its signal. */
+  | 'hung'
+  /** What became of a job could not be written down. */
+  | 'broken';
+
+export interface WorkerReport {
+  readonly end: WorkerEnd;
+  /** Attempts by what became of them. */
+  readonly outcomes: Readonly<Partial<Record<RunOutcome, number>>>;
+}
+
+const HEARTBEAT_MS = 5_000;
+const LEASE_MS = 15_000;
+const SHUTDOWN_MS = 30_000;
+/** The longest wait that SQS knows. */
+const RECEIVE_WAIT_MS = 20_000;
+const RECEIVE_MAX = 10;
+/** Longer than a start takes: then the message is deleted. */
+const HIDE_MS = 60_000;
+const RECEIVE_RETRY_MS = 2_000;
+/** Deletions wait for each other so long: a batch costs as much as one. */
+const DELETE_AFTER_MS = 500;
+const DELETE_MAX = 10;
+/** An occupant's progress stands in a record that every pass reads. */
+const PROGRESS_BYTES_MAX = 1_024;
+/** How long the outcomes of handlers that were told to stop are waited for. */
+const WRITES_MS = 5_000;
+
+interface Occupant {
+  readonly claimId: string;
+  readonly job?: Job | undefined;
+  readonly progress?: Json | undefined;
+}
+
+function requireWorkable(options: WorkerProcessOptions, heartbeatMs: number, leaseMs: number): void {
+  const { configuration, fleet, slots, handlers } = options;
+  const known = configuration.fleets.find((each) => each.fleet === fleet);
+  if (known === undefined) {
+    const names = configuration.fleets.map((each) => each.fleet).join(', ');
+    throw new WorkerConfigurationError(
+      `the pool has no fleet ${JSON.stringify(fleet)}; it has: ${names || 'none'}`,
+    );
+  }
+  if (known.slots !== null) {
+    throw new WorkerConfigurationError(
+      `fleet ${JSON.stringify(fleet)} declares ${known.slots} slots for functions; declare it without a handler and without slots`,
+    );
+  }
+  const missing = known.types.filter((type) => !Object.hasOwn(handlers, type));
+  if (missing.length > 0) {
+    throw new WorkerConfigurationError(
+      `fleet ${JSON.stringify(fleet)} also takes ${missing.join(', ')}: give a handler for each of its types`,
+    );
+  }
+  if (!Number.isInteger(slots) || slots < 1) {
+    throw new WorkerConfigurationError(`slots is ${slots}; give a whole number from 1 up`);
+  }
+  if (!(heartbeatMs > 0 && heartbeatMs < leaseMs - LEASE_MARGIN_MS)) {
+    throw new WorkerConfigurationError(
+      `heartbeatMs is ${heartbeatMs}; it must be above 0 and below leaseMs - ${LEASE_MARGIN_MS}, which is ${leaseMs - LEASE_MARGIN_MS}`,
+    );
+  }
+}
+
+/** Small enough for the record, or undefined. */
+function storableProgress(progress: Json): Json | undefined {
+  try {
+    const text = JSON.stringify(progress);
+    return Buffer.byteLength(text, 'utf8') <= PROGRESS_BYTES_MAX ? (JSON.parse(text) as Json) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Deletes messages in batches. One that stays comes again, finds its job gone on, and is deleted then. */
+function deletions({ queue, clock, log, fleet }: WorkerProcessOptions): {
+  readonly add: (receipt: string) => void;
+  readonly flush: () => Promise<void>;
+} {
+  let receipts: string[] = [];
+  const flush = async (): Promise<void> => {
+    const batch = receipts;
+    receipts = [];
+    if (batch.length === 0) return;
+    try {
+      await queue.delete(fleet, batch);
+    } catch (error) {
+      log.warn('messages were not deleted and will come again', { fleet, error: String(error) });
+    }
+  };
+  const add = (receipt: string): void => {
+    receipts.push(receipt);
+    if (receipts.length >= DELETE_MAX) void flush();
+    else if (receipts.length === 1) void clock.sleep(DELETE_AFTER_MS).then(flush);
+  };
+  return { add, flush };
+}
+
+/** Tells whoever waits that something has changed. */
+function bell(): { readonly ring: () => void; readonly next: () => Promise<void> } {
+  let waiting: (() => void)[] = [];
+  return {
+    ring: () => {
+      const woken = waiting;
+      waiting = [];
+      for (const wake of woken) wake();
+    },
+    next: () => new Promise((resolve) => waiting.push(resolve)),
+  };
+}
+
+/**
+ * Runs a worker until it is told to end, or has to. When this resolves, no handler runs any more, or `exit` was called.
+ *
+ * @throws WorkerConfigurationError - before anything was registered
+ * @throws the store's errors - when the worker could not be registered
+ */
+export async function runWorker(options: WorkerProcessOptions): Promise<WorkerReport> {
+  const { store, queue, configuration, clock, random, log, fleet, slots, workerId, signal } = options;
+  const { heartbeatMs = HEARTBEAT_MS, leaseMs = LEASE_MS, shutdownMs = SHUTDOWN_MS } = options;
+  requireWorkable(options, heartbeatMs, leaseMs);
+  const partitions = options.partitions ?? configuration.partitions;
+  const life = { workerId, incarnation: incarnationOf(clock.nowMs(), random()) };
+
+  const occupants = new Map<string, Occupant>();
+  const outcomes: Partial<Record<RunOutcome, number>> = {};
+  const deleted = deletions(options);
+  const changed = bell();
+  let handling = 0;
+  let end: WorkerEnd | undefined;
+  /** Nothing new is begun. */
+  const ending = new AbortController();
+  /** Nobody may run any longer. */
+  const lost = new AbortController();
+  /** Handlers are told to stop. */
+  const stop = new AbortController();
+
+  const beginEnd = (why: WorkerEnd): void => {
+    end ??= why;
+    ending.abort();
+  };
+  const onLost = (loss: Loss): void => {
+    // Worse than whatever ended it so far.
+    end = loss;
+    lost.abort();
+    ending.abort();
+    stop.abort(new WorkerStoppedError(`the worker lost its lease (${loss})`));
+  };
+  const onSignal = (): void => beginEnd('stopped');
+
+  const occupantsOf = (partition: number): WorkerRecord['occupants'] =>
+    [...occupants.values()].flatMap(({ claimId, job, progress }) =>
+      job?.partition === partition
+        ? [{ claimId, jobId: job.id, ...(progress === undefined ? {} : { progress }) }]
+        : [],
+    );
+  const shares = sharesOf(slots, partitions, Math.floor(random() * partitions));
+  const membership = await join({
+    store,
+    clock,
+    log,
+    life,
+    fleet,
+    partitions: [...shares.keys()],
+    // Once the end has begun, what is free is offered to nobody.
+    slotsOf: (partition) =>
+      ending.signal.aborted ? occupantsOf(partition).length : (shares.get(partition) ?? 0),
+    occupantsOf,
+    heartbeatMs,
+    leaseMs,
+    onLost,
+    signal,
+  });
+  if (membership === 'aborted') return { end: 'stopped', outcomes };
+  if (membership === 'superseded') return { end: 'superseded', outcomes };
+  log.info('worker registered', { ...life, fleet, slots });
+  if (signal.aborted) onSignal();
+  signal.addEventListener('abort', onSignal);
+
+  const watch = watchJobs({ store, clock, log, everyMs: options.watchEveryMs ?? WATCH_EVERY_MS });
+  const patient = patiently(store, { clock, random, log, signal: lost.signal });
+  const handlers: JobHandlers = Object.fromEntries(
+    Object.entries(options.handlers).map(([type, handler]) => [
+      type,
+      async (payload, context) => {
+        handling += 1;
+        try {
+          return await handler(payload, context);
+        } finally {
+          handling -= 1;
+          changed.ring();
+        }
+      },
+    ]),
+  );
+
+  const occupy = (claimId: string, changes: Partial<Occupant>): void => {
+    const occupant = occupants.get(claimId);
+    if (occupant !== undefined) occupants.set(claimId, { ...occupant, ...changes });
+  };
+
+  const run = async (message: DispatchMessage, receipt: string): Promise<void> => {
+    const { claimId } = message;
+    try {
+      const outcome = await runJob(
+        {
+          store: patient,
+          configuration,
+          clock,
+          random,
+          log,
+          worker: life,
+          signal: stop.signal,
+          watch,
+          // From here on the job's reservation brings it back, not its message.
+          onStarted: (job) => {
+            occupy(claimId, { job });
+            deleted.add(receipt);
+          },
+          onProgress: (job, progress) => {
+            const stored = storableProgress(progress);
+            if (stored !== undefined) occupy(claimId, { progress: stored });
+            else {
+              log.warn(`progress is dropped: it is not JSON of at most ${PROGRESS_BYTES_MAX} bytes`, {
+                jobId: job.id,
+              });
+            }
+          },
+        },
+        handlers,
+        message,
+      );
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+      if (outcome === 'superseded' && occupants.get(claimId)?.job === undefined) deleted.add(receipt);
+    } catch (error) {
+      log.warn('the worker has to end', { ...life, ...message, error: String(error) });
+      // Only the end of this life brings the job back.
+      beginEnd(error instanceof HandlerHungError ? 'hung' : 'broken');
+    } finally {
+      occupants.delete(claimId);
+      changed.ring();
+    }
+  };
+
+  const accept = ({ message, receipt }: ReceivedMessage): void => {
+    // Not another attempt: a repeated start would be answered as if it were the first one.
+    if (occupants.has(message.claimId)) deleted.add(receipt);
+    else if (membership.isTrusted()) {
+      occupants.set(message.claimId, { claimId: message.claimId });
+      void run(message, receipt);
+    }
+  };
+
+  const receiveOn = async (): Promise<void> => {
+    while (!ending.signal.aborted) {
+      const free = slots - occupants.size;
+      if (free <= 0) {
+        await orAborted(changed.next(), ending.signal);
+        continue;
+      }
+      try {
+        const max = Math.min(free, RECEIVE_MAX);
+        const received = await queue.receive(fleet, max, RECEIVE_WAIT_MS, HIDE_MS, ending.signal);
+        // What comes when the end has begun is hidden for a while, and then comes to another worker.
+        if (!ending.signal.aborted) for (const each of received) accept(each);
+      } catch (error) {
+        log.warn('messages could not be received; trying again', { fleet, error: String(error) });
+        await clock.sleep(RECEIVE_RETRY_MS * (0.5 + random() / 2), ending.signal);
+      }
+    }
+  };
+
+  /** Waits until it is so, at most so long, or until `signal` aborts. */
+  const until = async (isSo: () => boolean, ms: number, early: AbortSignal): Promise<void> => {
+    const over = new AbortController();
+    const time = clock.sleep(ms, over.signal).then(() => over.abort());
+    const cut = (): void => over.abort();
+    early.addEventListener('abort', cut);
+    while (!isSo() && !over.signal.aborted && !early.aborted) await orAborted(changed.next(), over.signal);
+    early.removeEventListener('abort', cut);
+    over.abort();
+    await time;
+  };
+
+  await wake(options, shares.keys());
+  void receiveOn();
+  await abortOf(ending.signal);
+
+  // An attempt outlasts its handler, unless that hangs: what is handled after the last attempt hangs.
+  const isIdle = (): boolean => occupants.size === 0;
+  const never = new AbortController().signal;
+  await until(isIdle, shutdownMs, lost.signal);
+  if (!lost.signal.aborted && !isIdle()) {
+    stop.abort(new WorkerStoppedError('the worker is shut down'));
+    await until(isIdle, STOP_GRACE_MS + WRITES_MS, lost.signal);
+  }
+  if (lost.signal.aborted) await until(isIdle, LOSS_GRACE_MS, never);
+
+  signal.removeEventListener('abort', onSignal);
+  if (handling === 0 && !lost.signal.aborted) await membership.leave();
+  else membership.abandon();
+  await orAborted(deleted.flush(), lost.signal);
+  log.info('worker ended', { ...life, fleet, end, outcomes });
+  if (handling > 0) {
+    options.exit(`worker ${workerId} ends (${end}): ${handling} of its handlers did not heed their signal`);
+  }
+  return { end: end ?? 'stopped', outcomes };
+}
+
+/** There are new slots: jobs may be waiting for them. A hint; the next tick makes up for a lost one. */
+async function wake(options: WorkerProcessOptions, partitions: Iterable<number>): Promise<void> {
+  const { store, queue, log } = options;
+  await Promise.all(
+    Array.from(partitions, async (partition) => {
+      try {
+        await store.wake(partition);
+        await queue.sendWake(partition, 0);
+      } catch (error) {
+        log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
+      }
+    }),
+  );
+}

@@ -1,0 +1,245 @@
+/** Every bad word of every command ends with 2 and one line that names it, and changes nothing. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { counter, fileOf } from './desk.ts';
+
+const LONG = 'x'.repeat(513);
+const SUBMIT = ['jobs', 'submit', 'resize'];
+const RUN = ['jobs', 'run', 'resize'];
+
+/** The words, and what the error says. */
+const CASES: readonly (readonly [readonly string[], RegExp])[] = [
+  [[...SUBMIT, 'more'], /too many arguments/],
+  [['jobs', 'submit'], /give a type, or --file/],
+  [['jobs', 'submit', ''], /type: unknown job type ""/],
+  [['jobs', 'submit', 'resise'], /type: unknown job type "resise"; this pool has: resize, report/],
+  [['jobs', 'submit', '__proto__'], /type: unknown job type/],
+  [[...SUBMIT, '--prority', '3'], /unknown option '--prority'/],
+  [[...SUBMIT, '--priority'], /argument missing/],
+  [[...SUBMIT, '--priority', ''], /--priority: must be a number/],
+  [[...SUBMIT, '--priority', 'high'], /--priority: must be a number/],
+  [[...SUBMIT, '--priority', '0x5'], /--priority: must be a number/],
+  [[...SUBMIT, '--priority', '5e0'], /--priority: must be a number/],
+  [[...SUBMIT, '--priority', 'NaN'], /--priority: must be a number/],
+  [[...SUBMIT, '--priority', '-1'], /priority: /],
+  [[...SUBMIT, '--priority', '11'], /priority: /],
+  [[...SUBMIT, '--priority', '2.5'], /priority: /],
+  [[...SUBMIT, '--priority', '9'.repeat(400)], /priority: /],
+  [[...SUBMIT, '--mode', 'urgent'], /mode: /],
+  [[...SUBMIT, '--mode', ''], /mode: /],
+  [[...SUBMIT, '--key', LONG], /fairnessKey: must be at most 512 bytes/],
+  [[...SUBMIT, '--resource', ''], /resourceId: must not be empty/],
+  [[...SUBMIT, '--resource', LONG], /resourceId: must be at most 512 bytes/],
+  [[...SUBMIT, '--idempotency-key', ''], /idempotencyKey: must not be empty/],
+  [[...SUBMIT, '--idempotency-key', LONG], /idempotencyKey: must be at most 512 bytes/],
+  [[...SUBMIT, '--run-at', 'tomorrow'], /runAt: must be an ISO 8601 instant/],
+  [[...SUBMIT, '--run-at', '2027-01-31'], /runAt: must be an ISO 8601 instant/],
+  [[...SUBMIT, '--run-at', '2027-02-30T08:00:00Z'], /runAt: must be an ISO 8601 instant/],
+  [[...SUBMIT, '--run-at', '1800000000000'], /runAt: must be an ISO 8601 instant/],
+  [[...SUBMIT, '--payload', ''], /--payload: is not JSON/],
+  [[...SUBMIT, '--payload', 'page 1'], /--payload: is not JSON/],
+  [[...SUBMIT, '--payload', '{"page":1'], /--payload: is not JSON/],
+  [[...SUBMIT, '--payload', 'NaN'], /--payload: is not JSON/],
+  [[...SUBMIT, '--payload', '1'.repeat(400)], /payload: /],
+  [[...SUBMIT, '--payload', `${'['.repeat(102)}${']'.repeat(102)}`], /payload: .*too deep/],
+  [[...SUBMIT, '--payload', JSON.stringify('x'.repeat(65_537))], /payload has 65539 bytes/],
+  [[...SUBMIT, '--payload-file', '/no/such/file'], /--payload-file: \/no\/such\/file cannot be read/],
+  [[...SUBMIT, '--payload-file', '/'], /--payload-file: \/ cannot be read/],
+  [
+    [...SUBMIT, '--payload', '1', '--payload-file', '/etc/hosts'],
+    /give --payload or --payload-file, not both/,
+  ],
+  [[...SUBMIT, '--file', '/etc/hosts'], /give a type or --file, not both/],
+  [['jobs', 'submit', '--file', '/no/such/file'], /--file: .* cannot be read/],
+  [['jobs', 'submit', '--file', '/etc/hosts'], /--file: is not JSON/],
+  [['jobs', 'submit', '--timeout', '5s', 'resize'], /unknown option '--timeout'/],
+  [['jobs', 'run'], /missing required argument 'type'/],
+  [[...RUN, '--mode', 'queued'], /unknown option '--mode'/],
+  [[...RUN, '--timeout'], /argument missing/],
+  [[...RUN, '--timeout', ''], /--timeout: must be a number with its unit/],
+  [[...RUN, '--timeout', '30'], /--timeout: must be a number with its unit/],
+  [[...RUN, '--timeout', '-5s'], /--timeout: must be a number with its unit/],
+  [[...RUN, '--timeout', '5 s'], /--timeout: must be a number with its unit/],
+  [[...RUN, '--timeout', '5d'], /--timeout: must be a number with its unit/],
+  [[...RUN, '--timeout', '1e3s'], /--timeout: must be a number with its unit/],
+  [[...RUN, '--timeout', '0s'], /options\.timeoutMs: /],
+  [[...RUN, '--timeout', '25h'], /options\.timeoutMs: /],
+  [[...RUN, '--timeout', `${'9'.repeat(400)}h`], /options\.timeoutMs: /],
+  [[...RUN, '--cancel-on-exit=no'], /error: /],
+  ...['get', 'cancel', 'retry', 'explain'].flatMap((verb): [readonly string[], RegExp][] => [
+    [['jobs', verb], /missing required argument 'id'/],
+    [['jobs', verb, ''], /jobId: must not be empty/],
+    [['jobs', verb, LONG], /jobId: must be at most 256 bytes/],
+    [['jobs', verb, 'a', 'b'], /too many arguments/],
+    [['jobs', verb, 'a', '--force'], /unknown option '--force'/],
+  ]),
+  [['jobs', 'list', '--state', 'done'], /filter\.state: must be one of scheduled, pending/],
+  [['jobs', 'list', '--state', 'succeeded'], /found by their ids only/],
+  [['jobs', 'list', '--state', ''], /filter\.state: /],
+  [['jobs', 'list', '--type', 'resise'], /filter\.type: no job type is called "resise"/],
+  [['jobs', 'list', '--type', ''], /filter\.type: /],
+  [['jobs', 'list', '--key', LONG], /filter\.fairnessKey: /],
+  [['jobs', 'list', '--mode', 'slow'], /filter\.mode: /],
+  [['jobs', 'list', '--limit', '0'], /--limit: must be a whole number from 1 to 10000/],
+  [['jobs', 'list', '--limit', '10001'], /--limit: must be a whole number/],
+  [['jobs', 'list', '--limit', '1.5'], /--limit: must be a whole number/],
+  [['jobs', 'list', '--limit', 'all'], /--limit: must be a number/],
+  [['jobs', 'list', 'pending'], /too many arguments/],
+  [['jobs', 'stop'], /unknown command 'stop'/],
+  [['keys', '--limit', '-1'], /--limit: must be a whole number/],
+  [['keys', '--count', 'many'], /--count: must be a number/],
+  [['keys', '--count', '-1'], /options\.countUpTo: /],
+  [['keys', '--count', '1.5'], /options\.countUpTo: /],
+  [['keys', '--count', '10001'], /options\.countUpTo: /],
+  [['fleets', 'images'], /too many arguments/],
+  [['fleets', '--jsno'], /unknown option '--jsno'/],
+  [['fleets', '--env-file'], /argument missing/],
+  [['dead-letters', 'purge'], /too many arguments|unknown command/],
+  [['dead-letters', '--type', 'resise'], /filter\.type: /],
+  [['dead-letters', 'list', '--error', ''], /filter\.errorName: /],
+  [['dead-letters', 'list', '--after', 'yesterday'], /filter\.failedAfter: /],
+  [['dead-letters', 'list', '--before', '2027-01-31'], /filter\.failedBefore: /],
+  [['dead-letters', 'list', '--limit', '0'], /--limit: /],
+  [['dead-letters', 'redrive'], /name a filter, or --all/],
+  [['dead-letters', 'redrive', '--all', '--key', 'a'], /name a filter, or --all/],
+  [['dead-letters', 'redrive', '--type', 'resise'], /filter\.type: /],
+  [['dead-letters', 'redrive', '--all', '--limit', '10001'], /--limit: /],
+  ...['pause', 'resume', 'drain'].flatMap((verb): [readonly string[], RegExp][] => [
+    [[verb], /name exactly one of --pool/],
+    [[verb, '--pool', '--type', 'resize'], /name exactly one of --pool/],
+    [[verb, '--type'], /argument missing/],
+    [[verb, '--type', 'resise'], /scope\.type: no job type is called "resise"/],
+    [[verb, '--tier', 'gold'], /scope\.tier: no tier is called "gold"/],
+    [[verb, '--fleet', 'trucks'], /scope\.fleet: no fleet is called "trucks"/],
+    [[verb, '--fleet', ''], /scope/],
+    [[verb, '--key', LONG], /scope/],
+    [[verb, 'resize'], /too many arguments/],
+  ]),
+  [['drain', '--pool', '--timeout', 'soon'], /--timeout: /],
+  [['drain', '--pool', '--timeout', '0ms'], /options\.timeoutMs: /],
+  [['override', 'set'], /name exactly one of --pool/],
+  [['override', 'set', '--pool'], /must name maxConcurrency or weight/],
+  [['override', 'set', '--pool', '--max-concurrency', '0'], /change\.maxConcurrency: /],
+  [['override', 'set', '--pool', '--max-concurrency', '1.5'], /change\.maxConcurrency: /],
+  [['override', 'set', '--pool', '--max-concurrency', 'none'], /--max-concurrency: must be a number/],
+  [['override', 'set', '--pool', '--weight', '2'], /only a fairnessKey has a weight/],
+  [['override', 'set', '--key', 'a', '--weight', '0'], /change\.weight: /],
+  [['override', 'set', '--key', 'a', '--weight', '-1'], /change\.weight: /],
+  [['override', 'set', '--key', 'a', '--weight', 'much'], /--weight: must be a number/],
+  [['override', 'clear'], /name exactly one of --pool/],
+  [['override', 'clear', '--type', 'resise'], /scope\.type: /],
+  [['override', 'drop'], /too many arguments|unknown command/],
+];
+
+async function inhabited() {
+  const scene = counter();
+  await scene.deadLetter();
+  await scene.put(scene.job(), scene.job());
+  await scene.pass();
+  await scene.client.pause({ fairnessKey: 'tenant-b' });
+  return { ...scene, before: scene.everything() };
+}
+
+describe('words that cannot be meant', () => {
+  it.each(CASES.map(([words, says]) => [words.join(' ').slice(0, 60), words, says] as const))(
+    '%s',
+    async (_, words, says) => {
+      const { fairlead, everything, before, open } = await inhabited();
+      const { code, out, error } = await fairlead(...words);
+      expect(error).toMatch(says);
+      expect(error.trim().split('\n').length).toBeLessThanOrEqual(2);
+      expect({ code, out }).toEqual({ code: 2, out: '' });
+      expect(everything()).toBe(before);
+      expect(open()).toBe(0);
+    },
+  );
+
+  it('of which there are enough cases', () => {
+    expect(CASES.length).toBeGreaterThanOrEqual(80);
+  });
+
+  it.each([
+    ['5'],
+    ['null'],
+    ['"jobs"'],
+    ['{}'],
+    ['{"jobs":5}'],
+    ['[]'],
+    ['{"jobs":[]}'],
+    [JSON.stringify(new Array(10_001).fill({ type: 'resize' }))],
+  ])('a file of %.20s', async (content) => {
+    const { fairlead, everything, before } = await inhabited();
+    const { code, out, error } = await fairlead('jobs', 'submit', '--file', fileOf(content));
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(error).toMatch(/^fairlead: (--file: must hold|requests: must be) .*\n$/);
+    expect(everything()).toBe(before);
+  });
+
+  it('as JSON, too, end with one document that names the field', async () => {
+    const { fairlead } = counter();
+    const { code, out, error } = await fairlead(...SUBMIT, '--priority', '11', '--json');
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(JSON.parse(error)).toMatchObject({ error: { name: 'ValidationError', field: 'priority' } });
+  });
+});
+
+describe('whatever words come', () => {
+  const COMMANDS = [
+    ['jobs', 'submit'],
+    ['jobs', 'get'],
+    ['jobs', 'list'],
+    ['jobs', 'explain'],
+    ['jobs', 'cancel'],
+    ['jobs', 'retry'],
+    ['keys'],
+    ['fleets'],
+    ['dead-letters'],
+    ['dead-letters', 'redrive'],
+    ['pause'],
+    ['resume'],
+    ['override', 'set'],
+    ['override', 'clear'],
+  ] as const;
+  const OPTIONS = [
+    ...['--json', '--type', '--key', '--state', '--limit', '--count', '--priority', '--payload', '--run-at'],
+    ...[
+      '--mode',
+      '--resource',
+      '--idempotency-key',
+      '--pool',
+      '--tier',
+      '--fleet',
+      '--all',
+      '--after',
+      '--error',
+    ],
+    ...['--max-concurrency', '--weight', '--help', '--'],
+  ];
+  const words = fc.tuple(
+    fc.constantFrom(...COMMANDS),
+    fc.array(
+      fc.oneof(
+        fc.constantFrom(...OPTIONS),
+        fc.constantFrom('resize', 'images', 'urgent', 'tenant-a', 'pending', '1', 'null'),
+        fc.string({ unit: 'binary', maxLength: 12 }).filter((text) => text !== '-'),
+      ),
+      { maxLength: 6 },
+    ),
+  );
+
+  it('the command ends with a code that it states, and with 2 it has changed nothing', async () => {
+    await fc.assert(
+      fc.asyncProperty(words, async ([command, rest]) => {
+        const { fairlead, everything, open } = counter();
+        const before = everything();
+        const { code, error } = await fairlead(...command, ...rest);
+        expect([0, 1, 2, 3, 4]).toContain(code);
+        // Only what nobody foresaw tells where it happened.
+        expect(error).not.toMatch(/\n +at /);
+        if (code === 2) expect(everything()).toBe(before);
+        expect(open()).toBe(0);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,386 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { connect } from '../../lib/cli/connect.ts';
+import { ClientEnvironmentError } from '../../lib/client/errors.ts';
+import { StoreMisconfigured } from '../../lib/store/errors.ts';
+import { FAILED, storeWith } from '../dispatch/stage.ts';
+import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { counter, fileOf } from './desk.ts';
+
+describe('jobs submit', () => {
+  it('prints the id of the job, which has what was asked for', async () => {
+    const { fairlead, store, open } = counter();
+    const { code, out, error } = await fairlead(
+      'jobs',
+      'submit',
+      'resize',
+      ...['--payload', '{"page":1}', '--priority', '7', '--key', 'tenant-a', '--resource', 'album-1'],
+      ...['--mode', 'onDemand', '--idempotency-key', 'k'],
+    );
+    expect({ code, error }).toEqual({ code: 0, error: '' });
+    const [job] = [...store.everyJob()];
+    expect(out).toBe(`${job?.id} pending\n`);
+    expect(job).toMatchObject({
+      payload: { page: 1 },
+      priority: 7,
+      fairnessKey: 'tenant-a',
+      resourceId: 'album-1',
+      mode: 'onDemand',
+    });
+    expect(open()).toBe(0);
+  });
+
+  it('takes the payload from a file', async () => {
+    const { fairlead, store } = counter();
+    await fairlead('jobs', 'submit', 'resize', '--payload-file', fileOf('\uFEFF[1, 2]'));
+    expect([...store.everyJob()][0]?.payload).toEqual([1, 2]);
+  });
+
+  it('says when the job was submitted before', async () => {
+    const { fairlead, data } = counter();
+    await data('jobs', 'submit', 'resize', '--idempotency-key', 'k');
+    const { out } = await fairlead('jobs', 'submit', 'resize', '--idempotency-key', 'k');
+    expect(out).toMatch(/was submitted before/);
+    expect(await data('jobs', 'submit', 'resize', '--idempotency-key', 'k')).toMatchObject({
+      repeated: true,
+    });
+  });
+
+  it('of a key with other content fails with 1', async () => {
+    const { fairlead } = counter();
+    await fairlead('jobs', 'submit', 'resize', '--idempotency-key', 'k');
+    const { code, error } = await fairlead(
+      'jobs',
+      'submit',
+      'resize',
+      '--idempotency-key',
+      'k',
+      '--priority',
+      '1',
+    );
+    expect(code).toBe(1);
+    expect(error).toMatch(/^fairlead: the idempotency key is taken by job \w+.*\n$/);
+  });
+
+  it('takes many from a file, and ends with 1 if one was refused', async () => {
+    const { fairlead, data, store } = counter();
+    const good = fileOf(JSON.stringify({ jobs: [{ type: 'resize' }, { type: 'report' }] }));
+    expect(await data('jobs', 'submit', '--file', good)).toMatchObject({
+      requests: [{ kind: 'accepted' }, { kind: 'accepted' }],
+    });
+    const mixed = fileOf(JSON.stringify([{ type: 'resize' }, { type: 'resise' }]));
+    const { code, out } = await fairlead('jobs', 'submit', '--file', mixed);
+    expect(code).toBe(1);
+    expect(out).toMatch(/refused .*type: unknown job type "resise"/);
+    const asJson = await fairlead('jobs', 'submit', '--file', mixed, '--json');
+    expect(asJson.code).toBe(1);
+    expect(JSON.parse(asJson.out)).toMatchObject({
+      requests: [
+        { kind: 'accepted' },
+        { kind: 'refused', error: { name: 'ValidationError', field: 'type' } },
+      ],
+    });
+    expect([...store.everyJob()]).toHaveLength(4);
+  });
+});
+
+describe('jobs run', () => {
+  it('prints the result', async () => {
+    const { fairlead, advance, pass, startEverywhere, end, finish } = counter();
+    const running = fairlead('jobs', 'run', 'resize', '--payload', '1');
+    await advance(0);
+    await pass();
+    for (const started of await startEverywhere())
+      await end(started, { kind: 'succeeded', result: { width: 640 } });
+    const { code, out } = await finish(running);
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toEqual({ width: 640 });
+  });
+
+  it('of a job that fails ends with 1 and its error', async () => {
+    const { fairlead, advance, pass, startEverywhere, end, finish } = counter();
+    const running = fairlead('jobs', 'run', 'resize');
+    await advance(0);
+    await pass();
+    for (const started of await startEverywhere()) await end(started, FAILED);
+    const { code, out, error } = await finish(running);
+    expect({ code, out }).toEqual({ code: 1, out: '' });
+    expect(error).toMatch(/Broken: it broke/);
+  });
+
+  it('ends with 4 when the time is up, and cancels only if it is told to', async () => {
+    const { fairlead, finish, store } = counter();
+    const patient = await finish(fairlead('jobs', 'run', 'resize', '--timeout', '2s'));
+    expect(patient.code).toBe(4);
+    expect(patient.error).toMatch(/had not ended after 2000 ms \(pending\); it goes on/);
+    expect([...store.everyJob()].map(({ state }) => state)).toEqual(['pending']);
+    const owner = await finish(
+      fairlead('jobs', 'run', 'resize', '--timeout', '2s', '--cancel-on-exit', '--json'),
+    );
+    expect(owner.code).toBe(4);
+    expect(JSON.parse(owner.error)).toMatchObject({ error: { name: 'RunTimeoutError' } });
+    expect([...store.everyJob()].map(({ state }) => state).sort()).toEqual(['cancelled', 'pending']);
+  });
+
+  it('ends with 130 when it is interrupted', async () => {
+    const { fairleadIn, advance, finish, store, open } = counter();
+    const abort = new AbortController();
+    const running = fairleadIn({ signal: abort.signal }, 'jobs', 'run', 'resize', '--cancel-on-exit');
+    await advance(0);
+    abort.abort();
+    expect((await finish(running)).code).toBe(130);
+    expect([...store.everyJob()].map(({ state }) => state)).toEqual(['cancelled']);
+    expect(open()).toBe(0);
+  });
+});
+
+describe('jobs get, list, cancel and retry', () => {
+  it('get shows the job', async () => {
+    const { fairlead, data, put, job } = counter();
+    const [stored] = await put(job({ resourceId: 'album-1' }));
+    const { code, out } = await fairlead('jobs', 'get', stored?.id ?? '');
+    expect(code).toBe(0);
+    expect(out).toMatch(/state {2,}pending/);
+    expect(await data('jobs', 'get', stored?.id ?? '')).toEqual(stored);
+  });
+
+  it.each([['get'], ['cancel'], ['retry'], ['explain']])('%s of no job ends with 3', async (verb) => {
+    const { fairlead } = counter();
+    const { code, out, error } = await fairlead('jobs', verb, 'nobody');
+    expect({ code, out }).toEqual({ code: 3, out: '' });
+    expect(error).toMatch(/^fairlead: no job has the id "nobody".*\n$/);
+  });
+
+  it('list shows a table, and says when there are others', async () => {
+    const { fairlead, data, put, job } = counter();
+    await put(job(), job(), job({ type: 'report' }));
+    const { out } = await fairlead('jobs', 'list', '--limit', '2');
+    expect(out.split('\n').filter((line) => line.includes('pending'))).toHaveLength(2);
+    expect(out).toMatch(/and more: raise --limit/);
+    expect(await data('jobs', 'list', '--type', 'report')).toMatchObject({
+      jobs: [{ type: 'report' }],
+      more: false,
+    });
+    expect((await fairlead('jobs', 'list', '--state', 'running')).out).toBe('no such jobs\n');
+  });
+
+  it('list of what failed names the errors', async () => {
+    const { fairlead, deadLetter } = counter();
+    await deadLetter();
+    expect((await fairlead('jobs', 'list', '--state', 'failed')).out).toMatch(/Broken: it broke/);
+  });
+
+  it('cancel says what became of it, and ends with 1 when it came too late', async () => {
+    const { fairlead, put, job, work } = counter();
+    const [first] = await put(job());
+    expect(await fairlead('jobs', 'cancel', first?.id ?? '')).toMatchObject({
+      code: 0,
+      out: `${first?.id} it will not run\n`,
+    });
+    expect((await fairlead('jobs', 'cancel', first?.id ?? '')).code).toBe(0);
+    const [second] = await put(job());
+    await work();
+    expect(await fairlead('jobs', 'cancel', second?.id ?? '')).toMatchObject({
+      code: 1,
+      out: `${second?.id} too late: it is succeeded\n`,
+    });
+  });
+
+  it('retry prints the new job, the same each time, and refuses what has not failed with 1', async () => {
+    const { fairlead, data, deadLetter, put, job } = counter();
+    const failed = await deadLetter();
+    const { jobId } = await data('jobs', 'retry', failed.id);
+    expect((await fairlead('jobs', 'retry', failed.id)).out).toBe(`${jobId} (was made before)\n`);
+    const [waiting] = await put(job());
+    const { code, error } = await fairlead('jobs', 'retry', waiting?.id ?? '');
+    expect(code).toBe(1);
+    expect(error).toMatch(/only failed jobs are tried again/);
+  });
+
+  it('explain says why, in sentences and as data', async () => {
+    const { fairlead, data, put, job } = counter();
+    const [waiting] = await put(job());
+    await fairlead('pause', '--type', 'resize');
+    expect((await fairlead('jobs', 'explain', waiting?.id ?? '')).out).toMatch(
+      /the end of a pause: type\/resize/,
+    );
+    expect(await data('jobs', 'explain', waiting?.id ?? '')).toMatchObject({
+      state: 'pending',
+      waitsFor: [{ why: 'paused', scope: 'type/resize' }],
+    });
+  });
+});
+
+describe('keys and fleets', () => {
+  it('keys shows costs and backlog', async () => {
+    const { fairlead, data, put, job } = counter();
+    await put(job({ fairnessKey: 'tenant-a' }), job({ fairnessKey: '\u001b[31mred' }));
+    const { out } = await fairlead('keys');
+    expect(out).toMatch(/tenant-a/);
+    // Names are the producers' words: none of them steers the terminal.
+    expect(out).not.toContain('\u001b');
+    expect(await data('keys', '--limit', '1', '--count', '0')).toMatchObject({
+      keys: [{ waiting: 0 }],
+      more: true,
+    });
+    expect((await counter().fairlead('keys')).out).toBe('no key has jobs\n');
+  });
+
+  it('fleets shows slots and workers', async () => {
+    const { fairlead, data, store, time } = counter();
+    await store.registerWorker(0, aWorkerRecord({ fleet: 'general', expiresAtMs: time.nowMs + 30_000 }));
+    const { out } = await fairlead('fleets');
+    expect(out).toMatch(/images .*resize/);
+    expect(out).toMatch(/worker-\d+ .*general/);
+    expect(await data('fleets')).toMatchObject({
+      fleets: [{ fleet: 'images' }, { fleet: 'general', slots: 2 }],
+    });
+  });
+});
+
+describe('dead-letters', () => {
+  it('are listed by default', async () => {
+    const { fairlead, data, deadLetter } = counter();
+    const failed = await deadLetter();
+    expect((await fairlead('dead-letters')).out).toContain(failed.id);
+    expect(await data('dead-letters', 'list', '--error', 'Broken')).toMatchObject({
+      deadLetters: [{ id: failed.id }],
+    });
+    expect(await data('dead-letters', '--error', 'Timeout')).toEqual({ deadLetters: [], more: false });
+  });
+
+  it('are tried again by a filter or all of them, but never without being told which', async () => {
+    const { fairlead, data, deadLetter, everything } = counter();
+    const failed = await deadLetter();
+    const before = everything();
+    for (const words of [[], ['--all', '--type', 'resize']]) {
+      const { code, error } = await fairlead('dead-letters', 'redrive', ...words);
+      expect(code).toBe(2);
+      expect(error).toMatch(/name a filter, or --all/);
+    }
+    expect(everything()).toBe(before);
+    expect((await fairlead('dead-letters', 'redrive', '--type', 'report')).out).toBe(
+      'no such dead letters\n',
+    );
+    expect(await data('dead-letters', 'redrive', '--all')).toMatchObject({
+      redriven: [{ deadLetterId: failed.id, kind: 'redriven' }],
+    });
+  });
+});
+
+describe('pause, resume, drain and override', () => {
+  it.each([
+    [['--pool'], 'pool'],
+    [['--tier', 'urgent'], 'tier/urgent'],
+    [['--type', 'resize'], 'type/resize'],
+    [['--fleet', 'images'], 'fleet/images'],
+    [['--key', 'tenant-a'], 'key/tenant-a'],
+  ])('%j is paused, listed and resumed', async (words, scope) => {
+    const { fairlead, data } = counter();
+    expect((await fairlead('pause', ...words)).out).toBe(`${scope}: paused\n`);
+    expect(await data('override')).toEqual({ controls: [{ scope, paused: true }] });
+    expect((await fairlead('resume', ...words)).out).toBe(`${scope}: as configured\n`);
+    expect((await fairlead('override', 'list')).out).toBe('no overrides: everything is as configured\n');
+  });
+
+  it('drain waits, tells how many still run, and ends with 4 when the time is up', async () => {
+    const { fairlead, put, job, pass, startEverywhere, finish, data, end } = counter();
+    await put(job());
+    await pass();
+    const [started] = await startEverywhere();
+    const late = await finish(fairlead('drain', '--type', 'resize', '--timeout', '3s'));
+    expect(late.code).toBe(4);
+    expect(late.error).toMatch(
+      /^1 still hold capacity\nfairlead: type\/resize is paused, and 1 of its jobs still ran/,
+    );
+    const draining = data('drain', '--type', 'resize');
+    if (started !== undefined) await pass({ jobs: [await end(started)], reason: 'stream' });
+    await pass();
+    expect(await finish(draining)).toEqual({ drained: true });
+  });
+
+  it('override sets and clears caps and weights', async () => {
+    const { fairlead, data } = counter();
+    expect((await fairlead('override', 'set', '--type', 'resize', '--max-concurrency', '3')).out).toBe(
+      'type/resize: cap 3\n',
+    );
+    expect(
+      (await fairlead('override', 'set', '--key', 'tenant-a', '--weight', '2.5', '--max-concurrency', '1'))
+        .out,
+    ).toBe('key/tenant-a: cap 1, weight 2.5\n');
+    expect(await data('override', 'clear', '--key', 'tenant-a')).toEqual({
+      scope: 'key/tenant-a',
+      paused: false,
+    });
+    expect(await data('override', 'clear', '--type', 'resize')).toEqual({
+      scope: 'type/resize',
+      paused: false,
+    });
+  });
+});
+
+describe('trouble', () => {
+  it('with the store is one line and 1', async () => {
+    const { fairleadIn, anotherClient, store } = counter();
+    const getJobs = () =>
+      Promise.reject(new StoreMisconfigured('the table is missing;\ncheck FAIRLEAD_TABLE'));
+    const client = anotherClient({ store: storeWith(store, { getJobs }) });
+    const connect = async () => ({ client, close: () => {} });
+    const { code, error } = await fairleadIn({ connect }, 'jobs', 'get', 'a');
+    expect({ code, error }).toEqual({
+      code: 1,
+      error: 'fairlead: the table is missing; check FAIRLEAD_TABLE\n',
+    });
+  });
+
+  it('with the environment is one line and 2', async () => {
+    const { fairleadIn } = counter();
+    const connect = () => Promise.reject(new ClientEnvironmentError('FAIRLEAD_TABLE is not set'));
+    expect(await fairleadIn({ connect }, 'fleets')).toMatchObject({
+      code: 2,
+      error: 'fairlead: FAIRLEAD_TABLE is not set\n',
+    });
+  });
+
+  it('that nobody foresaw ends with 1 and where it happened', async () => {
+    const { fairleadIn } = counter();
+    const connect = () => Promise.reject(new TypeError('what is this'));
+    const { code, error } = await fairleadIn({ connect }, 'fleets');
+    expect(code).toBe(1);
+    expect(error).toMatch(/TypeError: what is this\n +at /);
+  });
+});
+
+describe('a file of settings', () => {
+  it('that is not there is a wrong argument', async () => {
+    await expect(connect('/no/such/file')).rejects.toMatchObject({
+      name: 'UsageError',
+      message: expect.stringMatching(/^--env-file: \/no\/such\/file cannot be read/),
+    });
+  });
+});
+
+describe('as a process of its own', () => {
+  const main = fileURLToPath(new URL('../../lib/cli/main.ts', import.meta.url));
+  const spawned = (words: readonly string[], env: Readonly<Record<string, string>>) =>
+    new Promise<{ code: number | null; out: string; error: string }>((resolve) => {
+      const child = execFile(process.execPath, [main, ...words], { env }, (_, out, error) => {
+        resolve({ code: child.exitCode, out, error });
+      });
+    });
+
+  it('it reads its settings from a file, and says in one line what is wrong with them', async () => {
+    const nothing = await spawned(['fleets'], {});
+    expect(nothing).toMatchObject({ code: 2, out: '' });
+    expect(nothing.error).toMatch(/^fairlead: FAIRLEAD_TABLE is not set: .*\n$/);
+    const file = fileOf('FAIRLEAD_TABLE=jobs\nFAIRLEAD_POOL=none\nFAIRLEAD_WAKE_QUEUE=http://sqs.invalid\n');
+    const unreadable = await spawned(['fleets', '--env-file', file], {});
+    expect(unreadable).toMatchObject({ code: 2, out: '' });
+    expect(unreadable.error).toMatch(/^fairlead: The configuration: cannot be read .*\n$/);
+    const missing = await spawned(['fleets', '--env-file', `${file}.not`], {});
+    // Node looks for this option among a script's words, too, and is faster.
+    expect(missing).toMatchObject({ code: 9, out: '' });
+    expect(missing.error).toMatch(/not: not found\n$/);
+  });
+});

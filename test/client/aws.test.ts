@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { SchedulerClient } from '../../lib/client/aws.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
+import { POOL } from './desk.ts';
+
+const POOL_TEXT = encodeConfiguration(resolveConfiguration(POOL));
+const ENVIRONMENT = {
+  FAIRLEAD_TABLE: 'jobs',
+  FAIRLEAD_POOL: POOL_TEXT,
+  FAIRLEAD_WAKE_QUEUE: 'https://sqs.invalid/1/wake',
+};
+const OPTIONS = {
+  table: 'jobs',
+  pool: POOL_TEXT,
+  wakeQueueUrl: 'https://sqs.invalid/1/wake',
+  region: 'eu-west-1',
+};
+
+describe('the client on AWS', () => {
+  it('is made of what the construct tells a process', () => {
+    const client = SchedulerClient.fromEnvironment({ region: 'eu-west-1' }, ENVIRONMENT);
+    expect(client).toBeInstanceOf(SchedulerClient);
+    client.destroy();
+  });
+
+  it.each(Object.keys(ENVIRONMENT))('names the variable %s that is missing', (name) => {
+    const without = { ...ENVIRONMENT, [name]: '' };
+    expect(() => SchedulerClient.fromEnvironment({}, without)).toThrow(
+      expect.objectContaining({ name: 'ClientEnvironmentError', message: expect.stringContaining(name) }),
+    );
+  });
+
+  it('refuses a configuration that cannot be read', () => {
+    expect(() => SchedulerClient.fromEnvironment({}, { ...ENVIRONMENT, FAIRLEAD_POOL: 'mine' })).toThrow(
+      expect.objectContaining({ name: 'ConfigurationError' }),
+    );
+  });
+
+  it.each([
+    [{ table: '' }, 'table'],
+    [{ table: undefined }, 'table'],
+    [{ pool: 5 }, 'pool'],
+    [{ wakeQueueUrl: null }, 'wakeQueueUrl'],
+    [{ maxAttempts: 0 }, 'maxAttempts'],
+    [{ maxAttempts: 1.5 }, 'maxAttempts'],
+    [{ maxAttempts: '3' }, 'maxAttempts'],
+    [{ maxAttempts: 101 }, 'maxAttempts'],
+    [{ requestTimeoutMs: 0 }, 'requestTimeoutMs'],
+    [{ requestTimeoutMs: Number.NaN }, 'requestTimeoutMs'],
+    [{ requestTimeoutMs: Number.POSITIVE_INFINITY }, 'requestTimeoutMs'],
+  ])('refuses %j', (change, field) => {
+    expect(() => new SchedulerClient({ ...OPTIONS, ...change } as never)).toThrow(
+      expect.objectContaining({ name: 'ValidationError', field }),
+    );
+  });
+
+  it('gives a request up after its time and its tries', async () => {
+    // A server that takes connections and never answers.
+    const { createServer } = await import('node:net');
+    const server = createServer();
+    let connections = 0;
+    server.on('connection', () => {
+      connections += 1;
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const client = new SchedulerClient({
+      ...OPTIONS,
+      endpoint: `http://127.0.0.1:${port}`,
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+      maxAttempts: 2,
+      requestTimeoutMs: 50,
+    });
+    await expect(client.get('a')).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    expect(connections).toBe(2);
+    client.destroy();
+    server.close();
+  });
+});

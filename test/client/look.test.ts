@@ -1,0 +1,157 @@
+import { describe, expect, it } from 'vitest';
+import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { allOf, desk, errorOf } from './desk.ts';
+
+describe('getting a job', () => {
+  it('answers it as it is now', async () => {
+    const { client, put, job } = desk();
+    const [stored] = await put(job());
+    expect(await client.get(stored?.id ?? '')).toEqual(stored);
+  });
+
+  it('that is not there says so', async () => {
+    const { client } = desk();
+    expect(await errorOf(client.get('nobody'))).toMatchObject({ name: 'JobNotFoundError', jobId: 'nobody' });
+  });
+});
+
+describe('listing jobs', () => {
+  it('gives each state its own', async () => {
+    const { client, put, job, pass, startEverywhere, deadLetter, time } = desk();
+    const failed = await deadLetter();
+    const later = time.nowMs + 60_000;
+    const [scheduled] = await put(job({ state: 'scheduled', runAtMs: later, readyAtMs: later }));
+    const [runs] = await put(job());
+    await pass();
+    await startEverywhere();
+    const [isClaimed] = await put(job());
+    await pass();
+    const [waits] = await put(job());
+    const ids = async (state: 'scheduled' | 'pending' | 'claimed' | 'running' | 'failed') =>
+      (await allOf(client.list({ state }))).map(({ id }) => id);
+    expect(await ids('failed')).toEqual([failed.id]);
+    expect(await ids('scheduled')).toEqual([scheduled?.id]);
+    expect(await ids('running')).toEqual([runs?.id]);
+    expect(await ids('claimed')).toEqual([isClaimed?.id]);
+    expect(await ids('pending')).toEqual([waits?.id]);
+  });
+
+  it('narrows by type, key and mode', async () => {
+    const { client, put, job } = desk();
+    await put(
+      job({ id: 'a', type: 'resize', fairnessKey: 'k1' }),
+      job({ id: 'b', type: 'report', fairnessKey: 'k1' }),
+      job({ id: 'c', type: 'resize', fairnessKey: 'k2', mode: 'onDemand' }),
+    );
+    const ids = async (filter = {}) =>
+      (await allOf(client.list({ state: 'pending', ...filter }))).map(({ id }) => id).sort();
+    expect(await ids()).toEqual(['a', 'b', 'c']);
+    expect(await ids({ type: 'resize' })).toEqual(['a', 'c']);
+    expect(await ids({ fairnessKey: 'k1' })).toEqual(['a', 'b']);
+    expect(await ids({ type: 'report', fairnessKey: 'k2' })).toEqual([]);
+    expect(await ids({ mode: 'onDemand' })).toEqual(['c']);
+    expect(await ids({ mode: 'queued', type: 'resize' })).toEqual(['a']);
+  });
+
+  it('reads page by page, and only as far as it is asked', async () => {
+    const { client, put, job, anotherClient, store } = desk();
+    await put(...Array.from({ length: 250 }, (_, n) => job({ priority: n % 11 })));
+    const all = await allOf(client.list({ state: 'pending' }));
+    expect(new Set(all.map(({ id }) => id)).size).toBe(250);
+    expect(all.map(({ priority }) => priority)).toEqual(
+      all.map(({ priority }) => priority).sort((a, b) => b - a),
+    );
+    let lines = 0;
+    const counting = new Proxy(store, {
+      get: (target, name) => {
+        if (name === 'readLine') lines += 1;
+        const verb: unknown = Reflect.get(target, name, target);
+        return typeof verb === 'function' ? verb.bind(target) : verb;
+      },
+    });
+    for await (const _ of anotherClient({ store: counting }).list({ state: 'pending' })) break;
+    expect(lines).toBe(1);
+  });
+
+  it('ends with its signal', async () => {
+    const { client, put, job } = desk();
+    await put(job(), job());
+    const abort = new AbortController();
+    const listing = client.list({ state: 'pending' }, { signal: abort.signal });
+    expect((await listing.next()).done).toBe(false);
+    abort.abort();
+    expect(await errorOf(listing.next())).toMatchObject({ name: 'AbortError' });
+  });
+});
+
+describe('looking at keys', () => {
+  it('shows costs, shares and backlog in the order of their turn', async () => {
+    const { client, put, job, pass, work } = desk();
+    await put(job({ fairnessKey: 'paid' }));
+    await pass({ jobs: await work(), reason: 'stream' });
+    await put(job({ fairnessKey: 'runs' }), job({ fairnessKey: 'runs' }));
+    await pass();
+    await put(...Array.from({ length: 3 }, () => job({ fairnessKey: 'paid' })), job({ fairnessKey: 'new' }));
+    await client.override({ fairnessKey: 'paid' }, { weight: 2, maxConcurrency: 4 });
+    await client.pause({ fairnessKey: 'new' });
+    const keys = await allOf(client.keys({ countUpTo: 2 }));
+    const of = (fairnessKey: string) => keys.find((key) => key.fairnessKey === fairnessKey);
+    expect(of('paid')).toMatchObject({
+      tier: 'urgent',
+      waiting: 2,
+      more: true,
+      inFlight: 0,
+      weight: 2,
+      maxConcurrency: 4,
+    });
+    expect(of('new')).toMatchObject({ waiting: 1, more: false, paused: true, settledCostMs: 0 });
+    expect(of('runs')).toMatchObject({ inFlight: 2, weight: 1 });
+    expect(of('runs')?.inFlightCostMs).toBeGreaterThan(0);
+    expect(of('runs')?.shareMs).toBe((of('runs')?.inFlightCostMs ?? 0) + (of('runs')?.settledCostMs ?? 0));
+  });
+
+  it('shows those that only have jobs in flight last', async () => {
+    const { client, put, job, pass, store, advance } = desk();
+    await put(job({ fairnessKey: 'runs' }));
+    await pass();
+    // Its line is empty for so long that it is retired.
+    await advance(20 * 60_000);
+    await store.retireLine(
+      0,
+      { tier: 'urgent', type: 'resize', mode: 'queued', fairnessKey: 'runs' },
+      Infinity,
+    );
+    await put(job({ fairnessKey: 'waits' }));
+    expect((await allOf(client.keys())).map(({ fairnessKey, tier }) => [fairnessKey, tier])).toEqual([
+      ['waits', 'urgent'],
+      ['runs', undefined],
+    ]);
+  });
+});
+
+describe('looking at fleets', () => {
+  it('shows declared and registered slots, what is busy, caps and pauses', async () => {
+    const { client, put, job, pass, store, time } = desk();
+    await store.registerWorker(
+      0,
+      aWorkerRecord({ fleet: 'general', slots: 3, expiresAtMs: time.nowMs + 1_000 }),
+    );
+    await store.registerWorker(0, aWorkerRecord({ fleet: 'general', slots: 9, expiresAtMs: time.nowMs - 1 }));
+    await put(job(), job({ type: 'report' }));
+    await pass();
+    await client.override({ fleet: 'images' }, { maxConcurrency: 1 });
+    await client.pause({ fleet: 'general' });
+    expect(await client.fleets()).toMatchObject([
+      {
+        fleet: 'images',
+        types: ['resize'],
+        slots: 2,
+        busy: 1,
+        paused: false,
+        maxConcurrency: 1,
+        workers: [],
+      },
+      { fleet: 'general', types: ['report'], slots: 3, busy: 1, paused: true, workers: [{ slots: 3 }] },
+    ]);
+  });
+});

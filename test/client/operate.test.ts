@@ -1,0 +1,385 @@
+import { describe, expect, it } from 'vitest';
+import { JobNotFoundError } from '../../lib/client/errors.ts';
+import { QueueUnavailable } from '../../lib/queue/errors.ts';
+import { StoreThrottled } from '../../lib/store/errors.ts';
+import { FAILED, storeWith } from '../dispatch/stage.ts';
+import { allOf, desk, errorOf } from './desk.ts';
+
+describe('cancelling', () => {
+  it('ends a waiting job at once', async () => {
+    const { client, put, job, stateOf } = desk();
+    const [waiting] = await put(job());
+    expect(await client.cancel(waiting?.id ?? '')).toMatchObject({ outcome: 'cancelled' });
+    expect(stateOf(waiting?.id ?? '')).toBe('cancelled');
+  });
+
+  it('of a claimed job wins against its start', async () => {
+    const { client, put, job, pass, startEverywhere, stateOf } = desk();
+    const [claimed] = await put(job());
+    await pass();
+    expect(await client.cancel(claimed?.id ?? '')).toMatchObject({ outcome: 'cancelled' });
+    expect(await startEverywhere()).toEqual([]);
+    expect(stateOf(claimed?.id ?? '')).toBe('cancelled');
+  });
+
+  it('asks the worker of a running job, as often as it is asked for', async () => {
+    const { client, put, job, pass, startEverywhere } = desk();
+    const [running] = await put(job());
+    await pass();
+    await startEverywhere();
+    const first = await client.cancel(running?.id ?? '');
+    expect(first).toMatchObject({ outcome: 'requested', job: { state: 'running' } });
+    expect(await client.cancel(running?.id ?? '')).toEqual(first);
+  });
+
+  it('of an ended job changes nothing', async () => {
+    const { client, put, job, work, everything } = desk();
+    const [ended] = await put(job());
+    await work();
+    const before = everything();
+    expect(await client.cancel(ended?.id ?? '')).toMatchObject({
+      outcome: 'ended',
+      job: { state: 'succeeded' },
+    });
+    expect(everything()).toBe(before);
+  });
+
+  it('of no job says so', async () => {
+    const { client } = desk();
+    expect(await errorOf(client.cancel('nobody'))).toBeInstanceOf(JobNotFoundError);
+  });
+});
+
+describe('trying a failed job again', () => {
+  it('makes a new queued job of the same work, which runs', async () => {
+    const { client, deadLetter, store, work, pass, stateOf } = desk();
+    const failed = await deadLetter({
+      mode: 'onDemand',
+      payload: { page: 7 },
+      priority: 3,
+      resourceId: 'album-1',
+      checkpoint: 'half',
+    });
+    const { jobId, repeated } = await client.retry(failed.id);
+    expect(repeated).toBe(false);
+    expect(store.inspectJob(jobId)).toMatchObject({
+      type: failed.type,
+      payload: { page: 7 },
+      priority: 3,
+      fairnessKey: failed.fairnessKey,
+      resourceId: 'album-1',
+      mode: 'queued',
+      attempt: 1,
+      state: 'pending',
+      redriveOf: failed.id,
+    });
+    expect(store.inspectJob(jobId)?.checkpoint).toBeUndefined();
+    expect(store.inspectJob(failed.id)?.redrivenAs).toBe(jobId);
+    await pass();
+    await work();
+    expect(stateOf(jobId)).toBe('succeeded');
+  });
+
+  it('twice, and by two at once, is the same new job', async () => {
+    const { client, anotherClient, deadLetter, store } = desk();
+    const failed = await deadLetter();
+    const answers = await Promise.all([client.retry(failed.id), anotherClient().retry(failed.id)]);
+    expect(await client.retry(failed.id)).toEqual({ jobId: answers[0].jobId, repeated: true });
+    expect(new Set(answers.map(({ jobId }) => jobId)).size).toBe(1);
+    expect([...store.everyJob()]).toHaveLength(2);
+  });
+
+  it('reaches a line that was retired meanwhile', async () => {
+    const { client, deadLetter, store, advance, pass, stateOf } = desk();
+    const failed = await deadLetter();
+    await advance(20 * 60_000);
+    await pass();
+    expect(store.inspect(0).backlogs.size).toBe(0);
+    const { jobId } = await client.retry(failed.id);
+    await pass();
+    expect(stateOf(jobId)).toBe('claimed');
+  });
+
+  it('is refused for a job that has not failed', async () => {
+    const { client, put, job, everything } = desk();
+    const [waiting] = await put(job());
+    const before = everything();
+    const error = await errorOf(client.retry(waiting?.id ?? ''));
+    expect(error).toMatchObject({ name: 'JobStateError', state: 'pending', jobId: waiting?.id });
+    expect(everything()).toBe(before);
+  });
+
+  it('is refused for a type that is gone', async () => {
+    const { client, anotherClient, configuration, deadLetter, everything } = desk();
+    const failed = await deadLetter();
+    const types = configuration.types.filter(({ type }) => type !== failed.type);
+    const before = everything();
+    const narrow = anotherClient({ configuration: { ...configuration, types } });
+    expect(await errorOf(narrow.retry(failed.id))).toMatchObject({ name: 'JobStateError' });
+    expect(everything()).toBe(before);
+    expect((await client.retry(failed.id)).repeated).toBe(false);
+  });
+
+  it('of no job says so', async () => {
+    const { client } = desk();
+    expect(await errorOf(client.retry('nobody'))).toMatchObject({
+      name: 'JobNotFoundError',
+      jobId: 'nobody',
+    });
+  });
+
+  it('tells who made the new job when it loses the race', async () => {
+    const { anotherClient, deadLetter, store } = desk();
+    const failed = await deadLetter();
+    const client = anotherClient({
+      store: storeWith(store, {
+        redrive: async (old, job) => {
+          await store.redrive(old, { ...job, id: 'somebody-elses' });
+          return store.redrive(old, job);
+        },
+      }),
+    });
+    expect(await client.retry(failed.id)).toEqual({ jobId: 'somebody-elses', repeated: true });
+  });
+});
+
+describe('dead letters', () => {
+  it('are listed latest first, and can be narrowed', async () => {
+    const { client, deadLetter, advance, time } = desk();
+    const first = await deadLetter({ fairnessKey: 'tenant-a' });
+    await advance(60_000);
+    const between = new Date(time.nowMs).toISOString();
+    const second = await deadLetter({ fairnessKey: 'tenant-b' });
+    const ids = async (filter = {}) => (await allOf(client.deadLetters(filter))).map(({ id }) => id);
+    expect(await ids()).toEqual([second.id, first.id]);
+    expect(await ids({ fairnessKey: 'tenant-a' })).toEqual([first.id]);
+    expect(await ids({ type: 'report' })).toEqual([]);
+    expect(await ids({ errorName: 'Broken' })).toHaveLength(2);
+    expect(await ids({ errorName: 'Timeout' })).toEqual([]);
+    expect(await ids({ failedAfter: between })).toEqual([second.id]);
+    expect(await ids({ failedBefore: between })).toEqual([first.id]);
+  });
+
+  it('are tried again by a filter, once each', async () => {
+    const { client, deadLetter, store } = desk();
+    const mine = await deadLetter({ fairnessKey: 'tenant-a' });
+    const other = await deadLetter({ fairnessKey: 'tenant-b' });
+    const entries = await allOf(client.redriveDeadLetters({ fairnessKey: 'tenant-a' }));
+    expect(entries).toMatchObject([{ kind: 'redriven', deadLetterId: mine.id, repeated: false }]);
+    expect(store.inspectJob(other.id)?.redrivenAs).toBeUndefined();
+    expect(await allOf(client.deadLetters())).toMatchObject([{ id: other.id }]);
+    expect(await allOf(client.redriveDeadLetters({ fairnessKey: 'tenant-a' }))).toEqual([]);
+  });
+
+  it('are tried again up to a limit, over many pages', async () => {
+    const { client, store, job, put, pass, startEverywhere, end } = desk();
+    await put(...Array.from({ length: 130 }, () => job()));
+    for (let left = 130; left > 0; ) {
+      await pass();
+      const jobs = [];
+      for (const started of await startEverywhere()) jobs.push(await end(started, FAILED));
+      left -= jobs.length;
+      await pass({ jobs, reason: 'stream' });
+    }
+    expect(await allOf(client.redriveDeadLetters({}, { limit: 125 }))).toHaveLength(125);
+    expect(await allOf(client.deadLetters())).toHaveLength(5);
+    expect([...store.everyJob()]).toHaveLength(255);
+  });
+
+  it('whose type is gone are skipped with the reason', async () => {
+    const { anotherClient, configuration, deadLetter } = desk();
+    const failed = await deadLetter();
+    const types = configuration.types.filter(({ type }) => type !== failed.type);
+    const narrow = anotherClient({ configuration: { ...configuration, types } });
+    expect(await allOf(narrow.redriveDeadLetters({}))).toMatchObject([
+      { kind: 'skipped', deadLetterId: failed.id, reason: expect.stringContaining('type') },
+    ]);
+  });
+
+  it('are left alone until the iteration begins', async () => {
+    const { client, deadLetter, everything } = desk();
+    await deadLetter();
+    const before = everything();
+    client.redriveDeadLetters({});
+    expect(everything()).toBe(before);
+  });
+});
+
+describe('pausing', () => {
+  const SCOPES = [
+    'pool',
+    { tier: 'urgent' },
+    { type: 'resize' },
+    { fleet: 'images' },
+    { fairnessKey: 'tenant-a' },
+  ] as const;
+
+  it.each(SCOPES.map((scope) => [scope]))('%j admits nothing until it is resumed', async (scope) => {
+    const { client, put, job, pass, stateOf } = desk();
+    const [waiting] = await put(job());
+    expect(await client.pause(scope)).toMatchObject({ paused: true });
+    await pass();
+    expect(stateOf(waiting?.id ?? '')).toBe('pending');
+    expect(await client.resume(scope)).toMatchObject({ paused: false });
+    await pass();
+    expect(stateOf(waiting?.id ?? '')).toBe('claimed');
+    expect(await client.controls()).toEqual([]);
+  });
+
+  it('holds nobody else back', async () => {
+    const { client, put, job, pass, stateOf } = desk();
+    const jobs = await put(job({ fairnessKey: 'tenant-a' }), job({ fairnessKey: 'tenant-b' }));
+    await client.pause({ fairnessKey: 'tenant-a' });
+    await pass();
+    expect(jobs.map(({ id }) => stateOf(id))).toEqual(['pending', 'claimed']);
+  });
+
+  it('ends with a wake, so that nobody waits for the tick', async () => {
+    const { client, wakes, advance } = desk();
+    await client.pause('pool');
+    await advance(1_000);
+    expect(wakes).toEqual([]);
+    await client.resume('pool');
+    await advance(1_000);
+    expect(wakes).toHaveLength(1);
+  });
+
+  it('ends even if the wake is lost', async () => {
+    const { client, anotherClient, put, job, pass, stateOf } = desk();
+    const [waiting] = await put(job());
+    await client.pause('pool');
+    const queue = { sendWake: () => Promise.reject(new QueueUnavailable('no answer')) };
+    await anotherClient({ queue }).resume('pool');
+    await pass();
+    expect(stateOf(waiting?.id ?? '')).toBe('claimed');
+  });
+});
+
+describe('overriding', () => {
+  it('a cap holds from the next pass on, and goes back to what is configured', async () => {
+    const { client, put, job, pass, held } = desk();
+    await put(...Array.from({ length: 4 }, () => job()));
+    expect(await client.override({ type: 'resize' }, { maxConcurrency: 1 })).toEqual({
+      scope: 'type/resize',
+      paused: false,
+      maxConcurrency: 1,
+    });
+    await pass();
+    expect(held()).toHaveLength(1);
+    await client.override({ type: 'resize' }, { maxConcurrency: null });
+    expect(await client.controls()).toEqual([]);
+    await pass();
+    expect(held()).toHaveLength(2);
+  });
+
+  it('keeps what is not named', async () => {
+    const { client } = desk();
+    const scope = { fairnessKey: 'tenant-a' };
+    await client.override(scope, { maxConcurrency: 3 });
+    await client.override(scope, { weight: 2.5 });
+    await client.pause(scope);
+    const all = { scope: 'key/tenant-a', paused: true, maxConcurrency: 3, weight: 2.5 };
+    expect(await client.controls()).toEqual([all]);
+    expect(await client.override(scope, { weight: null })).toEqual({
+      scope: 'key/tenant-a',
+      paused: true,
+      maxConcurrency: 3,
+    });
+    expect(await client.resume(scope)).toMatchObject({ paused: false, maxConcurrency: 3 });
+  });
+
+  it('of a pool with several partitions keeps shares that add up to the cap', async () => {
+    const { anotherClient, configuration, store } = desk();
+    const client = anotherClient({ configuration: { ...configuration, partitions: 3 } });
+    expect(await client.override('pool', { maxConcurrency: 7 })).toMatchObject({ maxConcurrency: 7 });
+    const shares = await Promise.all(
+      [0, 1, 2].map(
+        async (partition) => (await store.loadPartition(partition, 0)).controls[0]?.maxConcurrency,
+      ),
+    );
+    expect(shares).toEqual([3, 2, 2]);
+    expect(await client.controls()).toEqual([{ scope: 'pool', paused: false, maxConcurrency: 7 }]);
+  });
+});
+
+describe('draining', () => {
+  it('waits until none of the jobs holds capacity, and leaves the pause', async () => {
+    const { client, put, job, pass, startEverywhere, end, finish, advance } = desk();
+    await put(job(), job(), job());
+    await pass();
+    const started = await startEverywhere();
+    const seen: number[] = [];
+    let isOver = false;
+    const draining = client
+      .drain({ type: 'resize' }, { onProgress: (running) => seen.push(running) })
+      .then(() => {
+        isOver = true;
+      });
+    await advance(1_000);
+    expect(isOver).toBe(false);
+    for (const each of started) await pass({ jobs: [await end(each)], reason: 'stream' });
+    await finish(draining);
+    expect(seen[0]).toBe(2);
+    expect(seen.at(-1)).toBe(0);
+    await pass();
+    expect(await startEverywhere()).toEqual([]);
+    expect(await client.controls()).toEqual([{ scope: 'type/resize', paused: true }]);
+  });
+
+  it('counts jobs of the scope only', async () => {
+    const { client, put, job, pass, startEverywhere, finish, advance } = desk();
+    await put(job({ fairnessKey: 'tenant-b' }));
+    await pass();
+    await startEverywhere();
+    const draining = client.drain({ fairnessKey: 'tenant-a' });
+    await advance(10);
+    await pass();
+    await finish(draining);
+  });
+
+  it('trusts only a pass that began after the pause', async () => {
+    const { client, wakes, advance, pass, finish } = desk();
+    let isOver = false;
+    const draining = client.drain('pool').then(() => {
+      isOver = true;
+    });
+    await advance(60_000);
+    expect(isOver).toBe(false);
+    // It asks for that pass itself.
+    expect(wakes.length).toBeGreaterThan(0);
+    await pass();
+    await finish(draining);
+  });
+
+  it('ends with a typed timeout that says how many still run', async () => {
+    const { client, put, job, pass, startEverywhere, finish } = desk();
+    await put(job());
+    await pass();
+    await startEverywhere();
+    const error = await finish(errorOf(client.drain('pool', { timeoutMs: 2_000 })));
+    expect(error).toMatchObject({ name: 'DrainTimeoutError', running: 1, scope: 'pool' });
+    expect(await client.controls()).toEqual([{ scope: 'pool', paused: true }]);
+  });
+
+  it('says if no dispatcher has confirmed it', async () => {
+    const { client, finish } = desk();
+    const error = await finish(errorOf(client.drain('pool', { timeoutMs: 2_000 })));
+    expect(error).toMatchObject({ name: 'DrainTimeoutError', running: 0 });
+    expect(error.message).toContain('no dispatcher');
+  });
+
+  it('ends with its signal', async () => {
+    const { client, finish } = desk();
+    const abort = new AbortController();
+    const draining = errorOf(client.drain('pool', { signal: abort.signal }));
+    abort.abort();
+    expect((await finish(draining)).name).toBe('AbortError');
+  });
+
+  it('lets errors of the store pass', async () => {
+    const { anotherClient, store } = desk();
+    const putControl = () => Promise.reject(new StoreThrottled('slow down'));
+    const client = anotherClient({ store: storeWith(store, { putControl }) });
+    expect(await errorOf(client.drain('pool'))).toBeInstanceOf(StoreThrottled);
+  });
+});

@@ -1,0 +1,176 @@
+import { describe, expect, it } from 'vitest';
+import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
+import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
+import { storeWith } from '../dispatch/stage.ts';
+import { desk, errorOf } from './desk.ts';
+
+const REQUEST = { type: 'resize', payload: { n: 1 }, fairnessKey: 'tenant-a' };
+
+describe('submitting one job', () => {
+  it('answers it as it was stored, and a pass finds it', async () => {
+    const { client, pass, stateOf } = desk();
+    const { jobId, job, repeated } = await client.submit(REQUEST);
+    expect({ repeated, state: job.state, payload: job.payload }).toEqual({
+      repeated: false,
+      state: 'pending',
+      payload: { n: 1 },
+    });
+    await pass();
+    expect(stateOf(jobId)).toBe('claimed');
+  });
+
+  it('with a future time waits for it', async () => {
+    const { client, time } = desk();
+    const runAt = new Date(time.nowMs + 60_000).toISOString();
+    expect((await client.submit({ ...REQUEST, runAt })).job.state).toBe('scheduled');
+  });
+
+  it('with the same idempotency key and content answers the same job', async () => {
+    const { client } = desk();
+    const first = await client.submit({ ...REQUEST, idempotencyKey: 'k' });
+    const second = await client.submit({ ...REQUEST, idempotencyKey: 'k' });
+    expect(second).toEqual({ ...first, repeated: true });
+  });
+
+  it('with the same idempotency key and other content is a conflict that names the job', async () => {
+    const { client, everything } = desk();
+    const { jobId } = await client.submit({ ...REQUEST, idempotencyKey: 'k' });
+    const before = everything();
+    const error = await errorOf(client.submit({ ...REQUEST, payload: 2, idempotencyKey: 'k' }));
+    expect(error).toBeInstanceOf(IdempotencyConflictError);
+    expect(error).toMatchObject({ name: 'IdempotencyConflictError', jobId });
+    expect(everything()).toBe(before);
+  });
+
+  it('keeps its own copy: what the caller changes afterwards changes nothing', async () => {
+    const { client } = desk();
+    const payload = { list: [1], absent: undefined };
+    const { jobId } = await client.submit({ ...REQUEST, payload });
+    payload.list.push(2);
+    expect((await client.get(jobId)).payload).toEqual({ list: [1] });
+  });
+
+  it('lets errors of the store pass', async () => {
+    const { store, anotherClient } = desk();
+    const createJobs = () => Promise.reject(new StoreUnavailable('no answer'));
+    const client = anotherClient({ store: storeWith(store, { createJobs }) });
+    expect(await errorOf(client.submit(REQUEST))).toBeInstanceOf(StoreUnavailable);
+  });
+
+  it('sends no wake: the stream tells of new jobs', async () => {
+    const { client, wakes, advance } = desk();
+    await client.submit(REQUEST);
+    await advance(1_000);
+    expect(wakes).toEqual([]);
+  });
+
+  it('under an aborted signal does nothing', async () => {
+    const { client, everything } = desk();
+    const before = everything();
+    const error = await errorOf(client.submit(REQUEST, { signal: AbortSignal.abort('enough') }));
+    expect(error).toMatchObject({ name: 'AbortError', cause: 'enough' });
+    expect(everything()).toBe(before);
+  });
+
+  it('is left at once when its signal aborts', async () => {
+    const { store, anotherClient } = desk();
+    const client = anotherClient({ store: storeWith(store, { createJobs: () => new Promise(() => {}) }) });
+    const abort = new AbortController();
+    const submitting = errorOf(client.submit(REQUEST, { signal: abort.signal }));
+    abort.abort();
+    expect(await submitting).toMatchObject({ name: 'AbortError' });
+  });
+});
+
+describe('submitting many jobs', () => {
+  it('answers each in its place, and a bad one spoils no other', async () => {
+    const { client } = desk();
+    await client.submit({ ...REQUEST, idempotencyKey: 'taken' });
+    const entries = await client.submitMany([
+      REQUEST,
+      { type: 'unknown' },
+      { ...REQUEST, idempotencyKey: 'taken' },
+      { ...REQUEST, payload: 'other', idempotencyKey: 'taken' },
+      { ...REQUEST, priority: 11 },
+      REQUEST,
+    ]);
+    expect(entries.map(({ kind }) => kind)).toEqual([
+      'accepted',
+      'refused',
+      'accepted',
+      'refused',
+      'refused',
+      'accepted',
+    ]);
+    expect(entries[1]).toMatchObject({ error: { name: 'ValidationError', field: 'type' } });
+    expect(entries[2]).toMatchObject({ repeated: true });
+    expect(entries[3]).toMatchObject({ error: { name: 'IdempotencyConflictError' } });
+  });
+
+  it('takes more than one batch', async () => {
+    const { client, store } = desk();
+    const entries = await client.submitMany(
+      Array.from({ length: 1_234 }, (_, n) => ({ ...REQUEST, payload: n })),
+    );
+    expect(entries.filter(({ kind }) => kind === 'accepted')).toHaveLength(1_234);
+    expect([...store.everyJob()]).toHaveLength(1_234);
+    expect(entries.map((entry) => (entry.kind === 'accepted' ? entry.job.payload : undefined))).toEqual(
+      Array.from({ length: 1_234 }, (_, n) => n),
+    );
+  });
+
+  it('tells of trouble with the store entry by entry', async () => {
+    const { store, anotherClient } = desk();
+    let calls = 0;
+    const client = anotherClient({
+      store: storeWith(store, {
+        createJobs: (jobs) => {
+          calls += 1;
+          return calls === 1 ? Promise.reject(new StoreUnavailable('no answer')) : store.createJobs(jobs);
+        },
+      }),
+    });
+    const entries = await client.submitMany(Array.from({ length: 150 }, () => REQUEST));
+    expect(entries.slice(0, 100).every((entry) => entry.kind === 'failed')).toBe(true);
+    expect(entries.slice(100).every((entry) => entry.kind === 'accepted')).toBe(true);
+    expect(entries[0]).toMatchObject({ error: { name: 'StoreUnavailable' } });
+  });
+
+  it('finds the one that the store refuses for good, and stores the others', async () => {
+    const { store, anotherClient } = desk();
+    const client = anotherClient({
+      store: storeWith(store, {
+        createJobs: (jobs) =>
+          jobs.some((job) => job.payload === 57)
+            ? Promise.reject(new StoreRefused('too large'))
+            : store.createJobs(jobs),
+      }),
+    });
+    const entries = await client.submitMany(
+      Array.from({ length: 100 }, (_, n) => ({ ...REQUEST, payload: n })),
+    );
+    expect(entries.flatMap((entry, at) => (entry.kind === 'failed' ? [at] : []))).toEqual([57]);
+  });
+
+  it('with one key twice in a call makes one job', async () => {
+    const { client, store } = desk();
+    const twice = { ...REQUEST, idempotencyKey: 'k' };
+    const entries = await client.submitMany([twice, twice]);
+    expect(entries.map((entry) => entry.kind === 'accepted' && entry.repeated)).toEqual([false, true]);
+    expect([...store.everyJob()]).toHaveLength(1);
+  });
+
+  it.each([
+    ['nothing', undefined],
+    ['no array', REQUEST],
+    ['an empty array', []],
+    ['too many', Array.from({ length: 10_001 }, () => REQUEST)],
+  ])('refuses %s as a whole', async (_, requests) => {
+    const { client, everything } = desk();
+    const before = everything();
+    const error = await errorOf(client.submitMany(requests as never));
+    expect(error).toBeInstanceOf(ValidationError);
+    expect(error).toMatchObject({ field: 'requests' });
+    expect(everything()).toBe(before);
+  });
+});

@@ -1,0 +1,298 @@
+import { describe, expect, it } from 'vitest';
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
+import { type Explained, type ExplainState, explain, overridden } from '../../lib/core/explain.ts';
+import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
+import { scoreParts, starvationBoundMs } from '../../lib/core/score.ts';
+import { NOW_MS } from './random-pass.ts';
+
+const type = { ...TYPE_DEFAULTS, retry: RETRY_DEFAULTS, timeoutMs: 60_000, conflictGroup: 'git' };
+const configuration: PoolConfiguration = {
+  types: [
+    { ...type, type: 'clone', tier: 'top', maxConcurrency: 3 },
+    { ...type, type: 'repack', tier: 'low' },
+  ],
+  tiers: [
+    { tier: 'top', maxConcurrency: 4, guaranteed: 0 },
+    { tier: 'low', maxConcurrency: null, guaranteed: 1 },
+  ],
+  fleets: [
+    { fleet: 'narrow', types: ['clone'], slots: 2 },
+    { fleet: 'wide', types: ['clone', 'repack'], slots: 2 },
+  ],
+  maxConcurrency: 8,
+  score: SCORE_DEFAULTS,
+  fairness: { ...FAIRNESS_DEFAULTS, maxConcurrencyPerKey: 2, weights: { k1: 2 } },
+  partitions: 1,
+};
+
+const job = (id: string, changes: Partial<WaitingJob> = {}): WaitingJob => ({
+  id,
+  type: 'clone',
+  priority: 0,
+  mode: 'queued',
+  fairnessKey: 'k1',
+  readyAtMs: NOW_MS - 10_000,
+  version: 1,
+  attempt: 1,
+  ...changes,
+});
+
+const asked = (changes: Partial<Explained> = {}): Explained => ({
+  ...job('asked'),
+  state: 'pending',
+  runAtMs: NOW_MS - 10_000,
+  ...changes,
+});
+
+const running = (id: string, changes: Partial<ReservedJob> = {}): ReservedJob => ({
+  id,
+  version: 1,
+  attempt: 1,
+  type: 'clone',
+  tier: 'top',
+  fairnessKey: 'k2',
+  fleet: 'wide',
+  estimatedCostMs: 1_000,
+  ...changes,
+});
+
+const state = (changes: Partial<ExplainState> = {}): ExplainState => ({
+  configuration,
+  inFlight: [],
+  freeSlotsByFleet: new Map([
+    ['narrow', 2],
+    ['wide', 2],
+  ]),
+  ledgers: [],
+  waiting: [],
+  costMs: () => 1_000,
+  ...changes,
+});
+
+const waitsFor = (changes: Partial<ExplainState>, own: Partial<Explained> = {}) =>
+  explain(asked(own), state(changes), NOW_MS).waitsFor;
+
+describe('explain', () => {
+  it('says that the next pass starts a job that nothing keeps', () => {
+    const told = explain(asked(), state({ ledgers: [{ fairnessKey: 'k1', settledCostMs: 700 }] }), NOW_MS);
+    const load = { type: 'clone', fairnessKey: 'k1', mode: 'queued', priority: 0 } as const;
+    expect(told).toEqual({
+      id: 'asked',
+      state: 'pending',
+      waitsFor: [{ why: 'pass' }],
+      position: 0,
+      score: scoreParts(job('asked'), NOW_MS, 4, SCORE_DEFAULTS),
+      key: { costMs: 700, weight: 2 },
+      blocker: undefined,
+      latestStartAtMs:
+        NOW_MS -
+        10_000 +
+        starvationBoundMs(configuration, { ...load, activeKeys: 1, jobsAhead: 0, conflictsAhead: 0 }),
+    });
+  });
+
+  it('says how long a job waits for its time, and bounds its start from then on', () => {
+    const untilMs = NOW_MS + 60_000;
+    for (const own of [
+      { state: 'scheduled', runAtMs: untilMs } as const,
+      { state: 'pending', readyAtMs: untilMs } as const,
+    ]) {
+      const told = explain(asked(own), state(), NOW_MS);
+      expect(told.waitsFor).toEqual([{ why: 'time', untilMs }]);
+      expect([told.position, told.score, told.key]).toEqual([undefined, undefined, undefined]);
+      const ready = explain(asked(), state(), NOW_MS).latestStartAtMs;
+      expect(told.latestStartAtMs).toBe((ready ?? 0) + 70_000);
+    }
+  });
+
+  it('takes a due job that was not promoted yet for one that waits since its time', () => {
+    const told = explain(
+      asked({ state: 'scheduled', runAtMs: NOW_MS - 2_000, readyAtMs: NOW_MS - 99_000 }),
+      state(),
+      NOW_MS,
+    );
+    expect(told.waitsFor).toEqual([{ why: 'pass' }]);
+    expect(told.score?.age).toBe(32);
+  });
+
+  it('says nothing of a job that is claimed, runs or is over', () => {
+    for (const over of ['claimed', 'running', 'succeeded', 'failed', 'cancelled'] as const) {
+      const told = explain(asked({ state: over }), state(), NOW_MS);
+      expect(told).toMatchObject({ state: over, waitsFor: [], position: undefined, key: undefined });
+      expect(told.latestStartAtMs).toBeUndefined();
+    }
+  });
+
+  it('names every cap that is reached, from the pool down', () => {
+    const inFlight = [
+      running('a', { fairnessKey: 'k1' }),
+      running('b', { fairnessKey: 'k1', fleet: 'narrow' }),
+      running('c'),
+      running('d', { type: 'gone', tier: 'top' }),
+      ...['e', 'f', 'g', 'h'].map((id) => running(id, { type: 'gone', tier: 'gone', fleet: 'gone' })),
+    ];
+    expect(waitsFor({ inFlight, freeSlotsByFleet: new Map() })).toEqual([
+      { why: 'cap', scope: 'pool', cap: 8, running: 8 },
+      { why: 'cap', scope: 'tier/top', cap: 4, running: 4 },
+      { why: 'cap', scope: 'type/clone', cap: 3, running: 3 },
+      { why: 'cap', scope: 'key/k1', cap: 2, running: 2 },
+      { why: 'noSlot', type: 'clone', fleets: ['narrow', 'wide'] },
+    ]);
+  });
+
+  it('names every pause, and promises no start as long as one lasts', () => {
+    const overrides = ['pool', 'tier/top', 'type/clone', 'key/k1'].map((scope) => ({ scope, paused: true }));
+    const told = explain(asked(), state({ overrides }), NOW_MS);
+    expect(told.waitsFor).toEqual(overrides.map(({ scope }) => ({ why: 'paused', scope })));
+    expect(told.latestStartAtMs).toBeUndefined();
+    const fleets = ['narrow', 'wide'].map((fleet) => ({ scope: `fleet/${fleet}`, paused: true }));
+    expect(waitsFor({ overrides: fleets })).toEqual([
+      { why: 'noSlot', type: 'clone', fleets: ['narrow', 'wide'] },
+    ]);
+  });
+
+  it('names the job that holds its conflict key, and counts who waits for it in the bound', () => {
+    const conflictKey = 'git/repo';
+    const inFlight = [
+      running('other', { conflictKey: 'git/x' }),
+      running('holder', { conflictKey }),
+      running('c'),
+    ];
+    const free = { inFlight: [], waiting: [] };
+    const told = explain(asked({ resourceId: 'repo' }), state({ ...free, inFlight }), NOW_MS);
+    expect(told.waitsFor[1]).toEqual({ why: 'conflict', conflictKey, holder: 'holder' });
+    expect(told.waitsFor[0]).toMatchObject({ scope: 'type/clone' });
+    expect(told.blocker).toBe('holder');
+    const bound = (more: Partial<ExplainState>): number =>
+      explain(asked({ resourceId: 'repo' }), state({ ...free, ...more }), NOW_MS).latestStartAtMs ?? 0;
+    const others = [
+      job('w1', { fairnessKey: 'k2', resourceId: 'repo', type: 'repack' }),
+      job('w2', { fairnessKey: 'k2', resourceId: 'elsewhere', type: 'repack' }),
+      job('w3', { fairnessKey: 'k2', resourceId: 'repo', type: 'unknown' }),
+    ];
+    const alone = others.map((other) => ({ ...other, resourceId: undefined }));
+    expect(bound({ waiting: others }) - bound({ waiting: alone })).toBe(60_000);
+    const held = [running('holder', { conflictKey, fleet: 'wide' })];
+    const apart = [running('holder', { fleet: 'wide' })];
+    expect(bound({ inFlight: held }) - bound({ inFlight: apart })).toBe(60_000);
+  });
+
+  it('counts who is before it in its own line, and not itself', () => {
+    const waiting = [
+      job('asked'),
+      job('older', { readyAtMs: NOW_MS - 20_000 }),
+      job('urgent', { priority: 1, readyAtMs: NOW_MS }),
+      job('younger', { readyAtMs: NOW_MS - 9_000 }),
+      job('other key', { fairnessKey: 'k2', readyAtMs: 0 }),
+      job('other mode', { mode: 'onDemand', readyAtMs: 0 }),
+      job('other type', { type: 'repack', readyAtMs: 0 }),
+    ];
+    expect(explain(asked(), state({ waiting }), NOW_MS).position).toBe(2);
+  });
+
+  it('says who takes what is free when it is not its turn', () => {
+    const waiting = Array.from({ length: 4 }, (_, index) =>
+      job(`j${index}`, { readyAtMs: index, type: 'repack' }),
+    );
+    const told = explain(
+      asked({ type: 'repack' }),
+      state({ waiting, configuration: { ...configuration, fairness: FAIRNESS_DEFAULTS } }),
+      NOW_MS,
+    );
+    expect(told.waitsFor).toEqual([{ why: 'turn', before: ['j0', 'j1'] }]);
+  });
+
+  it('names at most a hundred of those that come first', () => {
+    const waiting = Array.from({ length: 300 }, (_, index) => job(`j${index}`, { fairnessKey: `k${index}` }));
+    const wide = {
+      ...configuration,
+      types: configuration.types.map((own) => ({ ...own, maxConcurrency: null })),
+      tiers: configuration.tiers.map((tier) => ({ ...tier, maxConcurrency: null })),
+      maxConcurrency: null,
+    };
+    const told = explain(
+      asked({ fairnessKey: 'z' }),
+      state({
+        configuration: wide,
+        waiting,
+        freeSlotsByFleet: new Map([['wide', 200]]),
+        ledgers: [{ fairnessKey: 'z', settledCostMs: 5_000 }],
+      }),
+      NOW_MS,
+    );
+    expect(told.waitsFor[0]).toMatchObject({ why: 'turn' });
+    expect(told.waitsFor[0]?.why === 'turn' && told.waitsFor[0].before.length).toBe(100);
+  });
+
+  it('says that a type is not configured', () => {
+    const told = explain(asked({ type: 'nothing', resourceId: 'r' }), state(), NOW_MS);
+    expect(told.waitsFor).toEqual([{ why: 'unknownType', type: 'nothing' }]);
+    expect(told.latestStartAtMs).toBeUndefined();
+    expect(told.score?.rarity).toBe(0);
+    const later = asked({ type: 'nothing', state: 'scheduled', runAtMs: NOW_MS + 1, resourceId: 'r' });
+    expect(explain(later, state(), NOW_MS)).toMatchObject({ waitsFor: [{ why: 'time' }] });
+    expect(explain(later, state(), NOW_MS).latestStartAtMs).toBeUndefined();
+  });
+
+  it('promises no start where the bound promises none', () => {
+    const endless = {
+      ...configuration,
+      tiers: [
+        { tier: 'top', maxConcurrency: null, guaranteed: 0 },
+        { tier: 'low', maxConcurrency: null, guaranteed: 0 },
+      ],
+    };
+    const told = explain(asked({ type: 'repack' }), state({ configuration: endless }), NOW_MS);
+    expect(told.waitsFor).toEqual([{ why: 'pass' }]);
+    expect(told.latestStartAtMs).toBeUndefined();
+  });
+
+  it('bounds by the caps and weights that operators set, and by the slots that are there', () => {
+    const bound = (changes: Partial<ExplainState>): number =>
+      (explain(asked({ type: 'repack' }), state(changes), NOW_MS).latestStartAtMs ?? Number.NaN) / 60_000;
+    const waiting = Array.from({ length: 7 }, (_, index) => job(`j${index}`, { type: 'repack' }));
+    const free = (wide: number) => new Map([['wide', wide]]);
+    const roomy = {
+      ...configuration,
+      tiers: [
+        { tier: 'top', maxConcurrency: 0, guaranteed: 0 },
+        { tier: 'low', maxConcurrency: null, guaranteed: 0 },
+      ],
+      fairness: FAIRNESS_DEFAULTS,
+    };
+    const holds = (changes: Partial<ExplainState>): number =>
+      bound({ configuration: roomy, waiting, freeSlotsByFleet: free(8), ...changes }) -
+      bound({ configuration: roomy, freeSlotsByFleet: free(8) });
+    expect(holds({})).toBeCloseTo(0);
+    expect(holds({ freeSlotsByFleet: free(4) })).toBeCloseTo(1);
+    for (const scope of ['pool', 'type/repack', 'tier/low']) {
+      expect(holds({ overrides: [{ scope, paused: false, maxConcurrency: 2 }] })).toBeCloseTo(3);
+    }
+    const inFlight = [
+      running('a', { fairnessKey: 'k1' }),
+      running('b', { fairnessKey: 'k1', fleet: 'narrow' }),
+    ];
+    expect(holds({ inFlight, freeSlotsByFleet: free(1) })).toBeCloseTo(3);
+  });
+});
+
+describe('a configuration with overrides', () => {
+  it('has their caps and weights, the last word of each scope, and is otherwise the same', () => {
+    const changed = overridden(configuration, [
+      { scope: 'pool', paused: false, maxConcurrency: 5 },
+      { scope: 'pool', paused: false },
+      { scope: 'tier/low', paused: true, maxConcurrency: 1 },
+      { scope: 'type/clone', paused: false, maxConcurrency: 9 },
+      { scope: 'key/k9', paused: false, weight: 7 },
+      { scope: 'type/k8', paused: false, weight: 7 },
+      { scope: 'key/k1', paused: false },
+    ]);
+    expect(changed).toEqual({
+      ...configuration,
+      tiers: [configuration.tiers[0], { tier: 'low', maxConcurrency: 1, guaranteed: 1 }],
+      types: [{ ...configuration.types[0], maxConcurrency: 9 }, configuration.types[1]],
+      fairness: { ...configuration.fairness, weights: { k1: 2, k9: 7 } },
+    });
+  });
+});

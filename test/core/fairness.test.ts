@@ -1,0 +1,421 @@
+import fc from 'fast-check';
+import { describe, expect, it, vi } from 'vitest';
+import type { FairnessConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
+import { chargeMs, correctionMs, Ledgers, liftedCostMs } from '../../lib/core/fairness.ts';
+import { Scheduler } from '../../lib/core/scheduler.ts';
+import { FEWER_RUNS } from './random-pass.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const fairness = (changes: Partial<FairnessConfiguration> = {}): FairnessConfiguration => ({
+  ...FAIRNESS_DEFAULTS,
+  admissionFloorMs: 0,
+  ...changes,
+});
+
+/** One type, one fleet, slots enough for a batch. */
+function pool(slots: number, changes: Partial<FairnessConfiguration> = {}): PoolConfiguration {
+  return {
+    types: [
+      { ...TYPE_DEFAULTS, type: 'a', tier: 'only', defaultCostMs: 1_000, retry: RETRY_DEFAULTS },
+      { ...TYPE_DEFAULTS, type: 'b', tier: 'only', defaultCostMs: 3_000, retry: RETRY_DEFAULTS },
+    ],
+    tiers: [{ tier: 'only', maxConcurrency: null, guaranteed: 0 }],
+    fleets: [{ fleet: 'all', types: ['a', 'b'], slots }],
+    maxConcurrency: null,
+    score: SCORE_DEFAULTS,
+    fairness: fairness(changes),
+    partitions: 1,
+  };
+}
+
+/** Submits without end, one job after another. */
+function submitter(scheduler: Scheduler): (fairnessKey: string, type: string, nowMs: number) => string {
+  let count = 0;
+  return (fairnessKey, type, nowMs) => {
+    count += 1;
+    const id = `job${String(count).padStart(6, '0')}`;
+    const job = { id, type, fairnessKey, priority: 0, mode: 'queued' as const, version: 1, attempt: 1 };
+    scheduler.arrive({ ...job, readyAtMs: nowMs }, nowMs);
+    return id;
+  };
+}
+
+describe('a charge', () => {
+  it('is the estimate, and never less than the floor', () => {
+    expect(chargeMs(500, fairness({ admissionFloorMs: 100 }))).toBe(500);
+    expect(chargeMs(5, fairness({ admissionFloorMs: 100 }))).toBe(100);
+  });
+
+  it('is corrected to what was used, and never below the floor', () => {
+    const floor = fairness({ admissionFloorMs: 100 });
+    expect(correctionMs(500, 700, floor)).toBe(200);
+    expect(correctionMs(500, 300, floor)).toBe(-200);
+    expect(correctionMs(500, 1, floor)).toBe(-400);
+    expect(correctionMs(500, 300, { ...floor, trueUp: false })).toBe(0);
+  });
+
+  it('is given back whole for an attempt that never ran', () => {
+    expect(correctionMs(500, undefined, fairness({ trueUp: false }))).toBe(-500);
+    expect(correctionMs(500, undefined, fairness())).toBe(-500);
+  });
+});
+
+describe('a lift', () => {
+  it('raises a key to the least share, by its weight, and lowers none', () => {
+    expect(liftedCostMs(0, 2, 300)).toBe(600);
+    expect(liftedCostMs(900, 2, 300)).toBe(900);
+    expect(liftedCostMs(900, 2, undefined)).toBe(900);
+  });
+});
+
+describe('ledgers', () => {
+  it('lift a new or returning key to the least share among keys that wait or run', () => {
+    const ledgers = new Ledgers(fairness({ weights: { heavy: 4 } }));
+    const busy = ledgers.open('busy', 0);
+    ledgers.arrive(busy, 0);
+    ledgers.arrive(busy, 0);
+    ledgers.admit(busy, 400, 0);
+    // What is in flight may be given back: it does not count.
+    ledgers.admit(busy, 9_000, 0);
+    ledgers.settle(busy, 400, 1_000, ledgers.generation, 0);
+    const other = ledgers.open('other', 0);
+    expect(ledgers.arrive(other, 0)).toBe(true);
+    expect(ledgers.shareOf(other)).toBe(1_000);
+    ledgers.admit(other, 500, 0);
+    const heavy = ledgers.open('heavy', 0);
+    ledgers.arrive(heavy, 0);
+    expect([ledgers.costOf(heavy), ledgers.shareOf(heavy)]).toEqual([4_000, 1_000]);
+    // Not again while it is active.
+    ledgers.setCost(heavy, 40);
+    expect(ledgers.arrive(heavy, 0)).toBe(false);
+    expect(ledgers.shareOf(heavy)).toBe(10);
+    expect(ledgers.activeKeys).toBe(3);
+  });
+
+  it('do not lower a returning key, and lift nothing when nobody is active or the policy is none', () => {
+    const ledgers = new Ledgers(fairness());
+    const rich = ledgers.open('rich', 0);
+    ledgers.setCost(rich, 9_000);
+    expect(ledgers.leastShareMs()).toBeUndefined();
+    expect(ledgers.arrive(rich, 0)).toBe(false);
+    expect(ledgers.costOf(rich)).toBe(9_000);
+    ledgers.leave(rich);
+    const poor = ledgers.open('poor', 0);
+    expect(ledgers.arrive(poor, 0)).toBe(false);
+    expect(ledgers.arrive(rich, 0)).toBe(false);
+    const none = new Ledgers(fairness({ idlePolicy: 'none' }));
+    none.hold(none.open('busy', 0), 500, 0);
+    const late = none.open('late', 0);
+    expect(none.arrive(late, 0)).toBe(false);
+    expect(none.costOf(late)).toBe(0);
+  });
+
+  it('know the least share among active keys after any history', () => {
+    const operation = fc.record({
+      key: fc.nat(40),
+      kind: fc.constantFrom('arrive', 'arrive', 'admit', 'leave', 'settle', 'weight', 'reset'),
+      ms: fc.nat(5_000),
+    });
+    interface Known {
+      cost: number;
+      readonly charges: number[];
+      settled: number;
+      weight: number;
+      waiting: number;
+    }
+    fc.assert(
+      fc.property(
+        fc.array(operation, { maxLength: 150, size: 'max' }),
+        fc.boolean(),
+        (operations, trueUp) => {
+          const ledgers = new Ledgers(fairness({ idlePolicy: 'none', admissionFloorMs: 5, trueUp }));
+          const model = new Map<string, Known>();
+          for (const { key: number, kind, ms } of operations) {
+            const name = `key${number}`;
+            const key = ledgers.open(name, 0);
+            const known = model.get(name) ?? { cost: 0, weight: 1, waiting: 0, charges: [], settled: 0 };
+            model.set(name, known);
+            if (kind === 'arrive') {
+              ledgers.arrive(key, 0);
+              known.waiting += 1;
+            } else if (kind === 'admit' && known.waiting > 0) {
+              ledgers.admit(key, ms, 0);
+              known.waiting -= 1;
+              known.cost += ms;
+              known.charges.push(ms);
+            } else if (kind === 'leave' && known.waiting > 0) {
+              ledgers.leave(key);
+              known.waiting -= 1;
+            } else if (kind === 'settle') {
+              const charged = known.charges.pop();
+              if (charged === undefined) continue;
+              const usedMs = ms % 3 === 0 ? undefined : ms;
+              ledgers.settle(key, charged, usedMs, ledgers.generation, 0);
+              const settledMs = usedMs === undefined ? 0 : trueUp ? Math.max(usedMs, 5) : charged;
+              known.cost += settledMs - charged;
+              known.settled += settledMs;
+            } else if (kind === 'weight') {
+              ledgers.setWeight(key, 1 + (ms % 4));
+              known.weight = 1 + (ms % 4);
+            } else if (kind === 'reset' && ms < 500) {
+              ledgers.reset();
+              for (const other of model.values()) Object.assign(other, { cost: 0, settled: 0, charges: [] });
+              // Nothing of the model's is left in flight: settle what runs, unseen.
+              for (const { fairnessKey, running } of ledgers.list()) {
+                const own = ledgers.open(fairnessKey, 0);
+                for (let count = 0; count < running; count += 1) {
+                  ledgers.settle(own, 77, 99, ledgers.generation - 1, 0);
+                }
+              }
+            }
+            const active = [...model.values()].filter((other) => other.waiting + other.charges.length > 0);
+            expect(ledgers.activeKeys).toBe(active.length);
+            expect(ledgers.leastShareMs()).toBe(
+              active.length === 0
+                ? undefined
+                : Math.min(...active.map((other) => (trueUp ? other.settled : other.cost) / other.weight)),
+            );
+            expect(ledgers.list()).toEqual(
+              [...model]
+                .map(([fairnessKey, { cost, weight, waiting, charges }]) => ({
+                  fairnessKey,
+                  costMs: cost,
+                  weight,
+                  waiting,
+                  running: charges.length,
+                }))
+                .sort((a, b) => (a.fairnessKey < b.fairnessKey ? -1 : 1)),
+            );
+          }
+        },
+      ),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('drop keys that are idle for the time to live, counted from their last arrival, start or end', () => {
+    const ledgers = new Ledgers(fairness({ keyTtlMs: 1_000 }));
+    const key = ledgers.open('key', 0);
+    ledgers.arrive(key, 100);
+    ledgers.leave(key);
+    expect(ledgers.evict(1_099)).toEqual([]);
+    expect(ledgers.find('key')).toBe(key);
+    ledgers.arrive(key, 1_099);
+    expect(ledgers.evict(9_000)).toEqual([]);
+    ledgers.admit(key, 10, 2_000);
+    expect(ledgers.evict(9_000)).toEqual([]);
+    ledgers.settle(key, 10, 10, ledgers.generation, 3_000);
+    expect(ledgers.evict(3_999)).toEqual([]);
+    // A late word about the past does not make it younger.
+    ledgers.arrive(key, 2_500);
+    ledgers.leave(key);
+    expect(ledgers.evict(4_000)).toEqual([key]);
+    expect(ledgers.find('key')).toBeUndefined();
+    expect(ledgers.list()).toEqual([]);
+    expect(ledgers.evict(9_000)).toEqual([]);
+    // Its number is used again, and nothing of it is left.
+    expect(ledgers.open('next', 4_000)).toBe(key);
+    expect([ledgers.costOf(key), ledgers.shareOf(key), ledgers.nameOf(key)]).toEqual([0, 0, 'next']);
+    expect(ledgers.nameOf(99)).toBe('');
+  });
+
+  it('keep keys for ever without a time to live', () => {
+    const ledgers = new Ledgers(fairness({ keyTtlMs: null }));
+    ledgers.open('key', 0);
+    expect(ledgers.evict(Number.MAX_SAFE_INTEGER)).toEqual([]);
+    expect(ledgers.find('key')).toBe(0);
+  });
+
+  it('count running jobs against the cap of the key, the configured one or an override', () => {
+    const ledgers = new Ledgers(fairness({ maxConcurrencyPerKey: 2 }));
+    const key = ledgers.open('key', 0);
+    ledgers.hold(key, 1, 0);
+    expect([ledgers.isFull(key), ledgers.capOf(key), ledgers.runningOf(key)]).toEqual([false, 2, 1]);
+    ledgers.hold(key, 1, 0);
+    expect(ledgers.isFull(key)).toBe(true);
+    ledgers.setCap(key, 3);
+    expect(ledgers.isFull(key)).toBe(false);
+    const free = new Ledgers(fairness());
+    expect(free.capOf(free.open('key', 0))).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it('forget with a reset what was charged before it', () => {
+    const ledgers = new Ledgers(fairness());
+    const key = ledgers.open('key', 0);
+    ledgers.hold(key, 500, 0);
+    const charged = ledgers.generation;
+    ledgers.reset();
+    expect([ledgers.costOf(key), ledgers.shareOf(key)]).toEqual([0, 0]);
+    ledgers.hold(key, 300, 0);
+    ledgers.settle(key, 500, 2_000, charged, 0);
+    expect(ledgers.costOf(key)).toBe(300);
+    ledgers.settle(key, 300, 100, ledgers.generation, 0);
+    expect(ledgers.costOf(key)).toBe(100);
+  });
+});
+
+describe('a scheduler', () => {
+  it('conserves cost: once all is settled, keys were charged what their attempts used', () => {
+    const ending = fc.record({
+      usedMs: fc.option(fc.nat(5_000), { nil: undefined }),
+      succeeded: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(fc.record({ key: fc.nat(4), type: fc.constantFrom('a', 'b'), ending }), { maxLength: 40 }),
+        fc.constantFrom(0, 1_500),
+        (jobs, floorMs) => {
+          const scheduler = new Scheduler(
+            pool(3, { admissionFloorMs: floorMs, idlePolicy: 'none', keyTtlMs: null }),
+          );
+          const submit = submitter(scheduler);
+          const endings = new Map(jobs.map((job) => [submit(`key${job.key}`, job.type, 0), job]));
+          const used = new Map<string, number>();
+          for (;;) {
+            scheduler.beginPass(0);
+            const next = scheduler.next();
+            if (next === undefined) break;
+            const job = endings.get(next.reserved.id);
+            if (job === undefined) throw new Error('only submitted jobs start');
+            scheduler.settle(next.reserved.id, { nowMs: 0, ...job.ending });
+            const { usedMs } = job.ending;
+            const charged = usedMs === undefined ? 0 : Math.max(usedMs, floorMs);
+            used.set(`key${job.key}`, (used.get(`key${job.key}`) ?? 0) + charged);
+          }
+          for (const { fairnessKey, costMs } of scheduler.costs()) {
+            expect(costMs).toBeCloseTo(used.get(fairnessKey) ?? 0, 6);
+          }
+        },
+      ),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('gives keys of equal weight equal shares under backlog: a Jain index of at least 0.99', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 2, max: 8 }),
+        fc.integer({ min: 1, max: 6 }),
+        fc.array(fc.integer({ min: 100, max: 4_000 }), { minLength: 8, maxLength: 8 }),
+        fc.infiniteStream(fc.double({ min: 0.5, max: 1.5, noNaN: true })),
+        (keys, slots, usualMs, stream) => {
+          const scheduler = new Scheduler(pool(slots, { admissionFloorMs: 10 }));
+          const submit = submitter(scheduler);
+          const names = Array.from({ length: keys }, (_, key) => `key${key}`);
+          for (const name of names) for (let job = 0; job <= slots; job += 1) submit(name, 'a', 0);
+          const used = new Map(names.map((name) => [name, 0]));
+          const ends: { atMs: number; id: string; key: string; usedMs: number }[] = [];
+          let nowMs = 0;
+          for (let decisions = 0; decisions < 300 * keys; ) {
+            scheduler.beginPass(nowMs);
+            for (let next = scheduler.next(); next !== undefined; next = scheduler.next()) {
+              decisions += 1;
+              const { id, fairnessKey } = next.reserved;
+              const usualOfKey = usualMs[names.indexOf(fairnessKey)] ?? 1_000;
+              const usedMs = usualOfKey * (stream.next().value ?? 1);
+              ends.push({ atMs: nowMs + usedMs, id, key: fairnessKey, usedMs });
+              submit(fairnessKey, 'a', nowMs);
+            }
+            ends.sort((a, b) => a.atMs - b.atMs);
+            const end = ends.shift();
+            if (end === undefined) throw new Error('something always runs');
+            nowMs = end.atMs;
+            used.set(end.key, (used.get(end.key) ?? 0) + end.usedMs);
+            scheduler.settle(end.id, { nowMs, usedMs: end.usedMs, succeeded: true });
+          }
+          const sum = [...used.values()].reduce((total, ms) => total + ms, 0);
+          const squares = [...used.values()].reduce((total, ms) => total + ms * ms, 0);
+          expect((sum * sum) / (keys * squares)).toBeGreaterThanOrEqual(0.99);
+        },
+      ),
+      { numRuns: Math.ceil(FEWER_RUNS / 20) },
+    );
+  });
+
+  it('starts a new key within as many decisions as there are active keys, for each place of a batch', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 8 }),
+        fc.integer({ min: 1, max: 4 }),
+        fc.nat(60),
+        fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 20 }),
+        (keys, batch, before, usedMs) => {
+          const scheduler = new Scheduler(pool(batch, { admissionFloorMs: 1 }));
+          const submit = submitter(scheduler);
+          const names = Array.from({ length: keys }, (_, key) => `key${key}`);
+          for (const name of names) for (let job = 0; job < 120; job += 1) submit(name, 'a', 0);
+          const running: string[] = [];
+          let settled = 0;
+          const decide = (): string | undefined => {
+            scheduler.beginPass(0);
+            const next = scheduler.next();
+            if (next !== undefined) {
+              running.push(next.reserved.id);
+              return next.reserved.fairnessKey;
+            }
+            const ended = running.shift();
+            if (ended === undefined) throw new Error('something runs or may start');
+            settled += 1;
+            scheduler.settle(ended, { nowMs: 0, usedMs: usedMs[settled % usedMs.length], succeeded: true });
+            return undefined;
+          };
+          for (let count = 0; count < before; ) if (decide() !== undefined) count += 1;
+          submit('new', 'a', 0);
+          let decisions = 0;
+          for (;;) {
+            const key = decide();
+            if (key === undefined) continue;
+            decisions += 1;
+            if (key === 'new') break;
+          }
+          expect(decisions).toBeLessThanOrEqual((keys + 1) * batch);
+        },
+      ),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('keeps the order right when all costs go to 0 while jobs run', () => {
+    const scheduler = new Scheduler(pool(1, { idlePolicy: 'none' }));
+    const submit = submitter(scheduler);
+    for (let job = 0; job < 3; job += 1) submit('rich', 'a', 10 + job);
+    for (let job = 0; job < 3; job += 1) submit('poor', 'a', 20 + job);
+    const rich = scheduler.openKey('rich', 0);
+    scheduler.ledgers.setCost(rich, 50_000);
+    scheduler.beginPass(100);
+    const first = scheduler.next();
+    expect(first?.reserved.fairnessKey).toBe('poor');
+    scheduler.resetCosts();
+    expect(scheduler.settle(first?.reserved.id ?? '', { nowMs: 100, usedMs: 9_000, succeeded: true })).toBe(
+      true,
+    );
+    // Both at 0 again: the older job comes first.
+    expect(scheduler.next()?.reserved.fairnessKey).toBe('rich');
+  });
+
+  it('evicts idle keys and estimates, and gives their numbers to keys that start afresh', () => {
+    const scheduler = new Scheduler(pool(2, { keyTtlMs: 1_000, estimateTtlMs: 2_000, idlePolicy: 'none' }));
+    const submit = submitter(scheduler);
+    for (const key of ['old', 'older']) {
+      const id = submit(key, 'a', 0);
+      scheduler.beginPass(0);
+      scheduler.next();
+      scheduler.settle(id, { nowMs: 0, usedMs: 7_000, succeeded: true });
+    }
+    expect(scheduler.estimates.list().length).toBe(1);
+    scheduler.evict(1_000);
+    expect(scheduler.costs()).toEqual([]);
+    expect(scheduler.estimates.list().length).toBe(1);
+    scheduler.evict(2_000);
+    expect(scheduler.estimates.list()).toEqual([]);
+    submit('b', 'a', 3_000);
+    submit('a', 'a', 3_001);
+    scheduler.beginPass(3_001);
+    expect([scheduler.next(), scheduler.next()].map((next) => next?.reserved.fairnessKey)).toEqual([
+      'b',
+      'a',
+    ]);
+  });
+});

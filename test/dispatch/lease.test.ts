@@ -1,0 +1,347 @@
+/** Holding a partition: nobody's word is lost, and who has lost the lease changes nothing. */
+import { describe, expect, it } from 'vitest';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import { releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
+import { pass } from '../../lib/dispatch/pass.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreThrottled } from '../../lib/store/errors.ts';
+import { everyOrder, type Point, steppedStore } from './interleave.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+/** On a busy machine every order takes a while. */
+const WAIT_MS = 60_000;
+
+/** Where others may come between: what leases and wakes are made of, and what a pass sees and does. */
+const STEPS = ['acquireLease', 'releaseLease', 'readWakes', 'wake', 'loadPartition'] as const;
+
+/** Agents that each store a job, without a hint of it, and run passes. */
+async function agents(count: number, point: Point, view: (store: JobStore) => JobStore = (store) => store) {
+  const on = stage();
+  const jobs = Array.from({ length: count }, () => on.job());
+  const work = jobs.map(async (job, agent) => {
+    const step = (): Promise<void> => point(agent);
+    const context = on.dispatcher({ store: steppedStore(view(on.store), STEPS, step) });
+    await step();
+    await on.put(job);
+    await dispatch(context, 0, { jobs: [], reason: 'wake' });
+  });
+  return { on, jobs, work };
+}
+
+describe('the wake counter', () => {
+  it('loses no wake, in whatever order two dispatchers take their steps', { timeout: WAIT_MS }, async () => {
+    const orders = await everyOrder(async (point) => {
+      const { on, jobs, work } = await agents(2, point);
+      const check = (order: readonly number[]): void => {
+        expect({ order, states: on.states(jobs) }).toEqual({ order, states: ['claimed', 'claimed'] });
+      };
+      return { work, check };
+    });
+    expect(orders).toBeGreaterThan(1_000);
+  });
+
+  it('is what loses none: without it there are orders in which a job is forgotten', {
+    timeout: WAIT_MS,
+  }, async () => {
+    let forgotten = 0;
+    const unread = (store: JobStore): JobStore => storeWith(store, { readWakes: async () => 0 });
+    await everyOrder(async (point) => {
+      const { on, jobs, work } = await agents(2, point, unread);
+      const check = (): void => {
+        if (on.states(jobs).includes('pending')) forgotten += 1;
+      };
+      return { work, check };
+    });
+    expect(forgotten).toBeGreaterThan(0);
+  });
+
+  it('needs the second try: without it there are orders in which a job is forgotten', {
+    timeout: WAIT_MS,
+  }, async () => {
+    let forgotten = 0;
+    await everyOrder(async (point) => {
+      const { on, jobs, work } = await agents(2, point, (store) => {
+        let woke = false;
+        return storeWith(store, {
+          wake: async (partition) => {
+            woke = true;
+            return store.wake(partition);
+          },
+          acquireLease: async (...asked) =>
+            woke ? { kind: 'held', epoch: 0, expiresAtMs: 0 } : store.acquireLease(...asked),
+        });
+      });
+      const check = (): void => {
+        if (on.states(jobs).includes('pending')) forgotten += 1;
+      };
+      return { work, check };
+    });
+    expect(forgotten).toBeGreaterThan(0);
+  });
+});
+
+describe('a lease', () => {
+  it('that is free is taken, with a higher epoch each time', async () => {
+    const on = stage();
+    for (const epoch of [1, 2, 3]) {
+      const lease = await takeLease(on.main, 0, 0);
+      expect(lease?.fence).toEqual({ partition: 0, epoch });
+      if (lease !== undefined) await releaseLease(on.main, lease, 0);
+    }
+  });
+
+  it('that another holds is left to it, with word', async () => {
+    const on = stage();
+    const lease = await takeLease(on.main, 0, 0);
+    expect(await takeLease(on.dispatcher(), 0, 0)).toBeUndefined();
+    expect(await on.store.readWakes(0)).toBe(1);
+    // Who gives it back finds the word, and goes on.
+    const again = lease === undefined ? undefined : await releaseLease(on.main, lease, 0);
+    expect(again?.fence.epoch).toBe(2);
+  });
+
+  it('that is given back without word stays free', async () => {
+    const on = stage();
+    const lease = await takeLease(on.main, 0, 0);
+    expect(lease === undefined ? null : await releaseLease(on.main, lease, 0)).toBeUndefined();
+    expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
+  });
+
+  it('is tried for as long as the caller is patient', async () => {
+    const on = stage();
+    const first = await takeLease(on.main, 0, 0);
+    if (first === undefined) throw new Error('not taken');
+    on.time.after(1_000, () => void on.store.releaseLease(first.fence));
+    const second = await on.finish(takeLease(on.dispatcher(), 0, 2_000));
+    expect(second?.fence.epoch).toBe(2);
+    expect(await on.store.readWakes(0)).toBe(0);
+    const startedMs = on.clock.monotonicMs();
+    expect(await on.finish(takeLease(on.dispatcher(), 0, 2_000))).toBeUndefined();
+    expect(on.clock.monotonicMs() - startedMs).toBeLessThanOrEqual(2_000);
+  });
+
+  it('is trusted a margin less than the store keeps it, from before it was asked for', async () => {
+    const on = stage();
+    const slowly = storeWith(on.store, {
+      acquireLease: async (...asked) => {
+        const outcome = await on.store.acquireLease(...asked);
+        await on.clock.sleep(3_000);
+        return outcome;
+      },
+    });
+    const askedMs = on.clock.monotonicMs();
+    const lease = await on.finish(takeLease(on.dispatcher({ store: slowly }), 0, 0));
+    const { leaseMs, leaseMarginMs } = DISPATCH_BUDGET;
+    expect(lease?.trustedUntilMonotonicMs).toBe(askedMs + leaseMs - leaseMarginMs);
+  });
+
+  it('is renewed while it is held, and not once another has it', async () => {
+    const on = stage();
+    const lease = await takeLease(on.main, 0, 0);
+    if (lease === undefined) throw new Error('not taken');
+    await on.advance(10_000);
+    const renewed = await renewLease(on.main, lease);
+    expect(renewed?.trustedUntilMonotonicMs).toBe(lease.trustedUntilMonotonicMs + 10_000);
+    await on.advance(DISPATCH_BUDGET.leaseMs);
+    expect((await takeLease(on.dispatcher(), 0, 0))?.fence.epoch).toBe(2);
+    expect(await renewLease(on.main, lease)).toBeUndefined();
+  });
+});
+
+describe('a run of passes', () => {
+  const trigger = { jobs: [], reason: 'wake' } as const;
+
+  /** Somebody else comes along while the run is at this verb, for the first time. */
+  function disturbed(on: Stage, verb: keyof JobStore, disturb: () => Promise<unknown>): DispatchContext {
+    let isDone = false;
+    return on.dispatcher({
+      store: steppedStore(on.store, [verb], async () => {
+        if (isDone) return;
+        isDone = true;
+        await disturb();
+      }),
+    });
+  }
+
+  it('is left to the holder, who makes another pass', async () => {
+    const on = stage();
+    const late = on.job();
+    let other: string | undefined;
+    const context = disturbed(on, 'releaseLease', async () => {
+      await on.put(late);
+      other = (await dispatch(on.dispatcher(), 0, trigger)).kind;
+    });
+    const report = await on.pass({}, context);
+    expect(other).toBe('left');
+    expect(report).toMatchObject({ kind: 'done', passes: 2, admitted: 1 });
+    expect(on.stateOf(late.id)).toBe('claimed');
+  });
+
+  it('looks up what is in flight when word was left without saying what', async () => {
+    const on = stage();
+    await on.put(on.job());
+    await on.pass();
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    const context = disturbed(on, 'releaseLease', async () => {
+      // Its outcome's hint goes to a dispatcher that does not get the lease.
+      const ended = await on.end(started);
+      await dispatch(on.dispatcher(), 0, { jobs: [{ ...ended, claim: undefined }], reason: 'stream' });
+    });
+    expect(await on.pass({}, context)).toMatchObject({ passes: 2, settled: 1 });
+    expect(on.held()).toEqual([]);
+  });
+
+  it('that has lost its lease before it reads changes nothing', async () => {
+    const on = stage();
+    await on.put(on.job());
+    const context = disturbed(on, 'loadPartition', async () => {
+      await on.clock.sleep(DISPATCH_BUDGET.leaseMs + 1);
+      await takeLease(on.dispatcher(), 0, 0);
+    });
+    expect(await on.finish(dispatch(context, 0, trigger))).toMatchObject({
+      kind: 'lost',
+      admitted: 0,
+      passes: 0,
+    });
+    expect(on.held()).toEqual([]);
+  });
+
+  it('that has lost its lease before it commits claims nothing', async () => {
+    const on = stage();
+    const [job] = await on.put(on.job());
+    const context = disturbed(on, 'commit', async () => {
+      await on.store.releaseLease({ partition: 0, epoch: 1 });
+      await takeLease(on.dispatcher(), 0, 0);
+    });
+    expect(await on.pass({}, context)).toMatchObject({ kind: 'lost', admitted: 0 });
+    expect([on.held(), on.stateOf(job?.id ?? '')]).toEqual([[], 'pending']);
+  });
+
+  it('that has reserved before it lost its lease goes on counting: its late claims are within what is held', async () => {
+    const on = stage();
+    const jobs = await on.put(on.job(), on.job(), on.job());
+    const other = on.dispatcher();
+    const context = disturbed(on, 'claim', async () => {
+      await on.store.releaseLease({ partition: 0, epoch: 1 });
+      await dispatch(other, 0, trigger);
+      expect(on.held()).toHaveLength(3);
+      expect(on.states(jobs)).toEqual(['pending', 'pending', 'pending']);
+    });
+    await on.pass({}, context);
+    expect(on.states(jobs)).toEqual(['claimed', 'claimed', 'claimed']);
+    expect(on.held()).toHaveLength(3);
+  });
+
+  it('commits nothing when too little is left of its lease, and takes up again what it had decided', async () => {
+    const on = stage();
+    const [first] = await on.put(on.job());
+    await on.pass();
+    const [started] = await on.startAll('images');
+    if (first === undefined || started === undefined) throw new Error('nothing started');
+    const ended = await on.end(started);
+    const later = await on.put(on.job());
+    const trustedMs = DISPATCH_BUDGET.leaseMs - DISPATCH_BUDGET.leaseMarginMs;
+    const context = disturbed(on, 'readKeys', () => on.clock.sleep(trustedMs));
+    const report = await on.pass({ jobs: [ended], reason: 'stream' }, context);
+    expect(report).toMatchObject({ kind: 'done', passes: 2, admitted: 1 });
+    expect(on.states(later)).toEqual(['claimed']);
+    // What had been settled by the hint is settled once, though the hint came once.
+    expect(on.held().map(({ id }) => id)).toEqual(later.map(({ id }) => id));
+    expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBeGreaterThan(0);
+  });
+
+  it('sends itself a wake when its budget ends', async () => {
+    const on = stage({
+      budget: { passesMax: 3, batchJobs: 1 },
+      pool: {
+        types: { resize: {} },
+        fleets: { images: { types: ['resize'], slots: 100 } },
+        tiers: [{ tier: 'standard' }],
+      },
+    });
+    // Each pass promotes some, and sees that there are more.
+    const context = on.dispatcher({ budget: { ...on.main.budget, promoteMax: 2 } });
+    const due = Array.from({ length: 20 }, () => on.job({ state: 'scheduled' }));
+    await on.put(...due);
+    const report = await on.pass({}, context);
+    expect(report).toMatchObject({ kind: 'outOfBudget', passes: 3, admitted: 6 });
+    await on.advance(0);
+    expect(on.wakes).toHaveLength(1);
+    expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
+  });
+
+  it.each(['readWakes', 'loadPartition', 'readKeys', 'commit', 'claim', 'tidy'] as const)(
+    'that fails at %s gives the lease back, and the next one does its work',
+    async (verb) => {
+      const on = stage();
+      const jobs = await on.put(on.job());
+      let failures = 1;
+      const context = on.dispatcher({
+        store: steppedStore(on.store, [verb], async () => {
+          failures -= 1;
+          if (failures >= 0) throw new StoreThrottled(`${verb}: too many requests`);
+        }),
+      });
+      await on.pass({}, context).catch(() => undefined);
+      expect((await on.pass({}, context)).kind).toBe('done');
+      await on.advance(on.main.budget.checkAfterMs);
+      await on.pass({}, context);
+      await on.pass({}, context);
+      expect(on.states(jobs)).toEqual(['claimed']);
+    },
+  );
+
+  it('that fails has sent what it had claimed', async () => {
+    const on = stage({ budget: { batchJobs: 1 } });
+    await on.put(on.job(), on.job());
+    let sent = 0;
+    const queue = storeWith(
+      on.queue as never,
+      {
+        send: async (fleet: string, messages: never) => {
+          await on.clock.sleep(50);
+          sent += 1;
+          return on.queue.send(fleet, messages);
+        },
+      } as never,
+    ) as never;
+    let commits = 0;
+    const store = steppedStore(on.store, ['commit'], async () => {
+      commits += 1;
+      if (commits === 2) throw new StoreThrottled('commit: too many requests');
+    });
+    await expect(on.finish(dispatch(on.dispatcher({ store, queue }), 0, trigger))).rejects.toThrow(
+      'too many',
+    );
+    expect(sent).toBe(1);
+  });
+
+  it('has its messages sent when it ends', async () => {
+    const on = stage();
+    await on.put(on.job());
+    await on.pass();
+    expect(await on.startAll('images')).toHaveLength(1);
+  });
+});
+
+describe('a pass', () => {
+  it('under an epoch that is past is lost', async () => {
+    const on = stage();
+    const [job] = await on.put(on.job());
+    const lease = await takeLease(on.main, 0, 0);
+    if (lease === undefined) throw new Error('not taken');
+    await on.advance(DISPATCH_BUDGET.leaseMs);
+    await takeLease(on.dispatcher(), 0, 0);
+    const input = {
+      hints: [],
+      looksUp: true,
+      promotes: true,
+      nextBatch: () => 1,
+      goOnBeside: () => undefined,
+    };
+    expect(await pass(on.main, lease, input)).toEqual({ kind: 'lost' });
+    expect(on.stateOf(job?.id ?? '')).toBe('pending');
+  });
+});

@@ -1,0 +1,496 @@
+/** What becomes of reservations that nothing was heard of, and what a pass makes of what is left behind. */
+import { describe, expect, it } from 'vitest';
+import type { JobTypeInput } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { batchIdOf, claimIdOf, judge } from '../../lib/dispatch/judge.ts';
+import { newest, RUN_LEASE_MARGIN_MS } from '../../lib/dispatch/settle.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
+import { steppedStore } from './interleave.ts';
+import { FAILED, type Stage, type Started, stage, storeWith } from './stage.ts';
+
+const TIMEOUT_MS = 30_000;
+
+const setting = (type: JobTypeInput = {}, slots: number | null = 4): Stage =>
+  stage({
+    pool: {
+      types: { resize: { timeoutMs: TIMEOUT_MS, ...type } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots } },
+    },
+  });
+
+/** A job that is claimed and sent, or started. */
+async function claimed(on: Stage): Promise<Job> {
+  const job = on.job();
+  await on.put(job);
+  await on.pass();
+  return on.store.inspectJob(job.id) as Job;
+}
+async function running(on: Stage): Promise<Started> {
+  await claimed(on);
+  const [started] = await on.startAll('images');
+  if (started === undefined) throw new Error('nothing started');
+  return started;
+}
+const untilChecked = (on: Stage): Promise<unknown> => on.advance(on.main.budget.checkAfterMs);
+
+/** Counts what is read by id: recovery is the only one that does. */
+function counted(on: Stage): { readonly store: JobStore; readonly reads: () => number } {
+  let reads = 0;
+  const store = storeWith(on.store, {
+    getJobs: async (ids) => {
+      reads += ids.length;
+      return on.store.getJobs(ids);
+    },
+  });
+  return { store, reads: () => reads };
+}
+
+describe('a reservation', () => {
+  it('is not looked at before its time', async () => {
+    const on = setting();
+    await running(on);
+    const { store, reads } = counted(on);
+    const context = on.dispatcher({ store });
+    await on.advance(on.main.budget.checkAfterMs - 1);
+    await on.pass({}, context);
+    expect(reads()).toBe(0);
+    await on.advance(1);
+    await on.pass({}, context);
+    expect(reads()).toBe(1);
+  });
+
+  it('is looked at again only after as long', async () => {
+    const on = setting({ timeoutMs: 600_000 });
+    await running(on);
+    const { store, reads } = counted(on);
+    const context = on.dispatcher({ store });
+    for (let minute = 0; minute < 5; minute += 1) {
+      await untilChecked(on);
+      await on.pass({}, context);
+      await on.pass({}, context);
+    }
+    expect(reads()).toBe(5);
+  });
+
+  it('is looked at in its turn, so many in one pass, those that have waited longest first', async () => {
+    const on = stage({
+      budget: { checkMax: 2, batchJobs: 1 },
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 10 } },
+      },
+    });
+    for (let n = 0; n < 5; n += 1) {
+      await claimed(on);
+      await on.advance(10);
+    }
+    await on.startAll('images');
+    const { store, reads } = counted(on);
+    await untilChecked(on);
+    for (const expected of [2, 4, 5, 5]) {
+      await on.pass({}, on.dispatcher({ store }));
+      expect(reads()).toBe(expected);
+    }
+  });
+});
+
+describe('of two reservations', () => {
+  it('the one whose time came first is looked at first, though it was made later', async () => {
+    const on = stage({
+      budget: { checkMax: 1 },
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 10 } },
+      },
+    });
+    const early = await claimed(on);
+    await on.advance(on.main.budget.checkAfterMs - 30_000);
+    const late = await claimed(on);
+    await on.startAll('images');
+    await on.advance(30_000);
+    // Looks at the early one, which is then due a minute later; the late one half a minute later.
+    await on.pass();
+    await untilChecked(on);
+    const looked: string[] = [];
+    const store = storeWith(on.store, {
+      getJobs: async (ids) => {
+        looked.push(...ids);
+        return on.store.getJobs(ids);
+      },
+    });
+    await on.pass({}, on.dispatcher({ store }));
+    expect(looked).toEqual([late.id]);
+    expect(looked).not.toContain(early.id);
+  });
+});
+
+describe('a look at what is in flight that somebody asked for', () => {
+  /** Runs passes during which somebody leaves word. */
+  async function woken(on: Stage): Promise<number> {
+    let isDone = false;
+    const store = steppedStore(on.store, ['releaseLease'], async () => {
+      if (!isDone) await on.store.wake(0);
+      isDone = true;
+    });
+    return (await on.pass({}, on.dispatcher({ store }))).passes;
+  }
+
+  it('sends nothing again before its time', async () => {
+    const on = setting();
+    await claimed(on);
+    expect(await woken(on)).toBe(2);
+    expect(on.queue.sizeOf('images')).toBe(1);
+  });
+
+  it('takes no place away whose claim may still come', async () => {
+    const on = setting({}, 1);
+    const job = on.job();
+    await on.put(job);
+    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
+    await on.pass({}, on.dispatcher({ store }));
+    expect(await woken(on)).toBe(2);
+    expect([on.store.inspectJob(job.id)?.version, on.held().length]).toEqual([1, 1]);
+  });
+
+  it('settles what has ended', async () => {
+    const on = setting();
+    await on.end(await running(on));
+    await woken(on);
+    expect(on.held()).toEqual([]);
+  });
+});
+
+describe('a claimed job', () => {
+  it('whose message is lost is sent again, until somebody starts it', async () => {
+    const on = setting();
+    const job = await claimed(on);
+    await on.queue.receive('images', 10, 0, 3_600_000);
+    await untilChecked(on);
+    await on.pass();
+    const [started] = await on.startAll('images');
+    expect(started?.message).toEqual({ jobId: job.id, claimId: job.claim?.claimId });
+    expect(on.held()).toHaveLength(1);
+  });
+
+  it('whose message was not accepted is sent again', async () => {
+    const on = setting();
+    const queue = new Proxy(on.queue, {
+      get: (target, name) =>
+        name === 'send'
+          ? (_: string, messages: unknown) => Promise.resolve(messages)
+          : Reflect.get(target, name),
+    });
+    const [job] = await on.put(on.job());
+    expect((await on.pass({}, on.dispatcher({ queue }))).admitted).toBe(1);
+    await untilChecked(on);
+    await on.pass();
+    expect((await on.startAll('images')).map((started) => started.job.id)).toEqual([job?.id]);
+  });
+
+  it('whose queue fails holds up nobody', async () => {
+    const on = setting();
+    const queue = new Proxy(on.queue, {
+      get: (target, name) =>
+        name === 'send' ? () => Promise.reject(new Error('no queue')) : Reflect.get(target, name),
+    });
+    await on.put(on.job());
+    expect((await on.pass({}, on.dispatcher({ queue }))).kind).toBe('done');
+    expect(on.logged.map(({ message }) => message)).toContain('messages could not be sent');
+  });
+
+  it('that is sent again is still started once', async () => {
+    const on = setting();
+    await claimed(on);
+    await untilChecked(on);
+    await on.pass();
+    expect(on.queue.sizeOf('images')).toBe(2);
+    expect(await on.startAll('images')).toHaveLength(1);
+  });
+});
+
+describe('a job that was reserved and never claimed', () => {
+  /** The dispatcher dies between its reservation and its claims. */
+  async function abandoned(on: Stage): Promise<Job> {
+    const job = on.job();
+    await on.put(job);
+    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
+    await on.pass({}, on.dispatcher({ store }));
+    expect([on.held().length, on.stateOf(job.id)]).toEqual([1, 'pending']);
+    return job;
+  }
+
+  it('goes on counting until its time, and is claimed for a new place then', async () => {
+    const on = setting({}, 1);
+    const job = await abandoned(on);
+    expect((await on.pass()).admitted).toBe(0);
+    await untilChecked(on);
+    await on.pass();
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('claimed');
+    expect(on.held().map(({ version }) => version)).toEqual([2]);
+  });
+
+  it('has its version raised before its place is given away, so that a late claim fails', async () => {
+    const on = setting({}, 1);
+    const job = await abandoned(on);
+    const [{ batchId = '', epoch = 0 } = {}] = on.store.inspect(0).reservations.values();
+    const late = {
+      jobId: job.id,
+      version: 1,
+      claimId: claimIdOf(batchId, 0),
+      epoch,
+      batchId,
+      fleet: 'images',
+      claimedAtMs: on.time.nowMs,
+    };
+    const order: string[] = [];
+    const store = steppedStore(
+      storeWith(on.store, {
+        raiseVersion: async (id, version) => {
+          order.push('raise');
+          return on.store.raiseVersion(id, version);
+        },
+      }),
+      ['commit'],
+      async () => void order.push('commit'),
+    );
+    await untilChecked(on);
+    await on.pass({}, on.dispatcher({ store }));
+    expect(order.slice(0, 2)).toEqual(['raise', 'commit']);
+    expect(await on.store.claim([late])).toEqual(['lost']);
+  });
+
+  it('is kept when its claim arrives while it is being given up', async () => {
+    const on = setting({}, 1);
+    const job = await abandoned(on);
+    const [batchId] = [...on.store.inspect(0).reservations.keys()];
+    const store = steppedStore(on.store, ['raiseVersion'], async () => {
+      await on.store.claim([
+        {
+          jobId: job.id,
+          version: 1,
+          claimId: claimIdOf(batchId ?? '', 0),
+          epoch: 1,
+          batchId: batchId ?? '',
+          fleet: 'images',
+          claimedAtMs: on.time.nowMs,
+        },
+      ]);
+    });
+    await untilChecked(on);
+    await on.pass({}, on.dispatcher({ store }));
+    expect([on.held().length, on.stateOf(job.id)]).toEqual([1, 'claimed']);
+    // Its message is sent when its place is looked at the next time.
+    await untilChecked(on);
+    await on.pass();
+    expect(await on.startAll('images')).toHaveLength(1);
+  });
+});
+
+describe('a running job', () => {
+  const leasePassed = TIMEOUT_MS + RUN_LEASE_MARGIN_MS;
+
+  it('is left alone until no function can be running it any more', async () => {
+    const on = setting();
+    const { job } = await running(on);
+    await on.advance(leasePassed - 1);
+    await on.pass();
+    expect([on.stateOf(job.id), on.held().length]).toEqual(['running', 1]);
+  });
+
+  it.each<readonly [string, JobTypeInput, Partial<Job>]>([
+    [
+      'fails',
+      { onWorkerLost: 'fail' },
+      { state: 'failed', error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' } },
+    ],
+    ['is tried again at once', { onWorkerLost: 'retry' }, { state: 'scheduled', attempt: 1, workersLost: 1 }],
+    [
+      'fails when it has lost too many',
+      { onWorkerLost: 'retry', retry: { maxWorkersLost: 0 } },
+      { state: 'failed', workersLost: 1 },
+    ],
+  ])('whose worker is gone %s, and is settled', async (_, type, expected) => {
+    const on = setting(type);
+    const { job } = await running(on);
+    await on.advance(leasePassed);
+    await on.pass();
+    expect(on.store.inspectJob(job.id)).toMatchObject(expected);
+    expect(on.held()).toEqual([]);
+    expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(leasePassed);
+    expect(await on.store.getEstimates(0, [{ type: 'resize', resourceId: '' }])).toEqual([undefined]);
+  });
+
+  it('whose worker is gone starts again, as the same attempt', async () => {
+    const on = setting();
+    const { job } = await running(on);
+    await on.advance(leasePassed);
+    await on.pass();
+    await on.pass();
+    const [again] = await on.startAll('images');
+    expect(again?.job).toMatchObject({ id: job.id, attempt: 1, workersLost: 1 });
+  });
+
+  it('whose worker was given up cannot end it any more', async () => {
+    const on = setting();
+    const started = await running(on);
+    await on.advance(leasePassed);
+    await on.pass();
+    await expect(on.end(started)).rejects.toThrow('superseded');
+    expect(on.stateOf(started.job.id)).toBe('scheduled');
+  });
+
+  it('of a process is left alone while its heartbeats come, and taken when they end', async () => {
+    const on = setting({}, null);
+    const record = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
+    const beat = () => on.store.registerWorker(0, { ...record, expiresAtMs: on.time.nowMs + 90_000 });
+    await beat();
+    const { job } = await running(on);
+    for (let minute = 0; minute < 5; minute += 1) {
+      await untilChecked(on);
+      await on.store.heartbeat(0, { ...record, expiresAtMs: on.time.nowMs + 90_000 });
+      await on.pass();
+    }
+    expect(on.stateOf(job.id)).toBe('running');
+    await on.advance(90_000);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('scheduled');
+  });
+
+  it('that ended meanwhile is settled, though its hint was lost', async () => {
+    const on = setting();
+    const started = await running(on);
+    await on.advance(400);
+    await on.end(started);
+    expect((await on.pass()).settled).toBe(0);
+    await untilChecked(on);
+    expect((await on.pass()).settled).toBe(1);
+    expect(on.held()).toEqual([]);
+    expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(400);
+    expect(await on.store.getEstimates(0, [{ type: 'resize', resourceId: '' }])).toMatchObject([
+      { samples: 1 },
+    ]);
+  });
+
+  it('that ended meanwhile and was tried again is settled by the image of its later life', async () => {
+    const on = setting();
+    const started = await running(on);
+    await on.advance(300);
+    const verdict = { kind: 'retry', error: { name: 'E', message: '' }, runAtMs: on.time.nowMs } as const;
+    await on.end(started, verdict);
+    const [image] = await on.store.promote([on.store.inspectJob(started.job.id) as Job], on.time.nowMs);
+    expect(image?.state).toBe('pending');
+    // The index shows it again, so the same pass settles its first attempt and starts the second.
+    const report = await on.pass();
+    expect(report).toMatchObject({ settled: 1, admitted: 1, passes: 2 });
+    expect(on.held()).toHaveLength(1);
+    expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(300);
+  });
+
+  it('that ended meanwhile and was tried again is a candidate at once, whether or not the index shows it', async () => {
+    const on = setting();
+    const started = await running(on);
+    const error = { name: 'E', message: '' };
+    const again = await on.end(started, { kind: 'retry', error, runAtMs: on.time.nowMs });
+    await on.store.promote([again], on.time.nowMs);
+    const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
+    await untilChecked(on);
+    expect(await on.pass({}, on.dispatcher({ store }))).toMatchObject({ settled: 1, admitted: 1 });
+  });
+
+  it('that is there no more gives its place back', async () => {
+    const on = setting();
+    const started = await running(on);
+    await on.end(started, FAILED);
+    // Its item has been collected.
+    await on.advance(4_000_000);
+    await on.pass();
+    expect(on.held()).toEqual([]);
+  });
+
+  it('of a type that is not configured any more fails when its worker is gone', async () => {
+    const on = setting();
+    const { job } = await running(on);
+    await on.advance(20 * 60_000);
+    const configuration = { ...on.configuration, types: [] };
+    await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [], reason: 'tick' }));
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'failed', error: { name: 'WorkerLost' } });
+  });
+});
+
+describe('the judgement of a place', () => {
+  const job = aJob();
+  const reservation = aReservation([job], { batchId: batchIdOf(3, 2) });
+  const entry = aReservedJob(job);
+  const mine = {
+    claimId: claimIdOf('3-2', 0),
+    epoch: 3,
+    batchId: '3-2',
+    fleet: 'images',
+    claimedAtMs: NOW_MS,
+  };
+  const ran = { startedAtMs: NOW_MS + 5, finishedAtMs: NOW_MS + 9 };
+  const others = { ...mine, claimId: '3-3.0' };
+
+  it.each<readonly [string, Job | undefined, ReturnType<typeof judge>]>([
+    ['no item', undefined, { kind: 'gone' }],
+    ['the job as it was planned', job, { kind: 'mayCome' }],
+    ['the job as it was before', { ...job, version: 0, state: 'scheduled' }, { kind: 'mayCome' }],
+    ['a later version', { ...job, version: 2 }, { kind: 'gone' }],
+    ['another claim', { ...job, version: 2, state: 'claimed', claim: others }, { kind: 'gone' }],
+    ['the claim', { ...job, version: 2, state: 'claimed', claim: mine }, { kind: 'claimed' }],
+    [
+      'the start',
+      { ...job, version: 3, state: 'running', claim: mine, startedAtMs: NOW_MS + 5 },
+      { kind: 'running', startedAtMs: NOW_MS + 5 },
+    ],
+    [
+      'success',
+      { ...job, version: 4, state: 'succeeded', claim: mine, ...ran },
+      { kind: 'ended', durationMs: 4, succeeded: true },
+    ],
+    [
+      'failure',
+      { ...job, version: 4, state: 'failed', claim: mine, ...ran },
+      { kind: 'ended', durationMs: 4, succeeded: false },
+    ],
+    [
+      'a retry',
+      { ...job, version: 4, state: 'scheduled', claim: mine, ...ran },
+      { kind: 'ended', durationMs: 4, succeeded: false },
+    ],
+    [
+      'a retry that is due',
+      { ...job, version: 5, state: 'pending', claim: mine, ...ran },
+      { kind: 'ended', durationMs: 4, succeeded: false },
+    ],
+    [
+      'a clock that ran back',
+      { ...job, version: 4, state: 'succeeded', claim: mine, startedAtMs: NOW_MS + 9, finishedAtMs: NOW_MS },
+      { kind: 'ended', durationMs: 0, succeeded: true },
+    ],
+    [
+      'a cancel before the start',
+      { ...job, version: 3, state: 'cancelled', claim: mine, finishedAtMs: NOW_MS },
+      { kind: 'ended', succeeded: false },
+    ],
+    ['a cancel before the claim', { ...job, version: 2, state: 'cancelled' }, { kind: 'gone' }],
+  ])('by %s', (_, image, judgement) => {
+    expect(judge(reservation, 0, entry, image)).toEqual(judgement);
+  });
+});
+
+describe('the newest images', () => {
+  it('win, in whatever order they come', () => {
+    const [one, other] = [aJob(), aJob()];
+    const later = { ...one, version: 3 };
+    expect([...newest([later, other, one]).values()]).toEqual([later, other]);
+    expect([...newest([one, other, later]).values()]).toEqual([later, other]);
+  });
+});

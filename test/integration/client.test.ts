@@ -1,0 +1,184 @@
+/** A producer's and an operator's day with the client on a real table and real queues. */
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runProgram } from '../../lib/cli/program.ts';
+import { SchedulerClient } from '../../lib/client/aws.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { weightOf } from '../../lib/core/score.ts';
+import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import { placeOf } from '../../lib/dispatch/submit.ts';
+import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
+import { systemClock } from '../../lib/runtime/system.ts';
+import type { FinishVerdict } from '../../lib/store/contract.ts';
+import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { allOf, errorOf } from '../client/desk.ts';
+import {
+  clientConfiguration,
+  createQueue,
+  createTable,
+  type TestQueue,
+  type TestTable,
+} from '../contract/aws.ts';
+
+const WAIT_MS = 60_000;
+const TTL_MS = 3_600_000;
+const BROKEN: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+
+describe('the client on AWS', () => {
+  const sqs = new SQSClient(clientConfiguration);
+  const configuration = resolveConfiguration({
+    types: { resize: { timeoutMs: 30_000, conflictGroup: 'album' } },
+    fleets: { images: { types: ['resize'], slots: 2 } },
+  });
+  let table: TestTable;
+  let images: TestQueue;
+  let wake: TestQueue;
+  let client: SchedulerClient;
+  let dispatcher: DispatchContext;
+
+  beforeAll(async () => {
+    table = await createTable();
+    images = await createQueue(sqs, 'images');
+    wake = await createQueue(sqs, 'wake');
+    const { weights, defaultWeight } = configuration.fairness;
+    const store = new DynamoJobStore({
+      client: table.client,
+      table: table.table,
+      place: placeOf(configuration),
+      weightOf: (key) => weightOf(weights, defaultWeight, key),
+    });
+    dispatcher = {
+      store,
+      queue: new SqsJobQueue({ client: sqs, queueUrls: { images: images.url }, wakeQueueUrl: wake.url }),
+      configuration,
+      clock: systemClock,
+      random: Math.random,
+      log: { info: () => {}, warn: () => {} },
+      holder: 'test',
+      budget: DISPATCH_BUDGET,
+      announced: new Map(),
+      books: new Map(),
+    };
+    client = SchedulerClient.fromEnvironment(clientConfiguration, {
+      FAIRLEAD_TABLE: table.table,
+      FAIRLEAD_POOL: encodeConfiguration(configuration),
+      FAIRLEAD_WAKE_QUEUE: wake.url,
+    });
+  }, WAIT_MS);
+  afterAll(async () => {
+    client?.destroy();
+    await images?.drop();
+    await wake?.drop();
+    await table?.drop();
+    sqs.destroy();
+  });
+
+  const pass = (jobs: readonly Job[] = []): Promise<unknown> =>
+    dispatch(dispatcher, 0, { jobs, reason: 'wake' });
+
+  /** Ends the next job that the fleet is sent. */
+  const work = async (verdict: FinishVerdict): Promise<Job> => {
+    const { store, queue } = dispatcher;
+    const [received] = await queue.receive('images', 1, 20_000, WAIT_MS);
+    if (received === undefined) throw new Error('the fleet was sent nothing');
+    await queue.delete('images', [received.receipt]);
+    const worker = { workerId: 'w', incarnation: received.message.claimId };
+    const nowMs = Date.now();
+    const started = await store.startJob({ ...worker, ...received.message, nowMs });
+    if (started.kind !== 'started') throw new Error('the message was outdated');
+    const finish = { ...worker, job: started.job, verdict, nowMs, expiresAtMs: nowMs + TTL_MS };
+    const finished = await store.finishJob(finish);
+    if (finished.kind !== 'finished') throw new Error('the attempt was superseded');
+    return finished.job;
+  };
+
+  it(
+    'submits, waits, explains, cancels, tries again, pauses and drains',
+    async () => {
+      const entries = await client.submitMany([
+        ...Array.from({ length: 30 }, (_, n) => ({ type: 'resize', payload: n, fairnessKey: 'tenant-a' })),
+        { type: 'unknown' },
+      ]);
+      expect(entries.map(({ kind }) => kind).sort()).toEqual([...new Array(30).fill('accepted'), 'refused']);
+      const listed = await allOf(client.list({ state: 'pending' }));
+      expect(listed).toHaveLength(30);
+      for (const { id } of listed) expect(await client.cancel(id)).toMatchObject({ outcome: 'cancelled' });
+
+      const running = client.run({ type: 'resize', payload: 'now' }, { timeoutMs: WAIT_MS });
+      const [foreground] = await waitFor(() => allOf(client.list({ state: 'pending', mode: 'onDemand' })));
+      expect((await client.explain(foreground?.id ?? '')).waitsFor).toEqual([{ why: 'pass' }]);
+      await pass();
+      const ended = await work({ kind: 'succeeded', result: { width: 640 } });
+      expect((await running).result).toEqual({ width: 640 });
+      await pass([ended]);
+
+      const { jobId } = await client.submit({ type: 'resize', payload: 'bad', resourceId: 'album-1' });
+      const other = await client.submit({ type: 'resize', resourceId: 'album-1' });
+      await pass();
+      expect(await client.explain(other.jobId)).toMatchObject({ blocker: jobId });
+      expect(await client.explain(jobId)).toMatchObject({ waitsFor: [{ why: 'worker', fleet: 'images' }] });
+      expect(await client.fleets()).toMatchObject([{ fleet: 'images', slots: 2, busy: 1 }]);
+      const failed = await work(BROKEN);
+      await client.cancel(other.jobId);
+      await pass([failed]);
+      expect(await allOf(client.deadLetters({ errorName: 'Broken' }))).toMatchObject([{ id: jobId }]);
+      const again = await client.retry(jobId);
+      expect(await client.retry(jobId)).toEqual({ jobId: again.jobId, repeated: true });
+      expect(await allOf(client.deadLetters())).toEqual([]);
+
+      await client.override({ fairnessKey: 'tenant-a' }, { weight: 2, maxConcurrency: 1 });
+      await client.pause('pool');
+      await pass();
+      expect(await client.explain(again.jobId)).toMatchObject({
+        waitsFor: [{ why: 'paused', scope: 'pool' }],
+      });
+      const draining = client.drain('pool', { timeoutMs: WAIT_MS });
+      // It asks for passes, as often as it needs one to confirm the pause.
+      const drained = draining.then(() => true);
+      while (!(await Promise.race([drained, wake.take().then(() => false)]))) await pass();
+      await client.resume('pool');
+      expect(await client.controls()).toEqual([
+        { scope: 'key/tenant-a', paused: false, maxConcurrency: 1, weight: 2 },
+      ]);
+      expect(await allOf(client.keys())).toContainEqual(
+        expect.objectContaining({ fairnessKey: '', waiting: 1 }),
+      );
+      await pass();
+      expect((await client.get(again.jobId)).state).toBe('claimed');
+    },
+    WAIT_MS,
+  );
+
+  it('speaks from the command line, too', async () => {
+    let out = '';
+    const print = (text: string): void => {
+      out += text;
+    };
+    const terminal = { out: print, error: () => {} };
+    const connect = async () => ({ client, close: () => {} });
+    expect(await runProgram(['fleets', '--json'], terminal, { connect })).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ fleets: [{ fleet: 'images' }] });
+    expect(await runProgram(['jobs', 'get', 'nobody'], terminal, { connect })).toBe(3);
+  });
+
+  it('names what is missing', async () => {
+    const nowhere = SchedulerClient.fromEnvironment(clientConfiguration, {
+      FAIRLEAD_TABLE: 'no-such-table',
+      FAIRLEAD_POOL: encodeConfiguration(configuration),
+      FAIRLEAD_WAKE_QUEUE: wake.url,
+    });
+    expect(await errorOf(nowhere.get('a'))).toMatchObject({ name: 'StoreMisconfigured' });
+    nowhere.destroy();
+  });
+});
+
+/** Reads until there is something: the index may lag, and a submission is on its way. */
+async function waitFor<Value>(read: () => Promise<readonly Value[]>): Promise<readonly Value[]> {
+  for (;;) {
+    const values = await read();
+    if (values.length > 0) return values;
+  }
+}

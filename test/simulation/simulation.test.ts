@@ -1,0 +1,57 @@
+/** The whole scheduler under virtual time, with faults at any call. */
+import { describe, expect, it } from 'vitest';
+import { FAULT_CLASSES } from './plan.ts';
+import { PLANTED } from './planted.ts';
+import { run } from './run.ts';
+
+const SEEDS = 150;
+const SEEDS_MS = 120_000;
+/** A planted bug must be found within this many seeds. */
+const PLANTED_SEEDS_MAX = 2_000;
+
+describe('the simulation', () => {
+  it(`holds every invariant in ${SEEDS} seeds, and meets every fault in them`, {
+    timeout: SEEDS_MS,
+  }, async () => {
+    const counts = new Map<string, number>();
+    const broken: string[] = [];
+    let finished = 0;
+    for (let seed = 1; seed <= SEEDS; seed += 1) {
+      const report = await run(seed);
+      finished += report.finished;
+      for (const fault of FAULT_CLASSES) counts.set(fault, (counts.get(fault) ?? 0) + report.faults[fault]);
+      for (const { invariant, what } of report.violations.slice(0, 1))
+        broken.push(`${seed}: ${invariant}: ${what}`);
+    }
+    expect(broken).toEqual([]);
+    expect(finished).toBeGreaterThan(SEEDS);
+    expect(FAULT_CLASSES.filter((fault) => (counts.get(fault) ?? 0) === 0)).toEqual([]);
+  });
+
+  it('does the same twice with one seed, and something else with another', async () => {
+    const hashes = new Map<number, string>();
+    for (const seed of [3, 4, 5, 6]) {
+      const [one, two] = [await run(seed), await run(seed)];
+      expect(two.traceHash).toBe(one.traceHash);
+      expect(two.steps).toBe(one.steps);
+      hashes.set(seed, one.traceHash);
+    }
+    expect(new Set(hashes.values()).size).toBe(hashes.size);
+  });
+
+  it('leaves the other faults where they are when one is left out', async () => {
+    const whole = await run(9);
+    const again = await run(9, { only: new Set(whole.fired) });
+    expect(again.traceHash).toBe(whole.traceHash);
+  });
+});
+
+describe('a protection that is taken away is missed', () => {
+  it.each(Object.entries(PLANTED))('%s', { timeout: 600_000 }, async (_, { sabotage }) => {
+    for (let seed = 1; seed <= PLANTED_SEEDS_MAX; seed += 1) {
+      const { violations } = await run(seed, { sabotage });
+      if (violations.length > 0) return;
+    }
+    expect.fail(`nothing was found within ${PLANTED_SEEDS_MAX} seeds`);
+  });
+});

@@ -1,0 +1,59 @@
+/** What a worker process needs of its environment, and says when it is missing. */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
+import { runFleetWorker } from '../../lib/worker/fleet-worker.ts';
+
+const ENVIRONMENT: Readonly<Record<string, string>> = {
+  FAIRLEAD_POOL: encodeConfiguration(
+    resolveConfiguration({ types: { render: {} }, fleets: { boxes: { types: ['render'] } } }),
+  ),
+  FAIRLEAD_FLEET: 'boxes',
+  FAIRLEAD_TABLE: 'table',
+  FAIRLEAD_QUEUES: '{"boxes":"http://127.0.0.1/boxes"}',
+  FAIRLEAD_WAKE_QUEUE: 'http://127.0.0.1/wakes',
+  AWS_REGION: 'us-east-1',
+};
+
+describe('a worker process', () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  const withEnvironment = (changes: Readonly<Record<string, string | undefined>> = {}): void => {
+    for (const [name, value] of Object.entries({ ...ENVIRONMENT, ...changes })) vi.stubEnv(name, value);
+  };
+
+  it.each(['FAIRLEAD_POOL', 'FAIRLEAD_FLEET', 'FAIRLEAD_TABLE', 'FAIRLEAD_QUEUES', 'FAIRLEAD_WAKE_QUEUE'])(
+    'says what is missing, and where it comes from: %s',
+    async (name) => {
+      for (const value of [undefined, '']) {
+        withEnvironment({ [name]: value });
+        const run = runFleetWorker({ render: () => null });
+        await expect(run).rejects.toThrow(
+          `${name} is not set: give the process what \`scheduler.workerEnvironment(fleet)\` answers`,
+        );
+        await expect(run).rejects.toMatchObject({ name: 'WorkerConfigurationError' });
+      }
+    },
+  );
+
+  it.each(['nonsense', 'null', '7'])('refuses queues that are none: %s', async (text) => {
+    withEnvironment({ FAIRLEAD_QUEUES: text });
+    await expect(runFleetWorker({ render: () => null })).rejects.toThrow(
+      `FAIRLEAD_QUEUES is not an object of queue URLs: ${text}`,
+    );
+  });
+
+  it('refuses a pool that cannot be read, and a fleet that is not in it', async () => {
+    withEnvironment({ FAIRLEAD_POOL: 'nonsense' });
+    await expect(runFleetWorker({})).rejects.toMatchObject({ name: 'ConfigurationError' });
+    withEnvironment({ FAIRLEAD_FLEET: 'other' });
+    await expect(runFleetWorker({})).rejects.toThrow('the pool has no fleet "other"; it has: boxes');
+  });
+
+  it('refuses handlers that do not cover its fleet, and leaves no listener behind', async () => {
+    withEnvironment();
+    const before = process.listenerCount('SIGTERM');
+    await expect(runFleetWorker({ index: () => null })).rejects.toThrow('also takes render');
+    expect(process.listenerCount('SIGTERM')).toBe(before);
+  });
+});

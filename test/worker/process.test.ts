@@ -1,0 +1,637 @@
+/** The life of a long-running worker: it registers, runs what it is sent, and ends in order or in time. */
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Job, Json } from '../../lib/core/job.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
+import type { JobStore, WorkerRecord } from '../../lib/store/contract.ts';
+import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
+import { incarnationOf } from '../../lib/worker/incarnation.ts';
+import { CLOCK_SKEW_MAX_MS, LEASE_MARGIN_MS, LOSS_GRACE_MS, sharesOf } from '../../lib/worker/membership.ts';
+import { runWorker, type WorkerProcessOptions, type WorkerReport } from '../../lib/worker/process.ts';
+import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
+import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+
+const HEARTBEAT_MS = 5_000;
+const LEASE_MS = 15_000;
+const CHECK_AFTER_MS = 10_000;
+const TICK_MS = 5_000;
+const TIMEOUT_MS = 600_000;
+
+/** A fleet that processes serve, and dispatchers that hear of everything. */
+function setting(queue?: QueueImitation): Stage {
+  const on = stage({
+    pool: {
+      types: {
+        resize: { timeoutMs: TIMEOUT_MS, onWorkerLost: 'resume', retry: { jitter: 'none', delayMs: 1_000 } },
+      },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'] } },
+    },
+    budget: { checkAfterMs: CHECK_AFTER_MS },
+    queue,
+  });
+  const dispatch = (jobs: readonly Job[], reason: 'stream' | 'wake' | 'tick'): void => {
+    void dispatchAll(on.dispatcher(), { jobs, reason });
+  };
+  on.store.subscribe(({ newJob }) => {
+    if (newJob.state !== 'claimed' && newJob.state !== 'running') dispatch([newJob], 'stream');
+  });
+  on.queue.onWake(() => dispatch([], 'wake'));
+  const tick = (): void => {
+    dispatch([], 'tick');
+    on.time.after(TICK_MS, tick);
+  };
+  on.time.after(TICK_MS, tick);
+  return on;
+}
+
+interface Life {
+  readonly exits: readonly string[];
+  readonly stop: () => void;
+  readonly report: Promise<WorkerReport>;
+  /** What it ended with, if it did. */
+  readonly ended: () => WorkerReport | undefined;
+  /** As a SIGKILL does: from now on nothing of it reaches anybody. */
+  readonly kill: () => void;
+}
+
+const lives: Life[] = [];
+
+function begin(on: Stage, resize: JobHandler, own: Partial<WorkerProcessOptions> = {}): Life {
+  const exits: string[] = [];
+  const shutdown = new AbortController();
+  const isKilled = { now: false };
+  const { queue, configuration, clock, random, log } = on;
+  const mortal = <T extends object>(target: T): T =>
+    new Proxy(target, {
+      get: (given, name) => {
+        const verb: unknown = Reflect.get(given, name, given);
+        if (typeof verb !== 'function') return verb;
+        return async (...question: unknown[]) => {
+          if (isKilled.now) return new Promise(() => {});
+          const answer: unknown = await verb.apply(given, question);
+          return isKilled.now ? new Promise(() => {}) : answer;
+        };
+      },
+    });
+  let report: WorkerReport | undefined;
+  const running = runWorker({
+    configuration,
+    clock,
+    random,
+    log,
+    fleet: 'images',
+    slots: 2,
+    workerId: 'worker-1',
+    handlers: { resize },
+    signal: shutdown.signal,
+    exit: (reason) => void exits.push(reason),
+    ...own,
+    store: mortal(own.store ?? on.store),
+    queue: mortal(own.queue ?? queue),
+  });
+  const life: Life = {
+    exits,
+    stop: () => shutdown.abort(),
+    report: running,
+    ended: () => report,
+    kill: () => {
+      isKilled.now = true;
+    },
+  };
+  running.then(
+    (ended) => {
+      report = ended;
+    },
+    () => {},
+  );
+  lives.push(life);
+  return life;
+}
+
+afterEach(() => {
+  for (const life of lives.splice(0)) life.kill();
+});
+
+const recordOf = (on: Stage, workerId = 'worker-1'): WorkerRecord | undefined =>
+  on.store.inspect(0).workers.get(workerId);
+
+const waitingJobs = (on: Stage, count: number): Promise<readonly Job[]> =>
+  on.put(...Array.from({ length: count }, (_, n) => on.job({ payload: n })));
+
+const worksFor =
+  (on: Stage, ms: number): JobHandler =>
+  async (payload, { signal }) => {
+    await on.clock.sleep(ms, signal);
+    signal.throwIfAborted();
+    return payload;
+  };
+
+const hangs: JobHandler = () => new Promise<never>(() => {});
+
+/** A store that does not answer while `isDown`. */
+const unreliable = (on: Stage, isDown: () => boolean, verbs: readonly (keyof JobStore)[]): JobStore =>
+  storeWith(
+    on.store,
+    Object.fromEntries(
+      verbs.map((verb) => [
+        verb,
+        async (...question: readonly unknown[]) => {
+          if (isDown()) throw new StoreUnavailable(`${verb}: no answer`);
+          return (on.store[verb] as (...given: readonly unknown[]) => Promise<unknown>)(...question);
+        },
+      ]),
+    ),
+  );
+
+describe('a worker process', () => {
+  it('registers its slots, and jobs that wait find them at once', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 5);
+    await on.advance(10);
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'pending'));
+    let running = 0;
+    let most = 0;
+    const worker = begin(on, async (payload) => {
+      running += 1;
+      most = Math.max(most, running);
+      await on.clock.sleep(300);
+      running -= 1;
+      return { got: payload };
+    });
+    await on.advance(1_500);
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
+    expect(most).toBe(2);
+    expect(on.store.inspectJob(jobs[3]?.id ?? '')).toMatchObject({
+      result: { got: 3 },
+      worker: { workerId: 'worker-1' },
+    });
+    worker.stop();
+    await on.advance(1_000);
+    expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { succeeded: 5 } });
+    expect(on.queue.sizeOf('images')).toBe(0);
+  });
+
+  it('renews one record for all its slots, with what its handlers say', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 2);
+    let beats = 0;
+    const store = storeWith(on.store, {
+      heartbeat: (partition, record) => {
+        beats += 1;
+        return on.store.heartbeat(partition, record);
+      },
+    });
+    const resize: JobHandler = async (payload, { heartbeat, signal }) => {
+      heartbeat({ at: payload });
+      if (payload === 1) heartbeat('x'.repeat(2_000));
+      await on.clock.sleep(60_000, signal);
+      return null;
+    };
+    begin(on, resize, { store });
+    await on.advance(4 * HEARTBEAT_MS + 100);
+    expect(beats).toBe(4);
+    const record = recordOf(on);
+    expect(record).toMatchObject({ fleet: 'images', slots: 2 });
+    expect(record?.expiresAtMs).toBe(NOW_MS + 4 * HEARTBEAT_MS + LEASE_MS + CLOCK_SKEW_MAX_MS);
+    expect(record?.occupants.map(({ jobId, progress }) => [jobId, progress])).toEqual([
+      [jobs[0]?.id, { at: 0 }],
+      [jobs[1]?.id, { at: 1 }],
+    ]);
+  });
+
+  it('runs a job once whose message comes twice, and deletes both', async () => {
+    const on = setting({ duplicated: 1 });
+    const jobs = await waitingJobs(on, 3);
+    let calls = 0;
+    begin(on, async () => {
+      calls += 1;
+      await on.clock.sleep(2_000);
+      return null;
+    });
+    await on.advance(120_000);
+    expect(on.states(jobs)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+    expect(calls).toBe(3);
+    expect(on.queue.sizeOf('images')).toBe(0);
+  });
+
+  it('runs a job that takes longer than its message is hidden once', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 1);
+    let calls = 0;
+    const resize: JobHandler = async () => {
+      calls += 1;
+      await on.clock.sleep(400_000);
+      return null;
+    };
+    begin(on, resize);
+    begin(on, resize, { workerId: 'worker-2' });
+    await on.advance(420_000);
+    expect(on.states(jobs)).toEqual(['succeeded']);
+    expect(calls).toBe(1);
+  });
+
+  it('stops a job whose end was asked for', async () => {
+    const on = setting();
+    const [job] = await waitingJobs(on, 1);
+    const worker = begin(on, worksFor(on, 300_000), { watchEveryMs: 3_000 });
+    await on.advance(1_000);
+    await on.store.cancelJob(job?.id ?? '', on.time.nowMs, NOW_MS + 10 ** 9);
+    await on.advance(3_000);
+    expect(on.stateOf(job?.id ?? '')).toBe('cancelled');
+    expect(on.held()).toEqual([]);
+    worker.stop();
+    await on.advance(1_000);
+    expect(worker.ended()?.outcomes).toEqual({ cancelled: 1 });
+  });
+
+  it('asks again when an answer gets lost, and runs and ends each job once', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 4);
+    const asked = new Map<string, number>();
+    const unanswered =
+      <Q, A>(verb: string, ask: (question: Q) => Promise<A>) =>
+      async (question: Q): Promise<A> => {
+        const answer = await ask(question);
+        asked.set(verb, (asked.get(verb) ?? 0) + 1);
+        if ((asked.get(verb) ?? 0) % 2 === 1) throw new StoreUnavailable(`${verb}: no answer`);
+        return answer;
+      };
+    const store = storeWith(on.store, {
+      startJob: unanswered('startJob', (request) => on.store.startJob(request)),
+      finishJob: unanswered('finishJob', (request) => on.store.finishJob(request)),
+    });
+    let calls = 0;
+    const resize: JobHandler = () => {
+      calls += 1;
+      return null;
+    };
+    begin(on, resize, { store });
+    await on.advance(10_000);
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
+    expect(calls).toBe(4);
+  });
+
+  it('goes on when messages cannot be received for a while', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 1);
+    let tries = 0;
+    const queue = new Proxy(on.queue, {
+      get: (target, name) => {
+        if (name === 'receive' && tries < 3) {
+          return async () => {
+            tries += 1;
+            throw new Error('no answer');
+          };
+        }
+        const verb: unknown = Reflect.get(target, name, target);
+        return typeof verb === 'function' ? verb.bind(target) : verb;
+      },
+    });
+    begin(on, () => null, { queue });
+    await on.advance(20_000);
+    expect(tries).toBe(3);
+    expect(on.states(jobs)).toEqual(['succeeded']);
+  });
+});
+
+describe('a shutdown', () => {
+  it('begins nothing new, lets what runs end, and takes the record away', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 3);
+    const worker = begin(on, worksFor(on, 20_000));
+    await on.advance(1_000);
+    worker.stop();
+    await on.advance(HEARTBEAT_MS);
+    expect(recordOf(on)).toMatchObject({ slots: 2 });
+    await on.advance(20_000);
+    expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { succeeded: 2 } });
+    expect(recordOf(on)).toBeUndefined();
+    expect(on.states(jobs).toSorted()).toEqual(['pending', 'succeeded', 'succeeded']);
+  });
+
+  it('offers its free slots to nobody while it lasts', async () => {
+    const on = setting();
+    await waitingJobs(on, 1);
+    const worker = begin(on, worksFor(on, 25_000));
+    await on.advance(1_000);
+    worker.stop();
+    await on.advance(HEARTBEAT_MS);
+    expect(recordOf(on)).toMatchObject({ slots: 1 });
+  });
+
+  it('tells what runs on to stop at its bound, and gives it back', async () => {
+    const on = setting();
+    const [job] = await waitingJobs(on, 1);
+    let reason: unknown;
+    const resize: JobHandler = async (_, { signal }) => {
+      await on.clock.sleep(300_000, signal);
+      reason = signal.reason;
+      throw signal.reason;
+    };
+    const worker = begin(on, resize, { shutdownMs: 8_000 });
+    await on.advance(1_000);
+    worker.stop();
+    await on.advance(8_500);
+    expect(reason).toMatchObject({ name: 'WorkerStopped' });
+    expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
+    expect(worker.exits).toEqual([]);
+    expect(recordOf(on)).toBeUndefined();
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ attempt: 1, workersLost: 1 });
+  });
+
+  it('ends the process if a handler goes on, and leaves its record to expire', async () => {
+    const on = setting();
+    const [job] = await waitingJobs(on, 1);
+    const worker = begin(on, hangs, { shutdownMs: 8_000 });
+    await on.advance(1_000);
+    worker.stop();
+    await on.advance(8_000 + STOP_GRACE_MS + 1);
+    expect(worker.exits).toEqual([
+      'worker worker-1 ends (stopped): 1 of its handlers did not heed their signal',
+    ]);
+    worker.kill();
+    expect(recordOf(on)).toBeDefined();
+    expect(on.stateOf(job?.id ?? '')).toBe('running');
+    begin(on, () => 'elsewhere', { workerId: 'worker-2' });
+    await on.advance(60_000);
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'succeeded', workersLost: 1 });
+  });
+
+  it('asked for before the registration is answered leaves nothing behind', async () => {
+    const on = setting();
+    const store = unreliable(on, () => true, ['registerWorker']);
+    const worker = begin(on, () => null, { store });
+    await on.advance(10_000);
+    expect(worker.ended()).toBeUndefined();
+    worker.stop();
+    await on.advance(2_000);
+    expect(worker.ended()).toEqual({ end: 'stopped', outcomes: {} });
+    expect(recordOf(on)).toBeUndefined();
+  });
+});
+
+describe('a worker that cannot be reached', () => {
+  it.each([0, 4_999, 7_300])(
+    'has ended its process before anybody takes its jobs, cut off after %i ms',
+    async (cutOffAtMs) => {
+      const on = setting();
+      const [job] = await waitingJobs(on, 1);
+      let isDown = false;
+      const verbs = ['heartbeat', 'finishJob', 'loseWorker', 'getJobs'] as const;
+      const store = unreliable(on, () => isDown, verbs);
+      let toldAtMs: number | undefined;
+      let exitedAtMs: number | undefined;
+      const resize: JobHandler = async (_, { signal }) => {
+        signal.addEventListener('abort', () => {
+          toldAtMs = on.time.nowMs;
+        });
+        return new Promise<never>(() => {});
+      };
+      const exit = (): void => {
+        exitedAtMs = on.time.nowMs;
+      };
+      const worker = begin(on, resize, { store, exit });
+      await on.advance(100);
+      expect(on.stateOf(job?.id ?? '')).toBe('running');
+      await on.advance(cutOffAtMs);
+      isDown = true;
+      // The latest heartbeat that was answered; the record says when anybody may think that the worker is gone.
+      const expiresAtMs = recordOf(on)?.expiresAtMs ?? 0;
+      const heartbeatAtMs = expiresAtMs - LEASE_MS - CLOCK_SKEW_MAX_MS;
+      let lostAtMs: number | undefined;
+      on.store.subscribe(({ newJob }) => {
+        if (newJob.id === job?.id && newJob.workersLost > 0) lostAtMs ??= on.time.nowMs;
+      });
+      await on.advance(90_000);
+      expect(worker.ended()?.end).toBe('unreachable');
+      expect(toldAtMs).toBe(heartbeatAtMs + LEASE_MS - LEASE_MARGIN_MS);
+      expect(exitedAtMs).toBe(heartbeatAtMs + LEASE_MS - LEASE_MARGIN_MS + LOSS_GRACE_MS);
+      // Also for a dispatcher whose clock is as far ahead as clocks may be.
+      expect(exitedAtMs).toBeLessThan(expiresAtMs - CLOCK_SKEW_MAX_MS);
+      expect(lostAtMs).toBeGreaterThanOrEqual(expiresAtMs);
+    },
+  );
+
+  it('needs no exit if its handlers heed their signal', async () => {
+    const on = setting();
+    await waitingJobs(on, 2);
+    let isDown = false;
+    const store = unreliable(on, () => isDown, ['heartbeat', 'finishJob', 'loseWorker']);
+    const worker = begin(on, worksFor(on, 300_000), { store });
+    await on.advance(100);
+    isDown = true;
+    await on.advance(LEASE_MS);
+    expect(worker.ended()?.end).toBe('unreachable');
+    expect(worker.exits).toEqual([]);
+  });
+
+  it('lives on if one heartbeat in three is answered', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 1);
+    let beats = 0;
+    const isDown = (): boolean => {
+      beats += 1;
+      return beats % 3 !== 0;
+    };
+    const store = unreliable(on, isDown, ['heartbeat']);
+    const worker = begin(on, worksFor(on, 120_000), { store });
+    await on.advance(125_000);
+    expect(on.states(jobs)).toEqual(['succeeded']);
+    expect(worker.ended()).toBeUndefined();
+  });
+
+  it('is not kept alive by a heartbeat whose answer never comes', async () => {
+    const on = setting();
+    await waitingJobs(on, 1);
+    const store = storeWith(on.store, { heartbeat: () => new Promise<never>(() => {}) });
+    const worker = begin(on, worksFor(on, 300_000), { store });
+    await on.advance(LEASE_MS);
+    expect(worker.ended()?.end).toBe('unreachable');
+  });
+});
+
+describe('a worker whose name begins another life', () => {
+  it('is told at its next heartbeat, and ends', async () => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 1);
+    const told: string[] = [];
+    const resize: JobHandler = async (payload, { signal }) => {
+      await on.clock.sleep(30_000, signal);
+      if (signal.aborted) told.push((signal.reason as Error).message);
+      signal.throwIfAborted();
+      return payload;
+    };
+    const former = begin(on, resize);
+    await on.advance(3_000);
+    begin(on, resize);
+    await on.advance(3_000);
+    expect(former.ended()?.end).toBe('superseded');
+    expect(told).toEqual(['the worker lost its lease (superseded)']);
+    await on.advance(120_000);
+    expect(on.states(jobs)).toEqual(['succeeded']);
+  });
+
+  it('goes on being counted until its own record would have expired', async () => {
+    const on = setting();
+    const [job] = await waitingJobs(on, 1);
+    const former = begin(on, hangs);
+    await on.advance(1_000);
+    const expiresAtMs = recordOf(on)?.expiresAtMs ?? 0;
+    former.kill();
+    const next = begin(on, () => 'elsewhere');
+    let lostAtMs: number | undefined;
+    on.store.subscribe(({ newJob }) => {
+      if (newJob.id === job?.id && newJob.workersLost > 0) lostAtMs ??= on.time.nowMs;
+    });
+    await on.advance(expiresAtMs - on.time.nowMs - 1);
+    expect(on.stateOf(job?.id ?? '')).toBe('running');
+    await on.advance(60_000);
+    expect(lostAtMs).toBeGreaterThanOrEqual(expiresAtMs);
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'succeeded', result: 'elsewhere' });
+    expect(next.ended()).toBeUndefined();
+  });
+
+  it('does not begin an earlier one', async () => {
+    const on = setting();
+    begin(on, () => null);
+    await on.advance(1_000);
+    const behind = { ...on.clock, nowMs: () => on.time.nowMs - 3_600_000 };
+    const late = begin(on, () => null, { clock: behind });
+    await on.advance(10);
+    expect(late.ended()).toEqual({ end: 'superseded', outcomes: {} });
+  });
+});
+
+describe('a worker that has to end', () => {
+  it('lets the others end when one handler hangs, then ends its process', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: { timeoutMs: 2_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'] } },
+      },
+    });
+    on.queue.onWake(() => void dispatchAll(on.dispatcher(), { jobs: [], reason: 'wake' }));
+    const jobs = await waitingJobs(on, 2);
+    const resize: JobHandler = async (payload, { signal }) => {
+      if (payload === 0) return hangs(payload, {} as never) as Promise<Json>;
+      await on.clock.sleep(1_900, signal);
+      return payload;
+    };
+    const worker = begin(on, resize);
+    await on.advance(2_000 + STOP_GRACE_MS + 100);
+    expect(worker.ended()).toEqual({ end: 'hung', outcomes: { succeeded: 1 } });
+    expect(worker.exits).toHaveLength(1);
+    expect(on.states(jobs)).toEqual(['running', 'succeeded']);
+    expect(recordOf(on)).toBeDefined();
+  });
+
+  it('because an outcome cannot be written gives up its life, so that the job comes back', async () => {
+    const on = setting();
+    const [job] = await waitingJobs(on, 1);
+    const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreRefused('too large')) });
+    const worker = begin(on, () => 'result', { store });
+    await on.advance(1_000);
+    expect(worker.ended()).toEqual({ end: 'broken', outcomes: {} });
+    expect(worker.exits).toEqual([]);
+    expect(recordOf(on)).toBeUndefined();
+    begin(on, () => 'again', { workerId: 'worker-2' });
+    await on.advance(60_000);
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'succeeded', result: 'again' });
+  });
+});
+
+describe('two workers of which one is killed', () => {
+  it.each([300, 1_700, 6_200])('lose no job, killed after %i ms', async (killedAtMs) => {
+    const on = setting();
+    const jobs = await waitingJobs(on, 50);
+    const running = new Map<string, number>();
+    const most = new Map<string, number>();
+    const resizeOf =
+      (worker: string): JobHandler =>
+      async (payload, { signal }) => {
+        running.set(worker, (running.get(worker) ?? 0) + 1);
+        most.set(worker, Math.max(most.get(worker) ?? 0, running.get(worker) ?? 0));
+        await on.clock.sleep(500, signal);
+        running.set(worker, (running.get(worker) ?? 0) - 1);
+        return payload;
+      };
+    const killed = begin(on, resizeOf('one'), { workerId: 'one', slots: 3 });
+    begin(on, resizeOf('two'), { workerId: 'two', slots: 2 });
+    await on.advance(killedAtMs);
+    killed.kill();
+    await on.advance(120_000);
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
+    expect(most.get('one')).toBeLessThanOrEqual(3);
+    expect(most.get('two')).toBeLessThanOrEqual(2);
+    expect(on.held()).toEqual([]);
+  });
+});
+
+describe('a worker that cannot work', () => {
+  it.each<readonly [string, Partial<WorkerProcessOptions>, RegExp]>([
+    ['a fleet that is not there', { fleet: 'video' }, /no fleet "video"; it has: images/],
+    ['no handler for a type', { handlers: {} }, /also takes resize/],
+    ['no slots', { slots: 0 }, /slots is 0/],
+    ['half a slot', { slots: 0.5 }, /slots is 0.5/],
+    ['heartbeats as long as the lease', { heartbeatMs: 15_000 }, /heartbeatMs is 15000/],
+    ['heartbeats that leave no margin', { heartbeatMs: 2_000, leaseMs: 5_000 }, /below leaseMs - 3000/],
+    ['no time between heartbeats', { heartbeatMs: 0 }, /heartbeatMs is 0/],
+  ])('is refused before it registers: %s', async (_, own, message) => {
+    const on = setting();
+    const { report } = begin(on, () => null, own);
+    await expect(report).rejects.toThrow(message);
+    await expect(report).rejects.toMatchObject({ name: 'WorkerConfigurationError' });
+    expect(on.store.inspect(0).workers.size).toBe(0);
+  });
+
+  it('is refused on a fleet of functions', async () => {
+    const on = stage();
+    await expect(begin(on, () => null).report).rejects.toThrow(/declares 4 slots for functions/);
+  });
+
+  it('says so when it may not register', async () => {
+    const on = setting();
+    const store = storeWith(on.store, { registerWorker: () => Promise.reject(new StoreRefused('no')) });
+    await expect(begin(on, () => null, { store }).report).rejects.toMatchObject({ name: 'StoreRefused' });
+  });
+});
+
+describe('names of lives', () => {
+  it('sort by their beginning, and differ within a millisecond', () => {
+    const names = [
+      incarnationOf(999, 0.9),
+      incarnationOf(NOW_MS, 0.1),
+      incarnationOf(NOW_MS, 0.2),
+      incarnationOf(NOW_MS + 1, 0),
+    ];
+    expect(names.toSorted()).toEqual(names);
+    expect(new Set(names).size).toBe(4);
+    expect(incarnationOf(NOW_MS, 0.5)).toBe('001800000000000-80000000');
+  });
+});
+
+describe('shares of slots', () => {
+  it('add up, whatever the partitions', () => {
+    for (let slots = 1; slots <= 12; slots += 1) {
+      for (let partitions = 1; partitions <= 5; partitions += 1) {
+        for (let offset = 0; offset < partitions; offset += 1) {
+          const shares = [...sharesOf(slots, partitions, offset)];
+          expect(shares.reduce((sum, [, share]) => sum + share, 0)).toBe(slots);
+          expect(shares.every(([partition, share]) => partition < partitions && share > 0)).toBe(true);
+        }
+      }
+    }
+  });
+
+  it('of small workers begin where each is told to', () => {
+    expect([...sharesOf(1, 3, 2)]).toEqual([[2, 1]]);
+    expect([...sharesOf(4, 3, 1)]).toEqual([
+      [1, 2],
+      [2, 1],
+      [0, 1],
+    ]);
+  });
+});

@@ -1,0 +1,11 @@
+import { defineConfig } from 'vitest/config';
+
+/** The core's tests alone: mutants are judged by them, and by nothing that needs an emulator. */
+export default defineConfig({
+  test: {
+    include: [
+      'test/core/{conflict,estimate,explain,fairness,fairness-oracle,life-cycle,planner}.test.ts',
+      'test/core/{retry,scheduler,score,scoring-oracle,slots}.test.ts',
+    ],
+  },
+});
