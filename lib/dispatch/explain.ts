@@ -276,7 +276,7 @@ async function readKeys(
 function keysBefore(
   job: Job,
   waitsFor: readonly LiveWaitsFor[],
-  ofTier: readonly Job[],
+  ofTier: readonly JobHead[],
   keyOf: (jobId: string) => string | undefined,
   shareOf: (fairnessKey: string) => KeyShare,
 ): readonly KeyShare[] {

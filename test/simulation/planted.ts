@@ -40,11 +40,14 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
       }),
   },
   'commit-epoch': {
-    removes: 'the check of the epoch in a commit',
+    removes: 'the check of the epoch in a commit, and of the turn that it follows',
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) =>
-          store.commit({ ...fence, epoch: store.inspect(fence.partition).lease.epoch }, commit),
+          store.commit(
+            { ...fence, epoch: store.inspect(fence.partition).lease.epoch },
+            { ...commit, turn: undefined },
+          ),
       }),
   },
   'reserve-before-claim': {
