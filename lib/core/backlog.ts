@@ -1,7 +1,7 @@
 /**
  * Who waits, in an order that never has to be computed anew.
  *
- * A line holds the jobs of one fairness key and class (type and mode), by rank: nothing changes a job's place there while it
+ * A line holds the jobs of one fairness key and class (type and mode), as a heap by rank: nothing changes a job's place there while it
  * waits (see `score.ts`). What changes all the time is the keys' shares, and which types have room. A key stands in each tier in which it has jobs, in
  * one of two ways:
  *  - in turn: one entry in the tier's heap by share. At its top, the key's best head is found among its few lines.
@@ -30,6 +30,12 @@ import type { PoolIndex } from './pool-index.ts';
 
 /** An entry's place when its lines stand in the heaps of their classes. */
 const ASIDE = -2;
+
+// Places of a line's fields, among doubles and among whole numbers.
+const DOUBLES = 2;
+const INTS = 4;
+const HEAD = 2;
+const HEAP = 3;
 
 /** Lines with parked jobs that are all woken at once when their conflict key is free. */
 const HERD_MIN = 8;
@@ -67,8 +73,9 @@ export class Backlog {
   #size = 0;
 
   // Lines
-  #root: Int32Array;
-  #headRank: Float64Array;
+  /** A line's head stands together: its rank, its number, and the heap of the line's jobs. */
+  #doubles: Float64Array;
+  #ints: Int32Array;
   #place: Int32Array;
   #more: Uint8Array;
 
@@ -92,11 +99,12 @@ export class Backlog {
     this.#turns = index.tiers.map(emptyHeap);
     this.#asides = Array.from({ length: index.classes }, emptyHeap);
     const keys = 16;
-    this.#root = new Int32Array(keys * index.classes).fill(NONE);
-    this.#headRank = new Float64Array(keys * index.classes);
+    this.#doubles = new Float64Array(0);
+    this.#ints = new Int32Array(0);
     this.#place = new Int32Array(keys * index.classes).fill(NONE);
     this.#more = new Uint8Array(keys * index.classes);
     this.#turn = new Int32Array(keys * this.#tiers).fill(NONE);
+    this.#widenLines(keys * index.classes);
   }
 
   /** Jobs that wait, the parked ones included. */
@@ -129,22 +137,27 @@ export class Backlog {
 
   /** The first job of a line, or -1: it is empty, or its head is unread. */
   head(line: number): number {
-    return this.#root[line] as number;
+    return this.#ints[line * INTS + HEAD] as number;
+  }
+
+  /** The conflict key's number of a line's head, or -1. */
+  headConflict(line: number): number {
+    return this.head(line) === NONE ? NONE : this.jobs.topConflict(this.#heapOf(line));
   }
 
   /** The rank of a line's head; -Infinity while it is unread, because nothing can precede it for certain. */
   headRank(line: number): number {
-    return this.#headRank[line] as number;
+    return this.#doubles[line * DOUBLES] as number;
   }
 
   /** Whether a line has neither a job nor unread ones. */
   isEmpty(line: number): boolean {
-    return this.#root[line] === NONE && this.#more[line] === 0;
+    return this.head(line) === NONE && this.#more[line] === 0;
   }
 
   /** Whether a line's head has not been read yet. */
   isUnread(line: number): boolean {
-    return this.#root[line] === NONE && this.#more[line] === 1;
+    return this.head(line) === NONE && this.#more[line] === 1;
   }
 
   /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
@@ -230,9 +243,9 @@ export class Backlog {
 
   /** Takes the head of a line out: a line that has one. */
   take(line: number): WaitingJob {
-    const number = this.#root[line] as number;
-    const job = this.jobs.jobOf(number) as WaitingJob;
-    this.#root[line] = this.jobs.withoutRoot(number);
+    const number = this.head(line);
+    const job = this.jobs.jobOf(number);
+    this.jobs.pop(this.#heapOf(line));
     this.jobs.forget(number);
     this.#size -= 1;
     const key = this.keyOf(line);
@@ -252,14 +265,14 @@ export class Backlog {
     this.jobs.remove(number);
     this.#size -= 1;
     const line = this.jobs.lineOf(number);
-    if (this.#root[line] === number) this.#headChanged(line);
+    if (this.head(line) === number) this.#headChanged(line);
   }
 
   /** Parks the head of a line until its conflict key is free. */
   park(line: number): void {
-    const number = this.#root[line] as number;
+    const number = this.head(line);
     const conflict = this.jobs.conflictOf(number);
-    this.#root[line] = this.jobs.withoutRoot(number);
+    this.jobs.pop(this.#heapOf(line));
     this.#headChanged(line);
     let classes = this.#parked.get(conflict);
     if (classes === undefined) {
@@ -272,7 +285,12 @@ export class Backlog {
       lines = new Map();
       classes.set(class_, lines);
     }
-    lines.set(line, this.jobs.meld(lines.get(line) ?? NONE, number));
+    let heap = lines.get(line);
+    if (heap === undefined) {
+      heap = this.jobs.open();
+      lines.set(line, heap);
+    }
+    this.jobs.push(heap, number);
   }
 
   /** The conflict key is free: the first of its parked jobs go back. O(lines with parked jobs), most of them only looked at. */
@@ -324,22 +342,21 @@ export class Backlog {
   #wakeBest(reserve: Reserve, class_: number): void {
     let best = NONE;
     let bestShare = 0;
-    let bestRoot = NONE;
+    let bestHeap = NONE;
     const lines = this.#parked.get(reserve.conflict)?.get(class_) ?? new Map<number, number>();
-    for (const [line, parked] of lines) {
+    for (const [line, heap] of lines) {
       const key = this.keyOf(line);
       if (reserve.woken.has(line) || this.#ledgers.isFull(key)) continue;
-      const root = this.jobs.living(parked);
-      if (root === NONE) {
+      if (this.jobs.living(heap) === NONE) {
+        this.jobs.close(heap);
         lines.delete(line);
         continue;
       }
-      if (root !== parked) lines.set(line, root);
       const share = this.#ledgers.shareOf(key);
-      if (best === NONE || share < bestShare || (share === bestShare && this.jobs.precedes(root, bestRoot))) {
+      if (best === NONE || share < bestShare || (share === bestShare && this.jobs.precedes(heap, bestHeap))) {
         best = line;
         bestShare = share;
-        bestRoot = root;
+        bestHeap = heap;
       }
     }
     reserve.standIns.set(class_, best === NONE ? NONE : this.keyOf(best));
@@ -351,12 +368,12 @@ export class Backlog {
   #wakeLine(conflict: number, line: number): void {
     const classes = this.#parked.get(conflict);
     const lines = classes?.get(this.classOf(line));
-    const root = lines?.get(line);
-    if (classes === undefined || lines === undefined || root === undefined) return;
-    const first = this.jobs.living(root);
-    const rest = first === NONE ? NONE : this.jobs.withoutRoot(first);
-    if (rest !== NONE) lines.set(line, rest);
-    else {
+    const heap = lines?.get(line);
+    if (classes === undefined || lines === undefined || heap === undefined) return;
+    const first = this.jobs.living(heap);
+    if (first !== NONE) this.jobs.pop(heap);
+    if (this.jobs.living(heap) === NONE) {
+      this.jobs.close(heap);
       lines.delete(line);
       if (lines.size === 0) classes.delete(this.classOf(line));
       if (classes.size === 0) this.#parked.delete(conflict);
@@ -423,8 +440,7 @@ export class Backlog {
     if (key < keys) return;
     let wider = keys;
     while (key >= wider) wider *= 2;
-    this.#root = widenInts(this.#root, wider * this.#classes, NONE);
-    this.#headRank = widenFloats(this.#headRank, wider * this.#classes);
+    this.#widenLines(wider * this.#classes);
     this.#place = widenInts(this.#place, wider * this.#classes, NONE);
     this.#turn = widenInts(this.#turn, wider * this.#tiers, NONE);
     const more = new Uint8Array(wider * this.#classes);
@@ -432,16 +448,38 @@ export class Backlog {
     this.#more = more;
   }
 
+  #widenLines(lines: number): void {
+    const known = this.#ints.length;
+    this.#doubles = widenFloats(this.#doubles, lines * DOUBLES);
+    this.#ints = new Int32Array(this.#doubles.buffer);
+    for (let at = known; at < this.#ints.length; at += INTS) {
+      this.#ints[at + HEAD] = NONE;
+      this.#ints[at + HEAP] = NONE;
+    }
+  }
+
+  #heapOf(line: number): number {
+    return this.#ints[line * INTS + HEAP] as number;
+  }
+
   #enter(line: number, number: number): void {
-    const root = this.#root[line] as number;
-    this.#root[line] = this.jobs.meld(root, number);
-    if (this.#root[line] !== root) this.#headChanged(line);
+    let heap = this.#heapOf(line);
+    if (heap === NONE) {
+      heap = this.jobs.open();
+      this.#ints[line * INTS + HEAP] = heap;
+    }
+    if (this.jobs.push(heap, number)) this.#headChanged(line);
   }
 
   #readHead(line: number): void {
-    const head = this.jobs.living(this.#root[line] as number);
-    this.#root[line] = head;
-    this.#headRank[line] = head === NONE ? Number.NEGATIVE_INFINITY : this.jobs.rankOf(head);
+    const heap = this.#heapOf(line);
+    const head = heap === NONE ? NONE : this.jobs.living(heap);
+    this.#ints[line * INTS + HEAD] = head;
+    this.#doubles[line * DOUBLES] = head === NONE ? Number.NEGATIVE_INFINITY : this.jobs.topRank(heap);
+    if (head === NONE && heap !== NONE) {
+      this.jobs.close(heap);
+      this.#ints[line * INTS + HEAP] = NONE;
+    }
   }
 
   #headChanged(line: number): void {
@@ -592,12 +630,12 @@ export class Backlog {
 
   #isBefore(line: number, share: number, otherLine: number, otherShare: number): boolean {
     if (share !== otherShare) return share < otherShare;
-    const headRank = this.#headRank[line] as number;
-    const otherRank = this.#headRank[otherLine] as number;
+    const headRank = this.headRank(line);
+    const otherRank = this.headRank(otherLine);
     if (headRank !== otherRank) return headRank < otherRank;
-    const head = this.#root[line] as number;
+    const head = this.head(line);
     // Of two unread heads, either.
-    return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.#root[otherLine] as number);
+    return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.head(otherLine));
   }
 
   #lift(heap: ShareHeap, from: number, line: number, share: number): void {

@@ -1,169 +1,259 @@
 /**
- * Waiting jobs as numbers, in pairing heaps by rank. Source of the structure: Fredman, Sedgewick, Sleator and Tarjan, 1986.
+ * Waiting jobs as numbers, in binary heaps by rank.
  *
- * A heap is the number of its root, or -1. Rank, age and links of a job stand together in 32 bytes of one buffer: half a
- * line of a processor's cache, and nothing that the collector visits.
- * Melding costs O(1), taking the root out O(log n) amortised.
+ * A heap is a number too. Its entries, 16 bytes each (rank, job, conflict key), stand side by side in a block of one
+ * buffer, of a size that doubles and halves with the heap: taking a job out of a line of four touches one line of a
+ * processor's cache, and nothing here is an object for the collector to visit.
  */
 import type { ScoreCoefficients } from './configuration.ts';
-import { widenFloats } from './fairness.ts';
+import { widenFloats, widenInts } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
 import { rank } from './score.ts';
 
 export const NONE = -1;
 
-// As doubles: its rank, when it became ready.
-const DOUBLES = 4;
-const READY_AT = 1;
-// As whole numbers, after those: its first child, its next sibling, its line, its conflict key.
-const WIDTH = 8;
-const CHILD = 4;
-const SIBLING = 5;
-const LINE = 6;
-const CONFLICT = 7;
+// Places of an entry's fields, among doubles and among whole numbers.
+const DOUBLES = 2;
+const INTS = 4;
+const JOB = 2;
+const CONFLICT = 3;
 
-// Stands where a job was.
-const GONE: WaitingJob = {
-  id: '',
-  type: '',
-  priority: 0,
-  mode: 'queued',
-  fairnessKey: '',
-  readyAtMs: 0,
-  version: 0,
-  attempt: 0,
-};
+/** Entries of the smallest block: 64 bytes. */
+const BLOCK_MIN = 4;
 
 export class JobTable {
   readonly #coefficients: ScoreCoefficients;
+
+  // Jobs
   readonly #jobs: WaitingJob[] = [];
-  #doubles = new Float64Array(64 * DOUBLES);
-  #links = new Int32Array(this.#doubles.buffer);
-  #free = NONE;
+  readonly #freeJobs: number[] = [];
+  #line = new Int32Array(64);
+  #conflict = new Int32Array(64);
+  /** Numbers of jobs that are gone but still have an entry. */
+  readonly #removed = new Set<number>();
+
+  // Heaps
+  readonly #freeHeaps: number[] = [];
+  #heaps = 0;
+  #base = new Int32Array(64);
+  #size = new Int32Array(64);
+  #room = new Int32Array(64);
+
+  // Blocks
+  #doubles = new Float64Array(1_024 * DOUBLES);
+  #ints = new Int32Array(this.#doubles.buffer);
+  #used = 0;
+  /** By the logarithm of their size. */
+  readonly #freeBlocks: number[][] = [];
 
   constructor(coefficients: ScoreCoefficients) {
     this.#coefficients = coefficients;
   }
 
-  /** A job's number: a heap of one. */
+  /** A number for a job of a line; it stands in no heap yet. */
   add(job: WaitingJob, line: number, conflict: number): number {
-    let number = this.#free;
-    if (number === NONE) {
+    let number = this.#freeJobs.pop();
+    if (number === undefined) {
       number = this.#jobs.length;
       this.#jobs.push(job);
-      if (number * DOUBLES === this.#doubles.length) {
-        this.#doubles = widenFloats(this.#doubles, 2 * number * DOUBLES);
-        this.#links = new Int32Array(this.#doubles.buffer);
+      if (number === this.#line.length) {
+        this.#line = widenInts(this.#line, number * 2, NONE);
+        this.#conflict = widenInts(this.#conflict, number * 2, NONE);
       }
     } else {
-      this.#free = this.#links[number * WIDTH + SIBLING] as number;
       this.#jobs[number] = job;
     }
-    this.#doubles[number * DOUBLES] = rank(job, this.#coefficients);
-    this.#doubles[number * DOUBLES + READY_AT] = job.readyAtMs;
-    const at = number * WIDTH;
-    this.#links[at + CHILD] = NONE;
-    this.#links[at + SIBLING] = NONE;
-    this.#links[at + LINE] = line;
-    this.#links[at + CONFLICT] = conflict;
+    this.#line[number] = line;
+    this.#conflict[number] = conflict;
     return number;
   }
 
-  /** The job with this number; undefined once it is gone. */
-  jobOf(number: number): WaitingJob | undefined {
+  /** A job that waits. */
+  jobOf(number: number): WaitingJob {
+    return this.#jobs[number] as WaitingJob;
+  }
+
+  /** The job with this number, if it waits and has this id. */
+  find(number: number, id: string): WaitingJob | undefined {
     const job = this.#jobs[number];
-    return job === GONE ? undefined : job;
+    return job?.id === id && !this.#removed.has(number) && this.#line[number] !== NONE ? job : undefined;
   }
 
   lineOf(number: number): number {
-    return this.#links[number * WIDTH + LINE] as number;
+    return this.#line[number] as number;
   }
 
   /** The number of its conflict key, or -1. */
   conflictOf(number: number): number {
-    return this.#links[number * WIDTH + CONFLICT] as number;
+    return this.#conflict[number] as number;
   }
 
-  rankOf(number: number): number {
-    return this.#doubles[number * DOUBLES] as number;
-  }
-
-  /** Whether a has the better rank, is older at the same rank, or has the smaller id. */
-  precedes(a: number, b: number): boolean {
-    const rankA = this.#doubles[a * DOUBLES] as number;
-    const rankB = this.#doubles[b * DOUBLES] as number;
-    return rankA === rankB ? this.isOlder(a, b) : rankA < rankB;
-  }
-
-  /** Whether a became ready before b, or has the smaller id. Ids of removed jobs do not matter. */
+  /** Whether a became ready before b, or has the smaller id. */
   isOlder(a: number, b: number): boolean {
-    const readyA = this.#doubles[a * DOUBLES + READY_AT] as number;
-    const readyB = this.#doubles[b * DOUBLES + READY_AT] as number;
-    if (readyA !== readyB) return readyA < readyB;
-    return (this.#jobs[a] as WaitingJob).id < (this.#jobs[b] as WaitingJob).id;
+    const jobA = this.jobOf(a);
+    const jobB = this.jobOf(b);
+    return jobA.readyAtMs === jobB.readyAtMs ? jobA.id < jobB.id : jobA.readyAtMs < jobB.readyAtMs;
   }
 
-  /** One heap of two, the first of which may be empty. */
-  meld(a: number, b: number): number {
-    if (a === NONE) return b;
-    const first = this.precedes(a, b) ? a : b;
-    const second = first === a ? b : a;
-    this.#links[second * WIDTH + SIBLING] = this.#links[first * WIDTH + CHILD] as number;
-    this.#links[first * WIDTH + CHILD] = second;
-    return first;
-  }
-
-  /** The heap without its root, which becomes a heap of one. */
-  withoutRoot(root: number): number {
-    const links = this.#links;
-    let rest = links[root * WIDTH + CHILD] as number;
-    links[root * WIDTH + CHILD] = NONE;
-    let pairs = NONE;
-    while (rest !== NONE) {
-      const a = rest;
-      const b = links[a * WIDTH + SIBLING] as number;
-      links[a * WIDTH + SIBLING] = NONE;
-      let pair = a;
-      rest = NONE;
-      if (b !== NONE) {
-        rest = links[b * WIDTH + SIBLING] as number;
-        links[b * WIDTH + SIBLING] = NONE;
-        pair = this.meld(a, b);
-      }
-      links[pair * WIDTH + SIBLING] = pairs;
-      pairs = pair;
-    }
-    let merged = NONE;
-    while (pairs !== NONE) {
-      const next = links[pairs * WIDTH + SIBLING] as number;
-      links[pairs * WIDTH + SIBLING] = NONE;
-      merged = this.meld(merged, pairs);
-      pairs = next;
-    }
-    return merged;
-  }
-
-  /** Marks a job as gone wherever it stands; `living` takes it out when it comes to the root. */
+  /** Marks a job as gone wherever it stands; `living` takes it out when it comes to the top. */
   remove(number: number): void {
-    this.#jobs[number] = GONE;
-    this.#links[number * WIDTH + CONFLICT] = NONE;
-  }
-
-  /** The heap without removed jobs at its root. */
-  living(root: number): number {
-    let living = root;
-    while (living !== NONE && this.#jobs[living] === GONE) {
-      const gone = living;
-      living = this.withoutRoot(gone);
-      this.forget(gone);
-    }
-    return living;
+    this.#removed.add(number);
   }
 
   /** Frees the number of a job that stands in no heap. */
   forget(number: number): void {
-    this.#jobs[number] = GONE;
-    this.#links[number * WIDTH + SIBLING] = this.#free;
-    this.#free = number;
+    this.#line[number] = NONE;
+    this.#freeJobs.push(number);
+  }
+
+  /** An empty heap. */
+  open(): number {
+    let heap = this.#freeHeaps.pop();
+    if (heap === undefined) {
+      heap = this.#heaps;
+      this.#heaps += 1;
+      if (heap === this.#base.length) {
+        this.#base = widenInts(this.#base, heap * 2, NONE);
+        this.#size = widenInts(this.#size, heap * 2, 0);
+        this.#room = widenInts(this.#room, heap * 2, 0);
+      }
+    }
+    this.#base[heap] = this.#allocate(BLOCK_MIN);
+    this.#size[heap] = 0;
+    this.#room[heap] = BLOCK_MIN;
+    return heap;
+  }
+
+  /** Gives an empty heap back. */
+  close(heap: number): void {
+    this.#free(this.#base[heap] as number, this.#room[heap] as number);
+    this.#freeHeaps.push(heap);
+  }
+
+  /** The first job of a heap, or -1. Removed jobs that come to the top are taken out. */
+  living(heap: number): number {
+    for (;;) {
+      if (this.#size[heap] === 0) return NONE;
+      const number = this.#ints[(this.#base[heap] as number) * INTS + JOB] as number;
+      if (this.#removed.size === 0 || !this.#removed.delete(number)) return number;
+      this.pop(heap);
+      this.forget(number);
+    }
+  }
+
+  /** The rank of a heap's first job. */
+  topRank(heap: number): number {
+    return this.#doubles[(this.#base[heap] as number) * DOUBLES] as number;
+  }
+
+  /** The conflict key of a heap's first job. */
+  topConflict(heap: number): number {
+    return this.#ints[(this.#base[heap] as number) * INTS + CONFLICT] as number;
+  }
+
+  /** Whether the first job of heap a precedes that of heap b. */
+  precedes(a: number, b: number): boolean {
+    const rankA = this.topRank(a);
+    const rankB = this.topRank(b);
+    if (rankA !== rankB) return rankA < rankB;
+    return this.isOlder(
+      this.#ints[(this.#base[a] as number) * INTS + JOB] as number,
+      this.#ints[(this.#base[b] as number) * INTS + JOB] as number,
+    );
+  }
+
+  /** Puts a job into a heap. Answers whether it is the first now. */
+  push(heap: number, number: number): boolean {
+    const size = this.#size[heap] as number;
+    if (size === this.#room[heap]) this.#resize(heap, size * 2);
+    this.#size[heap] = size + 1;
+    const base = this.#base[heap] as number;
+    const jobRank = rank(this.jobOf(number), this.#coefficients);
+    let place = size;
+    while (place > 0) {
+      const parent = (place - 1) >> 1;
+      if (!this.#isBefore(jobRank, number, base + parent)) break;
+      this.#copy(base + parent, base + place);
+      place = parent;
+    }
+    this.#put(base + place, jobRank, number, this.#conflict[number] as number);
+    return place === 0;
+  }
+
+  /** Takes the first job out of a heap. */
+  pop(heap: number): void {
+    const size = (this.#size[heap] as number) - 1;
+    this.#size[heap] = size;
+    if (size === 0) return;
+    const base = this.#base[heap] as number;
+    const last = base + size;
+    const jobRank = this.#doubles[last * DOUBLES] as number;
+    const number = this.#ints[last * INTS + JOB] as number;
+    const conflict = this.#ints[last * INTS + CONFLICT] as number;
+    let place = 0;
+    for (;;) {
+      let child = 2 * place + 1;
+      if (child >= size) break;
+      if (child + 1 < size && this.#isEntryBefore(base + child + 1, base + child)) child += 1;
+      if (this.#isBefore(jobRank, number, base + child)) break;
+      this.#copy(base + child, base + place);
+      place = child;
+    }
+    this.#put(base + place, jobRank, number, conflict);
+    if (size * 4 <= (this.#room[heap] as number) && size >= BLOCK_MIN / 2) this.#resize(heap, size * 2);
+  }
+
+  #isBefore(jobRank: number, number: number, entry: number): boolean {
+    const other = this.#doubles[entry * DOUBLES] as number;
+    if (jobRank !== other) return jobRank < other;
+    return this.isOlder(number, this.#ints[entry * INTS + JOB] as number);
+  }
+
+  #isEntryBefore(a: number, b: number): boolean {
+    return this.#isBefore(this.#doubles[a * DOUBLES] as number, this.#ints[a * INTS + JOB] as number, b);
+  }
+
+  #copy(from: number, to: number): void {
+    this.#doubles[to * DOUBLES] = this.#doubles[from * DOUBLES] as number;
+    this.#ints[to * INTS + JOB] = this.#ints[from * INTS + JOB] as number;
+    this.#ints[to * INTS + CONFLICT] = this.#ints[from * INTS + CONFLICT] as number;
+  }
+
+  #put(entry: number, jobRank: number, number: number, conflict: number): void {
+    this.#doubles[entry * DOUBLES] = jobRank;
+    this.#ints[entry * INTS + JOB] = number;
+    this.#ints[entry * INTS + CONFLICT] = conflict;
+  }
+
+  // Blocks of 4, 8, 16... entries. A block that is given back serves heaps of its size again.
+
+  #resize(heap: number, room: number): void {
+    const size = this.#size[heap] as number;
+    const from = this.#base[heap] as number;
+    const to = this.#allocate(room);
+    this.#doubles.copyWithin(to * DOUBLES, from * DOUBLES, (from + size) * DOUBLES);
+    this.#free(from, this.#room[heap] as number);
+    this.#base[heap] = to;
+    this.#room[heap] = room;
+  }
+
+  #allocate(room: number): number {
+    const block = this.#freeBlocks[Math.log2(room)]?.pop();
+    if (block !== undefined) return block;
+    const base = this.#used;
+    this.#used += room;
+    let length = this.#doubles.length;
+    while (this.#used * DOUBLES > length) length *= 2;
+    if (length > this.#doubles.length) {
+      this.#doubles = widenFloats(this.#doubles, length);
+      this.#ints = new Int32Array(this.#doubles.buffer);
+    }
+    return base;
+  }
+
+  #free(block: number, room: number): void {
+    const size = Math.log2(room);
+    while (this.#freeBlocks.length <= size) this.#freeBlocks.push([]);
+    this.#freeBlocks[size]?.push(block);
   }
 }

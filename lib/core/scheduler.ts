@@ -294,8 +294,8 @@ export class Scheduler {
 
   /** A waiting job waits no more: it was cancelled, or moved. Answers it, or undefined if it does not wait under this number. */
   withdraw(number: number, id: string, nowMs: number): WaitingJob | undefined {
-    const job = this.backlog.jobs.jobOf(number);
-    if (job?.id !== id) return undefined;
+    const job = this.backlog.jobs.find(number, id);
+    if (job === undefined) return undefined;
     const line = this.backlog.jobs.lineOf(number);
     const conflict = this.backlog.jobs.conflictOf(number);
     this.backlog.remove(number);
@@ -479,7 +479,7 @@ export class Scheduler {
 
   /** Admits the head of a line: one that `best` has found, and that is read. */
   admit(line: number, guaranteed: boolean): Decision {
-    const conflict = this.backlog.jobs.conflictOf(this.backlog.head(line));
+    const conflict = this.backlog.headConflict(line);
     const job = this.backlog.take(line);
     const key = this.backlog.keyOf(line);
     const type = typeOf(this.backlog.classOf(line));
@@ -655,10 +655,9 @@ export class Scheduler {
   #parkBlocked(line: number): boolean {
     let any = false;
     for (;;) {
-      const number = this.backlog.head(line);
-      const conflict = number === NONE ? NONE : this.backlog.jobs.conflictOf(number);
+      const conflict = this.backlog.headConflict(line);
       if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return any;
-      if (this.#explains) this.#skipJob(number, conflict);
+      if (this.#explains) this.#skipJob(this.backlog.head(line), conflict);
       this.backlog.park(line);
       any = true;
     }
@@ -765,7 +764,7 @@ export class Scheduler {
   }
 
   #skipJob(number: number, conflict: number): void {
-    const { id } = this.backlog.jobs.jobOf(number) as WaitingJob;
+    const { id } = this.backlog.jobs.jobOf(number);
     this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.#conflicts.nameOf(conflict) });
   }
 }

@@ -277,6 +277,8 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
           watch,
           // From here on the job's reservation brings it back, not its message.
           onStarted: (job) => {
+            // The start may have been answered after the lease was over: then the job is on its way to another worker.
+            if (!membership.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');
             occupy(claimId, { job });
             deleted.add(receipt);
           },

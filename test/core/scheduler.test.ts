@@ -480,6 +480,32 @@ describe('a decision', () => {
   });
 });
 
+describe('a ticket', () => {
+  it('names a running job until it ends, and another after that', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (const id of ['one', 'two', 'three', 'four']) scheduler.arrive(waitingJob(id), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    const tickets = ['four', 'one', 'three'].map(() => scheduler.next()?.ticket ?? -1);
+    const ending = { nowMs: NOW_MS, usedMs: 1_000, succeeded: true };
+    expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(true);
+    expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(false);
+    expect(scheduler.settleTicket(99, ending)).toBe(false);
+    expect(scheduler.running).toBe(2);
+    // Asked by id from here on.
+    expect(['one', 'two', 'three', 'four'].map((id) => scheduler.isRunning(id))).toEqual([
+      false,
+      false,
+      true,
+      true,
+    ]);
+    expect(scheduler.next()).toMatchObject({ ticket: tickets[1], reserved: { id: 'two' } });
+    expect(scheduler.isRunning('two')).toBe(true);
+    expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(true);
+    expect(scheduler.isRunning('two')).toBe(false);
+    expect(scheduler.settle('two', ending)).toBe(false);
+  });
+});
+
 describe('losses', () => {
   it('make the candidates stale after more than five in a row; a win begins the count anew', () => {
     const scheduler = new Scheduler(smallPool());

@@ -119,6 +119,13 @@ describe('the rank', () => {
     );
   });
 
+  it('puts the smaller id first of two that are equal, and a job nowhere before itself', () => {
+    const job = (id: string) => ({ id, priority: 0, mode: 'queued' as const, readyAtMs: NOW_MS });
+    expect(compareRanked(job('a'), job('b'), SCORE_DEFAULTS)).toBe(-1);
+    expect(compareRanked(job('b'), job('a'), SCORE_DEFAULTS)).toBe(1);
+    expect(compareRanked(job('a'), job('a'), SCORE_DEFAULTS)).toBe(0);
+  });
+
   it('is slope times ready time, less a thousand points for each point of priority', () => {
     const job = { priority: 2, mode: 'queued' as const, readyAtMs: 1_000_000 };
     expect(rank(job, SCORE_DEFAULTS)).toBe(16 * 1_000_000 - 2 * 1_024_000);

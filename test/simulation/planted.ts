@@ -25,9 +25,20 @@ function instead(store: MemoryJobStore, verbs: Partial<JobStore>): JobStore {
 
 const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [] });
 
-export const PLANTED: Readonly<Record<string, { readonly removes: string; readonly sabotage: Sabotage }>> = {
+export const PLANTED: Readonly<
+  Record<
+    string,
+    {
+      readonly removes: string;
+      /** A seed that shows it, at the time of writing. */
+      readonly seenAt: number;
+      readonly sabotage: Sabotage;
+    }
+  >
+> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
+    seenAt: 26,
     sabotage: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -41,6 +52,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'commit-epoch': {
     removes: 'the check of the epoch in a commit, and of the turn that it follows',
+    seenAt: 156,
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) =>
@@ -52,6 +64,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'reserve-before-claim': {
     removes: 'the reservation before the claim',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, withoutReservations(commit)),
@@ -59,10 +72,12 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
+    seenAt: 3,
     sabotage: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
     removes: 'the claim in the condition of a start',
+    seenAt: 26,
     sabotage: (store) =>
       instead(store, {
         startJob: async (request: StartRequest) => {
@@ -80,6 +95,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
+    seenAt: 373,
     sabotage: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
@@ -94,6 +110,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'lose-worker-claim': {
     removes: 'the lease of a worker before it is declared lost',
+    seenAt: 5,
     sabotage: (store) =>
       instead(store, {
         getJobs: async (ids: readonly string[]) =>
@@ -104,6 +121,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
+    seenAt: 136,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -115,15 +133,18 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'expired-workers': {
     removes: 'the expiry of workers',
+    seenAt: 20,
     sabotage: (store) =>
       instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
   },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
+    seenAt: 43,
     sabotage: (store) => instead(store, { readWakes: async () => 0 }),
   },
   'true-up': {
     removes: 'the charge of what attempts used',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, ledgers: [] }),
@@ -131,6 +152,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'due-time': {
     removes: 'the time in the due line',
+    seenAt: 2,
     sabotage: (store) =>
       instead(store, {
         readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
@@ -139,10 +161,12 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'announce-lines': {
     removes: 'the announcement of a line before its first job',
+    seenAt: 1,
     sabotage: (store) => instead(store, { announceLines: async () => {} }),
   },
   'retire-quiet-lines': {
     removes: 'the condition that a retired line was not announced meanwhile',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         retireLine: (partition, line) => store.retireLine(partition, line, Number.MAX_SAFE_INTEGER),
@@ -155,6 +179,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'conflict-keys': {
     removes: 'the conflict key in the reservation',
+    seenAt: 1,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -175,6 +200,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'count-reservations': {
     removes: 'one place in five from what a pass counts',
+    seenAt: 3,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -185,6 +211,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'resend-unstarted': {
     removes: 'looking again at what was reserved',
+    seenAt: 2,
     sabotage: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -198,6 +225,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'idempotent-create': {
     removes: 'the condition that a job is created once',
+    seenAt: 50,
     sabotage: (store) =>
       instead(store, {
         createJobs: (jobs: readonly Job[]) =>
@@ -210,6 +238,7 @@ export const PLANTED: Readonly<Record<string, { readonly removes: string; readon
   },
   'strong-reads': {
     removes: 'the strong consistency of the partition read',
+    seenAt: 1,
     sabotage: (store) => {
       let stale: Awaited<ReturnType<JobStore['loadPartition']>> | undefined;
       return instead(store, {

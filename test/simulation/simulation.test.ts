@@ -47,9 +47,10 @@ describe('the simulation', () => {
 });
 
 describe('a protection that is taken away is missed', () => {
-  it.each(Object.entries(PLANTED))('%s', { timeout: 600_000 }, async (_, { sabotage }) => {
-    for (let seed = 1; seed <= PLANTED_SEEDS_MAX; seed += 1) {
-      const { violations } = await run(seed, { sabotage });
+  it.each(Object.entries(PLANTED))('%s', { timeout: 600_000 }, async (_, { sabotage, seenAt }) => {
+    // First where it was seen last; what a seed does changes with the code.
+    for (let at = 0; at <= PLANTED_SEEDS_MAX; at += 1) {
+      const { violations } = await run(at === 0 ? seenAt : at, { sabotage });
       if (violations.length > 0) return;
     }
     expect.fail(`nothing was found within ${PLANTED_SEEDS_MAX} seeds`);

@@ -1,0 +1,71 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { compareText, type Placed, SortedLine } from '../../../lib/store/memory/sorted-line.ts';
+
+const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+const byPlace = (a: Placed, b: Placed): number => byBytes(a.rank, b.rank) || byBytes(a.id, b.id);
+
+// Few ranks, so that they meet; characters on both sides of where UTF-8 and UTF-16 order differently.
+const text = fc.string({ unit: fc.constantFrom('a', 'b', '0', 'é', '日', '\uffee', '🚀'), maxLength: 3 });
+const place = fc.record({ rank: text, id: text });
+const nameOf = (each: Placed): string => JSON.stringify([each.rank, each.id]);
+
+describe('a sorted line', () => {
+  it('orders text by its UTF-8 bytes', () => {
+    fc.assert(
+      fc.property(text, text, (a, b) => {
+        expect(Math.sign(compareText(a, b))).toBe(Math.sign(byBytes(a, b)));
+      }),
+    );
+  });
+
+  it('holds what was inserted and not removed, in order, whatever came first', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.boolean(), place), { maxLength: 60 }), (changes) => {
+        const line = new SortedLine<Placed>();
+        const expected = new Map<string, Placed>();
+        for (const [isInsert, each] of changes) {
+          const isThere = expected.has(nameOf(each));
+          if (isInsert && !isThere) {
+            line.insert(each);
+            expected.set(nameOf(each), each);
+          } else if (!isInsert) {
+            expect(line.remove(each)).toBe(isThere);
+            expected.delete(nameOf(each));
+          }
+        }
+        const sorted = [...expected.values()].sort(byPlace);
+        expect(line.size).toBe(sorted.length);
+        expect(line.read(100)).toEqual(sorted);
+      }),
+    );
+  });
+
+  it('reads on behind any place, whether or not something stands there', () => {
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(place, { selector: nameOf, maxLength: 30 }),
+        place,
+        fc.nat(5),
+        (places, after, limit) => {
+          const line = new SortedLine<Placed>();
+          for (const each of places) line.insert(each);
+          const behind = places.filter((each) => byPlace(each, after) > 0).sort(byPlace);
+          expect(line.read(limit, after)).toEqual(behind.slice(0, limit));
+        },
+      ),
+    );
+  });
+
+  it('stays in order through thousands of inserts and removals', () => {
+    const line = new SortedLine<Placed>();
+    const rankOf = (at: number): string => String((at * 7_919) % 10_007).padStart(5, '0');
+    for (let at = 0; at < 10_000; at += 1) line.insert({ rank: rankOf(at), id: '' });
+    for (let at = 0; at < 10_000; at += 3) expect(line.remove({ rank: rankOf(at), id: '' })).toBe(true);
+    const ranks = line.read(20_000).map((each) => each.rank);
+    expect(ranks).toEqual([...ranks].sort());
+    expect(ranks).toHaveLength(line.size);
+    expect(line.size).toBe(10_000 - Math.ceil(10_000 / 3));
+    expect(line.remove({ rank: 'nowhere', id: '' })).toBe(false);
+  });
+});
