@@ -2,7 +2,7 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, ProjectionType, StreamViewType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { Construct } from 'constructs';
-import { TABLE } from '../lib/store/schema.ts';
+import { PROJECTED, TABLE } from '../lib/store/schema.ts';
 
 export interface SchedulerTableProps {
   /** @default RemovalPolicy.RETAIN */
@@ -24,7 +24,8 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
     indexName: TABLE.linesIndex,
     partitionKey: { name: TABLE.line, type: AttributeType.STRING },
     sortKey: { name: TABLE.rank, type: AttributeType.STRING },
-    projectionType: ProjectionType.ALL,
+    projectionType: ProjectionType.INCLUDE,
+    nonKeyAttributes: [...PROJECTED],
   });
   return table;
 }

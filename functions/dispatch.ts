@@ -10,6 +10,7 @@ import type { Job } from '../lib/core/job.ts';
 import { dispatchAll } from '../lib/dispatch/dispatch.ts';
 import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
 import { decodeJob } from '../lib/store/dynamodb/codec.ts';
+import { BLOCKED_PREFIX, TABLE } from '../lib/store/schema.ts';
 import { composition } from './composition.ts';
 
 type DispatchEvent = DynamoDBStreamEvent | SQSEvent | { readonly 'detail-type'?: string };
@@ -18,7 +19,8 @@ function jobsOf(records: readonly DynamoDBRecord[]): readonly Job[] {
   const { log } = composition();
   return records.flatMap((record) => {
     const image: Record<string, StreamAttribute> | undefined = record.dynamodb?.NewImage;
-    if (image === undefined) return [];
+    // A job that was parked is the same job: as a hint it would only be met, and parked, again.
+    if (image === undefined || image[TABLE.line]?.S?.startsWith(BLOCKED_PREFIX)) return [];
     try {
       return [decodeJob(unmarshall(image as Parameters<typeof unmarshall>[0]))];
     } catch (error) {
@@ -37,6 +39,7 @@ export async function handler(
   const context = composition();
   if (isStream(event)) {
     const jobs = jobsOf(event.Records);
+    if (jobs.length === 0) return { batchItemFailures: [] };
     const [published, passed] = await Promise.allSettled([
       publishOutcomes(context.events, jobs),
       dispatchAll(context, { jobs, reason: 'stream' }),

@@ -14,7 +14,7 @@
  *   T3  The heads suffice: the plan made from the heads of lines is the plan that scoring and sorting the whole backlog makes.
  *       In a line the order is fixed (the rank), so its unread part is behind its read part. A key's unread line counts as
  *       better than anything of its key until it is read. A key that was not offered has at least the last offered
- *       key's settled share, and what is in flight only adds to it.
+ *       key's settled share, as its rank states it, and what is in flight only adds to it.
  *   T4  Work is conserved: a plan ends only when no job that was offered, or can still be asked for, may start.
  *   T5  No inversion: of two jobs of one line that may both start, the better ranked starts first.
  * Where a read is bounded, T3 and T4 hold for what was read: see `Step`. Keys of exactly equal settled share that the
@@ -52,6 +52,8 @@ export interface OfferedKey {
   readonly settledCostMs?: number | undefined;
   /** Its lines with backlog. */
   readonly lines: readonly Pick<LineName, 'type' | 'mode'>[];
+  /** What its place in the keys line says of its settled share, where that trails: keys behind it have at least as much. */
+  readonly rankShareMs?: number | undefined;
 }
 
 /** What a pass knows when it begins. */
@@ -94,10 +96,15 @@ export interface Planner {
   next(): Step;
   /** The decision's claim was won. */
   confirm(decision: Decision): void;
-  /** Its claim was lost: what it held is given back. After more than 5 in a row all heads are asked for again. */
-  drop(decision: Decision): void;
+  /**
+   * Its claim was lost: what it held is given back. After more than 5 in a row all heads are asked for again: true, and
+   * they are to be read from the start of their lines.
+   */
+  drop(decision: Decision): boolean;
   /** Heads asked for so far. */
   readonly headsAsked: number;
+  /** Slots that this plan may still fill, caps of single types, tiers and keys aside. */
+  readonly room: number;
 }
 
 interface TierState {
@@ -177,13 +184,21 @@ class HeadsPlanner implements Planner {
     this.#blockedLeft = 2 * free + 64;
   }
 
+  get room(): number {
+    return this.#scheduler.room;
+  }
+
   offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void {
     const state = this.#tiers[this.#scheduler.index.tierNumbers.get(tier) ?? NONE];
     if (state === undefined) return;
     for (const offered of keys) {
       const key = this.#openKey(offered);
       const settledShare = this.#settledOf(offered) / this.#scheduler.ledgers.weightOf(key);
-      state.boundShare = Math.max(state.boundShare, settledShare);
+      // Where ranks trail, what was not offered is only known by the last rank, whatever the offered key has by now.
+      state.boundShare = Math.max(
+        state.boundShare,
+        Math.min(settledShare, offered.rankShareMs ?? settledShare),
+      );
       for (const { type, mode } of offered.lines) {
         const line = { tier, type, mode, fairnessKey: offered.fairnessKey };
         const lineState = this.#open(line, key);
@@ -231,8 +246,8 @@ class HeadsPlanner implements Planner {
     this.#scheduler.win();
   }
 
-  drop(decision: Decision): void {
-    if (!this.#scheduler.lose(decision.reserved.id)) return;
+  drop(decision: Decision): boolean {
+    if (!this.#scheduler.lose(decision.reserved.id)) return false;
     for (const [id, { number }] of this.#offered) {
       if (this.#gone.has(id)) continue;
       this.#scheduler.withdraw(number, id, this.#input.nowMs);
@@ -244,6 +259,7 @@ class HeadsPlanner implements Planner {
       this.#setMore(state, true);
     }
     this.#firstHeadsLeft = 2 * this.#scheduler.room;
+    return true;
   }
 
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {

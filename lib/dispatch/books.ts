@@ -7,7 +7,7 @@ import { type Estimate, expectedCostMs, observe, WHOLE_TYPE } from '../core/esti
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
 import { weightOf } from '../core/score.ts';
-import type { EstimateRecord, JobStore, Ledger } from '../store/contract.ts';
+import type { EstimateRecord, JobStore, Ledger, PartitionState } from '../store/contract.ts';
 import type { RememberedBooks } from './remembered.ts';
 import type { Settled } from './settle.ts';
 
@@ -17,7 +17,11 @@ interface EstimateName {
   readonly resourceId: string;
 }
 
-const nameOf = ({ type, resourceId }: EstimateName): string => JSON.stringify([type, resourceId]);
+/** By how much a resource's learned cost must have moved to be written. */
+const NEWS_SHARE = 0.1;
+
+// A type's name holds no line break of its own accord; one that does is told apart by its length.
+const nameOf = ({ type, resourceId }: EstimateName): string => `${type.length}\n${type}\n${resourceId}`;
 
 export class Books {
   readonly #store: JobStore;
@@ -26,6 +30,7 @@ export class Books {
   readonly #nowMs: number;
   readonly #ledgers: Map<string, Ledger | undefined>;
   readonly #estimates: Map<string, EstimateRecord | undefined>;
+  readonly #written: Map<string, EstimateRecord>;
   /** What lifted keys had before, as long as their lift is not written. */
   readonly #beforeLift = new Map<string, Ledger | undefined>();
 
@@ -42,6 +47,13 @@ export class Books {
     this.#nowMs = nowMs;
     this.#ledgers = remembered.ledgers;
     this.#estimates = remembered.estimates;
+    this.#written = remembered.written;
+  }
+
+  /** What came with the partition's own read need not be read again. */
+  know({ ledgers, estimates }: Pick<PartitionState, 'ledgers' | 'estimates'>): void {
+    for (const ledger of ledgers) this.#ledgers.set(ledger.fairnessKey, ledger);
+    for (const estimate of estimates) this.#estimates.set(nameOf(estimate), estimate);
   }
 
   /** Reads the ledgers that are not known yet. */
@@ -126,12 +138,28 @@ export class Books {
 
   #learn(type: string, resourceId: string | undefined, durationMs: number): readonly EstimateRecord[] {
     const startMs = this.costMs(type, undefined);
-    return this.#namesOf(type, resourceId).map((name) => {
+    return this.#namesOf(type, resourceId).flatMap((name) => {
       const learned = observe(this.#known(name), durationMs, startMs, this.#configuration.fairness.alpha);
       const record = { ...name, ...learned, lastSeenMs: this.#nowMs };
+      const known = this.#estimates.get(nameOf(name));
+      if (known !== undefined && !this.#written.has(nameOf(name))) this.#written.set(nameOf(name), known);
       this.#estimates.set(nameOf(name), record);
+      // Those of whole types stand in the page, which is written anyway.
+      if (name.resourceId !== WHOLE_TYPE && !this.#isNews(this.#written.get(nameOf(name)), record)) return [];
+      this.#written.set(nameOf(name), record);
       return record;
     });
+  }
+
+  /**
+   * Whether the store should hear of it: an item of its own is two write units, and what a learned cost is for, charging
+   * an attempt that is trued up later, bears a tenth. The learning itself goes on in memory.
+   */
+  #isNews(written: EstimateRecord | undefined, learned: EstimateRecord): boolean {
+    if (written === undefined || learned.samples >= 2 * written.samples) return true;
+    const ttlMs = this.#configuration.fairness.estimateTtlMs;
+    if (ttlMs !== null && learned.lastSeenMs - written.lastSeenMs > ttlMs / 4) return true;
+    return Math.abs(learned.meanMs - written.meanMs) > NEWS_SHARE * written.meanMs;
   }
 
   #known(name: EstimateName): EstimateRecord | undefined {

@@ -1,12 +1,12 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
-import type { Job } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
-import type { KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
+import type { JobHead, KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
 import { readyLineName } from '../store/schema.ts';
 import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { judge } from './judge.ts';
+import { forgetLines, type RememberedHeads, type RememberedLines } from './remembered.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -21,13 +21,27 @@ export interface CandidatesInput {
   readonly partition: number;
   readonly books: Books;
   /** Jobs that were seen just now: the index may not show them yet. */
-  readonly hints: Iterable<Job>;
+  readonly hints: Iterable<JobHead>;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
   /** Remembered from earlier passes: the least share among active keys. */
   readonly leastShareMs: number;
+  /** What this process has read of the lines before. */
+  readonly remembered: RememberedLines;
   readonly nowMs: number;
 }
+
+/** A read of the index costs as much for one head as for this many: they fill what one unit reads. */
+const HEADS_MIN = 12;
+/** Keys read at once: where there are fewer, their order among each other needs no index. */
+const KEYS_MIN = 100;
+/**
+ * Heads are read anew after this long. What came in front of them without a hint waits for a dozen jobs of its own line
+ * at most: a line that is used up is read again at once.
+ */
+const HEADS_TRUSTED_MS = 60_000;
+/** Lines that were used up, and keys, are believed to be all there is for this long, as long as no slot stays free. */
+const NOTHING_TRUSTED_MS = 5_000;
 
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 25;
@@ -36,17 +50,24 @@ export class Candidates {
   readonly #context: DispatchContext;
   readonly #input: CandidatesInput;
   /** Pending hints by ready line. */
-  readonly #hints: ReadonlyMap<string, readonly Job[]>;
+  readonly #hints: ReadonlyMap<string, readonly JobHead[]>;
   readonly #held = new Map<string, Held>();
   readonly #heldCostMs = new Map<string, number>();
   readonly #tierCursors = new Map<string, string | undefined>();
-  readonly #lineCursors = new Map<string, string | undefined>();
+  /** How many of a line's remembered heads this pass has offered. */
+  readonly #offeredOf = new Map<string, number>();
   readonly #backlogs = new Map<string, KeyBacklog>();
   readonly #empty: LineName[] = [];
+  readonly #forgotten = new Set<string>();
+  /** Lines that this pass has read itself. */
+  readonly #readNow = new Set<string>();
+  /** Where this pass took an earlier one's word that there is nothing more. */
+  readonly #believedEmpty = new Map<string, LineName>();
+  readonly #believedTiers = new Set<string>();
   readonly #lifted = new Map<string, Ledger>();
   #leastActiveShareMs = Number.POSITIVE_INFINITY;
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
-  readonly leftBehind: Job[] = [];
+  readonly leftBehind: JobHead[] = [];
 
   constructor(context: DispatchContext, input: CandidatesInput) {
     this.#context = context;
@@ -65,10 +86,15 @@ export class Candidates {
 
   /** Reads what the planner needs next and offers it. */
   async answer(planner: Planner, need: Need): Promise<void> {
-    await Promise.all([
+    const [lines] = await Promise.all([
+      Promise.all(need.lines.map(({ line, count }) => this.#takeHeads(line, count))),
       ...need.keys.map(({ tier, count }) => this.#offerKeys(planner, tier, count)),
-      ...need.lines.map(({ line, count }) => this.#offerHeads(planner, line, count)),
     ]);
+    await this.#input.books.readEstimates(lines.flatMap(({ jobs }) => jobs));
+    for (const { line, jobs, more } of lines) {
+      if (jobs.length > 0) this.#noteActive(planner, line.fairnessKey, jobs);
+      planner.offerHeads(line, jobs, more);
+    }
   }
 
   /** Ledgers of these keys that were lifted and are not written yet: to be written with their first admission. */
@@ -105,14 +131,59 @@ export class Candidates {
     );
   }
 
-  async #offerKeys(planner: Planner, tier: string, count: number): Promise<void> {
-    const { store, configuration } = this.#context;
-    const { partition, books } = this.#input;
+  /**
+   * Looks where earlier passes found nothing more, now that slots stay free. Answers whether it offered anything.
+   * So what came without a hint does not wait for one.
+   */
+  async lookAgain(planner: Planner): Promise<boolean> {
+    const tiers = [...this.#believedTiers];
+    const lines = [...this.#believedEmpty.values()];
+    this.#believedTiers.clear();
+    this.#believedEmpty.clear();
+    if (tiers.length + lines.length === 0) return false;
+    for (const tier of tiers) {
+      this.#tierCursors.delete(tier);
+      this.#input.remembered.keys.delete(tier);
+    }
+    for (const line of lines) {
+      this.#offeredOf.delete(this.#nameOf(line));
+      this.#input.remembered.heads.delete(this.#nameOf(line));
+    }
+    await this.answer(planner, {
+      kind: 'need',
+      keys: tiers.map((tier) => ({ tier, count: KEYS_MIN })),
+      lines: lines.map((line) => ({ line, count: 1 })),
+    });
+    return true;
+  }
+
+  async #readKeys(
+    tier: string,
+    count: number,
+  ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
+    const { partition, nowMs, remembered } = this.#input;
     const isFirst = !this.#tierCursors.has(tier);
-    const read = await store.readKeys(partition, tier, count, this.#tierCursors.get(tier));
+    const known = isFirst ? remembered.keys.get(tier) : undefined;
+    if (known !== undefined && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) {
+      this.#believedTiers.add(tier);
+      return { keys: known.keys };
+    }
+    const limit = Math.max(count, KEYS_MIN);
+    const read = await this.#context.store.readKeys(partition, tier, limit, this.#tierCursors.get(tier));
+    if (isFirst && read.next === undefined) remembered.keys.set(tier, { readAtMs: nowMs, keys: read.keys });
+    else remembered.keys.delete(tier);
+    return read;
+  }
+
+  async #offerKeys(planner: Planner, tier: string, count: number): Promise<void> {
+    const { configuration } = this.#context;
+    const { books } = this.#input;
+    const isFirst = !this.#tierCursors.has(tier);
+    const read = await this.#readKeys(tier, count);
     this.#tierCursors.set(tier, read.next);
     for (const key of read.keys) this.#backlogs.set(backlogName(tier, key.fairnessKey), key);
     const lines = new Map(read.keys.map((key) => [key.fairnessKey, [...key.lines]]));
+    const ranks = new Map(read.keys.map((key) => [key.fairnessKey, key.rankShareMs]));
     if (isFirst) {
       for (const [job] of this.#hints.values()) {
         if (job === undefined) continue;
@@ -131,42 +202,134 @@ export class Candidates {
         fairnessKey,
         settledCostMs: books.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
         lines: ofKey,
+        // A key that only a hint told of says nothing of the keys that were not read.
+        rankShareMs: ranks.get(fairnessKey) ?? 0,
       })),
       read.next !== undefined,
     );
   }
 
-  async #offerHeads(planner: Planner, line: LineName, count: number): Promise<void> {
-    const { store, configuration } = this.#context;
-    const { partition, books } = this.#input;
+  async #takeHeads(
+    line: LineName,
+    count: number,
+  ): Promise<{ readonly line: LineName; readonly jobs: readonly JobHead[]; readonly more: boolean }> {
     const name = this.#nameOf(line);
-    const isFirst = !this.#lineCursors.has(name);
-    const read = await store.readLine(partition, line, count, this.#lineCursors.get(name));
-    this.#lineCursors.set(name, read.next);
-    const more = read.next !== undefined;
-    const byId = new Map(read.jobs.map((job) => [job.id, job]));
-    // A hint behind what was read is left to the index: the line's order must not have holes.
-    const rankOf = (job: Job): string => rankKey(job, configuration.score);
-    const last = read.jobs.at(-1);
-    const end = more && last !== undefined ? rankOf(last) : undefined;
-    for (const job of this.#hints.get(name) ?? []) {
-      const isRead = end === undefined || rankOf(job) <= end;
-      if (isRead && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
+    const isFirst = !this.#offeredOf.has(name);
+    const { heads: remembered } = this.#input.remembered;
+    const known = isFirst ? this.#openLine(name) : remembered.get(name);
+    if (isFirst && known?.jobs.length === 0) {
+      this.#believedEmpty.set(name, line);
+      this.#offeredOf.set(name, 0);
+      return { line, jobs: [], more: false };
     }
-    const free: Job[] = [];
-    for (const job of byId.values()) {
+    let offered = this.#offeredOf.get(name) ?? 0;
+    let heads = known;
+    if (heads === undefined || heads.jobs.length <= offered) {
+      // A line that an earlier pass has read to its end is read again: what came since may have come without a hint.
+      if (known?.next === undefined) offered = 0;
+      heads = await this.#readHeads(line, name, known, count);
+      this.#readNow.add(name);
+      if (isFirst && heads.jobs.length === 0) this.#empty.push(line);
+    }
+    remembered.set(name, heads);
+    const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
+    this.#offeredOf.set(name, offered + jobs.length);
+    const more =
+      heads.next !== undefined || heads.jobs.length > offered + jobs.length || !this.#readNow.has(name);
+    const free: JobHead[] = [];
+    for (const job of jobs) {
       const held = this.#held.get(job.id);
       if (held === undefined) free.push(job);
       else this.#noteLeftBehind(held, job);
     }
-    if (isFirst && byId.size === 0 && !more) this.#empty.push(line);
-    await books.readEstimates(free);
-    if (free.length > 0) this.#noteActive(planner, line.fairnessKey, free);
-    free.sort((one, other) => (rankOf(one) < rankOf(other) ? -1 : 1));
-    planner.offerHeads(line, free, more);
+    return { line, jobs: free, more };
   }
 
-  #noteLeftBehind({ reservation, position }: Held, job: Job): void {
+  /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
+  #openLine(name: string): RememberedHeads | undefined {
+    const known = this.#input.remembered.heads.get(name);
+    if (known === undefined) return undefined;
+    const ageMs = this.#input.nowMs - known.readAtMs;
+    const jobs = this.#withHints(name, known.jobs, known.next !== undefined);
+    return ageMs < (jobs.length === 0 ? NOTHING_TRUSTED_MS : HEADS_TRUSTED_MS)
+      ? { ...known, jobs }
+      : undefined;
+  }
+
+  async #readHeads(
+    line: LineName,
+    name: string,
+    known: RememberedHeads | undefined,
+    count: number,
+  ): Promise<RememberedHeads> {
+    const { partition, nowMs } = this.#input;
+    const limit = Math.max(count, HEADS_MIN);
+    const before = known?.next === undefined ? undefined : known;
+    const read = await this.#context.store.readLine(partition, line, limit, before?.next);
+    // Hints were taken in with the first heads, up to where those ended.
+    const jobs = this.#withHints(name, read.jobs, read.next !== undefined, before?.jobs.at(-1));
+    return {
+      readAtMs: before?.readAtMs ?? nowMs,
+      jobs: [...(before?.jobs ?? []), ...jobs],
+      next: read.next,
+    };
+  }
+
+  /** Heads with hints between them. A hint behind what was read is left to the index: a line's order must not have holes. */
+  #withHints(name: string, heads: readonly JobHead[], more: boolean, after?: JobHead): readonly JobHead[] {
+    const hints = this.#hints.get(name);
+    if (hints === undefined) return heads;
+    const rankOf = (job: JobHead): string => rankKey(job, this.#context.configuration.score);
+    const byId = new Map(heads.map((job) => [job.id, job]));
+    const last = heads.at(-1);
+    const start = after === undefined ? '' : rankOf(after);
+    const end = more && last !== undefined ? rankOf(last) : undefined;
+    for (const job of hints) {
+      const rank = rankOf(job);
+      const isWithin = rank > start && (end === undefined || rank <= end);
+      if (isWithin && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
+    }
+    const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
+    return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
+  }
+
+  /** What was read of these jobs. */
+  headsOf(groups: ReadonlyMap<string, readonly { readonly id: string }[]>): ReadonlyMap<string, JobHead[]> {
+    if (groups.size === 0) return new Map();
+    const known = new Map<string, JobHead>();
+    for (const { jobs } of this.#input.remembered.heads.values())
+      for (const job of jobs) known.set(job.id, job);
+    return new Map(
+      [...groups].map(([name, jobs]) => [name, jobs.flatMap(({ id }) => known.get(id) ?? [])] as const),
+    );
+  }
+
+  /** These are claimed, or cannot be: no later pass need meet them. */
+  forget(jobs: Iterable<Pick<JobHead, 'id'>>): void {
+    for (const { id } of jobs) this.#forgotten.add(id);
+  }
+
+  /** Claims that were lost in a row say that what was read is old: every line is read from its start. */
+  readAgain(): void {
+    forgetLines(this.#input.remembered);
+    this.#offeredOf.clear();
+    this.#believedEmpty.clear();
+  }
+
+  /** Leaves to the next pass what this one has read and not used. */
+  close(): void {
+    const { heads } = this.#input.remembered;
+    for (const name of this.#offeredOf.keys()) {
+      const known = heads.get(name);
+      if (known === undefined) continue;
+      const jobs = known.jobs.filter((job) => !this.#forgotten.has(job.id) && !this.#held.has(job.id));
+      // Nothing is left, and the line goes on: only a read tells how.
+      if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
+      else heads.set(name, { ...known, jobs });
+    }
+  }
+
+  #noteLeftBehind({ reservation, position }: Held, job: JobHead): void {
     const entry = reservation.jobs.get(position);
     if (entry === undefined) return;
     const { kind } = judge(reservation, position, entry, job);
@@ -179,7 +342,7 @@ export class Candidates {
   }
 
   /** A key none of whose jobs was there when it was last settled has been away: being away saves nothing up. */
-  #noteActive(planner: Planner, fairnessKey: string, jobs: readonly Job[]): void {
+  #noteActive(planner: Planner, fairnessKey: string, jobs: readonly JobHead[]): void {
     const ledger = this.#input.books.ledgerOf(fairnessKey);
     const isReturning =
       ledger !== undefined &&

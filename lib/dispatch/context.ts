@@ -20,6 +20,8 @@ export interface DispatchBudget {
   readonly promoteMax: number;
   /** Reservations whose jobs are looked up in one pass because their time to be checked has come. */
   readonly checkMax: number;
+  /** Jobs of a conflict key that stay in their ready lines while it is held; many more are parked. */
+  readonly parkKept: number;
   /** When a fresh reservation is looked at, if nothing settled it before. */
   readonly checkAfterMs: number;
 }
@@ -31,6 +33,7 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   batchJobs: 50,
   promoteMax: 200,
   checkMax: 10,
+  parkKept: 4,
   checkAfterMs: 60_000,
 };
 

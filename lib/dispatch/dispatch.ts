@@ -1,5 +1,6 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { Job } from '../core/job.ts';
+import type { JobHead } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
 import { type PassInput, type PassReport, pass } from './pass.ts';
@@ -56,6 +57,20 @@ export async function dispatch(
   };
 }
 
+/**
+ * The wake counter as this process read it when it last gave the lease back, if nobody held it since: whoever raised it
+ * then found this process holding it, and another pass is due for that anyway.
+ */
+function wakesKnown(context: DispatchContext, { fence }: HeldLease): number | undefined {
+  const books = context.books.get(fence.partition);
+  return books?.epoch === fence.epoch - 1 ? books.wakes : undefined;
+}
+
+function noteWakes(context: DispatchContext, { fence }: HeldLease, wakes: number): void {
+  const books = context.books.get(fence.partition);
+  if (books?.epoch === fence.epoch) books.wakes = wakes;
+}
+
 async function runPasses(
   context: DispatchContext,
   first: HeldLease,
@@ -67,7 +82,7 @@ async function runPasses(
   const { partition } = first.fence;
   const isStream = trigger.reason === 'stream';
   let lease = first;
-  let hints = trigger.jobs;
+  let hints: readonly JobHead[] = trigger.jobs;
   let looksUp = false;
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
@@ -96,6 +111,7 @@ async function runPasses(
       continue;
     }
     const next = await releaseLease(context, lease, wakesSeen);
+    if (next === undefined) noteWakes(context, lease, wakesSeen);
     if (next === undefined && outcome.kind === 'done') return 'done';
     if (isLast || next === undefined) {
       // The bound: stop here, and let a fresh invocation go on.
@@ -113,7 +129,7 @@ async function runPasses(
 async function tryPass(context: DispatchContext, lease: HeldLease, input: PassInput) {
   const { store } = context;
   try {
-    const wakesSeen = await store.readWakes(lease.fence.partition);
+    const wakesSeen = wakesKnown(context, lease) ?? (await store.readWakes(lease.fence.partition));
     return { wakesSeen, outcome: await pass(context, lease, input) };
   } catch (error) {
     // What we began is fenced by the epoch: nobody has to wait for the lease to run out.

@@ -9,7 +9,7 @@ import type { FleetConfiguration } from '../core/configuration.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Job, Json, ReservedJob } from '../core/job.ts';
 import { compareRanked, weightOf } from '../core/score.ts';
-import type { PartitionState, WorkerRecord } from '../store/contract.ts';
+import type { JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { Books } from './books.ts';
 import type { OperateContext } from './operate.ts';
@@ -192,7 +192,7 @@ function capacityOf(
 }
 
 interface Waiting {
-  readonly waiting: readonly Job[];
+  readonly waiting: readonly JobHead[];
   readonly keys: readonly string[];
   readonly positionIsLeast: boolean;
   readonly partial: boolean;
@@ -235,9 +235,9 @@ async function readOwnLine(
   context: OperateContext,
   job: Job,
   line: ReadyLine,
-): Promise<{ readonly jobs: readonly Job[]; readonly cut: boolean }> {
+): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean }> {
   const { score } = context.configuration;
-  const jobs: Job[] = [];
+  const jobs: JobHead[] = [];
   let after: string | undefined;
   while (jobs.length < EXPLAIN_LIMITS.positionMax) {
     const page = await context.store.readLine(job.partition, line, PAGE, after);
@@ -276,7 +276,7 @@ async function readKeys(
 function keysBefore(
   job: Job,
   waitsFor: readonly LiveWaitsFor[],
-  ofTier: readonly Job[],
+  ofTier: readonly JobHead[],
   keyOf: (jobId: string) => string | undefined,
   shareOf: (fairnessKey: string) => KeyShare,
 ): readonly KeyShare[] {

@@ -2,7 +2,7 @@
 
 import type { Job, JobMode } from '../core/job.ts';
 import { weightOf } from '../core/score.ts';
-import type { Control, KeyBacklog, WorkerRecord } from '../store/contract.ts';
+import type { Control, JobHead, JobStore, KeyBacklog, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { combined, type OperateContext, partitionsOf } from './operate.ts';
 import { tierOf } from './submit.ts';
@@ -70,7 +70,7 @@ async function* jobsOf(
   switch (state) {
     case 'scheduled':
       for await (const { jobs } of pagesOf((after) => store.readDue(partition, LAST_INSTANT_MS, PAGE, after)))
-        yield jobs;
+        yield wholeJobs(store, jobs);
       return;
     case 'failed':
       for await (const { jobs } of pagesOf((after) => store.readDeadLetters(partition, PAGE, after)))
@@ -79,7 +79,7 @@ async function* jobsOf(
     case 'pending':
       for await (const line of linesOf(context, partition, filter)) {
         for await (const { jobs } of pagesOf((after) => store.readLine(partition, line, PAGE, after)))
-          yield jobs;
+          yield wholeJobs(store, jobs);
       }
       return;
     case 'claimed':
@@ -93,6 +93,12 @@ async function* jobsOf(
       return;
     }
   }
+}
+
+/** Lines show heads: the jobs themselves are read, and shown as they are by now. */
+async function wholeJobs(store: JobStore, heads: readonly JobHead[]): Promise<readonly Job[]> {
+  const jobs = await store.getJobs(heads.map((head) => head.id));
+  return jobs.filter((job) => job !== undefined);
 }
 
 /** Lines in which jobs of this filter may wait. */

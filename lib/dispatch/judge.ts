@@ -5,8 +5,8 @@
  * state is never left, and nobody plans a job while an older reservation still counts it. So a stream record is as good
  * as a read for settling, however late it comes.
  */
-import { isTerminal, type Job, type ReservedJob } from '../core/job.ts';
-import type { Reservation } from '../store/contract.ts';
+import { isTerminal, type ReservedJob } from '../core/job.ts';
+import type { JobHead, Reservation } from '../store/contract.ts';
 
 export type Judgement =
   /** Not claimed so far; the claim may still arrive. */
@@ -28,7 +28,7 @@ export function judge(
   reservation: Pick<Reservation, 'batchId'>,
   position: number,
   entry: ReservedJob,
-  job: Job | undefined,
+  job: JobHead | undefined,
 ): Judgement {
   if (job === undefined) return { kind: 'gone' };
   if (job.claim?.claimId === claimIdOf(reservation.batchId, position)) {

@@ -6,17 +6,25 @@
  * the planner asks for, which is bounded by the free capacity.
  */
 import type { Job, ReservedJob } from '../core/job.ts';
-import { createPlanner, type Planner } from '../core/planner.ts';
+import { createPlanner, type Planner, type Step } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
-import type { Commit, EstimateRecord, Ledger, PartitionState, Reservation } from '../store/contract.ts';
+import type {
+  Commit,
+  EstimateRecord,
+  JobHead,
+  Ledger,
+  PartitionState,
+  Reservation,
+} from '../store/contract.ts';
 import { TRANSACTION_ITEMS_MAX } from '../store/errors.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
-import { keepBooks, openBooks } from './remembered.ts';
+import { park, readParked, toPark } from './parking.ts';
+import { forgetLines, keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announce } from './submit.ts';
 
@@ -28,12 +36,12 @@ export interface PassReport {
   readonly settled: number;
   readonly lostClaims: number;
   /** Images with which the next pass settles what a lost hint left behind. */
-  readonly hints: readonly Job[];
+  readonly hints: readonly JobHead[];
 }
 
 export interface PassInput {
   /** Images of jobs, newest known: candidates, and outcomes to settle. */
-  readonly hints: readonly Job[];
+  readonly hints: readonly JobHead[];
   /** Numbers the batches made under this lease. */
   readonly nextBatch: () => number;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
@@ -177,6 +185,9 @@ export async function pass(
 
   const remembered = openBooks(context.books, partition, epoch);
   const books = new Books(store, configuration, partition, nowMs, remembered);
+  books.know(state);
+  // Who looks up what is in flight missed hints: heads may have changed without one too.
+  if (input.looksUp) forgetLines(remembered.lines);
   await Promise.all([
     books.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     books.readEstimates(
@@ -194,18 +205,22 @@ export async function pass(
     if (!touched.has(postponed.reservation.batchId))
       draft.postponed.set(postponed.reservation.batchId, postponed);
   }
+  let { turn } = state;
   for (const full of drafts.slice(0, -1)) {
-    const outcome = await store.commit(lease.fence, commitOf(full, [], state.leastShareMs));
+    const outcome = await store.commit(lease.fence, { ...commitOf(full, [], state.leastShareMs), turn });
     if (outcome === 'lost') return { kind: 'lost' };
+    turn += 1;
   }
   input.goOnBeside(send(context, recovery.resend));
 
+  const unparked = await readParked(context, partition, state.parked, inFlight, nowMs);
   const candidates = new Candidates(context, {
     partition,
     books,
-    hints: [...images.values(), ...recovery.images],
+    hints: newest([...unparked.heads, ...images.values(), ...recovery.images]).values(),
     reservations,
     leastShareMs: state.leastShareMs,
+    remembered: remembered.lines,
     nowMs,
   });
   const planner = createPlanner(configuration, {
@@ -220,10 +235,12 @@ export async function pass(
   let lostClaims = 0;
   let truncated = false;
   let outOfTime = false;
+  let blocked: Blocked = [];
   for (;;) {
     const plan = await nextBatch(planner, candidates, budget.batchJobs);
     const decisions = plan.decisions;
-    truncated ||= plan.truncated && plan.blocked === 0;
+    blocked = plan.blocked;
+    truncated ||= plan.truncated;
     if (decisions.length === 0 && itemsOf(draft) === 0) break;
     if (clock.monotonicMs() >= lease.trustedUntilMonotonicMs) {
       outOfTime = true;
@@ -239,14 +256,17 @@ export async function pass(
     };
     const lifted = candidates.takeLifted(decisions.map(({ reserved }) => reserved.fairnessKey));
     if (itemsOf(draft) + lifted.length + RESERVING_ITEMS > TRANSACTION_ITEMS_MAX) {
-      const settling = commitOf(draft, [], candidates.leastShareMs);
+      const settling = { ...commitOf(draft, [], candidates.leastShareMs), turn };
       if ((await store.commit(lease.fence, settling)) === 'lost') return { kind: 'lost' };
+      turn += 1;
       draft = emptyDraft();
     }
     for (const ledger of lifted)
       if (!draft.ledgers.has(ledger.fairnessKey)) draft.ledgers.set(ledger.fairnessKey, ledger);
     const commit = commitOf(draft, decisions.length === 0 ? [] : [reservation], candidates.leastShareMs);
-    if ((await store.commit(lease.fence, commit)) === 'lost') return { kind: 'lost' };
+    if ((await store.commit(lease.fence, { ...commit, turn, unpark: unparked.empty })) === 'lost')
+      return { kind: 'lost' };
+    turn += 1;
     draft = emptyDraft();
     if (decisions.length === 0) break;
 
@@ -261,13 +281,14 @@ export async function pass(
         claimedAtMs: nowMs,
       })),
     );
+    candidates.forget(decisions.map(({ reserved }) => reserved));
     const won: { fleet: string; message: DispatchMessage }[] = [];
     let lost = 0;
     for (const [position, decision] of decisions.entries()) {
       const outcome = outcomes[position] ?? 'unknown';
       if (outcome === 'lost') {
         lost += 1;
-        planner.drop(decision);
+        if (planner.drop(decision)) candidates.readAgain();
         // A claim that was answered cannot come again: the place needs no raised version.
         dropPlace(draft, reservation, position);
         continue;
@@ -285,8 +306,29 @@ export async function pass(
     input.goOnBeside(send(context, won));
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
+  const known = new Set(unparked.heads.map(({ id }) => id));
+  const groups = outOfTime
+    ? new Map<string, never>()
+    : candidates.headsOf(toPark(blocked, known, budget.parkKept));
+  const isInTime = clock.monotonicMs() < lease.trustedUntilMonotonicMs;
+  let parked = 0;
+  if (groups.size > 0 && isInTime) {
+    const moved = await park(context, lease, groups, {
+      parked: state.parked,
+      leastShareMs: candidates.leastShareMs,
+      turn,
+    });
+    if (moved === 'lost') return { kind: 'lost' };
+    parked = moved.length;
+    candidates.forget(moved);
+    log.info('jobs were parked', { partition, parked, conflictKeys: [...groups.keys()] });
+  }
+  candidates.forget(unparked.heads);
+  candidates.close();
+  // A key all of whose jobs are parked has an empty line, and jobs.
+  const retiring = state.parked.size === 0 && parked === 0 ? candidates.retireEmptyLines() : undefined;
   input.goOnBeside(
-    Promise.all([candidates.retireEmptyLines(), store.alignKeys(partition)]).catch((error: unknown) =>
+    Promise.all([retiring, store.tidy(partition)]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );
@@ -294,7 +336,13 @@ export async function pass(
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
-  const again = moreDue || outOfTime || candidates.leftBehind.length > 0 || (truncated && admitted > 0);
+  const again =
+    moreDue ||
+    outOfTime ||
+    candidates.leftBehind.length > 0 ||
+    (truncated && blocked.length === 0 && admitted > 0) ||
+    (truncated && parked > 0) ||
+    (unparked.more && admitted > 0);
   return {
     kind: again ? 'again' : 'done',
     admitted,
@@ -305,6 +353,8 @@ export async function pass(
   };
 }
 
+type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
+
 /** Up to `max` admissions, reading what the planner asks for. Bounded by the planner's own bounds. */
 async function nextBatch(
   planner: Planner,
@@ -313,16 +363,17 @@ async function nextBatch(
 ): Promise<{
   readonly decisions: readonly Decision[];
   readonly truncated: boolean;
-  readonly blocked: number;
+  readonly blocked: Blocked;
 }> {
   const decisions: Decision[] = [];
   while (decisions.length < max) {
     const step = planner.next();
-    if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked.length };
+    if (step.kind === 'done' && planner.room > 0 && (await candidates.lookAgain(planner))) continue;
+    if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked };
     if (step.kind === 'admit') decisions.push(step.decision);
     else await candidates.answer(planner, step);
   }
-  return { decisions, truncated: false, blocked: 0 };
+  return { decisions, truncated: false, blocked: [] };
 }
 
 /** Sends to the fleets. What is not accepted is sent again when its reservation is checked. */

@@ -1,7 +1,7 @@
 /**
  * What a producer may ask for, and how it becomes a job. One rule for events, the client and the CLI.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
@@ -219,7 +219,7 @@ function refusalOf(position: number, { field, reason }: Omit<Refusal, 'position'
   };
 }
 
-const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
+const digest = (text: string): string => hash('sha256', text);
 
 /** The id of the job that a producer's idempotency key stands for: 32 hexadecimal digits. */
 export const jobIdOf = (idempotencyKey: string): string => digest(`key/${idempotencyKey}`).slice(0, 32);

@@ -8,7 +8,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { isTerminal, type Job, type ReservedJob } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
-import type { PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
+import type { JobHead, PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import { claimIdOf, judge } from './judge.ts';
 
@@ -40,14 +40,14 @@ export interface Settlement {
   /** Claimed jobs that no worker has started in time: their message may be lost. */
   readonly resend: readonly { readonly fleet: string; readonly message: DispatchMessage }[];
   /** Jobs that changed during recovery: they may be candidates again. */
-  readonly images: readonly Job[];
+  readonly images: readonly JobHead[];
 }
 
 /** Images of jobs by id, the newest of each. */
-export type Images = ReadonlyMap<string, Job>;
+export type Images = ReadonlyMap<string, JobHead>;
 
-export function newest(images: Iterable<Job>): Map<string, Job> {
-  const byId = new Map<string, Job>();
+export function newest(images: Iterable<JobHead>): Map<string, JobHead> {
+  const byId = new Map<string, JobHead>();
   for (const job of images) {
     const known = byId.get(job.id);
     if (known === undefined || known.version < job.version) byId.set(job.id, job);

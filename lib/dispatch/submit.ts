@@ -2,7 +2,7 @@
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
 import { rankKey } from '../core/score.ts';
-import type { CreateOutcome, JobStore } from '../store/contract.ts';
+import type { CreateOutcome, JobHead, JobStore } from '../store/contract.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
 
 /** A submitter announces a line again after this long; the dispatcher keeps a line at least twice that. */
@@ -29,7 +29,7 @@ export function tierOf(configuration: PoolConfiguration, type: string): string {
 }
 
 /** The ready line in which a job waits, or will. */
-export function readyLineOf(configuration: PoolConfiguration, job: Job): ReadyLine {
+export function readyLineOf(configuration: PoolConfiguration, job: JobHead): ReadyLine {
   return {
     tier: tierOf(configuration, job.type),
     type: job.type,
@@ -41,7 +41,7 @@ export function readyLineOf(configuration: PoolConfiguration, job: Job): ReadyLi
 /** Where a pending job stands, for the stores: its tier, and its rank in its line. */
 export const placeOf =
   (configuration: PoolConfiguration) =>
-  (job: Job): { readonly tier: string; readonly rank: string } => ({
+  (job: JobHead): { readonly tier: string; readonly rank: string } => ({
     tier: tierOf(configuration, job.type),
     rank: rankKey(job, configuration.score),
   });
@@ -50,7 +50,7 @@ export const placeOf =
  * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that
  * nobody knows would wait for ever.
  */
-export async function announce(context: SubmitContext, jobs: readonly Job[]): Promise<void> {
+export async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promise<void> {
   const { announced, store } = context;
   const nowMs = context.nowMs();
   const fresh = new Map<string, { partition: number; line: ReadyLine }>();

@@ -1,5 +1,4 @@
 /** The real clock, chance and log. */
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Clock, Log } from './contract.ts';
 
 // Node's timers hold 31 bits; longer sleeps are made of several.
@@ -9,15 +8,24 @@ export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   sleep: async (ms, signal) => {
-    try {
-      for (let left = ms; left > 0; left -= TIMER_MAX_MS) {
-        await wait(Math.min(left, TIMER_MAX_MS), undefined, signal === undefined ? {} : { signal });
-      }
-    } catch (error) {
-      if (signal?.aborted !== true) throw error;
+    for (let left = ms; left > 0 && signal?.aborted !== true; left -= TIMER_MAX_MS) {
+      await wait(Math.min(left, TIMER_MAX_MS), signal);
     }
   },
 };
+
+// Node's own rejects when it is aborted: each attempt of a job aborts one, and errors are dear to make.
+function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal?.addEventListener('abort', end);
+  });
+}
 
 /** One JSON object a line, as log services read them. */
 export function jsonLog(write: (line: string) => void): Log {

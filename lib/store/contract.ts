@@ -84,11 +84,18 @@ export interface Control {
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
   readonly epoch: number;
+  /** Raised by every commit. */
+  readonly turn: number;
   /** As the last commit left it: the least cost over weight among active keys. New and returning keys start there. */
   readonly leastShareMs: number;
   readonly reservations: readonly Reservation[];
   readonly workers: readonly WorkerRecord[];
   readonly controls: readonly Control[];
+  /** Ledgers and estimates that came with this read. Others may be had by `getLedgers` and `getEstimates`. */
+  readonly ledgers: readonly Ledger[];
+  readonly estimates: readonly EstimateRecord[];
+  /** Conflict keys that have a blocked line, with the instant at which a job was last parked there. */
+  readonly parked: ReadonlyMap<string, number>;
 }
 
 /** What a fairness key has been charged for settled attempts. */
@@ -104,6 +111,8 @@ export interface KeyBacklog {
   readonly lines: readonly Pick<ReadyLine, 'type' | 'mode'>[];
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
+  /** What its place in the keys line says of its cost over weight. It may trail, so it is never too high. */
+  readonly rankShareMs: number;
 }
 
 /** A learned cost. The empty resource is the type's own average. */
@@ -118,6 +127,11 @@ export interface EstimateRecord {
 
 /** What one pass decides, applied at once or not at all, if the epoch is still the fence's. At most 100 items. */
 export interface Commit {
+  /**
+   * The commits before it, as the load showed them or the last commit left them: it follows no others, so a request that
+   * comes twice is applied once. Undefined: it follows whatever is there.
+   */
+  readonly turn?: number | undefined;
   /** Places to take out of a reservation; it is deleted when none is left. */
   readonly drop: readonly { readonly reservation: Reservation; readonly positions: readonly number[] }[];
   /** Reservations to look at again later. */
@@ -125,8 +139,12 @@ export interface Commit {
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
   readonly reserve: readonly Reservation[];
-  /** To be remembered; see `PartitionState`. Written with the check of the epoch, so it costs nothing. */
+  /** To be remembered; see `PartitionState`. */
   readonly leastShareMs: number;
+  /** Conflict keys in whose blocked line jobs will be parked, with the instant. Before any job is parked there. */
+  readonly park?: ReadonlyMap<string, number> | undefined;
+  /** Conflict keys whose blocked line has been found empty. */
+  readonly unpark?: readonly string[] | undefined;
 }
 
 /** A planned claim of one job for one place of a reservation. */
@@ -183,12 +201,31 @@ export type FinishOutcome =
   | { readonly kind: 'finished'; readonly job: Job }
   | { readonly kind: 'superseded' };
 
-/** Heads of a line, in its order. */
-export interface Heads {
-  readonly jobs: readonly Job[];
+/** What a line shows of a job: all that planning and settling need, without what may be large. */
+export type JobHead = Omit<
+  Job,
+  | 'payload'
+  | 'contentHash'
+  | 'submittedAtMs'
+  | 'workersLost'
+  | 'worker'
+  | 'result'
+  | 'error'
+  | 'checkpoint'
+  | 'cancelRequestedAtMs'
+  | 'redriveOf'
+  | 'redrivenAs'
+>;
+
+/** Some of a line, in its order. */
+export interface LinePage<T> {
+  readonly jobs: readonly T[];
   /** Where to read on; absent at the line's end. */
   readonly next?: string | undefined;
 }
+
+/** Heads of a line. */
+export type Heads = LinePage<JobHead>;
 
 /** What became of a request to cancel. */
 export type CancelOutcome =
@@ -255,14 +292,23 @@ export interface JobStore {
   /** Scheduled jobs whose time has come, soonest first; from the index, so it may lag. */
   readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads>;
   /** Moves scheduled jobs at exactly their version to their ready lines. Answers the new job, or undefined for a lost race. */
-  promote(jobs: readonly Job[], nowMs: number): Promise<readonly (Job | undefined)[]>;
+  promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
   commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
   /**
-   * Moves keys that this process has seen to where their committed cost puts them in the keys line. A rank that trails
-   * is never too high, so this may be late or lost: it costs reads, not order.
+   * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to
+   * where their cost puts them in the keys line, as far as they are in the way. May be late or lost: it costs reads,
+   * neither truth nor order.
    */
-  alignKeys(partition: number): Promise<void>;
+  tidy(partition: number): Promise<void>;
+  /** The first jobs of a conflict key's blocked line, in rank order; from the index, so it may lag. */
+  readBlocked(partition: number, conflictKey: string, limit: number): Promise<Heads>;
+  /**
+   * Moves pending jobs at exactly their version to the blocked line of a conflict key, if the epoch is still the
+   * fence's. They stay pending, at that version: whoever claims them need not know where they stand. Only after a commit
+   * that names the conflict key, or nobody looks for them there.
+   */
+  park(fence: Fence, jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[] | 'lost'>;
   /** Claims jobs, each by its own conditional write: pending at exactly the planned version. */
   claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]>;
   /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */
@@ -314,7 +360,7 @@ export interface JobStore {
   /** Takes an override away. */
   deleteControl(partition: number, scope: string): Promise<void>;
   /** Failed jobs that nobody has dealt with, latest first; from the index, so it may lag. */
-  readDeadLetters(partition: number, limit: number, after?: string): Promise<Heads>;
+  readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>>;
   /** Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together. */
   redrive(deadLetter: Job, job: Job): Promise<Applied>;
 }

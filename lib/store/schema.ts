@@ -20,6 +20,29 @@ export const TABLE = {
   state: 'state',
 } as const;
 
+/**
+ * What the index shows of an item beside its keys: what planning and settling need of a job, and what a key's backlog
+ * says. Payloads, results, errors and checkpoints are not billed a second time, nor read with every head.
+ */
+export const PROJECTED = [
+  'state',
+  'version',
+  'type',
+  'priority',
+  'mode',
+  'fairnessKey',
+  'resourceId',
+  'readyAtMs',
+  'attempt',
+  'partition',
+  'runAtMs',
+  'claim',
+  'startedAtMs',
+  'finishedAtMs',
+  'lines',
+  'announcedAtMs',
+] as const;
+
 /** An item's primary key. */
 export interface ItemKey {
   readonly pk: string;
@@ -41,6 +64,19 @@ const PART_KEPT = 100;
 // Names may hold any character: encoded, a slash always separates. A long one is cut and told apart by its hash,
 // behind a character that the encoding never yields. So items say their names in full: none is read out of a key.
 function part(text: string): string {
+  const known = parts.get(text);
+  if (known !== undefined) return known;
+  const encoded = encodedPart(text);
+  if (parts.size >= PARTS_MAX) parts.clear();
+  parts.set(text, encoded);
+  return encoded;
+}
+
+/** Types and keys come again with every job. */
+const parts = new Map<string, string>();
+const PARTS_MAX = 10_000;
+
+function encodedPart(text: string): string {
   const encoded = encodeURIComponent(text.toWellFormed());
   if (encoded.length <= PART_MAX) return encoded;
   return `${encoded.slice(0, PART_KEPT)}=${createHash('sha256').update(encoded).digest('hex')}`;
@@ -57,6 +93,8 @@ export const rejectionKey = (sourceId: string, position: number): ItemKey => ({
 export const partitionPk = (partition: number): string => `partition/${partition}`;
 
 export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lease' });
+
+export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
 /** Apart from the lease, so that a wake never conflicts with a transaction that checks the epoch. */
 export const wakeKey = (partition: number): ItemKey => ({ pk: `wake/${partition}`, sk: 'wake' });
@@ -102,8 +140,12 @@ export const readyLineName = (partition: number, line: ReadyLine): string =>
 
 export const dueLineName = (partition: number, shard: number): string => `due/${partition}/${shard}`;
 
+export const BLOCKED_PREFIX = 'blocked/';
 export const blockedLineName = (partition: number, conflictKey: string): string =>
-  `blocked/${partition}/${part(conflictKey)}`;
+  `${BLOCKED_PREFIX}${partition}/${part(conflictKey)}`;
+
+/** In a blocked line jobs of several tiers meet: each keeps its tier's name, then its rank. */
+export const blockedRank = (tier: string, rank: string): string => `${part(tier)}/${rank}`;
 
 export const keysLineName = (partition: number, tier: string): string => `keys/${partition}/${part(tier)}`;
 

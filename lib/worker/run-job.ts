@@ -238,7 +238,8 @@ async function attempt(
       return storable(second.result, RESULT);
     if (second.kind !== 'late') throw reason;
   } finally {
-    timer.abort();
+    // Without a reason, an error would be made for every job, for nobody.
+    timer.abort('over');
     endWatch?.();
     context.signal?.removeEventListener('abort', stopWithWorker);
   }

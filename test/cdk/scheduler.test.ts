@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { decodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
-import { TABLE } from '../../lib/store/schema.ts';
+import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
 import { at, emptyStack, outputFolder, referred, resourcesOf, synthesize, workerFunction } from './stacks.ts';
 
 const synthesized = synthesize();
@@ -36,7 +36,7 @@ describe('the table', () => {
             { AttributeName: TABLE.line, KeyType: 'HASH' },
             { AttributeName: TABLE.rank, KeyType: 'RANGE' },
           ],
-          Projection: { ProjectionType: 'ALL' },
+          Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: [...PROJECTED] },
         },
       ],
       Replicas: [

@@ -24,7 +24,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import { inject } from 'vitest';
 import { EVENT_SOURCE } from '../../lib/events/contract.ts';
-import { TABLE } from '../../lib/store/schema.ts';
+import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
 
 const KEYS = [TABLE.partitionKey, TABLE.sortKey, TABLE.line, TABLE.rank];
 const TABLE_WAIT_SEC = 60;
@@ -72,7 +72,7 @@ export async function createTable(): Promise<TestTable> {
             { AttributeName: TABLE.line, KeyType: 'HASH' },
             { AttributeName: TABLE.rank, KeyType: 'RANGE' },
           ],
-          Projection: { ProjectionType: 'ALL' },
+          Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: [...PROJECTED] },
         },
       ],
       StreamSpecification: { StreamEnabled: true, StreamViewType: 'NEW_AND_OLD_IMAGES' },

@@ -1,15 +1,14 @@
 /** What the conformance suites need of an implementation, beside the contract itself. */
-import type { Job } from '../../lib/core/job.ts';
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobHead, JobStore } from '../../lib/store/contract.ts';
 import { instantRank } from '../../lib/store/schema.ts';
 
 /** The tier in which every job of the suites waits. */
 export const SUITE_TIER = 'standard';
 
 /** Stores of the suites place jobs so: priority is worth 64 s, as in the score. */
-export function suitePlace(job: Job): { readonly tier: string; readonly rank: string } {
+export function suitePlace(job: JobHead): { readonly tier: string; readonly rank: string } {
   return { tier: SUITE_TIER, rank: instantRank(job.readyAtMs - job.priority * 64_000, job.id) };
 }
 

@@ -272,7 +272,7 @@ describe('a run of passes', () => {
     expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
   });
 
-  it.each(['readWakes', 'loadPartition', 'readKeys', 'commit', 'claim', 'alignKeys'] as const)(
+  it.each(['readWakes', 'loadPartition', 'readKeys', 'commit', 'claim', 'tidy'] as const)(
     'that fails at %s gives the lease back, and the next one does its work',
     async (verb) => {
       const on = stage();

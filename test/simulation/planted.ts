@@ -51,12 +51,15 @@ export const PLANTED: Readonly<
       }),
   },
   'commit-epoch': {
-    removes: 'the check of the epoch in a commit',
+    removes: 'the check of the epoch in a commit, and of the turn that it follows',
     seenAt: 156,
     sabotage: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) =>
-          store.commit({ ...fence, epoch: store.inspect(fence.partition).lease.epoch }, commit),
+          store.commit(
+            { ...fence, epoch: store.inspect(fence.partition).lease.epoch },
+            { ...commit, turn: undefined },
+          ),
       }),
   },
   'reserve-before-claim': {

@@ -6,6 +6,7 @@ import type { Claim, Job, JobError, JobMode, JobState, Json, ReservedJob } from 
 import type {
   Control,
   EstimateRecord,
+  JobHead,
   KeyBacklog,
   Ledger,
   Rejection,
@@ -13,10 +14,12 @@ import type {
   WorkerRecord,
 } from '../contract.ts';
 import { MalformedItemError } from '../errors.ts';
+import type { Page } from '../page.ts';
 import {
   controlKey,
   type ItemKey,
   jobKey,
+  pageKey,
   RESERVATION_PREFIX,
   type ReadyLine,
   rejectionKey,
@@ -73,13 +76,18 @@ export const ATTRIBUTE = {
   expiresAtMs: 'expiresAtMs',
   /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',
-  leastShareMs: 'leastShareMs',
   wakes: 'wakes',
-  // Reservations: read whole by every pass, so short.
+  // Reservations and the page: read whole by every pass, so short.
   reservedJobs: 'j',
   checkAtMs: 'c',
   reservationEpoch: 'e',
   reservedAtMs: 'r',
+  turn: 'n',
+  leastShareMs: 'l',
+  ledgers: 'k',
+  estimates: 't',
+  batches: 'b',
+  parked: 'x',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',
@@ -111,19 +119,6 @@ export const ATTRIBUTE = {
 } as const;
 
 const A = ATTRIBUTE;
-
-/** Attributes of one job inside a reservation. */
-const RESERVED = {
-  id: 'i',
-  version: 'v',
-  attempt: 'a',
-  type: 't',
-  tier: 'p',
-  fairnessKey: 'k',
-  conflictKey: 'x',
-  fleet: 'f',
-  estimatedCostMs: 'm',
-} as const;
 
 const isAttribute = (name: string): name is keyof typeof ATTRIBUTE => Object.hasOwn(ATTRIBUTE, name);
 
@@ -202,6 +197,16 @@ class Cells {
       return JSON.parse(text) as Json;
     } catch (cause) {
       throw this.malformed(name, 'JSON', { cause });
+    }
+  }
+
+  /** JSON of a shape of its own; `unpack` throws at whatever is wrong with it. */
+  packed<T>(name: string, unpack: (json: unknown) => T): T {
+    const json = this.json(name);
+    try {
+      return unpack(json);
+    } catch (cause) {
+      throw this.malformed(name, 'what was packed there', { cause });
     }
   }
 
@@ -346,6 +351,29 @@ export const isJobItem = (item: Item): boolean =>
  */
 export function decodeJob(item: Item): Job {
   const cells = cellsOf(item);
+  return {
+    ...decodeJobHead(item),
+    payload: cells.json(A.payload),
+    contentHash: cells.text(A.contentHash),
+    submittedAtMs: cells.number(A.submittedAtMs),
+    workersLost: cells.count(A.workersLost),
+    ...(cells.has(A.worker) ? { worker: decodeWorkerIdentity(cells.map(A.worker)) } : {}),
+    ...(cells.has(A.result) ? { result: cells.json(A.result) } : {}),
+    ...(cells.has(A.error) ? { error: decodeError(cells.map(A.error)) } : {}),
+    ...(cells.has(A.checkpoint) ? { checkpoint: cells.json(A.checkpoint) } : {}),
+    ...(cells.has(A.cancelRequestedAtMs) ? { cancelRequestedAtMs: cells.number(A.cancelRequestedAtMs) } : {}),
+    ...(cells.has(A.redriveOf) ? { redriveOf: cells.text(A.redriveOf) } : {}),
+    ...(cells.has(A.redrivenAs) ? { redrivenAs: cells.text(A.redrivenAs) } : {}),
+  };
+}
+
+/**
+ * Reads what the index shows of a job.
+ *
+ * @throws MalformedItemError - it names the item's key and the attribute
+ */
+export function decodeJobHead(item: Item): JobHead {
+  const cells = cellsOf(item);
   if (!isJobItem(item)) throw cells.malformed(A.pk, 'the key of a job');
   return {
     id: cells.text(A.pk).slice(JOB_PREFIX.length),
@@ -359,21 +387,10 @@ export function decodeJob(item: Item): Job {
     attempt: cells.count(A.attempt),
     partition: cells.count(A.partition),
     state: cells.oneOf(A.state, STATES),
-    payload: cells.json(A.payload),
-    contentHash: cells.text(A.contentHash),
     runAtMs: cells.number(A.runAtMs),
-    submittedAtMs: cells.number(A.submittedAtMs),
-    workersLost: cells.count(A.workersLost),
     ...(cells.has(A.claim) ? { claim: decodeClaim(cells.map(A.claim)) } : {}),
-    ...(cells.has(A.worker) ? { worker: decodeWorkerIdentity(cells.map(A.worker)) } : {}),
     ...(cells.has(A.startedAtMs) ? { startedAtMs: cells.number(A.startedAtMs) } : {}),
     ...(cells.has(A.finishedAtMs) ? { finishedAtMs: cells.number(A.finishedAtMs) } : {}),
-    ...(cells.has(A.result) ? { result: cells.json(A.result) } : {}),
-    ...(cells.has(A.error) ? { error: decodeError(cells.map(A.error)) } : {}),
-    ...(cells.has(A.checkpoint) ? { checkpoint: cells.json(A.checkpoint) } : {}),
-    ...(cells.has(A.cancelRequestedAtMs) ? { cancelRequestedAtMs: cells.number(A.cancelRequestedAtMs) } : {}),
-    ...(cells.has(A.redriveOf) ? { redriveOf: cells.text(A.redriveOf) } : {}),
-    ...(cells.has(A.redrivenAs) ? { redrivenAs: cells.text(A.redrivenAs) } : {}),
   };
 }
 
@@ -393,7 +410,6 @@ export interface LeaseItem {
   readonly epoch: number;
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
-  readonly leastShareMs: number;
 }
 
 export function decodeLease(item: Item): LeaseItem {
@@ -402,7 +418,6 @@ export function decodeLease(item: Item): LeaseItem {
     epoch: cells.count(A.epoch),
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
-    leastShareMs: cells.has(A.leastShareMs) ? cells.number(A.leastShareMs) : 0,
   };
 }
 
@@ -410,29 +425,65 @@ export const decodeWakes = (item: Item): number => cellsOf(item).count(A.wakes);
 
 // Reservations
 
-const encodeReservedJob = (job: ReservedJob): Item => ({
-  [RESERVED.id]: job.id,
-  [RESERVED.version]: job.version,
-  [RESERVED.attempt]: job.attempt,
-  [RESERVED.type]: job.type,
-  [RESERVED.tier]: job.tier,
-  [RESERVED.fairnessKey]: job.fairnessKey,
-  [RESERVED.conflictKey]: job.conflictKey,
-  [RESERVED.fleet]: job.fleet,
-  [RESERVED.estimatedCostMs]: storable(job.estimatedCostMs),
-});
+/** Ids of jobs are mostly 32 hexadecimal digits: those are kept as 22 characters behind a tilde, others behind an equals sign. */
+const HEX_ID = /^[0-9a-f]{32}$/;
 
-const decodeReservedJob = (cells: Cells): ReservedJob => ({
-  id: cells.text(RESERVED.id),
-  version: cells.count(RESERVED.version),
-  attempt: cells.count(RESERVED.attempt),
-  type: cells.text(RESERVED.type),
-  tier: cells.text(RESERVED.tier),
-  fairnessKey: cells.text(RESERVED.fairnessKey),
-  ...(cells.has(RESERVED.conflictKey) ? { conflictKey: cells.text(RESERVED.conflictKey) } : {}),
-  fleet: cells.text(RESERVED.fleet),
-  estimatedCostMs: cells.number(RESERVED.estimatedCostMs),
-});
+const packId = (id: string): string =>
+  HEX_ID.test(id) ? `~${Buffer.from(id, 'hex').toString('base64url')}` : `=${id}`;
+
+const unpackId = (packed: string): string =>
+  packed.startsWith('~') ? Buffer.from(packed.slice(1), 'base64url').toString('hex') : packed.slice(1);
+
+/** What the jobs of a batch share, and so is written once: type, tier, fleet, estimated cost, conflict key. */
+type Shape = readonly [string, string, string, number, string?];
+/** Packed id, number of the shape, number of the fairness key; then, where they are not 1, 1 and its own index: version, attempt, position. */
+type Row = readonly [string, number, number, number?, number?, number?];
+
+/** The jobs of a reservation as text: some 35 bytes for each. */
+function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
+  const shapes = new Map<string, number>();
+  const keys = new Map<string, number>();
+  const numberOf = (numbers: Map<string, number>, name: string): number => {
+    const known = numbers.get(name);
+    if (known !== undefined) return known;
+    numbers.set(name, numbers.size);
+    return numbers.size - 1;
+  };
+  const rows = [...jobs].map(([position, job], at): Row => {
+    const { type, tier, fleet, estimatedCostMs, conflictKey } = job;
+    const held = [type, tier, fleet, storable(estimatedCostMs)] as const;
+    const shape: Shape = conflictKey === undefined ? held : [...held, conflictKey];
+    const common = [
+      packId(job.id),
+      numberOf(shapes, JSON.stringify(shape)),
+      numberOf(keys, job.fairnessKey),
+    ] as const;
+    if (position !== at) return [...common, job.version, job.attempt, position];
+    return job.version === 1 && job.attempt === 1 ? common : [...common, job.version, job.attempt];
+  });
+  return `[[${[...shapes.keys()].join(',')}],${JSON.stringify([...keys.keys()])},${JSON.stringify(rows)}]`;
+}
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
+  const [shapes, keys, rows] = packed as readonly [readonly Shape[], readonly string[], readonly Row[]];
+  const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position], at) => {
+    const shape = shapes[shapeAt];
+    const fairnessKey = keys[keyAt];
+    if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
+      throw new TypeError(`row ${at} names what is not there`);
+    }
+    const [type, tier, fleet, estimatedCostMs, conflictKey] = shape;
+    if (![type, tier, fleet].every((each) => typeof each === 'string'))
+      throw new TypeError(`shape ${shapeAt}`);
+    if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
+      throw new TypeError(`row ${at}`);
+    const common = { id: unpackId(id), version, attempt, type, tier, fairnessKey, fleet, estimatedCostMs };
+    const job: ReservedJob = conflictKey === undefined ? common : { ...common, conflictKey };
+    return [position ?? at, job] as const;
+  });
+  return new Map(jobs.sort(([a], [b]) => a - b));
+}
 
 export function encodeReservation(partition: number, reservation: Reservation): Item {
   return {
@@ -440,24 +491,141 @@ export function encodeReservation(partition: number, reservation: Reservation): 
     [A.reservationEpoch]: reservation.epoch,
     [A.checkAtMs]: reservation.checkAtMs,
     [A.reservedAtMs]: reservation.reservedAtMs,
-    [A.reservedJobs]: Object.fromEntries(
-      Array.from(reservation.jobs, ([position, job]) => [String(position), encodeReservedJob(job)]),
-    ),
+    [A.reservedJobs]: packJobs(reservation.jobs),
   };
 }
 
 export function decodeReservation(item: Item): Reservation {
   const cells = cellsOf(item);
-  const jobs = cells.entries(A.reservedJobs).map(([position, job]) => {
-    if (!/^\d{1,9}$/.test(position)) throw cells.malformed(A.reservedJobs, 'a map by position');
-    return [Number(position), decodeReservedJob(job)] as const;
-  });
   return {
     batchId: cells.text(A.sk).slice(RESERVATION_PREFIX.length),
     epoch: cells.count(A.reservationEpoch),
     checkAtMs: cells.number(A.checkAtMs),
     reservedAtMs: cells.number(A.reservedAtMs),
-    jobs: new Map(jobs.sort(([a], [b]) => a - b)),
+    jobs: cells.packed(A.reservedJobs, unpackJobs),
+  };
+}
+
+// The page
+
+/** A set of places as one number in base 36: a bit for each. */
+function packPlaces(places: ReadonlySet<number>): string {
+  let bits = 0n;
+  for (const place of places) bits |= 1n << BigInt(place);
+  return bits.toString(36);
+}
+
+function unpackPlaces(packed: string): ReadonlySet<number> {
+  let bits = 0n;
+  for (const digit of packed) bits = bits * 36n + BigInt(Number.parseInt(digit, 36));
+  const places = new Set<number>();
+  for (let place = 0; bits > 0n; place += 1, bits >>= 1n) if ((bits & 1n) === 1n) places.add(place);
+  return places;
+}
+
+/** Flat: the instant from which the others count, then fairness key, settled cost and last seen for each. */
+function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
+  const sinceMs = Math.min(...[...ledgers.values()].map(({ lastSeenMs }) => lastSeenMs));
+  const flat = [...ledgers.values()].flatMap(({ fairnessKey, settledCostMs, lastSeenMs }) => [
+    fairnessKey,
+    storable(settledCostMs),
+    lastSeenMs - sinceMs,
+  ]);
+  return JSON.stringify(ledgers.size === 0 ? [] : [sinceMs, ...flat]);
+}
+
+function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
+  const [sinceMs, ...flat] = packed as readonly [number, ...(string | number)[]];
+  const ledgers = new Map<string, Ledger>();
+  for (let at = 0; at < flat.length; at += 3) {
+    const fairnessKey = flat[at];
+    const settledCostMs = Number(flat[at + 1]);
+    const lastSeenMs = sinceMs + Number(flat[at + 2]);
+    if (typeof fairnessKey !== 'string' || !Number.isFinite(settledCostMs) || !Number.isFinite(lastSeenMs)) {
+      throw new TypeError(`entry ${at}`);
+    }
+    ledgers.set(fairnessKey, { fairnessKey, settledCostMs, lastSeenMs });
+  }
+  return ledgers;
+}
+
+const packEstimates = (estimates: ReadonlyMap<string, EstimateRecord>): string =>
+  JSON.stringify(
+    [...estimates.values()].map(({ type, meanMs, varianceMs2, samples, lastSeenMs }) => [
+      type,
+      storable(meanMs),
+      storable(varianceMs2),
+      samples,
+      lastSeenMs,
+    ]),
+  );
+
+function unpackEstimates(packed: unknown): ReadonlyMap<string, EstimateRecord> {
+  const rows = packed as readonly (readonly [string, number, number, number, number])[];
+  return new Map(
+    rows.map(([type, meanMs, varianceMs2, samples, lastSeenMs]) => {
+      if (typeof type !== 'string' || ![meanMs, varianceMs2, samples, lastSeenMs].every(Number.isFinite)) {
+        throw new TypeError(`estimate ${String(type)}`);
+      }
+      return [type, { type, resourceId: '', meanMs, varianceMs2, samples, lastSeenMs }] as const;
+    }),
+  );
+}
+
+const packBatches = (batches: Page['batches']): string =>
+  JSON.stringify(
+    [...batches].map(([batchId, { settled, checkAtMs }]) => [
+      batchId,
+      packPlaces(settled),
+      ...(checkAtMs === undefined ? [] : [checkAtMs]),
+    ]),
+  );
+
+function unpackBatches(packed: unknown): Page['batches'] {
+  const rows = packed as readonly (readonly [string, string, number?])[];
+  return new Map(
+    rows.map(([batchId, places, checkAtMs]) => {
+      if (typeof batchId !== 'string' || !/^[0-9a-z]+$/.test(places)) throw new TypeError(`batch ${batchId}`);
+      return [
+        batchId,
+        { settled: unpackPlaces(places), ...(checkAtMs === undefined ? {} : { checkAtMs }) },
+      ] as const;
+    }),
+  );
+}
+
+function unpackParked(packed: unknown): Page['parked'] {
+  const rows = packed as readonly (readonly [string, number])[];
+  return new Map(
+    rows.map(([conflictKey, atMs]) => {
+      if (typeof conflictKey !== 'string' || !Number.isFinite(atMs))
+        throw new TypeError(`key ${conflictKey}`);
+      return [conflictKey, atMs] as const;
+    }),
+  );
+}
+
+export function encodePage(partition: number, page: Page): Item {
+  return {
+    ...pageKey(partition),
+    [A.turn]: page.turn,
+    [A.leastShareMs]: storable(page.leastShareMs),
+    [A.ledgers]: packLedgers(page.ledgers),
+    [A.estimates]: packEstimates(page.estimates),
+    [A.batches]: packBatches(page.batches),
+    [A.parked]: page.parked.size === 0 ? undefined : JSON.stringify([...page.parked]),
+  };
+}
+
+export function decodePage(item: Item): Page {
+  const cells = cellsOf(item);
+  return {
+    turn: cells.count(A.turn),
+    leastShareMs: cells.number(A.leastShareMs),
+    ledgers: cells.packed(A.ledgers, unpackLedgers),
+    estimates: cells.packed(A.estimates, unpackEstimates),
+    batches: cells.packed(A.batches, unpackBatches),
+    parked: cells.has(A.parked) ? cells.packed(A.parked, unpackParked) : new Map(),
   };
 }
 
@@ -555,6 +723,7 @@ export function decodeBacklog(item: Item): KeyBacklog {
         return { type: text.slice(slash + 1), mode };
       }),
     announcedAtMs: cells.number(A.announcedAtMs),
+    rankShareMs: Number.parseFloat(cells.text(A.rank)),
   };
 }
 

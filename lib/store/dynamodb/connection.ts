@@ -21,20 +21,10 @@ import {
 } from '@aws-sdk/lib-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
+import type { Meter } from '../metering.ts';
 import { type ItemKey, TABLE } from '../schema.ts';
 import { type Item, namesIn } from './codec.ts';
 import { chunksOf } from './parallel.ts';
-
-/** What one call used. */
-export interface Usage {
-  readonly readUnits: number;
-  readonly writeUnits: number;
-  /** Tries of the SDK included. */
-  readonly requests: number;
-}
-
-/** Hears what each call used, by the verb of the store that made it. */
-export type Meter = (verb: string, usage: Usage) => void;
 
 export interface ConnectionOptions {
   readonly client: DynamoDBClient;

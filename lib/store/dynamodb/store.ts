@@ -20,10 +20,12 @@ import type {
   FinishRequest,
   FinishVerdict,
   Heads,
+  JobHead,
   JobStore,
   KeyBacklog,
   LeaseOutcome,
   Ledger,
+  LinePage,
   PartitionState,
   Rejection,
   Reservation,
@@ -41,8 +43,11 @@ import {
   StoreUnavailable,
   TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
+import { asMarked, EMPTY_PAGE, type Page, type PageTurn, turnPage } from '../page.ts';
 import {
   backlogKey,
+  blockedLineName,
+  blockedRank,
   CONTROL_PREFIX,
   controlKey,
   deadLineName,
@@ -55,6 +60,7 @@ import {
   latestFirstRank,
   leaseKey,
   ledgerKey,
+  pageKey,
   partitionPk,
   RESERVATION_PREFIX,
   type ReadyLine,
@@ -72,8 +78,10 @@ import {
   decodeControl,
   decodeEstimate,
   decodeJob,
+  decodeJobHead,
   decodeLease,
   decodeLedger,
+  decodePage,
   decodeRejection,
   decodeReservation,
   decodeWakes,
@@ -87,6 +95,7 @@ import {
   encodeJson,
   encodeLedger,
   encodeOccupants,
+  encodePage,
   encodeRejection,
   encodeReservation,
   encodeWorker,
@@ -97,10 +106,10 @@ import {
 } from './codec.ts';
 import { type ConnectionOptions, DynamoConnection, type TransactionPart, type Update } from './connection.ts';
 import { KeyRanks, type RankMove } from './key-ranks.ts';
-import { inParallel } from './parallel.ts';
+import { chunksOf, inParallel } from './parallel.ts';
 
 /** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
-export type Place = (job: Job) => { readonly tier: string; readonly rank: string };
+export type Place = (job: JobHead) => { readonly tier: string; readonly rank: string };
 
 export interface DynamoJobStoreOptions extends ConnectionOptions {
   readonly place: Place;
@@ -116,11 +125,20 @@ const PARALLEL_MAX = 32;
 /** Pages of one query; a page holds up to 1 MB. */
 const PAGES_MAX = 1_000;
 
+/** What a store has last read and written of a partition: what its next commit follows. */
+interface Known {
+  readonly epoch: number;
+  readonly page: Page;
+  /** Places of the reservations whose items are there. */
+  readonly batches: Map<string, readonly number[]>;
+}
+
 export class DynamoJobStore implements JobStore {
   readonly #table: DynamoConnection;
   readonly #place: Place;
   readonly #keyRanks: KeyRanks;
   readonly #nowMs: () => number;
+  readonly #known = new Map<number, Known>();
 
   constructor(options: DynamoJobStoreOptions) {
     this.#table = new DynamoConnection(options);
@@ -164,9 +182,9 @@ export class DynamoJobStore implements JobStore {
         values,
       });
       if (known.applied) return;
-      const ledger = await this.#table.get('announceLines', ledgerKey(partition, first.fairnessKey));
-      const { fairnessKey, settledCostMs } =
-        ledger === undefined ? { fairnessKey: first.fairnessKey, settledCostMs: 0 } : decodeLedger(ledger);
+      const { fairnessKey } = first;
+      const [ledger] = await this.getLedgers(partition, [fairnessKey]);
+      const settledCostMs = ledger?.settledCostMs ?? 0;
       await this.#table.update('announceLines', {
         key,
         update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
@@ -273,23 +291,36 @@ export class DynamoJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     let lease: ReturnType<typeof decodeLease> | undefined;
+    let page = EMPTY_PAGE;
     const reservations: Reservation[] = [];
     const workers: WorkerRecord[] = [];
     const controls: Control[] = [];
     const leaseSk = leaseKey(partition).sk;
+    const pageSk = pageKey(partition).sk;
     for (const item of await this.#collection('loadPartition', partitionPk(partition))) {
       const sk = String(item[ATTRIBUTE.sk]);
       if (sk === leaseSk) lease = decodeLease(item);
+      else if (sk === pageSk) page = decodePage(item);
       else if (sk.startsWith(RESERVATION_PREFIX)) reservations.push(decodeReservation(item));
       else if (sk.startsWith(WORKER_PREFIX)) workers.push(decodeWorkerRecord(item));
       else if (sk.startsWith(CONTROL_PREFIX)) controls.push(decodeControl(item));
     }
+    // Who only looks may have read it before somebody else's commit.
+    if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
+      const batches = new Map(reservations.map(({ batchId, jobs }) => [batchId, [...jobs.keys()]]));
+      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
+    }
+    for (const ledger of page.ledgers.values()) this.#keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
-      leastShareMs: lease?.leastShareMs ?? 0,
-      reservations,
+      turn: page.turn,
+      leastShareMs: page.leastShareMs,
+      reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
       workers: workers.filter((worker) => worker.expiresAtMs > nowMs),
       controls,
+      ledgers: [...page.ledgers.values()],
+      estimates: [...page.estimates.values()],
+      parked: page.parked,
     };
   }
 
@@ -302,7 +333,10 @@ export class DynamoJobStore implements JobStore {
     const { items, next } = await this.#heads('readKeys', keysLineName(partition, tier), limit, after);
     const keys = items.map((item) => {
       const backlog = decodeBacklog(item);
-      this.#keyRanks.sawKey(partition, tier, backlog, String(item[ATTRIBUTE.rank]));
+      // Of a line that was read to its end, every key is known: where it stands does not matter.
+      if (next !== undefined) {
+        this.#keyRanks.sawKey(partition, tier, backlog, String(item[ATTRIBUTE.rank]));
+      }
       return backlog;
     });
     return { keys, next };
@@ -312,11 +346,14 @@ export class DynamoJobStore implements JobStore {
     partition: number,
     fairnessKeys: readonly string[],
   ): Promise<readonly (Ledger | undefined)[]> {
-    const ledgers = await this.#getAll(
+    if (fairnessKeys.length === 0) return [];
+    const { page, found } = await this.#getBeside(
       'getLedgers',
+      partition,
       fairnessKeys.map((key) => ledgerKey(partition, key)),
       decodeLedger,
     );
+    const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
     for (const ledger of ledgers) if (ledger !== undefined) this.#keyRanks.sawLedger(partition, ledger);
     return ledgers;
   }
@@ -325,26 +362,44 @@ export class DynamoJobStore implements JobStore {
     partition: number,
     ids: readonly { readonly type: string; readonly resourceId: string }[],
   ): Promise<readonly (EstimateRecord | undefined)[]> {
-    return this.#getAll(
-      'getEstimates',
-      ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId)),
-      decodeEstimate,
+    if (ids.length === 0) return [];
+    const keys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId));
+    // Those of resources never stand in the page.
+    if (ids.every(({ resourceId }) => resourceId !== ''))
+      return this.#getAll('getEstimates', keys, decodeEstimate);
+    const { page, found } = await this.#getBeside('getEstimates', partition, keys, decodeEstimate);
+    return ids.map(
+      ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
     );
+  }
+
+  /** Items, and the page that some of what they hold may have moved to: read together, so nothing falls between. */
+  async #getBeside<T>(
+    verb: string,
+    partition: number,
+    keys: readonly ItemKey[],
+    decode: (item: Item) => T,
+  ): Promise<{ readonly page: Page; readonly found: readonly (T | undefined)[] }> {
+    const all = await this.#getAll(verb, [pageKey(partition), ...keys], (item): T | Page =>
+      item[ATTRIBUTE.sk] === pageKey(partition).sk ? decodePage(item) : decode(item),
+    );
+    const [page = EMPTY_PAGE, ...found] = all as readonly [Page | undefined, ...(T | undefined)[]];
+    return { page, found };
   }
 
   async readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads> {
     const { items, next } = await this.#heads('readLine', readyLineName(partition, line), limit, after);
-    return { jobs: items.map(decodeJob), next };
+    return { jobs: items.map(decodeJobHead), next };
   }
 
   async readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads> {
     // The least rank of the next millisecond: whatever is due stands before it.
     const bound = instantRank(Math.floor(nowMs) + 1, '');
     const { items, next } = await this.#heads('readDue', dueLineName(partition, 0), limit, after, bound);
-    return { jobs: items.map(decodeJob), next };
+    return { jobs: items.map(decodeJobHead), next };
   }
 
-  async promote(jobs: readonly Job[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
+  async promote(jobs: readonly JobHead[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
     return inParallel(jobs, PARALLEL_MAX, async (job) => {
       const outcome = await this.#changeJob('promote', job.id, {
         update:
@@ -361,21 +416,85 @@ export class DynamoJobStore implements JobStore {
   }
 
   async commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'> {
-    const parts = this.#partsOf(fence, commit);
-    if (parts.length > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(parts.length);
+    const { partition } = fence;
+    requireBounded(commit);
+    const turnKnown = this.#known.get(partition)?.page.turn;
+    if (turnKnown === undefined || (commit.turn !== undefined && commit.turn !== turnKnown)) {
+      await this.loadPartition(partition, 0);
+    }
+    const known = this.#known.get(partition) ?? { epoch: 0, page: EMPTY_PAGE, batches: new Map() };
+    // Not known again before the answer: a commit without one may have happened or not.
+    this.#known.delete(partition);
+    if (known.epoch > fence.epoch) return 'lost';
+    requireCurrent(fence, known, commit);
+    const turn = turnPage(known.page, commit, new Set(known.batches.keys()));
+    const parts = this.#partsOf(fence, known.page, turn, commit);
     const outcome = await this.#table.transact('commit', randomUUID(), parts);
     if (!outcome.applied) {
       if (outcome.refused.has(LEASE_PART)) return 'lost';
       throw new StaleCommit(
-        `the commit under epoch ${fence.epoch} changes or makes reservations that are not what it knows: parts ${[...outcome.refused].join(', ')}; load partition ${fence.partition} again`,
+        `the commit under epoch ${fence.epoch} follows a page, or makes reservations, that are not what it knows: parts ${[...outcome.refused].join(', ')}; load partition ${partition} again`,
       );
     }
-    for (const ledger of commit.ledgers) this.#keyRanks.sawLedger(fence.partition, ledger);
+    for (const { batchId, jobs } of commit.reserve) known.batches.set(batchId, [...jobs.keys()]);
+    if ((this.#known.get(partition)?.page.turn ?? 0) < turn.page.turn) {
+      this.#known.set(partition, { ...known, page: turn.page });
+    }
+    for (const ledger of commit.ledgers) this.#keyRanks.sawLedger(partition, ledger);
     return 'committed';
   }
 
-  async alignKeys(partition: number): Promise<void> {
-    await this.#moveKeys(partition, this.#keyRanks.takeMoves(partition));
+  async tidy(partition: number): Promise<void> {
+    await Promise.all([
+      this.#deleteSettled(partition),
+      this.#moveKeys(partition, this.#keyRanks.takeMoves(partition)),
+    ]);
+  }
+
+  async readBlocked(partition: number, conflictKey: string, limit: number): Promise<Heads> {
+    const line = blockedLineName(partition, conflictKey);
+    const { items, next } = await this.#heads('readBlocked', line, limit, undefined);
+    return { jobs: items.map(decodeJobHead), next };
+  }
+
+  async park(
+    fence: Fence,
+    jobs: readonly JobHead[],
+    conflictKey: string,
+  ): Promise<readonly Applied[] | 'lost'> {
+    const outcomes = new Map<string, Applied>();
+    for (const chunk of chunksOf(jobs, TRANSACTION_ITEMS_MAX - 1)) {
+      let left = chunk;
+      // One that has moved on refuses the transaction: the others are tried again without it.
+      for (let tries = 1; left.length > 0 && tries <= PARK_TRIES_MAX; tries += 1) {
+        const outcome = await this.#table.transact('park', randomUUID(), [
+          this.#table.checkPart(leaseKey(fence.partition), '#epoch = :epoch', { ':epoch': fence.epoch }),
+          ...left.map((job) => this.#parkPart(job, conflictKey)),
+        ]);
+        if (outcome.applied) {
+          for (const { id } of left) outcomes.set(id, 'applied');
+          break;
+        }
+        if (outcome.refused.has(LEASE_PART)) return 'lost';
+        left = left.filter((_, at) => !outcome.refused.has(at + 1));
+      }
+    }
+    return jobs.map(({ id }) => outcomes.get(id) ?? 'superseded');
+  }
+
+  #parkPart(job: JobHead, conflictKey: string): TransactionPart {
+    const { tier, rank } = this.#place(job);
+    return this.#table.updatePart({
+      key: jobKey(job.id),
+      update: 'SET #line = :line, #rank = :rank',
+      condition: '#state = :pending AND #version = :version',
+      values: {
+        ...stateValues('pending'),
+        ':version': job.version,
+        ':line': blockedLineName(job.partition, conflictKey),
+        ':rank': blockedRank(tier, rank),
+      },
+    });
   }
 
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
@@ -597,9 +716,16 @@ export class DynamoJobStore implements JobStore {
     await this.#table.delete('deleteControl', controlKey(partition, scope));
   }
 
-  async readDeadLetters(partition: number, limit: number, after?: string): Promise<Heads> {
+  async readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>> {
     const { items, next } = await this.#heads('readDeadLetters', deadLineName(partition), limit, after);
-    return { jobs: items.filter((item) => !this.#isGone(item)).map(decodeJob), next };
+    const keys = items.map((item) => jobKey(decodeJobHead(item).id));
+    const jobs = await this.#getAll('readDeadLetters', keys, (item) =>
+      this.#isGone(item) ? undefined : decodeJob(item),
+    );
+    return {
+      jobs: jobs.filter((job) => job?.state === 'failed' && job.redrivenAs === undefined) as Job[],
+      next,
+    };
   }
 
   async redrive(deadLetter: Job, job: Job): Promise<Applied> {
@@ -714,50 +840,27 @@ export class DynamoJobStore implements JobStore {
     return { applied: false, ...(old === undefined ? { job: old } : jobAndCall(old)) };
   }
 
-  #partsOf(fence: Fence, commit: Commit): readonly TransactionPart[] {
+  #partsOf(fence: Fence, before: Page, turn: PageTurn, commit: Commit): readonly TransactionPart[] {
     const { partition, epoch } = fence;
-    const { drop, postpone, reserve, ledgers, estimates } = commit;
     const table = this.#table;
-    requireDistinct(
-      'reservation',
-      [...drop, ...postpone]
-        .map((each) => each.reservation.batchId)
-        .concat(reserve.map((each) => each.batchId)),
-    );
-    requireDistinct(
-      'ledger',
-      ledgers.map((ledger) => ledger.fairnessKey),
-    );
-    requireDistinct(
-      'estimate',
-      estimates.map((estimate) => `${estimate.type} ${estimate.resourceId}`),
-    );
     // LEASE_PART: the fence stands first.
     return [
-      table.updatePart({
-        key: leaseKey(partition),
-        update: 'SET #leastShareMs = :least',
-        condition: '#epoch = :epoch',
-        values: { ':least': commit.leastShareMs, ':epoch': epoch },
+      table.checkPart(leaseKey(partition), '#epoch = :epoch', { ':epoch': epoch }),
+      table.putPart({
+        item: encodePage(partition, turn.page),
+        // Of one epoch, two runs of one process could follow the same page.
+        condition: before.turn === 0 ? 'attribute_not_exists(#pk)' : '#turn = :turn',
+        values: before.turn === 0 ? undefined : { ':turn': before.turn },
       }),
-      ...drop.map(({ reservation, positions }) => this.#dropPart(partition, reservation, positions)),
-      ...postpone.map(({ reservation, checkAtMs }) =>
-        table.updatePart({
-          key: reservationKey(partition, reservation.batchId),
-          update: 'SET #checkAtMs = :checkAt',
-          condition: 'attribute_exists(#pk)',
-          values: { ':checkAt': checkAtMs },
-        }),
-      ),
-      ...ledgers.map((ledger) =>
+      ...turn.spilled.map((ledger) =>
         table.putPart({ item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger) }),
       ),
-      ...estimates.map((estimate) =>
+      ...turn.estimates.map((estimate) =>
         table.putPart({
           item: encodeEstimate(estimateKey(partition, estimate.type, estimate.resourceId), estimate),
         }),
       ),
-      ...reserve.map((reservation) =>
+      ...commit.reserve.map((reservation) =>
         table.putPart({
           item: encodeReservation(partition, reservation),
           condition: 'attribute_not_exists(#pk)',
@@ -766,34 +869,46 @@ export class DynamoJobStore implements JobStore {
     ];
   }
 
-  #dropPart(partition: number, reservation: Reservation, positions: readonly number[]): TransactionPart {
-    const key = reservationKey(partition, reservation.batchId);
-    const dropped = new Set(positions);
-    const isEmpty = [...reservation.jobs.keys()].every((position) => dropped.has(position));
-    if (isEmpty) return this.#table.deletePart(key, 'attribute_exists(#pk)');
-    if (dropped.size === 0) return this.#table.checkPart(key, 'attribute_exists(#pk)');
-    return this.#table.updatePart({
-      key,
-      update: `REMOVE ${Array.from(dropped, (position) => `#reservedJobs.#${position}`).join(', ')}`,
-      condition: 'attribute_exists(#pk)',
-      names: Object.fromEntries(Array.from(dropped, (position) => [`#${position}`, String(position)])),
+  /**
+   * Takes away reservations all of whose places are settled. The page goes on saying so until a deletion was answered,
+   * so one that gets lost is repeated by whoever tidies next.
+   */
+  async #deleteSettled(partition: number): Promise<void> {
+    const known = this.#known.get(partition);
+    if (known === undefined) return;
+    const settled = [...known.batches].filter(([batchId, places]) => {
+      const mark = known.page.batches.get(batchId);
+      return mark !== undefined && places.every((place) => mark.settled.has(place));
     });
+    await inParallel(settled, PARALLEL_MAX, async ([batchId]) => {
+      await this.#hint(async () => {
+        await this.#table.delete('tidy', reservationKey(partition, batchId));
+        known.batches.delete(batchId);
+      });
+    });
+  }
+
+  /** What only tidies is made up for by a later pass. */
+  async #hint(effect: () => Promise<unknown>): Promise<void> {
+    try {
+      await effect();
+    } catch (error) {
+      if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
+    }
   }
 
   /** Only hints move here: what fails is moved by a later pass. */
   async #moveKeys(partition: number, moves: readonly RankMove[]): Promise<void> {
-    await inParallel(moves, PARALLEL_MAX, async ({ tier, fairnessKey, from, to }) => {
-      try {
-        await this.#table.update('alignKeys', {
+    await inParallel(moves, PARALLEL_MAX, ({ tier, fairnessKey, from, to }) =>
+      this.#hint(() =>
+        this.#table.update('tidy', {
           key: backlogKey(partition, tier, fairnessKey),
           update: 'SET #rank = :to',
           condition: '#rank = :from AND attribute_exists(#line)',
           values: { ':from': from, ':to': to },
-        });
-      } catch (error) {
-        if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
-      }
-    });
+        }),
+      ),
+    );
   }
 
   #standingOf(job: Job): Standing | undefined {
@@ -801,7 +916,7 @@ export class DynamoJobStore implements JobStore {
     return job.state === 'pending' ? this.#readyStanding(job) : undefined;
   }
 
-  #readyStanding(job: Job): Standing {
+  #readyStanding(job: JobHead): Standing {
     const { tier, rank } = this.#place(job);
     const { type, mode, fairnessKey } = job;
     return { line: readyLineName(job.partition, { tier, type, mode, fairnessKey }), rank };
@@ -874,6 +989,42 @@ export class DynamoJobStore implements JobStore {
 const LEASE_PART = 0;
 
 const RETIRE_TRIES_MAX = 3;
+
+const PARK_TRIES_MAX = 3;
+
+function requireBounded(commit: Commit): void {
+  const { drop, postpone, reserve, ledgers, estimates } = commit;
+  const items = 1 + drop.length + postpone.length + reserve.length + ledgers.length + estimates.length;
+  if (items > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(items);
+  const touched = [...drop, ...postpone].map((each) => each.reservation.batchId);
+  requireDistinct('reservation', [...touched, ...reserve.map((each) => each.batchId)]);
+  requireDistinct(
+    'ledger',
+    ledgers.map((ledger) => ledger.fairnessKey),
+  );
+  requireDistinct(
+    'estimate',
+    estimates.map((estimate) => JSON.stringify([estimate.type, estimate.resourceId])),
+  );
+}
+
+/** The page's condition proves that what is known is what is there. */
+function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
+  if (commit.turn !== undefined && commit.turn !== known.page.turn) {
+    throw new StaleCommit(
+      `the commit under epoch ${fence.epoch} follows turn ${commit.turn} of partition ${fence.partition}, which is at ${known.page.turn}; load it again`,
+    );
+  }
+  for (const { reservation } of [...commit.drop, ...commit.postpone]) {
+    const { batchId } = reservation;
+    const mark = known.page.batches.get(batchId);
+    const left = known.batches.get(batchId)?.filter((place) => mark?.settled.has(place) !== true) ?? [];
+    if (left.length > 0) continue;
+    throw new StaleCommit(
+      `the commit under epoch ${fence.epoch} changes the reservation ${batchId}, which is gone; load partition ${fence.partition} again`,
+    );
+  }
+}
 
 const CANCEL_TRIES_MAX = 5;
 

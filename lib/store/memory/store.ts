@@ -20,10 +20,12 @@ import type {
   FinishRequest,
   FinishVerdict,
   Heads,
+  JobHead,
   JobStore,
   KeyBacklog,
   LeaseOutcome,
   Ledger,
+  LinePage,
   PartitionState,
   Rejection,
   Reservation,
@@ -40,7 +42,11 @@ import {
   StoreUnavailable,
   TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
+import type { Meter } from '../metering.ts';
+import { asMarked, EMPTY_PAGE, type Page, turnPage } from '../page.ts';
 import {
+  blockedLineName,
+  blockedRank,
   deadLineName,
   dueLineName,
   instantRank,
@@ -49,6 +55,7 @@ import {
   type ReadyLine,
   readyLineName,
 } from '../schema.ts';
+import { Bill } from './bill.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
 import { type LineEntry, LinesIndex } from './lines.ts';
 import { compareText, type Placed } from './sorted-line.ts';
@@ -56,7 +63,7 @@ import { TimeHeap } from './time-heap.ts';
 import { cancelled, claimed, ended, promoted, started } from './transitions.ts';
 
 /** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
-export type Place = (job: Job) => { readonly tier: string; readonly rank: string };
+export type Place = (job: JobHead) => { readonly tier: string; readonly rank: string };
 
 export interface MemoryStoreOptions {
   /** Epoch milliseconds. */
@@ -100,13 +107,18 @@ export interface PartitionView {
 
 interface PartitionItems {
   lease: Lease;
-  leastShareMs: number;
   wakes: number;
+  page: Page;
+  /** Reservations as they were made, until they are taken away. */
+  readonly batches: Map<string, Reservation>;
+  /** Ledgers and estimates that stand beside the page. */
+  readonly ownLedgers: Map<string, Ledger>;
+  readonly ownEstimates: Map<string, EstimateRecord>;
+  // What all of this means, for whoever inspects it.
   readonly reservations: Map<string, Reservation>;
   readonly workers: Map<string, WorkerRecord>;
   readonly controls: Map<string, Control>;
   readonly ledgers: Map<string, Ledger>;
-  readonly estimates: Map<string, EstimateRecord>;
   /** By fairness key, then by tier. */
   readonly backlogs: Map<string, Map<string, LineEntry<KeyBacklog>>>;
 }
@@ -129,6 +141,7 @@ export class MemoryJobStore implements JobStore {
   readonly #place: Place;
   readonly #weightOf: (fairnessKey: string) => number;
   readonly #imitate: StoreImitation;
+  readonly #bill = new Bill();
   readonly #after: After;
   readonly #jobs = new Map<string, JobItem>();
   readonly #expiring = new TimeHeap<JobItem>();
@@ -165,6 +178,11 @@ export class MemoryJobStore implements JobStore {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Tells from now on what a table would bill for each verb; undefined ends it. */
+  set meter(meter: Meter | undefined) {
+    this.#bill.meter = meter;
+  }
+
   // Submitting
 
   async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
@@ -175,6 +193,7 @@ export class MemoryJobStore implements JobStore {
           this.#put(undefined, job);
           return { kind: 'created', job };
         }
+        this.#bill.refused('createJobs', this.#item(job.id));
         const kind = present.contentHash === job.contentHash ? 'repeated' : 'conflict';
         return { kind, job: present };
       }),
@@ -210,7 +229,11 @@ export class MemoryJobStore implements JobStore {
   // Reading
 
   async getJobs(ids: readonly string[]): Promise<readonly (Job | undefined)[]> {
-    return this.#read('getJobs', () => ids.map((id) => this.#item(id)?.value));
+    return this.#read('getJobs', () => {
+      const items = ids.map((id) => this.#item(id));
+      this.#bill.readJobs('getJobs', items);
+      return items.map((item) => item?.value);
+    });
   }
 
   async listRejections(sourceId: string): Promise<readonly Rejection[]> {
@@ -231,6 +254,7 @@ export class MemoryJobStore implements JobStore {
     leaseMs: number,
   ): Promise<LeaseOutcome> {
     return this.#write('acquireLease', () => {
+      this.#bill.small('acquireLease', 'write');
       const items = this.#partition(partition);
       const { epoch, expiresAtMs } = items.lease;
       if (items.lease.holder !== undefined && expiresAtMs > nowMs)
@@ -243,6 +267,7 @@ export class MemoryJobStore implements JobStore {
 
   async renewLease(fence: Fence, nowMs: number, leaseMs: number): Promise<'renewed' | 'lost'> {
     return this.#write('renewLease', () => {
+      this.#bill.small('renewLease', 'write');
       const items = this.#partition(fence.partition);
       // A renewal that arrives after the release must not take the lease away from everybody.
       if (items.lease.epoch !== fence.epoch || items.lease.holder === undefined) return 'lost';
@@ -253,6 +278,7 @@ export class MemoryJobStore implements JobStore {
 
   async releaseLease(fence: Fence): Promise<'released' | 'lost'> {
     return this.#write('releaseLease', () => {
+      this.#bill.small('releaseLease', 'write');
       const items = this.#partition(fence.partition);
       if (items.lease.epoch !== fence.epoch) return 'lost';
       items.lease = { epoch: fence.epoch, holder: undefined, expiresAtMs: 0 };
@@ -262,25 +288,34 @@ export class MemoryJobStore implements JobStore {
 
   async wake(partition: number): Promise<void> {
     return this.#write('wake', () => {
+      this.#bill.small('wake', 'write');
       this.#partition(partition).wakes += 1;
     });
   }
 
   async readWakes(partition: number): Promise<number> {
-    return this.#read('readWakes', () => this.#partition(partition).wakes);
+    return this.#read('readWakes', () => {
+      this.#bill.small('readWakes', 'read');
+      return this.#partition(partition).wakes;
+    });
   }
 
   // The pass
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, leastShareMs, reservations, workers, controls } = this.#partition(partition);
+      const { lease, page, batches, workers, controls } = this.#partition(partition);
+      this.#bill.load(partition, page, batches.values(), workers.size + controls.size);
       return {
         epoch: lease.epoch,
-        leastShareMs,
-        reservations: [...reservations.values()],
+        turn: page.turn,
+        leastShareMs: page.leastShareMs,
+        reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
         workers: [...workers.values()].filter((worker) => worker.expiresAtMs > nowMs),
         controls: [...controls.values()],
+        ledgers: [...page.ledgers.values()],
+        estimates: [...page.estimates.values()],
+        parked: page.parked,
       };
     });
   }
@@ -292,8 +327,9 @@ export class MemoryJobStore implements JobStore {
     after?: string,
   ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
     return this.#read('readKeys', () => {
-      const { values, next } = headsOf(this.#keyLines, keysLineName(partition, tier), limit, after);
-      return { keys: values, next };
+      const { entries, next } = headsOf(this.#keyLines, keysLineName(partition, tier), limit, after);
+      this.#bill.readKeys('readKeys', partition, tier, entries);
+      return { keys: entries.map((entry) => entry.value), next };
     });
   }
 
@@ -302,8 +338,9 @@ export class MemoryJobStore implements JobStore {
     fairnessKeys: readonly string[],
   ): Promise<readonly (Ledger | undefined)[]> {
     return this.#read('getLedgers', () => {
-      const { ledgers } = this.#partition(partition);
-      return fairnessKeys.map((key) => ledgers.get(key));
+      const { page, ownLedgers } = this.#partition(partition);
+      if (fairnessKeys.length > 0) this.#bill.readItems('getLedgers', fairnessKeys.length + 1);
+      return fairnessKeys.map((key) => page.ledgers.get(key) ?? ownLedgers.get(key));
     });
   }
 
@@ -312,31 +349,38 @@ export class MemoryJobStore implements JobStore {
     ids: readonly { readonly type: string; readonly resourceId: string }[],
   ): Promise<readonly (EstimateRecord | undefined)[]> {
     return this.#read('getEstimates', () => {
-      const { estimates } = this.#partition(partition);
-      return ids.map(({ type, resourceId }) => estimates.get(estimateId(type, resourceId)));
+      const { page, ownEstimates } = this.#partition(partition);
+      const beside = ids.some(({ resourceId }) => resourceId === '') ? 1 : 0;
+      this.#bill.readItems('getEstimates', ids.length + beside);
+      return ids.map(
+        ({ type, resourceId }) =>
+          (resourceId === '' ? page.estimates.get(type) : undefined) ??
+          ownEstimates.get(estimateId(type, resourceId)),
+      );
     });
   }
 
   async readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads> {
     return this.#read('readLine', () => {
-      const { values, next } = headsOf(this.#jobLines, readyLineName(partition, line), limit, after);
-      return { jobs: values, next };
+      return this.#headsOf('readLine', readyLineName(partition, line), limit, after);
     });
   }
 
   async readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads> {
     return this.#read('readDue', () => {
       const isDue = (job: Job): boolean => job.runAtMs <= nowMs;
-      const { values, next } = headsOf(this.#jobLines, dueLineName(partition, 0), limit, after, isDue);
-      return { jobs: values, next };
+      return this.#headsOf('readDue', dueLineName(partition, 0), limit, after, isDue);
     });
   }
 
-  async promote(jobs: readonly Job[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
+  async promote(jobs: readonly JobHead[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
     return this.#write('promote', () =>
       jobs.map((job) => {
         const item = this.#item(job.id);
-        if (item?.value.state !== 'scheduled' || item.value.version !== job.version) return undefined;
+        if (item?.value.state !== 'scheduled' || item.value.version !== job.version) {
+          this.#bill.refused('promote', item);
+          return undefined;
+        }
         return this.#put(item, promoted(item.value));
       }),
     );
@@ -363,13 +407,23 @@ export class MemoryJobStore implements JobStore {
       const { partition } = fence;
       const present = this.#partition(partition);
       if (present.lease.epoch !== fence.epoch) return 'lost';
+      if (commit.turn !== undefined && commit.turn !== present.page.turn) {
+        throw new StaleCommit(
+          `the commit follows turn ${commit.turn} of partition ${partition}, which is at ${present.page.turn}; load it again`,
+        );
+      }
       requireCurrent(present.reservations, touched, true);
       requireCurrent(
         present.reservations,
         commit.reserve.map((each) => each.batchId),
         false,
       );
-      present.leastShareMs = commit.leastShareMs;
+      const turn = turnPage(present.page, commit, new Set(present.batches.keys()));
+      this.#bill.committed(partition, present.page, turn, commit);
+      present.page = turn.page;
+      for (const ledger of turn.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
+      for (const each of turn.estimates)
+        present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
       for (const { reservation, positions } of commit.drop)
         this.#drop(present, reservation.batchId, positions);
       for (const { reservation, checkAtMs } of commit.postpone) {
@@ -382,18 +436,53 @@ export class MemoryJobStore implements JobStore {
           this.#putBacklog(partition, tier, entry.value);
         }
       }
-      for (const estimate of commit.estimates) {
-        present.estimates.set(estimateId(estimate.type, estimate.resourceId), estimate);
+      for (const reservation of commit.reserve) {
+        present.reservations.set(reservation.batchId, reservation);
+        present.batches.set(reservation.batchId, reservation);
       }
-      for (const reservation of commit.reserve) present.reservations.set(reservation.batchId, reservation);
       this.#observe?.({ kind: 'committed', fence, commit, epoch: present.lease.epoch });
       return 'committed';
     });
   }
 
   /** Here a commit leaves every key in its place. */
-  async alignKeys(_partition: number): Promise<void> {
-    return this.#write('alignKeys', () => {});
+  async tidy(partition: number): Promise<void> {
+    return this.#write('tidy', () => {
+      const { page, batches } = this.#partition(partition);
+      for (const [batchId, reservation] of batches) {
+        if (asMarked(reservation, page) !== undefined) continue;
+        batches.delete(batchId);
+        this.#bill.deletedReservation(partition, reservation);
+      }
+    });
+  }
+
+  async readBlocked(partition: number, conflictKey: string, limit: number): Promise<Heads> {
+    return this.#read('readBlocked', () =>
+      this.#headsOf('readBlocked', blockedLineName(partition, conflictKey), limit),
+    );
+  }
+
+  async park(
+    fence: Fence,
+    jobs: readonly JobHead[],
+    conflictKey: string,
+  ): Promise<readonly Applied[] | 'lost'> {
+    return this.#write('park', () => {
+      this.#bill.small('park', 'write');
+      if (this.#partition(fence.partition).lease.epoch !== fence.epoch) return 'lost';
+      return jobs.map(({ id, version }): Applied => {
+        const item = this.#item(id);
+        if (item?.value.state !== 'pending' || item.value.version !== version) {
+          this.#bill.refused('park', item);
+          return 'superseded';
+        }
+        const { tier, rank } = this.#place(item.value);
+        const line = blockedLineName(item.value.partition, conflictKey);
+        this.#put(item, item.value, undefined, { line, rank: blockedRank(tier, rank) });
+        return 'applied';
+      });
+    });
   }
 
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
@@ -412,7 +501,10 @@ export class MemoryJobStore implements JobStore {
       'raiseVersion',
       () => {
         const item = this.#item(jobId);
-        if (item?.value.state !== 'pending' || item.value.version !== version) return 'lost';
+        if (item?.value.state !== 'pending' || item.value.version !== version) {
+          this.#bill.refused('raiseVersion', item);
+          return 'lost';
+        }
         this.#put(item, { ...item.value, version: version + 1 });
         return 'raised';
       },
@@ -452,6 +544,7 @@ export class MemoryJobStore implements JobStore {
         const job = item?.value;
         if (job?.claim?.claimId !== request.claimId) return { kind: 'superseded' };
         if (job.state === 'claimed') return { kind: 'started', job: this.#put(item, started(job, request)) };
+        this.#bill.refused('startJob', item);
         const isRepeat =
           job.state === 'running' &&
           job.worker?.workerId === request.workerId &&
@@ -486,6 +579,7 @@ export class MemoryJobStore implements JobStore {
 
   async registerWorker(partition: number, record: WorkerRecord): Promise<Applied> {
     return this.#write('registerWorker', () => {
+      this.#bill.small('registerWorker', 'write');
       const { workers } = this.#partition(partition);
       const present = workers.get(record.workerId);
       const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
@@ -497,6 +591,7 @@ export class MemoryJobStore implements JobStore {
 
   async heartbeat(partition: number, record: WorkerRecord): Promise<Applied> {
     return this.#write('heartbeat', () => {
+      this.#bill.small('heartbeat', 'write');
       const { workers } = this.#partition(partition);
       const present = workers.get(record.workerId);
       if (present?.incarnation !== record.incarnation) return 'superseded';
@@ -507,6 +602,7 @@ export class MemoryJobStore implements JobStore {
 
   async deregisterWorker(partition: number, worker: WorkerIdentity): Promise<Applied> {
     return this.#write('deregisterWorker', () => {
+      this.#bill.small('deregisterWorker', 'write');
       const { workers } = this.#partition(partition);
       const present = workers.get(worker.workerId);
       if (present !== undefined && present.incarnation !== worker.incarnation) return 'superseded';
@@ -537,20 +633,22 @@ export class MemoryJobStore implements JobStore {
 
   async putControl(partition: number, control: Control): Promise<void> {
     return this.#write('putControl', () => {
+      this.#bill.small('putControl', 'write');
       this.#partition(partition).controls.set(control.scope, control);
     });
   }
 
   async deleteControl(partition: number, scope: string): Promise<void> {
     return this.#write('deleteControl', () => {
+      this.#bill.small('deleteControl', 'write');
       this.#partition(partition).controls.delete(scope);
     });
   }
 
-  async readDeadLetters(partition: number, limit: number, after?: string): Promise<Heads> {
+  async readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>> {
     return this.#read('readDeadLetters', () => {
-      const { values, next } = headsOf(this.#jobLines, deadLineName(partition), limit, after);
-      return { jobs: values.filter((job) => this.#item(job.id) !== undefined), next };
+      const { jobs, next } = this.#headsOf('readDeadLetters', deadLineName(partition), limit, after);
+      return { jobs: jobs.filter((job) => this.#item(job.id) !== undefined), next };
     });
   }
 
@@ -633,18 +731,32 @@ export class MemoryJobStore implements JobStore {
     if (items === undefined) {
       items = {
         lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
-        leastShareMs: 0,
         wakes: 0,
+        page: EMPTY_PAGE,
+        batches: new Map(),
+        ownLedgers: new Map(),
+        ownEstimates: new Map(),
         reservations: new Map(),
         workers: new Map(),
         controls: new Map(),
         ledgers: new Map(),
-        estimates: new Map(),
         backlogs: new Map(),
       };
       this.#partitions.set(partition, items);
     }
     return items;
+  }
+
+  #headsOf(
+    verb: string,
+    line: string,
+    limit: number,
+    after?: string,
+    belongs?: (value: Job) => boolean,
+  ): LinePage<Job> {
+    const { entries, next } = headsOf(this.#jobLines, line, limit, after, belongs);
+    this.#bill.readHeads(verb, entries);
+    return { jobs: entries.map((entry) => entry.value), next };
   }
 
   /** A job's item, unless it has expired, whether or not it has been collected. */
@@ -653,8 +765,14 @@ export class MemoryJobStore implements JobStore {
     return item?.expiresAtMs !== undefined && item.expiresAtMs <= this.#clock() ? undefined : item;
   }
 
-  #put(before: JobItem | undefined, job: Job, expiresAtMs?: number): Job {
-    const after = this.#itemOf(before, job, expiresAtMs);
+  #put(
+    before: JobItem | undefined,
+    job: Job,
+    expiresAtMs?: number,
+    standing?: { readonly line: string; readonly rank: string },
+  ): Job {
+    const after = { ...this.#itemOf(before, job, expiresAtMs), ...standing };
+    this.#bill.wroteJob(this.#verb, before, after);
     this.#jobs.set(job.id, after);
     this.#jobLines.move(
       job.id,
@@ -664,6 +782,8 @@ export class MemoryJobStore implements JobStore {
     if (expiresAtMs !== undefined) {
       this.#expiring.add(expiresAtMs + this.#late('ttlLateMs'), after);
     }
+    // Where a job stands is no change of the job: whoever reads the stream passes over it.
+    if (standing !== undefined) return job;
     this.#observe?.({
       kind: 'job',
       verb: this.#verb,
@@ -695,22 +815,25 @@ export class MemoryJobStore implements JobStore {
     }
   }
 
-  #putBacklog(partition: number, tier: string, backlog: KeyBacklog): void {
+  #putBacklog(partition: number, tier: string, backlog: Omit<KeyBacklog, 'rankShareMs'>): void {
     const { backlogs, ledgers } = this.#partition(partition);
     const { fairnessKey } = backlog;
     const byTier = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
     const before = byTier.get(tier);
     let after: LineEntry<KeyBacklog> | undefined;
     if (backlog.lines.length > 0) {
-      const cost = (ledgers.get(fairnessKey)?.settledCostMs ?? 0) / this.#weightOf(fairnessKey);
-      const rank = instantRank(cost, fairnessKey);
-      after = { id: fairnessKey, line: keysLineName(partition, tier), rank, value: backlog };
+      const rankShareMs = (ledgers.get(fairnessKey)?.settledCostMs ?? 0) / this.#weightOf(fairnessKey);
+      const rank = instantRank(rankShareMs, fairnessKey);
+      const value = { ...backlog, rankShareMs };
+      after = { id: fairnessKey, line: keysLineName(partition, tier), rank, value };
       byTier.set(tier, after);
       backlogs.set(fairnessKey, byTier);
     } else {
       byTier.delete(tier);
       if (byTier.size === 0) backlogs.delete(fairnessKey);
     }
+    // A commit that only moves a key is no write of the item: a real table moves keys when it is tidied.
+    if (this.#verb !== 'commit') this.#bill.wroteBacklog(this.#verb, partition, tier, before, after);
     this.#keyLines.move(`${partition}/${tier}/${fairnessKey}`, before, after);
   }
 
@@ -726,6 +849,7 @@ export class MemoryJobStore implements JobStore {
   #claimOne(request: ClaimRequest): ClaimOutcome {
     const item = this.#item(request.jobId);
     const job = item?.value;
+    if (job?.state !== 'pending' || job.version !== request.version) this.#bill.refused('claim', item);
     if (job === undefined) return 'lost';
     if (job.state === 'pending' && job.version === request.version) {
       this.#put(item, claimed(job, request));
@@ -792,13 +916,13 @@ function headsOf<T>(
   limit: number,
   after: string | undefined,
   belongs: (value: T) => boolean = () => true,
-): { readonly values: readonly T[]; readonly next: string | undefined } {
+): { readonly entries: readonly LineEntry<T>[]; readonly next: string | undefined } {
   const entries = index.read(line, limit + 1, placeOf(after));
   const end = entries.findIndex((entry) => !belongs(entry.value));
   const heads = end === -1 ? entries : entries.slice(0, end);
   const last = heads.length > limit ? heads[limit - 1] : undefined;
   return {
-    values: heads.slice(0, limit).map((entry) => entry.value),
+    entries: heads.slice(0, limit),
     next: last === undefined ? undefined : tokenOf(last),
   };
 }

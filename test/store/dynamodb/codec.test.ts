@@ -200,10 +200,18 @@ describe('other items', () => {
 
   it('name what is malformed inside a reservation', () => {
     const item = encodeReservation(0, aReservation([aJob(), aJob()]));
-    expect(() => decodeReservation(damaged(item, 'j.1.f', undefined))).toThrow(
-      expect.objectContaining({ name: 'MalformedItemError', attribute: 'j.1.f' }),
-    );
-    expect(() => decodeReservation(damaged(item, 'j.first', {}))).toThrow(MalformedItemError);
+    for (const jobs of [
+      '',
+      '{}',
+      '[]',
+      '[[],[],[["~x",0,0]]]',
+      '[[["t","p","f",1]],["k"],[["~x",0,1]]]',
+      7,
+    ]) {
+      expect(() => decodeReservation({ ...item, j: jobs })).toThrow(
+        expect.objectContaining({ name: 'MalformedItemError', attribute: 'j' }),
+      );
+    }
   });
 
   it('keep fifty reserved jobs with ordinary names in under 8 KB', () => {
@@ -256,6 +264,7 @@ describe('other items', () => {
             ...backlogKey(0, 't', 'k'),
             fairnessKey: 'k',
             announcedAtMs: 1,
+            rank: '7/k',
             lines: new Set(lines.map(encodeBacklogLine)),
           };
           const decoded = decodeBacklog(item).lines;

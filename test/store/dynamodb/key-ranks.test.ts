@@ -3,7 +3,7 @@ import { costRank } from '../../../lib/store/dynamodb/codec.ts';
 import { KeyRanks } from '../../../lib/store/dynamodb/key-ranks.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
 
-const backlog = (fairnessKey: string) => ({ fairnessKey, lines: [], announcedAtMs: 1 });
+const backlog = (fairnessKey: string) => ({ fairnessKey, lines: [], announcedAtMs: 1, rankShareMs: 0 });
 
 describe('the ranks of keys', () => {
   it('move where a ledger says another cost than the line, in every tier where the key was seen', () => {

@@ -1,0 +1,112 @@
+/**
+ * Parking: of many jobs that wait for one conflict key, a few stay in their ready lines and the others stand in the
+ * key's blocked line, so that a pass does not meet them again and again before it comes to those behind them.
+ *
+ * Why none is lost. A marker in the page names each conflict key that may have a blocked line, before any job is parked
+ * there. Parking is fenced by the epoch, so it never comes after somebody else took the marker away. The marker goes
+ * only when the line was found empty long after the last parking. A parked job is pending as before, at the same
+ * version: when its conflict key is free, the first of the line are candidates, and a claim wins them where they stand.
+ */
+import type { ReservedJob, WaitingJob } from '../core/job.ts';
+import type { Commit, JobHead } from '../store/contract.ts';
+import type { DispatchContext } from './context.ts';
+import type { HeldLease } from './lease.ts';
+
+/** Jobs of a free conflict key read from its blocked line: the first is what runs, the others may be outdated. */
+const HEADS = 4;
+/** Blocked lines read in one pass. */
+const LINES_MAX = 16;
+/** The index shows a parked job within this, by far. */
+const EMPTY_AFTER_MS = 60_000;
+/** A marker is renewed when it is older and another job is parked. */
+const RENEW_AFTER_MS = 20_000;
+
+export interface Unparked {
+  readonly heads: readonly JobHead[];
+  /** Conflict keys whose lines are empty for good. */
+  readonly empty: readonly string[];
+  /** More lines may have jobs whose conflict key is free. */
+  readonly more: boolean;
+}
+
+/** The first jobs of the blocked lines of conflict keys that nothing holds. */
+export async function readParked(
+  context: DispatchContext,
+  partition: number,
+  parked: ReadonlyMap<string, number>,
+  inFlight: readonly ReservedJob[],
+  nowMs: number,
+): Promise<Unparked> {
+  if (parked.size === 0) return { heads: [], empty: [], more: false };
+  const held = new Set(inFlight.map(({ conflictKey }) => conflictKey));
+  const free = [...parked].filter(([conflictKey]) => !held.has(conflictKey));
+  // From a random one on: no line waits for the others.
+  const start = Math.floor(context.random() * free.length);
+  const chosen = [...free.slice(start), ...free.slice(0, start)].slice(0, LINES_MAX);
+  const lines = await Promise.all(
+    chosen.map(async ([conflictKey, parkedAtMs]) => {
+      const { jobs } = await context.store.readBlocked(partition, conflictKey, HEADS);
+      return { conflictKey, jobs, isOver: jobs.length === 0 && nowMs - parkedAtMs > EMPTY_AFTER_MS };
+    }),
+  );
+  return {
+    heads: lines.flatMap(({ jobs }) => jobs),
+    empty: lines.flatMap(({ conflictKey, isOver }) => (isOver ? [conflictKey] : [])),
+    more: free.length > chosen.length,
+  };
+}
+
+/** What a pass met that is blocked, and is to be parked: by conflict key. */
+export function toPark(
+  blocked: readonly { readonly job: WaitingJob; readonly conflictKey: string }[],
+  known: ReadonlySet<string>,
+  kept: number,
+): ReadonlyMap<string, readonly WaitingJob[]> {
+  const waiting = blocked.filter(({ job }) => !known.has(job.id));
+  const groups = [...Map.groupBy(waiting, ({ conflictKey }) => conflictKey)].flatMap(
+    ([conflictKey, group]) => {
+      const rest = group.slice(kept).map(({ job }) => job);
+      // A few more than are kept are not worth their writes.
+      return rest.length > kept ? [[conflictKey, rest] as const] : [];
+    },
+  );
+  return new Map(groups);
+}
+
+/** Parks them. Answers those that stand in their blocked lines now, and the turn that a marker's commit has reached. */
+export async function park(
+  context: DispatchContext,
+  lease: HeldLease,
+  groups: ReadonlyMap<string, readonly JobHead[]>,
+  state: {
+    readonly parked: ReadonlyMap<string, number>;
+    readonly leastShareMs: number;
+    readonly turn: number;
+  },
+): Promise<readonly JobHead[] | 'lost'> {
+  const { store, clock } = context;
+  const nowMs = clock.nowMs();
+  const stale = [...groups.keys()].filter(
+    (conflictKey) => nowMs - (state.parked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,
+  );
+  if (stale.length > 0) {
+    const marker: Commit = {
+      turn: state.turn,
+      drop: [],
+      postpone: [],
+      ledgers: [],
+      estimates: [],
+      reserve: [],
+      leastShareMs: state.leastShareMs,
+      park: new Map(stale.map((conflictKey) => [conflictKey, nowMs])),
+    };
+    if ((await store.commit(lease.fence, marker)) === 'lost') return 'lost';
+  }
+  const moved: JobHead[] = [];
+  for (const [conflictKey, jobs] of groups) {
+    const outcomes = await store.park(lease.fence, jobs, conflictKey);
+    if (outcomes === 'lost') return 'lost';
+    moved.push(...jobs.filter((_, at) => outcomes[at] === 'applied'));
+  }
+  return moved;
+}

@@ -1,0 +1,148 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import { toPark } from '../../lib/dispatch/parking.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { aJob } from '../fixtures/factories/job.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+const SLOTS = 4;
+
+const conflicting = () =>
+  stage({
+    pool: {
+      types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'catalogue' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: SLOTS } },
+    },
+  });
+
+/** Counts the heads that a pass reads, of whatever line. */
+function counting(store: JobStore): { readonly store: JobStore; readonly take: () => number } {
+  let heads = 0;
+  const counted = <T extends { readonly jobs: readonly unknown[] }>(read: T): T => {
+    heads += read.jobs.length;
+    return read;
+  };
+  return {
+    store: storeWith(store, {
+      readLine: async (...asked) => counted(await store.readLine(...asked)),
+      readBlocked: async (...asked) => counted(await store.readBlocked(...asked)),
+    }),
+    take: () => {
+      const taken = heads;
+      heads = 0;
+      return taken;
+    },
+  };
+}
+
+/** Passes until one has nothing more to do. */
+async function passes(on: Stage, context: DispatchContext): Promise<void> {
+  for (let run = 0; run < 100; run += 1) {
+    if ((await on.pass({}, context)).kind === 'done') return;
+  }
+  throw new Error('the passes never end');
+}
+
+describe('parking', () => {
+  it('lets jobs of the same key and line start that stand behind 10,000 of one conflict key', async () => {
+    const on = conflicting();
+    const { store, take } = counting(on.store);
+    const context = on.dispatcher({ store });
+    await on.put(...Array.from({ length: 10_000 }, () => on.job({ resourceId: 'photos' })));
+    await on.advance(1);
+    const others = await on.put(...Array.from({ length: 40 }, () => on.job()));
+    await passes(on, context);
+    expect(on.states(others).filter((state) => state === 'claimed')).toHaveLength(SLOTS - 1);
+    take();
+    for (let round = 0; round < 10; round += 1) {
+      const [blocker, ...running] = (await on.startAll('images')).toSorted((one) =>
+        one.job.resourceId === undefined ? 1 : -1,
+      );
+      if (blocker === undefined) throw new Error('nothing runs');
+      const ended = await Promise.all([blocker, ...running].map((each) => on.end(each)));
+      const report = await on.pass({ jobs: ended, reason: 'stream' }, context);
+      // The blocker's successor and others: every slot is taken again, whatever waits in front.
+      expect(report).toMatchObject({ admitted: SLOTS });
+      expect(take()).toBeLessThanOrEqual(report.passes * 10 * SLOTS);
+    }
+    expect(on.states(others).filter((state) => state === 'succeeded').length).toBeGreaterThanOrEqual(27);
+  });
+
+  it('loses no job, wherever a dispatcher dies', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.nat(60), fc.boolean()), { maxLength: 12 }),
+        fc.integer({ min: 12, max: 40 }),
+        async (deaths, count) => {
+          const on = conflicting();
+          const jobs = await on.put(
+            ...Array.from({ length: count }, (_, at) => on.job(at % 7 === 6 ? {} : { resourceId: 'photos' })),
+          );
+          const left = [...deaths];
+          for (let round = 0; round < 20 * count; round += 1) {
+            const death = left.shift();
+            let calls = 0;
+            const dying = new Proxy<JobStore>(on.store, {
+              get: (target, name) => {
+                const method: unknown = Reflect.get(target, name, target);
+                if (typeof method !== 'function') return method;
+                return async (...parameters: readonly unknown[]) => {
+                  calls += 1;
+                  const [at, isApplied] = death ?? [];
+                  if (at !== undefined && calls > at) {
+                    if (isApplied === true && calls === at + 1) await method.apply(target, parameters);
+                    throw new StoreUnavailable('dead');
+                  }
+                  return method.apply(target, parameters);
+                };
+              },
+            });
+            const context = on.dispatcher({ store: dying, budget: { ...on.main.budget, parkKept: 1 } });
+            await on.finish(dispatch(context, 0, { jobs: [], reason: 'wake' })).catch(() => undefined);
+            for (const started of await on.startAll('images')) await on.end(started);
+            if (on.states(jobs).every((state) => state === 'succeeded')) return;
+            // Leases run out, and what was reserved is looked at.
+            await on.advance(61_000);
+          }
+          expect(on.states(jobs).filter((state) => state !== 'succeeded')).toEqual([]);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  it('takes its marker away when the line has been empty for long', async () => {
+    const on = conflicting();
+    const jobs = await on.put(...Array.from({ length: 30 }, () => on.job({ resourceId: 'photos' })));
+    const context = on.dispatcher({ budget: { ...on.main.budget, parkKept: 1 } });
+    await passes(on, context);
+    const markers = async (): Promise<number> =>
+      (await on.finish(on.store.loadPartition(0, on.time.nowMs))).parked.size;
+    expect(await markers()).toBe(1);
+    for (let round = 0; round < 60 && on.states(jobs).some((state) => state !== 'succeeded'); round += 1) {
+      const ended: Job[] = [];
+      for (const started of await on.startAll('images')) ended.push(await on.end(started));
+      await on.pass({ jobs: ended, reason: 'stream' }, context);
+    }
+    expect(on.states(jobs).every((state) => state === 'succeeded')).toBe(true);
+    await on.advance(61_000);
+    await on.put(on.job());
+    await on.pass({}, context);
+    expect(await markers()).toBe(0);
+  });
+
+  it('leaves a few of each conflict key where they stand, and few alone', () => {
+    const met = (count: number, conflictKey: string) =>
+      Array.from({ length: count }, () => ({ job: aJob(), conflictKey }));
+    const [few, many] = [met(8, 'few'), met(9, 'many')];
+    expect(toPark([...few, ...many], new Set(), 4)).toEqual(
+      new Map([['many', many.slice(4).map(({ job }) => job)]]),
+    );
+    expect(toPark(many, new Set(many.map(({ job }) => job.id)), 4)).toEqual(new Map());
+  });
+});

@@ -1,0 +1,95 @@
+/** What the store in memory says a table would bill, beside what the emulator under test says it has. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type CostMeter, createCostMeter } from '../../lib/cost/meter.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { createTable, type TestTable } from '../contract/aws.ts';
+import { suitePlace } from '../contract/harness.ts';
+import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aLedger } from '../fixtures/factories/ledger.ts';
+import { lineOf } from '../fixtures/factories/ready-line.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
+import { seeded } from '../simulation/random.ts';
+
+let table: TestTable;
+const metered: Record<'memory' | 'table', CostMeter> = {
+  memory: createCostMeter(),
+  table: createCostMeter(),
+};
+
+/** A job's life, and what surrounds it: the same calls to each store. */
+async function live(store: JobStore): Promise<void> {
+  const worker = { workerId: 'w', incarnation: '1' };
+  const small = aJob({ id: 'small', payload: { order: 1 } });
+  const large = aJob({ id: 'large', payload: 'x'.repeat(5_000) });
+  await store.announceLines(0, [lineOf(small)], NOW_MS);
+  await store.createJobs([small, large]);
+  await store.createJobs([large]);
+  await store.acquireLease(0, 'd', NOW_MS, 60_000);
+  await store.readWakes(0);
+  await store.loadPartition(0, NOW_MS);
+  await store.readKeys(0, 'standard', 10);
+  await store.readLine(0, lineOf(small), 10);
+  const reservation = aReservation([small, large]);
+  const fence = { partition: 0, epoch: 1 };
+  await store.commit(fence, aCommit({ reserve: [reservation] }));
+  const claims = [small, large].map((job) => aClaimRequest(job));
+  await store.claim(claims);
+  await store.claim([aClaimRequest(small)]);
+  for (const { jobId, claimId } of claims) {
+    const started = await store.startJob({ ...worker, jobId, claimId, nowMs: NOW_MS });
+    if (started.kind !== 'started') throw new Error('not started');
+    const verdict = { kind: 'succeeded', result: null } as const;
+    await store.finishJob({ ...worker, job: started.job, verdict, nowMs: NOW_MS, expiresAtMs: NOW_MS + 1e6 });
+  }
+  await store.commit(fence, aCommit({ drop: [{ reservation, positions: [0, 1] }], ledgers: [aLedger()] }));
+  await store.tidy(0);
+  await store.releaseLease(fence);
+}
+
+beforeAll(async () => {
+  table = await createTable();
+  const { client, table: name } = table;
+  const memory = new MemoryJobStore({ clock: () => NOW_MS, random: seeded(1), place: suitePlace });
+  memory.meter = metered.memory.store;
+  await live(memory);
+  await live(
+    new DynamoJobStore({
+      client,
+      table: name,
+      place: suitePlace,
+      nowMs: () => NOW_MS,
+      meter: metered.table.store,
+    }),
+  );
+});
+afterAll(() => table.drop());
+
+/** What both must count alike, whatever the emulator. */
+const ALIKE = [
+  'createJobs',
+  'acquireLease',
+  'releaseLease',
+  'readWakes',
+  'loadPartition',
+  'readKeys',
+  'readLine',
+  'claim',
+  'startJob',
+  'finishJob',
+  'tidy',
+] as const;
+
+describe('the bill', () => {
+  it.each(ALIKE)('is the same in memory and on the table for %s', (verb) => {
+    expect(metered.memory.counts(verb)).toEqual(metered.table.counts(verb));
+  });
+
+  it('counts a transaction twice, as DynamoDB does; an emulator may count it once', () => {
+    const { writeUnits } = metered.memory.counts('commit');
+    expect([writeUnits, writeUnits / 2]).toContain(metered.table.counts('commit').writeUnits);
+  });
+});

@@ -1,0 +1,95 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Commit, Ledger, Reservation } from '../../lib/store/contract.ts';
+import { decodePage, encodePage } from '../../lib/store/dynamodb/codec.ts';
+import { itemBytes } from '../../lib/store/metering.ts';
+import { asMarked, EMPTY_PAGE, turnPage } from '../../lib/store/page.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
+
+/** One pass: ledgers it charges, places it settles, whether it reserves, whether it tidies afterwards. */
+const passes = fc.array(
+  fc.record({
+    charged: fc.uniqueArray(fc.nat(199), { maxLength: 45 }),
+    settled: fc.array(fc.tuple(fc.nat(5), fc.nat(9)), { maxLength: 8 }),
+    reserves: fc.boolean(),
+    tidies: fc.boolean(),
+    postponed: fc.option(fc.nat(5)),
+  }),
+  { maxLength: 25 },
+);
+
+describe('a page', () => {
+  it('means what every ledger and every reservation would, each in an item of its own', () => {
+    fc.assert(
+      fc.property(passes, (all) => {
+        let page = EMPTY_PAGE;
+        const own = new Map<string, Ledger>();
+        const batches = new Map<string, Reservation>();
+        // What it all means: the naive way.
+        const ledgers = new Map<string, Ledger>();
+        const meant = new Map<string, Reservation>();
+        let cost = 0;
+        for (const { charged, settled, reserves, tidies, postponed } of all) {
+          const live = [...meant.values()];
+          const drop = new Map<string, { reservation: Reservation; positions: number[] }>();
+          for (const [at, position] of settled) {
+            const reservation = live[at];
+            if (!reservation?.jobs.has(position)) continue;
+            const known = drop.get(reservation.batchId) ?? { reservation, positions: [] };
+            if (!known.positions.includes(position)) known.positions.push(position);
+            drop.set(reservation.batchId, known);
+          }
+          const later = postponed === null ? undefined : live[postponed];
+          const commit: Commit = aCommit({
+            ledgers: charged.map((key) => {
+              cost += 1;
+              return aLedger({ fairnessKey: `customer-${key}`, settledCostMs: cost });
+            }),
+            drop: [...drop.values()],
+            postpone:
+              later === undefined || drop.has(later.batchId) ? [] : [{ reservation: later, checkAtMs: cost }],
+            reserve: reserves
+              ? [aReservation(Array.from({ length: 10 }, (_, at) => ({ id: `job-${at}` })))]
+              : [],
+          });
+          const turn = turnPage(page, commit, new Set(batches.keys()));
+          page = decodePage(encodePage(0, turn.page));
+          expect(page).toEqual(turn.page);
+          for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
+          for (const reservation of commit.reserve) batches.set(reservation.batchId, reservation);
+          if (tidies) {
+            for (const [batchId, each] of batches)
+              if (asMarked(each, page) === undefined) batches.delete(batchId);
+          }
+
+          for (const ledger of commit.ledgers) ledgers.set(ledger.fairnessKey, ledger);
+          for (const { reservation, positions } of commit.drop) {
+            const jobs = new Map([...reservation.jobs].filter(([position]) => !positions.includes(position)));
+            if (jobs.size === 0) meant.delete(reservation.batchId);
+            else meant.set(reservation.batchId, { ...reservation, jobs });
+          }
+          for (const { reservation, checkAtMs } of commit.postpone) {
+            meant.set(reservation.batchId, { ...reservation, checkAtMs });
+          }
+          for (const reservation of commit.reserve) meant.set(reservation.batchId, reservation);
+
+          for (const [key, ledger] of ledgers) expect(page.ledgers.get(key) ?? own.get(key)).toEqual(ledger);
+          expect([...batches.values()].flatMap((each) => asMarked(each, page) ?? [])).toEqual([
+            ...meant.values(),
+          ]);
+          expect(itemBytes(encodePage(0, page))).toBeLessThan(8_192);
+        }
+      }),
+    );
+  });
+
+  it('keeps what whole types cost, and leaves what single resources cost to items of their own', () => {
+    const ofType = anEstimate();
+    const ofResource = anEstimate({ resourceId: 'photos' });
+    const { page, estimates } = turnPage(EMPTY_PAGE, aCommit({ estimates: [ofType, ofResource] }), new Set());
+    expect([...page.estimates.values()]).toEqual([ofType]);
+    expect(estimates).toEqual([ofResource]);
+  });
+});
