@@ -18,6 +18,11 @@ const INTS = 4;
 const JOB = 2;
 const CONFLICT = 3;
 
+// A heap's fields: where its block begins, how many entries it has, and has room for.
+const HEAP_INTS = 4;
+const SIZE = 1;
+const ROOM = 2;
+
 /** Entries of the smallest block: 64 bytes. */
 const BLOCK_MIN = 4;
 
@@ -35,9 +40,7 @@ export class JobTable {
   // Heaps
   readonly #freeHeaps: number[] = [];
   #heaps = 0;
-  #base = new Int32Array(64);
-  #size = new Int32Array(64);
-  #room = new Int32Array(64);
+  #blocks = new Int32Array(64 * HEAP_INTS);
 
   // Blocks
   #doubles = new Float64Array(1_024 * DOUBLES);
@@ -112,29 +115,28 @@ export class JobTable {
     if (heap === undefined) {
       heap = this.#heaps;
       this.#heaps += 1;
-      if (heap === this.#base.length) {
-        this.#base = widenInts(this.#base, heap * 2, NONE);
-        this.#size = widenInts(this.#size, heap * 2, 0);
-        this.#room = widenInts(this.#room, heap * 2, 0);
+      if (heap * HEAP_INTS === this.#blocks.length) {
+        this.#blocks = widenInts(this.#blocks, this.#blocks.length * 2, 0);
       }
     }
-    this.#base[heap] = this.#allocate(BLOCK_MIN);
-    this.#size[heap] = 0;
-    this.#room[heap] = BLOCK_MIN;
+    const at = heap * HEAP_INTS;
+    this.#blocks[at] = this.#allocate(BLOCK_MIN);
+    this.#blocks[at + SIZE] = 0;
+    this.#blocks[at + ROOM] = BLOCK_MIN;
     return heap;
   }
 
   /** Gives an empty heap back. */
   close(heap: number): void {
-    this.#free(this.#base[heap] as number, this.#room[heap] as number);
+    this.#free(this.#baseOf(heap), this.#blocks[heap * HEAP_INTS + ROOM] as number);
     this.#freeHeaps.push(heap);
   }
 
   /** The first job of a heap, or -1. Removed jobs that come to the top are taken out. */
   living(heap: number): number {
     for (;;) {
-      if (this.#size[heap] === 0) return NONE;
-      const number = this.#ints[(this.#base[heap] as number) * INTS + JOB] as number;
+      if (this.#blocks[heap * HEAP_INTS + SIZE] === 0) return NONE;
+      const number = this.#ints[this.#baseOf(heap) * INTS + JOB] as number;
       if (this.#removed.size === 0 || !this.#removed.delete(number)) return number;
       this.pop(heap);
       this.forget(number);
@@ -143,12 +145,12 @@ export class JobTable {
 
   /** The rank of a heap's first job. */
   topRank(heap: number): number {
-    return this.#doubles[(this.#base[heap] as number) * DOUBLES] as number;
+    return this.#doubles[this.#baseOf(heap) * DOUBLES] as number;
   }
 
   /** The conflict key of a heap's first job. */
   topConflict(heap: number): number {
-    return this.#ints[(this.#base[heap] as number) * INTS + CONFLICT] as number;
+    return this.#ints[this.#baseOf(heap) * INTS + CONFLICT] as number;
   }
 
   /** Whether the first job of heap a precedes that of heap b. */
@@ -157,17 +159,18 @@ export class JobTable {
     const rankB = this.topRank(b);
     if (rankA !== rankB) return rankA < rankB;
     return this.isOlder(
-      this.#ints[(this.#base[a] as number) * INTS + JOB] as number,
-      this.#ints[(this.#base[b] as number) * INTS + JOB] as number,
+      this.#ints[this.#baseOf(a) * INTS + JOB] as number,
+      this.#ints[this.#baseOf(b) * INTS + JOB] as number,
     );
   }
 
   /** Puts a job into a heap. Answers whether it is the first now. */
   push(heap: number, number: number): boolean {
-    const size = this.#size[heap] as number;
-    if (size === this.#room[heap]) this.#resize(heap, size * 2);
-    this.#size[heap] = size + 1;
-    const base = this.#base[heap] as number;
+    const at = heap * HEAP_INTS;
+    const size = this.#blocks[at + SIZE] as number;
+    if (size === this.#blocks[at + ROOM]) this.#resize(heap, size * 2);
+    this.#blocks[at + SIZE] = size + 1;
+    const base = this.#baseOf(heap);
     const jobRank = rank(this.jobOf(number), this.#coefficients);
     let place = size;
     while (place > 0) {
@@ -182,10 +185,11 @@ export class JobTable {
 
   /** Takes the first job out of a heap. */
   pop(heap: number): void {
-    const size = (this.#size[heap] as number) - 1;
-    this.#size[heap] = size;
+    const at = heap * HEAP_INTS;
+    const size = (this.#blocks[at + SIZE] as number) - 1;
+    this.#blocks[at + SIZE] = size;
     if (size === 0) return;
-    const base = this.#base[heap] as number;
+    const base = this.#baseOf(heap);
     const last = base + size;
     const jobRank = this.#doubles[last * DOUBLES] as number;
     const number = this.#ints[last * INTS + JOB] as number;
@@ -200,7 +204,12 @@ export class JobTable {
       place = child;
     }
     this.#put(base + place, jobRank, number, conflict);
-    if (size * 4 <= (this.#room[heap] as number) && size >= BLOCK_MIN / 2) this.#resize(heap, size * 2);
+    if (size * 4 <= (this.#blocks[at + ROOM] as number) && size >= BLOCK_MIN / 2)
+      this.#resize(heap, size * 2);
+  }
+
+  #baseOf(heap: number): number {
+    return this.#blocks[heap * HEAP_INTS] as number;
   }
 
   #isBefore(jobRank: number, number: number, entry: number): boolean {
@@ -228,13 +237,14 @@ export class JobTable {
   // Blocks of 4, 8, 16... entries. A block that is given back serves heaps of its size again.
 
   #resize(heap: number, room: number): void {
-    const size = this.#size[heap] as number;
-    const from = this.#base[heap] as number;
+    const at = heap * HEAP_INTS;
+    const size = this.#blocks[at + SIZE] as number;
+    const from = this.#baseOf(heap);
     const to = this.#allocate(room);
     this.#doubles.copyWithin(to * DOUBLES, from * DOUBLES, (from + size) * DOUBLES);
-    this.#free(from, this.#room[heap] as number);
-    this.#base[heap] = to;
-    this.#room[heap] = room;
+    this.#free(from, this.#blocks[at + ROOM] as number);
+    this.#blocks[at] = to;
+    this.#blocks[at + ROOM] = room;
   }
 
   #allocate(room: number): number {
