@@ -83,7 +83,8 @@ async function runPasses(
   const isStream = trigger.reason === 'stream';
   let lease = first;
   let hints: readonly JobHead[] = trigger.jobs;
-  let looksUp = false;
+  // A wake without word of its cause may be all that is left of outcomes which others could not deliver.
+  let looksUp = trigger.reason === 'wake';
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
   const nextBatch = (): number => {

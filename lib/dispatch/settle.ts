@@ -117,7 +117,7 @@ export async function recover(
   const due = state.reservations
     .filter((reservation) => looksUp || reservation.checkAtMs <= nowMs)
     .sort((one, other) => one.checkAtMs - other.checkAtMs)
-    .slice(0, budget.checkMax);
+    .slice(0, looksUp ? undefined : budget.checkMax);
   if (due.length === 0) return { settled: [], postponed: [], resend: [], images: [] };
 
   const workers = new Map(state.workers.map((worker) => [worker.workerId, worker]));

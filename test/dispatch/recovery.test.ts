@@ -378,6 +378,15 @@ describe('a running job', () => {
     ]);
   });
 
+  it('that ended meanwhile is settled at once by a pass that somebody asked for without saying why', async () => {
+    const on = setting();
+    const started = await running(on);
+    await on.advance(400);
+    await on.end(started);
+    expect((await on.pass({ reason: 'wake' })).settled).toBe(1);
+    expect(on.held()).toEqual([]);
+  });
+
   it('that ended meanwhile and was tried again is settled by the image of its later life', async () => {
     const on = setting();
     const started = await running(on);

@@ -116,7 +116,7 @@ export function stage(options: StageOptions = {}) {
   };
 
   const pass = (trigger: Partial<Trigger> = {}, context: DispatchContext = main): Promise<DispatchReport> =>
-    finish(dispatch(context, 0, { jobs: [], reason: 'wake', ...trigger }));
+    finish(dispatch(context, 0, { jobs: [], reason: 'tick', ...trigger }));
 
   const submitter = (own: Partial<SubmitContext> = {}): SubmitContext => ({
     store,
