@@ -11,8 +11,8 @@
  * comes back in turn when one of its jobs is taken. So the first key that may run is at the top of the tier's heap or of one of the open
  * classes' heaps, and going aside is paid for by the admission that ends it.
  *
- * A share that rises is left alone: heaps then hold a lower bound, which is corrected when the entry comes to the top. One
- * that falls is corrected at once (`repriced`).
+ * A heap may hold a share that was less than the key's is now: it is a lower bound, and corrected when the entry comes to
+ * the top. One that falls is corrected at once (`repriced`).
  *
  * A job whose conflict key is held is parked when it is met, and stands in no line until the key is free. Then the first
  * of each line's parked jobs may go back: the others of the line cannot come before it. Where many lines wait for one key,
@@ -363,7 +363,7 @@ export class Backlog {
     }
   }
 
-  /** The key's share fell. */
+  /** The key's share changed. It must be told of a fall, and may be told of a rise. */
   repriced(key: number): void {
     const share = this.#ledgers.shareOf(key);
     for (let tier = 0; tier < this.#tiers; tier += 1) {

@@ -99,6 +99,9 @@ export interface Job extends WaitingJob {
 export const PRIORITY_MIN = 0;
 export const PRIORITY_MAX = 10;
 
+/** How long a terminal job is kept: long enough to look at, and to redrive. */
+export const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
+
 /** States that nothing leaves. */
 export function isTerminal(state: JobState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'cancelled';

@@ -84,7 +84,12 @@ export function promote(job: Job, nowMs: number): Transition {
 /** Wins a pending job for one place of a reservation, if it is still what the plan saw. */
 export function claim(job: Job, won: Claim, plannedVersion: number): Transition {
   if (job.version !== plannedVersion) return outdated(job, plannedVersion);
-  return move(job, 'claimed', { claim: won });
+  return move(job, 'claimed', {
+    claim: won,
+    worker: undefined,
+    startedAtMs: undefined,
+    finishedAtMs: undefined,
+  });
 }
 
 /** Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line. */
@@ -191,10 +196,10 @@ function end(job: Job, verdict: Verdict, nowMs: number, retried: Changes, always
       return move(job, 'scheduled', {
         ...retried,
         runAtMs: verdict.runAtMs,
+        readyAtMs: verdict.runAtMs,
         error: verdict.error,
-        claim: undefined,
-        worker: undefined,
-        startedAtMs: undefined,
+        // The claim stays until the next one: it says whose attempt ended when, for the settlement.
+        finishedAtMs: nowMs,
       });
   }
 }

@@ -491,6 +491,7 @@ export class Scheduler {
     const keyCostMs = this.ledgers.costOf(key);
     const fleet = this.fleets.choose(type);
     this.ledgers.admit(key, chargedMs, this.#nowMs);
+    this.backlog.repriced(key);
     this.#count(type, tier, fleet, conflict);
     this.backlog.changed(key, false);
     const ticket = this.#start({
@@ -546,7 +547,7 @@ export class Scheduler {
     const shareBefore = this.ledgers.shareOf(key);
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
     const isCheaper = this.ledgers.shareOf(key) < shareBefore;
-    if (isCheaper) this.backlog.repriced(key);
+    this.backlog.repriced(key);
     if (wasFull && !this.ledgers.isFull(key)) this.backlog.readmit(key);
     this.backlog.changed(key, isCheaper || wasFull);
     const configured = this.index.types[type];

@@ -1,8 +1,9 @@
 /**
- * Keys in turn: a heap by share. A share in it is the key's, or an older one that was less: a share that rises is left
- * alone until the key is first, one that falls is to be told (`repriced`).
+ * Keys in turn: a heap by share. A share in it is the key's, or an older one that was less: one that falls is to be told
+ * (`repriced`), one that rises is found out when the key is first at the latest. Telling it at once is cheaper: most keys
+ * stand near the bottom, and have nowhere to sink to.
  *
- * A key whose share has risen sinks from the top nearly to the bottom, so what a level costs is what a decision costs: each
+ * A key that is admitted sinks from the top nearly to the bottom, so what a level costs is what a decision costs: each
  * place has four children of 16 bytes that stand side by side in one line of a processor's cache. For that the first
  * place is number 3, the children of place i are 4 i - 8 to 4 i - 5, and its parent is (i >> 2) + 2.
  */
@@ -91,11 +92,12 @@ export class TurnHeap {
     this.#place[key] = ABSENT;
   }
 
-  /** The share of a key that is here fell. */
+  /** The share of a key that is here changed. */
   repriced(key: number): void {
     const place = this.#place[key] as number;
     const share = this.#ledgers.shareOf(key);
     if (share < this.#shareAt(place)) this.#lift(place, key, share);
+    else this.#sink(place, key, share);
   }
 
   /** All shares may have fallen. */
