@@ -6,7 +6,7 @@
  * wake of a job whose time comes soon. Controls are in no such record, so what opens a way (`resume`, an override) sends one.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { isTerminal, type Job, type JobMode } from '../core/job.ts';
+import { isTerminal, type Job, type JobMode, TERMINAL_TTL_MS } from '../core/job.ts';
 import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
 import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
 import {
@@ -170,7 +170,6 @@ export interface ClientParts {
 const RUN_TIMEOUT_MS = 300_000;
 const DRAIN_TIMEOUT_MS = 900_000;
 /** How long a cancelled job is kept, as every terminal one. */
-const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
 const SUBMIT_BATCH = 100;
 const REDRIVE_LIMIT = 1_000;
 const COUNT_UP_TO = 100;

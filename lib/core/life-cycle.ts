@@ -175,7 +175,7 @@ function move(job: Job, to: JobState, changes: Changes): Transition {
 }
 
 // Absent, not undefined: two stores must be able to compare jobs field by field.
-const VANISHING = ['claim', 'worker', 'startedAtMs'] as const;
+const VANISHING = ['claim', 'worker', 'startedAtMs', 'finishedAtMs'] as const;
 
 function end(job: Job, verdict: Verdict, nowMs: number, retried: Changes, always: Changes = {}): Transition {
   switch (verdict.kind) {

@@ -343,6 +343,7 @@ export class Candidates {
 
   /** A key none of whose jobs was there when it was last settled has been away: being away saves nothing up. */
   #noteActive(planner: Planner, fairnessKey: string, jobs: readonly JobHead[]): void {
+    const { configuration } = this.#context;
     const ledger = this.#input.books.ledgerOf(fairnessKey);
     const isReturning =
       ledger !== undefined &&
@@ -350,7 +351,9 @@ export class Candidates {
       jobs.every((job) => job.readyAtMs > ledger.lastSeenMs);
     if (isReturning) planner.liftKey(fairnessKey, this.#lift(fairnessKey) ?? ledger.settledCostMs);
     else if (!this.#lifted.has(fairnessKey)) {
-      const costMs = (ledger?.settledCostMs ?? 0) + (this.#heldCostMs.get(fairnessKey) ?? 0);
+      // What is in flight may be given back where charges are corrected; a key lifted to it would be left behind.
+      const heldMs = configuration.fairness.trueUp ? 0 : (this.#heldCostMs.get(fairnessKey) ?? 0);
+      const costMs = (ledger?.settledCostMs ?? 0) + heldMs;
       const share = costMs / this.#input.books.weightOf(fairnessKey);
       this.#leastActiveShareMs = Math.min(this.#leastActiveShareMs, share);
     }

@@ -5,7 +5,7 @@
  * of are looked up when their reservation's time to be checked has come (recovery).
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { isTerminal, type Job, type ReservedJob } from '../core/job.ts';
+import { isTerminal, type Job, type ReservedJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { JobHead, PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
@@ -18,9 +18,6 @@ export const RUN_LEASE_MARGIN_MS = 30_000;
 const LAMBDA_TIMEOUT_MAX_MS = 15 * 60_000;
 /** The most that two machines' clocks may differ. */
 const CLOCK_SKEW_MAX_MS = 5_000;
-/** How long a terminal job is kept. */
-const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
-
 /** An attempt that is over. */
 export interface Settled {
   readonly reservation: Reservation;

@@ -1,6 +1,6 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import type { Job, JobError, Json } from '../core/job.ts';
+import { type Job, type JobError, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
@@ -8,9 +8,6 @@ import type { FinishOutcome, FinishVerdict, WorkerIdentity } from '../store/cont
 import { abortOf } from './abort.ts';
 import type { AttemptStore } from './patience.ts';
 import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
-
-/** How long a terminal job is kept. */
-export const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
 
 /** What a handler is told beside its payload. */
 export interface JobContext {

@@ -1,7 +1,7 @@
 /** One attempt of one job: what its handler is told, and what becomes of what it does. */
 import { describe, expect, it } from 'vitest';
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
-import type { Job, Json } from '../../lib/core/job.ts';
+import { type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import {
@@ -12,7 +12,6 @@ import {
   type RunOutcome,
   runJob,
   STOP_GRACE_MS,
-  TERMINAL_TTL_MS,
 } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
