@@ -141,19 +141,19 @@ export class Backlog {
     return this.head(line) === NONE ? NONE : this.jobs.topConflict(this.#heapOf(line));
   }
 
-  /** The rank of a line's head; -Infinity while it is unread, because nothing can precede it for certain. */
+  /** The rank of a line's head; -Infinity while it is unread, because nothing precedes it for certain; Infinity without one. */
   headRank(line: number): number {
     return this.#doubles[line * DOUBLES] as number;
   }
 
   /** Whether a line has neither a job nor unread ones. */
   isEmpty(line: number): boolean {
-    return this.head(line) === NONE && this.#more[line] === 0;
+    return this.#doubles[line * DOUBLES] === Number.POSITIVE_INFINITY;
   }
 
   /** Whether a line's head has not been read yet. */
   isUnread(line: number): boolean {
-    return this.head(line) === NONE && this.#more[line] === 1;
+    return this.#doubles[line * DOUBLES] === Number.NEGATIVE_INFINITY;
   }
 
   /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
@@ -409,12 +409,13 @@ export class Backlog {
   }
 
   #widenLines(lines: number): void {
-    const known = this.#ints.length;
+    const known = this.#doubles.length / DOUBLES;
     this.#doubles = widenFloats(this.#doubles, lines * DOUBLES);
     this.#ints = new Int32Array(this.#doubles.buffer);
-    for (let at = known; at < this.#ints.length; at += INTS) {
-      this.#ints[at + HEAD] = NONE;
-      this.#ints[at + HEAP] = NONE;
+    for (let line = known; line < lines; line += 1) {
+      this.#doubles[line * DOUBLES] = Number.POSITIVE_INFINITY;
+      this.#ints[line * INTS + HEAD] = NONE;
+      this.#ints[line * INTS + HEAP] = NONE;
     }
   }
 
@@ -435,11 +436,15 @@ export class Backlog {
     const heap = this.#heapOf(line);
     const head = heap === NONE ? NONE : this.jobs.living(heap);
     this.#ints[line * INTS + HEAD] = head;
-    this.#doubles[line * DOUBLES] = head === NONE ? Number.NEGATIVE_INFINITY : this.jobs.topRank(heap);
-    if (head === NONE && heap !== NONE) {
-      this.jobs.close(heap);
-      this.#ints[line * INTS + HEAP] = NONE;
+    if (head !== NONE) {
+      this.#doubles[line * DOUBLES] = this.jobs.topRank(heap);
+      return;
     }
+    const isUnread = this.#more[line] === 1;
+    this.#doubles[line * DOUBLES] = isUnread ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+    if (heap === NONE) return;
+    this.jobs.close(heap);
+    this.#ints[line * INTS + HEAP] = NONE;
   }
 
   #headChanged(line: number): void {

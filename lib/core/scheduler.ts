@@ -134,9 +134,11 @@ export class Scheduler {
   readonly #costMs: ((type: string, resourceId: string | undefined) => number) | undefined;
   readonly #explains: boolean;
   readonly #hasGuarantees: boolean;
-  /** By type: free slots when the pass began, and the bonus that follows. */
+  /** By type: free slots when the pass began, and the bonus that follows, in thousandths of a point. */
   readonly #compatible: Float64Array;
   readonly #rarity: Float64Array;
+  /** By class: what its scores have in common now, in thousandths of a point: less the rank, that is the score (see `score.ts`). */
+  readonly #points: Float64Array;
   /** By class: 1 if its type was open when its tier was last looked at. */
   readonly #open: Uint8Array;
   /** What is said most often is made once. */
@@ -174,6 +176,7 @@ export class Scheduler {
     this.#hasGuarantees = configuration.tiers.some((tier) => tier.guaranteed > 0);
     this.#compatible = new Float64Array(configuration.types.length);
     this.#rarity = new Float64Array(configuration.types.length);
+    this.#points = new Float64Array(this.index.classes);
     this.#open = new Uint8Array(this.index.classes);
     for (const override of options.overrides ?? []) this.override(override);
   }
@@ -345,12 +348,17 @@ export class Scheduler {
 
   /** A pass begins: ages are taken at `nowMs`, rarity from the slots that are free now. */
   beginPass(nowMs: number): void {
+    const { ageSec, onDemand, onDemandAgeSec } = this.#configuration.score;
     this.#nowMs = nowMs;
     for (let type = 0; type < this.#rarity.length; type += 1) {
       const free = this.fleets.roomOfType(type);
-      if (free === this.#compatible[type]) continue;
-      this.#compatible[type] = free;
-      this.#rarity[type] = rarityBonus(free, this.#configuration.score);
+      if (free !== this.#compatible[type]) {
+        this.#compatible[type] = free;
+        this.#rarity[type] = rarityBonus(free, this.#configuration.score) * 1000;
+      }
+      const points = this.#rarity[type] as number;
+      this.#points[2 * type] = points + ageSec * nowMs;
+      this.#points[2 * type + 1] = points + (ageSec + onDemandAgeSec) * nowMs + onDemand * 1000;
     }
   }
 
@@ -622,8 +630,9 @@ export class Scheduler {
       for (let index = 0; index < classes.length; index += 1) {
         const class_ = classes[index] as number;
         const line = this.backlog.lineOf(key, class_);
-        if (this.#open[class_] === 0 || this.backlog.isEmpty(line)) continue;
-        const points = this.#pointsOf(line);
+        const headRank = this.backlog.headRank(line);
+        if (this.#open[class_] === 0 || headRank === Number.POSITIVE_INFINITY) continue;
+        const points = (this.#points[class_] as number) - headRank;
         if (
           best === NONE ||
           points > bestPoints ||
@@ -664,14 +673,8 @@ export class Scheduler {
     }
   }
 
-  // The score in thousandths of a point, from the rank (see `score.ts`): s t - rank, and what the class has in common.
   #pointsOf(line: number): number {
-    const class_ = this.backlog.classOf(line);
-    const { ageSec, onDemand, onDemandAgeSec } = this.#configuration.score;
-    const rarity = (this.#rarity[typeOf(class_)] as number) * 1000;
-    const points =
-      (class_ & 1) === 0 ? ageSec * this.#nowMs : (ageSec + onDemandAgeSec) * this.#nowMs + onDemand * 1000;
-    return points + rarity - this.backlog.headRank(line);
+    return (this.#points[this.backlog.classOf(line)] as number) - this.backlog.headRank(line);
   }
 
   #isHeadOlder(a: number, b: number): boolean {
