@@ -333,7 +333,8 @@ class HeadsPlanner implements Planner {
     const fresh = chosen.filter((state) => state.asked === 0).length;
     const first = Math.max(1, Math.floor(Math.min(2 * room, this.#firstHeadsLeft) / Math.max(1, fresh)));
     const lines = chosen.map((state) => {
-      const count = state.asked === 0 ? first : Math.min(state.asked, 2 * room);
+      // What is blocked must be read past, but no further than the pass would look.
+      const count = state.asked === 0 ? first : Math.min(state.asked, 2 * room + this.#blockedLeft);
       if (state.asked === 0) this.#firstHeadsLeft = Math.max(0, this.#firstHeadsLeft - count);
       state.asked += count;
       this.headsAsked += count;

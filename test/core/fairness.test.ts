@@ -127,7 +127,7 @@ describe('ledgers', () => {
     }
     fc.assert(
       fc.property(
-        fc.array(operation, { maxLength: 150, size: 'max' }),
+        fc.array(operation, { maxLength: 300, size: 'max' }),
         fc.boolean(),
         (operations, trueUp) => {
           const ledgers = new Ledgers(fairness({ idlePolicy: 'none', admissionFloorMs: 5, trueUp }));
@@ -191,7 +191,7 @@ describe('ledgers', () => {
           }
         },
       ),
-      { numRuns: FEWER_RUNS },
+      { numRuns: FEWER_RUNS * 2 },
     );
   });
 

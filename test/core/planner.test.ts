@@ -243,6 +243,195 @@ describe('a planner that reads heads', () => {
     );
   });
 
+  it('counts what it asks for, for no more keys at a time than have room, and doubles what it asks again', () => {
+    fc.assert(
+      fc.property(passStates(60), (state) => {
+        const { planner, needs } = runPass(state);
+        const free = schedulerOf({ ...state, waiting: [] }).room;
+        const asked = new Map<string, number>();
+        let first = 0;
+        let heads = 0;
+        let keys = 0;
+        for (const need of needs) {
+          const room = free - need.after;
+          const fairnessKeys = new Set(need.lines.map(({ line }) => line.fairnessKey));
+          expect(fairnessKeys.size).toBeLessThanOrEqual(room);
+          expect(new Set(need.lines.map(({ line }) => line.tier)).size).toBeLessThanOrEqual(1);
+          for (const { line, count } of need.lines) {
+            const name = JSON.stringify(line);
+            const before = asked.get(name) ?? 0;
+            asked.set(name, before + count);
+            heads += count;
+            expect(count).toBeGreaterThanOrEqual(1);
+            if (before === 0) first += count;
+            else expect(count).toBeLessThanOrEqual(before);
+          }
+          for (const { count } of need.keys) {
+            expect(count).toBeGreaterThanOrEqual(1);
+            expect(count).toBeLessThanOrEqual(room);
+            keys += count;
+          }
+        }
+        expect(planner.headsAsked).toBe(heads);
+        expect(first).toBeLessThanOrEqual(2 * free + asked.size);
+        expect(keys).toBeLessThanOrEqual(4 * free + 64);
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('asks in one trip for the keys of all tiers that are open and were not read, as many as have room', () => {
+    const state = oneLine(1, 9);
+    const [type] = state.configuration.types;
+    if (type === undefined) throw new Error('there is a type');
+    const tiers = [
+      { tier: 'top', maxConcurrency: 3, guaranteed: 0 },
+      { tier: 'full', maxConcurrency: 0, guaranteed: 0 },
+      { tier: 'middle', maxConcurrency: null, guaranteed: 0 },
+      { tier: 'shut', maxConcurrency: null, guaranteed: 0 },
+      { tier: 'low', maxConcurrency: 20, guaranteed: 0 },
+    ];
+    const types = [
+      ...tiers.map(({ tier }) => ({ ...type, type: tier, tier, maxConcurrency: tier === 'shut' ? 0 : null })),
+      { ...type, tier: 'top' },
+    ];
+    const fleets = [{ fleet: 'all', types: types.map((each) => each.type), slots: null }];
+    const planner = plannerOf({ ...state, configuration: { ...state.configuration, tiers, types, fleets } });
+    expect(planner.next()).toEqual({
+      kind: 'need',
+      lines: [],
+      keys: [
+        { tier: 'top', count: 3 },
+        { tier: 'middle', count: 9 },
+        { tier: 'low', count: 9 },
+      ],
+    });
+    planner.offerKeys('top', [], false);
+    planner.offerKeys('middle', [], true);
+    planner.offerKeys('low', [], true);
+    // Those were read: only what is needed is asked for from now on.
+    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ tier: 'middle', count: 9 }] });
+    planner.offerKeys('middle', [], false);
+    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ tier: 'low', count: 9 }] });
+  });
+
+  it('asks for no more keys while the best of those it has costs no more than the last of them', () => {
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const state = oneLine(3, 3);
+    const planner = plannerOf({ ...state, costMs: () => 10 });
+    const key = (fairnessKey: string, settledCostMs: number) => ({
+      fairnessKey,
+      settledCostMs,
+      lines: fairnessKey === 'k1' ? [line] : [],
+    });
+    planner.offerKeys('top', [key('k1', 5), key('k2', 15)], true);
+    planner.offerHeads(line, state.waiting, false);
+    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
+    // At 25 it is behind what the next page may begin with.
+    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ tier: 'top', count: 1 }] });
+    planner.offerKeys('top', [key('k3', 40)], true);
+    expect(planner.next().kind).toBe('admit');
+  });
+
+  it('asks for the heads of the cheapest keys, each line at least once, together twice what is free', () => {
+    const state = oneLine(0, 3);
+    const planner = plannerOf(state);
+    const lineOf = (fairnessKey: string, mode: 'queued' | 'onDemand' = 'queued') => ({
+      tier: 'top',
+      type: 'a',
+      mode,
+      fairnessKey,
+    });
+    planner.offerKeys(
+      'top',
+      [
+        { fairnessKey: 'd', settledCostMs: 4, lines: [lineOf('d')] },
+        { fairnessKey: 'b', settledCostMs: 2, lines: [lineOf('b')] },
+        { fairnessKey: 'c', settledCostMs: 3, lines: [lineOf('c')] },
+        { fairnessKey: 'a', settledCostMs: 1, lines: [lineOf('a'), lineOf('a', 'onDemand')] },
+      ],
+      false,
+    );
+    // Three may start: d is not looked at. Six heads for four lines.
+    expect(planner.next()).toEqual({
+      kind: 'need',
+      keys: [],
+      lines: ['a', 'a', 'b', 'c'].map((key, index) => ({
+        line: lineOf(key, index === 1 ? 'onDemand' : 'queued'),
+        count: 1,
+      })),
+    });
+    for (const key of ['a', 'b', 'c']) planner.offerHeads(lineOf(key), [], key === 'a');
+    planner.offerHeads(lineOf('a', 'onDemand'), [], false);
+    // What was asked of a is asked again; d is new, and two first heads are left.
+    expect(planner.next()).toEqual({
+      kind: 'need',
+      keys: [],
+      lines: [
+        { line: lineOf('a'), count: 1 },
+        { line: lineOf('d'), count: 2 },
+      ],
+    });
+    planner.offerHeads(lineOf('d'), [], false);
+    planner.offerHeads(lineOf('a'), [], true);
+    expect(planner.next()).toMatchObject({ lines: [{ line: lineOf('a'), count: 2 }] });
+    planner.offerHeads(lineOf('a'), [], true);
+    expect(planner.next()).toMatchObject({ lines: [{ line: lineOf('a'), count: 4 }] });
+    planner.offerHeads(lineOf('a'), [], true);
+    expect(planner.headsAsked).toBe(4 + 3 + 2 + 4);
+    planner.offerHeads(lineOf('a'), [], false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('takes heads that were offered unasked, and asks for what follows them', () => {
+    const state = oneLine(3, 5);
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const planner = plannerOf(state);
+    planner.offerHeads(line, state.waiting.slice(0, 2), true);
+    planner.offerKeys('top', [{ fairnessKey: 'k1', lines: [line] }], false);
+    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
+    expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line, count: 2 }] });
+    // Keys that are offered again do not begin their lines anew.
+    planner.offerHeads(line, state.waiting.slice(2), false);
+    planner.offerKeys('top', [{ fairnessKey: 'k1', lines: [line] }], false);
+    expect(planner.next().kind).toBe('admit');
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('begins the count of losses anew with a win', () => {
+    const state = oneLine(40, 20);
+    const planner = plannerOf(state);
+    const index = new Index(state);
+    const asked: number[] = [];
+    let decided = 0;
+    while (decided < 12) {
+      const step = planner.next();
+      if (step.kind === 'done') break;
+      if (step.kind === 'need') {
+        if (step.lines.length > 0) asked.push(decided);
+        index.serve(planner, step);
+      } else {
+        decided += 1;
+        if (decided === 6) planner.confirm(step.decision);
+        else planner.drop(step.decision);
+      }
+    }
+    expect(asked).toEqual([0]);
+  });
+
+  it('says why a tier is shut in the reasons of the next decision', () => {
+    const state = oneLine(1, 2);
+    const [type] = state.configuration.types;
+    if (type === undefined) throw new Error('there is a type');
+    const configuration = {
+      ...state.configuration,
+      types: [{ ...type, type: 'x', tier: 'above' }, type],
+      tiers: [{ tier: 'above', maxConcurrency: 0, guaranteed: 0 }, ...state.configuration.tiers],
+    };
+    const [first] = runPass({ ...state, configuration }).decisions;
+    expect(first?.reasons.skipped).toEqual([{ kind: 'tier', tier: 'above', why: 'cap' }]);
+  });
+
   it('asks for twice the free slots at once where there is one line, as the text does', () => {
     const state = oneLine(1_000, 7);
     const planner = plannerOf(state);
@@ -277,11 +466,13 @@ describe('a planner that reads heads', () => {
   });
 
   it('ends truncated when it has met 2 F + 64 blocked jobs', () => {
-    const { decisions, done } = runPass(oneLine(1_000, 2, 'same'));
+    const { decisions, done, planner } = runPass(oneLine(1_000, 2, 'same'));
     expect(decisions.length).toBe(1);
     expect(done.truncated).toBe(true);
     expect(done.blocked.length).toBeGreaterThanOrEqual(2 * 2 + 64);
     expect(done.blocked.length).toBeLessThan(3 * (2 * 2 + 64));
+    // The last request is for what may still be met, and twice what is free.
+    expect(planner.headsAsked).toBe(4 + 4 + 8 + 16 + 32 + (2 * 1 + 68 - 63));
   });
 
   it('gives back what a lost claim held, and takes the next', () => {

@@ -116,16 +116,20 @@ export function runPass(state: PassState): {
   readonly decisions: readonly Decision[];
   readonly planner: Planner;
   readonly linesAsked: number;
+  /** With the decisions that were made before each. */
+  readonly needs: readonly (Extract<Step, { kind: 'need' }> & { readonly after: number })[];
   readonly done: Extract<Step, { kind: 'done' }>;
 } {
   const planner = plannerOf(state);
   const index = new Index(state);
   const decisions: Decision[] = [];
   const lines = new Set<string>();
+  const needs: (Extract<Step, { kind: 'need' }> & { readonly after: number })[] = [];
   for (;;) {
     const step = planner.next();
-    if (step.kind === 'done') return { decisions, planner, linesAsked: lines.size, done: step };
+    if (step.kind === 'done') return { decisions, planner, linesAsked: lines.size, needs, done: step };
     if (step.kind === 'need') {
+      needs.push({ ...step, after: decisions.length });
       for (const { line } of step.lines) lines.add(JSON.stringify(line));
       index.serve(planner, step);
     } else {
