@@ -30,6 +30,12 @@ async function startContainer(): Promise<StartedTestContainer> {
 }
 
 const given = process.env.LOCALSTACK_ENDPOINT;
+if (given !== undefined && given !== '' && !URL.canParse(given)) {
+  console.error(
+    `fairlead: LOCALSTACK_ENDPOINT is no URL: ${given}; set it to one such as http://127.0.0.1:4566`,
+  );
+  process.exit(2);
+}
 const container = given === undefined || given === '' ? await startContainer() : undefined;
 const endpoint = container === undefined ? given : `http://127.0.0.1:${container.getMappedPort(PORT)}`;
 
