@@ -25,15 +25,10 @@
 import type { ScoreCoefficients } from './configuration.ts';
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
+import { JobHeaps } from './job-heaps.ts';
 import { JobTable, NONE } from './job-table.ts';
 import type { PoolIndex } from './pool-index.ts';
 import { ABSENT, ASIDE, TurnHeap } from './turn-heap.ts';
-
-// Places of a line's fields, among doubles and among whole numbers.
-const DOUBLES = 2;
-const INTS = 4;
-const HEAD = 2;
-const HEAP = 3;
 
 /** Lines with parked jobs that are all woken at once when their conflict key is free. */
 const HERD_MIN = 8;
@@ -73,18 +68,18 @@ export class Backlog {
   #keys = 16;
 
   // Lines
-  /** A line's head stands together: its rank, its number, and the heap of the line's jobs. */
-  #doubles: Float64Array;
-  #ints: Int32Array;
+  readonly #lines: JobHeaps;
   #place: Int32Array;
-  #more: Uint8Array;
 
-  /** By conflict key, class, then line: the root of the jobs that are parked. */
+  /** By conflict key, class, then line: the heap of the jobs that are parked. */
   readonly #parked = new Map<number, Map<number, Map<number, number>>>();
+  readonly #parkedHeaps: JobHeaps;
   #reserves: Reserve[] = [];
 
   constructor(index: PoolIndex, ledgers: Ledgers, coefficients: ScoreCoefficients) {
-    this.jobs = new JobTable(coefficients);
+    this.jobs = new JobTable();
+    this.#lines = new JobHeaps(this.jobs, coefficients);
+    this.#parkedHeaps = new JobHeaps(this.jobs, coefficients);
     this.#ledgers = ledgers;
     this.#classes = index.classes;
     this.#tiers = index.tiers.length;
@@ -96,11 +91,8 @@ export class Backlog {
     this.#turns = index.tiers.map(() => new TurnHeap(ledgers));
     this.#asides = Array.from({ length: index.classes }, emptyHeap);
     const keys = this.#keys;
-    this.#doubles = new Float64Array(0);
-    this.#ints = new Int32Array(0);
     this.#place = new Int32Array(keys * index.classes).fill(NONE);
-    this.#more = new Uint8Array(keys * index.classes);
-    this.#widenLines(keys * index.classes);
+    this.#lines.ensure(keys * index.classes);
   }
 
   /** Jobs that wait, the parked ones included. */
@@ -133,27 +125,27 @@ export class Backlog {
 
   /** The first job of a line, or -1: it is empty, or its head is unread. */
   head(line: number): number {
-    return this.#ints[line * INTS + HEAD] as number;
+    return this.#lines.first(line);
   }
 
   /** The conflict key's number of a line's head, or -1. */
   headConflict(line: number): number {
-    return this.head(line) === NONE ? NONE : this.jobs.topConflict(this.#heapOf(line));
+    return this.#lines.firstConflict(line);
   }
 
   /** The rank of a line's head; -Infinity while it is unread, because nothing precedes it for certain; Infinity without one. */
   headRank(line: number): number {
-    return this.#doubles[line * DOUBLES] as number;
+    return this.#lines.firstRank(line);
   }
 
   /** Whether a line has neither a job nor unread ones. */
   isEmpty(line: number): boolean {
-    return this.#doubles[line * DOUBLES] === Number.POSITIVE_INFINITY;
+    return this.#lines.firstRank(line) === Number.POSITIVE_INFINITY;
   }
 
   /** Whether a line's head has not been read yet. */
   isUnread(line: number): boolean {
-    return this.#doubles[line * DOUBLES] === Number.NEGATIVE_INFINITY;
+    return this.#lines.firstRank(line) === Number.NEGATIVE_INFINITY;
   }
 
   /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
@@ -219,13 +211,12 @@ export class Backlog {
   take(line: number): WaitingJob {
     const number = this.head(line);
     const job = this.jobs.jobOf(number);
-    this.jobs.pop(this.#heapOf(line));
+    this.#lines.pop(line);
     this.jobs.forget(number);
     this.#size -= 1;
     const key = this.keyOf(line);
     const tier = this.#tierOfClass[this.classOf(line)] as number;
     if (this.#turnsOf(tier).placeOf(key) === ASIDE) {
-      this.#readHead(line);
       this.#endAside(key, tier);
     } else {
       this.#headChanged(line);
@@ -238,14 +229,16 @@ export class Backlog {
     this.jobs.remove(number);
     this.#size -= 1;
     const line = this.jobs.lineOf(number);
-    if (this.head(line) === number) this.#headChanged(line);
+    if (this.head(line) !== number) return;
+    this.#lines.clean(line);
+    this.#headChanged(line);
   }
 
   /** Parks the head of a line until its conflict key is free. */
   park(line: number): void {
     const number = this.head(line);
     const conflict = this.jobs.conflictOf(number);
-    this.jobs.pop(this.#heapOf(line));
+    this.#lines.pop(line);
     this.#headChanged(line);
     let classes = this.#parked.get(conflict);
     if (classes === undefined) {
@@ -260,10 +253,10 @@ export class Backlog {
     }
     let heap = lines.get(line);
     if (heap === undefined) {
-      heap = this.jobs.open();
+      heap = this.#parkedHeaps.open();
       lines.set(line, heap);
     }
-    this.jobs.push(heap, number);
+    this.#parkedHeaps.push(heap, number);
   }
 
   /** The conflict key is free: the first of its parked jobs go back. O(lines with parked jobs), most of them only looked at. */
@@ -320,13 +313,18 @@ export class Backlog {
     for (const [line, heap] of lines) {
       const key = this.keyOf(line);
       if (reserve.woken.has(line) || this.#ledgers.isFull(key)) continue;
-      if (this.jobs.living(heap) === NONE) {
-        this.jobs.close(heap);
+      this.#parkedHeaps.clean(heap);
+      if (this.#parkedHeaps.first(heap) === NONE) {
+        this.#parkedHeaps.close(heap);
         lines.delete(line);
         continue;
       }
       const share = this.#ledgers.shareOf(key);
-      if (best === NONE || share < bestShare || (share === bestShare && this.jobs.precedes(heap, bestHeap))) {
+      if (
+        best === NONE ||
+        share < bestShare ||
+        (share === bestShare && this.#parkedHeaps.precedes(heap, bestHeap))
+      ) {
         best = line;
         bestShare = share;
         bestHeap = heap;
@@ -343,10 +341,11 @@ export class Backlog {
     const lines = classes?.get(this.classOf(line));
     const heap = lines?.get(line);
     if (classes === undefined || lines === undefined || heap === undefined) return;
-    const first = this.jobs.living(heap);
-    if (first !== NONE) this.jobs.pop(heap);
-    if (this.jobs.living(heap) === NONE) {
-      this.jobs.close(heap);
+    this.#parkedHeaps.clean(heap);
+    const first = this.#parkedHeaps.first(heap);
+    if (first !== NONE) this.#parkedHeaps.pop(heap);
+    if (this.#parkedHeaps.first(heap) === NONE) {
+      this.#parkedHeaps.close(heap);
       lines.delete(line);
       if (lines.size === 0) classes.delete(this.classOf(line));
       if (classes.size === 0) this.#parked.delete(conflict);
@@ -392,7 +391,7 @@ export class Backlog {
   setMore(key: number, class_: number, more: boolean): void {
     const line = this.lineOf(key, class_);
     this.#makeRoom(key);
-    this.#more[line] = more ? 1 : 0;
+    this.#lines.setMore(line, more);
     this.#headChanged(line);
   }
 
@@ -401,54 +400,15 @@ export class Backlog {
     let wider = this.#keys;
     while (key >= wider) wider *= 2;
     this.#keys = wider;
-    this.#widenLines(wider * this.#classes);
+    this.#lines.ensure(wider * this.#classes);
     this.#place = widenInts(this.#place, wider * this.#classes, NONE);
-    const more = new Uint8Array(wider * this.#classes);
-    more.set(this.#more);
-    this.#more = more;
-  }
-
-  #widenLines(lines: number): void {
-    const known = this.#doubles.length / DOUBLES;
-    this.#doubles = widenFloats(this.#doubles, lines * DOUBLES);
-    this.#ints = new Int32Array(this.#doubles.buffer);
-    for (let line = known; line < lines; line += 1) {
-      this.#doubles[line * DOUBLES] = Number.POSITIVE_INFINITY;
-      this.#ints[line * INTS + HEAD] = NONE;
-      this.#ints[line * INTS + HEAP] = NONE;
-    }
-  }
-
-  #heapOf(line: number): number {
-    return this.#ints[line * INTS + HEAP] as number;
   }
 
   #enter(line: number, number: number): void {
-    let heap = this.#heapOf(line);
-    if (heap === NONE) {
-      heap = this.jobs.open();
-      this.#ints[line * INTS + HEAP] = heap;
-    }
-    if (this.jobs.push(heap, number)) this.#headChanged(line);
-  }
-
-  #readHead(line: number): void {
-    const heap = this.#heapOf(line);
-    const head = heap === NONE ? NONE : this.jobs.living(heap);
-    this.#ints[line * INTS + HEAD] = head;
-    if (head !== NONE) {
-      this.#doubles[line * DOUBLES] = this.jobs.topRank(heap);
-      return;
-    }
-    const isUnread = this.#more[line] === 1;
-    this.#doubles[line * DOUBLES] = isUnread ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
-    if (heap === NONE) return;
-    this.jobs.close(heap);
-    this.#ints[line * INTS + HEAP] = NONE;
+    if (this.#lines.push(line, number)) this.#headChanged(line);
   }
 
   #headChanged(line: number): void {
-    this.#readHead(line);
     const key = this.keyOf(line);
     const class_ = this.classOf(line);
     const tier = this.#tierOfClass[class_] as number;

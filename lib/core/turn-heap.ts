@@ -4,8 +4,8 @@
  * stand near the bottom, and have nowhere to sink to.
  *
  * A key that is admitted sinks from the top nearly to the bottom, so what a level costs is what a decision costs: each
- * place has four children of 16 bytes that stand side by side in one line of a processor's cache. For that the first
- * place is number 3, the children of place i are 4 i - 8 to 4 i - 5, and its parent is (i >> 2) + 2.
+ * place has eight children of 16 bytes that stand side by side in two lines of a processor's cache. For that the first
+ * place is number 7, the children of place i are 8 i - 48 to 8 i - 41, and its parent is (i >> 3) + 6.
  */
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import { NONE } from './job-table.ts';
@@ -14,7 +14,7 @@ import { NONE } from './job-table.ts';
 export const ABSENT = -1;
 export const ASIDE = -2;
 
-const FIRST = 3;
+const FIRST = 7;
 
 // Places of an entry's fields, among doubles and among whole numbers: its share, its key.
 const DOUBLES = 2;
@@ -52,7 +52,7 @@ export class TurnHeap {
   /** Whether another key has exactly the share of the first. */
   isTied(): boolean {
     const least = this.#shareAt(FIRST);
-    const end = Math.min(FIRST + 5, this.#end);
+    const end = Math.min(FIRST + 9, this.#end);
     for (let child = FIRST + 1; child < end; ) {
       if (this.#shareAt(child) !== least) {
         child += 1;
@@ -121,7 +121,7 @@ export class TurnHeap {
   #lift(from: number, key: number, share: number): void {
     let place = from;
     while (place > FIRST) {
-      const parent = (place >> 2) + 2;
+      const parent = (place >> 3) + 6;
       const above = this.#shareAt(parent);
       if (above <= share) break;
       this.#put(place, this.#keyAt(parent), above);
@@ -135,9 +135,9 @@ export class TurnHeap {
     const end = this.#end;
     let place = from;
     for (;;) {
-      const first = 4 * place - 8;
+      const first = 8 * place - 48;
       if (first >= end) break;
-      const behind = Math.min(first + 4, end);
+      const behind = Math.min(first + 8, end);
       let least = first;
       let leastShare = doubles[first * DOUBLES] as number;
       for (let child = first + 1; child < behind; child += 1) {

@@ -1,0 +1,239 @@
+/**
+ * Heaps of jobs by rank, each a number: a line's, or that of a line's parked jobs.
+ *
+ * A heap's entries, 16 bytes each (rank, job, conflict key), stand side by side in a block of one buffer, of a size that
+ * doubles and halves with the heap; its first entry stands in its record too, with where the block is. So looking
+ * at the heads of all of a key's lines touches a few lines of a processor's cache, taking a job out of one touches one or
+ * two more, and nothing here is an object for the collector to visit.
+ */
+import type { ScoreCoefficients } from './configuration.ts';
+import { widenFloats } from './fairness.ts';
+import { type JobTable, NONE } from './job-table.ts';
+import { rank } from './score.ts';
+
+// Places of an entry's fields, among doubles and among whole numbers. A record begins like an entry.
+const DOUBLES = 2;
+const INTS = 4;
+const JOB = 2;
+const CONFLICT = 3;
+
+const RECORD_DOUBLES = 4;
+const RECORD_INTS = 8;
+const BASE = 4;
+const SIZE = 5;
+const ROOM = 6;
+const MORE = 7;
+
+/** Entries of the smallest block: 64 bytes. */
+const BLOCK_MIN = 4;
+
+export class JobHeaps {
+  readonly #jobs: JobTable;
+  readonly #coefficients: ScoreCoefficients;
+  #recordDoubles = new Float64Array(0);
+  #recordInts = new Int32Array(0);
+  readonly #free: number[] = [];
+  #opened = 0;
+  #doubles = new Float64Array(1_024 * DOUBLES);
+  #ints = new Int32Array(this.#doubles.buffer);
+  #used = 0;
+  /** Blocks that were given back, by the logarithm of their size. */
+  readonly #freeBlocks: number[][] = [];
+
+  constructor(jobs: JobTable, coefficients: ScoreCoefficients) {
+    this.#jobs = jobs;
+    this.#coefficients = coefficients;
+  }
+
+  /** Makes room for the heaps below this number: they are empty. */
+  ensure(heaps: number): void {
+    const known = this.#recordDoubles.length / RECORD_DOUBLES;
+    if (heaps <= known) return;
+    this.#recordDoubles = widenFloats(this.#recordDoubles, heaps * RECORD_DOUBLES);
+    this.#recordInts = new Int32Array(this.#recordDoubles.buffer);
+    for (let heap = known; heap < heaps; heap += 1) this.#emptied(heap);
+  }
+
+  /** An empty heap, of those that are not numbered by the caller. */
+  open(): number {
+    const heap = this.#free.pop();
+    if (heap !== undefined) return heap;
+    this.#opened += 1;
+    if (this.#opened * RECORD_DOUBLES > this.#recordDoubles.length) this.ensure(this.#opened * 2);
+    return this.#opened - 1;
+  }
+
+  /** Gives an empty heap back. */
+  close(heap: number): void {
+    this.#free.push(heap);
+  }
+
+  /** The first job, or -1: the heap is empty, or what it begins with was not read yet. */
+  first(heap: number): number {
+    return this.#recordInts[heap * RECORD_INTS + JOB] as number;
+  }
+
+  /** The first job's rank; without one Infinity, or -Infinity if others follow that were not read yet: nothing precedes them for certain. */
+  firstRank(heap: number): number {
+    return this.#recordDoubles[heap * RECORD_DOUBLES] as number;
+  }
+
+  /** The first job's conflict key, or -1. */
+  firstConflict(heap: number): number {
+    return this.#recordInts[heap * RECORD_INTS + CONFLICT] as number;
+  }
+
+  /** Whether the first job of heap a precedes that of heap b. */
+  precedes(a: number, b: number): boolean {
+    const rankA = this.firstRank(a);
+    const rankB = this.firstRank(b);
+    return rankA === rankB ? this.#jobs.isOlder(this.first(a), this.first(b)) : rankA < rankB;
+  }
+
+  /** Says whether others follow that were not read yet. */
+  setMore(heap: number, more: boolean): void {
+    this.#recordInts[heap * RECORD_INTS + MORE] = more ? 1 : 0;
+    if (this.first(heap) === NONE) this.#emptied(heap);
+  }
+
+  /** Puts a job in. Answers whether it is the first now. */
+  push(heap: number, number: number): boolean {
+    const at = heap * RECORD_INTS;
+    const size = this.#recordInts[at + SIZE] as number;
+    if (size === this.#recordInts[at + ROOM]) this.#resize(heap, Math.max(BLOCK_MIN, size * 2));
+    this.#recordInts[at + SIZE] = size + 1;
+    const base = this.#recordInts[at + BASE] as number;
+    const jobRank = rank(this.#jobs.jobOf(number), this.#coefficients);
+    const conflict = this.#jobs.conflictOf(number);
+    let place = size;
+    while (place > 0) {
+      const parent = (place - 1) >> 1;
+      if (!this.#isBefore(jobRank, number, base + parent)) break;
+      this.#copy(base + parent, base + place);
+      place = parent;
+    }
+    this.#put(base + place, jobRank, number, conflict);
+    if (place > 0) return false;
+    this.#setFirst(heap, jobRank, number, conflict);
+    return true;
+  }
+
+  /** Takes the first job out, and removed ones that follow it. */
+  pop(heap: number): void {
+    this.#popEntry(heap);
+    this.clean(heap);
+  }
+
+  /** Takes out removed jobs that have come to the top. */
+  clean(heap: number): void {
+    for (;;) {
+      const number = this.first(heap);
+      if (number === NONE || !this.#jobs.takeRemoved(number)) return;
+      this.#popEntry(heap);
+      this.#jobs.forget(number);
+    }
+  }
+
+  #popEntry(heap: number): void {
+    const at = heap * RECORD_INTS;
+    const size = (this.#recordInts[at + SIZE] as number) - 1;
+    const base = this.#recordInts[at + BASE] as number;
+    const room = this.#recordInts[at + ROOM] as number;
+    this.#recordInts[at + SIZE] = size;
+    if (size === 0) {
+      this.#giveBack(base, room);
+      this.#recordInts[at + ROOM] = 0;
+      this.#emptied(heap);
+      return;
+    }
+    const last = base + size;
+    const jobRank = this.#doubles[last * DOUBLES] as number;
+    const number = this.#ints[last * INTS + JOB] as number;
+    const conflict = this.#ints[last * INTS + CONFLICT] as number;
+    let place = 0;
+    for (;;) {
+      let child = 2 * place + 1;
+      if (child >= size) break;
+      if (child + 1 < size && this.#isEntryBefore(base + child + 1, base + child)) child += 1;
+      if (this.#isBefore(jobRank, number, base + child)) break;
+      this.#copy(base + child, base + place);
+      place = child;
+    }
+    this.#put(base + place, jobRank, number, conflict);
+    this.#setFirst(
+      heap,
+      this.#doubles[base * DOUBLES] as number,
+      this.#ints[base * INTS + JOB] as number,
+      this.#ints[base * INTS + CONFLICT] as number,
+    );
+    if (room > BLOCK_MIN && size * 4 <= room) this.#resize(heap, room / 2);
+  }
+
+  #emptied(heap: number): void {
+    const isUnread = this.#recordInts[heap * RECORD_INTS + MORE] === 1;
+    this.#setFirst(heap, isUnread ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY, NONE, NONE);
+  }
+
+  #setFirst(heap: number, jobRank: number, number: number, conflict: number): void {
+    this.#recordDoubles[heap * RECORD_DOUBLES] = jobRank;
+    this.#recordInts[heap * RECORD_INTS + JOB] = number;
+    this.#recordInts[heap * RECORD_INTS + CONFLICT] = conflict;
+  }
+
+  #isBefore(jobRank: number, number: number, entry: number): boolean {
+    const other = this.#doubles[entry * DOUBLES] as number;
+    if (jobRank !== other) return jobRank < other;
+    return this.#jobs.isOlder(number, this.#ints[entry * INTS + JOB] as number);
+  }
+
+  #isEntryBefore(a: number, b: number): boolean {
+    return this.#isBefore(this.#doubles[a * DOUBLES] as number, this.#ints[a * INTS + JOB] as number, b);
+  }
+
+  #copy(from: number, to: number): void {
+    this.#doubles[to * DOUBLES] = this.#doubles[from * DOUBLES] as number;
+    this.#ints[to * INTS + JOB] = this.#ints[from * INTS + JOB] as number;
+    this.#ints[to * INTS + CONFLICT] = this.#ints[from * INTS + CONFLICT] as number;
+  }
+
+  #put(entry: number, jobRank: number, number: number, conflict: number): void {
+    this.#doubles[entry * DOUBLES] = jobRank;
+    this.#ints[entry * INTS + JOB] = number;
+    this.#ints[entry * INTS + CONFLICT] = conflict;
+  }
+
+  // Blocks of 4, 8, 16... entries. A block that is given back serves heaps of its size again.
+
+  #resize(heap: number, room: number): void {
+    const at = heap * RECORD_INTS;
+    const size = this.#recordInts[at + SIZE] as number;
+    const from = this.#recordInts[at + BASE] as number;
+    const to = this.#allocate(room);
+    this.#doubles.copyWithin(to * DOUBLES, from * DOUBLES, (from + size) * DOUBLES);
+    this.#giveBack(from, this.#recordInts[at + ROOM] as number);
+    this.#recordInts[at + BASE] = to;
+    this.#recordInts[at + ROOM] = room;
+  }
+
+  #allocate(room: number): number {
+    const block = this.#freeBlocks[Math.log2(room)]?.pop();
+    if (block !== undefined) return block;
+    const base = this.#used;
+    this.#used += room;
+    let length = this.#doubles.length;
+    while (this.#used * DOUBLES > length) length *= 2;
+    if (length > this.#doubles.length) {
+      this.#doubles = widenFloats(this.#doubles, length);
+      this.#ints = new Int32Array(this.#doubles.buffer);
+    }
+    return base;
+  }
+
+  // A heap without a block has room for nothing.
+  #giveBack(block: number, room: number): void {
+    if (room === 0) return;
+    const size = Math.log2(room);
+    while (this.#freeBlocks.length <= size) this.#freeBlocks.push([]);
+    this.#freeBlocks[size]?.push(block);
+  }
+}
