@@ -185,16 +185,12 @@ export class Ledgers {
   /** A waiting job was admitted, and charged. */
   admit(key: number, chargedMs: number, nowMs: number): void {
     this.#add(key, WAITING, -1);
-    this.hold(key, chargedMs, nowMs);
+    this.#charge(key, chargedMs, nowMs);
   }
 
   /** A job that runs already, such as one of an earlier pass: it counts, with its charge. */
   hold(key: number, chargedMs: number, nowMs: number): void {
-    this.#add(key, RUNNING, 1);
-    this.#add(key, COST, chargedMs);
-    if (!this.#fairness.trueUp) this.#add(key, BASE, chargedMs);
-    this.#priced(key);
-    this.#seen(key, nowMs);
+    this.#charge(key, chargedMs, nowMs);
     if (this.#placeOf(key) === NOWHERE) this.#activate(key);
   }
 
@@ -214,7 +210,8 @@ export class Ledgers {
       // What was a part of the base at admission is corrected there, what was not is added.
       const settledMs = this.#fairness.trueUp ? chargedMs + correction : correction;
       this.#cells[key * WIDTH + BASE] = Math.max(0, this.#baseOf(key) + settledMs);
-      this.#priced(key);
+      if (settledMs < 0) this.#priced(key);
+      else this.#shared(key);
     }
     this.#deactivateIfIdle(key);
   }
@@ -281,8 +278,20 @@ export class Ledgers {
     if (nowMs > (this.#cells[at] as number)) this.#cells[at] = nowMs;
   }
 
-  #priced(key: number): void {
+  #charge(key: number, chargedMs: number, nowMs: number): void {
+    this.#add(key, RUNNING, 1);
+    this.#add(key, COST, chargedMs);
+    if (!this.#fairness.trueUp) this.#add(key, BASE, chargedMs);
+    this.#shared(key);
+    this.#seen(key, nowMs);
+  }
+
+  #shared(key: number): void {
     this.#cells[key * WIDTH + SHARE] = this.costOf(key) / this.weightOf(key);
+  }
+
+  #priced(key: number): void {
+    this.#shared(key);
     const place = this.#placeOf(key);
     if (place === NOWHERE) return;
     const base = this.#baseOf(key) / this.weightOf(key);

@@ -417,14 +417,17 @@ export class Scheduler {
     }
     const classes = this.index.classesOfTier[tier] as Int32Array;
     let anyOpen = false;
-    for (let index = 0; index < classes.length; index += 1) {
+    // The classes of a type follow each other: queued, on demand.
+    for (let index = 0; index < classes.length; index += 2) {
       const class_ = classes[index] as number;
       const isOpen = this.isTypeOpen(typeOf(class_));
       this.#open[class_] = isOpen ? 1 : 0;
+      this.#open[class_ + 1] = isOpen ? 1 : 0;
       if (isOpen) {
         this.backlog.refreshAside(class_);
+        this.backlog.refreshAside(class_ + 1);
         anyOpen = true;
-      } else if (this.#explains && (class_ & 1) === 0) {
+      } else if (this.#explains) {
         this.#skipType(typeOf(class_));
       }
     }
