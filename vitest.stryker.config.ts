@@ -4,8 +4,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: [
-      'test/core/{conflict,estimate,explain,fairness,fairness-oracle,life-cycle,planner}.test.ts',
-      'test/core/{retry,scheduler,score,scoring-oracle,slots}.test.ts',
+      'test/core/{conflict,estimate,explain,fairness,fairness-oracle,job-heaps,life-cycle,planner}.test.ts',
+      'test/core/{retry,scheduler,score,scoring-oracle,slots,turn-heap}.test.ts',
     ],
   },
 });

@@ -45,10 +45,9 @@ export class JobHeaps {
     this.#coefficients = coefficients;
   }
 
-  /** Makes room for the heaps below this number: they are empty. */
+  /** Makes room for the heaps below this number, more than before: the new ones are empty. */
   ensure(heaps: number): void {
     const known = this.#recordDoubles.length / RECORD_DOUBLES;
-    if (heaps <= known) return;
     this.#recordDoubles = widenFloats(this.#recordDoubles, heaps * RECORD_DOUBLES);
     this.#recordInts = new Int32Array(this.#recordDoubles.buffer);
     for (let heap = known; heap < heaps; heap += 1) this.#emptied(heap);

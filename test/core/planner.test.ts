@@ -445,6 +445,7 @@ describe('a planner that reads heads', () => {
   it('asks for nothing when there is no room', () => {
     const state = oneLine(10, 0);
     expect(plannerOf(state).next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+    expect([plannerOf(state).room, plannerOf(oneLine(10, 3)).room]).toEqual([0, 3]);
   });
 
   it('asks for no keys of a tier whose types have no slot, no room or a pause', () => {

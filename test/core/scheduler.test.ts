@@ -811,8 +811,8 @@ describe('keys that are aside', () => {
 describe('keys at their cap', () => {
   it('are put aside without a word where nobody asks, in turn or not', () => {
     const scheduler = new Scheduler(smallPool(), { explains: false });
-    // Equal shares put both aside; each may run one job.
-    for (const fairnessKey of ['k1', 'k2']) {
+    // Equal shares put all but the last aside.
+    for (const fairnessKey of ['k1', 'k2', 'k3', 'k4']) {
       for (let job = 0; job < 3; job += 1) {
         scheduler.arrive(waitingJob(`${fairnessKey}-${job}`, { fairnessKey, readyAtMs: job }), NOW_MS);
       }
@@ -820,7 +820,7 @@ describe('keys at their cap', () => {
     scheduler.beginPass(NOW_MS);
     expect(scheduler.next()?.reserved.id).toBe('k1-0');
     scheduler.override({ scope: 'key/k1', paused: false, maxConcurrency: 1 });
-    scheduler.override({ scope: 'key/k2', paused: true });
+    for (const key of ['k2', 'k3', 'k4']) scheduler.override({ scope: `key/${key}`, paused: true });
     expect(scheduler.next()).toBeUndefined();
     expect(scheduler.skipped).toEqual([]);
     scheduler.override({ scope: 'key/k2', paused: false });

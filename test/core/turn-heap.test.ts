@@ -1,0 +1,83 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { FAIRNESS_DEFAULTS } from '../../lib/core/defaults.ts';
+import { Ledgers } from '../../lib/core/fairness.ts';
+import { ABSENT, ASIDE, TurnHeap } from '../../lib/core/turn-heap.ts';
+import { FEWER_RUNS } from './random-pass.ts';
+
+const KEYS = 60;
+
+describe('keys in turn', () => {
+  it('have the least share first, though rises are not told, and know whether it is shared', () => {
+    const operation = fc.record({
+      kind: fc.constantFrom(
+        'push',
+        'push',
+        'push',
+        'rise',
+        'rise',
+        'set',
+        'removeFirst',
+        'setAside',
+        'reset',
+      ),
+      key: fc.nat(KEYS - 1),
+      share: fc.nat(6),
+    });
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 250, size: 'max' }), (operations) => {
+        const ledgers = new Ledgers(FAIRNESS_DEFAULTS);
+        for (let key = 0; key < KEYS; key += 1) ledgers.open(`k${key}`, 0);
+        const turns = new TurnHeap(ledgers);
+        const inTurn = new Set<number>();
+        const aside = new Set<number>();
+        for (const { kind, key, share } of operations) {
+          if (kind === 'push' && !inTurn.has(key)) {
+            turns.push(key);
+            aside.delete(key);
+            inTurn.add(key);
+          } else if (kind === 'rise') {
+            ledgers.setCost(key, ledgers.costOf(key) + share);
+          } else if (kind === 'set') {
+            ledgers.setCost(key, share);
+            if (inTurn.has(key)) turns.repriced(key);
+          } else if (kind === 'reset' && share === 0) {
+            ledgers.reset();
+            turns.allRepriced();
+          } else if (kind === 'removeFirst' || kind === 'setAside') {
+            const first = turns.first();
+            if (first !== -1) {
+              turns.removeFirst(kind === 'setAside' ? ASIDE : ABSENT);
+              inTurn.delete(first);
+              if (kind === 'setAside') aside.add(first);
+            }
+          }
+          const first = turns.first();
+          const least = Math.min(...[...inTurn].map((other) => ledgers.shareOf(other)));
+          expect(first === -1 ? Infinity : ledgers.shareOf(first)).toBe(least);
+          if (first !== -1) {
+            const equal = [...inTurn].filter((other) => ledgers.shareOf(other) === least).length;
+            expect(turns.isTied()).toBe(equal > 1);
+          }
+          for (let other = 0; other < KEYS; other += 1) {
+            const place = turns.placeOf(other);
+            if (inTurn.has(other)) expect(place).toBeGreaterThanOrEqual(0);
+            else expect(place).toBe(aside.has(other) ? ASIDE : ABSENT);
+          }
+        }
+      }),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+
+  it('are aside until told otherwise', () => {
+    const ledgers = new Ledgers(FAIRNESS_DEFAULTS);
+    const turns = new TurnHeap(ledgers);
+    turns.push(ledgers.open('k', 0));
+    turns.removeFirst(ASIDE);
+    expect(turns.placeOf(0)).toBe(ASIDE);
+    turns.endAside(0);
+    expect(turns.placeOf(0)).toBe(ABSENT);
+    expect(turns.placeOf(1_000)).toBe(ABSENT);
+  });
+});
