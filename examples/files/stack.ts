@@ -88,14 +88,18 @@ export function addStack(app: App, platform: Platform): Stack {
   });
   schedulerOutputs(stack, scheduler);
 
-  const outcomes = new Queue(stack, 'Outcomes', { retentionPeriod: Duration.hours(1) });
+  const undelivered = new Queue(stack, 'OutcomesUndelivered', { retentionPeriod: Duration.days(1) });
+  const outcomes = new Queue(stack, 'Outcomes', {
+    retentionPeriod: Duration.hours(1),
+    deadLetterQueue: { queue: undelivered, maxReceiveCount: 5 },
+  });
   new Rule(stack, 'Ended', {
     description: 'What became of the jobs, for whoever watches',
     eventBus: scheduler.bus,
     eventPattern: {
       detailType: [DETAIL_TYPE.succeeded, DETAIL_TYPE.failed, DETAIL_TYPE.cancelled, DETAIL_TYPE.rejected],
     },
-    targets: [new SqsQueue(outcomes)],
+    targets: [new SqsQueue(outcomes, { deadLetterQueue: undelivered })],
   });
   new CfnOutput(stack, 'OutcomesQueueUrl', { value: outcomes.queueUrl });
   return stack;
