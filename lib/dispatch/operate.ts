@@ -2,7 +2,7 @@
 import type { ReservedJob } from '../core/job.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { Control, PartitionState } from '../store/contract.ts';
+import type { Control, ControlChange, PartitionState } from '../store/contract.ts';
 import type { SubmitContext } from './submit.ts';
 
 /** What a control is about. */
@@ -17,13 +17,6 @@ export interface OperateContext extends SubmitContext {
   readonly clock: Clock;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly partitionOf: (fairnessKey: string) => number;
-}
-
-/** What to change; what is not named stays as it is, null takes it away. */
-export interface ControlChange {
-  readonly paused?: boolean | undefined;
-  readonly maxConcurrency?: number | null | undefined;
-  readonly weight?: number | null | undefined;
 }
 
 /** The scope as it stands in a control: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */
@@ -63,8 +56,9 @@ const loadAll = (
   Promise.all(partitions.map((partition) => context.store.loadPartition(partition, context.clock.nowMs())));
 
 /**
- * Changes a scope's control. Two operators who change the same scope in the same moment are not kept apart: the last
- * one's control stands.
+ * Changes a scope's control in each of its partitions. Of two operators who change different things of one scope in the
+ * same moment, neither is lost; of one thing, each partition keeps what came last. Where that is a cap, no more runs than
+ * the greater one allows: a partition's share never falls when the cap rises.
  */
 export async function changeControl(
   context: OperateContext,
@@ -73,30 +67,12 @@ export async function changeControl(
 ): Promise<Control> {
   const partitions = partitionsOfScope(context, scope);
   const name = scopeName(scope);
-  const states = await loadAll(context, partitions);
-  const before = combined(
-    name,
-    states.flatMap((state) => state.controls.filter((control) => control.scope === name)),
-  );
-  const after: Control = {
-    scope: name,
-    paused: change.paused ?? before.paused,
-    ...present('maxConcurrency', changed(change.maxConcurrency, before.maxConcurrency)),
-    ...present('weight', changed(change.weight, before.weight)),
-  };
-  await Promise.all(
-    partitions.map((partition, place) => {
-      if (isNothing(after)) return context.store.deleteControl(partition, name);
-      const share =
-        after.maxConcurrency === undefined
-          ? undefined
-          : shareOf(after.maxConcurrency, place, partitions.length);
-      return context.store.putControl(partition, { ...after, ...present('maxConcurrency', share) });
-    }),
+  const parts = await Promise.all(
+    partitions.map((partition) => context.store.changeControl(partition, name, change)),
   );
   // A pause needs no pass to be obeyed; whatever opens a way does.
   if (change.paused !== true) await wakeAll(context, partitions);
-  return after;
+  return combined(name, parts);
 }
 
 /** Controls in force, by scope. */
@@ -109,26 +85,19 @@ export async function readControls(context: OperateContext): Promise<readonly Co
   return [...byScope].map(([scope, parts]) => combined(scope, parts));
 }
 
-/** A cap over several partitions is kept as shares that add up to it. */
+/**
+ * What the partitions' controls of one scope say together: all are the same, but while a change is under way, or did not
+ * reach all. A cap is the whole pool's, each partition takes its share of it.
+ */
 export function combined(scope: string, parts: readonly Control[]): Control {
   const caps = parts.flatMap(({ maxConcurrency }) => (maxConcurrency === undefined ? [] : [maxConcurrency]));
-  const cap = caps.length === 0 ? undefined : caps.reduce((total, share) => total + share, 0);
   return {
     scope,
     paused: parts.some((part) => part.paused),
-    ...present('maxConcurrency', cap),
+    ...present('maxConcurrency', caps.length === 0 ? undefined : Math.max(...caps)),
     ...present('weight', parts.find((part) => part.weight !== undefined)?.weight),
   };
 }
-
-const shareOf = (cap: number, place: number, partitions: number): number =>
-  Math.floor(cap / partitions) + (place < cap % partitions ? 1 : 0);
-
-const changed = (to: number | null | undefined, from: number | undefined): number | undefined =>
-  to === undefined ? from : (to ?? undefined);
-
-const isNothing = ({ paused, maxConcurrency, weight }: Control): boolean =>
-  !paused && maxConcurrency === undefined && weight === undefined;
 
 function present<Name extends string>(
   name: Name,

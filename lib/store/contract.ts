@@ -72,12 +72,23 @@ export interface WorkerRecord {
   }[];
 }
 
-/** An operator's override for one scope (`pool`, `type/<type>`, `key/<key>`, `fleet/<fleet>`). */
+/** An operator's override for one scope (`pool`, `tier/<tier>`, `type/<type>`, `key/<key>`, `fleet/<fleet>`). */
 export interface Control {
   readonly scope: string;
   readonly paused: boolean;
   readonly maxConcurrency?: number | undefined;
   readonly weight?: number | undefined;
+}
+
+/** Whether a control says nothing: the scope is as it is configured. */
+export const isIdle = ({ paused, maxConcurrency, weight }: Control): boolean =>
+  !paused && maxConcurrency === undefined && weight === undefined;
+
+/** What an operator changes of a scope's control; what is not named stays as it is, null takes it away. */
+export interface ControlChange {
+  readonly paused?: boolean | undefined;
+  readonly maxConcurrency?: number | null | undefined;
+  readonly weight?: number | null | undefined;
 }
 
 /** What a pass knows exactly: one strongly consistent read of the partition's items. */
@@ -355,10 +366,12 @@ export interface JobStore {
    * that of the last attempt, if there was one: what it used is charged by it.
    */
   cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome>;
-  /** Puts an override for its scope; the next pass obeys it. */
-  putControl(partition: number, control: Control): Promise<void>;
-  /** Takes an override away. */
-  deleteControl(partition: number, scope: string): Promise<void>;
+  /**
+   * Changes what is named of a scope's control, and nothing else of it: of two operators who change different things in
+   * the same moment, neither is lost. Answers the control as it is then. The next pass obeys it; one that says nothing
+   * any more is gone.
+   */
+  changeControl(partition: number, scope: string, change: ControlChange): Promise<Control>;
   /** Failed jobs that nobody has dealt with, latest first; from the index, so it may lag. */
   readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>>;
   /** Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together. */

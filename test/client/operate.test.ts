@@ -288,7 +288,7 @@ describe('overriding', () => {
     expect(await client.resume(scope)).toMatchObject({ paused: false, maxConcurrency: 3 });
   });
 
-  it('of a pool with several partitions keeps shares that add up to the cap', async () => {
+  it('of a pool with several partitions says the whole cap to each partition, which takes its share of it', async () => {
     const { anotherClient, configuration, store } = desk();
     const client = anotherClient({ configuration: { ...configuration, partitions: 3 } });
     expect(await client.override('pool', { maxConcurrency: 7 })).toMatchObject({ maxConcurrency: 7 });
@@ -297,7 +297,7 @@ describe('overriding', () => {
         async (partition) => (await store.loadPartition(partition, 0)).controls[0]?.maxConcurrency,
       ),
     );
-    expect(shares).toEqual([3, 2, 2]);
+    expect(shares).toEqual([7, 7, 7]);
     expect(await client.controls()).toEqual([{ scope: 'pool', paused: false, maxConcurrency: 7 }]);
   });
 });
@@ -378,8 +378,8 @@ describe('draining', () => {
 
   it('lets errors of the store pass', async () => {
     const { anotherClient, store } = desk();
-    const putControl = () => Promise.reject(new StoreThrottled('slow down'));
-    const client = anotherClient({ store: storeWith(store, { putControl }) });
+    const changeControl = () => Promise.reject(new StoreThrottled('slow down'));
+    const client = anotherClient({ store: storeWith(store, { changeControl }) });
     expect(await errorOf(client.drain('pool'))).toBeInstanceOf(StoreThrottled);
   });
 });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type {
   ClaimOutcome,
+  ControlChange,
   Fence,
   FinishVerdict,
   JobStore,
@@ -924,16 +925,59 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const partition = freshPartition();
         const control = { scope: 'type/resize', paused: true, maxConcurrency: 3 };
         const other = { scope: 'key/tenant/a', paused: false, weight: 2.5 };
-        await store.putControl(partition, { scope: 'type/resize', paused: false });
-        await store.putControl(partition, control);
-        await store.putControl(partition, other);
+        await store.changeControl(partition, 'type/resize', { paused: true });
+        expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: 3 })).toEqual(control);
+        expect(await store.changeControl(partition, 'key/tenant/a', { weight: 2.5 })).toEqual(other);
         const shown = (await store.loadPartition(partition, NOW_MS)).controls;
         expect(new Map(shown.map((each) => [each.scope, each]))).toEqual(
           new Map([control, other].map((each) => [each.scope, each])),
         );
-        await store.deleteControl(partition, 'type/resize');
-        await store.deleteControl(partition, 'type/resize');
+        expect(await store.changeControl(partition, 'type/resize', { paused: false })).toEqual({
+          scope: 'type/resize',
+          paused: false,
+          maxConcurrency: 3,
+        });
+        const idle = { scope: 'type/resize', paused: false };
+        for (let times = 0; times < 2; times += 1)
+          expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: null })).toEqual(idle);
         expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([other]);
+      });
+
+      it('keeps what each of several operators changes in the same moment', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        for (let round = 0; round < 5; round += 1) {
+          const partition = freshPartition();
+          const change = (part: ControlChange) => store.changeControl(partition, 'key/tenant', part);
+          await change({ paused: true, maxConcurrency: 9 });
+          await Promise.all([
+            change({ paused: false }),
+            change({ maxConcurrency: 3 }),
+            change({ weight: 2 }),
+            store.changeControl(partition, 'pool', { paused: true }),
+          ]);
+          const { controls } = await store.loadPartition(partition, NOW_MS);
+          expect(controls.toSorted((one, other) => (one.scope < other.scope ? -1 : 1))).toEqual([
+            { scope: 'key/tenant', paused: false, maxConcurrency: 3, weight: 2 },
+            { scope: 'pool', paused: true },
+          ]);
+        }
+      });
+
+      it('keeps a control that one operator makes while another takes the last one away', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        for (let round = 0; round < 10; round += 1) {
+          const partition = freshPartition();
+          await store.changeControl(partition, 'pool', { paused: true });
+          await Promise.all([
+            store.changeControl(partition, 'pool', { paused: false }),
+            store.changeControl(partition, 'pool', { maxConcurrency: 1 }),
+          ]);
+          expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([
+            { scope: 'pool', paused: false, maxConcurrency: 1 },
+          ]);
+        }
       });
     });
 

@@ -79,16 +79,16 @@ describe('a cap', () => {
     const on = stage();
     const jobs = range(10).map(() => on.job());
     await on.put(...jobs);
-    await on.store.putControl(0, { scope: 'type/resize', paused: false, maxConcurrency: 1 });
+    await on.store.changeControl(0, 'type/resize', { maxConcurrency: 1 });
     await on.pass();
     expect(on.held()).toHaveLength(1);
-    await on.store.putControl(0, { scope: 'pool', paused: true });
+    await on.store.changeControl(0, 'pool', { paused: true });
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
     const report = await on.pass({ jobs: [await on.end(started)], reason: 'stream' });
     expect([report.admitted, on.held().length]).toEqual([0, 0]);
-    await on.store.putControl(0, { scope: 'pool', paused: false });
-    await on.store.putControl(0, { scope: 'type/resize', paused: false });
+    await on.store.changeControl(0, 'pool', { paused: false });
+    await on.store.changeControl(0, 'type/resize', { maxConcurrency: null });
     expect((await on.pass()).admitted).toBe(4);
   });
 
@@ -496,9 +496,9 @@ describe('a line', () => {
     expect(on.store.inspect(0).backlogs.size).toBe(0);
     await on.advance(ANNOUNCE_EVERY_MS);
     // No pass that knows of it has room for it.
-    await on.store.putControl(0, { scope: 'pool', paused: true });
+    await on.store.changeControl(0, 'pool', { paused: true });
     await on.pass();
-    await on.store.deleteControl(0, 'pool');
+    await on.store.changeControl(0, 'pool', { paused: false });
     await on.pass({ reason: 'stream' });
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
   });

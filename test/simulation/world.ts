@@ -584,7 +584,7 @@ export class World {
       const type = types[dice.whole(0, types.length - 1)]?.type;
       if (type !== undefined && this.faults.happens('operatorPauses', `operator-${count}`, 15)) {
         const scope = `type/${type}`;
-        store.putControl(0, { scope, paused: true }).catch(() => {});
+        store.changeControl(0, scope, { paused: true }).catch(() => {});
         this.time.after(dice.between(1_000, 60_000), () => this.#resume(scope));
       }
       this.#operate(count + 1);
@@ -595,7 +595,7 @@ export class World {
   #resume(scope: string): void {
     const operator = this.#node('operator');
     const isDone = (async () => {
-      await this.reach(operator).deleteControl(0, scope);
+      await this.reach(operator).changeControl(0, scope, { paused: false });
       await this.queue.sendWake(0, 0);
     })();
     isDone.catch(() => this.time.after(5_000, () => this.#resume(scope)));

@@ -16,7 +16,6 @@ import type {
 import { MalformedItemError } from '../errors.ts';
 import type { Page } from '../page.ts';
 import {
-  controlKey,
   type ItemKey,
   jobKey,
   pageKey,
@@ -664,16 +663,6 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
       jobId: occupant.text(A.jobId),
       ...(occupant.has(A.progress) ? { progress: occupant.json(A.progress) } : {}),
     })),
-  };
-}
-
-export function encodeControl(partition: number, control: Control): Item {
-  return {
-    ...controlKey(partition, control.scope),
-    [A.scope]: control.scope,
-    [A.paused]: control.paused,
-    [A.maxConcurrency]: control.maxConcurrency,
-    [A.weight]: control.weight,
   };
 }
 

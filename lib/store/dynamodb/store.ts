@@ -6,33 +6,35 @@
  */
 import { randomUUID } from 'node:crypto';
 import { isTerminal, type Job, type JobError, type JobState, type Json } from '../../core/job.ts';
-import type {
-  Applied,
-  CancelOutcome,
-  ClaimOutcome,
-  ClaimRequest,
-  Commit,
-  Control,
-  CreateOutcome,
-  EstimateRecord,
-  Fence,
-  FinishOutcome,
-  FinishRequest,
-  FinishVerdict,
-  Heads,
-  JobHead,
-  JobStore,
-  KeyBacklog,
-  LeaseOutcome,
-  Ledger,
-  LinePage,
-  PartitionState,
-  Rejection,
-  Reservation,
-  StartOutcome,
-  StartRequest,
-  WorkerIdentity,
-  WorkerRecord,
+import {
+  type Applied,
+  type CancelOutcome,
+  type ClaimOutcome,
+  type ClaimRequest,
+  type Commit,
+  type Control,
+  type ControlChange,
+  type CreateOutcome,
+  type EstimateRecord,
+  type Fence,
+  type FinishOutcome,
+  type FinishRequest,
+  type FinishVerdict,
+  type Heads,
+  isIdle,
+  type JobHead,
+  type JobStore,
+  type KeyBacklog,
+  type LeaseOutcome,
+  type Ledger,
+  type LinePage,
+  type PartitionState,
+  type Rejection,
+  type Reservation,
+  type StartOutcome,
+  type StartRequest,
+  type WorkerIdentity,
+  type WorkerRecord,
 } from '../contract.ts';
 import {
   CommitAmbiguous,
@@ -88,7 +90,6 @@ import {
   decodeWorkerRecord,
   encodeBacklogLine,
   encodeClaim,
-  encodeControl,
   encodeError,
   encodeEstimate,
   encodeJob,
@@ -303,7 +304,10 @@ export class DynamoJobStore implements JobStore {
       else if (sk === pageSk) page = decodePage(item);
       else if (sk.startsWith(RESERVATION_PREFIX)) reservations.push(decodeReservation(item));
       else if (sk.startsWith(WORKER_PREFIX)) workers.push(decodeWorkerRecord(item));
-      else if (sk.startsWith(CONTROL_PREFIX)) controls.push(decodeControl(item));
+      else if (sk.startsWith(CONTROL_PREFIX)) {
+        const control = decodeControl(item);
+        if (!isIdle(control)) controls.push(control);
+      }
     }
     // Who only looks may have read it before somebody else's commit.
     if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
@@ -708,12 +712,22 @@ export class DynamoJobStore implements JobStore {
     );
   }
 
-  async putControl(partition: number, control: Control): Promise<void> {
-    await this.#table.put('putControl', { item: encodeControl(partition, control) });
-  }
-
-  async deleteControl(partition: number, scope: string): Promise<void> {
-    await this.#table.delete('deleteControl', controlKey(partition, scope));
+  async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
+    const key = controlKey(partition, scope);
+    const { sets, removes, values } = controlUpdate(change);
+    const outcome = await this.#table.update('changeControl', {
+      key,
+      update: `SET ${sets.join(', ')}${removes.length === 0 ? '' : ` REMOVE ${removes.join(', ')}`}`,
+      values: { ...values, ':scope': scope },
+    });
+    const item = outcome.applied ? outcome.item : outcome.old;
+    if (item === undefined) throw new StoreUnavailable(`changeControl: ${scope} was not answered; repeat it`);
+    const control = decodeControl(item);
+    // Nobody sees one that is idle; another operator may have changed it since.
+    if (isIdle(control)) {
+      await this.#hint(() => this.#table.delete('changeControl', key, IDLE_CONTROL, { ':false': false }));
+    }
+    return control;
   }
 
   async readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>> {
@@ -1024,6 +1038,32 @@ function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
       `the commit under epoch ${fence.epoch} changes the reservation ${batchId}, which is gone; load partition ${fence.partition} again`,
     );
   }
+}
+
+const IDLE_CONTROL =
+  '#paused = :false AND attribute_not_exists(#maxConcurrency) AND attribute_not_exists(#weight)';
+
+/** Touches what the change names, and makes the item one that can be read. */
+function controlUpdate(change: ControlChange): {
+  readonly sets: readonly string[];
+  readonly removes: readonly string[];
+  readonly values: Item;
+} {
+  const sets = [
+    '#scope = :scope',
+    `#paused = ${change.paused === undefined ? 'if_not_exists(#paused, :paused)' : ':paused'}`,
+  ];
+  const removes: string[] = [];
+  const values: Record<string, unknown> = { ':paused': change.paused ?? false };
+  for (const name of ['maxConcurrency', 'weight'] as const) {
+    const to = change[name];
+    if (to === null) removes.push(`#${name}`);
+    else if (to !== undefined) {
+      sets.push(`#${name} = :${name}`);
+      values[`:${name}`] = to;
+    }
+  }
+  return { sets, removes, values };
 }
 
 const CANCEL_TRIES_MAX = 5;

@@ -6,33 +6,35 @@
  */
 import type { Job, Json } from '../../core/job.ts';
 import { isTerminal } from '../../core/job.ts';
-import type {
-  Applied,
-  CancelOutcome,
-  ClaimOutcome,
-  ClaimRequest,
-  Commit,
-  Control,
-  CreateOutcome,
-  EstimateRecord,
-  Fence,
-  FinishOutcome,
-  FinishRequest,
-  FinishVerdict,
-  Heads,
-  JobHead,
-  JobStore,
-  KeyBacklog,
-  LeaseOutcome,
-  Ledger,
-  LinePage,
-  PartitionState,
-  Rejection,
-  Reservation,
-  StartOutcome,
-  StartRequest,
-  WorkerIdentity,
-  WorkerRecord,
+import {
+  type Applied,
+  type CancelOutcome,
+  type ClaimOutcome,
+  type ClaimRequest,
+  type Commit,
+  type Control,
+  type ControlChange,
+  type CreateOutcome,
+  type EstimateRecord,
+  type Fence,
+  type FinishOutcome,
+  type FinishRequest,
+  type FinishVerdict,
+  type Heads,
+  isIdle,
+  type JobHead,
+  type JobStore,
+  type KeyBacklog,
+  type LeaseOutcome,
+  type Ledger,
+  type LinePage,
+  type PartitionState,
+  type Rejection,
+  type Reservation,
+  type StartOutcome,
+  type StartRequest,
+  type WorkerIdentity,
+  type WorkerRecord,
 } from '../contract.ts';
 import {
   CommitAmbiguous,
@@ -631,17 +633,14 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async putControl(partition: number, control: Control): Promise<void> {
-    return this.#write('putControl', () => {
-      this.#bill.small('putControl', 'write');
-      this.#partition(partition).controls.set(control.scope, control);
-    });
-  }
-
-  async deleteControl(partition: number, scope: string): Promise<void> {
-    return this.#write('deleteControl', () => {
-      this.#bill.small('deleteControl', 'write');
-      this.#partition(partition).controls.delete(scope);
+  async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
+    return this.#write('changeControl', () => {
+      this.#bill.small('changeControl', 'write');
+      const { controls } = this.#partition(partition);
+      const control = changed(controls.get(scope) ?? { scope, paused: false }, change);
+      if (isIdle(control)) controls.delete(scope);
+      else controls.set(scope, control);
+      return control;
     });
   }
 
@@ -924,6 +923,18 @@ function headsOf<T>(
   return {
     entries: heads.slice(0, limit),
     next: last === undefined ? undefined : tokenOf(last),
+  };
+}
+
+function changed(before: Control, change: ControlChange): Control {
+  const { maxConcurrency, weight, ...rest } = before;
+  const cap = change.maxConcurrency === undefined ? maxConcurrency : change.maxConcurrency;
+  const weighs = change.weight === undefined ? weight : change.weight;
+  return {
+    ...rest,
+    paused: change.paused ?? before.paused,
+    ...(cap === undefined || cap === null ? {} : { maxConcurrency: cap }),
+    ...(weighs === undefined || weighs === null ? {} : { weight: weighs }),
   };
 }
 

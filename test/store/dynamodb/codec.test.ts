@@ -14,7 +14,6 @@ import {
   decodeReservation,
   decodeWorkerRecord,
   encodeBacklogLine,
-  encodeControl,
   encodeEstimate,
   encodeJob,
   encodeLedger,
@@ -26,7 +25,7 @@ import {
   ttlSec,
 } from '../../../lib/store/dynamodb/codec.ts';
 import { MalformedItemError } from '../../../lib/store/errors.ts';
-import { backlogKey, estimateKey, ledgerKey } from '../../../lib/store/schema.ts';
+import { backlogKey, controlKey, estimateKey, ledgerKey } from '../../../lib/store/schema.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aRejection } from '../../fixtures/factories/rejection.ts';
@@ -235,7 +234,7 @@ describe('other items', () => {
       { scope: 'pool', paused: true },
       { scope: 'key/a', paused: false, maxConcurrency: 0, weight: 2.5 },
     ]) {
-      expect(decodeControl(kept(encodeControl(0, control)))).toEqual(control);
+      expect(decodeControl({ ...controlKey(0, control.scope), ...control })).toEqual(control);
     }
     const ledger = aLedger({ settledCostMs: 12.25 });
     expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger))).toEqual(ledger);
