@@ -9,7 +9,6 @@
 import { parseArgs } from 'node:util';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
-import { weightOf } from '../lib/core/score.ts';
 import { type CostReport, createCostMeter, meteredQueue, PHASES } from '../lib/cost/meter.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
@@ -61,13 +60,11 @@ async function measure(jobs: number, backlog: number): Promise<CostReport> {
   });
   const time = new VirtualTime(START_MS);
   const random = seeded(1);
-  const { weights, defaultWeight } = configuration.fairness;
   const store = new MemoryJobStore({
     clock: () => time.nowMs,
     random,
     after: time.after,
     place: placeOf(configuration),
-    weightOf: (key) => weightOf(weights, defaultWeight, key),
   });
   const meter = createCostMeter();
   const queue = new MemoryJobQueue({ clock: () => time.nowMs, random, after: time.after });

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { weightOf } from '../lib/core/score.ts';
 import { decodeConfiguration } from '../lib/dispatch/configuration-codec.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
 import type { IngestContext } from '../lib/dispatch/ingest.ts';
@@ -43,7 +42,6 @@ function build(): DispatchContext & IngestContext {
       client: new DynamoDBClient(REQUESTS),
       table: required('FAIRLEAD_TABLE'),
       place: placeOf(configuration),
-      weightOf: (key) => weightOf(configuration.fairness.weights, configuration.fairness.defaultWeight, key),
     }),
     queue: new SqsJobQueue({
       client: new SQSClient(REQUESTS),
@@ -70,7 +68,7 @@ function build(): DispatchContext & IngestContext {
 /** A request that hangs must not outlive the lease: it is given up, and tried again, well before. */
 const REQUESTS = {
   maxAttempts: 4,
-  requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000 },
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
 let built: (DispatchContext & IngestContext) | undefined;

@@ -4,7 +4,6 @@
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { weightOf } from '../core/score.ts';
 import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
 import { placeOf } from '../dispatch/submit.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
@@ -147,13 +146,11 @@ export class SchedulerClient extends StoreClient {
     };
     const dynamodb = new DynamoDBClient(aws);
     const sqs = new SQSClient(aws);
-    const { weights, defaultWeight } = configuration.fairness;
     super({
       store: new DynamoJobStore({
         client: dynamodb,
         table,
         place: placeOf(configuration),
-        weightOf: (key) => weightOf(weights, defaultWeight, key),
       }),
       queue: new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl }),
       configuration,

@@ -6,10 +6,10 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { type Estimate, expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
-import { weightOf } from '../core/score.ts';
 import type { EstimateRecord, JobStore, Ledger, PartitionState } from '../store/contract.ts';
 import type { RememberedBooks } from './remembered.ts';
 import type { Settled } from './settle.ts';
+import { type Weights, weightsNow } from './weights.ts';
 
 /** Names what was learned of a type on a resource. */
 interface EstimateName {
@@ -30,6 +30,7 @@ export class Books {
   readonly #nowMs: number;
   readonly #ledgers: Map<string, Ledger | undefined>;
   readonly #estimates: Map<string, EstimateRecord | undefined>;
+  #weights: Weights;
   readonly #written: Map<string, EstimateRecord>;
   /** What lifted keys had before, as long as their lift is not written. */
   readonly #beforeLift = new Map<string, Ledger | undefined>();
@@ -43,6 +44,7 @@ export class Books {
   ) {
     this.#store = store;
     this.#configuration = configuration;
+    this.#weights = weightsNow(configuration, []);
     this.#partition = partition;
     this.#nowMs = nowMs;
     this.#ledgers = remembered.ledgers;
@@ -51,7 +53,8 @@ export class Books {
   }
 
   /** What came with the partition's own read need not be read again. */
-  know({ ledgers, estimates }: Pick<PartitionState, 'ledgers' | 'estimates'>): void {
+  know({ ledgers, estimates, controls }: Pick<PartitionState, 'ledgers' | 'estimates' | 'controls'>): void {
+    this.#weights = weightsNow(this.#configuration, controls);
     for (const ledger of ledgers) this.#ledgers.set(ledger.fairnessKey, ledger);
     for (const estimate of estimates) this.#estimates.set(nameOf(estimate), estimate);
   }
@@ -81,9 +84,13 @@ export class Books {
     return this.#current(this.#ledgers.get(fairnessKey));
   }
 
+  /** Keys whose shares the keys line cannot tell. */
+  get weighted(): readonly string[] {
+    return this.#weights.named;
+  }
+
   weightOf(fairnessKey: string): number {
-    const { weights, defaultWeight } = this.#configuration.fairness;
-    return weightOf(weights, defaultWeight, fairnessKey);
+    return this.#weights.of(fairnessKey);
   }
 
   /** What an attempt is expected to cost, by what was read. */

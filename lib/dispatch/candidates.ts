@@ -175,15 +175,30 @@ export class Candidates {
     return read;
   }
 
+  async #readWeighted(tier: string): Promise<readonly KeyBacklog[]> {
+    const { partition, nowMs, books, remembered } = this.#input;
+    const { weighted } = books;
+    if (weighted.length === 0) return [];
+    const known = remembered.named.get(tier);
+    const isKnown = known !== undefined && weighted.every((key) => known.names.has(key));
+    if (isKnown && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) return known.keys;
+    const read = await this.#context.store.readBacklogs(partition, tier, weighted);
+    const keys = read.filter((key) => key !== undefined);
+    remembered.named.set(tier, { readAtMs: nowMs, names: new Set(weighted), keys });
+    return keys;
+  }
+
   async #offerKeys(planner: Planner, tier: string, count: number): Promise<void> {
     const { configuration } = this.#context;
     const { books } = this.#input;
     const isFirst = !this.#tierCursors.has(tier);
     const read = await this.#readKeys(tier, count);
     this.#tierCursors.set(tier, read.next);
-    for (const key of read.keys) this.#backlogs.set(backlogName(tier, key.fairnessKey), key);
-    const lines = new Map(read.keys.map((key) => [key.fairnessKey, [...key.lines]]));
-    const ranks = new Map(read.keys.map((key) => [key.fairnessKey, key.rankShareMs]));
+    // A line that was read to its end has shown them.
+    const named = isFirst && read.next !== undefined ? await this.#readWeighted(tier) : [];
+    for (const key of [...named, ...read.keys]) this.#backlogs.set(backlogName(tier, key.fairnessKey), key);
+    const lines = new Map([...named, ...read.keys].map((key) => [key.fairnessKey, [...key.lines]]));
+    const ranks = new Map(read.keys.map((key) => [key.fairnessKey, key.rankCostMs]));
     if (isFirst) {
       for (const [job] of this.#hints.values()) {
         if (job === undefined) continue;
@@ -202,8 +217,8 @@ export class Candidates {
         fairnessKey,
         settledCostMs: books.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
         lines: ofKey,
-        // A key that only a hint told of says nothing of the keys that were not read.
-        rankShareMs: ranks.get(fairnessKey) ?? 0,
+        // Of the keys that were not read, all of the default weight, only one met in their line says anything.
+        rankShareMs: (ranks.get(fairnessKey) ?? 0) / configuration.fairness.defaultWeight,
       })),
       read.next !== undefined,
     );

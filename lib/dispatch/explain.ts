@@ -8,7 +8,7 @@
 import type { FleetConfiguration } from '../core/configuration.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Job, Json, ReservedJob } from '../core/job.ts';
-import { compareRanked, weightOf } from '../core/score.ts';
+import { compareRanked } from '../core/score.ts';
 import type { JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { Books } from './books.ts';
@@ -98,9 +98,10 @@ export async function explainJob(
     nowMs,
     openBooks(new Map(), job.partition, state.epoch),
   );
+  books.know(state);
   const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
   const read = isReady
-    ? await readWaiting(context, job, new Set(inFlight.map((entry) => entry.id)), freeSlots)
+    ? await readWaiting(context, job, new Set(inFlight.map((entry) => entry.id)), freeSlots, books.weighted)
     : { waiting: [], keys: [], positionIsLeast: false, partial: false };
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (isReady) await Promise.all([books.readLedgers(keys), books.readEstimates([job, ...read.waiting])]);
@@ -137,9 +138,7 @@ export async function explainJob(
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
     keysBefore: keysBefore(job, waitsFor, ofTier, keyOf, (fairnessKey) => {
-      const override = state.controls.find((control) => control.scope === `key/${fairnessKey}`);
-      const { weights, defaultWeight } = configuration.fairness;
-      const weight = override?.weight ?? weightOf(weights, defaultWeight, fairnessKey);
+      const weight = books.weightOf(fairnessKey);
       const costMs = inFlight
         .filter((entry) => entry.fairnessKey === fairnessKey)
         .reduce(
@@ -204,10 +203,11 @@ async function readWaiting(
   job: Job,
   held: ReadonlySet<string>,
   freeSlots: number,
+  weighted: readonly string[],
 ): Promise<Waiting> {
   const { store, configuration } = context;
   const own = readyLineOf(configuration, job);
-  const [line, keys] = await Promise.all([readOwnLine(context, job, own), readKeys(context, job)]);
+  const [line, keys] = await Promise.all([readOwnLine(context, job, own), readKeys(context, job, weighted)]);
   const lines = keys.lines
     .filter(
       ({ type, mode, fairnessKey }) =>
@@ -254,15 +254,18 @@ async function readOwnLine(
 async function readKeys(
   context: OperateContext,
   job: Job,
+  weighted: readonly string[],
 ): Promise<{ readonly lines: readonly ReadyLine[]; readonly cut: boolean }> {
   const { tiers } = context.configuration;
   const own = tiers.findIndex(({ tier }) => tier === tierOf(context.configuration, job.type));
   const before = tiers.filter(({ guaranteed }, place) => place <= own || guaranteed > 0);
   const pages = await Promise.all(
-    before.map(async ({ tier }) => ({
-      tier,
-      ...(await context.store.readKeys(job.partition, tier, EXPLAIN_LIMITS.keysPerTier)),
-    })),
+    before.map(async ({ tier }) => {
+      const { keys, next } = await context.store.readKeys(job.partition, tier, EXPLAIN_LIMITS.keysPerTier);
+      const named = next === undefined ? [] : await context.store.readBacklogs(job.partition, tier, weighted);
+      const byName = new Map([...named, ...keys].flatMap((key) => (key ? [[key.fairnessKey, key]] : [])));
+      return { tier, keys: [...byName.values()], next };
+    }),
   );
   return {
     lines: pages.flatMap(({ tier, keys }) =>

@@ -1,11 +1,11 @@
 /** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
 
 import type { Job, JobMode } from '../core/job.ts';
-import { weightOf } from '../core/score.ts';
 import type { Control, JobHead, JobStore, KeyBacklog, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { combined, type OperateContext, partitionsOf } from './operate.ts';
 import { tierOf } from './submit.ts';
+import { weightsNow } from './weights.ts';
 
 /** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
 export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;
@@ -40,7 +40,7 @@ async function* pagesOf<Page extends { readonly next?: string | undefined }>(
 
 /**
  * Jobs of one state.
- *  - `scheduled`: by their time. `pending`: key by key in the order of their turn, each line in its order.
+ *  - `scheduled`: by their time. `pending`: key by key, those that were charged least first, each line in its order.
  *    `failed`: dead letters, latest first. From the index, which may lag behind by about a second.
  *  - `claimed`, `running`: exactly those that hold capacity now.
  */
@@ -167,14 +167,9 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
     }
     const seen = new Set<string>();
     for (const { tier } of context.configuration.tiers) {
-      for await (const { keys } of pagesOf((after) => context.store.readKeys(partition, tier, PAGE, after))) {
-        const views = await viewsOf(context, partition, keys, held, controls);
-        for (const [at, view] of views.entries()) {
-          const key = keys[at];
-          if (key === undefined) continue;
-          seen.add(key.fairnessKey);
-          yield { ...view, tier, ...(await waitingOf(context, partition, tier, key, countUpTo)) };
-        }
+      for await (const { key, view } of keysInTurn(context, partition, tier, held, controls)) {
+        seen.add(key.fairnessKey);
+        yield { ...view, tier, ...(await waitingOf(context, partition, tier, key, countUpTo)) };
       }
     }
     const others = [...held.keys()]
@@ -186,6 +181,44 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
   }
 }
 
+interface SeenKey {
+  readonly key: KeyBacklog;
+  readonly view: KeyView;
+}
+
+/** Keys with backlog in a tier, the least settled share first: their line, and between them those that weigh otherwise. */
+async function* keysInTurn(
+  context: OperateContext,
+  partition: number,
+  tier: string,
+  held: ReadonlyMap<string, Held>,
+  controls: readonly Control[],
+): AsyncGenerator<SeenKey> {
+  const { store, configuration } = context;
+  const seen = async (keys: readonly KeyBacklog[]): Promise<SeenKey[]> => {
+    const views = await viewsOf(context, partition, keys, held, controls);
+    return keys.flatMap((key, at) => {
+      const view = views[at];
+      return view === undefined ? [] : [{ key, view }];
+    });
+  };
+  const settledShare = ({ view }: SeenKey): number => view.settledCostMs / view.weight;
+  const { named } = weightsNow(configuration, controls);
+  const backlogs = await store.readBacklogs(partition, tier, named);
+  const weighted = await seen(backlogs.filter((key) => key !== undefined));
+  weighted.sort((one, other) => settledShare(one) - settledShare(other));
+  for await (const { keys } of pagesOf((after) => store.readKeys(partition, tier, PAGE, after))) {
+    for (const each of await seen(keys.filter(({ fairnessKey }) => !named.includes(fairnessKey)))) {
+      while (weighted[0] !== undefined && settledShare(weighted[0]) < settledShare(each)) {
+        yield weighted[0];
+        weighted.shift();
+      }
+      yield each;
+    }
+  }
+  yield* weighted;
+}
+
 async function viewsOf(
   context: OperateContext,
   partition: number,
@@ -193,7 +226,8 @@ async function viewsOf(
   held: ReadonlyMap<string, Held>,
   controls: readonly Control[],
 ): Promise<readonly KeyView[]> {
-  const { weights, defaultWeight, maxConcurrencyPerKey } = context.configuration.fairness;
+  const { maxConcurrencyPerKey } = context.configuration.fairness;
+  const weights = weightsNow(context.configuration, controls);
   const ledgers = await context.store.getLedgers(
     partition,
     keys.map((key) => key.fairnessKey),
@@ -202,7 +236,7 @@ async function viewsOf(
     const control = controls.find((each) => each.scope === `key/${fairnessKey}`);
     const { count, costMs } = held.get(fairnessKey) ?? { count: 0, costMs: 0 };
     const settledCostMs = ledgers[at]?.settledCostMs ?? 0;
-    const weight = control?.weight ?? weightOf(weights, defaultWeight, fairnessKey);
+    const weight = weights.of(fairnessKey);
     const maxConcurrency = control?.maxConcurrency ?? maxConcurrencyPerKey;
     return {
       fairnessKey,

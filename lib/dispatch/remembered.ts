@@ -19,11 +19,20 @@ export interface RememberedLines {
   readonly heads: Map<string, RememberedHeads>;
   /** By tier: all of its keys with backlog, where one read showed them all. */
   readonly keys: Map<string, { readonly readAtMs: number; readonly keys: readonly KeyBacklog[] }>;
+  /** By tier: the backlog of keys that are read by name, as far as they have one. */
+  readonly named: Map<string, RememberedNames>;
+}
+
+export interface RememberedNames {
+  readonly readAtMs: number;
+  readonly names: ReadonlySet<string>;
+  readonly keys: readonly KeyBacklog[];
 }
 
 export function forgetLines(lines: RememberedLines): void {
   lines.heads.clear();
   lines.keys.clear();
+  lines.named.clear();
 }
 
 /**
@@ -57,7 +66,7 @@ const emptyBooks = (epoch: number): RememberedBooks => ({
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),
-  lines: { heads: new Map(), keys: new Map() },
+  lines: { heads: new Map(), keys: new Map(), named: new Map() },
 });
 
 /** The books for a pass under this epoch: remembered ones if they are exact, else empty. */

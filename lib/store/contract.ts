@@ -122,8 +122,8 @@ export interface KeyBacklog {
   readonly lines: readonly Pick<ReadyLine, 'type' | 'mode'>[];
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
-  /** What its place in the keys line says of its cost over weight. It may trail, so it is never too high. */
-  readonly rankShareMs: number;
+  /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */
+  readonly rankCostMs: number;
 }
 
 /** A learned cost. The empty resource is the type's own average. */
@@ -284,7 +284,7 @@ export interface JobStore {
 
   /** All the partition's reservations, workers and controls, strongly consistent. Expired workers are gone. */
   loadPartition(partition: number, nowMs: number): Promise<PartitionState>;
-  /** Keys with backlog in a tier, by settled cost over weight; from the index, so it may lag. */
+  /** Keys with backlog in a tier, by settled cost; from the index, so it may lag. */
   readKeys(
     partition: number,
     tier: string,
@@ -305,6 +305,12 @@ export interface JobStore {
   /** Moves scheduled jobs at exactly their version to their ready lines. Answers the new job, or undefined for a lost race. */
   promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
+  /** Strongly consistent, in the order of the keys; undefined for a key without backlog in this tier. */
+  readBacklogs(
+    partition: number,
+    tier: string,
+    fairnessKeys: readonly string[],
+  ): Promise<readonly (KeyBacklog | undefined)[]>;
   commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
   /**
    * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to

@@ -453,6 +453,24 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         });
       });
 
+      it('can be read by name, in the order of the names, as they are now', async () => {
+        const partition = freshPartition();
+        const [one, two] = [aReadyLine({ fairnessKey: 'one' }), aReadyLine({ fairnessKey: 'two' })];
+        await store.announceLines(partition, [one, two], NOW_MS);
+        const read = () => store.readBacklogs(partition, SUITE_TIER, ['two', 'nobody', 'one', 'two']);
+        const shown = {
+          lines: [{ type: 'resize', mode: 'queued' }],
+          announcedAtMs: NOW_MS,
+          rankCostMs: 0,
+        };
+        const isTwo = { ...shown, fairnessKey: 'two' };
+        expect(await read()).toEqual([isTwo, undefined, { ...shown, fairnessKey: 'one' }, isTwo]);
+        expect(await store.readBacklogs(partition, 'another tier', ['one'])).toEqual([undefined]);
+        await store.retireLine(partition, one, NOW_MS);
+        expect(await read()).toEqual([isTwo, undefined, undefined, isTwo]);
+        expect(await store.readBacklogs(partition, SUITE_TIER, [])).toEqual([]);
+      });
+
       it('are apart by tier and by partition', async () => {
         const [partition, other] = [freshPartition(), freshPartition()];
         await store.announceLines(partition, [aReadyLine({ tier: 'gold', fairnessKey: 'k' })], NOW_MS);

@@ -2,7 +2,6 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
-import { weightOf } from '../../lib/core/score.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { placeOf, type SubmitContext, submit } from '../../lib/dispatch/submit.ts';
@@ -54,12 +53,10 @@ export function stage(options: StageOptions = {}) {
   const time = new VirtualTime(NOW_MS);
   const clock = time.clock();
   const random = seeded(options.seed ?? 1);
-  const { weights, defaultWeight } = configuration.fairness;
   const store = new MemoryJobStore({
     clock: () => time.nowMs,
     random,
     place: placeOf(configuration),
-    weightOf: (key) => weightOf(weights, defaultWeight, key),
     imitate: options.store,
     after: time.after,
     observe: options.observe,

@@ -5,7 +5,6 @@ import { runProgram } from '../../lib/cli/program.ts';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { weightOf } from '../../lib/core/score.ts';
 import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
@@ -43,12 +42,10 @@ describe('the client on AWS', () => {
     table = await createTable();
     images = await createQueue(sqs, 'images');
     wake = await createQueue(sqs, 'wake');
-    const { weights, defaultWeight } = configuration.fairness;
     const store = new DynamoJobStore({
       client: table.client,
       table: table.table,
       place: placeOf(configuration),
-      weightOf: (key) => weightOf(weights, defaultWeight, key),
     });
     dispatcher = {
       store,

@@ -203,7 +203,7 @@ describe('a write whose answer got lost', () => {
     expect(await unanswered(() => store.retireLine(partition, line, NOW_MS))).toBe('retired');
     const { keys } = await store.readKeys(partition, 't', 10);
     expect(keys).toEqual([
-      { fairnessKey: 'k', lines: [{ type: 'b', mode: 'queued' }], announcedAtMs: NOW_MS, rankShareMs: 0 },
+      { fairnessKey: 'k', lines: [{ type: 'b', mode: 'queued' }], announcedAtMs: NOW_MS, rankCostMs: 0 },
     ]);
   });
 });

@@ -712,16 +712,16 @@ export function decodeBacklog(item: Item): KeyBacklog {
         return { type: text.slice(slash + 1), mode };
       }),
     announcedAtMs: cells.number(A.announcedAtMs),
-    rankShareMs: Number.parseFloat(cells.text(A.rank)),
+    rankCostMs: Number.parseFloat(cells.text(A.rank)),
   };
 }
 
 /** The largest cost that a rank can tell from a larger one: some 31,000 years. */
 const COST_MAX = 1e15;
 
-/** A key's place in the keys line: settled cost over weight, to the microsecond, sortable as text; then the key. */
-export function costRank(settledCostMs: number, weight: number, fairnessKey: string): string {
-  const cost = Math.min(COST_MAX, Math.max(0, settledCostMs / weight));
+/** A key's place in the keys line: settled cost, to the microsecond, sortable as text; then the key. */
+export function costRank(settledCostMs: number, fairnessKey: string): string {
+  const cost = Math.min(COST_MAX, Math.max(0, settledCostMs));
   return `${cost.toFixed(3).padStart(20, '0')}/${fairnessKey}`;
 }
 

@@ -34,12 +34,7 @@ const KEYS_MAX = 10_000;
 
 /** What one store knows of the keys lines. */
 export class KeyRanks {
-  readonly #weightOf: (fairnessKey: string) => number;
   readonly #partitions = new Map<number, Known>();
-
-  constructor(weightOf: (fairnessKey: string) => number) {
-    this.#weightOf = weightOf;
-  }
 
   sawKey(partition: number, tier: string, backlog: KeyBacklog, rank: string): void {
     const { ranks } = this.#knownOf(partition);
@@ -59,7 +54,7 @@ export class KeyRanks {
   }
 
   rankOf(ledger: Pick<Ledger, 'fairnessKey' | 'settledCostMs'>): string {
-    return costRank(ledger.settledCostMs, this.#weightOf(ledger.fairnessKey), ledger.fairnessKey);
+    return costRank(ledger.settledCostMs, ledger.fairnessKey);
   }
 
   /** What stands wrong; forgets the ranks it has seen. */

@@ -114,8 +114,6 @@ export type Place = (job: JobHead) => { readonly tier: string; readonly rank: st
 
 export interface DynamoJobStoreOptions extends ConnectionOptions {
   readonly place: Place;
-  /** A fairness key's weight in the keys line; 1 unless given. */
-  readonly weightOf?: ((fairnessKey: string) => number) | undefined;
   /** Epoch milliseconds: an item that has expired is gone, whether or not it has been collected. */
   readonly nowMs?: (() => number) | undefined;
 }
@@ -137,14 +135,13 @@ interface Known {
 export class DynamoJobStore implements JobStore {
   readonly #table: DynamoConnection;
   readonly #place: Place;
-  readonly #keyRanks: KeyRanks;
+  readonly #keyRanks = new KeyRanks();
   readonly #nowMs: () => number;
   readonly #known = new Map<number, Known>();
 
   constructor(options: DynamoJobStoreOptions) {
     this.#table = new DynamoConnection(options);
     this.#place = options.place;
-    this.#keyRanks = new KeyRanks(options.weightOf ?? (() => 1));
     this.#nowMs = options.nowMs ?? Date.now;
   }
 
@@ -347,6 +344,19 @@ export class DynamoJobStore implements JobStore {
   }
 
   async getLedgers(
+  async readBacklogs(
+    partition: number,
+    tier: string,
+    fairnessKeys: readonly string[],
+  ): Promise<readonly (KeyBacklog | undefined)[]> {
+    if (fairnessKeys.length === 0) return [];
+    const keys = fairnessKeys.map((key) => backlogKey(partition, tier, key));
+    // What is left of one whose last line was retired stands in no line.
+    return this.#getAll('readBacklogs', keys, (item) =>
+      item[ATTRIBUTE.line] === undefined ? undefined : decodeBacklog(item),
+    );
+  }
+
     partition: number,
     fairnessKeys: readonly string[],
   ): Promise<readonly (Ledger | undefined)[]> {

@@ -73,8 +73,6 @@ export interface MemoryStoreOptions {
   /** Evenly distributed in [0, 1); seeded where a run must be repeatable. */
   readonly random: () => number;
   readonly place: Place;
-  /** A fairness key's weight in the keys line; 1 unless given. */
-  readonly weightOf?: ((fairnessKey: string) => number) | undefined;
   readonly imitate?: StoreImitation | undefined;
   /** Delivers stream records; without it they come at once, behind the running step. */
   readonly after?: After | undefined;
@@ -141,7 +139,6 @@ export class MemoryJobStore implements JobStore {
   readonly #clock: () => number;
   readonly #random: () => number;
   readonly #place: Place;
-  readonly #weightOf: (fairnessKey: string) => number;
   readonly #imitate: StoreImitation;
   readonly #bill = new Bill();
   readonly #after: After;
@@ -161,7 +158,6 @@ export class MemoryJobStore implements JobStore {
     this.#clock = options.clock;
     this.#random = options.random;
     this.#place = options.place;
-    this.#weightOf = options.weightOf ?? (() => 1);
     this.#imitate = options.imitate ?? {};
     this.#after = options.after ?? immediately;
     this.#observe = options.observe;
@@ -336,6 +332,18 @@ export class MemoryJobStore implements JobStore {
   }
 
   async getLedgers(
+  async readBacklogs(
+    partition: number,
+    tier: string,
+    fairnessKeys: readonly string[],
+  ): Promise<readonly (KeyBacklog | undefined)[]> {
+    return this.#read('readBacklogs', () => {
+      const { backlogs } = this.#partition(partition);
+      this.#bill.readItems('readBacklogs', fairnessKeys.length);
+      return fairnessKeys.map((key) => backlogs.get(key)?.get(tier)?.value);
+    });
+  }
+
     partition: number,
     fairnessKeys: readonly string[],
   ): Promise<readonly (Ledger | undefined)[]> {
@@ -814,16 +822,16 @@ export class MemoryJobStore implements JobStore {
     }
   }
 
-  #putBacklog(partition: number, tier: string, backlog: Omit<KeyBacklog, 'rankShareMs'>): void {
+  #putBacklog(partition: number, tier: string, backlog: Omit<KeyBacklog, 'rankCostMs'>): void {
     const { backlogs, ledgers } = this.#partition(partition);
     const { fairnessKey } = backlog;
     const byTier = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
     const before = byTier.get(tier);
     let after: LineEntry<KeyBacklog> | undefined;
     if (backlog.lines.length > 0) {
-      const rankShareMs = (ledgers.get(fairnessKey)?.settledCostMs ?? 0) / this.#weightOf(fairnessKey);
-      const rank = instantRank(rankShareMs, fairnessKey);
-      const value = { ...backlog, rankShareMs };
+      const rankCostMs = ledgers.get(fairnessKey)?.settledCostMs ?? 0;
+      const rank = instantRank(rankCostMs, fairnessKey);
+      const value = { ...backlog, rankCostMs };
       after = { id: fairnessKey, line: keysLineName(partition, tier), rank, value };
       byTier.set(tier, after);
       backlogs.set(fairnessKey, byTier);

@@ -296,21 +296,19 @@ describe('other items', () => {
 describe('ranks and times', () => {
   it('order keys by cost over weight, as text', () => {
     const cost = fc.double({ min: 0, max: 1e12, noNaN: true });
-    const weight = fc.double({ min: 0.01, max: 1_000, noNaN: true });
     fc.assert(
-      fc.property(cost, weight, cost, weight, (a, weightA, b, weightB) => {
-        const shares = [a / weightA, b / weightB] as const;
-        fc.pre(Math.abs(shares[0] - shares[1]) > 0.001);
-        const [first, second] = [costRank(a, weightA, 'k'), costRank(b, weightB, 'k')];
-        expect(first < second).toBe(shares[0] < shares[1]);
+      fc.property(cost, cost, (a, b) => {
+        fc.pre(Math.abs(a - b) > 0.001);
+        const [first, second] = [costRank(a, 'k'), costRank(b, 'k')];
+        expect(first < second).toBe(a < b);
         expect(first).toHaveLength(second.length);
       }),
     );
   });
 
   it('stay within their width at both ends', () => {
-    expect(costRank(-5, 1, 'k')).toBe(costRank(0, 1, 'k'));
-    expect(costRank(1e300, 1e-9, 'k')).toBe(costRank(1e15, 1, 'k'));
+    expect(costRank(-5, 'k')).toBe(costRank(0, 'k'));
+    expect(costRank(1e300, 'k')).toBe(costRank(1e15, 'k'));
   });
 
   it('let nothing be collected early', () => {

@@ -1,0 +1,154 @@
+/** Weights act on the backlog at once: an operator's, and those that a deployment changes. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { SUCCEEDED, type Stage, stage, storeWith } from './stage.ts';
+
+const KEYS = 250;
+const SLOTS = 12;
+
+const poolWith = (weights: Readonly<Record<string, number>>, defaultWeight = 1): PoolInput => ({
+  types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000 } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: SLOTS } },
+  fairness: { weights, defaultWeight },
+});
+
+/**
+ * A backlog of many keys, each charged a little more than the one before: the first read of the keys line does not come
+ * near the last one.
+ */
+async function backlog(on: Stage, jobsOfLast = SLOTS): Promise<void> {
+  const lease = await on.store.acquireLease(0, 'earlier', on.time.nowMs, 1);
+  for (let from = 0; from < KEYS; from += 50) {
+    const ledgers = Array.from({ length: 50 }, (_, at) => ({
+      fairnessKey: keyOf(from + at),
+      settledCostMs: 100_000 + 10 * (from + at),
+      lastSeenMs: on.time.nowMs,
+    }));
+    await on.store.commit(
+      { partition: 0, epoch: lease.epoch },
+      { drop: [], postpone: [], estimates: [], reserve: [], leastShareMs: 0, ledgers },
+    );
+  }
+  await on.advance(10);
+  const jobs: Job[] = [];
+  // A little older than their ledgers: none of these keys has been away.
+  const readyAtMs = on.time.nowMs - 10_000;
+  for (let at = 0; at < KEYS; at += 1) {
+    const count = at === KEYS - 1 ? jobsOfLast : 2;
+    for (let n = 0; n < count; n += 1) jobs.push(on.job({ fairnessKey: keyOf(at), readyAtMs }));
+  }
+  await on.put(...jobs);
+}
+
+const keyOf = (at: number): string => `tenant-${String(at).padStart(3, '0')}`;
+const LAST = keyOf(KEYS - 1);
+
+const admittedOf = (on: Stage, fairnessKey: string): number =>
+  on.held().filter((entry) => entry.fairnessKey === fairnessKey).length;
+
+/** Ends what runs, and lets the capacity go to whoever is next. */
+async function workOff(on: Stage, context: DispatchContext = on.main): Promise<void> {
+  const ended: Job[] = [];
+  for (const started of await on.startAll('images')) ended.push(await on.end(started, SUCCEEDED));
+  await on.pass({ jobs: ended, reason: 'stream' }, context);
+}
+
+describe('a weight that an operator puts', () => {
+  it('in the middle of a backlog decides the very next pass, however far behind the key stands', async () => {
+    const on = stage({ pool: poolWith({}) });
+    await backlog(on);
+    await on.pass();
+    expect(admittedOf(on, LAST)).toBe(0);
+    await on.store.changeControl(0, `key/${LAST}`, { weight: 2 });
+    await workOff(on);
+    // Half of its share is charged: all that is free goes to it.
+    expect(admittedOf(on, LAST)).toBe(SLOTS);
+  });
+
+  it('is taken away again, and counts no more from the next pass on', async () => {
+    const on = stage({ pool: poolWith({}) });
+    await backlog(on, 3 * SLOTS);
+    await on.store.changeControl(0, `key/${LAST}`, { weight: 2 });
+    await on.pass();
+    expect(admittedOf(on, LAST)).toBe(SLOTS);
+    await on.store.changeControl(0, `key/${LAST}`, { weight: null });
+    await workOff(on);
+    expect(admittedOf(on, LAST)).toBe(0);
+  });
+
+  it('holds a light key back at once', async () => {
+    const on = stage({ pool: poolWith({}) });
+    await backlog(on);
+    await on.store.changeControl(0, `key/${keyOf(0)}`, { weight: 0.5 });
+    await on.pass();
+    expect([admittedOf(on, keyOf(0)), admittedOf(on, keyOf(1))]).toEqual([0, 1]);
+  });
+
+  it('is what a new key is lifted by', async () => {
+    const on = stage({ pool: poolWith({}) });
+    await backlog(on);
+    await on.pass();
+    await workOff(on);
+    const { leastShareMs } = await on.store.loadPartition(0, on.time.nowMs);
+    expect(leastShareMs).toBeGreaterThanOrEqual(100_000);
+    await on.store.changeControl(0, 'key/new', { weight: 4 });
+    const waiting = on.job({ fairnessKey: 'new' });
+    await on.put(waiting);
+    for (let round = 0; round < 3 && on.stateOf(waiting.id) === 'pending'; round += 1) {
+      const ended: Job[] = [];
+      for (const started of await on.startAll('images')) ended.push(await on.end(started));
+      await on.pass({ jobs: [...ended, waiting], reason: 'stream' });
+    }
+    expect(on.store.inspect(0).ledgers.get('new')?.settledCostMs).toBeGreaterThanOrEqual(4 * 100_000);
+  });
+
+  it('costs one read of these keys every few seconds, where the keys line is long', async () => {
+    const on = stage({ pool: poolWith({}) });
+    await backlog(on);
+    await on.store.changeControl(0, `key/${LAST}`, { weight: 0.5 });
+    const asked: (readonly string[])[] = [];
+    const context = on.dispatcher({
+      store: storeWith(on.store, {
+        readBacklogs: (partition, tier, keys) => {
+          asked.push(keys);
+          return on.store.readBacklogs(partition, tier, keys);
+        },
+      }),
+    });
+    await on.pass({}, context);
+    await workOff(on, context);
+    expect(asked).toEqual([[LAST]]);
+    await on.store.changeControl(0, `key/${keyOf(3)}`, { weight: 0.5 });
+    await workOff(on, context);
+    expect(asked.at(-1)).toEqual([keyOf(3), LAST].toSorted().toReversed());
+  });
+});
+
+describe('a weight that a deployment changes', () => {
+  const deployed = (on: Stage, pool: PoolInput): DispatchContext =>
+    on.dispatcher({ configuration: resolveConfiguration(pool) });
+
+  it('decides from the first pass on, however far behind the key stands', async () => {
+    const on = stage({ pool: poolWith({ [LAST]: 0.5 }) });
+    await backlog(on);
+    await on.pass();
+    expect(admittedOf(on, LAST)).toBe(0);
+    await workOff(on, deployed(on, poolWith({ [LAST]: 3 })));
+    expect(admittedOf(on, LAST)).toBe(SLOTS);
+  });
+
+  it('of all keys but one leaves the others in their order, and puts that one where it belongs', async () => {
+    const on = stage({ pool: poolWith({}) });
+    await backlog(on);
+    const later = deployed(on, poolWith({ [LAST]: 2.1 }, 2));
+    await on.pass({}, later);
+    // 102.49 s / 2.1 is 48.8 s, 100 s / 2 is 50 s: one job of 1 s takes it to 49.3 s, two to 49.8 s, three beyond.
+    expect(admittedOf(on, LAST)).toBe(3);
+    expect([0, 1, 8].map((at) => admittedOf(on, keyOf(at)))).toEqual([1, 1, 1]);
+    expect(admittedOf(on, keyOf(9))).toBe(0);
+  });
+});
