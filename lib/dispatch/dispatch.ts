@@ -153,10 +153,16 @@ export async function dispatchAll(
     partitions.map(async (partition) => {
       const jobs = byPartition.get(partition) ?? [];
       const startedMs = context.clock.monotonicMs();
-      await (trigger.reason === 'tick'
-        ? wakeForDueWork(context, partition)
-        : wakeFor(context, partition, jobs));
-      const report = await dispatch(context, partition, { ...trigger, jobs });
+      const isTick = trigger.reason === 'tick';
+      const look = isTick ? wakeForDueWork(context, partition) : wakeFor(context, partition, jobs);
+      // Near work first: a look ahead that fails, or is slow, holds up nothing that is due by now.
+      const [passed, looked] = await Promise.allSettled([
+        dispatch(context, partition, { ...trigger, jobs }),
+        look,
+      ]);
+      if (passed.status === 'rejected') throw passed.reason;
+      if (looked.status === 'rejected') throw looked.reason;
+      const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
       return report;

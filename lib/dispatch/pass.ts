@@ -105,6 +105,18 @@ function dropPlace(draft: Draft, reservation: Reservation, position: number): vo
   draft.postponed.delete(reservation.batchId);
 }
 
+/** Wakes the partition after a while. One that is lost is made up for by the next tick. */
+async function wakeLater(context: DispatchContext, partition: number, delayMs: number): Promise<void> {
+  try {
+    await context.queue.sendWake(partition, delayMs);
+  } catch (error) {
+    context.log.warn('the partition will not be woken; the next tick does it', {
+      partition,
+      error: String(error),
+    });
+  }
+}
+
 const commitOf = (draft: Draft, reserve: readonly Reservation[], leastShareMs: number): Commit => ({
   drop: [...draft.drops.values()],
   postpone: [...draft.postponed.values()],
@@ -212,6 +224,8 @@ export async function pass(
     turn += 1;
   }
   input.goOnBeside(send(context, recovery.resend));
+  if (recovery.wakeInMs !== undefined) input.goOnBeside(wakeLater(context, partition, recovery.wakeInMs));
+  const { attendance } = recovery;
 
   const unparked = await readParked(context, partition, state.parked, inFlight, nowMs);
   const candidates = new Candidates(context, {
@@ -256,7 +270,7 @@ export async function pass(
     };
     const lifted = candidates.takeLifted(decisions.map(({ reserved }) => reserved.fairnessKey));
     if (itemsOf(draft) + lifted.length + RESERVING_ITEMS > TRANSACTION_ITEMS_MAX) {
-      const settling = { ...commitOf(draft, [], candidates.leastShareMs), turn };
+      const settling = { ...commitOf(draft, [], candidates.leastShareMs), turn, attendance };
       if ((await store.commit(lease.fence, settling)) === 'lost') return { kind: 'lost' };
       turn += 1;
       draft = emptyDraft();
@@ -264,7 +278,7 @@ export async function pass(
     for (const ledger of lifted)
       if (!draft.ledgers.has(ledger.fairnessKey)) draft.ledgers.set(ledger.fairnessKey, ledger);
     const commit = commitOf(draft, decisions.length === 0 ? [] : [reservation], candidates.leastShareMs);
-    if ((await store.commit(lease.fence, { ...commit, turn, unpark: unparked.empty })) === 'lost')
+    if ((await store.commit(lease.fence, { ...commit, turn, attendance, unpark: unparked.empty })) === 'lost')
       return { kind: 'lost' };
     turn += 1;
     draft = emptyDraft();

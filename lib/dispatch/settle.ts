@@ -8,16 +8,16 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { isTerminal, type Job, type ReservedJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
-import type { JobHead, PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
+import type { Attendance, JobHead, PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
+import { attend, CLOCK_SKEW_MAX_MS, mayDeclareLost, nextLook, rampOf, withHeldBack } from './attendance.ts';
 import type { DispatchContext } from './context.ts';
-import { claimIdOf, judge } from './judge.ts';
+import { claimIdOf, type Judgement, judge } from './judge.ts';
 
 /** How long after its type's timeout a Lambda attempt certainly runs no more: the grace, skewed clocks, and room. */
 export const RUN_LEASE_MARGIN_MS = 30_000;
 /** No Lambda runs longer. */
 const LAMBDA_TIMEOUT_MAX_MS = 15 * 60_000;
-/** The most that two machines' clocks may differ. */
-const CLOCK_SKEW_MAX_MS = 5_000;
+
 /** An attempt that is over. */
 export interface Settled {
   readonly reservation: Reservation;
@@ -38,6 +38,10 @@ export interface Settlement {
   readonly resend: readonly { readonly fleet: string; readonly message: DispatchMessage }[];
   /** Jobs that changed during recovery: they may be candidates again. */
   readonly images: readonly JobHead[];
+  /** To be committed with the postponed. */
+  readonly attendance: Attendance;
+  /** Look again after so long, at what was held back or not come to. */
+  readonly wakeInMs?: number | undefined;
 }
 
 /** Images of jobs by id, the newest of each. */
@@ -68,6 +72,10 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
   );
 }
 
+/** Its workers are processes with heartbeats, not functions with a timeout. */
+const isOfProcesses = (configuration: PoolConfiguration, fleet: string): boolean =>
+  configuration.fleets.find((each) => each.fleet === fleet)?.slots === null;
+
 /**
  * Whether whoever runs this attempt can be running it still. A worker that cannot be reached counts as running until
  * its lease has passed: a process renews its by heartbeats, a Lambda's is its type's timeout.
@@ -80,7 +88,7 @@ function mayStillRun(
   nowMs: number,
   loadedAtMs: number,
 ): boolean {
-  if (configuration.fleets.find((each) => each.fleet === fleet)?.slots === null) {
+  if (isOfProcesses(configuration, fleet)) {
     // Whoever started it so lately may have registered after the workers were read.
     if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
     const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
@@ -93,10 +101,14 @@ function mayStillRun(
   return nowMs < (job.startedAtMs ?? nowMs) + timeoutMs + RUN_LEASE_MARGIN_MS;
 }
 
+/** Near work first: what can go on at once comes before what must be given up, and that before what must be taken away. */
+const TURNS: readonly Judgement['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
+
 /**
- * Looks up the jobs of reservations whose time to be checked has come: ended → settle; never claimed → raise the
- * version, then drop; not started → send again; running → look later, or take the attempt from a worker that is gone.
- * Source: design, Recovery.
+ * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → send again; never
+ * claimed → raise the version, then drop; running → look later, or take the attempt from a worker that is gone, unless
+ * an outage may explain its silence. After a gap, in batches that grow with each pass.
+ * Source: design, Recovery; workload-distribution, "Incremental Recovery".
  */
 export async function recover(
   context: DispatchContext,
@@ -108,6 +120,8 @@ export async function recover(
 ): Promise<Settlement> {
   const { store, clock, configuration, budget, log } = context;
   const nowMs = clock.nowMs();
+  // Counted from before the read, so that the attendance never seems longer than it is.
+  const attendance = attend(state.attendance, loadedAtMs);
   const done = new Set(
     settledAlready.map(({ reservation, position }) => claimIdOf(reservation.batchId, position)),
   );
@@ -115,7 +129,15 @@ export async function recover(
     .filter((reservation) => looksUp || reservation.checkAtMs <= nowMs)
     .sort((one, other) => one.checkAtMs - other.checkAtMs)
     .slice(0, looksUp ? undefined : budget.checkMax);
-  if (due.length === 0) return { settled: [], postponed: [], resend: [], images: [] };
+  if (due.length === 0) {
+    return {
+      settled: [],
+      postponed: [],
+      resend: [],
+      images: [],
+      attendance: withHeldBack(attendance, false, loadedAtMs),
+    };
+  }
 
   const workers = new Map(state.workers.map((worker) => [worker.workerId, worker]));
   const places = due.flatMap((reservation) =>
@@ -124,77 +146,117 @@ export async function recover(
       .map(([position, entry]) => ({ reservation, position, entry })),
   );
   const jobs = await store.getJobs(places.map(({ entry }) => entry.id));
+  const judged = places.map((place, at) => {
+    const job = jobs[at];
+    return { place, job, judgement: judge(place.reservation, place.position, place.entry, job) };
+  });
   const settled: Settled[] = [];
   const resend: { fleet: string; message: DispatchMessage }[] = [];
   const images: Job[] = [];
-  for (const [at, place] of places.entries()) {
-    const { reservation, position, entry } = place;
-    const job = jobs[at];
-    const judgement = judge(reservation, position, entry, job);
-    // Before its time, a place is settled if it can be, and else left alone.
-    const isDue = reservation.checkAtMs <= nowMs;
-    switch (judgement.kind) {
-      case 'ended':
-        settled.push({
-          ...place,
-          resourceId: job?.resourceId,
-          durationMs: judgement.durationMs,
-          succeeded: judgement.succeeded,
-        });
-        if (job !== undefined && !isTerminal(job.state)) images.push(job);
-        break;
-      case 'gone':
-        settled.push({ ...place, succeeded: false });
-        break;
-      case 'mayCome':
-        if (!isDue) break;
-        // Raised first: from then on a claim that is still under way fails, and only then is nobody counted wrongly.
-        if ((await store.raiseVersion(entry.id, entry.version)) === 'raised')
-          settled.push({ ...place, succeeded: false });
-        break;
-      case 'claimed':
-        if (!isDue) break;
-        resend.push({
-          fleet: entry.fleet,
-          message: { jobId: entry.id, claimId: claimIdOf(reservation.batchId, position) },
-        });
-        break;
-      case 'running': {
-        if (
-          !isDue ||
-          job === undefined ||
-          mayStillRun(configuration, workers, entry.fleet, job, nowMs, loadedAtMs)
-        )
-          break;
-        const type = configuration.types.find((each) => each.type === entry.type);
-        const verdict =
-          type === undefined
-            ? ({
-                kind: 'failed',
-                error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' },
-              } as const)
-            : afterWorkerLost(job, type, nowMs);
-        const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
-        log.warn('worker lost', {
-          jobId: job.id,
-          worker: job.worker,
-          verdict: verdict.kind,
-          outcome: outcome.kind,
-        });
-        if (outcome.kind === 'finished') {
+  let left = rampOf(attendance, loadedAtMs);
+  const notComeTo = new Set<string>();
+  const heldBack = new Set<string>();
+  /** Whether this pass may do something more about a place; a later one will. */
+  const comesTo = ({ batchId }: Reservation): boolean => {
+    left -= 1;
+    if (left >= 0) return true;
+    notComeTo.add(batchId);
+    return false;
+  };
+  for (const turn of TURNS) {
+    for (const { place, job, judgement } of judged) {
+      if (judgement.kind !== turn) continue;
+      const { reservation, position, entry } = place;
+      // Before its time, a place is settled if it can be, and else left alone.
+      const isDue = reservation.checkAtMs <= nowMs;
+      switch (judgement.kind) {
+        case 'ended':
           settled.push({
             ...place,
-            // By the item: another dispatcher may have noted the same loss a little earlier.
-            durationMs: Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - judgement.startedAtMs),
-            succeeded: false,
+            resourceId: job?.resourceId,
+            durationMs: judgement.durationMs,
+            succeeded: judgement.succeeded,
           });
+          if (job !== undefined && !isTerminal(job.state)) images.push(job);
+          break;
+        case 'gone':
+          settled.push({ ...place, succeeded: false });
+          break;
+        case 'mayCome':
+          if (!isDue || !comesTo(reservation)) break;
+          // Raised first: from then on a claim that is still under way fails, and only then is nobody counted wrongly.
+          if ((await store.raiseVersion(entry.id, entry.version)) === 'raised')
+            settled.push({ ...place, succeeded: false });
+          break;
+        case 'claimed':
+          if (!isDue || !comesTo(reservation)) break;
+          resend.push({
+            fleet: entry.fleet,
+            message: { jobId: entry.id, claimId: claimIdOf(reservation.batchId, position) },
+          });
+          break;
+        case 'running': {
+          if (
+            !isDue ||
+            job === undefined ||
+            mayStillRun(configuration, workers, entry.fleet, job, nowMs, loadedAtMs)
+          )
+            break;
+          if (isOfProcesses(configuration, entry.fleet) && !mayDeclareLost(attendance, loadedAtMs)) {
+            heldBack.add(reservation.batchId);
+            break;
+          }
+          if (!comesTo(reservation)) break;
+          const type = configuration.types.find((each) => each.type === entry.type);
+          const verdict =
+            type === undefined
+              ? ({
+                  kind: 'failed',
+                  error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' },
+                } as const)
+              : afterWorkerLost(job, type, nowMs);
+          const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
+          log.warn('worker lost', {
+            jobId: job.id,
+            worker: job.worker,
+            verdict: verdict.kind,
+            outcome: outcome.kind,
+          });
+          if (outcome.kind === 'finished') {
+            settled.push({
+              ...place,
+              // By the item: another dispatcher may have noted the same loss a little earlier.
+              durationMs: Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - judgement.startedAtMs),
+              succeeded: false,
+            });
+          }
+          break;
         }
-        break;
       }
     }
   }
+  if (heldBack.size > 0) {
+    log.warn('losses are held back: the partition was not read for a while', {
+      reservations: heldBack.size,
+      attendedSinceMs: attendance.sinceMs,
+    });
+  }
+  const soon = nextLook('ramped', state.attendance, loadedAtMs);
+  const later = nextLook('heldBack', state.attendance, loadedAtMs);
+  const checkAtMsOf = ({ batchId }: Reservation): number => {
+    if (notComeTo.has(batchId)) return soon.checkAtMs;
+    return heldBack.has(batchId) ? later.checkAtMs : nowMs + budget.checkAfterMs;
+  };
   const postponed = due
     .filter(({ checkAtMs }) => checkAtMs <= nowMs)
-    .map((reservation) => ({ reservation, checkAtMs: nowMs + budget.checkAfterMs }));
-  return { settled, postponed, resend, images };
+    .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) }));
+  return {
+    settled,
+    postponed,
+    resend,
+    images,
+    attendance: withHeldBack(attendance, heldBack.size > 0, loadedAtMs),
+    wakeInMs:
+      (notComeTo.size > 0 ? soon.wakeInMs : undefined) ?? (heldBack.size > 0 ? later.wakeInMs : undefined),
+  };
 }

@@ -91,6 +91,16 @@ export interface ControlChange {
   readonly weight?: number | null | undefined;
 }
 
+/** How steadily passes have read a partition, as commits tell. By the dispatchers' clocks. */
+export interface Attendance {
+  /** No gap between two reads has been long since then. */
+  readonly sinceMs: number;
+  /** The last of these reads. */
+  readonly atMs: number;
+  /** Since when losses of workers are held back, while they are. */
+  readonly heldBackSinceMs?: number | undefined;
+}
+
 /** What a pass knows exactly: one strongly consistent read of the partition's items. */
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
@@ -107,6 +117,8 @@ export interface PartitionState {
   readonly estimates: readonly EstimateRecord[];
   /** Conflict keys that have a blocked line, with the instant at which a job was last parked there. */
   readonly parked: ReadonlyMap<string, number>;
+  /** As the last commit that knew left it; undefined before the first one. */
+  readonly attendance?: Attendance | undefined;
 }
 
 /** What a fairness key has been charged for settled attempts. */
@@ -156,6 +168,8 @@ export interface Commit {
   readonly park?: ReadonlyMap<string, number> | undefined;
   /** Conflict keys whose blocked line has been found empty. */
   readonly unpark?: readonly string[] | undefined;
+  /** To be remembered; undefined: as it was. */
+  readonly attendance?: Attendance | undefined;
 }
 
 /** A planned claim of one job for one place of a reservation. */

@@ -5,7 +5,7 @@
  *
  * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows.
  */
-import type { Commit, EstimateRecord, Ledger, Reservation } from './contract.ts';
+import type { Attendance, Commit, EstimateRecord, Ledger, Reservation } from './contract.ts';
 
 /** What is known of a reservation beside its item, which is written once. */
 export interface BatchMark {
@@ -27,6 +27,8 @@ export interface Page {
   readonly batches: ReadonlyMap<string, BatchMark>;
   /** Conflict keys that have a blocked line, with the instant at which a job was last parked there. */
   readonly parked: ReadonlyMap<string, number>;
+  /** How steadily the partition has been read. */
+  readonly attendance?: Attendance | undefined;
 }
 
 export const EMPTY_PAGE: Page = {
@@ -87,6 +89,7 @@ export function turnPage(page: Page, commit: Commit, live: ReadonlySet<string>):
       estimates,
       batches: marksAfter(page, commit, live),
       parked,
+      attendance: commit.attendance ?? page.attendance,
     },
     spilled: spill(ledgers),
     estimates: own,

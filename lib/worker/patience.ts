@@ -11,18 +11,15 @@ const TRIES_MAX = 20;
 const DELAY_BASE_MS = 100;
 const DELAY_CEILING_MS = 2_000;
 
-/**
- * The store with each question repeated while it is throttled or not answered: every verb bears that.
- *
- * @param signal - ends the repetition, as when the worker's lease is lost
- */
+/** The store with each question repeated while it is throttled or not answered: every verb bears that. */
 export function patiently(
   store: AttemptStore,
-  { clock, random, log, signal }: PatienceOptions,
+  { clock, random, log, lost, over }: PatienceOptions,
 ): AttemptStore {
   const patient =
     <Question extends readonly unknown[], Answer>(
       verb: string,
+      signal: AbortSignal,
       ask: (...question: Question) => Promise<Answer>,
     ): ((...question: Question) => Promise<Answer>) =>
     async (...question) => {
@@ -39,12 +36,12 @@ export function patiently(
       }
     };
   return {
-    startJob: patient('startJob', (request) => store.startJob(request)),
-    finishJob: patient('finishJob', (request) => store.finishJob(request)),
-    loseWorker: patient('loseWorker', (job, verdict, nowMs, expiresAtMs) =>
+    startJob: patient('startJob', lost, (request) => store.startJob(request)),
+    finishJob: patient('finishJob', over, (request) => store.finishJob(request)),
+    loseWorker: patient('loseWorker', over, (job, verdict, nowMs, expiresAtMs) =>
       store.loseWorker(job, verdict, nowMs, expiresAtMs),
     ),
-    saveCheckpoint: patient('saveCheckpoint', (job, worker, checkpoint) =>
+    saveCheckpoint: patient('saveCheckpoint', lost, (job, worker, checkpoint) =>
       store.saveCheckpoint(job, worker, checkpoint),
     ),
   };
@@ -54,5 +51,8 @@ export interface PatienceOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  readonly signal: AbortSignal;
+  /** Ends the repetition of what only a worker with a lease may do. */
+  readonly lost: AbortSignal;
+  /** Ends the repetition of what ends an attempt: an outcome counts as long as nobody has taken the attempt away. */
+  readonly over: AbortSignal;
 }

@@ -88,6 +88,8 @@ const DELETE_MAX = 10;
 const PROGRESS_BYTES_MAX = 1_024;
 /** How long the outcomes of handlers that were told to stop are waited for. */
 const WRITES_MS = 5_000;
+/** How long a worker that has lost its lease goes on trying to write down what its handlers have done. */
+const OUTCOMES_MS = 60_000;
 
 interface Occupant {
   readonly claimId: string;
@@ -197,6 +199,8 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   const lost = new AbortController();
   /** Handlers are told to stop. */
   const stop = new AbortController();
+  /** What was done, and could not be written down so far, is given up. */
+  const over = new AbortController();
 
   const beginEnd = (why: WorkerEnd): void => {
     end ??= why;
@@ -241,7 +245,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   signal.addEventListener('abort', onSignal);
 
   const watch = watchJobs({ store, clock, log, everyMs: options.watchEveryMs ?? WATCH_EVERY_MS });
-  const patient = patiently(store, { clock, random, log, signal: lost.signal });
+  const patient = patiently(store, { clock, random, log, lost: lost.signal, over: over.signal });
   const handlers: JobHandlers = Object.fromEntries(
     Object.entries(options.handlers).map(([type, handler]) => [
       type,
@@ -360,6 +364,9 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
     await until(isIdle, STOP_GRACE_MS + WRITES_MS, lost.signal);
   }
   if (lost.signal.aborted) await until(isIdle, LOSS_GRACE_MS, never);
+  // Nothing runs here any more. In an outage, what was done is still ours to write down: nobody could take it away.
+  if (lost.signal.aborted && handling === 0 && !isIdle()) await until(isIdle, OUTCOMES_MS, never);
+  over.abort();
 
   signal.removeEventListener('abort', onSignal);
   if (handling === 0 && !lost.signal.aborted) await membership.leave();

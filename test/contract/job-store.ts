@@ -882,6 +882,20 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([undefined]);
       });
 
+      it('remembers how steadily the partition is read, until another commit says so', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const attendanceNow = async () => (await store.loadPartition(partition, NOW_MS)).attendance;
+        expect(await attendanceNow()).toBeUndefined();
+        const attendance = { sinceMs: NOW_MS - 5_000, atMs: NOW_MS };
+        await store.commit(fence, aCommit({ attendance }));
+        await store.commit(fence, aCommit({ ledgers: [aLedger()] }));
+        expect(await attendanceNow()).toEqual(attendance);
+        const held = { ...attendance, atMs: NOW_MS + 1, heldBackSinceMs: NOW_MS + 1 };
+        await store.commit(fence, aCommit({ attendance: held }));
+        expect(await attendanceNow()).toEqual(held);
+      });
+
       it('commits nothing at all without complaint', async () => {
         const fence = await lease(freshPartition());
         expect(await store.commit(fence, aCommit())).toBe('committed');

@@ -6,6 +6,7 @@ import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { batchIdOf, claimIdOf, judge } from '../../lib/dispatch/judge.ts';
 import { newest, RUN_LEASE_MARGIN_MS } from '../../lib/dispatch/settle.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreThrottled } from '../../lib/store/errors.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { steppedStore } from './interleave.ts';
@@ -359,7 +360,10 @@ describe('a running job', () => {
     }
     expect(on.stateOf(job.id)).toBe('running');
     await on.advance(90_000);
-    await on.pass();
+    for (let look = 0; look < 5; look += 1) {
+      await on.pass();
+      await on.advance(5_000);
+    }
     expect(on.stateOf(job.id)).toBe('scheduled');
   });
 
@@ -430,6 +434,148 @@ describe('a running job', () => {
     const configuration = { ...on.configuration, types: [] };
     await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [], reason: 'tick' }));
     expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'failed', error: { name: 'WorkerLost' } });
+  });
+});
+
+describe('after an outage', () => {
+  const LIFE = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
+
+  /** A job runs on a process, whose record is given by what follows. */
+  async function onProcess(type: JobTypeInput = {}): Promise<{ readonly on: Stage; readonly id: string }> {
+    const on = setting(type, null);
+    await on.store.registerWorker(0, { ...LIFE, expiresAtMs: on.time.nowMs + 20_000 });
+    const { job } = await running(on);
+    return { on, id: job.id };
+  }
+
+  /** Whoever is woken makes a pass. */
+  function heedsWakes(on: Stage): void {
+    on.queue.onWake(() => void on.pass({ reason: 'wake' }, on.dispatcher()));
+  }
+
+  it('nothing is declared lost until the partition has been read for a lease', async () => {
+    const { on, id } = await onProcess();
+    await on.advance(600_000);
+    for (let second = 0; second < 20; second += 1) {
+      await on.pass();
+      expect(on.stateOf(id)).toBe('running');
+      await on.advance(1_000);
+    }
+    await on.advance(1_000);
+    await on.pass();
+    expect(on.stateOf(id)).toBe('scheduled');
+  });
+
+  it('a worker that is heard of in that time is not lost', async () => {
+    const { on, id } = await onProcess();
+    await on.advance(600_000);
+    await on.pass();
+    await on.advance(10_000);
+    await on.store.heartbeat(0, { ...LIFE, expiresAtMs: on.time.nowMs + 20_000 });
+    await on.advance(9_000);
+    await on.pass();
+    await on.advance(5_000);
+    await on.pass();
+    expect(on.stateOf(id)).toBe('running');
+  });
+
+  it('a partition in which nothing else happens wakes itself until the loss can be told', async () => {
+    const { on, id } = await onProcess();
+    heedsWakes(on);
+    await on.advance(600_000);
+    await on.pass();
+    expect(on.stateOf(id)).toBe('running');
+    await on.advance(30_000);
+    expect(on.stateOf(id)).not.toBe('running');
+    // And then it sleeps again.
+    const wakes = on.wakes.length;
+    expect(wakes).toBeLessThanOrEqual(6);
+    await on.advance(60_000);
+    expect(on.wakes.length).toBe(wakes);
+  });
+
+  it('the wakes may all be lost: the ticks tell the loss after five minutes', async () => {
+    const { on, id } = await onProcess();
+    await on.advance(600_000);
+    for (let minute = 0; minute < 5; minute += 1) {
+      await on.pass();
+      expect(on.stateOf(id)).toBe('running');
+      await on.advance(60_000);
+    }
+    await on.pass();
+    expect(on.stateOf(id)).toBe('scheduled');
+  });
+
+  it("a function's attempt needs no such guard: its time is over when it is over", async () => {
+    const on = setting();
+    const { job } = await running(on);
+    await on.advance(600_000);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('scheduled');
+  });
+
+  /** So many jobs are claimed, and nobody hears of it. */
+  async function unheard(on: Stage, count: number): Promise<void> {
+    await on.put(...Array.from({ length: count }, () => on.job()));
+    expect((await on.pass()).admitted).toBe(count);
+    for (let left = count; left > 0; left -= 10) await on.queue.receive('images', 10, 0, 3_600_000);
+    await on.advance(600_000);
+  }
+
+  const resent = (on: Stage, before: number): number => on.queue.sizeOf('images') - before;
+
+  it('messages are sent again in batches that double, and nothing is left out', async () => {
+    const on = setting({}, 200);
+    await unheard(on, 150);
+    const before = on.queue.sizeOf('images');
+    await on.pass({ reason: 'wake' });
+    expect(resent(on, before)).toBe(20);
+    await on.advance(1_900);
+    await on.pass({ reason: 'wake' });
+    expect(resent(on, before)).toBe(60);
+    heedsWakes(on);
+    await on.advance(10_000);
+    await on.pass({ reason: 'wake' });
+    await on.advance(10_000);
+    expect(await on.startAll('images')).toHaveLength(150);
+  });
+
+  it('what can go on is sent before anything is given up or taken away', async () => {
+    const on = setting({}, 200);
+    const never = on.job();
+    await on.put(never);
+    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
+    await on.pass({}, on.dispatcher({ store }));
+    await unheard(on, 30);
+    const order: string[] = [];
+    const watched = storeWith(on.store, {
+      raiseVersion: async (id, version) => {
+        order.push('raised');
+        return on.store.raiseVersion(id, version);
+      },
+    });
+    const before = on.queue.sizeOf('images');
+    await on.pass({ reason: 'wake' }, on.dispatcher({ store: watched }));
+    expect([order, resent(on, before)]).toEqual([[], 20]);
+    await on.advance(1_900);
+    await on.pass({ reason: 'wake' }, on.dispatcher({ store: watched }));
+    expect(order).toEqual(['raised']);
+  });
+
+  it('a tick whose look ahead fails makes its pass all the same', async () => {
+    const on = setting();
+    const [job] = await on.put(on.job());
+    let reads = 0;
+    const store = storeWith(on.store, {
+      readDue: async (...asked) => {
+        reads += 1;
+        if (reads === 1) throw new StoreThrottled('readDue: too many requests');
+        return on.store.readDue(...asked);
+      },
+    });
+    const ticked = on.finish(dispatchAll(on.dispatcher({ store }), { jobs: [], reason: 'tick' }));
+    await expect(ticked).rejects.toThrow('too many requests');
+    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
   });
 });
 

@@ -18,7 +18,7 @@ export interface Network {
   readonly trace: (line: string) => void;
   readonly onCall: (name: string) => void;
   /** A request has reached its service, for the first time. */
-  readonly onApplied: (verb: string) => void;
+  readonly onApplied: (verb: string, node: SimulatedNode, parameters: readonly unknown[]) => void;
 }
 
 type Service = 'store' | 'queue' | 'bus';
@@ -114,7 +114,7 @@ async function call(
     await time.sleep(timeoutMs);
     return fail(unavailable(service, verb));
   }
-  network.onApplied(verb);
+  network.onApplied(verb, node, parameters);
   switch (fault) {
     case 'throttled':
     case 'transactionConflict':

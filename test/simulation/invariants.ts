@@ -5,6 +5,7 @@ import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
 import { isLegal } from '../../lib/core/life-cycle.ts';
 import { weightOf } from '../../lib/core/score.ts';
+import { WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import { tierOf } from '../../lib/dispatch/submit.ts';
 import type { ClaimRequest, FinishRequest, Ledger, StartRequest } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
@@ -77,6 +78,12 @@ export class Invariants {
   readonly #usedMs = new Map<string, number>();
   readonly #ledgers = new Map<string, Ledger>();
   readonly #claims = new Map<string, readonly [number, number]>();
+  /** By claim: the process that has begun the attempt, and lives on to write down what became of it. */
+  readonly #holders = new Map<string, string>();
+  /** The last outage of the store. */
+  #outage: { readonly fromMs: number; readonly untilMs: number } = { fromMs: 0, untilMs: 0 };
+  /** When a node last read the partition. */
+  readonly #loadedAtMs = new Map<string, number>();
   #leastShareMs = 0;
   #store: MemoryJobStore | undefined;
   #steps = 0;
@@ -162,9 +169,55 @@ export class Invariants {
     }
   }
 
-  onVerb(verb: string): void {
-    if (verb === 'wake') this.#wakeStep = this.#steps;
-    else if (verb === 'loadPartition') this.#loadStep = this.#steps;
+  /** A node's request has reached its service. */
+  onVerb(verb: string, node: string, parameters: readonly unknown[]): void {
+    switch (verb) {
+      case 'wake':
+        this.#wakeStep = this.#steps;
+        break;
+      case 'loadPartition':
+        this.#loadStep = this.#steps;
+        this.#loadedAtMs.set(node, this.#options.nowMs());
+        break;
+      case 'loseWorker':
+        this.#onLoss(node, parameters[0] as Job);
+        break;
+    }
+  }
+
+  /** A process has begun an attempt: it holds it until it ends, or the attempt is taken away. */
+  hold(claimId: string, node: string): void {
+    this.#holders.set(claimId, node);
+  }
+
+  /** A process is gone, with all it held. */
+  release(node: string): void {
+    for (const [claimId, holder] of this.#holders) if (holder === node) this.#holders.delete(claimId);
+  }
+
+  onOutage(fromMs: number, untilMs: number): void {
+    const isSame = fromMs <= this.#outage.untilMs;
+    this.#outage = {
+      fromMs: isSame ? this.#outage.fromMs : fromMs,
+      untilMs: isSame ? Math.max(untilMs, this.#outage.untilMs) : untilMs,
+    };
+  }
+
+  /** After an outage of a lease, a worker has a lease to say that it lives, or what it has done. */
+  #onLoss(node: string, seen: Job): void {
+    const claimId = seen.claim?.claimId ?? '';
+    const holder = this.#holders.get(claimId);
+    const job = this.#store?.inspectJob(seen.id);
+    if (holder === undefined || holder === node || job?.state !== 'running' || job.claim?.claimId !== claimId)
+      return;
+    const { fromMs, untilMs } = this.#outage;
+    const sinceMs = (this.#loadedAtMs.get(node) ?? 0) - untilMs;
+    if (untilMs - fromMs >= WORKER_LEASE_MS && sinceMs >= 0 && sinceMs < WORKER_LEASE_MS) {
+      this.#violated(
+        'nothingLost',
+        `${node} took ${seen.id} from ${holder}, which lives, as it was ${sinceMs} ms after an outage of ${untilMs - fromMs} ms`,
+      );
+    }
   }
 
   /** Whoever was woken has looked since. */

@@ -137,6 +137,17 @@ export const PLANTED: Readonly<
     sabotage: (store) =>
       instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
   },
+  'outage-guard': {
+    removes: 'the time that workers have after an outage',
+    seenAt: 541,
+    sabotage: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => ({
+          ...(await store.loadPartition(partition, nowMs)),
+          attendance: { sinceMs: 0, atMs: nowMs },
+        }),
+      }),
+  },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
     seenAt: 43,

@@ -36,6 +36,8 @@ const STREAM_RETRY_MS = 1_000;
 const STREAM_TRIES_MAX = 10;
 /** A worker function ends this long after its slowest type's timeout: time to say that it was too slow. */
 const WORKER_MARGIN_MS = 10_000;
+/** Longer than a worker bears, as often as not. */
+const OUTAGE_MAX_MS = 60_000;
 /** No request is under way longer. */
 const LATE_MAX_MS = 130_000;
 /** Hints under way have arrived after this. */
@@ -151,7 +153,7 @@ export class World {
       outageUntilMs: () => this.#outageUntilMs,
       trace: this.trace,
       onCall: (name) => this.calls.push(name),
-      onApplied: (verb) => this.invariants.onVerb(verb),
+      onApplied: (verb, node, parameters) => this.invariants.onVerb(verb, node.name, parameters),
     };
   }
 
@@ -490,6 +492,7 @@ export class World {
     const end = (): void => {
       if (isOver) return;
       isOver = true;
+      this.invariants.release(node.name);
       // Its other life goes on in its stead.
       if (this.#doubled.has(node.name)) node.kill();
       else again();
@@ -536,6 +539,9 @@ export class World {
     const name = `${context.jobId}/${context.attempt}/${job.workersLost}`;
     this.trace(`${this.time.nowMs} ${node.name} runs ${context.jobId}`);
     this.invariants.begin(execution);
+    if (job.claim !== undefined && this.#processes.has(node.name)) {
+      this.invariants.hold(job.claim.claimId, node.name);
+    }
     const end = (): void => this.invariants.end(execution);
     node.onDeath(end);
     // What is frozen past its lease does not run: whatever it does when it thaws counts for nothing.
@@ -562,7 +568,8 @@ export class World {
     this.time.after(20_000 + dice() * 100_000, () => {
       if (!this.faults.active) return;
       if (this.faults.happens('storeOutage', `outage-${count}`, 20)) {
-        this.#outageUntilMs = this.time.nowMs + dice() * 2 * this.plan.budget.leaseMs;
+        this.#outageUntilMs = Math.max(this.#outageUntilMs, this.time.nowMs + dice() * OUTAGE_MAX_MS);
+        this.invariants.onOutage(this.time.nowMs, this.#outageUntilMs);
       }
       this.#outages(count + 1);
     });

@@ -423,8 +423,27 @@ describe('a worker that cannot be reached', () => {
     await on.advance(100);
     isDown = true;
     await on.advance(LEASE_MS);
-    expect(worker.ended()?.end).toBe('unreachable');
     expect(worker.exits).toEqual([]);
+    // It waits for the store, to give back what it was cut off from, but not for ever.
+    expect(worker.ended()).toBeUndefined();
+    await on.advance(60_000);
+    expect([worker.ended()?.end, worker.exits]).toEqual(['unreachable', []]);
+  });
+
+  it('writes down what was done before its lease ended, when the store is there again', async () => {
+    const on = setting();
+    const [job] = await waitingJobs(on, 1);
+    let isDown = false;
+    const store = unreliable(on, () => isDown, ['heartbeat', 'finishJob', 'loseWorker']);
+    const worker = begin(on, worksFor(on, 5_000), { store });
+    await on.advance(1_000);
+    isDown = true;
+    await on.advance(LEASE_MS + 2_000);
+    expect([on.stateOf(job?.id ?? ''), worker.ended()]).toEqual(['running', undefined]);
+    isDown = false;
+    await on.advance(3_000);
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'succeeded', workersLost: 0 });
+    expect(worker.ended()?.end).toBe('unreachable');
   });
 
   it('lives on if one heartbeat in three is answered', async () => {

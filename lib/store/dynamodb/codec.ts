@@ -4,6 +4,7 @@
  */
 import type { Claim, Job, JobError, JobMode, JobState, Json, ReservedJob } from '../../core/job.ts';
 import type {
+  Attendance,
   Control,
   EstimateRecord,
   JobHead,
@@ -87,6 +88,7 @@ export const ATTRIBUTE = {
   estimates: 't',
   batches: 'b',
   parked: 'x',
+  attendance: 'a',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',
@@ -604,6 +606,15 @@ function unpackParked(packed: unknown): Page['parked'] {
   );
 }
 
+const packAttendance = ({ sinceMs, atMs, heldBackSinceMs }: Attendance): string =>
+  JSON.stringify([sinceMs, atMs, ...(heldBackSinceMs === undefined ? [] : [heldBackSinceMs])]);
+
+function unpackAttendance(packed: unknown): Attendance {
+  const [sinceMs, atMs, heldBackSinceMs] = packed as readonly [number, number, number?];
+  if (![sinceMs, atMs, heldBackSinceMs ?? 0].every(Number.isFinite)) throw new TypeError('instants');
+  return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
+}
+
 export function encodePage(partition: number, page: Page): Item {
   return {
     ...pageKey(partition),
@@ -613,6 +624,7 @@ export function encodePage(partition: number, page: Page): Item {
     [A.estimates]: packEstimates(page.estimates),
     [A.batches]: packBatches(page.batches),
     [A.parked]: page.parked.size === 0 ? undefined : JSON.stringify([...page.parked]),
+    [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
   };
 }
 
@@ -625,6 +637,7 @@ export function decodePage(item: Item): Page {
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
     parked: cells.has(A.parked) ? cells.packed(A.parked, unpackParked) : new Map(),
+    ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
   };
 }
 

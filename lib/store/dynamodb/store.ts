@@ -322,6 +322,7 @@ export class DynamoJobStore implements JobStore {
       ledgers: [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
       parked: page.parked,
+      attendance: page.attendance,
     };
   }
 

@@ -314,6 +314,7 @@ export class MemoryJobStore implements JobStore {
         ledgers: [...page.ledgers.values()],
         estimates: [...page.estimates.values()],
         parked: page.parked,
+        attendance: page.attendance,
       };
     });
   }
