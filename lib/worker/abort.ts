@@ -27,3 +27,27 @@ export const abortOf = (signal: AbortSignal): Promise<void> =>
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
+
+/**
+ * Makes whoever looks at the signal look at the clock first. A process that was stopped and goes on finds all its timers
+ * late at once: a handler may get its turn before the timer that would have told it to stop.
+ *
+ * @param look - aborts the signal if it is time
+ */
+export function lookingFirst(signal: AbortSignal, look: () => void): AbortSignal {
+  const { prototype } = AbortSignal;
+  return Object.defineProperties(signal, {
+    aborted: {
+      get: () => {
+        look();
+        return Reflect.get(prototype, 'aborted', signal);
+      },
+    },
+    throwIfAborted: {
+      value: () => {
+        look();
+        prototype.throwIfAborted.call(signal);
+      },
+    },
+  });
+}

@@ -25,17 +25,24 @@ export interface FleetWorkerOptions {
   readonly workerId?: string | undefined;
   /** How long running jobs may go on after SIGTERM or SIGINT, in milliseconds. @default 30 s */
   readonly shutdownMs?: number | undefined;
+  /** How often the worker says that it lives, in milliseconds: one write each. @default 5 s */
+  readonly heartbeatMs?: number | undefined;
+  /**
+   * How long it counts as living without saying so, in milliseconds. 3 s before that it ends itself; jobs of a worker that
+   * died are taken over up to 5 s after it, since clocks differ. @default 15 s
+   */
+  readonly leaseMs?: number | undefined;
 }
 
 /** A heartbeat that hangs must fail while there is time for another one. */
 const STORE_REQUESTS = {
   maxAttempts: 2,
-  requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_000 },
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_000, throwOnRequestTimeout: true },
 } as const;
 /** Longer than the longest poll. */
 const QUEUE_REQUESTS = {
   maxAttempts: 3,
-  requestHandler: { connectionTimeout: 1_000, requestTimeout: 25_000 },
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 25_000, throwOnRequestTimeout: true },
 } as const;
 
 const FAILED = 1;
@@ -111,6 +118,8 @@ export async function runFleetWorker(
       workerId: options.workerId ?? `${hostname()}/${randomUUID()}`,
       handlers,
       shutdownMs: options.shutdownMs,
+      heartbeatMs: options.heartbeatMs,
+      leaseMs: options.leaseMs,
       signal: shutdown.signal,
       exit,
     });

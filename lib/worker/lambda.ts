@@ -17,7 +17,7 @@ export class WorkerEnvironmentError extends Error {
 /** A request that hangs is given up, and tried again, while the invocation still has time. */
 const REQUESTS = {
   maxAttempts: 4,
-  requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000 },
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
 function required(name: string): string {

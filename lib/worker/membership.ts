@@ -53,7 +53,10 @@ export interface MembershipOptions {
 }
 
 export interface Membership {
-  /** True while nobody else can think that this worker is gone. */
+  /**
+   * True while nobody else can think that this worker is gone. Whoever asks when that time is over need not wait for a
+   * timer: the loss is told before the answer.
+   */
   readonly isTrusted: () => boolean;
   /** Takes the records away: only when no handler runs any more. */
   readonly leave: () => Promise<void>;
@@ -171,7 +174,10 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
   for (const partition of partitions) void beatOn(partition);
   void guard();
   return {
-    isTrusted: () => !ended.signal.aborted && clock.monotonicMs() < untilMs(),
+    isTrusted: () => {
+      if (!ended.signal.aborted && clock.monotonicMs() >= untilMs()) lose('unreachable');
+      return !ended.signal.aborted;
+    },
     leave,
     abandon: () => ended.abort(),
   };

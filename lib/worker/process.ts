@@ -278,6 +278,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
           log,
           worker: life,
           signal: stop.signal,
+          lookAtLease: membership.isTrusted,
           watch,
           // From here on the job's reservation brings it back, not its message.
           onStarted: (job) => {

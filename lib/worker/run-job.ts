@@ -5,7 +5,7 @@ import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { FinishOutcome, FinishVerdict, WorkerIdentity } from '../store/contract.ts';
-import { abortOf } from './abort.ts';
+import { abortOf, lookingFirst } from './abort.ts';
 import type { AttemptStore } from './patience.ts';
 import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
 
@@ -23,6 +23,8 @@ export interface JobContext {
    * Aborts when the attempt must end. Its `reason` is an error whose `name` says why: `JobTimeout` (its type's), or
    * `JobCancelled` (somebody asked for the job's end), `JobSuperseded` (another attempt holds the job), `WorkerStopped`
    * (the end of the worker: a result that comes soon still counts, else the job is tried again elsewhere).
+   * Look at it, with `signal.throwIfAborted()`, right before each effect: a process that was stopped and goes on is told
+   * by that look, before any event.
    */
   readonly signal: AbortSignal;
   /** Says how far the job is; recorded with the worker's next heartbeat. */
@@ -55,6 +57,11 @@ export interface RunContext {
   readonly deadlineMonotonicMs?: number | undefined;
   /** Aborts with the end of the worker: what is cut off goes back as a lost worker's, not as a failure. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Aborts `signal` if the worker's lease is over by now. Asked whenever a handler looks at its own signal, since the
+   * timer that aborts it may be late.
+   */
+  readonly lookAtLease?: (() => void) | undefined;
   /** Tells when a running job is not wanted any more. */
   readonly watch?: Watch | undefined;
   /** The job runs from here on: its message has done its work. */
@@ -197,6 +204,8 @@ async function attempt(
   if (context.signal?.aborted) stopWithWorker();
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
+  const signal =
+    context.lookAtLease === undefined ? stop.signal : lookingFirst(stop.signal, context.lookAtLease);
   const running = (async () =>
     handler(job.payload, {
       jobId: job.id,
@@ -205,7 +214,7 @@ async function attempt(
       fairnessKey: job.fairnessKey,
       resourceId: job.resourceId,
       fencingToken: job.version,
-      signal: stop.signal,
+      signal,
       heartbeat: (progress) => context.onProgress?.(job, progress),
       checkpoint: async (data) => {
         if ((await store.saveCheckpoint(job, worker, storable(data, CHECKPOINT))) === 'applied') return;

@@ -1,4 +1,6 @@
 /** What a worker process needs of its environment, and says when it is missing. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
@@ -55,5 +57,27 @@ describe('a worker process', () => {
     const before = process.listenerCount('SIGTERM');
     await expect(runFleetWorker({ index: () => null })).rejects.toThrow('also takes render');
     expect(process.listenerCount('SIGTERM')).toBe(before);
+  });
+
+  it('gives a request up that is not answered, and says so', { timeout: 30_000 }, async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    withEnvironment({
+      AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
+      AWS_ACCESS_KEY_ID: 'test',
+      AWS_SECRET_ACCESS_KEY: 'test',
+    });
+    const said = vi.spyOn(console, 'log').mockImplementation(() => {});
+    const running = runFleetWorker({ render: () => null });
+    await vi.waitUntil(() => said.mock.calls.some(([line]) => String(line).includes('registration failed')), {
+      timeout: 20_000,
+    });
+    silent.close();
+    for (const socket of sockets) socket.destroy();
+    process.emit('SIGTERM');
+    expect((await running).end).toBe('stopped');
+    said.mockRestore();
   });
 });
