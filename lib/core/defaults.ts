@@ -28,6 +28,7 @@ export interface JobTypeInput {
   readonly timeoutMs?: number | undefined;
   readonly retry?: Partial<RetryPolicy> | undefined;
   readonly onWorkerLost?: JobTypeConfiguration['onWorkerLost'] | undefined;
+  readonly subLines?: number | undefined;
 }
 
 /** A tier as declared. */
@@ -107,6 +108,7 @@ export const CONFIGURATION_LIMITS = {
   errorRules: 100,
   weights: 10_000,
   partitions: 4_096,
+  subLines: 64,
   nameLength: 100,
 } as const;
 
@@ -214,7 +216,15 @@ function readType(
     'timeoutMs',
     'retry',
     'onWorkerLost',
+    'subLines',
   ]);
+  const subLines = readInteger(
+    `${path}.subLines`,
+    fields.get('subLines'),
+    1,
+    1,
+    CONFIGURATION_LIMITS.subLines,
+  );
   return {
     type,
     tier: readTierOf(`${path}.tier`, fields.get('tier'), tiers),
@@ -238,6 +248,7 @@ function readType(
       ['fail', 'retry', 'resume'],
       TYPE_DEFAULTS.onWorkerLost,
     ),
+    ...(subLines === 1 ? {} : { subLines }),
   };
 }
 

@@ -2,12 +2,13 @@
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead, KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
-import { readyLineName } from '../store/schema.ts';
+import { type ReadyLine, readyLineName } from '../store/schema.ts';
 import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { judge } from './judge.ts';
+import { partsOf, readLineParts, wholeLines } from './line-parts.ts';
 import { forgetLines, type RememberedHeads, type RememberedLines } from './remembered.ts';
-import { ANNOUNCE_EVERY_MS, readyLineOf } from './submit.ts';
+import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
 
@@ -57,7 +58,7 @@ export class Candidates {
   /** How many of a line's remembered heads this pass has offered. */
   readonly #offeredOf = new Map<string, number>();
   readonly #backlogs = new Map<string, KeyBacklog>();
-  readonly #empty: LineName[] = [];
+  readonly #empty: ReadyLine[] = [];
   readonly #forgotten = new Set<string>();
   /** Lines that this pass has read itself. */
   readonly #readNow = new Set<string>();
@@ -197,7 +198,9 @@ export class Candidates {
     // A line that was read to its end has shown them.
     const named = isFirst && read.next !== undefined ? await this.#readWeighted(tier) : [];
     for (const key of [...named, ...read.keys]) this.#backlogs.set(backlogName(tier, key.fairnessKey), key);
-    const lines = new Map([...named, ...read.keys].map((key) => [key.fairnessKey, [...key.lines]]));
+    const lines = new Map(
+      [...named, ...read.keys].map((key) => [key.fairnessKey, [...wholeLines(key.lines)]]),
+    );
     const ranks = new Map(read.keys.map((key) => [key.fairnessKey, key.rankCostMs]));
     if (isFirst) {
       for (const [job] of this.#hints.values()) {
@@ -231,7 +234,7 @@ export class Candidates {
     const name = this.#nameOf(line);
     const isFirst = !this.#offeredOf.has(name);
     const { heads: remembered } = this.#input.remembered;
-    const known = isFirst ? this.#openLine(name) : remembered.get(name);
+    const known = isFirst ? this.#openLine(line, name) : remembered.get(name);
     if (isFirst && known?.jobs.length === 0) {
       this.#believedEmpty.set(name, line);
       this.#offeredOf.set(name, 0);
@@ -242,9 +245,8 @@ export class Candidates {
     if (heads === undefined || heads.jobs.length <= offered) {
       // A line that an earlier pass has read to its end is read again: what came since may have come without a hint.
       if (known?.next === undefined) offered = 0;
-      heads = await this.#readHeads(line, name, known, count);
+      heads = await this.#readHeads(line, name, known, count, isFirst);
       this.#readNow.add(name);
-      if (isFirst && heads.jobs.length === 0) this.#empty.push(line);
     }
     remembered.set(name, heads);
     const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
@@ -261,9 +263,10 @@ export class Candidates {
   }
 
   /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
-  #openLine(name: string): RememberedHeads | undefined {
+  #openLine(line: LineName, name: string): RememberedHeads | undefined {
     const known = this.#input.remembered.heads.get(name);
-    if (known === undefined) return undefined;
+    if (known === undefined || this.#subsOf(line, name).some((sub) => !known.subs.includes(sub)))
+      return undefined;
     const ageMs = this.#input.nowMs - known.readAtMs;
     const jobs = this.#withHints(name, known.jobs, known.next !== undefined);
     return ageMs < (jobs.length === 0 ? NOTHING_TRUSTED_MS : HEADS_TRUSTED_MS)
@@ -276,25 +279,50 @@ export class Candidates {
     name: string,
     known: RememberedHeads | undefined,
     count: number,
+    isFirst: boolean,
   ): Promise<RememberedHeads> {
     const { partition, nowMs } = this.#input;
     const limit = Math.max(count, HEADS_MIN);
     const before = known?.next === undefined ? undefined : known;
-    const read = await this.#context.store.readLine(partition, line, limit, before?.next);
+    const subs = before?.subs ?? this.#subsOf(line, name);
+    const read = await readLineParts(
+      this.#context.store,
+      { partition, line, subs, rankOf: this.#rankOf },
+      limit,
+      before?.next,
+    );
+    const hinted = new Set(this.#hints.get(name)?.map((job) => subLineOf(this.#context.configuration, job)));
+    for (const sub of read.empty) {
+      if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
+    }
     // Hints were taken in with the first heads, up to where those ended.
     const jobs = this.#withHints(name, read.jobs, read.next !== undefined, before?.jobs.at(-1));
     return {
       readAtMs: before?.readAtMs ?? nowMs,
       jobs: [...(before?.jobs ?? []), ...jobs],
       next: read.next,
+      subs,
     };
+  }
+
+  readonly #rankOf = (job: JobHead): string => rankKey(job, this.#context.configuration.score);
+
+  /** The parts of a line: those that its key names, and where only a hint told of it, those that there may be. */
+  #subsOf(line: LineName, name: string): readonly number[] {
+    const backlog = this.#backlogs.get(backlogName(line.tier, line.fairnessKey));
+    const named = partsOf(backlog?.lines ?? [], line);
+    const hints = this.#hints.get(name) ?? [];
+    const { configuration } = this.#context;
+    if (named.length > 0 && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
+    const parts = configuration.types.find(({ type }) => type === line.type)?.subLines ?? 1;
+    return [...new Set([...named, ...Array.from({ length: parts }, (_, sub) => sub)])];
   }
 
   /** Heads with hints between them. A hint behind what was read is left to the index: a line's order must not have holes. */
   #withHints(name: string, heads: readonly JobHead[], more: boolean, after?: JobHead): readonly JobHead[] {
     const hints = this.#hints.get(name);
     if (hints === undefined) return heads;
-    const rankOf = (job: JobHead): string => rankKey(job, this.#context.configuration.score);
+    const rankOf = this.#rankOf;
     const byId = new Map(heads.map((job) => [job.id, job]));
     const last = heads.at(-1);
     const start = after === undefined ? '' : rankOf(after);

@@ -8,13 +8,14 @@
 import type { FleetConfiguration } from '../core/configuration.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Job, Json, ReservedJob } from '../core/job.ts';
-import { compareRanked } from '../core/score.ts';
+import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { Books } from './books.ts';
+import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
 import type { OperateContext } from './operate.ts';
 import { openBooks } from './remembered.ts';
-import { readyLineOf, tierOf } from './submit.ts';
+import { readyLineOf, subLineOf, tierOf } from './submit.ts';
 
 export const EXPLAIN_LIMITS = {
   /** Jobs of its own line that are read to find its place. */
@@ -238,9 +239,18 @@ async function readOwnLine(
 ): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean }> {
   const { score } = context.configuration;
   const jobs: JobHead[] = [];
-  let after: string | undefined;
+  const { partition } = job;
+  const [backlog] = await context.store.readBacklogs(partition, line.tier, [line.fairnessKey]);
+  const subs = new Set([...partsOf(backlog?.lines ?? [], line), subLineOf(context.configuration, job)]);
+  const parts = {
+    partition,
+    line,
+    subs: [...subs],
+    rankOf: (each: JobHead) => rankKey(each, score),
+  };
+  let after: LineCursor | undefined;
   while (jobs.length < EXPLAIN_LIMITS.positionMax) {
-    const page = await context.store.readLine(job.partition, line, PAGE, after);
+    const page = await readLineParts(context.store, parts, PAGE, after);
     jobs.push(...page.jobs);
     const last = page.jobs.at(-1);
     if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0))

@@ -1,8 +1,9 @@
 /** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
 
 import type { Job, JobMode } from '../core/job.ts';
-import type { Control, JobHead, JobStore, KeyBacklog, WorkerRecord } from '../store/contract.ts';
-import type { ReadyLine } from '../store/schema.ts';
+import { rankKey } from '../core/score.ts';
+import type { Control, Heads, JobHead, JobStore, KeyBacklog, WorkerRecord } from '../store/contract.ts';
+import { type LineCursor, type LineParts, partsOf, readLineParts, wholeLines } from './line-parts.ts';
 import { combined, type OperateContext, partitionsOf } from './operate.ts';
 import { tierOf } from './submit.ts';
 import { weightsNow } from './weights.ts';
@@ -27,10 +28,10 @@ const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mod
   (filter.mode === undefined || job.mode === filter.mode);
 
 /** Everything that a paged read answers, page by page. */
-async function* pagesOf<Page extends { readonly next?: string | undefined }>(
-  read: (after: string | undefined) => Promise<Page>,
+async function* pagesOf<Cursor, Page extends { readonly next?: Cursor | undefined }>(
+  read: (after: Cursor | undefined) => Promise<Page>,
 ): AsyncGenerator<Page> {
-  let after: string | undefined;
+  let after: Cursor | undefined;
   do {
     const page = await read(after);
     yield page;
@@ -69,16 +70,19 @@ async function* jobsOf(
   const { store } = context;
   switch (state) {
     case 'scheduled':
-      for await (const { jobs } of pagesOf((after) => store.readDue(partition, LAST_INSTANT_MS, PAGE, after)))
-        yield wholeJobs(store, jobs);
+      for await (const heads of scheduledOf(context, partition)) yield wholeJobs(store, heads);
       return;
     case 'failed':
-      for await (const { jobs } of pagesOf((after) => store.readDeadLetters(partition, PAGE, after)))
+      for await (const { jobs } of pagesOf((after: string | undefined) =>
+        store.readDeadLetters(partition, PAGE, after),
+      ))
         yield jobs;
       return;
     case 'pending':
       for await (const line of linesOf(context, partition, filter)) {
-        for await (const { jobs } of pagesOf((after) => store.readLine(partition, line, PAGE, after)))
+        for await (const { jobs } of pagesOf((after: LineCursor | undefined) =>
+          readLineParts(store, line, PAGE, after),
+        ))
           yield wholeJobs(store, jobs);
       }
       return;
@@ -101,29 +105,61 @@ async function wholeJobs(store: JobStore, heads: readonly JobHead[]): Promise<re
   return jobs.filter((job) => job !== undefined);
 }
 
-/** Lines in which jobs of this filter may wait. */
+/** Scheduled jobs by their time: the shards of the due line, merged. */
+async function* scheduledOf(
+  { store, clock, configuration }: OperateContext,
+  partition: number,
+): AsyncGenerator<readonly JobHead[]> {
+  const { dueShards } = await store.loadPartition(partition, clock.nowMs());
+  const shards = Math.max(dueShards, ...configuration.types.map(({ subLines }) => subLines ?? 1));
+  const pages = Array.from({ length: shards }, (_, shard) =>
+    pagesOf((after: string | undefined) => store.readDue(partition, LAST_INSTANT_MS, PAGE, after, shard)),
+  );
+  const read = async (from: AsyncGenerator<Heads>): Promise<JobHead[] | undefined> =>
+    (await from.next()).value?.jobs.slice();
+  const fronts = await Promise.all(pages.map(async (from) => ({ from, jobs: await read(from) })));
+  for (;;) {
+    const page: JobHead[] = [];
+    while (page.length < PAGE) {
+      for (const front of fronts) while (front.jobs?.length === 0) front.jobs = await read(front.from);
+      const open = fronts.flatMap(({ jobs }) => (jobs === undefined ? [] : [jobs]));
+      const [soonest] = open.toSorted((one, other) => (one[0]?.runAtMs ?? 0) - (other[0]?.runAtMs ?? 0));
+      const job = soonest?.shift();
+      if (job === undefined) break;
+      page.push(job);
+    }
+    if (page.length === 0) return;
+    yield page;
+  }
+}
+
+/** Lines in which jobs of this filter may wait, each with its parts. */
 async function* linesOf(
   context: OperateContext,
   partition: number,
   filter: JobFilter,
-): AsyncGenerator<ReadyLine> {
+): AsyncGenerator<LineParts> {
   const { configuration, store } = context;
-  const { fairnessKey, type, mode } = filter;
-  const modes: readonly JobMode[] = mode === undefined ? ['onDemand', 'queued'] : [mode];
-  const types = configuration.types.filter((each) => type === undefined || each.type === type);
-  if (fairnessKey !== undefined) {
-    for (const each of types) {
-      for (const ofMode of modes) yield { tier: each.tier, type: each.type, mode: ofMode, fairnessKey };
-    }
-    return;
-  }
+  const { fairnessKey, type } = filter;
+  const rankOf = (job: JobHead): string => rankKey(job, configuration.score);
   for (const { tier } of configuration.tiers) {
     if (type !== undefined && tierOf(configuration, type) !== tier) continue;
-    for await (const { keys } of pagesOf((after) => store.readKeys(partition, tier, PAGE, after))) {
+    const pages =
+      fairnessKey === undefined
+        ? pagesOf((after: string | undefined) => store.readKeys(partition, tier, PAGE, after))
+        : [
+            {
+              keys: (await store.readBacklogs(partition, tier, [fairnessKey])).filter(
+                (key) => key !== undefined,
+              ),
+            },
+          ];
+    for await (const { keys } of pages) {
       for (const key of keys) {
-        for (const line of key.lines) {
+        for (const line of wholeLines(key.lines)) {
           const ofKey = { ...line, tier, fairnessKey: key.fairnessKey };
-          if (matches(filter, ofKey)) yield ofKey;
+          if (matches(filter, ofKey))
+            yield { partition, line: ofKey, subs: partsOf(key.lines, line), rankOf };
         }
       }
     }
@@ -207,7 +243,9 @@ async function* keysInTurn(
   const backlogs = await store.readBacklogs(partition, tier, named);
   const weighted = await seen(backlogs.filter((key) => key !== undefined));
   weighted.sort((one, other) => settledShare(one) - settledShare(other));
-  for await (const { keys } of pagesOf((after) => store.readKeys(partition, tier, PAGE, after))) {
+  for await (const { keys } of pagesOf((after: string | undefined) =>
+    store.readKeys(partition, tier, PAGE, after),
+  )) {
     for (const each of await seen(keys.filter(({ fairnessKey }) => !named.includes(fairnessKey)))) {
       while (weighted[0] !== undefined && settledShare(weighted[0]) < settledShare(each)) {
         yield weighted[0];

@@ -27,6 +27,7 @@ import { park, readParked, toPark } from './parking.ts';
 import { forgetLines, keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announce } from './submit.ts';
+import { dueShardsOf, upTo } from './timers.ts';
 
 /** What one pass did. */
 export interface PassReport {
@@ -157,19 +158,35 @@ function freeSlots(
   );
 }
 
-/** Moves due jobs to their ready lines. Answers their new images. */
+interface Promotion {
+  readonly promoted: readonly Job[];
+  readonly more: boolean;
+}
+
+const NOTHING_DUE: Promotion = { promoted: [], more: false };
+
+/** Moves due jobs of these shards of the due line to their ready lines. Answers their new images. */
 async function promoteDue(
   context: DispatchContext,
   partition: number,
+  shards: readonly number[],
   nowMs: number,
-): Promise<{ readonly promoted: readonly Job[]; readonly more: boolean }> {
+): Promise<Promotion> {
   const { store, budget } = context;
-  const due = await store.readDue(partition, nowMs, budget.promoteMax);
-  if (due.jobs.length === 0) return { promoted: [], more: false };
+  const read = await Promise.all(
+    shards.map((shard) => store.readDue(partition, nowMs, budget.promoteMax, undefined, shard)),
+  );
+  const due = read.flatMap(({ jobs }) => jobs);
+  if (due.length === 0) return NOTHING_DUE;
+  due.sort((one, other) => one.runAtMs - other.runAtMs);
+  const chosen = due.slice(0, budget.promoteMax);
   // Their lines may have been retired while they waited for their time.
-  await announce({ ...context, nowMs: () => nowMs }, due.jobs);
-  const moved = await store.promote(due.jobs, nowMs);
-  return { promoted: moved.filter((job) => job !== undefined), more: due.next !== undefined };
+  await announce({ ...context, nowMs: () => nowMs }, chosen);
+  const moved = await store.promote(chosen, nowMs);
+  return {
+    promoted: moved.filter((job) => job !== undefined),
+    more: chosen.length < due.length || read.some(({ next }) => next !== undefined),
+  };
 }
 
 /** Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. */
@@ -182,11 +199,18 @@ export async function pass(
   const { partition, epoch } = lease.fence;
   const nowMs = clock.nowMs();
 
-  const [state, { promoted, more: moreDue }] = await Promise.all([
+  const shards = dueShardsOf(context, partition);
+  const [state, due] = await Promise.all([
     store.loadPartition(partition, nowMs),
-    input.promotes ? promoteDue(context, partition, nowMs) : { promoted: [], more: false },
+    input.promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
   ]);
   if (state.epoch !== epoch) return { kind: 'lost' };
+  // Lines were split further once: what waits in those parts is not forgotten.
+  const others = upTo(state.dueShards).filter((shard) => !shards.includes(shard));
+  const dueThere =
+    input.promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
+  const promoted = [...due.promoted, ...dueThere.promoted];
+  const moreDue = due.more || dueThere.more;
 
   const images = newest([...input.hints, ...promoted]);
   const settledByHints = settleFrom(state.reservations, images);
@@ -198,6 +222,7 @@ export async function pass(
   const remembered = openBooks(context.books, partition, epoch);
   const books = new Books(store, configuration, partition, nowMs, remembered);
   books.know(state);
+  remembered.dueShards = state.dueShards;
   // Who looks up what is in flight missed hints: heads may have changed without one too.
   if (input.looksUp) forgetLines(remembered.lines);
   await Promise.all([

@@ -1,5 +1,6 @@
 /** What a process remembers of a partition between passes. */
 import type { EstimateRecord, JobHead, KeyBacklog, Ledger } from '../store/contract.ts';
+import { heldBy, type LineCursor } from './line-parts.ts';
 
 /** Entries kept between passes; beyond, all are read again. */
 const REMEMBERED_MAX = 20_000;
@@ -10,7 +11,9 @@ export interface RememberedHeads {
   /** In rank order. */
   jobs: readonly JobHead[];
   /** Where the line goes on; absent at its end. */
-  readonly next?: string | undefined;
+  readonly next?: LineCursor | undefined;
+  /** The parts of the line that were read. */
+  readonly subs: readonly number[];
 }
 
 /** What was read of the index and may be read again at any time. */
@@ -49,6 +52,8 @@ export interface RememberedBooks {
   readonly written: Map<string, EstimateRecord>;
   /** The wake counter when the lease was given back. Who raised it since did so against another holder. */
   wakes?: number | undefined;
+  /** Shards of the due line, as the last pass found them. */
+  dueShards?: number | undefined;
   readonly lines: RememberedLines;
 }
 
@@ -57,7 +62,7 @@ export type BooksMemory = Map<number, RememberedBooks>;
 
 const sizeOf = ({ ledgers, estimates, lines }: RememberedBooks): number => {
   let jobs = 0;
-  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length;
+  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length + heldBy(each.next);
   return ledgers.size + estimates.size + jobs;
 };
 

@@ -1,6 +1,7 @@
 /** Submitting: jobs become items, once, in lines that the dispatcher knows of. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
+import { hashText } from '../core/ring.ts';
 import { rankKey } from '../core/score.ts';
 import type { CreateOutcome, JobHead, JobStore } from '../store/contract.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
@@ -28,7 +29,13 @@ export function tierOf(configuration: PoolConfiguration, type: string): string {
   return tier;
 }
 
-/** The ready line in which a job waits, or will. */
+/** The part of its line in which a job waits, or will: it follows from the job's id. */
+export function subLineOf(configuration: PoolConfiguration, job: Pick<JobHead, 'id' | 'type'>): number {
+  const parts = configuration.types.find((each) => each.type === job.type)?.subLines ?? 1;
+  return parts === 1 ? 0 : hashText(job.id) % parts;
+}
+
+/** The ready line in which a job waits, or will, as a whole. */
 export function readyLineOf(configuration: PoolConfiguration, job: JobHead): ReadyLine {
   return {
     tier: tierOf(configuration, job.type),
@@ -41,9 +48,10 @@ export function readyLineOf(configuration: PoolConfiguration, job: JobHead): Rea
 /** Where a pending job stands, for the stores: its tier, and its rank in its line. */
 export const placeOf =
   (configuration: PoolConfiguration) =>
-  (job: JobHead): { readonly tier: string; readonly rank: string } => ({
+  (job: JobHead): { readonly tier: string; readonly rank: string; readonly sub: number } => ({
     tier: tierOf(configuration, job.type),
     rank: rankKey(job, configuration.score),
+    sub: subLineOf(configuration, job),
   });
 
 /**
@@ -55,7 +63,9 @@ export async function announce(context: SubmitContext, jobs: readonly JobHead[])
   const nowMs = context.nowMs();
   const fresh = new Map<string, { partition: number; line: ReadyLine }>();
   for (const job of jobs) {
-    const line = readyLineOf(context.configuration, job);
+    const whole = readyLineOf(context.configuration, job);
+    const sub = subLineOf(context.configuration, job);
+    const line = sub === 0 ? whole : { ...whole, sub };
     const name = readyLineName(job.partition, line);
     if (nowMs - (announced.get(name) ?? -Infinity) >= ANNOUNCE_EVERY_MS) {
       fresh.set(name, { partition: job.partition, line });

@@ -11,6 +11,14 @@ const LOOK_AHEAD_MS = 75_000;
 /** Scheduled jobs read by one tick; those behind them are found by the passes that these cause. */
 const LOOK_AHEAD_JOBS = 1_000;
 
+export const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+
+/** Shards of the due line as far as this process knows: as many as the configuration splits lines, or once did. */
+export function dueShardsOf(context: DispatchContext, partition: number): readonly number[] {
+  const configured = context.configuration.types.map(({ subLines }) => subLines ?? 1);
+  return upTo(Math.max(1, context.books.get(partition)?.dueShards ?? 1, ...configured));
+}
+
 async function wakeAt(
   context: DispatchContext,
   partition: number,
@@ -48,10 +56,16 @@ export async function wakeFor(
 
 /** For everything that becomes due before the next tick. */
 export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
-  const due = await context.store.readDue(partition, context.clock.nowMs() + LOOK_AHEAD_MS, LOOK_AHEAD_JOBS);
+  const { store, clock } = context;
+  const untilMs = clock.nowMs() + LOOK_AHEAD_MS;
+  const due = await Promise.all(
+    dueShardsOf(context, partition).map((shard) =>
+      store.readDue(partition, untilMs, LOOK_AHEAD_JOBS, undefined, shard),
+    ),
+  );
   await wakeAt(
     context,
     partition,
-    due.jobs.map((job) => job.runAtMs),
+    due.flatMap(({ jobs }) => jobs.map((job) => job.runAtMs)),
   );
 }

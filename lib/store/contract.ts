@@ -117,6 +117,8 @@ export interface PartitionState {
   readonly estimates: readonly EstimateRecord[];
   /** Conflict keys that have a blocked line, with the instant at which a job was last parked there. */
   readonly parked: ReadonlyMap<string, number>;
+  /** Scheduled jobs stand, or have stood, in as many shards of the due line; 1 at least. */
+  readonly dueShards: number;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
 }
@@ -131,7 +133,7 @@ export interface Ledger {
 /** A fairness key that has, or lately had, jobs waiting in a tier. */
 export interface KeyBacklog {
   readonly fairnessKey: string;
-  readonly lines: readonly Pick<ReadyLine, 'type' | 'mode'>[];
+  readonly lines: readonly Pick<ReadyLine, 'type' | 'mode' | 'sub'>[];
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
   /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */
@@ -305,6 +307,12 @@ export interface JobStore {
     limit: number,
     after?: string,
   ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }>;
+  /** Strongly consistent, in the order of the keys; undefined for a key without backlog in this tier. */
+  readBacklogs(
+    partition: number,
+    tier: string,
+    fairnessKeys: readonly string[],
+  ): Promise<readonly (KeyBacklog | undefined)[]>;
   /** Strongly consistent, in the order of the keys; undefined for a key never charged. */
   getLedgers(partition: number, fairnessKeys: readonly string[]): Promise<readonly (Ledger | undefined)[]>;
   /** In the order asked; undefined where nothing was learned. */
@@ -314,17 +322,11 @@ export interface JobStore {
   ): Promise<readonly (EstimateRecord | undefined)[]>;
   /** The first jobs of a ready line, in rank order; from the index, so it may lag. */
   readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads>;
-  /** Scheduled jobs whose time has come, soonest first; from the index, so it may lag. */
-  readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads>;
+  /** Scheduled jobs of a shard (0 unless given) whose time has come, soonest first; from the index, so it may lag. */
+  readDue(partition: number, nowMs: number, limit: number, after?: string, shard?: number): Promise<Heads>;
   /** Moves scheduled jobs at exactly their version to their ready lines. Answers the new job, or undefined for a lost race. */
   promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
-  /** Strongly consistent, in the order of the keys; undefined for a key without backlog in this tier. */
-  readBacklogs(
-    partition: number,
-    tier: string,
-    fairnessKeys: readonly string[],
-  ): Promise<readonly (KeyBacklog | undefined)[]>;
   commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
   /**
    * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to

@@ -55,6 +55,8 @@ export interface ReadyLine {
   readonly type: string;
   readonly mode: JobMode;
   readonly fairnessKey: string;
+  /** Which part of it, where it is split; absent: the first one. */
+  readonly sub?: number | undefined;
 }
 
 /** DynamoDB's sort keys end at 1,024 bytes, its partition keys at 2,048; the longest name here has four parts. */
@@ -96,6 +98,9 @@ export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(parti
 
 export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
+/** How many shards of the due line have ever been used. Read with the partition. */
+export const dueKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'due' });
+
 /** Apart from the lease, so that a wake never conflicts with a transaction that checks the epoch. */
 export const wakeKey = (partition: number): ItemKey => ({ pk: `wake/${partition}`, sk: 'wake' });
 
@@ -136,7 +141,10 @@ export const estimateKey = (partition: number, type: string, resourceId: string)
 });
 
 export const readyLineName = (partition: number, line: ReadyLine): string =>
-  `ready/${partition}/${part(line.tier)}/${part(line.type)}/${line.mode}/${part(line.fairnessKey)}`;
+  `ready/${partition}/${part(line.tier)}/${part(line.type)}/${line.mode}/${part(line.fairnessKey)}${subOf(line)}`;
+
+// The first part has the name that the line has where it is not split: its jobs stay where they are.
+const subOf = ({ sub = 0 }: ReadyLine): string => (sub === 0 ? '' : `/${sub}`);
 
 export const dueLineName = (partition: number, shard: number): string => `due/${partition}/${shard}`;
 

@@ -1,4 +1,5 @@
 /** What the conformance suites need of an implementation, beside the contract itself. */
+import { hashText } from '../../lib/core/ring.ts';
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { JobHead, JobStore } from '../../lib/store/contract.ts';
@@ -7,9 +8,17 @@ import { instantRank } from '../../lib/store/schema.ts';
 /** The tier in which every job of the suites waits. */
 export const SUITE_TIER = 'standard';
 
+/** The type whose lines stand in three parts. */
+export const HOT_TYPE = 'hot';
+
 /** Stores of the suites place jobs so: priority is worth 64 s, as in the score. */
-export function suitePlace(job: JobHead): { readonly tier: string; readonly rank: string } {
-  return { tier: SUITE_TIER, rank: instantRank(job.readyAtMs - job.priority * 64_000, job.id) };
+export function suitePlace(job: JobHead): {
+  readonly tier: string;
+  readonly rank: string;
+  readonly sub?: number;
+} {
+  const rank = instantRank(job.readyAtMs - job.priority * 64_000, job.id);
+  return { tier: SUITE_TIER, rank, ...(job.type === HOT_TYPE ? { sub: hashText(job.id) % 3 } : {}) };
 }
 
 export interface StoreHarness {

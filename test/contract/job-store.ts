@@ -21,7 +21,7 @@ import { aReadyLine, lineOf } from '../fixtures/factories/ready-line.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { ODD_NAMES, type StoreHarness, SUITE_TIER } from './harness.ts';
+import { HOT_TYPE, ODD_NAMES, type StoreHarness, SUITE_TIER, suitePlace } from './harness.ts';
 
 const LEASE_MS = 20_000;
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
@@ -319,6 +319,81 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         if (started.kind === 'started') await finish(started.job, worker, SUCCESS);
         await untilLine(partition, lineOf(job), []);
         await untilDue(partition, EXPIRES_AT_MS, []);
+      });
+    });
+
+    describe('lines in parts', () => {
+      const hot = (count: number, changes: Partial<Job> = {}): readonly Job[] =>
+        times(count, (at) => aJob({ type: HOT_TYPE, readyAtMs: NOW_MS + at, ...changes }));
+      const partOf = (job: Job): number => suitePlace(job).sub ?? 0;
+
+      it('hold each job in the part that its place names, and show it in no other', async () => {
+        const partition = freshPartition();
+        const jobs = hot(12, { partition });
+        await store.createJobs(jobs);
+        const parts = times(3, (sub) => jobs.filter((job) => partOf(job) === sub));
+        expect(parts.every((part) => part.length > 0)).toBe(true);
+        for (const [sub, part] of parts.entries()) {
+          const line = aReadyLine({ type: HOT_TYPE, ...(sub === 0 ? {} : { sub }) });
+          await untilLine(
+            partition,
+            line,
+            part.map(({ id }) => id),
+          );
+        }
+      });
+
+      it('are announced and retired one by one', async () => {
+        const partition = freshPartition();
+        const [one, two] = [aReadyLine({ sub: 2 }), aReadyLine()];
+        await store.announceLines(partition, [one, two, one], NOW_MS);
+        const lines = async () =>
+          (await store.readBacklogs(partition, SUITE_TIER, ['tenant-a']))[0]?.lines.toSorted(
+            (a, b) => (a.sub ?? 0) - (b.sub ?? 0),
+          );
+        expect(await lines()).toEqual([
+          { type: 'resize', mode: 'queued' },
+          { type: 'resize', mode: 'queued', sub: 2 },
+        ]);
+        expect(await store.retireLine(partition, two, NOW_MS)).toBe('retired');
+        expect(await lines()).toEqual([{ type: 'resize', mode: 'queued', sub: 2 }]);
+        expect(await store.retireLine(partition, one, NOW_MS)).toBe('retired');
+        expect(await lines()).toBeUndefined();
+      });
+
+      it('of scheduled jobs are counted by the partition before any job stands there', async () => {
+        const partition = freshPartition();
+        const jobs = times(12, () => aScheduledJob(NOW_MS + 5, { type: HOT_TYPE, partition }));
+        const last = jobs.find((job) => partOf(job) === 2);
+        if (last === undefined) throw new Error('no job of the last part');
+        await created(last);
+        expect((await store.loadPartition(partition, NOW_MS)).dueShards).toBe(3);
+        await store.createJobs(jobs.filter((job) => job !== last));
+        expect((await store.loadPartition(partition, NOW_MS)).dueShards).toBe(3);
+        for (let shard = 0; shard < 3; shard += 1) {
+          const ids = jobs.filter((job) => partOf(job) === shard).map(({ id }) => id);
+          await vi.waitFor(async () => {
+            const due = await store.readDue(partition, NOW_MS + 5, 100, undefined, shard);
+            expect(due.jobs.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
+          });
+        }
+      });
+
+      it('take a job that is tried again', async () => {
+        const partition = freshPartition();
+        const job = hot(20, { partition }).find((each) => partOf(each) === 1);
+        if (job === undefined) throw new Error('no job of the second part');
+        const { job: running, worker } = await runningJob(job);
+        await finish(running, worker, retryAt(NOW_MS + 40));
+        expect((await store.loadPartition(partition, NOW_MS)).dueShards).toBe(2);
+        await vi.waitFor(async () => {
+          const due = await store.readDue(partition, NOW_MS + 40, 10, undefined, 1);
+          expect(due.jobs.map(({ id }) => id)).toEqual([job.id]);
+          const [head] = due.jobs;
+          if (head === undefined) throw new Error('nothing is due');
+          await store.promote([head], NOW_MS + 40);
+        });
+        await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 1 }), [job.id]);
       });
     });
 
@@ -674,6 +749,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           ledgers: [],
           estimates: [],
           parked: new Map(),
+          dueShards: 1,
         });
       });
 
@@ -914,6 +990,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           ledgers: [],
           estimates: [],
           parked: new Map(),
+          dueShards: 1,
         });
       });
 

@@ -4,7 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { SUCCEEDED, type Stage, stage, storeWith } from './stage.ts';
+import { type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
 const KEYS = 250;
 const SLOTS = 12;

@@ -83,6 +83,7 @@ export const ATTRIBUTE = {
   reservationEpoch: 'e',
   reservedAtMs: 'r',
   turn: 'n',
+  dueShards: 'dueShards',
   leastShareMs: 'l',
   ledgers: 'k',
   estimates: 't',
@@ -422,6 +423,8 @@ export function decodeLease(item: Item): LeaseItem {
   };
 }
 
+export const decodeDueShards = (item: Item): number => cellsOf(item).count(A.dueShards);
+
 export const decodeWakes = (item: Item): number => cellsOf(item).count(A.wakes);
 
 // Reservations
@@ -708,8 +711,11 @@ export function decodeLedger(item: Item): Ledger {
 }
 
 /** A line inside a backlog's set: the mode holds no slash, so whatever the type holds, the first one separates. */
-export const encodeBacklogLine = (line: Pick<ReadyLine, 'type' | 'mode'>): string =>
-  `${line.mode}/${line.type}`;
+export const encodeBacklogLine = ({
+  type,
+  mode,
+  sub = 0,
+}: Pick<ReadyLine, 'type' | 'mode' | 'sub'>): string => `${mode}${sub === 0 ? '' : `.${sub}`}/${type}`;
 
 export function decodeBacklog(item: Item): KeyBacklog {
   const cells = cellsOf(item);
@@ -720,9 +726,12 @@ export function decodeBacklog(item: Item): KeyBacklog {
       .toSorted()
       .map((text) => {
         const slash = text.indexOf('/');
-        const mode = MODES.find((each) => each === text.slice(0, slash));
-        if (mode === undefined) throw cells.malformed(A.lines, 'a set of <mode>/<type>');
-        return { type: text.slice(slash + 1), mode };
+        const [name, sub = '0', ...rest] = text.slice(0, slash).split('.');
+        const mode = MODES.find((each) => each === name);
+        if (mode === undefined || rest.length > 0 || !/^\d{1,3}$/.test(sub))
+          throw cells.malformed(A.lines, 'a set of <mode>/<type> and <mode>.<part>/<type>');
+        const type = text.slice(slash + 1);
+        return sub === '0' ? { type, mode } : { type, mode, sub: Number(sub) };
       }),
     announcedAtMs: cells.number(A.announcedAtMs),
     rankCostMs: Number.parseFloat(cells.text(A.rank)),

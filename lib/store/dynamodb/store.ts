@@ -53,6 +53,7 @@ import {
   CONTROL_PREFIX,
   controlKey,
   deadLineName,
+  dueKey,
   dueLineName,
   estimateKey,
   type ItemKey,
@@ -78,6 +79,7 @@ import {
   ATTRIBUTE,
   decodeBacklog,
   decodeControl,
+  decodeDueShards,
   decodeEstimate,
   decodeJob,
   decodeJobHead,
@@ -109,8 +111,15 @@ import { type ConnectionOptions, DynamoConnection, type TransactionPart, type Up
 import { KeyRanks, type RankMove } from './key-ranks.ts';
 import { chunksOf, inParallel } from './parallel.ts';
 
-/** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
-export type Place = (job: JobHead) => { readonly tier: string; readonly rank: string };
+/**
+ * Where a job waits once it is ready: its type's tier, its place in its line, and which part of it, where lines are
+ * split. Ranks are compared as text.
+ */
+export type Place = (job: JobHead) => {
+  readonly tier: string;
+  readonly rank: string;
+  readonly sub?: number | undefined;
+};
 
 export interface DynamoJobStoreOptions extends ConnectionOptions {
   readonly place: Place;
@@ -138,6 +147,8 @@ export class DynamoJobStore implements JobStore {
   readonly #keyRanks = new KeyRanks();
   readonly #nowMs: () => number;
   readonly #known = new Map<number, Known>();
+  /** By partition: the shards of its due line that are known to be noted. */
+  readonly #dueShards = new Map<number, number>();
 
   constructor(options: DynamoJobStoreOptions) {
     this.#table = new DynamoConnection(options);
@@ -295,10 +306,13 @@ export class DynamoJobStore implements JobStore {
     const controls: Control[] = [];
     const leaseSk = leaseKey(partition).sk;
     const pageSk = pageKey(partition).sk;
+    const dueSk = dueKey(partition).sk;
+    let dueShards = 1;
     for (const item of await this.#collection('loadPartition', partitionPk(partition))) {
       const sk = String(item[ATTRIBUTE.sk]);
       if (sk === leaseSk) lease = decodeLease(item);
       else if (sk === pageSk) page = decodePage(item);
+      else if (sk === dueSk) dueShards = Math.max(1, decodeDueShards(item));
       else if (sk.startsWith(RESERVATION_PREFIX)) reservations.push(decodeReservation(item));
       else if (sk.startsWith(WORKER_PREFIX)) workers.push(decodeWorkerRecord(item));
       else if (sk.startsWith(CONTROL_PREFIX)) {
@@ -322,6 +336,7 @@ export class DynamoJobStore implements JobStore {
       ledgers: [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
       parked: page.parked,
+      dueShards,
       attendance: page.attendance,
     };
   }
@@ -344,7 +359,6 @@ export class DynamoJobStore implements JobStore {
     return { keys, next };
   }
 
-  async getLedgers(
   async readBacklogs(
     partition: number,
     tier: string,
@@ -358,6 +372,7 @@ export class DynamoJobStore implements JobStore {
     );
   }
 
+  async getLedgers(
     partition: number,
     fairnessKeys: readonly string[],
   ): Promise<readonly (Ledger | undefined)[]> {
@@ -407,10 +422,10 @@ export class DynamoJobStore implements JobStore {
     return { jobs: items.map(decodeJobHead), next };
   }
 
-  async readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads> {
+  async readDue(partition: number, nowMs: number, limit: number, after?: string, shard = 0): Promise<Heads> {
     // The least rank of the next millisecond: whatever is due stands before it.
     const bound = instantRank(Math.floor(nowMs) + 1, '');
-    const { items, next } = await this.#heads('readDue', dueLineName(partition, 0), limit, after, bound);
+    const { items, next } = await this.#heads('readDue', dueLineName(partition, shard), limit, after, bound);
     return { jobs: items.map(decodeJobHead), next };
   }
 
@@ -772,6 +787,7 @@ export class DynamoJobStore implements JobStore {
   }
 
   async #createJob(job: Job): Promise<CreateOutcome> {
+    if (job.state === 'scheduled') await this.#noteDueShard(job);
     const outcome = await this.#table.put('createJobs', {
       item: encodeJob(job, this.#standingOf(job)),
       condition: 'attribute_not_exists(#pk) OR #ttl <= :nowSec',
@@ -822,12 +838,13 @@ export class DynamoJobStore implements JobStore {
       ':lost': end.workersLost,
     };
     const counted = '#version = #version + :one, #workersLost = #workersLost + :lost';
+    if (verdict.kind === 'retry') await this.#noteDueShard(running);
     const outcome = await this.#changeJob(verb, running.id, {
       condition:
         verdict.kind === 'retry'
           ? `${end.condition} AND attribute_not_exists(#cancelRequestedAtMs)`
           : end.condition,
-      ...endOf(running, verdict, counted, values, after.attempt, nowMs, expiresAtMs),
+      ...endOf(running, verdict, counted, values, after.attempt, nowMs, expiresAtMs, this.#subOf(running)),
     });
     const { job } = outcome;
     if (job === undefined) return { kind: 'superseded' };
@@ -937,14 +954,31 @@ export class DynamoJobStore implements JobStore {
   }
 
   #standingOf(job: Job): Standing | undefined {
-    if (job.state === 'scheduled') return dueStanding(job, job.runAtMs);
+    if (job.state === 'scheduled') return dueStanding(job, job.runAtMs, this.#subOf(job));
     return job.state === 'pending' ? this.#readyStanding(job) : undefined;
   }
 
   #readyStanding(job: JobHead): Standing {
-    const { tier, rank } = this.#place(job);
+    const { tier, rank, sub } = this.#place(job);
     const { type, mode, fairnessKey } = job;
-    return { line: readyLineName(job.partition, { tier, type, mode, fairnessKey }), rank };
+    return { line: readyLineName(job.partition, { tier, type, mode, fairnessKey, sub }), rank };
+  }
+
+  #subOf(job: JobHead): number {
+    return this.#place(job).sub ?? 0;
+  }
+
+  /** Before a job stands in a shard of the due line that nobody may know of: it would wait for ever. */
+  async #noteDueShard(job: JobHead): Promise<void> {
+    const shards = this.#subOf(job) + 1;
+    if (shards <= (this.#dueShards.get(job.partition) ?? 1)) return;
+    await this.#table.update('announceLines', {
+      key: dueKey(job.partition),
+      update: 'SET #dueShards = :shards',
+      condition: 'attribute_not_exists(#dueShards) OR #dueShards < :shards',
+      values: { ':shards': shards },
+    });
+    this.#dueShards.set(job.partition, Math.max(shards, this.#dueShards.get(job.partition) ?? 1));
   }
 
   #isGone(item: Item): boolean {
@@ -1118,8 +1152,8 @@ const versionValues = (version: number): Item => ({ ':version': version, ':next'
 
 const standingValues = (standing: Standing): Item => ({ ':line': standing.line, ':rank': standing.rank });
 
-const dueStanding = (job: Job, runAtMs: number): Standing => ({
-  line: dueLineName(job.partition, 0),
+const dueStanding = (job: Job, runAtMs: number, shard: number): Standing => ({
+  line: dueLineName(job.partition, shard),
   rank: instantRank(runAtMs, job.id),
 });
 
@@ -1144,6 +1178,7 @@ function endOf(
   attempt: number,
   nowMs: number,
   expiresAtMs: number,
+  shard: number,
 ): Pick<Update, 'update' | 'values'> {
   const state = stateAfter(verdict);
   const common = { ...values, ...stateValues(state), ':now': nowMs };
@@ -1182,7 +1217,7 @@ function endOf(
           ':attempt': attempt,
           ':runAt': verdict.runAtMs,
           ':error': encodeError(verdict.error),
-          ...standingValues(dueStanding(running, verdict.runAtMs)),
+          ...standingValues(dueStanding(running, verdict.runAtMs, shard)),
         },
       };
   }

@@ -64,8 +64,15 @@ import { compareText, type Placed } from './sorted-line.ts';
 import { TimeHeap } from './time-heap.ts';
 import { cancelled, claimed, ended, promoted, started } from './transitions.ts';
 
-/** Where a job waits once it is ready: its type's tier, and its place in its line. Ranks are compared as text. */
-export type Place = (job: JobHead) => { readonly tier: string; readonly rank: string };
+/**
+ * Where a job waits once it is ready: its type's tier, its place in its line, and which part of it, where lines are
+ * split. Ranks are compared as text.
+ */
+export type Place = (job: JobHead) => {
+  readonly tier: string;
+  readonly rank: string;
+  readonly sub?: number | undefined;
+};
 
 export interface MemoryStoreOptions {
   /** Epoch milliseconds. */
@@ -109,6 +116,7 @@ interface PartitionItems {
   lease: Lease;
   wakes: number;
   page: Page;
+  dueShards: number;
   /** Reservations as they were made, until they are taken away. */
   readonly batches: Map<string, Reservation>;
   /** Ledgers and estimates that stand beside the page. */
@@ -201,13 +209,13 @@ export class MemoryJobStore implements JobStore {
   async announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void> {
     return this.#write('announceLines', () => {
       const { backlogs } = this.#partition(partition);
-      for (const { tier, fairnessKey, type, mode } of lines) {
+      for (const { tier, fairnessKey, type, mode, sub = 0 } of lines) {
         const present = backlogs.get(fairnessKey)?.get(tier)?.value;
         const known = present?.lines ?? [];
-        const isKnown = known.some((line) => line.type === type && line.mode === mode);
+        const isKnown = known.some((line) => isSameLine(line, { type, mode, sub }));
         this.#putBacklog(partition, tier, {
           fairnessKey,
-          lines: isKnown ? known : [...known, { type, mode }],
+          lines: isKnown ? known : [...known, { type, mode, ...(sub === 0 ? {} : { sub }) }],
           announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
         });
       }
@@ -302,7 +310,7 @@ export class MemoryJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, page, batches, workers, controls } = this.#partition(partition);
+      const { lease, page, batches, workers, controls, dueShards } = this.#partition(partition);
       this.#bill.load(partition, page, batches.values(), workers.size + controls.size);
       return {
         epoch: lease.epoch,
@@ -314,6 +322,7 @@ export class MemoryJobStore implements JobStore {
         ledgers: [...page.ledgers.values()],
         estimates: [...page.estimates.values()],
         parked: page.parked,
+        dueShards,
         attendance: page.attendance,
       };
     });
@@ -332,7 +341,6 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async getLedgers(
   async readBacklogs(
     partition: number,
     tier: string,
@@ -345,6 +353,7 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
+  async getLedgers(
     partition: number,
     fairnessKeys: readonly string[],
   ): Promise<readonly (Ledger | undefined)[]> {
@@ -377,10 +386,10 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async readDue(partition: number, nowMs: number, limit: number, after?: string): Promise<Heads> {
+  async readDue(partition: number, nowMs: number, limit: number, after?: string, shard = 0): Promise<Heads> {
     return this.#read('readDue', () => {
       const isDue = (job: Job): boolean => job.runAtMs <= nowMs;
-      return this.#headsOf('readDue', dueLineName(partition, 0), limit, after, isDue);
+      return this.#headsOf('readDue', dueLineName(partition, shard), limit, after, isDue);
     });
   }
 
@@ -536,7 +545,7 @@ export class MemoryJobStore implements JobStore {
     return this.#write('retireLine', () => {
       const { backlogs } = this.#partition(partition);
       const present = backlogs.get(line.fairnessKey)?.get(line.tier)?.value;
-      const lines = present?.lines.filter((each) => each.type !== line.type || each.mode !== line.mode);
+      const lines = present?.lines.filter((each) => !isSameLine(each, line));
       if (present === undefined || lines === undefined || lines.length === present.lines.length)
         return 'retired';
       if (present.announcedAtMs > announcedAtMs) return 'lost';
@@ -741,6 +750,7 @@ export class MemoryJobStore implements JobStore {
         lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
         wakes: 0,
         page: EMPTY_PAGE,
+        dueShards: 1,
         batches: new Map(),
         ownLedgers: new Map(),
         ownEstimates: new Map(),
@@ -806,12 +816,16 @@ export class MemoryJobStore implements JobStore {
   #itemOf(before: JobItem | undefined, job: Job, expiresAtMs: number | undefined): JobItem {
     const { id } = job;
     switch (job.state) {
-      case 'scheduled':
-        return { id, line: dueLineName(job.partition, 0), rank: instantRank(job.runAtMs, id), value: job };
+      case 'scheduled': {
+        const { sub = 0 } = this.#place(job);
+        const items = this.#partition(job.partition);
+        items.dueShards = Math.max(items.dueShards, sub + 1);
+        return { id, line: dueLineName(job.partition, sub), rank: instantRank(job.runAtMs, id), value: job };
+      }
       case 'pending': {
         if (before?.value.state === 'pending') return { ...before, value: job };
-        const { tier, rank } = this.#place(job);
-        return { id, line: readyLineName(job.partition, { ...job, tier }), rank, value: job };
+        const { tier, rank, sub } = this.#place(job);
+        return { id, line: readyLineName(job.partition, { ...job, tier, sub }), rank, value: job };
       }
       case 'failed': {
         // Until somebody deals with it.
@@ -934,6 +948,9 @@ function headsOf<T>(
     next: last === undefined ? undefined : tokenOf(last),
   };
 }
+
+const isSameLine = (one: KeyBacklog['lines'][number], other: KeyBacklog['lines'][number]): boolean =>
+  one.type === other.type && one.mode === other.mode && (one.sub ?? 0) === (other.sub ?? 0);
 
 function changed(before: Control, change: ControlChange): Control {
   const { maxConcurrency, weight, ...rest } = before;

@@ -1,0 +1,252 @@
+/** Lines in parts: the same jobs are admitted in the same order as from lines that are whole. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { hashText } from '../../lib/core/ring.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { explainJob } from '../../lib/dispatch/explain.ts';
+import { listJobs } from '../../lib/dispatch/inspect.ts';
+import { readLineParts } from '../../lib/dispatch/line-parts.ts';
+import { ANNOUNCE_EVERY_MS, placeOf, subLineOf } from '../../lib/dispatch/submit.ts';
+import type { JobHead, JobStore } from '../../lib/store/contract.ts';
+import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+const pool = (subLines: number): PoolInput => ({
+  types: {
+    resize: {
+      tier: 'standard',
+      defaultCostMs: 1_000,
+      timeoutMs: 30_000,
+      subLines,
+      conflictGroup: 'album',
+    },
+    report: { tier: 'low', defaultCostMs: 3_000, timeoutMs: 30_000, subLines },
+  },
+  tiers: [{ tier: 'standard' }, { tier: 'low' }],
+  fleets: { images: { types: ['resize'], slots: 5 }, general: { types: ['resize', 'report'], slots: 3 } },
+});
+
+const partOf = (on: Stage, job: Job): number => subLineOf(on.configuration, job);
+const rankOf = (job: JobHead): string => `${String(job.readyAtMs).padStart(15, '0')}/${job.id}`;
+
+describe('the parts of a line', () => {
+  const place = (parts: number) => (job: JobHead) => ({
+    tier: 't',
+    rank: rankOf(job),
+    sub: hashText(job.id) % parts,
+  });
+
+  it('merge into the whole line, in whatever bites it is read', async () => {
+    const cases = fc.record({
+      parts: fc.integer({ min: 1, max: 6 }),
+      ages: fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 60 }),
+      bites: fc.array(fc.integer({ min: 1, max: 13 }), { minLength: 1, maxLength: 10 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(cases, async ({ parts, ages, bites }) => {
+        const store = new MemoryJobStore({ clock: () => NOW_MS, random: () => 0.5, place: place(parts) });
+        const jobs = ages.map((age) => aJob({ readyAtMs: NOW_MS - age }));
+        await store.createJobs(jobs);
+        const [first = aJob()] = jobs;
+        const line = { tier: 't', type: first.type, mode: first.mode, fairnessKey: first.fairnessKey };
+        const subs = Array.from({ length: parts }, (_, sub) => sub);
+        const read: string[] = [];
+        let next: Awaited<ReturnType<typeof readLineParts>>['next'];
+        for (let bite = 0; bite === 0 || next !== undefined; bite += 1) {
+          const limit = bites[bite % bites.length] ?? 1;
+          const heads = await readLineParts(store, { partition: 0, line, subs, rankOf }, limit, next);
+          expect(heads.jobs.length).toBeLessThanOrEqual(limit);
+          if (heads.next !== undefined) expect(heads.jobs).toHaveLength(limit);
+          read.push(...heads.jobs.map(({ id }) => id));
+          next = heads.next;
+        }
+        const whole = jobs.toSorted((one, other) => (rankOf(one) < rankOf(other) ? -1 : 1));
+        expect(read).toEqual(whole.map(({ id }) => id));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('cost one request where the line is whole', async () => {
+    const store = new MemoryJobStore({ clock: () => NOW_MS, random: () => 0.5, place: place(1) });
+    await store.createJobs(Array.from({ length: 30 }, () => aJob()));
+    let requests = 0;
+    const counting = storeWith(store, {
+      readLine: (...asked) => {
+        requests += 1;
+        return store.readLine(...asked);
+      },
+    });
+    const { type, mode, fairnessKey } = aJob();
+    const line = { tier: 't', type, mode, fairnessKey };
+    await readLineParts(counting, { partition: 0, line, subs: [0], rankOf }, 12);
+    expect(requests).toBe(1);
+  });
+});
+
+interface Load {
+  readonly type: 'resize' | 'report';
+  readonly fairnessKey: string;
+  readonly priority: number;
+  readonly mode: Job['mode'];
+  readonly ageMs: number;
+  readonly resourceId?: string | undefined;
+}
+
+const load: fc.Arbitrary<Load> = fc.record({
+  type: fc.constantFrom('resize', 'resize', 'report'),
+  fairnessKey: fc.constantFrom('a', 'b', 'c'),
+  priority: fc.integer({ min: 0, max: 3 }),
+  mode: fc.constantFrom('queued', 'queued', 'onDemand'),
+  ageMs: fc.integer({ min: 0, max: 100_000 }),
+  resourceId: fc.constantFrom(undefined, undefined, undefined, 'cats', 'dogs'),
+});
+
+/** Admits and ends until nothing is left. Answers which jobs started, pass by pass. */
+async function workedOff(subLines: number, loads: readonly Load[], hinted: boolean): Promise<string[][]> {
+  const on = stage({ pool: pool(subLines), budget: { parkKept: 2 } });
+  const jobs = loads.map(({ ageMs, resourceId, ...rest }, at) =>
+    on.job({
+      ...rest,
+      id: `${String(at).padStart(4, '0')}`,
+      readyAtMs: on.time.nowMs - ageMs,
+      ...(resourceId === undefined ? {} : { resourceId }),
+    }),
+  );
+  await on.put(...jobs);
+  const rounds: string[][] = [];
+  let hints: readonly Job[] = hinted ? jobs : [];
+  for (let round = 0; round <= loads.length; round += 1) {
+    await on.pass({ jobs: hints, reason: 'stream' });
+    const started = await on.startEverywhere();
+    if (started.length === 0) break;
+    rounds.push(started.map(({ job }) => job.id).toSorted());
+    await on.advance(700);
+    hints = await Promise.all(started.map((each) => on.end(each)));
+  }
+  return rounds;
+}
+
+describe('a pool whose lines stand in parts', () => {
+  it('decides as one whose lines are whole', { timeout: 60_000 }, async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(load, { minLength: 1, maxLength: 60 }),
+        fc.boolean(),
+        async (loads, hinted) => {
+          const whole = await workedOff(1, loads, hinted);
+          expect(whole.flat()).toHaveLength(loads.length);
+          expect(await workedOff(4, loads, hinted)).toEqual(whole);
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  it('announces each part, and retires it when it has been empty for long', async () => {
+    const on = stage({ pool: pool(4) });
+    const jobs = await on.put(...Array.from({ length: 24 }, () => on.job()));
+    const subs = new Set(jobs.map((job) => partOf(on, job)));
+    expect(subs.size).toBe(4);
+    const named = () =>
+      on.store
+        .inspect(0)
+        .backlogs.get('tenant-a')
+        ?.get('standard')
+        ?.value.lines.map(({ sub = 0 }) => sub);
+    expect(new Set(named())).toEqual(subs);
+    for (let round = 0; round < 4; round += 1) {
+      await on.pass({ reason: 'wake' });
+      for (const started of await on.startEverywhere()) await on.end(started);
+    }
+    await on.pass({ reason: 'wake' });
+    await on.advance(2 * ANNOUNCE_EVERY_MS + 1);
+    await on.pass();
+    expect(named()).toBeUndefined();
+  });
+
+  it('promotes what waits in each shard of the due line, and wakes for it in time', async () => {
+    const on = stage({ pool: pool(4) });
+    const dueAtMs = on.time.nowMs + 30_000;
+    const jobs = await on.put(
+      ...Array.from({ length: 8 }, () =>
+        on.job({ state: 'scheduled', runAtMs: dueAtMs, readyAtMs: dueAtMs }),
+      ),
+    );
+    expect(new Set(jobs.map((job) => partOf(on, job))).size).toBeGreaterThan(1);
+    const [late] = await on.put(
+      ...['a', 'b', 'c', 'd', 'e', 'f']
+        .map((id) => on.job({ id, state: 'scheduled', runAtMs: dueAtMs + 5_000, readyAtMs: dueAtMs + 5_000 }))
+        .filter((job) => partOf(on, job) > 0)
+        .slice(0, 1),
+    );
+    await on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
+    await on.advance(36_000);
+    expect(on.wakes).toEqual([dueAtMs, dueAtMs + 5_000]);
+    await on.pass();
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'claimed'));
+    expect(on.stateOf(late?.id ?? '')).toBe('pending');
+  });
+
+  it('says how many jobs stand before one, whichever parts they stand in', async () => {
+    const on = stage({ pool: pool(4) });
+    const readyAtMs = on.time.nowMs - 60_000;
+    const jobs = await on.put(
+      ...Array.from({ length: 20 }, (_, at) => on.job({ readyAtMs: readyAtMs + at * 1_000 })),
+    );
+    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    const explained = await explainJob(context, jobs[13]?.id ?? '');
+    expect(explained?.position).toBe(13);
+  });
+
+  it('lists what waits and what is scheduled in the order of the whole lines', async () => {
+    const on = stage({ pool: pool(4) });
+    const waiting = await on.put(
+      ...Array.from({ length: 15 }, (_, at) => on.job({ readyAtMs: on.time.nowMs - 60_000 + at * 1_000 })),
+    );
+    const scheduled = await on.put(
+      ...Array.from({ length: 15 }, (_, at) => {
+        const runAtMs = on.time.nowMs + 60_000 + at * 1_000;
+        return on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs });
+      }),
+    );
+    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    const idsOf = async (state: 'pending' | 'scheduled', fairnessKey?: string): Promise<string[]> => {
+      const ids: string[] = [];
+      for await (const { id } of listJobs(context, state, { fairnessKey })) ids.push(id);
+      return ids;
+    };
+    expect(await idsOf('pending')).toEqual(waiting.map(({ id }) => id));
+    expect(await idsOf('pending', 'tenant-a')).toEqual(waiting.map(({ id }) => id));
+    expect(await idsOf('scheduled')).toEqual(scheduled.map(({ id }) => id));
+  });
+
+  it('strands no job when it is split less, or not at all, later', async () => {
+    const on = stage({ pool: pool(4) });
+    const dueAtMs = on.time.nowMs + 30_000;
+    const jobs = await on.put(
+      ...Array.from({ length: 12 }, () => on.job()),
+      ...Array.from({ length: 12 }, () =>
+        on.job({ state: 'scheduled', runAtMs: dueAtMs, readyAtMs: dueAtMs }),
+      ),
+    );
+    // What this process knows, the next deployment does not: it splits nothing.
+    const configuration = resolveConfiguration(pool(1));
+    const before: JobStore = on.store;
+    const place = placeOf(configuration);
+    expect(place(on.job()).sub).toBe(0);
+    const later = on.dispatcher({ configuration, store: before });
+    await on.advance(30_000);
+    await on.pass({}, later);
+    expect(on.states(jobs)).not.toContain('scheduled');
+    for (let round = 0; round < 8; round += 1) {
+      await on.pass({ reason: 'wake' }, later);
+      for (const started of await on.startEverywhere()) await on.end(started);
+    }
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
+  });
+});
