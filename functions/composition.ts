@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { partitionOf } from '../lib/core/partition.ts';
 import { decodeConfiguration } from '../lib/dispatch/configuration-codec.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
 import type { IngestContext } from '../lib/dispatch/ingest.ts';
@@ -61,7 +62,7 @@ function build(): DispatchContext & IngestContext {
     budget: DISPATCH_BUDGET,
     announced: new Map(),
     books: new Map(),
-    partitionOf: () => 0,
+    partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
   };
 }
 

@@ -7,8 +7,9 @@ import type {
   AttributeValue as StreamAttribute,
 } from 'aws-lambda';
 import type { Job } from '../lib/core/job.ts';
-import { dispatchAll } from '../lib/dispatch/dispatch.ts';
+import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
+import { decodeWake } from '../lib/queue/message.ts';
 import { decodeJob } from '../lib/store/dynamodb/codec.ts';
 import { BLOCKED_PREFIX, TABLE } from '../lib/store/schema.ts';
 import { composition } from './composition.ts';
@@ -33,6 +34,14 @@ function jobsOf(records: readonly DynamoDBRecord[]): readonly Job[] {
 const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
   'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
 
+/** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
+function hintOf(event: SQSEvent | object): Pick<Trigger, 'reason' | 'partitions'> {
+  if (!('Records' in event)) return { reason: 'tick' };
+  const partitions = event.Records.map(({ body }) => decodeWake(body));
+  const named = partitions.filter((partition) => partition !== undefined);
+  return { reason: 'wake', ...(named.length === partitions.length ? { partitions: named } : {}) };
+}
+
 export async function handler(
   event: DispatchEvent,
 ): Promise<{ batchItemFailures: { itemIdentifier: string }[] }> {
@@ -48,7 +57,7 @@ export async function handler(
     if (published.status === 'rejected') throw published.reason;
     if (passed.status === 'rejected') throw passed.reason;
   } else {
-    await dispatchAll(context, { jobs: [], reason: 'Records' in event ? 'wake' : 'tick' });
+    await dispatchAll(context, { jobs: [], ...hintOf(event) });
   }
   return { batchItemFailures: [] };
 }

@@ -217,7 +217,7 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
     case 'paused':
       return `the end of a pause: ${printable(waits.scope)} (see fairlead resume)`;
     case 'cap':
-      return `room under a cap: ${printable(waits.scope)} runs ${waits.running} of at most ${waits.cap}`;
+      return `room under a cap: ${printable(waits.scope)} runs ${waits.running} of at most ${waits.cap}${splitText(waits.split)}`;
     case 'noSlot':
       return waits.fleets.length === 0
         ? `a fleet: none takes the type ${printable(waits.type)}`
@@ -235,11 +235,20 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
   }
 }
 
+/** Partitions are counted from 0, as in the names of lines. */
+function splitText(split: Extract<LiveWaitsFor, { readonly why: 'cap' }>['split']): string {
+  if (split === undefined) return '';
+  return `, the share of partition ${split.partition} in the pool's ${split.cap}, which ${split.partitions} partitions divide`;
+}
+
 function slotText(fleet: string, { fleets }: LiveExplanation): string {
   const found = fleets.find((each) => each.fleet === fleet);
   if (found === undefined) return fleet;
   if (found.paused) return `${fleet} is paused`;
   if (found.workers === 0) return `${fleet} has no live worker`;
+  const { maxConcurrency: cap } = found;
+  if (cap !== undefined && found.busy >= cap)
+    return `${fleet} may run ${cap} at once here, and runs ${found.busy}`;
   return `${fleet} has ${found.busy} of ${found.slots} busy`;
 }
 

@@ -7,6 +7,7 @@
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { isTerminal, type Job, type JobMode, TERMINAL_TTL_MS } from '../core/job.ts';
+import { partitionOf } from '../core/partition.ts';
 import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
 import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
 import {
@@ -164,7 +165,6 @@ export interface ClientParts {
   readonly clock: Clock;
   /** Ids of jobs without an idempotency key: 32 hexadecimal digits. */
   readonly newId: () => string;
-  readonly partitionOf?: ((fairnessKey: string) => number) | undefined;
 }
 
 const RUN_TIMEOUT_MS = 300_000;
@@ -180,7 +180,7 @@ export class StoreClient {
   readonly #waiters = new Waiters();
 
   constructor(parts: ClientParts) {
-    const { store, queue, configuration, clock, newId, partitionOf = () => 0 } = parts;
+    const { store, queue, configuration, clock, newId } = parts;
     this.#newId = newId;
     this.#context = {
       store,
@@ -188,7 +188,7 @@ export class StoreClient {
       configuration,
       clock,
       nowMs: clock.nowMs,
-      partitionOf,
+      partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
       announced: new Map(),
     };
   }

@@ -16,6 +16,7 @@ import type {
   TierConfiguration,
 } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
+import { requireSplittable } from './partition.ts';
 
 /** A type as declared. What is absent comes from `TYPE_DEFAULTS` and `RETRY_DEFAULTS`. */
 export interface JobTypeInput {
@@ -144,7 +145,7 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
       'Split the work into several pools.',
     );
   }
-  return {
+  const resolved: PoolConfiguration = {
     types: [...types.values()],
     tiers,
     fleets,
@@ -153,6 +154,8 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
     fairness: readFairness(pool.get('fairness')),
     partitions: readInteger('partitions', pool.get('partitions'), 1, 1, CONFIGURATION_LIMITS.partitions),
   };
+  requireSplittable(resolved);
+  return resolved;
 }
 
 function readTiers(value: unknown, poolCap: number | null): readonly TierConfiguration[] {

@@ -11,6 +11,8 @@ export interface Trigger {
   /** From the stream, or just stored: candidates the index may not show yet, and outcomes to settle. */
   readonly jobs: readonly Job[];
   readonly reason: 'stream' | 'wake' | 'tick' | 'ingest';
+  /** Of a wake that says which; those of the jobs, or all, unless given. */
+  readonly partitions?: readonly number[] | undefined;
 }
 
 /** What one run of passes did. `left`: another dispatcher holds the lease and was woken. */
@@ -139,16 +141,15 @@ async function tryPass(context: DispatchContext, lease: HeldLease, input: PassIn
   }
 }
 
-/** Runs passes of every partition that the trigger concerns; of all, if it names no job. */
+/** Runs passes of every partition that the trigger concerns; of all, if it names neither a job nor a partition. */
 export async function dispatchAll(
   context: DispatchContext,
   trigger: Trigger,
 ): Promise<readonly DispatchReport[]> {
   const byPartition = Map.groupBy(trigger.jobs, (job) => job.partition);
+  const named = [...new Set([...byPartition.keys(), ...(trigger.partitions ?? [])])];
   const partitions =
-    byPartition.size > 0
-      ? [...byPartition.keys()]
-      : Array.from({ length: context.configuration.partitions }, (_, at) => at);
+    named.length > 0 ? named : Array.from({ length: context.configuration.partitions }, (_, at) => at);
   return Promise.all(
     partitions.map(async (partition) => {
       const jobs = byPartition.get(partition) ?? [];

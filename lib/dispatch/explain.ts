@@ -5,11 +5,12 @@
  * the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
-import type { FleetConfiguration } from '../core/configuration.ts';
+import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Job, Json, ReservedJob } from '../core/job.ts';
+import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
-import type { JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
+import type { Control, JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { Books } from './books.ts';
 import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
@@ -29,17 +30,25 @@ const PAGE = 100;
 
 /** What a job waits for, as far as only the live state can tell. */
 export type LiveWaitsFor =
-  | WaitsFor
+  | Exclude<WaitsFor, { readonly why: 'cap' }>
+  | (Extract<WaitsFor, { readonly why: 'cap' }> & {
+      /** Of several partitions: the pool's whole cap; `cap` and `running` are those of the job's partition. */
+      readonly split?:
+        | { readonly cap: number; readonly partition: number; readonly partitions: number }
+        | undefined;
+    })
   /** It is claimed, its message is with the fleet, and no worker has started it. */
   | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
 
 /** A fleet that takes the job's type. */
 export interface FleetCapacity {
   readonly fleet: string;
-  /** Declared, or those of its live workers. */
+  /** Declared, or those of its live workers; of several partitions, what the job's may use of them. */
   readonly slots: number;
   readonly busy: number;
   readonly paused: boolean;
+  /** What an operator allows, as far as the job's partition may use it. */
+  readonly maxConcurrency?: number | undefined;
   /** Live workers; undefined where Lambda runs the jobs. */
   readonly workers: number | undefined;
 }
@@ -82,13 +91,16 @@ export async function explainJob(
   context: OperateContext,
   jobId: string,
 ): Promise<LiveExplanation | undefined> {
-  const { store, clock, configuration } = context;
+  const { store, clock } = context;
   const [job] = await store.getJobs([jobId]);
   if (job === undefined) return undefined;
   const nowMs = clock.nowMs();
   const state = await store.loadPartition(job.partition, nowMs);
+  const configuration = shareOfPool(context.configuration, job.partition);
+  const { partitions } = configuration;
   const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
-  const fleets = capacityOf(configuration.fleets, state, held);
+  const overrides = shareOfOverrides(state.controls, job.partition, partitions);
+  const fleets = capacityOf(configuration.fleets, state, overrides, held);
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
   // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
   const inFlight = held.filter((entry) => entry.id !== jobId);
@@ -114,7 +126,7 @@ export async function explainJob(
     job,
     {
       configuration,
-      overrides: state.controls,
+      overrides,
       inFlight,
       freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
       ledgers,
@@ -125,7 +137,9 @@ export async function explainJob(
   );
   // Reserved already: its claim is under way.
   const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
-  const waitsFor = isBeingClaimed ? [{ why: 'pass' } as const] : waitingFor(job, explanation);
+  const waitsFor = isBeingClaimed
+    ? [{ why: 'pass' } as const]
+    : waitingFor(job, explanation).map((each) => withSplit(context.configuration, state.controls, job, each));
   const tier = tierOf(configuration, job.type);
   const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
   const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
@@ -153,6 +167,36 @@ export async function explainJob(
   };
 }
 
+/** Says of a partition's share what it is a share of. */
+function withSplit(
+  configuration: PoolConfiguration,
+  controls: readonly Control[],
+  job: Job,
+  waitsFor: LiveWaitsFor,
+): LiveWaitsFor {
+  const { partitions } = configuration;
+  if (waitsFor.why !== 'cap' || partitions === 1 || waitsFor.scope.startsWith('key/')) return waitsFor;
+  const cap = capOf(configuration, controls, waitsFor.scope);
+  return cap === undefined ? waitsFor : { ...waitsFor, split: { cap, partition: job.partition, partitions } };
+}
+
+/** The whole pool's cap of a scope. */
+function capOf(
+  { maxConcurrency, tiers, types }: PoolConfiguration,
+  controls: readonly Control[],
+  scope: string,
+): number | undefined {
+  const name = scope.slice(scope.indexOf('/') + 1);
+  const configured = scope.startsWith('tier/')
+    ? tiers.find(({ tier }) => tier === name)?.maxConcurrency
+    : scope.startsWith('type/')
+      ? types.find(({ type }) => type === name)?.maxConcurrency
+      : scope === 'pool'
+        ? maxConcurrency
+        : undefined;
+  return controls.find((control) => control.scope === scope)?.maxConcurrency ?? configured ?? undefined;
+}
+
 function waitingFor(job: Job, explanation: Explanation): readonly LiveWaitsFor[] {
   if (job.state !== 'claimed' || job.claim === undefined) return explanation.waitsFor;
   return [{ why: 'worker', fleet: job.claim.fleet, sinceMs: job.claim.claimedAtMs }];
@@ -176,16 +220,19 @@ function runsOf(job: Job, workers: readonly WorkerRecord[]): LiveExplanation['ru
 function capacityOf(
   fleets: readonly FleetConfiguration[],
   state: PartitionState,
+  overrides: readonly Control[],
   held: readonly ReservedJob[],
 ): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {
   return fleets.map(({ fleet, types, slots }) => {
     const workers = state.workers.filter((worker) => worker.fleet === fleet);
+    const override = overrides.find(({ scope }) => scope === `fleet/${fleet}`);
     return {
       fleet,
       types,
+      ...(override?.maxConcurrency === undefined ? {} : { maxConcurrency: override.maxConcurrency }),
       slots: slots ?? workers.reduce((total, worker) => total + worker.slots, 0),
       busy: held.filter((entry) => entry.fleet === fleet).length,
-      paused: state.controls.some((control) => control.scope === `fleet/${fleet}` && control.paused),
+      paused: override?.paused === true,
       workers: slots === null ? workers.length : undefined,
     };
   });

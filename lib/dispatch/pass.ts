@@ -5,7 +5,9 @@
  * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs, and as many heads as
  * the planner asks for, which is bounded by the free capacity.
  */
+import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, ReservedJob } from '../core/job.ts';
+import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
@@ -140,14 +142,14 @@ function without(reservations: readonly Reservation[], settled: readonly Settled
 
 /** Free slots by fleet: declared ones, or those of live workers, less what is in flight. */
 function freeSlots(
-  context: DispatchContext,
+  configuration: PoolConfiguration,
   state: PartitionState,
   inFlight: readonly ReservedJob[],
 ): ReadonlyMap<string, number> {
   const busy = new Map<string, number>();
   for (const { fleet } of inFlight) busy.set(fleet, (busy.get(fleet) ?? 0) + 1);
   return new Map(
-    context.configuration.fleets.map(({ fleet, slots }) => {
+    configuration.fleets.map(({ fleet, slots }) => {
       const all =
         slots ??
         state.workers
@@ -262,12 +264,13 @@ export async function pass(
     remembered: remembered.lines,
     nowMs,
   });
-  const planner = createPlanner(configuration, {
+  const share = shareOfPool(configuration, partition);
+  const planner = createPlanner(share, {
     nowMs,
     inFlight,
-    freeSlotsByFleet: freeSlots(context, state, inFlight),
+    freeSlotsByFleet: freeSlots(share, state, inFlight),
     costMs: (type, resourceId) => books.costMs(type, resourceId),
-    overrides: state.controls,
+    overrides: shareOfOverrides(state.controls, partition, configuration.partitions),
   });
 
   let admitted = 0;

@@ -1,4 +1,4 @@
-/** A dispatch message as text. */
+/** Messages as text: to a fleet's queue, and to the wake queue. */
 import type { DispatchMessage } from './contract.ts';
 
 /** Thrown for a message that no dispatcher of ours has sent. */
@@ -8,6 +8,20 @@ export class MalformedMessageError extends Error {
 
 export const encodeDispatchMessage = (message: DispatchMessage): string =>
   JSON.stringify({ jobId: message.jobId, claimId: message.claimId });
+
+export const encodeWake = (partition: number): string => JSON.stringify({ partition });
+
+/** The partition that a wake names; undefined for what names none, which wakes them all. */
+export function decodeWake(body: string): number | undefined {
+  try {
+    const value: unknown = JSON.parse(body);
+    if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
+    const { partition } = value;
+    return Number.isSafeInteger(partition) && Number(partition) >= 0 ? Number(partition) : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /** @throws MalformedMessageError */
 export function decodeDispatchMessage(body: string): DispatchMessage {

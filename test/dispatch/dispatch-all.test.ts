@@ -12,7 +12,7 @@ const parted = (): Stage =>
     pool: {
       types: { resize: {} },
       tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize'], slots: 4 } },
+      fleets: { images: { types: ['resize'], slots: 6 } },
       partitions: 3,
     },
   });
@@ -26,6 +26,12 @@ describe('a trigger', () => {
     const reports = await on.finish(dispatchAll(on.main, { jobs, reason: 'stream' }));
     expect(reports.map(({ admitted }) => admitted).toSorted()).toEqual([1, 2]);
     expect(epochs(on)).toEqual([0, 1, 1]);
+  });
+
+  it('that names partitions concerns those only', async () => {
+    const on = parted();
+    await on.finish(dispatchAll(on.main, { jobs: [], reason: 'wake', partitions: [2, 0, 2] }));
+    expect(epochs(on)).toEqual([1, 0, 1]);
   });
 
   it('without jobs concerns all', async () => {

@@ -30,6 +30,15 @@ describe('the composition', () => {
     expect(composition()).toBe(built);
   });
 
+  it('puts each key where clients put it', async () => {
+    vi.stubEnv(
+      'FAIRLEAD_POOL',
+      encodeConfiguration(resolveConfiguration({ types: { resize: {} }, partitions: 16 })),
+    );
+    const { partitionOf } = await compose();
+    expect(['', 'tenant-a', 'tenant-b'].map(partitionOf)).toEqual([10, 13, 7]);
+  });
+
   it.each(['FAIRLEAD_POOL', 'FAIRLEAD_TABLE', 'FAIRLEAD_BUS', 'FAIRLEAD_QUEUES', 'FAIRLEAD_WAKE_QUEUE'])(
     'says that %s is missing, and who sets it',
     async (name) => {

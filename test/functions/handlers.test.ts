@@ -112,11 +112,17 @@ describe('the dispatch function', () => {
   it.each<readonly [string, Parameters<typeof dispatchHandler>[0]]>([
     ['a wake', queueOf('{"partition":0}')],
     ['several wakes', queueOf('{"partition":0}', '{"partition":0}')],
+    ['a wake among what names no partition', queueOf('{"partition":7}', 'not JSON', '{"partition":-1}')],
     ['the tick', { 'detail-type': 'Scheduled Event' }],
   ])('makes a pass for %s, and promotes what is due', async (_, event) => {
     const [job, due] = await on.put(on.job(), on.job({ state: 'scheduled' }));
     expect(await on.finish(dispatchHandler(event))).toEqual(NOTHING_FAILED);
     expect(on.states([job, due] as Job[])).toEqual(['claimed', 'claimed']);
+  });
+
+  it('makes a pass of the partitions that wakes name, and of no other', async () => {
+    await on.finish(dispatchHandler(queueOf('{"partition":2}', '{"partition":1}')));
+    expect([0, 1, 2].map((partition) => on.store.inspect(partition).lease.epoch)).toEqual([0, 1, 1]);
   });
 
   it('looks ahead with the tick', async () => {

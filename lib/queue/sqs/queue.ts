@@ -9,7 +9,12 @@ import {
 } from '@aws-sdk/client-sqs';
 import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
 import { QueueMisconfigured, QueueRefused, QueueUnavailable, UnknownFleet } from '../errors.ts';
-import { decodeDispatchMessage, encodeDispatchMessage, MalformedMessageError } from '../message.ts';
+import {
+  decodeDispatchMessage,
+  encodeDispatchMessage,
+  encodeWake,
+  MalformedMessageError,
+} from '../message.ts';
 
 export interface SqsJobQueueOptions {
   readonly client: SQSClient;
@@ -123,7 +128,7 @@ export class SqsJobQueue implements JobQueue {
     }
     const command = new SendMessageCommand({
       QueueUrl: this.#wakeQueueUrl,
-      MessageBody: JSON.stringify({ partition }),
+      MessageBody: encodeWake(partition),
       DelaySeconds,
     });
     await this.#call('sendWake', this.#wakeQueueUrl, () => this.#client.send(command));
