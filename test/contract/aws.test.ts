@@ -1,11 +1,13 @@
 /** The conformance suites on DynamoDB, SQS and EventBridge, as the emulator under test plays them. */
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { clientConfiguration, createBus, createQueue, createTable } from './aws.ts';
+import { dispatchRaceContract, RACE_POOL } from './dispatch-race.ts';
 import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
@@ -17,6 +19,11 @@ jobStoreContract('DynamoDB', async () => {
     store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => NOW_MS }),
     close: drop,
   };
+});
+
+dispatchRaceContract('DynamoDB', 300, async () => {
+  const { client, table, drop } = await createTable();
+  return { store: new DynamoJobStore({ client, table, place: placeOf(RACE_POOL) }), close: drop };
 });
 
 jobQueueContract('SQS', async () => {

@@ -1,4 +1,5 @@
 /** The conformance suites on the memory implementations. */
+import { placeOf } from '../../lib/dispatch/submit.ts';
 import { DETAIL_TYPE, type OutcomeEvent } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
@@ -6,6 +7,7 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
 import { VirtualTime } from '../simulation/virtual-time.ts';
+import { dispatchRaceContract, RACE_POOL } from './dispatch-race.ts';
 import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
@@ -17,6 +19,17 @@ jobStoreContract('memory', async () => {
     store,
     close: async () => {},
   };
+});
+
+dispatchRaceContract('memory', 1_500, async () => {
+  const store = new MemoryJobStore({
+    clock: Date.now,
+    random: seeded(2),
+    place: placeOf(RACE_POOL),
+    // A stale index makes dispatchers claim what is gone: a job that is done before the index shows its claim.
+    imitate: { indexLagMs: 20 },
+  });
+  return { store, close: async () => {} };
 });
 
 jobQueueContract('memory', async () => {
