@@ -28,12 +28,33 @@ import type { WaitingJob } from './job.ts';
 import { JobHeaps } from './job-heaps.ts';
 import { JobTable, NONE } from './job-table.ts';
 import type { PoolIndex } from './pool-index.ts';
-import { ABSENT, ASIDE, TurnHeap } from './turn-heap.ts';
+import { ABSENT, ASIDE, IN_TURN, TurnHeap } from './turn-heap.ts';
 
 /** Lines with parked jobs that are all woken at once when their conflict key is free. */
 const HERD_MIN = 8;
 /** Reserves that are kept at a time; the oldest is woken for a new one. */
 const RESERVES_MAX = 4;
+
+/** The jobs of a line that wait for one conflict key. */
+interface ParkedLine {
+  readonly class: number;
+  readonly heap: number;
+}
+
+/** All that waits for one conflict key. */
+interface Parked {
+  /** By key. */
+  readonly lines: Map<number, ParkedLine[]>;
+  /** By class: how many lines of it those are. */
+  readonly classes: Map<number, number>;
+}
+
+/** The first parked line of a class, so far. */
+interface StandIn {
+  key: number;
+  share: number;
+  heap: number;
+}
 
 /** A free conflict key with parked jobs that were left behind. */
 interface Reserve {
@@ -63,6 +84,8 @@ export class Backlog {
   readonly #turns: readonly TurnHeap[];
   /** By class: lines that are aside. */
   readonly #asides: readonly ShareHeap[];
+  /** By tier: how many those are. */
+  readonly #asideLines: Int32Array;
   #size = 0;
   /** Keys for which there is room. */
   #keys = 16;
@@ -71,8 +94,8 @@ export class Backlog {
   readonly #lines: JobHeaps;
   #place: Int32Array;
 
-  /** By conflict key, class, then line: the heap of the jobs that are parked. */
-  readonly #parked = new Map<number, Map<number, Map<number, number>>>();
+  /** By conflict key. */
+  readonly #parked = new Map<number, Parked>();
   readonly #parkedHeaps: JobHeaps;
   #reserves: Reserve[] = [];
 
@@ -90,6 +113,7 @@ export class Backlog {
     });
     this.#turns = index.tiers.map(() => new TurnHeap(ledgers));
     this.#asides = Array.from({ length: index.classes }, emptyHeap);
+    this.#asideLines = new Int32Array(index.tiers.length);
     const keys = this.#keys;
     this.#place = new Int32Array(keys * index.classes).fill(NONE);
     this.#lines.ensure(keys * index.classes);
@@ -171,6 +195,11 @@ export class Backlog {
     this.#enterClasses(key, tier);
   }
 
+  /** Whether any line of a tier is aside. */
+  hasAside(tier: number): boolean {
+    return (this.#asideLines[tier] as number) > 0;
+  }
+
   /** The first line of a class that is aside, by share, then head; -1 when there is none. */
   topAside(class_: number): number {
     const heap = this.#asides[class_] as ShareHeap;
@@ -216,7 +245,7 @@ export class Backlog {
     this.#size -= 1;
     const key = this.keyOf(line);
     const tier = this.#tierOfClass[this.classOf(line)] as number;
-    if (this.#turnsOf(tier).placeOf(key) === ASIDE) {
+    if (this.#turnsOf(tier).stateOf(key) === ASIDE) {
       this.#endAside(key, tier);
     } else {
       this.#headChanged(line);
@@ -240,46 +269,46 @@ export class Backlog {
     const conflict = this.jobs.conflictOf(number);
     this.#lines.pop(line);
     this.#headChanged(line);
-    let classes = this.#parked.get(conflict);
-    if (classes === undefined) {
-      classes = new Map();
-      this.#parked.set(conflict, classes);
-    }
+    const key = this.keyOf(line);
     const class_ = this.classOf(line);
-    let lines = classes.get(class_);
+    let parked = this.#parked.get(conflict);
+    if (parked === undefined) {
+      parked = { lines: new Map(), classes: new Map() };
+      this.#parked.set(conflict, parked);
+    }
+    let lines = parked.lines.get(key);
     if (lines === undefined) {
-      lines = new Map();
-      classes.set(class_, lines);
+      lines = [];
+      parked.lines.set(key, lines);
     }
-    let heap = lines.get(line);
-    if (heap === undefined) {
-      heap = this.#parkedHeaps.open();
-      lines.set(line, heap);
+    let own = lines.find((candidate) => candidate.class === class_);
+    if (own === undefined) {
+      own = { class: class_, heap: this.#parkedHeaps.open() };
+      lines.push(own);
+      parked.classes.set(class_, (parked.classes.get(class_) ?? 0) + 1);
     }
-    this.#parkedHeaps.push(heap, number);
+    this.#parkedHeaps.push(own.heap, number);
   }
 
-  /** The conflict key is free: the first of its parked jobs go back. O(lines with parked jobs), most of them only looked at. */
+  /** The conflict key is free: the first of its parked jobs go back. O(keys with parked jobs), most of them only looked at. */
   wake(conflict: number): void {
-    const classes = this.#parked.get(conflict);
-    if (classes === undefined) return;
-    let count = 0;
-    for (const lines of classes.values()) count += lines.size;
-    if (count <= HERD_MIN) {
+    const parked = this.#parked.get(conflict);
+    if (parked === undefined) return;
+    if (parked.lines.size <= HERD_MIN) {
       this.wakeAll(conflict);
       return;
     }
     if (this.#reserves.length === RESERVES_MAX) this.wakeAll((this.#reserves[0] as Reserve).conflict);
     const reserve: Reserve = { conflict, woken: new Set(), standIns: new Map() };
     this.#reserves.push(reserve);
-    for (const class_ of [...classes.keys()]) this.#wakeBest(reserve, class_);
+    this.#wakeBest(reserve, [...parked.classes.keys()]);
   }
 
   /** The first parked job of every line goes back. */
   wakeAll(conflict: number): void {
     this.held(conflict);
-    for (const lines of this.#parked.get(conflict)?.values() ?? []) {
-      for (const line of [...lines.keys()]) this.#wakeLine(conflict, line);
+    for (const [key, lines] of [...(this.#parked.get(conflict)?.lines ?? [])]) {
+      for (const line of [...lines]) this.#wakeLine(conflict, key, line);
     }
   }
 
@@ -295,69 +324,79 @@ export class Backlog {
     for (const reserve of this.#reserves) {
       for (const [class_, standIn] of reserve.standIns) {
         const line = this.lineOf(key, class_);
-        if (standIn === key) this.#wakeBest(reserve, class_);
+        if (standIn === key) this.#wakeBest(reserve, [class_]);
         else if (improved && !reserve.woken.has(line)) {
           reserve.woken.add(line);
-          this.#wakeLine(reserve.conflict, line);
+          const lines = this.#parked.get(reserve.conflict)?.lines.get(key);
+          const own = lines?.find((candidate) => candidate.class === class_);
+          if (own !== undefined) this.#wakeLine(reserve.conflict, key, own);
         }
       }
     }
   }
 
-  // Of the lines that were left behind, the one that comes first goes back and stands for the others.
-  #wakeBest(reserve: Reserve, class_: number): void {
-    let best = NONE;
-    let bestShare = 0;
-    let bestHeap = NONE;
-    const lines = this.#parked.get(reserve.conflict)?.get(class_) ?? new Map<number, number>();
-    for (const [line, heap] of lines) {
-      const key = this.keyOf(line);
-      if (reserve.woken.has(line) || this.#ledgers.isFull(key)) continue;
-      this.#parkedHeaps.clean(heap);
-      if (this.#parkedHeaps.first(heap) === NONE) {
-        this.#parkedHeaps.close(heap);
-        lines.delete(line);
-        continue;
-      }
+  // Of each of these classes' lines that were left behind, the one that comes first goes back and stands for the others.
+  #wakeBest(reserve: Reserve, classes: readonly number[]): void {
+    const bests = new Map<number, StandIn>();
+    for (const class_ of classes)
+      bests.set(class_, { key: NONE, share: Number.POSITIVE_INFINITY, heap: NONE });
+    // No line with a greater share than this comes first in any of the classes.
+    let bound = Number.POSITIVE_INFINITY;
+    for (const [key, lines] of this.#parked.get(reserve.conflict)?.lines ?? []) {
       const share = this.#ledgers.shareOf(key);
-      if (
-        best === NONE ||
-        share < bestShare ||
-        (share === bestShare && this.#parkedHeaps.precedes(heap, bestHeap))
-      ) {
-        best = line;
-        bestShare = share;
-        bestHeap = heap;
+      // Asked first: thousands may wait, and this is all that is looked at of nearly every one.
+      if (share > bound || this.#ledgers.isFull(key)) continue;
+      for (const line of [...lines]) {
+        const best = bests.get(line.class);
+        if (best === undefined || share > best.share || reserve.woken.has(this.lineOf(key, line.class)))
+          continue;
+        this.#parkedHeaps.clean(line.heap);
+        if (this.#parkedHeaps.first(line.heap) === NONE) {
+          this.#unpark(reserve.conflict, key, line);
+        } else if (share < best.share || this.#parkedHeaps.precedes(line.heap, best.heap)) {
+          best.key = key;
+          best.share = share;
+          best.heap = line.heap;
+        }
       }
+      bound = 0;
+      for (const best of bests.values()) bound = Math.max(bound, best.share);
     }
-    reserve.standIns.set(class_, best === NONE ? NONE : this.keyOf(best));
-    if (best === NONE) return;
-    reserve.woken.add(best);
-    this.#wakeLine(reserve.conflict, best);
+    for (const [class_, { key, heap }] of bests) {
+      reserve.standIns.set(class_, key);
+      if (key === NONE) continue;
+      reserve.woken.add(this.lineOf(key, class_));
+      this.#wakeLine(reserve.conflict, key, { class: class_, heap });
+    }
   }
 
-  #wakeLine(conflict: number, line: number): void {
-    const classes = this.#parked.get(conflict);
-    const lines = classes?.get(this.classOf(line));
-    const heap = lines?.get(line);
-    if (classes === undefined || lines === undefined || heap === undefined) return;
-    this.#parkedHeaps.clean(heap);
-    const first = this.#parkedHeaps.first(heap);
-    if (first !== NONE) this.#parkedHeaps.pop(heap);
-    if (this.#parkedHeaps.first(heap) === NONE) {
-      this.#parkedHeaps.close(heap);
-      lines.delete(line);
-      if (lines.size === 0) classes.delete(this.classOf(line));
-      if (classes.size === 0) this.#parked.delete(conflict);
-    }
-    if (first !== NONE) this.#enter(line, first);
+  // The first parked job of a line goes back.
+  #wakeLine(conflict: number, key: number, line: ParkedLine): void {
+    this.#parkedHeaps.clean(line.heap);
+    const first = this.#parkedHeaps.first(line.heap);
+    if (first !== NONE) this.#parkedHeaps.pop(line.heap);
+    if (this.#parkedHeaps.first(line.heap) === NONE) this.#unpark(conflict, key, line);
+    if (first !== NONE) this.#enter(this.lineOf(key, line.class), first);
+  }
+
+  // Nothing of a line is parked any more.
+  #unpark(conflict: number, key: number, line: ParkedLine): void {
+    this.#parkedHeaps.close(line.heap);
+    const { lines, classes } = this.#parked.get(conflict) as Parked;
+    const left = (lines.get(key) as ParkedLine[]).filter((other) => other.class !== line.class);
+    if (left.length > 0) lines.set(key, left);
+    else lines.delete(key);
+    const others = (classes.get(line.class) as number) - 1;
+    if (others > 0) classes.set(line.class, others);
+    else classes.delete(line.class);
+    if (lines.size === 0) this.#parked.delete(conflict);
   }
 
   /** Puts the key back where it has jobs: it may run again. */
   readmit(key: number): void {
     if (key >= this.#keys) return;
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      if (this.#turnsOf(tier).placeOf(key) === ASIDE) this.#enterClasses(key, tier);
+      if (this.#turnsOf(tier).stateOf(key) === ASIDE) this.#enterClasses(key, tier);
       else if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
     }
   }
@@ -367,9 +406,9 @@ export class Backlog {
     const share = this.#ledgers.shareOf(key);
     for (let tier = 0; tier < this.#tiers; tier += 1) {
       const turns = this.#turnsOf(tier);
-      const place = turns.placeOf(key);
-      if (place === ASIDE) this.#repriceClasses(key, tier, share);
-      else if (place !== ABSENT) turns.repriced(key);
+      const state = turns.stateOf(key);
+      if (state === ASIDE) this.#repriceClasses(key, tier, share);
+      else if (state === IN_TURN) turns.repriced(key);
     }
   }
 
@@ -412,7 +451,7 @@ export class Backlog {
     const key = this.keyOf(line);
     const class_ = this.classOf(line);
     const tier = this.#tierOfClass[class_] as number;
-    const turn = this.#turnsOf(tier).placeOf(key);
+    const turn = this.#turnsOf(tier).stateOf(key);
     if (turn === ASIDE) {
       if (this.isEmpty(line)) this.#leaveClass(line);
       else this.#enterClass(key, line, class_);
@@ -434,7 +473,7 @@ export class Backlog {
   #enterTurn(key: number, tier: number): void {
     const turns = this.#turnsOf(tier);
     // A key at its cap stands nowhere until it may run again.
-    if (turns.placeOf(key) === ABSENT && !this.#ledgers.isFull(key)) turns.push(key);
+    if (turns.stateOf(key) === ABSENT && !this.#ledgers.isFull(key)) turns.push(key);
   }
 
   // Lines aside: binary heaps, by share, then by head.
@@ -477,6 +516,7 @@ export class Backlog {
     }
     if (this.#ledgers.isFull(key)) return;
     if (heap.size === heap.items.length) widenHeap(heap);
+    this.#countAside(class_, 1);
     heap.size += 1;
     this.#lift(heap, heap.size - 1, line, this.#ledgers.shareOf(key));
   }
@@ -484,11 +524,18 @@ export class Backlog {
   #leaveClass(line: number): void {
     const place = this.#place[line] as number;
     if (place === NONE) return;
-    const heap = this.#asides[this.classOf(line)] as ShareHeap;
+    const class_ = this.classOf(line);
+    const heap = this.#asides[class_] as ShareHeap;
     this.#place[line] = NONE;
+    this.#countAside(class_, -1);
     heap.size -= 1;
     if (place === heap.size) return;
     this.#settle(heap, place, heap.items[heap.size] as number, heap.shares[heap.size] as number);
+  }
+
+  #countAside(class_: number, change: number): void {
+    const tier = this.#tierOfClass[class_] as number;
+    this.#asideLines[tier] = (this.#asideLines[tier] as number) + change;
   }
 
   #settle(heap: ShareHeap, place: number, line: number, share: number): void {

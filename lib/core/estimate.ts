@@ -8,7 +8,7 @@
  * default cost. Only successes teach: a failure's time says nothing about the work, and failing fast must not become cheap.
  * The type's own average is kept under the empty resource. Costs are milliseconds; the formulas do not depend on the unit.
  */
-import type { FairnessConfiguration, JobTypeConfiguration } from './configuration.ts';
+import type { FairnessConfiguration } from './configuration.ts';
 
 /** What is known of one (type, resource). */
 export interface Estimate {
@@ -53,144 +53,174 @@ export interface NamedEstimate extends Estimate {
 }
 
 interface Entry {
-  estimate: Estimate | undefined;
+  meanMs: number;
+  varianceMs2: number;
+  samples: number;
+  /** False until something is learned, or set. */
+  isKnown: boolean;
   /** Jobs that wait or run: an entry in use is never dropped. */
   users: number;
   lastSeenMs: number;
 }
 
-/** What is known of a type: as a whole, and by resource. */
-interface TypeEntries {
-  readonly whole: Entry;
-  readonly byResource: Map<string, Entry>;
+/** What is known of one type: as a whole, and by resource. */
+export class TypeEstimates {
+  readonly #fairness: FairnessConfiguration;
+  readonly #counts: boolean;
+  readonly #learnsWhole: boolean;
+  readonly #whole: Entry = newEntry(0);
+  readonly #byResource = new Map<string, Entry>();
+
+  constructor(fairness: FairnessConfiguration) {
+    this.#fairness = fairness;
+    // What is never dropped need not be counted.
+    this.#counts = fairness.estimateTtlMs !== null;
+    this.#learnsWhole = fairness.estimateFallback !== 'default';
+  }
+
+  /** Puts in what was learned earlier. */
+  set(resourceId: string, estimate: Estimate, nowMs: number): void {
+    const entry = this.#entry(resourceId, nowMs);
+    learn(entry, estimate);
+    see(entry, nowMs);
+  }
+
+  get(resourceId: string): Estimate | undefined {
+    const entry = resourceId === WHOLE_TYPE ? this.#whole : this.#byResource.get(resourceId);
+    if (entry?.isKnown !== true) return undefined;
+    return { meanMs: entry.meanMs, varianceMs2: entry.varianceMs2, samples: entry.samples };
+  }
+
+  /** What an attempt is expected to cost. */
+  costMs(resourceId: string = WHOLE_TYPE, defaultCostMs: number): number {
+    const whole = this.#whole;
+    if (resourceId === WHOLE_TYPE) return whole.isKnown ? whole.meanMs : defaultCostMs;
+    return expectedCostMs(
+      known(this.#byResource.get(resourceId)),
+      this.#learnsWhole ? known(whole) : undefined,
+      defaultCostMs,
+    );
+  }
+
+  /** A job came: what is known of its cost is kept until it has ended. */
+  arrive(resourceId: string = WHOLE_TYPE, nowMs: number): void {
+    if (!this.#counts) return;
+    use(this.#whole, nowMs);
+    if (resourceId !== WHOLE_TYPE) use(this.#entry(resourceId, nowMs), nowMs);
+  }
+
+  /** A job ended, or was withdrawn; `observedMs` only if it succeeded. */
+  end(
+    resourceId: string = WHOLE_TYPE,
+    defaultCostMs: number,
+    observedMs: number | undefined,
+    nowMs: number,
+  ): void {
+    if (observedMs === undefined && !this.#counts) return;
+    const { alpha } = this.#fairness;
+    const whole = this.#whole;
+    // Taken before the type's own average learns from this very attempt.
+    const expectedMs = this.#learnsWhole && whole.isKnown ? whole.meanMs : defaultCostMs;
+    if (this.#counts) leave(whole, nowMs);
+    if (observedMs !== undefined && (this.#learnsWhole || resourceId === WHOLE_TYPE)) {
+      learn(whole, observe(known(whole), observedMs, defaultCostMs, alpha));
+    }
+    if (resourceId === WHOLE_TYPE) return;
+    const entry = this.#entry(resourceId, nowMs);
+    if (this.#counts) leave(entry, nowMs);
+    if (observedMs !== undefined) learn(entry, observe(known(entry), observedMs, expectedMs, alpha));
+  }
+
+  /** Drops what nobody has used for the time to live. Bounded by the number of estimates. */
+  evict(ttlMs: number, nowMs: number): void {
+    const isIdle = (entry: Entry): boolean => entry.users === 0 && nowMs - entry.lastSeenMs >= ttlMs;
+    for (const [resourceId, entry] of this.#byResource) {
+      if (isIdle(entry)) this.#byResource.delete(resourceId);
+    }
+    if (isIdle(this.#whole)) this.#whole.isKnown = false;
+  }
+
+  /** All that is known, by resource. */
+  list(): readonly (readonly [resourceId: string, estimate: Estimate])[] {
+    return [WHOLE_TYPE, ...[...this.#byResource.keys()].sort()].flatMap((resourceId) => {
+      const estimate = this.get(resourceId);
+      return estimate === undefined ? [] : [[resourceId, estimate] as const];
+    });
+  }
+
+  #entry(resourceId: string, nowMs: number): Entry {
+    if (resourceId === WHOLE_TYPE) return this.#whole;
+    let entry = this.#byResource.get(resourceId);
+    if (entry === undefined) {
+      entry = newEntry(nowMs);
+      this.#byResource.set(resourceId, entry);
+    }
+    return entry;
+  }
 }
 
 /** All estimates of a pool, in memory, dropped some time after their last use. */
 export class Estimates {
   readonly #fairness: FairnessConfiguration;
-  readonly #types = new Map<string, TypeEntries>();
-  readonly #learnsWhole: boolean;
+  readonly #types = new Map<string, TypeEstimates>();
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
-    this.#learnsWhole = fairness.estimateFallback !== 'default';
   }
 
-  /** Puts in what was learned earlier. */
-  set(type: string, resourceId: string, estimate: Estimate, nowMs: number): void {
-    const entry = this.#entry(this.#entriesOf(type), resourceId, nowMs);
-    entry.estimate = estimate;
-    entry.lastSeenMs = Math.max(entry.lastSeenMs, nowMs);
-  }
-
-  get(type: string, resourceId: string): Estimate | undefined {
-    const entries = this.#types.get(type);
-    return resourceId === WHOLE_TYPE
-      ? entries?.whole.estimate
-      : entries?.byResource.get(resourceId)?.estimate;
-  }
-
-  /** What an attempt is expected to cost. */
-  costMs(type: JobTypeConfiguration, resourceId: string = WHOLE_TYPE): number {
-    const entries = this.#types.get(type.type);
-    if (entries === undefined) return type.defaultCostMs;
-    const { whole, byResource } = entries;
-    if (resourceId === WHOLE_TYPE) return whole.estimate?.meanMs ?? type.defaultCostMs;
-    return expectedCostMs(
-      byResource.get(resourceId)?.estimate,
-      this.#learnsWhole ? whole.estimate : undefined,
-      type.defaultCostMs,
-    );
-  }
-
-  /** A job came: what is known of its cost is kept until it has ended. */
-  arrive(type: string, resourceId: string = WHOLE_TYPE, nowMs: number): void {
-    // What is never dropped need not be counted.
-    if (this.#fairness.estimateTtlMs === null) return;
-    const entries = this.#entriesOf(type);
-    use(entries.whole, nowMs);
-    if (resourceId !== WHOLE_TYPE) use(this.#entry(entries, resourceId, nowMs), nowMs);
-  }
-
-  /** A job ended, or was withdrawn; `observedMs` only if it succeeded. */
-  end(
-    type: JobTypeConfiguration,
-    resourceId: string = WHOLE_TYPE,
-    observedMs: number | undefined,
-    nowMs: number,
-  ): void {
-    const counts = this.#fairness.estimateTtlMs !== null;
-    if (observedMs === undefined && !counts) return;
-    const { alpha } = this.#fairness;
-    const entries = this.#entriesOf(type.type);
-    const { whole } = entries;
-    // Taken before the type's own average learns from this very attempt.
-    const expectedMs = (this.#learnsWhole ? whole.estimate?.meanMs : undefined) ?? type.defaultCostMs;
-    if (counts) leave(whole, nowMs);
-    if (observedMs !== undefined && (this.#learnsWhole || resourceId === WHOLE_TYPE)) {
-      whole.estimate = observe(whole.estimate, observedMs, type.defaultCostMs, alpha);
+  /** A type's estimates: always the same object. */
+  ofType(type: string): TypeEstimates {
+    let estimates = this.#types.get(type);
+    if (estimates === undefined) {
+      estimates = new TypeEstimates(this.#fairness);
+      this.#types.set(type, estimates);
     }
-    if (resourceId === WHOLE_TYPE) return;
-    const entry = this.#entry(entries, resourceId, nowMs);
-    if (counts) leave(entry, nowMs);
-    if (observedMs !== undefined) entry.estimate = observe(entry.estimate, observedMs, expectedMs, alpha);
+    return estimates;
   }
 
   /** Drops what nobody has used for the time to live. Bounded by the number of estimates. */
   evict(nowMs: number): void {
     const ttlMs = this.#fairness.estimateTtlMs;
     if (ttlMs === null) return;
-    const isIdle = (entry: Entry): boolean => entry.users === 0 && nowMs - entry.lastSeenMs >= ttlMs;
-    for (const [type, { whole, byResource }] of this.#types) {
-      for (const [resourceId, entry] of byResource) if (isIdle(entry)) byResource.delete(resourceId);
-      if (!isIdle(whole)) continue;
-      whole.estimate = undefined;
-      if (byResource.size === 0) this.#types.delete(type);
-    }
+    for (const estimates of this.#types.values()) estimates.evict(ttlMs, nowMs);
   }
 
   /** All that is known, by type, then resource. */
   list(): readonly NamedEstimate[] {
-    const named: NamedEstimate[] = [];
-    for (const [type, { whole, byResource }] of this.#types) {
-      for (const [resourceId, { estimate }] of [[WHOLE_TYPE, whole] as const, ...byResource]) {
-        if (estimate !== undefined) named.push({ type, resourceId, ...estimate });
-      }
-    }
-    return named.sort((a, b) => compareText(a.type, b.type) || compareText(a.resourceId, b.resourceId));
+    return [...this.#types.keys()].sort().flatMap((type) =>
+      this.ofType(type)
+        .list()
+        .map(([resourceId, estimate]) => ({ type, resourceId, ...estimate })),
+    );
   }
+}
 
-  #entriesOf(type: string): TypeEntries {
-    let entries = this.#types.get(type);
-    if (entries === undefined) {
-      entries = { whole: { estimate: undefined, users: 0, lastSeenMs: 0 }, byResource: new Map() };
-      this.#types.set(type, entries);
-    }
-    return entries;
-  }
+function newEntry(nowMs: number): Entry {
+  return { meanMs: 0, varianceMs2: 0, samples: 0, isKnown: false, users: 0, lastSeenMs: nowMs };
+}
 
-  #entry(entries: TypeEntries, resourceId: string, nowMs: number): Entry {
-    if (resourceId === WHOLE_TYPE) return entries.whole;
-    let entry = entries.byResource.get(resourceId);
-    if (entry === undefined) {
-      entry = { estimate: undefined, users: 0, lastSeenMs: nowMs };
-      entries.byResource.set(resourceId, entry);
-    }
-    return entry;
-  }
+function known(entry: Entry | undefined): Estimate | undefined {
+  return entry?.isKnown === true ? entry : undefined;
+}
+
+function learn(entry: Entry, { meanMs, varianceMs2, samples }: Estimate): void {
+  entry.meanMs = meanMs;
+  entry.varianceMs2 = varianceMs2;
+  entry.samples = samples;
+  entry.isKnown = true;
 }
 
 function use(entry: Entry, nowMs: number): void {
   entry.users += 1;
-  entry.lastSeenMs = Math.max(entry.lastSeenMs, nowMs);
+  see(entry, nowMs);
 }
 
 function leave(entry: Entry, nowMs: number): void {
   // One that was reserved before this memory began was never counted in.
   entry.users = Math.max(0, entry.users - 1);
-  entry.lastSeenMs = Math.max(entry.lastSeenMs, nowMs);
+  see(entry, nowMs);
 }
 
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+function see(entry: Entry, nowMs: number): void {
+  if (nowMs > entry.lastSeenMs) entry.lastSeenMs = nowMs;
 }

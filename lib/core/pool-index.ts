@@ -56,3 +56,7 @@ export function classOf(type: number, mode: JobMode): number {
 export function typeOf(class_: number): number {
   return class_ >> 1;
 }
+
+export function isOnDemand(class_: number): boolean {
+  return (class_ & 1) === 1;
+}

@@ -11,11 +11,11 @@
 import { Backlog } from './backlog.ts';
 import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
 import { Conflicts } from './conflict.ts';
-import { Estimates } from './estimate.ts';
-import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
+import { Estimates, type TypeEstimates } from './estimate.ts';
+import { chargeMs, type KeyCost, Ledgers, widenFloats } from './fairness.ts';
 import type { ReservedJob, WaitingJob } from './job.ts';
-import { classOf, indexPool, type PoolIndex, typeOf } from './pool-index.ts';
-import { rarityBonus, type ScoreParts, scoreParts, weightOf } from './score.ts';
+import { classOf, indexPool, isOnDemand, type PoolIndex, typeOf } from './pool-index.ts';
+import { partsOf, rarityBonus, type ScoreParts, weightOf } from './score.ts';
 import { Fleets } from './slots.ts';
 
 /** An operator's override for one scope: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */
@@ -85,17 +85,16 @@ export interface SchedulerOptions {
 /** Lost claims in a row after which the candidates are stale. Source: affinity-scoring, "Retry algorithm". */
 export const LOSSES_IN_A_ROW = 5;
 
-interface Running {
-  readonly id: string;
-  readonly type: number;
-  readonly tier: number;
-  readonly key: number;
-  readonly fleet: number;
-  readonly conflict: number;
-  readonly chargedMs: number;
-  readonly generation: number;
-  readonly resourceId: string | undefined;
-}
+// What is kept of a running job: whole numbers side by side, and what it was charged. 32 bytes.
+const RUNNING_INTS = 8;
+const RUNNING_DOUBLES = 4;
+const TYPE = 0;
+const TIER = 1;
+const KEY = 2;
+const FLEET = 3;
+const CONFLICT = 4;
+const GENERATION = 5;
+const CHARGED = 3;
 
 const NONE = -1;
 const UNLIMITED = Number.POSITIVE_INFINITY;
@@ -116,13 +115,18 @@ interface GateSkips {
 export class Scheduler {
   readonly ledgers: Ledgers;
   readonly estimates: Estimates;
+  /** By type. */
+  readonly #estimates: readonly TypeEstimates[];
   readonly index: PoolIndex;
   readonly fleets: Fleets;
   readonly backlog: Backlog;
   readonly #configuration: PoolConfiguration;
   readonly #conflicts = new Conflicts();
   /** By ticket; a ticket that is free again stands in `#freeTickets`. */
-  readonly #running: (Running | undefined)[] = [];
+  readonly #ids: (string | undefined)[] = [];
+  readonly #resources: (string | undefined)[] = [];
+  #runningDoubles = new Float64Array(64 * RUNNING_DOUBLES);
+  #runningInts = new Int32Array(this.#runningDoubles.buffer);
   readonly #freeTickets: number[] = [];
   /** Made when a job is first asked for by its id, and kept up from then on. */
   #ticketsById: Map<string, number> | undefined;
@@ -139,8 +143,9 @@ export class Scheduler {
   readonly #rarity: Float64Array;
   /** By class: what its scores have in common now, in thousandths of a point: less the rank, that is the score (see `score.ts`). */
   readonly #points: Float64Array;
-  /** By class: 1 if its type was open when its tier was last looked at. */
-  readonly #open: Uint8Array;
+  /** The classes of the tier that was last looked at whose types are open, and how many. */
+  readonly #open: Int32Array;
+  #opened = 0;
   /** What is said most often is made once. */
   readonly #tierSkips: readonly GateSkips[];
   readonly #typeSkips: readonly GateSkips[];
@@ -155,6 +160,7 @@ export class Scheduler {
     this.index = indexPool(configuration);
     this.ledgers = new Ledgers(configuration.fairness);
     this.estimates = new Estimates(configuration.fairness);
+    this.#estimates = configuration.types.map(({ type }) => this.estimates.ofType(type));
     this.backlog = new Backlog(this.index, this.ledgers, configuration.score);
     this.fleets = new Fleets(
       configuration.fleets,
@@ -177,7 +183,7 @@ export class Scheduler {
     this.#compatible = new Float64Array(configuration.types.length);
     this.#rarity = new Float64Array(configuration.types.length);
     this.#points = new Float64Array(this.index.classes);
-    this.#open = new Uint8Array(this.index.classes);
+    this.#open = new Int32Array(this.index.classes);
     for (const override of options.overrides ?? []) this.override(override);
   }
 
@@ -188,7 +194,7 @@ export class Scheduler {
 
   /** Jobs that run. */
   get running(): number {
-    return this.#running.length - this.#freeTickets.length;
+    return this.#ids.length - this.#freeTickets.length;
   }
 
   /** Jobs that may still start before the pool is full. */
@@ -291,7 +297,7 @@ export class Scheduler {
     if (type === undefined) return undefined;
     const key = this.openKey(job.fairnessKey, nowMs);
     this.ledgers.arrive(key, nowMs);
-    this.estimates.arrive(job.type, job.resourceId, nowMs);
+    (this.#estimates[type] as TypeEstimates).arrive(job.resourceId, nowMs);
     return this.backlog.add(job, key, classOf(type, job.mode), this.#conflictOf(type, job.resourceId));
   }
 
@@ -303,8 +309,7 @@ export class Scheduler {
     const conflict = this.backlog.jobs.conflictOf(number);
     this.backlog.remove(number);
     this.ledgers.leave(this.backlog.keyOf(line));
-    const type = this.index.types[typeOf(this.backlog.classOf(line))] as JobTypeConfiguration;
-    this.estimates.end(type, job.resourceId, undefined, nowMs);
+    this.#endEstimate(typeOf(this.backlog.classOf(line)), job.resourceId, undefined, nowMs);
     if (conflict !== NONE) {
       // It may have stood for parked jobs.
       if (!this.#conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
@@ -323,17 +328,7 @@ export class Scheduler {
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
     this.backlog.changed(key, false);
     this.#count(type, tier, fleet, conflict);
-    this.#start({
-      id: reserved.id,
-      type,
-      tier,
-      key,
-      fleet,
-      conflict,
-      chargedMs: reserved.estimatedCostMs,
-      generation: this.ledgers.generation,
-      resourceId: undefined,
-    });
+    this.#start(reserved.id, undefined, type, tier, key, fleet, conflict, reserved.estimatedCostMs);
   }
 
   /** Whether a job with this id runs. */
@@ -344,6 +339,13 @@ export class Scheduler {
   /** Whether a job with this conflict key runs. */
   isConflictHeld(conflictKey: string): boolean {
     return this.#conflicts.isKeyHeld(conflictKey);
+  }
+
+  /** Nothing with this conflict key starts any more: a job that is not counted here runs with it. */
+  holdConflict(conflictKey: string): void {
+    const conflict = this.#conflicts.use(conflictKey);
+    this.#conflicts.hold(conflict);
+    this.backlog.held(conflict);
   }
 
   /** A pass begins: ages are taken at `nowMs`, rarity from the slots that are free now. */
@@ -416,30 +418,37 @@ export class Scheduler {
       return NONE;
     }
     const classes = this.index.classesOfTier[tier] as Int32Array;
-    let anyOpen = false;
+    let open = 0;
     // The classes of a type follow each other: queued, on demand.
     for (let index = 0; index < classes.length; index += 2) {
       const class_ = classes[index] as number;
-      const isOpen = this.isTypeOpen(typeOf(class_));
-      this.#open[class_] = isOpen ? 1 : 0;
-      this.#open[class_ + 1] = isOpen ? 1 : 0;
-      if (isOpen) {
-        this.backlog.refreshAside(class_);
-        this.backlog.refreshAside(class_ + 1);
-        anyOpen = true;
+      if (this.isTypeOpen(typeOf(class_))) {
+        this.#open[open] = class_;
+        this.#open[open + 1] = class_ + 1;
+        open += 2;
       } else if (this.#explains) {
         this.#skipType(typeOf(class_));
       }
     }
+    this.#opened = open;
     // No key's turn can come, and none is to be set aside for it.
-    if (!anyOpen) return NONE;
-    let best = this.#bestInTurn(tier);
+    if (open === 0) return NONE;
+    if (this.backlog.hasAside(tier)) {
+      for (let index = 0; index < open; index += 1) {
+        this.backlog.refreshAside(this.#open[index] as number);
+      }
+    }
+    const inTurn = this.#bestInTurn(tier);
+    return this.backlog.hasAside(tier) ? this.#bestWithAside(inTurn) : inTurn;
+  }
+
+  // The first of a line whose key is in turn, or -1, and those that are aside.
+  #bestWithAside(inTurn: number): number {
+    let best = inTurn;
     let bestShare = best === NONE ? 0 : this.ledgers.shareOf(this.backlog.keyOf(best));
     let bestPoints = Number.NaN;
-    for (let index = 0; index < classes.length; index += 1) {
-      const class_ = classes[index] as number;
-      if (this.#open[class_] === 0) continue;
-      const line = this.#bestAside(class_);
+    for (let index = 0; index < this.#opened; index += 1) {
+      const line = this.#bestAside(this.#open[index] as number);
       if (line === NONE) continue;
       const share = this.ledgers.shareOf(this.backlog.keyOf(line));
       if (best === NONE || share < bestShare) {
@@ -475,10 +484,11 @@ export class Scheduler {
     const prefix = this.index.conflictPrefixes[type];
     if (prefix === undefined || job.resourceId === undefined) return obstacles;
     const conflictKey = prefix + job.resourceId;
-    for (const running of this.#running) {
-      if (running === undefined || running.conflict === NONE) continue;
-      if (this.#conflicts.nameOf(running.conflict) !== conflictKey) continue;
-      obstacles.push({ why: 'conflict', conflictKey, holder: running.id });
+    for (const [ticket, id] of this.#ids.entries()) {
+      const conflict = this.#runningInts[ticket * RUNNING_INTS + CONFLICT] as number;
+      if (id === undefined || conflict === NONE) continue;
+      if (this.#conflicts.nameOf(conflict) !== conflictKey) continue;
+      obstacles.push({ why: 'conflict', conflictKey, holder: id });
     }
     return obstacles;
   }
@@ -490,14 +500,22 @@ export class Scheduler {
 
   /** Admits the head of a line: one that `best` has found, and that is read. */
   admit(line: number, guaranteed: boolean): Decision {
-    const conflict = this.backlog.headConflict(line);
-    const job = this.backlog.take(line);
+    const { backlog } = this;
+    const conflict = backlog.headConflict(line);
+    // Asked for first, and needed last: they come from afar.
+    const readyAtMs = backlog.jobs.readyAtMsOf(backlog.head(line));
+    const job = backlog.take(line);
     const key = this.backlog.keyOf(line);
-    const type = typeOf(this.backlog.classOf(line));
+    const class_ = backlog.classOf(line);
+    const type = typeOf(class_);
     const tier = this.index.tierOfType[type] as number;
     const configured = this.index.types[type] as JobTypeConfiguration;
+    // Where resources exclude, a job without a conflict key has none: nothing waits for the job itself to be there.
+    const resourceId =
+      conflict === NONE && this.index.conflictPrefixes[type] !== undefined ? undefined : job.resourceId;
     const estimateMs =
-      this.#costMs?.(job.type, job.resourceId) ?? this.estimates.costMs(configured, job.resourceId);
+      this.#costMs?.(configured.type, resourceId) ??
+      (this.#estimates[type] as TypeEstimates).costMs(resourceId, configured.defaultCostMs);
     const chargedMs = chargeMs(estimateMs, this.#configuration.fairness);
     const keyCostMs = this.ledgers.costOf(key);
     const fleet = this.fleets.choose(type);
@@ -505,24 +523,14 @@ export class Scheduler {
     this.backlog.repriced(key);
     this.#count(type, tier, fleet, conflict);
     this.backlog.changed(key, false);
-    const ticket = this.#start({
-      id: job.id,
-      type,
-      tier,
-      key,
-      fleet,
-      conflict,
-      chargedMs,
-      generation: this.ledgers.generation,
-      resourceId: job.resourceId,
-    });
+    const ticket = this.#start(job.id, resourceId, type, tier, key, fleet, conflict, chargedMs);
     return {
       ticket,
       reserved: {
         id: job.id,
         version: job.version,
         attempt: job.attempt,
-        type: job.type,
+        type: configured.type,
         tier: configured.tier,
         fairnessKey: job.fairnessKey,
         conflictKey: conflict === NONE ? undefined : this.#conflicts.nameOf(conflict),
@@ -531,7 +539,13 @@ export class Scheduler {
       },
       job,
       reasons: {
-        score: scoreParts(job, this.#nowMs, this.#compatible[type] as number, this.#configuration.score),
+        score: partsOf(
+          isOnDemand(class_),
+          job.priority,
+          Math.max(0, this.#nowMs - readyAtMs),
+          (this.#rarity[type] as number) / 1000,
+          this.#configuration.score,
+        ),
         keyCostMs,
         weight: this.ledgers.weightOf(key),
         guaranteed,
@@ -548,12 +562,18 @@ export class Scheduler {
 
   /** The same, by the decision's ticket, which is given away again when its job has ended. */
   settleTicket(ticket: number, ending: Ending): boolean {
-    const running = this.#running[ticket];
-    if (running === undefined) return false;
-    this.#running[ticket] = undefined;
+    const id = this.#ids[ticket];
+    if (id === undefined) return false;
+    this.#ids[ticket] = undefined;
     this.#freeTickets.push(ticket);
-    this.#ticketsById?.delete(running.id);
-    const { type, tier, key, fleet, conflict, chargedMs, generation, resourceId } = running;
+    this.#ticketsById?.delete(id);
+    const ints = this.#runningInts;
+    const at = ticket * RUNNING_INTS;
+    const type = ints[at + TYPE] as number;
+    const key = ints[at + KEY] as number;
+    const conflict = ints[at + CONFLICT] as number;
+    const generation = ints[at + GENERATION] as number;
+    const chargedMs = this.#runningDoubles[ticket * RUNNING_DOUBLES + CHARGED] as number;
     const wasFull = this.ledgers.isFull(key);
     const shareBefore = this.ledgers.shareOf(key);
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
@@ -561,12 +581,11 @@ export class Scheduler {
     this.backlog.repriced(key);
     if (wasFull && !this.ledgers.isFull(key)) this.backlog.readmit(key);
     this.backlog.changed(key, isCheaper || wasFull);
-    const configured = this.index.types[type];
-    if (configured !== undefined) {
+    if (type !== NONE) {
       const observedMs = ending.succeeded ? ending.usedMs : undefined;
-      this.estimates.end(configured, resourceId, observedMs, ending.nowMs);
+      this.#endEstimate(type, this.#resources[ticket], observedMs, ending.nowMs);
     }
-    this.#uncount(type, tier, fleet, conflict);
+    this.#uncount(type, ints[at + TIER] as number, ints[at + FLEET] as number, conflict);
     return true;
   }
 
@@ -617,7 +636,7 @@ export class Scheduler {
         if (this.#explains) this.#skipKey(key);
         continue;
       }
-      const line = this.#bestLine(key, tier);
+      const line = this.#bestLine(key);
       if (line !== NONE && !this.backlog.isTurnTied(tier)) return line;
       if (line !== NONE || this.backlog.hasLines(key, tier)) this.backlog.setAside(tier);
       else this.backlog.endTurn(tier);
@@ -625,16 +644,16 @@ export class Scheduler {
   }
 
   // A line whose head is unread wins; blocked heads are found out when they would win.
-  #bestLine(key: number, tier: number): number {
-    const classes = this.index.classesOfTier[tier] as Int32Array;
+  #bestLine(key: number): number {
+    const open = this.#open;
     for (;;) {
       let best = NONE;
       let bestPoints = 0;
-      for (let index = 0; index < classes.length; index += 1) {
-        const class_ = classes[index] as number;
+      for (let index = 0; index < this.#opened; index += 1) {
+        const class_ = open[index] as number;
         const line = this.backlog.lineOf(key, class_);
         const headRank = this.backlog.headRank(line);
-        if (this.#open[class_] === 0 || headRank === Number.POSITIVE_INFINITY) continue;
+        if (headRank === Number.POSITIVE_INFINITY) continue;
         const points = (this.#points[class_] as number) - headRank;
         if (
           best === NONE ||
@@ -692,18 +711,51 @@ export class Scheduler {
     return this.#conflicts.use(prefix + resourceId);
   }
 
-  #start(running: Running): number {
-    const ticket = this.#freeTickets.pop() ?? this.#running.length;
-    this.#running[ticket] = running;
-    this.#ticketsById?.set(running.id, ticket);
+  #start(
+    id: string,
+    resourceId: string | undefined,
+    type: number,
+    tier: number,
+    key: number,
+    fleet: number,
+    conflict: number,
+    chargedMs: number,
+  ): number {
+    const ticket = this.#freeTickets.pop() ?? this.#ids.length;
+    this.#ids[ticket] = id;
+    this.#resources[ticket] = resourceId;
+    this.#ticketsById?.set(id, ticket);
+    if (ticket * RUNNING_INTS === this.#runningInts.length) {
+      this.#runningDoubles = widenFloats(this.#runningDoubles, this.#runningDoubles.length * 2);
+      this.#runningInts = new Int32Array(this.#runningDoubles.buffer);
+    }
+    const ints = this.#runningInts;
+    const at = ticket * RUNNING_INTS;
+    ints[at + TYPE] = type;
+    ints[at + TIER] = tier;
+    ints[at + KEY] = key;
+    ints[at + FLEET] = fleet;
+    ints[at + CONFLICT] = conflict;
+    ints[at + GENERATION] = this.ledgers.generation;
+    this.#runningDoubles[ticket * RUNNING_DOUBLES + CHARGED] = chargedMs;
     return ticket;
+  }
+
+  #endEstimate(
+    type: number,
+    resourceId: string | undefined,
+    observedMs: number | undefined,
+    nowMs: number,
+  ): void {
+    const { defaultCostMs } = this.index.types[type] as JobTypeConfiguration;
+    (this.#estimates[type] as TypeEstimates).end(resourceId, defaultCostMs, observedMs, nowMs);
   }
 
   #ticketOf(id: string): number | undefined {
     if (this.#ticketsById === undefined) {
       this.#ticketsById = new Map();
-      for (const [ticket, running] of this.#running.entries()) {
-        if (running !== undefined) this.#ticketsById.set(running.id, ticket);
+      for (const [ticket, id] of this.#ids.entries()) {
+        if (id !== undefined) this.#ticketsById.set(id, ticket);
       }
     }
     return this.#ticketsById.get(id);

@@ -54,15 +54,23 @@ export function scoreParts(
 ): ScoreParts {
   const ageMs = Math.max(0, nowMs - job.readyAtMs);
   const rarity = rarityBonus(compatibleFreeSlots, coefficients);
+  return partsOf(job.mode === 'onDemand', job.priority, ageMs, rarity, coefficients);
+}
+
+/** The same, of what is known already: the age, and the points for rarity. */
+export function partsOf(
+  onDemand: boolean,
+  priority: number,
+  ageMs: number,
+  rarity: number,
+  coefficients: ScoreCoefficients,
+): ScoreParts {
   return {
-    priority: job.priority * coefficients.priority,
+    priority: priority * coefficients.priority,
     age: (ageMs * coefficients.ageSec) / 1000,
     rarity,
-    onDemand:
-      job.mode === 'onDemand'
-        ? (coefficients.onDemand * 1000 + ageMs * coefficients.onDemandAgeSec) / 1000
-        : 0,
-    total: milliPoints(job.mode === 'onDemand', job.priority, ageMs, rarity, coefficients) / 1000,
+    onDemand: onDemand ? (coefficients.onDemand * 1000 + ageMs * coefficients.onDemandAgeSec) / 1000 : 0,
+    total: milliPoints(onDemand, priority, ageMs, rarity, coefficients) / 1000,
   };
 }
 

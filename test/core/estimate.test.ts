@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
+import { FAIRNESS_DEFAULTS } from '../../lib/core/defaults.ts';
 import { Estimates, expectedCostMs, observe, WHOLE_TYPE } from '../../lib/core/estimate.ts';
 
-const type = { ...TYPE_DEFAULTS, type: 'clone', tier: 'only', defaultCostMs: 10_000, retry: RETRY_DEFAULTS };
 const known = (meanMs: number) => ({ meanMs, varianceMs2: 0, samples: 1 });
 
 describe('an observation', () => {
@@ -35,16 +34,16 @@ describe('the expected cost', () => {
 describe('estimates', () => {
   it('learn a resource from its successes, and the type from all of them', () => {
     const estimates = new Estimates(FAIRNESS_DEFAULTS);
-    expect(estimates.costMs(type, 'linux')).toBe(10_000);
-    estimates.end(type, 'linux', 60_000, 0);
-    expect(estimates.costMs(type, 'linux')).toBe(25_000);
-    expect(estimates.costMs(type)).toBe(25_000);
+    expect(estimates.ofType('clone').costMs('linux', 10_000)).toBe(10_000);
+    estimates.ofType('clone').end('linux', 10_000, 60_000, 0);
+    expect(estimates.ofType('clone').costMs('linux', 10_000)).toBe(25_000);
+    expect(estimates.ofType('clone').costMs(undefined, 10_000)).toBe(25_000);
     // Never seen: the type's average, and learning starts from there.
-    expect(estimates.costMs(type, 'git')).toBe(25_000);
-    estimates.end(type, 'git', 5_000, 0);
-    expect(estimates.get('clone', 'git')?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
-    expect(estimates.get('clone', WHOLE_TYPE)?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
-    expect(estimates.get('clone', 'linux')?.meanMs).toBe(25_000);
+    expect(estimates.ofType('clone').costMs('git', 10_000)).toBe(25_000);
+    estimates.ofType('clone').end('git', 10_000, 5_000, 0);
+    expect(estimates.ofType('clone').get('git')?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
+    expect(estimates.ofType('clone').get(WHOLE_TYPE)?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
+    expect(estimates.ofType('clone').get('linux')?.meanMs).toBe(25_000);
     expect(estimates.list().map(({ resourceId, samples }) => [resourceId, samples])).toEqual([
       ['', 2],
       ['git', 1],
@@ -54,42 +53,45 @@ describe('estimates', () => {
 
   it('learn the type alone from a job without a resource', () => {
     const estimates = new Estimates(FAIRNESS_DEFAULTS);
-    estimates.end(type, undefined, 60_000, 0);
+    estimates.ofType('clone').end(undefined, 10_000, 60_000, 0);
     expect(estimates.list()).toMatchObject([{ type: 'clone', resourceId: '', meanMs: 25_000 }]);
-    expect(estimates.costMs(type)).toBe(25_000);
+    expect(estimates.ofType('clone').costMs(undefined, 10_000)).toBe(25_000);
   });
 
   it('learn nothing from what did not succeed', () => {
     for (const estimateTtlMs of [null, 1_000]) {
       const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs });
-      estimates.arrive('clone', 'linux', 0);
-      estimates.end(type, 'linux', undefined, 0);
+      estimates.ofType('clone').arrive('linux', 0);
+      estimates.ofType('clone').end('linux', 10_000, undefined, 0);
       expect(estimates.list()).toEqual([]);
-      expect(estimates.costMs(type, 'linux')).toBe(10_000);
-      expect(estimates.get('clone', 'linux')).toBeUndefined();
+      expect(estimates.ofType('clone').costMs('linux', 10_000)).toBe(10_000);
+      expect(estimates.ofType('clone').get('linux')).toBeUndefined();
     }
   });
 
   it('fall back to the default alone where the configuration says so, as the text does', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateFallback: 'default' });
-    estimates.end(type, 'linux', 60_000, 0);
-    expect(estimates.costMs(type, 'git')).toBe(10_000);
-    expect(estimates.costMs(type)).toBe(10_000);
+    estimates.ofType('clone').end('linux', 10_000, 60_000, 0);
+    expect(estimates.ofType('clone').costMs('git', 10_000)).toBe(10_000);
+    expect(estimates.ofType('clone').costMs(undefined, 10_000)).toBe(10_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['linux']);
-    estimates.end(type, '', 20_000, 0);
-    expect(estimates.get('clone', '')?.meanMs).toBe(13_000);
-    estimates.end(type, 'git', 20_000, 0);
-    expect(estimates.get('clone', 'git')?.meanMs).toBe(13_000);
+    estimates.ofType('clone').end('', 10_000, 20_000, 0);
+    expect(estimates.ofType('clone').get('')?.meanMs).toBe(13_000);
+    estimates.ofType('clone').end('git', 10_000, 20_000, 0);
+    expect(estimates.ofType('clone').get('git')?.meanMs).toBe(13_000);
   });
 
   it('take what was learned earlier', () => {
     const estimates = new Estimates(FAIRNESS_DEFAULTS);
-    estimates.set('clone', 'linux', known(70), 0);
-    estimates.set('clone', WHOLE_TYPE, known(50), 0);
-    estimates.set('archive', 'x', known(1), 0);
-    expect([estimates.costMs(type, 'linux'), estimates.costMs(type, 'git')]).toEqual([70, 50]);
-    expect(estimates.get('nothing', 'x')).toBeUndefined();
-    expect(estimates.get('nothing', WHOLE_TYPE)).toBeUndefined();
+    estimates.ofType('clone').set('linux', known(70), 0);
+    estimates.ofType('clone').set(WHOLE_TYPE, known(50), 0);
+    estimates.ofType('archive').set('x', known(1), 0);
+    expect([
+      estimates.ofType('clone').costMs('linux', 10_000),
+      estimates.ofType('clone').costMs('git', 10_000),
+    ]).toEqual([70, 50]);
+    expect(estimates.ofType('nothing').get('x')).toBeUndefined();
+    expect(estimates.ofType('nothing').get(WHOLE_TYPE)).toBeUndefined();
     expect(estimates.list().map((estimate) => [estimate.type, estimate.resourceId])).toEqual([
       ['archive', 'x'],
       ['clone', ''],
@@ -99,16 +101,16 @@ describe('estimates', () => {
 
   it('are dropped so long after their last arrival or end, never while a job waits or runs', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
-    estimates.set('clone', 'linux', known(70), 0);
-    estimates.set('clone', 'git', known(60), 500);
-    estimates.arrive('clone', 'linux', 100);
-    estimates.arrive('clone', 'linux', 200);
+    estimates.ofType('clone').set('linux', known(70), 0);
+    estimates.ofType('clone').set('git', known(60), 500);
+    estimates.ofType('clone').arrive('linux', 100);
+    estimates.ofType('clone').arrive('linux', 200);
     estimates.evict(50_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['linux']);
-    estimates.end(type, 'linux', undefined, 50_000);
+    estimates.ofType('clone').end('linux', 10_000, undefined, 50_000);
     estimates.evict(90_000);
-    expect(estimates.get('clone', 'linux')?.meanMs).toBe(70);
-    estimates.end(type, 'linux', 70, 90_000);
+    expect(estimates.ofType('clone').get('linux')?.meanMs).toBe(70);
+    estimates.ofType('clone').end('linux', 10_000, 70, 90_000);
     estimates.evict(90_999);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['', 'linux']);
     estimates.evict(91_000);
@@ -117,39 +119,39 @@ describe('estimates', () => {
 
   it("keep a resource's when the type's own average is dropped, and the other way round", () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
-    estimates.set('clone', WHOLE_TYPE, known(50), 0);
-    estimates.set('clone', 'linux', known(70), 900);
+    estimates.ofType('clone').set(WHOLE_TYPE, known(50), 0);
+    estimates.ofType('clone').set('linux', known(70), 900);
     estimates.evict(1_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['linux']);
-    estimates.set('clone', WHOLE_TYPE, known(50), 1_500);
+    estimates.ofType('clone').set(WHOLE_TYPE, known(50), 1_500);
     estimates.evict(2_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['']);
   });
 
   it('do not become younger by a late word about the past', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
-    estimates.set('clone', 'linux', known(70), 900);
-    estimates.set('clone', 'linux', known(80), 100);
-    estimates.arrive('clone', 'linux', 50);
-    estimates.end(type, 'linux', undefined, 60);
+    estimates.ofType('clone').set('linux', known(70), 900);
+    estimates.ofType('clone').set('linux', known(80), 100);
+    estimates.ofType('clone').arrive('linux', 50);
+    estimates.ofType('clone').end('linux', 10_000, undefined, 60);
     estimates.evict(1_899);
-    expect(estimates.get('clone', 'linux')?.meanMs).toBe(80);
+    expect(estimates.ofType('clone').get('linux')?.meanMs).toBe(80);
     estimates.evict(1_900);
     expect(estimates.list()).toEqual([]);
   });
 
   it('count nothing below zero for a job that was reserved before they began', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
-    estimates.end(type, 'linux', 70, 0);
-    estimates.arrive('clone', 'linux', 0);
+    estimates.ofType('clone').end('linux', 10_000, 70, 0);
+    estimates.ofType('clone').arrive('linux', 0);
     estimates.evict(5_000);
-    expect(estimates.get('clone', 'linux')).toBeDefined();
+    expect(estimates.ofType('clone').get('linux')).toBeDefined();
   });
 
   it('are kept for ever without a time to live', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: null });
-    estimates.arrive('clone', 'linux', 0);
-    estimates.end(type, 'linux', 70, 0);
+    estimates.ofType('clone').arrive('linux', 0);
+    estimates.ofType('clone').end('linux', 10_000, 70, 0);
     estimates.evict(Number.MAX_SAFE_INTEGER);
     expect(estimates.list().length).toBe(2);
   });

@@ -12,7 +12,7 @@ interface Dispatched {
 function run(scenario: FairnessScenario): { dispatch: readonly Dispatched[]; scheduler: Scheduler } {
   const scheduler = new Scheduler(scenarioConfiguration(scenario.config));
   for (const { type, jobId, cost } of scenario.config.initialEstimates) {
-    scheduler.estimates.set(type, jobId, { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
+    scheduler.estimates.ofType(type).set(jobId, { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
   }
   const arrivals = [...scenario.arrivals].sort((a, b) => a.atMs - b.atMs || a.id - b.id);
   const durations = new Map(arrivals.map((arrival) => [idOf(arrival.id), arrival.durationMs]));

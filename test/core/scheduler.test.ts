@@ -398,8 +398,8 @@ describe('a decision', () => {
       false,
       [
         { kind: 'type', type: 'b', why: 'paused' },
-        { kind: 'key', fairnessKey: 'k3', why: 'paused' },
         { kind: 'key', fairnessKey: 'k4', why: 'cap' },
+        { kind: 'key', fairnessKey: 'k3', why: 'paused' },
       ],
     ]);
     expect(told()).toEqual([

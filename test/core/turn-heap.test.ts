@@ -2,10 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { FAIRNESS_DEFAULTS } from '../../lib/core/defaults.ts';
 import { Ledgers } from '../../lib/core/fairness.ts';
-import { ABSENT, ASIDE, TurnHeap } from '../../lib/core/turn-heap.ts';
+import { ABSENT, ASIDE, IN_TURN, TurnHeap } from '../../lib/core/turn-heap.ts';
 import { FEWER_RUNS } from './random-pass.ts';
 
-const KEYS = 60;
+// More than come forward whatever their shares.
+const KEYS = 100;
+
+const many = (maxLength: number) => ({ maxLength, size: 'max' as const });
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -15,24 +18,31 @@ describe('keys in turn', () => {
       kind: fc.constantFrom(
         'push',
         'push',
-        'push',
         'rise',
         'rise',
         'set',
+        'set',
+        'charge',
+        'charge',
         'removeFirst',
         'setAside',
         'reset',
       ),
       key: fc.nat(KEYS - 1),
-      share: fc.nat(6),
+      share: fc.nat(12),
     });
     fc.assert(
-      fc.property(fc.array(operation, { maxLength: 250, size: 'max' }), (operations) => {
+      fc.property(fc.array(fc.nat(40), many(KEYS)), fc.array(operation, many(250)), (start, operations) => {
         const ledgers = new Ledgers(FAIRNESS_DEFAULTS);
         for (let key = 0; key < KEYS; key += 1) ledgers.open(`k${key}`, 0);
         const turns = new TurnHeap(ledgers);
         const inTurn = new Set<number>();
         const aside = new Set<number>();
+        start.forEach((share, key) => {
+          ledgers.setCost(key, share);
+          turns.push(key);
+          inTurn.add(key);
+        });
         for (const { kind, key, share } of operations) {
           if (kind === 'push' && !inTurn.has(key)) {
             turns.push(key);
@@ -43,6 +53,12 @@ describe('keys in turn', () => {
           } else if (kind === 'set') {
             ledgers.setCost(key, share);
             if (inTurn.has(key)) turns.repriced(key);
+          } else if (kind === 'charge') {
+            const first = turns.first();
+            if (first !== -1) {
+              ledgers.setCost(first, ledgers.costOf(first) + share);
+              turns.repriced(first);
+            }
           } else if (kind === 'reset' && share === 0) {
             ledgers.reset();
             turns.allRepriced();
@@ -61,9 +77,11 @@ describe('keys in turn', () => {
             const equal = [...inTurn].filter((other) => ledgers.shareOf(other) === least).length;
             expect(turns.isTied()).toBe(equal > 1);
           }
-          const places = Array.from({ length: KEYS }, (_, other) => Math.min(0, turns.placeOf(other)));
+          const places = Array.from({ length: KEYS }, (_, other) => turns.stateOf(other));
           expect(places.join()).toBe(
-            places.map((_, other) => (inTurn.has(other) ? 0 : aside.has(other) ? ASIDE : ABSENT)).join(),
+            places
+              .map((_, other) => (inTurn.has(other) ? IN_TURN : aside.has(other) ? ASIDE : ABSENT))
+              .join(),
           );
         }
       }),
@@ -75,10 +93,12 @@ describe('keys in turn', () => {
     const ledgers = new Ledgers(FAIRNESS_DEFAULTS);
     const turns = new TurnHeap(ledgers);
     turns.push(ledgers.open('k', 0));
+    expect(turns.stateOf(0)).toBe(IN_TURN);
+    expect(turns.first()).toBe(0);
     turns.removeFirst(ASIDE);
-    expect(turns.placeOf(0)).toBe(ASIDE);
+    expect(turns.stateOf(0)).toBe(ASIDE);
     turns.endAside(0);
-    expect(turns.placeOf(0)).toBe(ABSENT);
-    expect(turns.placeOf(1_000)).toBe(ABSENT);
+    expect(turns.stateOf(0)).toBe(ABSENT);
+    expect(turns.stateOf(1_000)).toBe(ABSENT);
   });
 });

@@ -52,7 +52,7 @@ export function simulateFairness(
   const scheduler = new Scheduler(pool, { explains: false });
   const books = new Books(scheduler, pool.fairness);
   for (const { type, jobId, cost } of config.initialEstimates) {
-    scheduler.estimates.set(type, resourceOf(jobId), { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
+    scheduler.estimates.ofType(type).set(resourceOf(jobId), { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
     books.know(type, resourceOf(jobId));
   }
   const types = new Set(config.types.map(({ type }) => type));
