@@ -93,6 +93,8 @@ export interface Planner {
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
   /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
   liftKey(fairnessKey: string, settledCostMs: number): void;
+  /** Nothing with this conflict key is admitted by this plan any more: another partition's job runs with it. */
+  holdConflict(conflictKey: string): void;
   next(): Step;
   /** The decision's claim was won. */
   confirm(decision: Decision): void;
@@ -240,6 +242,10 @@ class HeadsPlanner implements Planner {
     if (raisedMs <= 0) return;
     this.#settled.set(fairnessKey, settledCostMs);
     this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
+  }
+
+  holdConflict(conflictKey: string): void {
+    this.#scheduler.holdConflict(conflictKey);
   }
 
   confirm(_decision: Decision): void {

@@ -7,6 +7,7 @@ import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { judge } from './judge.ts';
 import { partsOf, readLineParts, wholeLines } from './line-parts.ts';
+import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
 import { forgetLines, type RememberedHeads, type RememberedLines } from './remembered.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
@@ -66,6 +67,9 @@ export class Candidates {
   readonly #believedEmpty = new Map<string, LineName>();
   readonly #believedTiers = new Set<string>();
   readonly #lifted = new Map<string, Ledger>();
+  readonly #locksSeen = new Set<string>();
+  /** When a conflict key that another partition has in turn is open again unless it is taken; undefined: none is. */
+  openAtMs: number | undefined;
   #leastActiveShareMs = Number.POSITIVE_INFINITY;
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
   readonly leftBehind: JobHead[] = [];
@@ -91,11 +95,22 @@ export class Candidates {
       Promise.all(need.lines.map(({ line, count }) => this.#takeHeads(line, count))),
       ...need.keys.map(({ tier, count }) => this.#offerKeys(planner, tier, count)),
     ]);
-    await this.#input.books.readEstimates(lines.flatMap(({ jobs }) => jobs));
+    const jobs = lines.flatMap((each) => each.jobs);
+    await Promise.all([this.#input.books.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
     for (const { line, jobs, more } of lines) {
       if (jobs.length > 0) this.#noteActive(planner, line.fairnessKey, jobs);
       planner.offerHeads(line, jobs, more);
     }
+  }
+
+  async #lookAtLocks(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
+    if (!needsLocks(this.#context)) return;
+    const conflictKeys = new Set(jobs.flatMap((job) => lockOf(this.#context, job) ?? []));
+    const fresh = [...conflictKeys].filter((each) => !this.#locksSeen.has(each));
+    for (const conflictKey of fresh) this.#locksSeen.add(conflictKey);
+    const { taken, openAtMs } = await lookAtLocks(this.#context, this.#input.partition, fresh);
+    for (const conflictKey of taken) planner.holdConflict(conflictKey);
+    if (openAtMs !== undefined) this.openAtMs = Math.min(openAtMs, this.openAtMs ?? openAtMs);
   }
 
   /** Ledgers of these keys that were lifted and are not written yet: to be written with their first admission. */

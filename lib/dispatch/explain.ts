@@ -14,6 +14,7 @@ import type { Control, JobHead, PartitionState, WorkerRecord } from '../store/co
 import type { ReadyLine } from '../store/schema.ts';
 import { Books } from './books.ts';
 import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
+import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openBooks } from './remembered.ts';
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
@@ -37,6 +38,13 @@ export type LiveWaitsFor =
         | { readonly cap: number; readonly partition: number; readonly partitions: number }
         | undefined;
     })
+  /** Another partition has its conflict key in turn, and may start a job with it until then. */
+  | {
+      readonly why: 'otherTurn';
+      readonly conflictKey: string;
+      readonly partition: number;
+      readonly untilMs: number;
+    }
   /** It is claimed, its message is with the fleet, and no worker has started it. */
   | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
 
@@ -137,9 +145,16 @@ export async function explainJob(
   );
   // Reserved already: its claim is under way.
   const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
-  const waitsFor = isBeingClaimed
-    ? [{ why: 'pass' } as const]
-    : waitingFor(job, explanation).map((each) => withSplit(context.configuration, state.controls, job, each));
+  const waitsFor: LiveWaitsFor[] = isBeingClaimed
+    ? [{ why: 'pass' }]
+    : [
+        ...(isReady ? await otherPartition(context, job, nowMs) : []),
+        ...waitingFor(job, explanation)
+          .filter(({ why }) => why !== 'pass')
+          .map((each) => withSplit(context.configuration, state.controls, job, each)),
+      ];
+  if (waitsFor.length === 0 && explanation.waitsFor.some(({ why }) => why === 'pass'))
+    waitsFor.push({ why: 'pass' });
   const tier = tierOf(configuration, job.type);
   const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
   const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
@@ -148,6 +163,8 @@ export async function explainJob(
     job,
     explainedAtMs: nowMs,
     waitsFor,
+    blocker:
+      explanation.blocker ?? waitsFor.flatMap((each) => (each.why === 'conflict' ? [each.holder] : []))[0],
     positionIsLeast: read.positionIsLeast,
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
@@ -165,6 +182,20 @@ export async function explainJob(
     runs: runsOf(job, state.workers),
     partial: read.partial,
   };
+}
+
+/** What the job's conflict key says of other partitions. */
+async function otherPartition(
+  context: OperateContext,
+  job: Job,
+  nowMs: number,
+): Promise<readonly LiveWaitsFor[]> {
+  const conflictKey = lockOf(context, job);
+  if (conflictKey === undefined) return [];
+  const [found] = await context.store.readLocks([conflictKey]);
+  const lock = keptBy(found, job.partition, nowMs);
+  if (lock?.holder !== undefined) return [{ why: 'conflict', conflictKey, holder: lock.holder.jobId }];
+  return lock?.turn === undefined ? [] : [{ why: 'otherTurn', conflictKey, ...lock.turn }];
 }
 
 /** Says of a partition's share what it is a share of. */

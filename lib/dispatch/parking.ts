@@ -11,6 +11,7 @@ import type { ReservedJob, WaitingJob } from '../core/job.ts';
 import type { Commit, JobHead } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
+import { lookAtLocks, needsLocks } from './locks.ts';
 
 /** Jobs of a free conflict key read from its blocked line: the first is what runs, the others may be outdated. */
 const HEADS = 4;
@@ -43,8 +44,16 @@ export async function readParked(
   // From a random one on: no line waits for the others.
   const start = Math.floor(context.random() * free.length);
   const chosen = [...free.slice(start), ...free.slice(0, start)].slice(0, LINES_MAX);
+  const { taken } = needsLocks(context)
+    ? await lookAtLocks(
+        context,
+        partition,
+        chosen.map(([conflictKey]) => conflictKey),
+      )
+    : { taken: new Set() };
+  const open = chosen.filter(([conflictKey]) => !taken.has(conflictKey));
   const lines = await Promise.all(
-    chosen.map(async ([conflictKey, parkedAtMs]) => {
+    open.map(async ([conflictKey, parkedAtMs]) => {
       const { jobs } = await context.store.readBlocked(partition, conflictKey, HEADS);
       return { conflictKey, jobs, isOver: jobs.length === 0 && nowMs - parkedAtMs > EMPTY_AFTER_MS };
     }),

@@ -25,6 +25,7 @@ import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
+import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
 import { park, readParked, toPark } from './parking.ts';
 import { forgetLines, keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
@@ -236,6 +237,8 @@ export async function pass(
     ),
   ]);
 
+  input.goOnBeside(wakePartitions(context, await releaseLocks(context, partition, settled)));
+
   // What is settled frees the capacity that the plan counts on, so it is written with, or before, what is reserved.
   const drafts = draftsOf(settled, books);
   let draft = drafts.at(-1) ?? emptyDraft();
@@ -277,6 +280,7 @@ export async function pass(
   let lostClaims = 0;
   let truncated = false;
   let outOfTime = false;
+  let isLockOpen = false;
   let blocked: Blocked = [];
   for (;;) {
     const plan = await nextBatch(planner, candidates, budget.batchJobs);
@@ -321,6 +325,9 @@ export async function pass(
         batchId,
         fleet: reserved.fleet,
         claimedAtMs: nowMs,
+        ...(needsLocks(context) && reserved.conflictKey !== undefined
+          ? { lock: { conflictKey: reserved.conflictKey, partition } }
+          : {}),
       })),
     );
     candidates.forget(decisions.map(({ reserved }) => reserved));
@@ -328,6 +335,18 @@ export async function pass(
     let lost = 0;
     for (const [position, decision] of decisions.entries()) {
       const outcome = outcomes[position] ?? 'unknown';
+      if (outcome === 'blocked') {
+        lost += 1;
+        const { id, version, conflictKey = '' } = decision.reserved;
+        planner.holdConflict(conflictKey);
+        isLockOpen ||= (await store.awaitLock(conflictKey, partition, clock.nowMs())) === 'open';
+        // The same claim may come again, and find the lock open: only a raised version ends that.
+        if ((await store.raiseVersion(id, version)) === 'raised') {
+          if (planner.drop(decision)) candidates.readAgain();
+          dropPlace(draft, reservation, position);
+        } else planner.confirm(decision);
+        continue;
+      }
       if (outcome === 'lost') {
         lost += 1;
         if (planner.drop(decision)) candidates.readAgain();
@@ -374,6 +393,8 @@ export async function pass(
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );
+  if (candidates.openAtMs !== undefined)
+    input.goOnBeside(wakeLater(context, partition, Math.max(0, candidates.openAtMs - clock.nowMs())));
   books.undoLifts();
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
@@ -381,6 +402,7 @@ export async function pass(
   const again =
     moreDue ||
     outOfTime ||
+    isLockOpen ||
     candidates.leftBehind.length > 0 ||
     (truncated && blocked.length === 0 && admitted > 0) ||
     (truncated && parked > 0) ||

@@ -184,10 +184,34 @@ export interface ClaimRequest {
   readonly batchId: string;
   readonly fleet: string;
   readonly claimedAtMs: number;
+  /** Of a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
+  readonly lock?: { readonly conflictKey: string; readonly partition: number } | undefined;
 }
 
-/** What became of a claim, in the order of the requests. `unknown`: no answer; the reservation goes on counting. */
-export type ClaimOutcome = 'claimed' | 'lost' | 'unknown';
+/**
+ * What became of a claim, in the order of the requests. `unknown`: no answer; the reservation goes on counting.
+ * `blocked`: the job could be won, its lock could not. Unlike a lost claim, a repetition of this one may still be won: what
+ * counts the job may be given up only after its version was raised.
+ */
+export type ClaimOutcome = 'claimed' | 'lost' | 'blocked' | 'unknown';
+
+/** Guards a conflict key among partitions. A lock that is free, and that nobody waits for, is not there. */
+export interface Lock {
+  readonly conflictKey: string;
+  /** The claim that holds it: a partition's, because claim ids are unique in their partition only. */
+  readonly holder?:
+    | { readonly partition: number; readonly claimId: string; readonly jobId: string }
+    | undefined;
+  /** It is free, and until then this partition's: so that one with many jobs does not keep the others waiting. */
+  readonly turn?: { readonly partition: number; readonly untilMs: number } | undefined;
+  /** Partitions that have jobs for it, ascending. */
+  readonly waiting: readonly number[];
+}
+
+/** Whether a partition can take a lock now, as far as can be known before it is tried. */
+export const isOpenTo = (lock: Lock | undefined, partition: number, nowMs: number): boolean =>
+  lock?.holder === undefined &&
+  (lock?.turn === undefined || lock.turn.partition === partition || lock.turn.untilMs <= nowMs);
 
 /** Who runs a job. */
 export interface WorkerIdentity {
@@ -344,6 +368,23 @@ export interface JobStore {
   park(fence: Fence, jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[] | 'lost'>;
   /** Claims jobs, each by its own conditional write: pending at exactly the planned version. */
   claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]>;
+  /** Strongly consistent, in the order of the conflict keys; undefined for one that is free. */
+  readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]>;
+  /**
+   * Notes that a partition waits for a lock that is not open to it: whoever releases it wakes the partition. `open`: it is
+   * by now, and nothing was noted.
+   */
+  awaitLock(conflictKey: string, partition: number, nowMs: number): Promise<'waiting' | 'open'>;
+  /**
+   * Gives a lock back that exactly this claim holds; the next of the partitions that wait for it has a turn until then.
+   * Answers which: it is to be woken. Only once the claim's attempt is over; before the place that counts it is dropped.
+   */
+  releaseLock(
+    conflictKey: string,
+    partition: number,
+    claimId: string,
+    untilMs: number,
+  ): Promise<{ readonly next?: number | undefined }>;
   /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */
   raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'>;
   /**

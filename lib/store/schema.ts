@@ -157,6 +157,13 @@ export const blockedRank = (tier: string, rank: string): string => `${part(tier)
 
 export const keysLineName = (partition: number, tier: string): string => `keys/${partition}/${part(tier)}`;
 
+/** Guards a conflict key whose jobs may live in several partitions. */
+export const lockKey = (conflictKey: string): ItemKey => ({ pk: `lock/${part(conflictKey)}`, sk: 'lock' });
+
+/** The partition after one, of those that wait: ascending, then from the first again. */
+export const nextInTurn = (waiting: readonly number[], partition: number): number | undefined =>
+  waiting.find((each) => each > partition) ?? waiting[0];
+
 /** Sortable as text: instants of this era have 13 digits, 15 last for the next 30,000 years. */
 export const instantRank = (atMs: number, id: string): string =>
   `${String(Math.max(0, Math.ceil(atMs))).padStart(15, '0')}/${id}`;

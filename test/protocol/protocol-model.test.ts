@@ -3,7 +3,9 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-const MODEL = fileURLToPath(new URL('protocol_model.py', import.meta.url));
+const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+const MODEL = modelNamed('protocol_model.py');
+const LOCK_MODEL = modelNamed('lock_model.py');
 const MODEL_MS = 120_000;
 
 /** Each protection, the fewest steps that go wrong without it, and what goes wrong. */
@@ -15,10 +17,25 @@ const PROTECTIONS = [
   ['start-claim-check', 8, 'J0 holds capacity that nobody counts'],
 ] as const;
 
+const LOCK_PROTECTIONS = [
+  ['claim-takes-lock', 6, 'jobs [0, 1] of one conflict key run together'],
+  ['release-by-claim', 7, 'J1 runs without the lock'],
+  ['release-after-end', 4, 'J0 runs without the lock'],
+  ['release-before-drop', 5, 'the lock is held for R1, which nobody will settle'],
+  ['blocked-raises-version', 10, 'J1 holds capacity that nobody counts'],
+] as const;
+
 async function runModel(
   ...options: readonly string[]
 ): Promise<{ code: number | null; lines: readonly string[] }> {
-  const child = spawn('python3', ['-I', MODEL, ...options], { stdio: ['ignore', 'pipe', 'pipe'] });
+  return run(MODEL, ...options);
+}
+
+async function run(
+  model: string,
+  ...options: readonly string[]
+): Promise<{ code: number | null; lines: readonly string[] }> {
+  const child = spawn('python3', ['-I', model, ...options], { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
@@ -61,4 +78,26 @@ describe('the reserve-then-claim protocol', () => {
     expect(lines[0]).toMatch(/^unknown protection good-luck: one of reserve-epoch-check, /);
     expect(code).toBe(1);
   });
+});
+
+describe('the lock of a conflict key between partitions', () => {
+  it('excludes, and is never left behind, in every state that its small world can reach', {
+    timeout: MODEL_MS,
+  }, async () => {
+    const { code, lines } = await run(LOCK_MODEL);
+    expect(lines).toEqual(['238147 states; no violation']);
+    expect(code).toBe(0);
+  });
+
+  it.each(LOCK_PROTECTIONS)(
+    'goes wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    async (name, steps, violation) => {
+      const { code, lines } = await run(LOCK_MODEL, '--break', name);
+      const [verdict, ...trail] = lines;
+      expect(verdict).toContain(`; violation: ${violation}`);
+      expect(trail).toHaveLength(steps);
+      expect(code).toBe(0);
+    },
+  );
 });

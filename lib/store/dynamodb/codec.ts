@@ -10,6 +10,7 @@ import type {
   JobHead,
   KeyBacklog,
   Ledger,
+  Lock,
   Rejection,
   Reservation,
   WorkerRecord,
@@ -109,6 +110,11 @@ export const ATTRIBUTE = {
   paused: 'paused',
   maxConcurrency: 'maxConcurrency',
   weight: 'weight',
+  // Locks.
+  conflictKey: 'conflictKey',
+  turnOf: 'turnOf',
+  untilMs: 'untilMs',
+  waiting: 'waiting',
   // Rejections.
   sourceId: 'sourceId',
   position: 'position',
@@ -689,6 +695,37 @@ export function decodeControl(item: Item): Control {
     paused: cells.flag(A.paused),
     ...(cells.has(A.maxConcurrency) ? { maxConcurrency: cells.count(A.maxConcurrency) } : {}),
     ...(cells.has(A.weight) ? { weight: cells.number(A.weight) } : {}),
+  };
+}
+
+// Locks
+
+/** A partition inside a lock's set. */
+export const encodeWaiting = (partition: number): string => String(partition);
+
+export function decodeLock(item: Item): Lock {
+  const cells = cellsOf(item);
+  const waiting = cells.has(A.waiting) ? cells.texts(A.waiting) : [];
+  return {
+    conflictKey: cells.text(A.conflictKey),
+    ...(cells.has(A.claimId)
+      ? {
+          holder: {
+            partition: cells.count(A.partition),
+            claimId: cells.text(A.claimId),
+            jobId: cells.text(A.jobId),
+          },
+        }
+      : {}),
+    ...(cells.has(A.turnOf)
+      ? { turn: { partition: cells.count(A.turnOf), untilMs: cells.number(A.untilMs) } }
+      : {}),
+    waiting: waiting
+      .map((text) => {
+        if (!/^\d{1,6}$/.test(text)) throw cells.malformed(A.waiting, 'a set of partitions');
+        return Number(text);
+      })
+      .sort((one, other) => one - other),
   };
 }
 

@@ -28,6 +28,7 @@ import {
   type LeaseOutcome,
   type Ledger,
   type LinePage,
+  type Lock,
   type PartitionState,
   type Rejection,
   type Reservation,
@@ -63,6 +64,8 @@ import {
   latestFirstRank,
   leaseKey,
   ledgerKey,
+  lockKey,
+  nextInTurn,
   pageKey,
   partitionPk,
   RESERVATION_PREFIX,
@@ -85,6 +88,7 @@ import {
   decodeJobHead,
   decodeLease,
   decodeLedger,
+  decodeLock,
   decodePage,
   decodeRejection,
   decodeReservation,
@@ -101,6 +105,7 @@ import {
   encodePage,
   encodeRejection,
   encodeReservation,
+  encodeWaiting,
   encodeWorker,
   encodeWorkerRecord,
   type Item,
@@ -539,6 +544,68 @@ export class DynamoJobStore implements JobStore {
     });
   }
 
+  async readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]> {
+    return this.#getAll('readLocks', conflictKeys.map(lockKey), decodeLock);
+  }
+
+  async awaitLock(conflictKey: string, partition: number, nowMs: number): Promise<'waiting' | 'open'> {
+    const outcome = await this.#table.update('awaitLock', {
+      key: lockKey(conflictKey),
+      update: 'ADD #waiting :waiting',
+      condition: 'attribute_exists(#claimId) OR (#turnOf <> :partition AND #untilMs > :now)',
+      values: {
+        ':waiting': new Set([encodeWaiting(partition)]),
+        ':partition': partition,
+        ':now': nowMs,
+      },
+    });
+    return outcome.applied ? 'waiting' : 'open';
+  }
+
+  async releaseLock(
+    conflictKey: string,
+    partition: number,
+    claimId: string,
+    untilMs: number,
+  ): Promise<{ readonly next?: number | undefined }> {
+    const key = lockKey(conflictKey);
+    const isHeld = '#claimId = :claimId AND #partition = :partition';
+    const values = { ':claimId': claimId, ':partition': partition };
+    // A partition that begins to wait in between turns a lock that nobody waits for into another.
+    for (let tries = 1; tries <= RELEASE_TRIES_MAX; tries += 1) {
+      const gone = await this.#table.delete(
+        'releaseLock',
+        key,
+        `${isHeld} AND attribute_not_exists(#waiting)`,
+        values,
+      );
+      if (gone.applied || gone.old === undefined) return {};
+      const lock = decodeLock(gone.old);
+      const next = nextInTurn(lock.waiting, partition);
+      // Somebody else's by now, or given back before: whose turn it is then was woken.
+      if (lock.holder?.claimId !== claimId || lock.holder.partition !== partition || next === undefined)
+        return lock.turn === undefined ? {} : { next: lock.turn.partition };
+      const passed = await this.#table.update('releaseLock', {
+        key,
+        update: `SET #turnOf = :next, #untilMs = :until, #ttl = :ttl
+          REMOVE #claimId, #partition, #jobId DELETE #waiting :waiting`,
+        condition: `${isHeld} AND contains(#waiting, :name)`,
+        values: {
+          ...values,
+          ':next': next,
+          ':until': untilMs,
+          ':ttl': ttlSec(untilMs + TURN_KEPT_MS),
+          ':waiting': new Set([encodeWaiting(next)]),
+          ':name': encodeWaiting(next),
+        },
+      });
+      if (passed.applied) return { next };
+    }
+    throw new StoreThrottled(
+      `releaseLock: the lock of ${conflictKey} changed at each of ${RELEASE_TRIES_MAX} tries; try again`,
+    );
+  }
+
   async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
     const callId = randomUUID();
     const outcome = await this.#table.update('raiseVersion', {
@@ -802,8 +869,8 @@ export class DynamoJobStore implements JobStore {
   }
 
   async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
-    const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs } = request;
-    const outcome = await this.#changeJob('claim', jobId, {
+    const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs, lock } = request;
+    const change = {
       update: `SET #state = :claimed, #version = :next, #claim = :claim
         REMOVE #line, #rank, #worker, #startedAtMs, #finishedAtMs`,
       condition: '#state = :pending AND #version = :version',
@@ -812,8 +879,39 @@ export class DynamoJobStore implements JobStore {
         ...versionValues(version),
         ':claim': encodeClaim({ claimId, epoch, batchId, fleet, claimedAtMs }),
       },
-    });
+    };
+    if (lock !== undefined) return this.#claimWithLock(request, lock, { key: jobKey(jobId), ...change });
+    const outcome = await this.#changeJob('claim', jobId, change);
     return outcome.applied || outcome.job?.claim?.claimId === claimId ? 'claimed' : 'lost';
+  }
+
+  async #claimWithLock(
+    { jobId, claimId, claimedAtMs }: ClaimRequest,
+    { conflictKey, partition }: NonNullable<ClaimRequest['lock']>,
+    change: Update,
+  ): Promise<ClaimOutcome> {
+    const outcome = await this.#table.transact('claim', randomUUID(), [
+      this.#table.updatePart(change),
+      this.#table.updatePart({
+        key: lockKey(conflictKey),
+        update: `SET #conflictKey = :key, #claimId = :claimId, #partition = :partition, #jobId = :jobId
+          REMOVE #turnOf, #untilMs, #ttl DELETE #waiting :waiting`,
+        condition: `attribute_not_exists(#claimId)
+          AND (attribute_not_exists(#turnOf) OR #turnOf = :partition OR #untilMs <= :now)`,
+        values: {
+          ':key': conflictKey,
+          ':claimId': claimId,
+          ':partition': partition,
+          ':jobId': jobId,
+          ':waiting': new Set([encodeWaiting(partition)]),
+          ':now': claimedAtMs,
+        },
+      }),
+    ]);
+    if (outcome.applied) return 'claimed';
+    if (!outcome.refused.has(JOB_PART)) return 'blocked';
+    const [job] = await this.getJobs([jobId]);
+    return job?.claim?.claimId === claimId ? 'claimed' : 'lost';
   }
 
   async #endAttempt(
@@ -1046,6 +1144,14 @@ export class DynamoJobStore implements JobStore {
 
 /** Where the check of the lease's epoch stands in a commit's transaction. */
 const LEASE_PART = 0;
+
+/** Where the job stands in the transaction of a claim that takes a lock. */
+const JOB_PART = 0;
+
+const RELEASE_TRIES_MAX = 5;
+
+/** A turn that nobody took may be collected after this. */
+const TURN_KEPT_MS = 3_600_000;
 
 const RETIRE_TRIES_MAX = 3;
 

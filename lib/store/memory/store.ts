@@ -22,12 +22,14 @@ import {
   type FinishVerdict,
   type Heads,
   isIdle,
+  isOpenTo,
   type JobHead,
   type JobStore,
   type KeyBacklog,
   type LeaseOutcome,
   type Ledger,
   type LinePage,
+  type Lock,
   type PartitionState,
   type Rejection,
   type Reservation,
@@ -54,6 +56,7 @@ import {
   instantRank,
   keysLineName,
   latestFirstRank,
+  nextInTurn,
   type ReadyLine,
   readyLineName,
 } from '../schema.ts';
@@ -154,6 +157,7 @@ export class MemoryJobStore implements JobStore {
   readonly #expiring = new TimeHeap<JobItem>();
   readonly #rejections = new Map<string, Map<number, Rejection>>();
   readonly #partitions = new Map<number, PartitionItems>();
+  readonly #locks = new Map<string, Lock>();
   readonly #jobLines: LinesIndex<Job>;
   readonly #keyLines: LinesIndex<KeyBacklog>;
   readonly #listeners = new Set<(record: StreamRecord<Job>) => void>();
@@ -516,6 +520,48 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
+  async readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]> {
+    return this.#read('readLocks', () => {
+      this.#bill.readItems('readLocks', conflictKeys.length);
+      return conflictKeys.map((key) => this.#locks.get(key));
+    });
+  }
+
+  async awaitLock(conflictKey: string, partition: number, nowMs: number): Promise<'waiting' | 'open'> {
+    return this.#write('awaitLock', () => {
+      this.#bill.small('awaitLock', 'write');
+      const lock = this.#locks.get(conflictKey);
+      if (lock === undefined || isOpenTo(lock, partition, nowMs)) return 'open';
+      const waiting = [...new Set([...lock.waiting, partition])].sort((one, other) => one - other);
+      this.#locks.set(conflictKey, { ...lock, waiting });
+      return 'waiting';
+    });
+  }
+
+  async releaseLock(
+    conflictKey: string,
+    partition: number,
+    claimId: string,
+    untilMs: number,
+  ): Promise<{ readonly next?: number | undefined }> {
+    return this.#write('releaseLock', () => {
+      this.#bill.small('releaseLock', 'write');
+      const lock = this.#locks.get(conflictKey);
+      if (lock?.holder?.claimId !== claimId || lock.holder.partition !== partition) {
+        // Somebody else's by now, or given back before: whose turn it is then was woken.
+        return lock?.turn === undefined ? {} : { next: lock.turn.partition };
+      }
+      const next = nextInTurn(lock.waiting, partition);
+      if (next === undefined) {
+        this.#locks.delete(conflictKey);
+        return {};
+      }
+      const waiting = lock.waiting.filter((each) => each !== next);
+      this.#locks.set(conflictKey, { conflictKey, turn: { partition: next, untilMs }, waiting });
+      return { next };
+    });
+  }
+
   async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
     return this.#write(
       'raiseVersion',
@@ -686,6 +732,11 @@ export class MemoryJobStore implements JobStore {
   /** What a partition holds: for a simulation's invariants. */
   inspect(partition: number): PartitionView {
     return this.#partition(partition);
+  }
+
+  /** A conflict key's lock as it is: for a simulation's invariants. */
+  inspectLock(conflictKey: string): Lock | undefined {
+    return this.#locks.get(conflictKey);
   }
 
   /** A job as it is: for a simulation's invariants. */
@@ -874,11 +925,24 @@ export class MemoryJobStore implements JobStore {
     if (job?.state !== 'pending' || job.version !== request.version) this.#bill.refused('claim', item);
     if (job === undefined) return 'lost';
     if (job.state === 'pending' && job.version === request.version) {
+      if (request.lock !== undefined && !this.#takeLock(request, request.lock)) return 'blocked';
       this.#put(item, claimed(job, request));
       return 'claimed';
     }
     // The answer of an earlier try got lost: it was won then.
     return job.state === 'claimed' && job.claim?.claimId === request.claimId ? 'claimed' : 'lost';
+  }
+
+  #takeLock(
+    { jobId, claimId, claimedAtMs }: ClaimRequest,
+    { conflictKey, partition }: NonNullable<ClaimRequest['lock']>,
+  ): boolean {
+    this.#bill.small('claim', 'write');
+    const lock = this.#locks.get(conflictKey);
+    if (!isOpenTo(lock, partition, claimedAtMs)) return false;
+    const waiting = lock?.waiting.filter((each) => each !== partition) ?? [];
+    this.#locks.set(conflictKey, { conflictKey, holder: { partition, claimId, jobId }, waiting });
+    return true;
   }
 
   #end(

@@ -1,0 +1,274 @@
+/** Conflict keys whose jobs live in several partitions. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { Job, ReservedJob } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { explainJob } from '../../lib/dispatch/explain.ts';
+import type { ClaimRequest } from '../../lib/store/contract.ts';
+import { type Stage, type Started, stage, storeWith } from './stage.ts';
+
+const PARTITIONS = 3;
+const CATS = 'album/cats';
+
+const pool = (partitions = PARTITIONS): PoolInput => ({
+  types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'album' } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 30 } },
+  partitions,
+});
+
+const keyIn = (partition: number): string => {
+  for (let at = 0; ; at += 1) if (partitionOf(`key-${at}`, PARTITIONS) === partition) return `key-${at}`;
+};
+
+interface World {
+  readonly on: Stage;
+  readonly jobIn: (partition: number, changes?: Partial<Job>) => Job;
+  /** Passes for the trigger, and for every wake that it and they cause at once. */
+  readonly run: (trigger?: Partial<Trigger>, context?: DispatchContext) => Promise<void>;
+  readonly running: () => readonly string[];
+  readonly heldIn: (partition: number) => readonly ReservedJob[];
+}
+
+function world(): World {
+  const on = stage({ pool: pool() });
+  const woken: number[] = [];
+  on.queue.onWake((partition) => woken.push(partition));
+  const run: World['run'] = async (trigger = {}, context = on.main) => {
+    await on.finish(dispatchAll(context, { jobs: [], reason: 'tick', ...trigger }));
+    for (let rounds = 0; rounds < 20; rounds += 1) {
+      await on.advance(1);
+      const partitions = woken.splice(0);
+      if (partitions.length === 0) return;
+      await on.finish(dispatchAll(context, { jobs: [], reason: 'wake', partitions }));
+    }
+    throw new Error('wakes without end');
+  };
+  return {
+    on,
+    run,
+    jobIn: (partition, changes = {}) =>
+      on.job({ partition, fairnessKey: keyIn(partition), resourceId: 'cats', ...changes }),
+    running: () =>
+      [...on.store.everyJob()].flatMap(({ id, state }) =>
+        state === 'claimed' || state === 'running' ? [id] : [],
+      ),
+    heldIn: (partition) =>
+      [...on.store.inspect(partition).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]),
+  };
+}
+
+/** Ends the only job that runs, and lets the passes that follow start the next one. */
+async function next({ on, run }: World): Promise<Started | undefined> {
+  const [started] = await on.startEverywhere();
+  if (started === undefined) return undefined;
+  await on.advance(100);
+  await run({ jobs: [await on.end(started)], reason: 'stream' });
+  return started;
+}
+
+describe('jobs of one conflict key in several partitions', () => {
+  it('run one after another, each as soon as the one before has ended', async () => {
+    const scene = world();
+    const jobs = await scene.on.put(scene.jobIn(0), scene.jobIn(1), scene.jobIn(2));
+    await scene.run();
+    for (let left = jobs.length; left > 0; left -= 1) {
+      expect(scene.running()).toHaveLength(1);
+      await next(scene);
+    }
+    expect(scene.on.states(jobs)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+    expect(scene.on.store.inspectLock(CATS)).toBeUndefined();
+  });
+
+  it('take turns: a partition with many does not keep the others waiting', async () => {
+    const scene = world();
+    const many = await scene.on.put(...Array.from({ length: 40 }, () => scene.jobIn(0)));
+    await scene.run();
+    const few = await scene.on.put(scene.jobIn(1), scene.jobIn(2), scene.jobIn(1));
+    await scene.run();
+    const order: number[] = [];
+    for (let started = await next(scene); started !== undefined; started = await next(scene)) {
+      order.push(started.job.partition);
+      expect(scene.running().length).toBeLessThanOrEqual(1);
+    }
+    expect(order.slice(0, 6)).toEqual([0, 1, 2, 0, 1, 0]);
+    expect(order).toHaveLength(many.length + few.length);
+  });
+
+  it('that were parked are woken when it is their turn', async () => {
+    const scene = world();
+    const [first] = await scene.on.put(scene.jobIn(0));
+    await scene.run();
+    const others = await scene.on.put(...Array.from({ length: 30 }, () => scene.jobIn(1)));
+    await scene.run();
+    expect(scene.on.store.inspectLock(CATS)?.waiting).toEqual([1]);
+    expect(scene.on.stateOf(first?.id ?? '')).toBe('claimed');
+    expect([...(await scene.on.store.loadPartition(1, scene.on.time.nowMs)).parked.keys()]).toEqual([CATS]);
+    let done = 0;
+    for (let started = await next(scene); started !== undefined; started = await next(scene)) done += 1;
+    expect(done).toBe(others.length + 1);
+  });
+
+  it('hold nobody up when the partition whose turn it is has no job any more', async () => {
+    const scene = world();
+    const [first, second] = await scene.on.put(scene.jobIn(0), scene.jobIn(1));
+    await scene.run();
+    const [third] = await scene.on.put(scene.jobIn(0));
+    await scene.run();
+    const { nowMs } = scene.on.time;
+    await scene.on.store.cancelJob(second?.id ?? '', nowMs, nowMs + 3_600_000);
+    await next(scene);
+    expect(scene.on.store.inspectLock(CATS)?.turn?.partition).toBe(1);
+    expect(scene.running()).toEqual([]);
+    // Nothing but a delayed wake: no tick has come yet.
+    await scene.on.advance(10_000);
+    await scene.run({ reason: 'wake', partitions: [0] });
+    expect(scene.running()).toEqual([third?.id]);
+    expect(scene.on.stateOf(first?.id ?? '')).toBe('succeeded');
+  });
+
+  it('say which job in another partition holds their key, and whose turn it is', async () => {
+    const scene = world();
+    const { on } = scene;
+    const [holder, waiting] = await on.put(scene.jobIn(0), scene.jobIn(1));
+    await scene.run();
+    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 1 };
+    const explained = await explainJob(context, waiting?.id ?? '');
+    expect(explained?.waitsFor).toEqual([{ why: 'conflict', conflictKey: CATS, holder: holder?.id }]);
+    expect(explained?.blocker).toBe(holder?.id);
+    await on.store.awaitLock(CATS, 2, on.time.nowMs);
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    await on.end(started);
+    const untilMs = on.time.nowMs + 5_000;
+    const claimId = holder === undefined ? '' : (on.store.inspectJob(holder.id)?.claim?.claimId ?? '');
+    // Partition 1 has its turn first; once that is over, it is partition 2's.
+    await on.store.releaseLock(CATS, 0, claimId, untilMs);
+    expect((await explainJob(context, waiting?.id ?? ''))?.waitsFor).toEqual([{ why: 'pass' }]);
+    const [other] = await on.put(scene.jobIn(2));
+    expect((await explainJob(context, other?.id ?? ''))?.waitsFor).toEqual([
+      { why: 'otherTurn', conflictKey: CATS, partition: 1, untilMs },
+    ]);
+  });
+});
+
+describe('a claim that meets a taken lock', () => {
+  /** A dispatcher that believes every lock to be open. */
+  const hasty = (on: Stage, claims: ClaimRequest[] = []): DispatchContext =>
+    on.dispatcher({
+      store: storeWith(on.store, {
+        readLocks: async (keys) => keys.map(() => undefined),
+        claim: (requests) => {
+          claims.push(...requests);
+          return on.store.claim(requests);
+        },
+      }),
+    });
+
+  it('is given up with a raised version, and cannot be won by a repetition that comes late', async () => {
+    const scene = world();
+    const { on } = scene;
+    const [, blocked] = await on.put(scene.jobIn(0), scene.jobIn(1));
+    const claims: ClaimRequest[] = [];
+    await scene.run({}, hasty(on, claims));
+    const late = claims.filter(({ jobId }) => jobId === blocked?.id);
+    expect(late).toHaveLength(1);
+    expect(scene.running()).toHaveLength(1);
+    expect(scene.heldIn(1)).toEqual([]);
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    await on.end(started);
+    const { batchId = '', claimId = '' } = started.job.claim ?? {};
+    await on.store.releaseLock(CATS, 0, claimId, on.time.nowMs);
+    expect(batchId).not.toBe('');
+    expect(await on.store.claim(late)).toEqual(['lost']);
+    expect(scene.running()).toEqual([]);
+    await scene.run({ reason: 'wake' });
+    expect(scene.running()).toEqual([blocked?.id]);
+    expect(scene.heldIn(1)).toHaveLength(1);
+  });
+
+  it('goes on counting when its repetition was won meanwhile', async () => {
+    const scene = world();
+    const { on } = scene;
+    const [, blocked] = await on.put(scene.jobIn(0), scene.jobIn(1));
+    await scene.run({ partitions: [0] });
+    const claims: ClaimRequest[] = [];
+    const context = hasty(on, claims);
+    const racing: DispatchContext = {
+      ...context,
+      store: storeWith(context.store, {
+        raiseVersion: async (jobId, version) => {
+          const [started] = await on.startEverywhere();
+          if (started === undefined) throw new Error('nothing started');
+          await on.end(started);
+          await on.store.releaseLock(CATS, 0, started.job.claim?.claimId ?? '', on.time.nowMs);
+          expect(await on.store.claim(claims)).toEqual(['claimed']);
+          return on.store.raiseVersion(jobId, version);
+        },
+      }),
+    };
+    await on.finish(dispatchAll(racing, { jobs: [], reason: 'wake', partitions: [1] }));
+    expect(on.stateOf(blocked?.id ?? '')).toBe('claimed');
+    expect(scene.heldIn(1).map(({ id }) => id)).toEqual([blocked?.id]);
+  });
+});
+
+describe('a dispatcher that dies', () => {
+  it('between giving a lock back and dropping the place leaves both to the next one', async () => {
+    const scene = world();
+    const { on } = scene;
+    const jobs = await on.put(scene.jobIn(0), scene.jobIn(0));
+    await scene.run();
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    const ended = await on.end(started);
+    const dying = on.dispatcher({
+      store: storeWith(on.store, { commit: () => Promise.reject(new Error('died')) }),
+    });
+    await expect(on.finish(dispatchAll(dying, { jobs: [ended], reason: 'stream' }))).rejects.toThrow('died');
+    expect(on.store.inspectLock(CATS)).toBeUndefined();
+    expect(scene.heldIn(0).map(({ id }) => id)).toEqual([ended.id]);
+    await scene.run({ jobs: [ended], reason: 'stream' });
+    expect(scene.running()).toEqual(jobs.map(({ id }) => id).filter((id) => id !== ended.id));
+  });
+
+  it('before it could give a lock back leaves it to whoever settles the claim', async () => {
+    const scene = world();
+    const { on } = scene;
+    const [first, second] = await on.put(scene.jobIn(0), scene.jobIn(1));
+    await scene.run();
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    await on.end(started);
+    const dying = on.dispatcher({
+      store: storeWith(on.store, { releaseLock: () => Promise.reject(new Error('died')) }),
+    });
+    await expect(on.finish(dispatchAll(dying, { jobs: [], reason: 'wake' }))).rejects.toThrow('died');
+    expect(on.store.inspectLock(CATS)?.holder?.jobId).toBe(started.job.id);
+    await scene.run({ reason: 'wake' });
+    const other = started.job.id === first?.id ? second : first;
+    expect(scene.running()).toEqual([other?.id]);
+  });
+});
+
+describe('one partition', () => {
+  it('takes no lock and reads none', async () => {
+    const on = stage({ pool: pool(1) });
+    const refuse = (): Promise<never> => Promise.reject(new Error('nobody needs a lock'));
+    const context = on.dispatcher({
+      store: storeWith(on.store, { readLocks: refuse, awaitLock: refuse, releaseLock: refuse }),
+    });
+    const jobs = await on.put(...Array.from({ length: 30 }, () => on.job({ resourceId: 'cats' })));
+    let hints: readonly Job[] = [];
+    for (let round = 0; round < jobs.length; round += 1) {
+      await on.pass({ jobs: hints, reason: 'stream' }, context);
+      expect(on.held()).toHaveLength(1);
+      hints = await Promise.all((await on.startEverywhere()).map((each) => on.end(each)));
+    }
+    expect(on.store.inspectLock(CATS)).toBeUndefined();
+    expect(new Set(on.states(jobs))).toEqual(new Set(['succeeded']));
+  });
+});
