@@ -17,6 +17,7 @@ import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import { systemClock } from '../lib/runtime/system.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
+import { deadlinesBy } from '../lib/worker/deadlines.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { seeded } from '../test/simulation/random.ts';
 
@@ -98,7 +99,7 @@ async function measure(jobs: number, backlog: number): Promise<Timing> {
   });
   const handlers = Object.fromEntries(TYPES.map((type) => [type, () => null]));
   const worker = { workerId: 'worker', incarnation: '1' };
-  const context = { store, configuration, clock, random, log, worker };
+  const context = { store, configuration, clock, random, log, worker, deadlines: deadlinesBy(clock) };
   const round = async (): Promise<number> => {
     const images = finished;
     finished = [];

@@ -3,7 +3,7 @@
  * them. What changed is written with the settlement itself, in one transaction.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { type Estimate, expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
+import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
 import type { EstimateRecord, JobStore, Ledger, PartitionState } from '../store/contract.ts';
@@ -23,6 +23,8 @@ const NEWS_SHARE = 0.1;
 // A type's name holds no line break of its own accord; one that does is told apart by its length.
 const nameOf = ({ type, resourceId }: EstimateName): string => `${type.length}\n${type}\n${resourceId}`;
 
+const ONLY_TYPE: readonly string[] = [WHOLE_TYPE];
+
 export class Books {
   readonly #store: JobStore;
   readonly #configuration: PoolConfiguration;
@@ -32,6 +34,7 @@ export class Books {
   readonly #estimates: Map<string, EstimateRecord | undefined>;
   #weights: Weights;
   readonly #written: Map<string, EstimateRecord>;
+  readonly #typeNames = new Map<string, string>();
   /** What lifted keys had before, as long as their lift is not written. */
   readonly #beforeLift = new Map<string, Ledger | undefined>();
 
@@ -71,8 +74,9 @@ export class Books {
   async readEstimates(jobs: Iterable<Pick<Job, 'type' | 'resourceId'>>): Promise<void> {
     const missing = new Map<string, EstimateName>();
     for (const { type, resourceId } of jobs) {
-      for (const name of this.#namesOf(type, resourceId)) {
-        if (!this.#estimates.has(nameOf(name))) missing.set(nameOf(name), name);
+      for (const id of this.#resourcesOf(resourceId)) {
+        const name = this.#nameOf(type, id);
+        if (!this.#estimates.has(name)) missing.set(name, { type, resourceId: id });
       }
     }
     if (missing.size === 0) return;
@@ -95,11 +99,11 @@ export class Books {
 
   /** What an attempt is expected to cost, by what was read. */
   costMs(type: string, resourceId: string | undefined): number {
-    const known = (id: string): Estimate | undefined => this.#known({ type, resourceId: id });
+    const ofType = this.#known(this.#nameOf(type, WHOLE_TYPE));
     const declared = this.#configuration.types.find((each) => each.type === type);
     return expectedCostMs(
-      known(resourceId ?? WHOLE_TYPE),
-      this.#teachesType ? known(WHOLE_TYPE) : undefined,
+      resourceId === undefined ? ofType : this.#known(this.#nameOf(type, resourceId)),
+      this.#teachesType ? ofType : undefined,
       declared?.defaultCostMs ?? 0,
     );
   }
@@ -145,17 +149,20 @@ export class Books {
 
   #learn(type: string, resourceId: string | undefined, durationMs: number): readonly EstimateRecord[] {
     const startMs = this.costMs(type, undefined);
-    return this.#namesOf(type, resourceId).flatMap((name) => {
+    const changed: EstimateRecord[] = [];
+    for (const id of this.#resourcesOf(resourceId)) {
+      const name = this.#nameOf(type, id);
       const learned = observe(this.#known(name), durationMs, startMs, this.#configuration.fairness.alpha);
-      const record = { ...name, ...learned, lastSeenMs: this.#nowMs };
-      const known = this.#estimates.get(nameOf(name));
-      if (known !== undefined && !this.#written.has(nameOf(name))) this.#written.set(nameOf(name), known);
-      this.#estimates.set(nameOf(name), record);
+      const record = { type, resourceId: id, ...learned, lastSeenMs: this.#nowMs };
+      const known = this.#estimates.get(name);
+      if (known !== undefined && !this.#written.has(name)) this.#written.set(name, known);
+      this.#estimates.set(name, record);
       // Those of whole types stand in the page, which is written anyway.
-      if (name.resourceId !== WHOLE_TYPE && !this.#isNews(this.#written.get(nameOf(name)), record)) return [];
-      this.#written.set(nameOf(name), record);
-      return record;
-    });
+      if (id !== WHOLE_TYPE && !this.#isNews(this.#written.get(name), record)) continue;
+      this.#written.set(name, record);
+      changed.push(record);
+    }
+    return changed;
   }
 
   /**
@@ -169,8 +176,8 @@ export class Books {
     return Math.abs(learned.meanMs - written.meanMs) > NEWS_SHARE * written.meanMs;
   }
 
-  #known(name: EstimateName): EstimateRecord | undefined {
-    const record = this.#estimates.get(nameOf(name));
+  #known(name: string): EstimateRecord | undefined {
+    const record = this.#estimates.get(name);
     const ttlMs = this.#configuration.fairness.estimateTtlMs;
     return record !== undefined && ttlMs !== null && this.#nowMs - record.lastSeenMs > ttlMs
       ? undefined
@@ -181,9 +188,21 @@ export class Books {
     return this.#configuration.fairness.estimateFallback !== 'default';
   }
 
-  #namesOf(type: string, resourceId: string | undefined): readonly EstimateName[] {
-    const ids = new Set([resourceId ?? WHOLE_TYPE, ...(this.#teachesType ? [WHOLE_TYPE] : [])]);
-    return [...ids].map((id) => ({ type, resourceId: id }));
+  /** What an attempt teaches: its resource, and its type. */
+  #resourcesOf(resourceId: string | undefined): readonly string[] {
+    if (resourceId === undefined || resourceId === WHOLE_TYPE) return ONLY_TYPE;
+    return this.#teachesType ? [resourceId, WHOLE_TYPE] : [resourceId];
+  }
+
+  /** Types come again with every job: their names are made once. */
+  #nameOf(type: string, resourceId: string): string {
+    if (resourceId !== WHOLE_TYPE) return nameOf({ type, resourceId });
+    let name = this.#typeNames.get(type);
+    if (name === undefined) {
+      name = nameOf({ type, resourceId });
+      this.#typeNames.set(type, name);
+    }
+    return name;
   }
 
   /** The ledger as it counts now: an idle key's is dropped, and a reset forgives what was charged before it. */

@@ -43,6 +43,14 @@ export async function readLineParts(
   limit: number,
   after?: LineCursor,
 ): Promise<LineHeads> {
+  const [only] = subs;
+  if (subs.length === 1 && only !== undefined && after === undefined) {
+    const read = await store.readLine(partition, only === 0 ? line : { ...line, sub: only }, limit);
+    const isEmpty = read.jobs.length === 0 && read.next === undefined;
+    const next =
+      read.next === undefined ? undefined : [{ sub: only, ahead: [], isOpen: true, next: read.next }];
+    return { jobs: read.jobs, empty: isEmpty ? [only] : [], ...(next === undefined ? {} : { next }) };
+  }
   const fresh: LineCursor = subs.map((sub) => ({ sub, ahead: [], isOpen: true }));
   const parts = (after ?? fresh).map((part) => ({
     ...part,

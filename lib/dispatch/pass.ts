@@ -132,11 +132,19 @@ const commitOf = (draft: Draft, reserve: readonly Reservation[], leastShareMs: n
 
 /** Reservations without the settled places; empty ones are gone. */
 function without(reservations: readonly Reservation[], settled: readonly Settled[]): readonly Reservation[] {
-  const dropped = Map.groupBy(settled, ({ reservation }) => reservation.batchId);
+  const dropped = new Map<string, Set<number>>();
+  for (const { reservation, position } of settled) {
+    const positions = dropped.get(reservation.batchId);
+    if (positions === undefined) dropped.set(reservation.batchId, new Set([position]));
+    else positions.add(position);
+  }
   return reservations.flatMap((reservation) => {
-    const positions = new Set(dropped.get(reservation.batchId)?.map(({ position }) => position));
-    if (positions.size === 0) return [reservation];
-    const jobs = new Map([...reservation.jobs].filter(([position]) => !positions.has(position)));
+    const positions = dropped.get(reservation.batchId);
+    if (positions === undefined) return [reservation];
+    const jobs = new Map<number, ReservedJob>();
+    reservation.jobs.forEach((entry, position) => {
+      if (!positions.has(position)) jobs.set(position, entry);
+    });
     return jobs.size === 0 ? [] : [{ ...reservation, jobs }];
   });
 }

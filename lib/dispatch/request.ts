@@ -232,23 +232,31 @@ export const jobIdOfEvent = (eventId: string, position: number): string =>
 function canonical(value: Json | undefined): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (isRecord(value)) {
-    const names = Object.keys(value).filter((name) => value[name] !== undefined);
-    return `{${names
-      .sort()
-      .map((name) => `${JSON.stringify(name)}:${canonical(value[name] as Json)}`)
-      .join(',')}}`;
+    let text = '';
+    for (const name of sortedNames(value)) {
+      if (value[name] === undefined) continue;
+      text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonical(value[name] as Json)}`;
+    }
+    return `{${text}}`;
   }
   return JSON.stringify(value ?? null);
+}
+
+// Names that stand in order already, as our own do, are most: sorting them would be the dearest part of a hash.
+function sortedNames(value: object): readonly string[] {
+  const names = Object.keys(value);
+  for (let at = 1; at < names.length; at += 1) {
+    if ((names[at - 1] ?? '') > (names[at] ?? '')) return names.sort();
+  }
+  return names;
 }
 
 /** Everything the producer decided, so that the same key with other content is found out. */
 function contentHash(request: JobRequest): string {
   const { type, payload, priority, mode, fairnessKey, resourceId, runAtMs } = request;
-  const optional = {
-    ...(resourceId === undefined ? {} : { resourceId }),
-    ...(runAtMs === undefined ? {} : { runAtMs }),
-  };
-  return digest(canonical({ type, payload, priority, mode, fairnessKey, ...optional })).slice(0, 32);
+  // What is undefined is left out.
+  const content = { fairnessKey, mode, payload, priority, resourceId, runAtMs, type };
+  return digest(canonical(content as unknown as Json)).slice(0, 32);
 }
 
 /** A new job: pending if its time has come, else scheduled. */

@@ -59,17 +59,20 @@ export function newest(images: Iterable<JobHead>): Map<string, JobHead> {
 /** Settles what the images show, without a read. */
 export function settleFrom(reservations: readonly Reservation[], images: Images): readonly Settled[] {
   if (images.size === 0) return [];
-  return reservations.flatMap((reservation) =>
-    [...reservation.jobs].flatMap(([position, entry]): Settled[] => {
+  const settled: Settled[] = [];
+  for (const reservation of reservations) {
+    reservation.jobs.forEach((entry, position) => {
       const image = images.get(entry.id);
-      if (image === undefined) return [];
+      if (image === undefined) return;
       const judgement = judge(reservation, position, entry, image);
-      if (judgement.kind === 'gone') return [{ reservation, position, entry, succeeded: false }];
-      if (judgement.kind !== 'ended') return [];
+      if (judgement.kind === 'gone') settled.push({ reservation, position, entry, succeeded: false });
+      if (judgement.kind !== 'ended') return;
       const { durationMs, succeeded } = judgement;
-      return [{ reservation, position, entry, resourceId: image.resourceId, durationMs, succeeded }];
-    }),
-  );
+      const { resourceId } = image;
+      settled.push({ reservation, position, entry, resourceId, durationMs, succeeded });
+    });
+  }
+  return settled;
 }
 
 /** Its workers are processes with heartbeats, not functions with a timeout. */

@@ -5,6 +5,7 @@
  *
  * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows.
  */
+import type { ReservedJob } from '../core/job.ts';
 import type { Attendance, Commit, EstimateRecord, Ledger, Reservation } from './contract.ts';
 
 /** What is known of a reservation beside its item, which is written once. */
@@ -114,10 +115,9 @@ function marksAfter(page: Page, commit: Commit, live: ReadonlySet<string>): Read
   const batches = new Map([...page.batches].filter(([batchId]) => live.has(batchId)));
   for (const { reservation, positions } of commit.drop) {
     const known = batches.get(reservation.batchId);
-    batches.set(reservation.batchId, {
-      ...known,
-      settled: new Set([...(known?.settled ?? []), ...positions]),
-    });
+    const settled = new Set(known?.settled);
+    for (const position of positions) settled.add(position);
+    batches.set(reservation.batchId, { ...known, settled });
   }
   for (const { reservation, checkAtMs } of commit.postpone) {
     const settled = batches.get(reservation.batchId)?.settled ?? new Set();
@@ -130,7 +130,11 @@ function marksAfter(page: Page, commit: Commit, live: ReadonlySet<string>): Read
 export function asMarked(reservation: Reservation, page: Page): Reservation | undefined {
   const mark = page.batches.get(reservation.batchId);
   if (mark === undefined) return reservation;
-  const jobs = new Map([...reservation.jobs].filter(([position]) => !mark.settled.has(position)));
+  const jobs = new Map<number, ReservedJob>();
+  // Each pass looks at all that is in flight: no pair is made for each place.
+  reservation.jobs.forEach((entry, position) => {
+    if (!mark.settled.has(position)) jobs.set(position, entry);
+  });
   if (jobs.size === 0) return undefined;
   return { ...reservation, checkAtMs: mark.checkAtMs ?? reservation.checkAtMs, jobs };
 }

@@ -140,11 +140,39 @@ export const estimateKey = (partition: number, type: string, resourceId: string)
   sk: `cost/${part(type)}/${part(resourceId)}`,
 });
 
-export const readyLineName = (partition: number, line: ReadyLine): string =>
-  `ready/${partition}/${part(line.tier)}/${part(line.type)}/${line.mode}/${part(line.fairnessKey)}${subOf(line)}`;
+// Lines come again with every job, and whoever looks one up compares its name: one text for each, kept by key and type.
+export function readyLineName(partition: number, line: ReadyLine): string {
+  const { tier, type, mode, fairnessKey, sub = 0 } = line;
+  let names = readyNames.get(fairnessKey);
+  if (names === undefined) {
+    if (readyNames.size >= PARTS_MAX) readyNames.clear();
+    names = [];
+    readyNames.set(fairnessKey, names);
+  }
+  for (const known of names) {
+    if (
+      known.type === type &&
+      known.partition === partition &&
+      known.tier === tier &&
+      known.mode === mode &&
+      known.sub === sub
+    )
+      return known.name;
+  }
+  const key = part(fairnessKey);
+  // The first part has the name that the line has where it is not split: its jobs stay where they are.
+  const name = `ready/${partition}/${part(tier)}/${part(type)}/${mode}/${key}${sub === 0 ? '' : `/${sub}`}`;
+  if (names.length < LINES_OF_KEY_MAX) names.push({ partition, tier, type, mode, sub, name });
+  return name;
+}
 
-// The first part has the name that the line has where it is not split: its jobs stay where they are.
-const subOf = ({ sub = 0 }: ReadyLine): string => (sub === 0 ? '' : `/${sub}`);
+interface ReadyName extends Required<Omit<ReadyLine, 'fairnessKey'>> {
+  readonly partition: number;
+  readonly name: string;
+}
+const readyNames = new Map<string, ReadyName[]>();
+/** Beyond, looking through them costs more than making the name. */
+const LINES_OF_KEY_MAX = 64;
 
 export const dueLineName = (partition: number, shard: number): string => `due/${partition}/${shard}`;
 

@@ -8,6 +8,7 @@ import type { DispatchMessage, JobQueue, ReceivedMessage } from '../queue/contra
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore, WorkerRecord } from '../store/contract.ts';
 import { abortOf, orAborted } from './abort.ts';
+import { deadlinesBy } from './deadlines.ts';
 import { incarnationOf } from './incarnation.ts';
 import { join, LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
 import { patiently } from './patience.ts';
@@ -244,6 +245,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   if (signal.aborted) onSignal();
   signal.addEventListener('abort', onSignal);
 
+  const deadlines = deadlinesBy(clock);
   const watch = watchJobs({ store, clock, log, everyMs: options.watchEveryMs ?? WATCH_EVERY_MS });
   const patient = patiently(store, { clock, random, log, lost: lost.signal, over: over.signal });
   const handlers: JobHandlers = Object.fromEntries(
@@ -279,6 +281,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
           worker: life,
           signal: stop.signal,
           lookAtLease: membership.isTrusted,
+          deadlines,
           watch,
           // From here on the job's reservation brings it back, not its message.
           onStarted: (job) => {

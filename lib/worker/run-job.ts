@@ -5,7 +5,8 @@ import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { FinishOutcome, FinishVerdict, WorkerIdentity } from '../store/contract.ts';
-import { abortOf, lookingFirst } from './abort.ts';
+import { lookingFirst } from './abort.ts';
+import { type Deadlines, deadlinesBy } from './deadlines.ts';
 import type { AttemptStore } from './patience.ts';
 import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
 
@@ -62,6 +63,8 @@ export interface RunContext {
    * timer that aborts it may be late.
    */
   readonly lookAtLease?: (() => void) | undefined;
+  /** Shared by the attempts of a host. @default - this attempt's own */
+  readonly deadlines?: Deadlines | undefined;
   /** Tells when a running job is not wanted any more. */
   readonly watch?: Watch | undefined;
   /** The job runs from here on: its message has done its work. */
@@ -173,6 +176,12 @@ interface AttemptTime {
   readonly graceMs: number;
 }
 
+/** How a handler ended. */
+type Settled =
+  | { readonly kind: 'returned'; readonly result: Json | undefined }
+  | { readonly kind: 'threw'; readonly error: unknown };
+const LATE = { kind: 'late' } as const;
+
 /**
  * Runs the handler within its time. Whatever it does after it was told to stop, the attempt ended for that reason; only
  * when the worker ends does a result that still comes count.
@@ -192,9 +201,9 @@ async function attempt(
   }
   const { clock, store, worker } = context;
   const stop = new AbortController();
-  const timer = new AbortController();
-  const late = { kind: 'late' } as const;
-  const told = abortOf(stop.signal).then(() => late);
+  const deadlines = context.deadlines ?? deadlinesBy(clock);
+  const { promise: first, resolve: tell } = Promise.withResolvers<Settled | typeof LATE>();
+  stop.signal.addEventListener('abort', () => tell(LATE), { once: true });
   const stopWithWorker = (): void => {
     const cause: unknown = context.signal?.reason;
     stop.abort(
@@ -225,27 +234,31 @@ async function attempt(
       lastCheckpoint: job.checkpoint,
     }))();
   const settled = running.then(
-    (result) => ({ kind: 'returned', result }) as const,
-    (error: unknown) => ({ kind: 'threw', error }) as const,
+    (result): Settled => ({ kind: 'returned', result }),
+    (error: unknown): Settled => ({ kind: 'threw', error }),
   );
-  void clock.sleep(timeoutMs, timer.signal).then(() => {
-    if (timer.signal.aborted) return;
+  void settled.then(tell);
+  const endTimeout = deadlines(timeoutMs, () =>
     stop.abort(
       new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
-    );
-  });
+    ),
+  );
+  let endGrace = endTimeout;
   try {
-    const first = await Promise.race([settled, told]);
-    if (first.kind === 'returned') return storable(first.result, RESULT);
-    if (first.kind === 'threw') throw first.error;
-    const second = await Promise.race([settled, clock.sleep(graceMs, timer.signal).then(() => late)]);
+    const ended = await first;
+    if (ended.kind === 'returned') return storable(ended.result, RESULT);
+    if (ended.kind === 'threw') throw ended.error;
+    const graceIsOver = new Promise<typeof LATE>((resolve) => {
+      endGrace = deadlines(graceMs, () => resolve(LATE));
+    });
+    const second = await Promise.race([settled, graceIsOver]);
     const reason: unknown = stop.signal.reason;
     if (second.kind === 'returned' && reason instanceof WorkerStoppedError)
       return storable(second.result, RESULT);
     if (second.kind !== 'late') throw reason;
   } finally {
-    // Without a reason, an error would be made for every job, for nobody.
-    timer.abort('over');
+    endTimeout();
+    endGrace();
     endWatch?.();
     context.signal?.removeEventListener('abort', stopWithWorker);
   }

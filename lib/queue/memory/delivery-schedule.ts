@@ -6,9 +6,10 @@ interface Delivery {
   readonly number: number;
   readonly message: DispatchMessage;
   readonly receiveCount: number;
+  readonly receipt: string;
 }
 
-const receiptOf = (delivery: Delivery): string => `${delivery.number}#${delivery.receiveCount}`;
+const receiptOf = (number: number, receiveCount: number): string => `${number}#${receiveCount}`;
 
 export class DeliverySchedule {
   /** By receipt: what may still be delivered, or deleted. */
@@ -23,20 +24,19 @@ export class DeliverySchedule {
 
   add(message: DispatchMessage, visibleAtMs: number): void {
     this.#sent += 1;
-    this.#schedule({ number: this.#sent, message, receiveCount: 0 }, visibleAtMs);
+    const receipt = receiptOf(this.#sent, 0);
+    this.#schedule({ number: this.#sent, message, receiveCount: 0, receipt }, visibleAtMs);
   }
 
   /** The next visible message, hidden from now until `hiddenUntilMs`. Its older receipts are void. */
   receive(nowMs: number, hiddenUntilMs: number): ReceivedMessage | undefined {
     for (let due = this.#visible.takeDue(nowMs); due !== undefined; due = this.#visible.takeDue(nowMs)) {
-      if (!this.#live.delete(receiptOf(due.value))) continue;
-      const delivery = { ...due.value, receiveCount: due.value.receiveCount + 1 };
+      const { number, message } = due.value;
+      if (!this.#live.delete(due.value.receipt)) continue;
+      const receiveCount = due.value.receiveCount + 1;
+      const delivery = { number, message, receiveCount, receipt: receiptOf(number, receiveCount) };
       this.#schedule(delivery, hiddenUntilMs);
-      return {
-        message: delivery.message,
-        receipt: receiptOf(delivery),
-        receiveCount: delivery.receiveCount,
-      };
+      return delivery;
     }
     return undefined;
   }
@@ -45,7 +45,7 @@ export class DeliverySchedule {
     this.#live.delete(receipt);
     // Deleted messages stay in the heap until their time: not more of them than live ones.
     if (this.#visible.size > 1_000 && this.#visible.size > 2 * this.#live.size) {
-      this.#visible = this.#visible.filtered((delivery) => this.#live.has(receiptOf(delivery)));
+      this.#visible = this.#visible.filtered(({ receipt: own }) => this.#live.has(own));
     }
   }
 
@@ -64,7 +64,7 @@ export class DeliverySchedule {
   }
 
   #schedule(delivery: Delivery, visibleAtMs: number): void {
-    this.#live.set(receiptOf(delivery), delivery);
+    this.#live.set(delivery.receipt, delivery);
     this.#visible.add(visibleAtMs, delivery);
   }
 }

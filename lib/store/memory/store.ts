@@ -626,8 +626,10 @@ export class MemoryJobStore implements JobStore {
       'finishJob',
       () => {
         const { job, workerId, incarnation, verdict, nowMs, expiresAtMs } = request;
-        const worker = { workerId, incarnation };
-        return this.#end({ ...job, worker }, verdict, nowMs, expiresAtMs, false);
+        const { worker } = job;
+        const isItsOwn = worker?.workerId === workerId && worker.incarnation === incarnation;
+        const running = isItsOwn ? job : { ...job, worker: { workerId, incarnation } };
+        return this.#end(running, verdict, nowMs, expiresAtMs, false);
       },
       request,
     );
@@ -840,7 +842,8 @@ export class MemoryJobStore implements JobStore {
     expiresAtMs?: number,
     standing?: { readonly line: string; readonly rank: string },
   ): Job {
-    const after = { ...this.#itemOf(before, job, expiresAtMs), ...standing };
+    const moved = this.#itemOf(before, job, expiresAtMs);
+    const after = standing === undefined ? moved : { ...moved, ...standing };
     this.#bill.wroteJob(this.#verb, before, after);
     this.#jobs.set(job.id, after);
     this.#jobLines.move(
@@ -876,7 +879,9 @@ export class MemoryJobStore implements JobStore {
       case 'pending': {
         if (before?.value.state === 'pending') return { ...before, value: job };
         const { tier, rank, sub } = this.#place(job);
-        return { id, line: readyLineName(job.partition, { ...job, tier, sub }), rank, value: job };
+        const { type, mode, fairnessKey } = job;
+        const line = readyLineName(job.partition, { tier, type, mode, fairnessKey, sub });
+        return { id, line, rank, value: job };
       }
       case 'failed': {
         // Until somebody deals with it.

@@ -8,13 +8,20 @@ export function promoted(job: Job): Job {
 
 export function claimed(job: Job, request: ClaimRequest): Job {
   const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
-  const { worker: _worker, startedAtMs: _startedAtMs, finishedAtMs: _finishedAtMs, ...waiting } = job;
   return {
-    ...waiting,
+    ...neverRun(job),
     state: 'claimed',
     version: job.version + 1,
     claim: { claimId, epoch, batchId, fleet, claimedAtMs },
   };
+}
+
+// Most jobs are claimed once: for them there is nothing to leave out, which is dear.
+function neverRun(job: Job): Job {
+  const hasRun = job.worker !== undefined || job.startedAtMs !== undefined || job.finishedAtMs !== undefined;
+  if (!hasRun) return job;
+  const { worker: _worker, startedAtMs: _startedAtMs, finishedAtMs: _finishedAtMs, ...waiting } = job;
+  return waiting;
 }
 
 export function started(job: Job, request: StartRequest): Job {
