@@ -89,9 +89,10 @@ async function runPasses(
   let looksUp = trigger.reason === 'wake';
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
+  // No two partitions number alike: a worker that serves both tells their claims apart by their ids alone.
   const nextBatch = (): number => {
     batches += 1;
-    return batches;
+    return batches * context.configuration.partitions + partition;
   };
   for (;;) {
     const { wakesSeen, outcome } = await tryPass(context, lease, {

@@ -128,6 +128,17 @@ describe('a pool in partitions', () => {
     );
   });
 
+  it('gives no two claims the same id', async () => {
+    const on = stage({ pool: pool(), budget: { batchJobs: 2 } });
+    await filled(on, 8);
+    await tick(on);
+    const claims = [...on.store.everyJob()].flatMap(({ claim }) =>
+      claim === undefined ? [] : [claim.claimId],
+    );
+    expect(claims).toHaveLength(24);
+    expect(new Set(claims).size).toBe(24);
+  });
+
   it('is listed, paused, drained and explained as one', async () => {
     const on = desk({ pool: pool({ maxConcurrency: 6 }) });
     const jobs = [0, 1, 2].flatMap((partition) => Array.from({ length: 3 }, () => jobIn(on, partition)));
