@@ -30,8 +30,8 @@ import { JobTable, NONE } from './job-table.ts';
 import type { PoolIndex } from './pool-index.ts';
 import { ABSENT, ASIDE, IN_TURN, TurnHeap } from './turn-heap.ts';
 
-/** Lines with parked jobs that are all woken at once when their conflict key is free. */
-const HERD_MIN = 8;
+/** Keys with parked jobs whose lines are all woken at once when their conflict key is free. */
+const HERD_MIN = 4;
 /** Reserves that are kept at a time; the oldest is woken for a new one. */
 const RESERVES_MAX = 4;
 

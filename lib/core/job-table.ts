@@ -1,21 +1,15 @@
 /** Waiting jobs as numbers, so that what orders them can stand in typed arrays. */
-import { widenFloats } from './fairness.ts';
+import { widenInts } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
 
 export const NONE = -1;
 
-// A job's record: when it became ready among doubles, its line and conflict key among whole numbers. 16 bytes, because a
-// decision meets a job that nobody has touched for long: one place in memory costs as much as a hundred steps.
-const DOUBLES = 2;
-const INTS = 4;
-const LINE = 2;
-const CONFLICT = 3;
-
 export class JobTable {
-  readonly #jobs: WaitingJob[] = [];
+  /** By number; undefined for a number that is free. */
+  readonly #jobs: (WaitingJob | undefined)[] = [];
   readonly #free: number[] = [];
-  #doubles = new Float64Array(64 * DOUBLES);
-  #ints = new Int32Array(this.#doubles.buffer);
+  #line = new Int32Array(64);
+  #conflict = new Int32Array(64);
   /** Numbers of jobs that are gone, but still stand in a heap: they keep their place among equals there. */
   readonly #removed = new Set<number>();
 
@@ -25,16 +19,15 @@ export class JobTable {
     if (number === undefined) {
       number = this.#jobs.length;
       this.#jobs.push(job);
-      if (number * DOUBLES === this.#doubles.length) {
-        this.#doubles = widenFloats(this.#doubles, number * 2 * DOUBLES);
-        this.#ints = new Int32Array(this.#doubles.buffer);
+      if (number === this.#line.length) {
+        this.#line = widenInts(this.#line, number * 2, NONE);
+        this.#conflict = widenInts(this.#conflict, number * 2, NONE);
       }
     } else {
       this.#jobs[number] = job;
     }
-    this.#doubles[number * DOUBLES] = job.readyAtMs;
-    this.#ints[number * INTS + LINE] = line;
-    this.#ints[number * INTS + CONFLICT] = conflict;
+    this.#line[number] = line;
+    this.#conflict[number] = conflict;
     return number;
   }
 
@@ -46,27 +39,23 @@ export class JobTable {
   /** The job with this number, if it waits and has this id. */
   find(number: number, id: string): WaitingJob | undefined {
     const job = this.#jobs[number];
-    return job?.id === id && !this.#removed.has(number) && this.lineOf(number) !== NONE ? job : undefined;
+    return job?.id === id && !this.#removed.has(number) ? job : undefined;
   }
 
   lineOf(number: number): number {
-    return this.#ints[number * INTS + LINE] as number;
+    return this.#line[number] as number;
   }
 
   /** The number of its conflict key, or -1. */
   conflictOf(number: number): number {
-    return this.#ints[number * INTS + CONFLICT] as number;
-  }
-
-  readyAtMsOf(number: number): number {
-    return this.#doubles[number * DOUBLES] as number;
+    return this.#conflict[number] as number;
   }
 
   /** Whether a became ready before b, or has the smaller id. */
   isOlder(a: number, b: number): boolean {
-    const readyA = this.readyAtMsOf(a);
-    const readyB = this.readyAtMsOf(b);
-    return readyA === readyB ? this.jobOf(a).id < this.jobOf(b).id : readyA < readyB;
+    const jobA = this.jobOf(a);
+    const jobB = this.jobOf(b);
+    return jobA.readyAtMs === jobB.readyAtMs ? jobA.id < jobB.id : jobA.readyAtMs < jobB.readyAtMs;
   }
 
   /** Marks a job as gone that still stands in a heap. */
@@ -81,7 +70,7 @@ export class JobTable {
 
   /** Frees the number of a job that stands in no heap. */
   forget(number: number): void {
-    this.#ints[number * INTS + LINE] = NONE;
+    this.#jobs[number] = undefined;
     this.#free.push(number);
   }
 }

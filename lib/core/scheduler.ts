@@ -502,8 +502,6 @@ export class Scheduler {
   admit(line: number, guaranteed: boolean): Decision {
     const { backlog } = this;
     const conflict = backlog.headConflict(line);
-    // Asked for first, and needed last: they come from afar.
-    const readyAtMs = backlog.jobs.readyAtMsOf(backlog.head(line));
     const job = backlog.take(line);
     const key = this.backlog.keyOf(line);
     const class_ = backlog.classOf(line);
@@ -542,7 +540,7 @@ export class Scheduler {
         score: partsOf(
           isOnDemand(class_),
           job.priority,
-          Math.max(0, this.#nowMs - readyAtMs),
+          Math.max(0, this.#nowMs - job.readyAtMs),
           (this.#rarity[type] as number) / 1000,
           this.#configuration.score,
         ),

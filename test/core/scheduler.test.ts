@@ -267,7 +267,7 @@ describe('a long-lived scheduler', () => {
         fc.integer({ min: 2, max: 5 }),
         actions,
         fc.infiniteStream(fc.constantFrom('r1', 'r1', 'r1', 'r2', undefined)),
-        fc.infiniteStream(fc.constantFrom('', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7')),
+        fc.infiniteStream(fc.constantFrom('', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7', 'k8', 'k9')),
         (pool, idlePolicy, slots, history, resources, keys) => {
           const configuration = {
             ...pool,
@@ -685,6 +685,24 @@ describe('jobs blocked on one conflict key', () => {
     // One that was left behind becomes cheaper than all.
     scheduler.setCost(scheduler.openKey('kjob15', NOW_MS), -1);
     expect(next()).toBe('job15');
+  });
+
+  it('start all the same when every key that waits for it has become cheaper', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (let key = 0; key < 12; key += 1) {
+      scheduler.arrive(
+        waitingJob(`job${key}`, { resourceId: 'r', fairnessKey: `k${key}`, readyAtMs: key }),
+        NOW_MS,
+      );
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('job0');
+    expect(scheduler.next()).toBeUndefined();
+    scheduler.settle('job0', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    // The stand-in is the last to be told of: by then none is left behind.
+    for (let key = 11; key > 0; key -= 1) scheduler.setCost(scheduler.openKey(`k${key}`, NOW_MS), -key);
+    expect(scheduler.next()?.reserved.id).toBe('job11');
+    expect(scheduler.next()).toBeUndefined();
   });
 
   it('forget a head that was withdrawn while the key was held', () => {
