@@ -342,11 +342,12 @@ export class Backlog {
       bests.set(class_, { key: NONE, share: Number.POSITIVE_INFINITY, heap: NONE });
     // No line with a greater share than this comes first in any of the classes.
     let bound = Number.POSITIVE_INFINITY;
-    for (const [key, lines] of this.#parked.get(reserve.conflict)?.lines ?? []) {
+    const parked = this.#parked.get(reserve.conflict)?.lines ?? new Map<number, ParkedLine[]>();
+    for (const key of parked.keys()) {
       const share = this.#ledgers.shareOf(key);
       // Asked first: thousands may wait, and this is all that is looked at of nearly every one.
       if (share > bound || this.#ledgers.isFull(key)) continue;
-      for (const line of [...lines]) {
+      for (const line of [...(parked.get(key) as ParkedLine[])]) {
         const best = bests.get(line.class);
         if (best === undefined || share > best.share || reserve.woken.has(this.lineOf(key, line.class)))
           continue;
