@@ -46,6 +46,8 @@ export const TABLE_ACTIONS = {
     'dynamodb:UpdateItem',
     'dynamodb:DeleteItem',
     'dynamodb:ConditionCheckItem',
+    // Claims, several in one request.
+    'dynamodb:PartiQLUpdate',
   ],
   /** A Lambda worker: start, finish, ask whether somebody wants its job to end. */
   work: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'],

@@ -112,7 +112,13 @@ import {
   type Standing,
   ttlSec,
 } from './codec.ts';
-import { type ConnectionOptions, DynamoConnection, type TransactionPart, type Update } from './connection.ts';
+import {
+  type ConnectionOptions,
+  DynamoConnection,
+  STATEMENTS_MAX,
+  type TransactionPart,
+  type Update,
+} from './connection.ts';
 import { KeyRanks, type RankMove } from './key-ranks.ts';
 import { chunksOf, inParallel } from './parallel.ts';
 
@@ -533,7 +539,10 @@ export class DynamoJobStore implements JobStore {
   }
 
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
+    const outcomes = await this.#claimTogether(requests);
     return inParallel(requests, PARALLEL_MAX, async (request): Promise<ClaimOutcome> => {
+      const outcome = outcomes.get(request);
+      if (outcome !== undefined) return outcome;
       try {
         return await this.#claimJob(request);
       } catch (error) {
@@ -866,6 +875,32 @@ export class DynamoJobStore implements JobStore {
     }
     const present = decodeJob(outcome.old);
     return { kind: present.contentHash === job.contentHash ? 'repeated' : 'conflict', job: present };
+  }
+
+  /**
+   * Claims as many as a request takes at once. What has no clear outcome is left to be claimed by itself: a claim that
+   * comes again is answered as it was the first time. So are those that need a lock, a second claim of one job, which a
+   * batch must not hold, and a claim that would be alone.
+   */
+  async #claimTogether(requests: readonly ClaimRequest[]): Promise<ReadonlyMap<ClaimRequest, ClaimOutcome>> {
+    const outcomes = new Map<ClaimRequest, ClaimOutcome>();
+    const firstOf = new Map<string, ClaimRequest>();
+    for (const request of requests) {
+      if (request.lock === undefined && !firstOf.has(request.jobId)) firstOf.set(request.jobId, request);
+    }
+    const batches = chunksOf([...firstOf.values()], STATEMENTS_MAX).filter((batch) => batch.length > 1);
+    await inParallel(batches, PARALLEL_MAX, async (batch) => {
+      const answers = await this.#table.updateEach('claim', CLAIM_STATEMENT, batch.map(claimParameters));
+      for (const [at, request] of batch.entries()) {
+        const answer = answers[at];
+        if (answer?.kind === 'applied') outcomes.set(request, 'claimed');
+        if (answer?.kind !== 'refused') continue;
+        const present = answer.old === undefined ? undefined : decodeJob(answer.old);
+        // The answer of an earlier try got lost: it was won then.
+        outcomes.set(request, present?.claim?.claimId === request.claimId ? 'claimed' : 'lost');
+      }
+    });
+    return outcomes;
   }
 
   async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
@@ -1220,6 +1255,18 @@ function controlUpdate(change: ControlChange): {
 const CANCEL_TRIES_MAX = 5;
 
 const REGISTER_TRIES_MAX = 3;
+
+/** `#claimJob`'s change and condition, for several jobs at once. */
+const CLAIM_STATEMENT = `SET #state = ? SET #version = ? SET #claim = ?
+  REMOVE #line REMOVE #rank REMOVE #worker REMOVE #startedAtMs REMOVE #finishedAtMs
+  WHERE #pk = ? AND #sk = ? AND #state = ? AND #version = ?`;
+
+function claimParameters(request: ClaimRequest): readonly unknown[] {
+  const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs } = request;
+  const { pk, sk } = jobKey(jobId);
+  const claim = encodeClaim({ claimId, epoch, batchId, fleet, claimedAtMs });
+  return ['claimed', version + 1, claim, pk, sk, 'pending', version];
+}
 
 /** Runs under exactly this claim, in this life of this worker. */
 const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
