@@ -18,7 +18,7 @@ import type { Settled } from './settle.ts';
 type LockContext = Pick<DispatchContext, 'store' | 'configuration' | 'queue' | 'clock' | 'log'>;
 
 /** How long a lock that was given back is kept for the partition whose turn it is: several passes. */
-const TURN_MS = 10_000;
+const TURN_MS = 3_000;
 
 /** Whether jobs of one conflict key may live in several partitions. */
 export const needsLocks = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
@@ -41,11 +41,16 @@ export interface LocksSeen {
   readonly openAtMs?: number | undefined;
 }
 
-/** Looks which conflict keys another partition holds, and waits for those. */
+/**
+ * Looks which conflict keys another partition holds, and waits for those.
+ *
+ * @param hasJobs - asked before the partition waits: who waits without a job costs the others a turn
+ */
 export async function lookAtLocks(
   context: LockContext,
   partition: number,
   conflictKeys: readonly string[],
+  hasJobs: (conflictKey: string) => Promise<boolean> = async () => true,
 ): Promise<LocksSeen> {
   if (conflictKeys.length === 0) return { taken: new Set() };
   const { store, clock } = context;
@@ -57,7 +62,8 @@ export async function lookAtLocks(
       if (isOpenTo(lock, partition, nowMs)) return [];
       // What this partition holds itself, its own reservations tell of, and its own settlement frees.
       const isKnown = lock?.holder?.partition === partition || lock?.waiting.includes(partition) === true;
-      if (!isKnown && (await store.awaitLock(conflictKey, partition, nowMs)) === 'open') return [];
+      const isNews = !isKnown && (await hasJobs(conflictKey));
+      if (isNews && (await store.awaitLock(conflictKey, partition, nowMs)) === 'open') return [];
       return [{ conflictKey, untilMs: lock?.turn?.untilMs }];
     }),
   );

@@ -28,6 +28,8 @@ export interface Unparked {
   readonly empty: readonly string[];
   /** More lines may have jobs whose conflict key is free. */
   readonly more: boolean;
+  /** When another partition's turn with one of them ends; undefined: none has one. */
+  readonly openAtMs?: number | undefined;
 }
 
 /** The first jobs of the blocked lines of conflict keys that nothing holds. */
@@ -44,13 +46,17 @@ export async function readParked(
   // From a random one on: no line waits for the others.
   const start = Math.floor(context.random() * free.length);
   const chosen = [...free.slice(start), ...free.slice(0, start)].slice(0, LINES_MAX);
-  const { taken } = needsLocks(context)
+  // A marker outlives its jobs.
+  const hasJobs = async (conflictKey: string): Promise<boolean> =>
+    (await context.store.readBlocked(partition, conflictKey, 1)).jobs.length > 0;
+  const { taken, openAtMs } = needsLocks(context)
     ? await lookAtLocks(
         context,
         partition,
         chosen.map(([conflictKey]) => conflictKey),
+        hasJobs,
       )
-    : { taken: new Set() };
+    : { taken: new Set(), openAtMs: undefined };
   const open = chosen.filter(([conflictKey]) => !taken.has(conflictKey));
   const lines = await Promise.all(
     open.map(async ([conflictKey, parkedAtMs]) => {
@@ -62,6 +68,7 @@ export async function readParked(
     heads: lines.flatMap(({ jobs }) => jobs),
     empty: lines.flatMap(({ conflictKey, isOver }) => (isOver ? [conflictKey] : [])),
     more: free.length > chosen.length,
+    openAtMs,
   };
 }
 

@@ -401,8 +401,9 @@ export async function pass(
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );
-  if (candidates.openAtMs !== undefined)
-    input.goOnBeside(wakeLater(context, partition, Math.max(0, candidates.openAtMs - clock.nowMs())));
+  const openAtMs = Math.min(candidates.openAtMs ?? Infinity, unparked.openAtMs ?? Infinity);
+  if (openAtMs !== Infinity)
+    input.goOnBeside(wakeLater(context, partition, Math.max(0, openAtMs - clock.nowMs())));
   books.undoLifts();
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);

@@ -12,6 +12,7 @@ import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
+import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 
 jobStoreContract('DynamoDB', async () => {
   const { client, table, drop } = await createTable();
@@ -19,6 +20,11 @@ jobStoreContract('DynamoDB', async () => {
     store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => NOW_MS }),
     close: drop,
   };
+});
+
+partitionRaceContract('DynamoDB', 150, async () => {
+  const { client, table, drop } = await createTable();
+  return { store: new DynamoJobStore({ client, table, place: placeOf(PARTED_POOL) }), close: drop };
 });
 
 dispatchRaceContract('DynamoDB', 300, async () => {

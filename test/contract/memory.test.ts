@@ -12,6 +12,7 @@ import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
+import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 
 jobStoreContract('memory', async () => {
   const store = new MemoryJobStore({ clock: () => NOW_MS, random: seeded(1), place: suitePlace });
@@ -19,6 +20,11 @@ jobStoreContract('memory', async () => {
     store,
     close: async () => {},
   };
+});
+
+partitionRaceContract('memory', 600, async () => {
+  const store = new MemoryJobStore({ clock: Date.now, random: seeded(1), place: placeOf(PARTED_POOL) });
+  return { store, close: async () => {} };
 });
 
 dispatchRaceContract('memory', 1_500, async () => {

@@ -111,6 +111,23 @@ describe('jobs of one conflict key in several partitions', () => {
     expect(done).toBe(others.length + 1);
   });
 
+  it('that were parked once, and are gone, have no turn any more', async () => {
+    const scene = world();
+    await scene.on.put(scene.jobIn(0));
+    await scene.run();
+    await scene.on.put(...Array.from({ length: 30 }, () => scene.jobIn(1)));
+    await scene.run();
+    for (let started = await next(scene); started !== undefined; started = await next(scene)) {
+      // Until nothing is left.
+    }
+    expect((await scene.on.store.loadPartition(1, scene.on.time.nowMs)).parked.size).toBe(1);
+    await scene.on.put(scene.jobIn(0), scene.jobIn(2));
+    await scene.run();
+    await scene.run();
+    const { holder, waiting } = scene.on.store.inspectLock(CATS) ?? {};
+    expect([holder?.partition, ...(waiting ?? [])]).toEqual([0, 2]);
+  });
+
   it('hold nobody up when the partition whose turn it is has no job any more', async () => {
     const scene = world();
     const [first, second] = await scene.on.put(scene.jobIn(0), scene.jobIn(1));
@@ -123,7 +140,7 @@ describe('jobs of one conflict key in several partitions', () => {
     expect(scene.on.store.inspectLock(CATS)?.turn?.partition).toBe(1);
     expect(scene.running()).toEqual([]);
     // Nothing but a delayed wake: no tick has come yet.
-    await scene.on.advance(10_000);
+    await scene.on.advance(3_000);
     await scene.run({ reason: 'wake', partitions: [0] });
     expect(scene.running()).toEqual([third?.id]);
     expect(scene.on.stateOf(first?.id ?? '')).toBe('succeeded');

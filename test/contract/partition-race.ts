@@ -1,0 +1,165 @@
+/** What three partitions do to each other, each with two dispatchers: sentences, each checked on every job store. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { submit } from '../../lib/dispatch/submit.ts';
+import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
+import { systemClock } from '../../lib/runtime/system.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import { aJob } from '../fixtures/factories/job.ts';
+import { diceOf, seeded } from '../simulation/random.ts';
+import type { StoreHarness } from './harness.ts';
+
+const PARTITIONS = 3;
+const SLOTS = 12;
+const TYPE_CAP = 7;
+const TABLE_WAIT_MS = 60_000;
+const RACE_MS = 120_000;
+const JOB_MS = 10;
+const LOOK_EVERY_MS = 200;
+
+export const PARTED_POOL: PoolConfiguration = resolveConfiguration({
+  types: {
+    resize: { conflictGroup: 'album', defaultCostMs: JOB_MS, maxConcurrency: TYPE_CAP, subLines: 2 },
+    index: { conflictGroup: 'album', defaultCostMs: JOB_MS },
+  },
+  fleets: { general: { types: ['resize', 'index'], slots: SLOTS } },
+  partitions: PARTITIONS,
+});
+
+/** The store of the harness places jobs as `PARTED_POOL` says. */
+export function partitionRaceContract(
+  name: string,
+  jobCount: number,
+  makeHarness: () => Promise<StoreHarness>,
+): void {
+  describe(`three partitions on ${name}`, () => {
+    let harness: StoreHarness;
+
+    beforeAll(async () => {
+      harness = await makeHarness();
+    }, TABLE_WAIT_MS);
+    afterAll(async () => {
+      await harness?.close();
+    });
+
+    it('run every job, never two of one conflict key together, and exceed no cap together', {
+      timeout: RACE_MS,
+    }, async () => {
+      const { store } = harness;
+      const random = seeded(1);
+      const dice = diceOf(random);
+      const after = (delayMs: number, action: () => void): void => {
+        setTimeout(action, delayMs).unref();
+      };
+      const queue = new MemoryJobQueue({ clock: Date.now, random, after });
+      const dispatchers = Array.from(
+        { length: 2 },
+        (_, at): DispatchContext => ({
+          store,
+          queue,
+          configuration: PARTED_POOL,
+          clock: systemClock,
+          random,
+          log: { info: () => {}, warn: () => {} },
+          holder: `dispatcher-${at}`,
+          budget: DISPATCH_BUDGET,
+          announced: new Map(),
+          books: new Map(),
+        }),
+      );
+      let left = jobCount;
+      const errors: unknown[] = [];
+      const under: Promise<unknown>[] = [];
+      /** As Lambda does: whichever dispatcher is free, beside the others. */
+      const dispatchBeside = (trigger: Parameters<typeof dispatchAll>[1]): void => {
+        const context = dispatchers[Math.floor(random() * dispatchers.length)];
+        if (context === undefined) return;
+        under.push(
+          dispatchAll(context, trigger).catch((error: unknown) => {
+            // Another dispatcher's transaction was in the way: the next look makes up for it.
+            if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) errors.push(error);
+          }),
+        );
+      };
+      queue.onWake((partition) => dispatchBeside({ jobs: [], reason: 'wake', partitions: [partition] }));
+
+      const running = new Map<string, Job>();
+      const overlaps: string[] = [];
+      let mostRunning = 0;
+      let mostOfType = 0;
+      const worker = { workerId: 'worker', incarnation: '1' };
+      const begin = (job: Job): void => {
+        for (const other of running.values()) {
+          if (job.resourceId !== undefined && other.resourceId === job.resourceId)
+            overlaps.push(`${job.id} in ${job.partition} beside ${other.id} in ${other.partition}`);
+        }
+        running.set(job.id, job);
+        mostRunning = Math.max(mostRunning, running.size);
+        const ofType = [...running.values()].filter(({ type }) => type === 'resize').length;
+        mostOfType = Math.max(mostOfType, ofType);
+      };
+      const workOn = async (): Promise<void> => {
+        while (left > 0) {
+          const [received] = await queue.receive('general', 1, LOOK_EVERY_MS, 60_000);
+          if (received === undefined) continue;
+          await queue.delete('general', [received.receipt]);
+          const started = await store.startJob({ ...worker, ...received.message, nowMs: Date.now() });
+          if (started.kind !== 'started') continue;
+          begin(started.job);
+          await systemClock.sleep(JOB_MS * random());
+          running.delete(started.job.id);
+          const nowMs = Date.now();
+          const verdict = { kind: 'succeeded', result: null } as const;
+          const finish = { ...worker, job: started.job, verdict, nowMs, expiresAtMs: nowMs + 3_600_000 };
+          const finished = await store.finishJob(finish);
+          if (finished.kind !== 'finished') throw new Error(`${started.job.id} was taken from its worker`);
+          left -= 1;
+          dispatchBeside({ jobs: [finished.job], reason: 'stream' });
+        }
+      };
+      const lookOn = async (): Promise<void> => {
+        while (left > 0) {
+          await systemClock.sleep(LOOK_EVERY_MS);
+          dispatchBeside({ jobs: [], reason: 'tick' });
+        }
+      };
+
+      const nowMs = Date.now();
+      const jobs = Array.from({ length: jobCount }, () => {
+        const fairnessKey = `tenant-${dice.whole(0, 8)}`;
+        return aJob({
+          id: `${name}-parted-${Math.floor(random() * 2 ** 48)}`,
+          type: dice.pick(['resize', 'index']),
+          fairnessKey,
+          partition: partitionOf(fairnessKey, PARTITIONS),
+          readyAtMs: nowMs,
+          runAtMs: nowMs,
+          submittedAtMs: nowMs,
+          ...(dice.chance(0.5) ? { resourceId: `album-${dice.whole(1, 3)}` } : {}),
+        });
+      });
+      await submit({ store, configuration: PARTED_POOL, nowMs: Date.now, announced: new Map() }, jobs);
+      dispatchBeside({ jobs, reason: 'ingest' });
+      await Promise.all([lookOn(), ...Array.from({ length: SLOTS + 4 }, workOn)]);
+      await Promise.all(under);
+
+      expect(errors).toEqual([]);
+      expect(overlaps).toEqual([]);
+      expect(mostRunning).toBeLessThanOrEqual(SLOTS);
+      expect(mostOfType).toBeLessThanOrEqual(TYPE_CAP);
+      const states = (await store.getJobs(jobs.map(({ id }) => id))).map((job) => job?.state);
+      expect(new Set(states)).toEqual(new Set(['succeeded']));
+      await Promise.all(dispatchers.map((context) => dispatchAll(context, { jobs: [], reason: 'wake' })));
+      expect(await store.readLocks(['album/album-1', 'album/album-2', 'album/album-3'])).toEqual([
+        undefined,
+        undefined,
+        undefined,
+      ]);
+    });
+  });
+}
