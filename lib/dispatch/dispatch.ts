@@ -87,6 +87,7 @@ async function runPasses(
   let hints: readonly JobHead[] = trigger.jobs;
   // A wake without word of its cause may be all that is left of outcomes which others could not deliver.
   let looksUp = trigger.reason === 'wake';
+  let lookedAt = first.wakesLookedAt;
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
   // No two partitions number alike: a worker that serves both tells their claims apart by their ids alone.
@@ -95,9 +96,11 @@ async function runPasses(
     return batches * context.configuration.partitions + partition;
   };
   for (;;) {
-    const { wakesSeen, outcome } = await tryPass(context, lease, {
+    const wakesSeen = await wakesOf(context, lease);
+    const outcome = await tryPass(context, lease, {
       hints,
-      looksUp,
+      // Whoever raised the counter has left its hints behind.
+      looksUp: looksUp || wakesSeen > lookedAt,
       promotes,
       nextBatch,
       goOnBeside: (work) => beside.push(work),
@@ -106,6 +109,7 @@ async function runPasses(
     reports.push(outcome);
     hints = outcome.hints;
     looksUp = false;
+    lookedAt = wakesSeen;
     const isLast = reports.length >= budget.passesMax;
     if (outcome.kind === 'again' && !isLast) {
       const leftMs = lease.trustedUntilMonotonicMs - clock.monotonicMs();
@@ -129,15 +133,27 @@ async function runPasses(
   }
 }
 
-/** Notes the wake counter and makes a pass. One that fails gives the lease back. */
-async function tryPass(context: DispatchContext, lease: HeldLease, input: PassInput) {
-  const { store } = context;
+/** The wake counter before a pass. */
+const wakesOf = (context: DispatchContext, lease: HeldLease): Promise<number> =>
+  givingBack(
+    context,
+    lease,
+    async () => wakesKnown(context, lease) ?? (await context.store.readWakes(lease.fence.partition)),
+  );
+
+const tryPass = (
+  context: DispatchContext,
+  lease: HeldLease,
+  input: PassInput,
+): Promise<Awaited<ReturnType<typeof pass>>> => givingBack(context, lease, () => pass(context, lease, input));
+
+/** Work under a lease: if it fails, the lease is given back. */
+async function givingBack<T>(context: DispatchContext, lease: HeldLease, work: () => Promise<T>): Promise<T> {
   try {
-    const wakesSeen = wakesKnown(context, lease) ?? (await store.readWakes(lease.fence.partition));
-    return { wakesSeen, outcome: await pass(context, lease, input) };
+    return await work();
   } catch (error) {
     // What we began is fenced by the epoch: nobody has to wait for the lease to run out.
-    await store.releaseLease(lease.fence).catch(() => undefined);
+    await context.store.releaseLease(lease.fence).catch(() => undefined);
     throw error;
   }
 }

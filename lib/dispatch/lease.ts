@@ -4,6 +4,8 @@
  *
  * Why no wake is lost. A caller raises the counter and then tries the lease once more. If that fails, the holder gave
  * the lease back later than the raise, or has still to; and it reads the counter after giving back. So it sees the raise.
+ * If somebody else takes the lease in that very moment, it does: the lease says up to which count was looked, and whoever
+ * finds the counter higher looks up what is in flight, as the cause of the raise is not known.
  */
 import type { Fence } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
@@ -13,9 +15,15 @@ export interface HeldLease {
   readonly fence: Fence;
   /** By the holder's monotonic clock, counted from before the request was sent. */
   readonly trustedUntilMonotonicMs: number;
+  /** The wake counter up to which everybody who held the lease before has looked, with what this holder raised itself. */
+  readonly wakesLookedAt: number;
 }
 
-async function tryLease(context: DispatchContext, partition: number): Promise<HeldLease | undefined> {
+async function tryLease(
+  context: DispatchContext,
+  partition: number,
+  raised = 0,
+): Promise<HeldLease | undefined> {
   const { store, clock, holder, budget } = context;
   const askedAtMonotonicMs = clock.monotonicMs();
   const outcome = await store.acquireLease(partition, holder, clock.nowMs(), budget.leaseMs);
@@ -23,6 +31,7 @@ async function tryLease(context: DispatchContext, partition: number): Promise<He
   return {
     fence: { partition, epoch: outcome.epoch },
     trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs,
+    wakesLookedAt: (outcome.wakesSeen ?? 0) + raised,
   };
 }
 
@@ -45,7 +54,7 @@ export async function takeLease(
     await clock.sleep(pauseMs);
   }
   await context.store.wake(partition);
-  return tryLease(context, partition);
+  return tryLease(context, partition, 1);
 }
 
 /** The lease with a new term, or undefined if it is lost. */
@@ -68,7 +77,7 @@ export async function releaseLease(
 ): Promise<HeldLease | undefined> {
   const { store } = context;
   const { partition } = lease.fence;
-  await store.releaseLease(lease.fence);
+  await store.releaseLease(lease.fence, wakesSeen);
   if ((await store.readWakes(partition)) === wakesSeen) return undefined;
   return tryLease(context, partition);
 }

@@ -39,7 +39,13 @@ export interface Rejection {
 
 /** Who holds a partition, as `acquireLease` found or left it. */
 export type LeaseOutcome =
-  | { readonly kind: 'acquired'; readonly epoch: number; readonly expiresAtMs: number }
+  | {
+      readonly kind: 'acquired';
+      readonly epoch: number;
+      readonly expiresAtMs: number;
+      /** The wake counter, as whoever gave the lease back last had looked at it; undefined if nobody has said so. */
+      readonly wakesSeen?: number | undefined;
+    }
   | { readonly kind: 'held'; readonly epoch: number; readonly expiresAtMs: number };
 
 /** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
@@ -313,8 +319,11 @@ export interface JobStore {
   acquireLease(partition: number, holder: string, nowMs: number, leaseMs: number): Promise<LeaseOutcome>;
   /** Extends the lease, if the epoch is still the fence's. */
   renewLease(fence: Fence, nowMs: number, leaseMs: number): Promise<'renewed' | 'lost'>;
-  /** Gives the lease back, if the epoch is still the fence's. */
-  releaseLease(fence: Fence): Promise<'released' | 'lost'>;
+  /**
+   * Gives the lease back, if the epoch is still the fence's. `wakesSeen` is noted for the next one: the wake counter up to
+   * which everything was looked at. Without it, what was noted before stays.
+   */
+  releaseLease(fence: Fence, wakesSeen?: number): Promise<'released' | 'lost'>;
   /** Raises the wake counter. Never conflicts with a pass. */
   wake(partition: number): Promise<void>;
   /** The wake counter, strongly consistent; 0 before the first wake. */

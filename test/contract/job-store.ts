@@ -665,6 +665,20 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         });
       });
 
+      it('says up to which wake its last holders have looked', async () => {
+        const partition = freshPartition();
+        const first = await lease(partition);
+        await store.releaseLease(first, 7);
+        const second = await store.acquireLease(partition, 'two', NOW_MS + 1, LEASE_MS);
+        expect(second).toMatchObject({ kind: 'acquired', wakesSeen: 7 });
+        // Who gives it back without a word has looked no further.
+        await store.releaseLease({ partition, epoch: second.epoch });
+        expect(await store.acquireLease(partition, 'three', NOW_MS + 2, LEASE_MS)).toMatchObject({
+          kind: 'acquired',
+          wakesSeen: 7,
+        });
+      });
+
       it('cannot be renewed once it was given back', async () => {
         const partition = freshPartition();
         const fence = await lease(partition);

@@ -1,7 +1,7 @@
 /** Holding a partition: nobody's word is lost, and who has lost the lease changes nothing. */
 import { describe, expect, it } from 'vitest';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
-import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import { type DispatchReport, dispatch } from '../../lib/dispatch/dispatch.ts';
 import { releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
 import { pass } from '../../lib/dispatch/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
@@ -191,6 +191,35 @@ describe('a run of passes', () => {
     });
     expect(await on.pass({}, context)).toMatchObject({ passes: 2, settled: 1 });
     expect(on.held()).toEqual([]);
+  });
+
+  it('looks up what is in flight when word was left for the holder before, and it took the lease first', async () => {
+    const on = stage();
+    await on.put(on.job());
+    await on.pass();
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    const held = await takeLease(on.main, 0, 0);
+    if (held === undefined) throw new Error('not taken');
+    const ended = await on.end(started);
+    await dispatch(on.dispatcher(), 0, { jobs: [ended], reason: 'ingest' });
+    let third: Promise<DispatchReport> | undefined;
+    // Between giving back and the look at the counter.
+    const context = disturbed(on, 'readWakes', async () => {
+      third = dispatch(on.dispatcher(), 0, { jobs: [], reason: 'ingest' });
+      await third;
+    });
+    expect(await releaseLease(context, held, 0)).toMatchObject({ fence: { epoch: 4 } });
+    expect(await third).toMatchObject({ passes: 1, settled: 1 });
+  });
+
+  it('does not look up what is in flight for its own word', async () => {
+    const on = stage();
+    const held = await takeLease(on.main, 0, 0);
+    if (held === undefined) throw new Error('not taken');
+    const context = disturbed(on, 'wake', () => releaseLease(on.main, held, 0));
+    const lease = await takeLease(context, 0, 0);
+    expect(lease?.wakesLookedAt).toBe(await on.store.readWakes(0));
   });
 
   it('that has lost its lease before it reads changes nothing', async () => {

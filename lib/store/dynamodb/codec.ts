@@ -78,6 +78,7 @@ export const ATTRIBUTE = {
   /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',
   wakes: 'wakes',
+  wakesSeen: 'wakesSeen',
   // Reservations and the page: read whole by every pass, so short.
   reservedJobs: 'j',
   checkAtMs: 'c',
@@ -418,6 +419,7 @@ export interface LeaseItem {
   readonly epoch: number;
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
+  readonly wakesSeen: number | undefined;
 }
 
 export function decodeLease(item: Item): LeaseItem {
@@ -426,6 +428,7 @@ export function decodeLease(item: Item): LeaseItem {
     epoch: cells.count(A.epoch),
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
+    wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
   };
 }
 

@@ -269,8 +269,9 @@ export class DynamoJobStore implements JobStore {
       throw new StoreUnavailable(`acquireLease: the lease of partition ${partition} went away; try again`);
     }
     const lease = decodeLease(item);
-    const { epoch, expiresAtMs } = lease;
-    return { kind: lease.callId === callId ? 'acquired' : 'held', epoch, expiresAtMs };
+    const { epoch, expiresAtMs, wakesSeen } = lease;
+    if (lease.callId !== callId) return { kind: 'held', epoch, expiresAtMs };
+    return { kind: 'acquired', epoch, expiresAtMs, ...(wakesSeen === undefined ? {} : { wakesSeen }) };
   }
 
   async renewLease(fence: Fence, nowMs: number, leaseMs: number): Promise<'renewed' | 'lost'> {
@@ -284,12 +285,17 @@ export class DynamoJobStore implements JobStore {
     return outcome.applied ? 'renewed' : 'lost';
   }
 
-  async releaseLease(fence: Fence): Promise<'released' | 'lost'> {
+  async releaseLease(fence: Fence, wakesSeen?: number): Promise<'released' | 'lost'> {
+    const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen';
     const outcome = await this.#table.update('releaseLease', {
       key: leaseKey(fence.partition),
-      update: 'SET #expiresAtMs = :past REMOVE #holder, #callId',
+      update: `SET #expiresAtMs = :past${noted} REMOVE #holder, #callId`,
       condition: '#epoch = :epoch',
-      values: { ':past': 0, ':epoch': fence.epoch },
+      values: {
+        ':past': 0,
+        ':epoch': fence.epoch,
+        ...(wakesSeen === undefined ? {} : { ':wakesSeen': wakesSeen }),
+      },
     });
     return outcome.applied ? 'released' : 'lost';
   }

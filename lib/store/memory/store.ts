@@ -99,6 +99,7 @@ interface Lease {
   readonly epoch: number;
   readonly holder: string | undefined;
   readonly expiresAtMs: number;
+  readonly wakesSeen?: number | undefined;
 }
 
 /** A partition's items as they are: to look at, not to change. */
@@ -269,9 +270,11 @@ export class MemoryJobStore implements JobStore {
       const { epoch, expiresAtMs } = items.lease;
       if (items.lease.holder !== undefined && expiresAtMs > nowMs)
         return { kind: 'held', epoch, expiresAtMs };
-      items.lease = { epoch: epoch + 1, holder, expiresAtMs: nowMs + leaseMs };
+      const { wakesSeen } = items.lease;
+      items.lease = { ...items.lease, epoch: epoch + 1, holder, expiresAtMs: nowMs + leaseMs };
       this.#observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
-      return { kind: 'acquired', epoch: epoch + 1, expiresAtMs: nowMs + leaseMs };
+      const known = wakesSeen === undefined ? {} : { wakesSeen };
+      return { kind: 'acquired', epoch: epoch + 1, expiresAtMs: nowMs + leaseMs, ...known };
     });
   }
 
@@ -286,12 +289,13 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async releaseLease(fence: Fence): Promise<'released' | 'lost'> {
+  async releaseLease(fence: Fence, wakesSeen?: number): Promise<'released' | 'lost'> {
     return this.#write('releaseLease', () => {
       this.#bill.small('releaseLease', 'write');
       const items = this.#partition(fence.partition);
       if (items.lease.epoch !== fence.epoch) return 'lost';
-      items.lease = { epoch: fence.epoch, holder: undefined, expiresAtMs: 0 };
+      const seen = wakesSeen ?? items.lease.wakesSeen;
+      items.lease = { epoch: fence.epoch, holder: undefined, expiresAtMs: 0, wakesSeen: seen };
       return 'released';
     });
   }
