@@ -42,6 +42,11 @@ export class Faults {
     return seeded(hashText(name, this.#plan.seed ^ 0x5bd1e995));
   }
 
+  /** Chosen to meet a fault, and not drawn. */
+  isForced(call: string): boolean {
+    return this.#forced?.has(call) === true;
+  }
+
   /** The fault that meets a call, if any. */
   draw(call: string, possible: (fault: CallFault) => boolean, random: () => number): CallFault | undefined {
     let left = random();
@@ -60,8 +65,10 @@ export class Faults {
 
   /** Whether a fault of the surroundings happens now. */
   happens(fault: FaultClass, name: string, factor = 1): boolean {
-    const isDrawn = this.randomOf(`${name}:${fault}`)() < this.#plan.rates[fault] * factor;
-    return isDrawn && this.active && this.#fire(`${name}:${fault}`, fault);
+    const rate = this.#plan.rates[fault] * factor;
+    // Most seeds leave most faults out: then there is nothing to draw.
+    const isDrawn = rate > 0 && this.active && this.randomOf(`${name}:${fault}`)() < rate;
+    return isDrawn && this.#fire(`${name}:${fault}`, fault);
   }
 
   count(fault: FaultClass): void {

@@ -1,4 +1,6 @@
 /** An adapter as one node reaches it: over a network that delays, loses and repeats, from a process that may die. */
+
+import { ATTENDED_MS } from '../../lib/dispatch/attendance.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
@@ -83,8 +85,8 @@ async function call(
   const latencyMs = random() * plan.latencyMaxMs;
   const timeoutMs = TIMEOUT_MIN_MS + random() * (TIMEOUT_MAX_MS - TIMEOUT_MIN_MS);
   // Past its lease, or past the time at which others look what became of it.
-  const freezeMs =
-    random() * 2 * Math.max(plan.budget.leaseMs, random() < 0.3 ? plan.budget.checkAfterMs : 0);
+  const drawnMs = random() * 2 * Math.max(plan.budget.leaseMs, random() < 0.3 ? plan.budget.checkAfterMs : 0);
+  const freezeMs = faults.isForced(name) ? Math.max(plan.budget.leaseMs, ATTENDED_MS) + 1_000 : drawnMs;
   const part = batch.slice(0, 1 + Math.floor(random() * Math.max(0, batch.length - 1)));
   const withPart = parameters.map((parameter, at) => (at === batchAt ? part : parameter));
   const answer = async (given: Promise<unknown>): Promise<unknown> => {

@@ -6,10 +6,20 @@ import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
 import { isLegal } from '../../lib/core/life-cycle.ts';
 import { weightOf } from '../../lib/core/score.ts';
 import { WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
-import { tierOf } from '../../lib/dispatch/submit.ts';
-import type { ClaimRequest, FinishRequest, Ledger, StartRequest } from '../../lib/store/contract.ts';
+import { isInScope, type Scope, scopeName } from '../../lib/dispatch/operate.ts';
+import { placeOf, tierOf } from '../../lib/dispatch/submit.ts';
+import type {
+  ClaimRequest,
+  Control,
+  ControlChange,
+  FinishRequest,
+  Ledger,
+  Reservation,
+  StartRequest,
+} from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
-import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store.ts';
+import type { ReadyLine } from '../../lib/store/schema.ts';
 
 /** The invariants by their numbers in the design. */
 export const INVARIANTS = {
@@ -53,6 +63,11 @@ const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || 
 /** Verbs that note something on a job without moving it. */
 const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'cancelJob', 'redrive']);
 
+/** Whether a place belongs to the scope of this name. */
+function isNamed(scope: string, { type, tier, fairnessKey, fleet }: ReservedJob): boolean {
+  return ['pool', `type/${type}`, `tier/${tier}`, `key/${fairnessKey}`, `fleet/${fleet}`].includes(scope);
+}
+
 const COST_TOLERANCE_MS = 0.01;
 /** A full look at all waiting jobs costs a little: every so many steps. */
 const SWEEP_STEPS = 128;
@@ -62,6 +77,10 @@ export interface InvariantsOptions {
   readonly partitions: readonly number[];
   readonly nowMs: () => number;
   readonly skewMaxMs: number;
+  /** Records of terminal jobs expire while this runs. */
+  readonly recordsExpire: boolean;
+  /** Every change of an item reaches the stream, however late. */
+  readonly streamIsWhole: boolean;
 }
 
 export class Invariants {
@@ -69,6 +88,22 @@ export class Invariants {
   readonly #options: InvariantsOptions;
   readonly #accepted = new Set<string>();
   readonly #ended = new Set<string>();
+  /** Jobs by what was asked for. */
+  readonly #asked = new Map<string, string>();
+  /** Of what ended, what the bus told. */
+  readonly #told = new Set<string>();
+  /** Some outcomes were given up with the stream's records. */
+  #isToldForCertain = true;
+  /** Dead letters that another job was made of. */
+  readonly #redriven = new Set<string>();
+  /** The greatest cap and every weight that operators have ever put, by scope. */
+  readonly #loosestCaps = new Map<string, number>();
+  readonly #weights = new Map<string, number[]>();
+  /** Controls as they were when the lease was taken. */
+  readonly #obeyed = new Map<
+    number,
+    { readonly epoch: number; readonly controls: ReadonlyMap<string, Control> }
+  >();
   /** By scope, then by name. */
   readonly #held = {
     item: new Map<string, Map<string, number>>(),
@@ -84,11 +119,12 @@ export class Invariants {
   #outage: { readonly fromMs: number; readonly untilMs: number } = { fromMs: 0, untilMs: 0 };
   /** When a node last read the partition. */
   readonly #loadedAtMs = new Map<string, number>();
-  #leastShareMs = 0;
+  readonly #leastSharesMs = new Map<number, number>();
   #store: MemoryJobStore | undefined;
   #steps = 0;
-  #wakeStep = 0;
-  #loadStep = 0;
+  /** By partition. */
+  readonly #wakeSteps = new Map<number, number>();
+  readonly #loadSteps = new Map<number, number>();
 
   constructor(options: InvariantsOptions) {
     this.#options = options;
@@ -102,6 +138,11 @@ export class Invariants {
     return this.#accepted;
   }
 
+  /** Jobs that somebody asked for, other tries of dead letters not counted. */
+  get asked(): number {
+    return this.#asked.size;
+  }
+
   get ended(): ReadonlySet<string> {
     return this.#ended;
   }
@@ -109,6 +150,7 @@ export class Invariants {
   readonly onStore = (event: StoreEvent<Job>): void => {
     if (event.kind === 'job') this.#onJob(event.verb, event.input, event.oldJob, event.newJob);
     else if (event.kind === 'committed') this.#onCommit(event);
+    else if (event.kind === 'lease') this.#onLease(event.partition, event.epoch);
   };
 
   begin(execution: Execution): void {
@@ -173,11 +215,14 @@ export class Invariants {
   onVerb(verb: string, node: string, parameters: readonly unknown[]): void {
     switch (verb) {
       case 'wake':
-        this.#wakeStep = this.#steps;
+        this.#wakeSteps.set(parameters[0] as number, this.#steps);
         break;
       case 'loadPartition':
-        this.#loadStep = this.#steps;
-        this.#loadedAtMs.set(node, this.#options.nowMs());
+        this.#loadSteps.set(parameters[0] as number, this.#steps);
+        this.#loadedAtMs.set(`${node}/${String(parameters[0])}`, this.#options.nowMs());
+        break;
+      case 'changeControl':
+        this.#onControl(parameters[1] as string, parameters[2] as ControlChange);
         break;
       case 'loseWorker':
         this.#onLoss(node, parameters[0] as Job);
@@ -211,7 +256,7 @@ export class Invariants {
     if (holder === undefined || holder === node || job?.state !== 'running' || job.claim?.claimId !== claimId)
       return;
     const { fromMs, untilMs } = this.#outage;
-    const sinceMs = (this.#loadedAtMs.get(node) ?? 0) - untilMs;
+    const sinceMs = (this.#loadedAtMs.get(`${node}/${job.partition}`) ?? 0) - untilMs;
     if (untilMs - fromMs >= WORKER_LEASE_MS && sinceMs >= 0 && sinceMs < WORKER_LEASE_MS) {
       this.#violated(
         'nothingLost',
@@ -222,8 +267,88 @@ export class Invariants {
 
   /** Whoever was woken has looked since. */
   requireWakesHeard(): void {
-    if (this.#loadStep < this.#wakeStep) {
-      this.#violated('noStarvation', 'a wake was followed by no pass');
+    for (const [partition, step] of this.#wakeSteps) {
+      if ((this.#loadSteps.get(partition) ?? 0) < step)
+        this.#violated('noStarvation', `a wake of partition ${partition} was followed by no pass`);
+    }
+  }
+
+  onOutcome(jobId: string): void {
+    this.#told.add(jobId);
+  }
+
+  get isAllTold(): boolean {
+    return this.#untold.length === 0;
+  }
+
+  /** Nothing holds capacity. */
+  get isAllSettled(): boolean {
+    return this.#options.partitions.every((partition) => this.#view(partition).reservations.size === 0);
+  }
+
+  get #untold(): readonly string[] {
+    const isCertain = this.#options.streamIsWhole && this.#isToldForCertain;
+    return isCertain ? [...this.#ended].filter((id) => !this.#told.has(id)) : [];
+  }
+
+  giveUpOutcomes(): void {
+    this.#isToldForCertain = false;
+  }
+
+  /** Nobody holds capacity in this scope. */
+  requireDrained(scope: Scope): void {
+    const name = scopeName(scope);
+    for (const partition of this.#options.partitions) {
+      const { controls, reservations } = this.#view(partition);
+      if (controls.get(name)?.paused !== true) continue;
+      const held = [...reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
+      const count = held.filter((entry) => isInScope(scope, entry)).length;
+      if (count > 0) this.#violated('caps', `${name} was drained, and ${count} of its jobs hold capacity`);
+    }
+  }
+
+  /** Every record of a terminal job is gone, collected or not. */
+  requireExpired(): void {
+    for (const id of this.#ended) {
+      if (this.#store?.inspectJob(id) !== undefined) {
+        this.#violated('nothingLost', `the record of ${id} has expired, and is there`);
+      }
+    }
+  }
+
+  #view(partition: number): PartitionView {
+    if (this.#store === undefined) throw new Error('no store is watched');
+    return this.#store.inspect(partition);
+  }
+
+  #onControl(scope: string, { maxConcurrency, weight }: ControlChange): void {
+    if (typeof maxConcurrency === 'number') {
+      this.#loosestCaps.set(scope, Math.max(maxConcurrency, this.#loosestCaps.get(scope) ?? 0));
+    }
+    if (typeof weight === 'number') this.#weights.set(scope, [...(this.#weights.get(scope) ?? []), weight]);
+  }
+
+  #onLease(partition: number, epoch: number): void {
+    this.#obeyed.set(partition, { epoch, controls: new Map(this.#view(partition).controls) });
+  }
+
+  /** What was in force before the lease was taken, and is still, was known to whoever reserves under it. */
+  #requireObeyed(partition: number, epoch: number, reserve: readonly Reservation[]): void {
+    const obeyed = this.#obeyed.get(partition);
+    if (epoch !== obeyed?.epoch || reserve.length === 0) return;
+    const { controls, reservations } = this.#view(partition);
+    for (const [name, control] of controls) {
+      // The same object: nobody has changed it meanwhile.
+      if (obeyed.controls.get(name) !== control) continue;
+      const countOf = (list: Iterable<Reservation>): number =>
+        [...list].flatMap(({ jobs }) => [...jobs.values()]).filter((entry) => isNamed(name, entry)).length;
+      const added = countOf(reserve);
+      if (added === 0) continue;
+      if (control.paused) this.#violated('caps', `${added} jobs were admitted while ${name} is paused`);
+      const held = countOf(reservations.values());
+      if (control.maxConcurrency !== undefined && held > control.maxConcurrency) {
+        this.#violated('caps', `${name} holds ${held} of ${control.maxConcurrency}, as an operator set it`);
+      }
     }
   }
 
@@ -231,6 +356,8 @@ export class Invariants {
     const { controls } = store.inspect(job.partition);
     if (controls.size > 0) return false;
     const { configuration } = this.#options;
+    // Of several partitions each has a share, and takes its turn.
+    if (configuration.partitions > 1) return false;
     const isFree = (scope: string, name: string, cap: number | null | undefined): boolean =>
       cap === null || cap === undefined || (this.#held.item.get(scope)?.get(name) ?? 0) < cap;
     return (
@@ -263,6 +390,7 @@ export class Invariants {
         `${id} is still ${job.state} (version ${job.version}, claim ${job.claim?.claimId ?? 'none'})`,
       );
     }
+    for (const id of this.#untold) this.#violated('nothingLost', `nobody was told of the end of ${id}`);
     for (const partition of this.#options.partitions) {
       for (const reservation of store.inspect(partition).reservations.values()) {
         this.#violated(
@@ -282,10 +410,20 @@ export class Invariants {
     if (before === undefined) {
       if (verb !== 'createJobs' && verb !== 'redrive')
         this.#violated('oneEnd', `${verb} made ${id} out of nothing`);
-      if (this.#ended.has(id)) this.#violated('oneEnd', `${id} was made again after its end`);
+      // Its record may have expired: then it is another job.
+      const isExpired = this.#ended.delete(id) && this.#options.recordsExpire;
+      if (this.#accepted.has(id) && !isExpired)
+        this.#violated('oneEnd', `${id} was made again after its end`);
+      if (after.redriveOf === undefined) this.#onAsked(after);
       this.#accepted.add(id);
+      if (after.redriveOf !== undefined) {
+        if (this.#redriven.has(after.redriveOf))
+          this.#violated('oneEnd', `a second job was made of the dead letter ${after.redriveOf}`);
+        this.#redriven.add(after.redriveOf);
+      }
       return;
     }
+    if (verb === 'saveCheckpoint') this.#checkCheckpoint(after);
     if (NOTES.has(verb) && after.state === before.state && after.version === before.version) return;
     if (isTerminal(before.state))
       this.#violated('oneEnd', `${verb} changed ${id} after its end (${before.state})`);
@@ -308,6 +446,23 @@ export class Invariants {
     }
     if (isActive(after)) this.#requireCounted(verb, after);
     if (isTerminal(after.state)) this.#ended.add(id);
+  }
+
+  /** One request, one job, however often it comes. */
+  #onAsked({ id, payload }: Job): void {
+    const request = JSON.stringify(payload);
+    const known = this.#asked.get(request);
+    if (known !== undefined && known !== id)
+      this.#violated('oneEnd', `${id} was made for ${request}, for which there was ${known}`);
+    this.#asked.set(request, id);
+  }
+
+  /** Handlers of the simulation sign what they keep, too. */
+  #checkCheckpoint({ id, version, checkpoint }: Job): void {
+    const by =
+      typeof checkpoint === 'object' && checkpoint !== null && 'by' in checkpoint ? checkpoint.by : '';
+    if (by !== version)
+      this.#violated('fencing', `attempt ${String(by)} kept a checkpoint of ${id}, of which ${version} runs`);
   }
 
   #checkFence(verb: string, input: unknown, before: Job, after: Job): void {
@@ -407,7 +562,10 @@ export class Invariants {
   #requireAnnounced(store: MemoryJobStore, job: Job): void {
     const tier = tierOf(this.#options.configuration, job.type);
     const backlog = store.inspect(job.partition).backlogs.get(job.fairnessKey)?.get(tier)?.value;
-    if (backlog?.lines.some((line) => line.type === job.type && line.mode === job.mode) !== true) {
+    const { sub = 0 } = placeOf(this.#options.configuration)(job);
+    const isIts = (line: Pick<ReadyLine, 'type' | 'mode' | 'sub'>): boolean =>
+      line.type === job.type && line.mode === job.mode && (line.sub ?? 0) === sub;
+    if (backlog?.lines.some(isIts) !== true) {
       this.#violated(
         'nothingLost',
         `${job.id} waits in a line that its key ${job.fairnessKey} does not announce`,
@@ -423,24 +581,31 @@ export class Invariants {
       );
     }
     const chargedMs = new Map<string, number>();
+    /** Keys of jobs whose records expired before they were settled: what they used is known to nobody. */
+    const unknown = new Set<string>();
     for (const { reservation, positions } of commit.drop) {
       for (const position of positions) {
         const entry = reservation.jobs.get(position);
         if (entry === undefined) continue;
         const claimId = `${reservation.batchId}.${position}`;
         this.#onDrop(claimId, entry);
+        if (this.#store?.inspectJob(entry.id) === undefined) unknown.add(entry.fairnessKey);
         const before = chargedMs.get(entry.fairnessKey) ?? 0;
         chargedMs.set(entry.fairnessKey, before + this.#chargeOf(claimId, entry));
       }
     }
-    for (const ledger of commit.ledgers) this.#onLedger(ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
+    for (const ledger of commit.ledgers) {
+      if (unknown.has(ledger.fairnessKey)) this.#ledgers.set(ledger.fairnessKey, ledger);
+      else this.#onLedger(fence.partition, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
+    }
     const written = new Set(commit.ledgers.map((ledger) => ledger.fairnessKey));
     for (const [fairnessKey, charge] of chargedMs) {
-      if (charge > COST_TOLERANCE_MS && !written.has(fairnessKey)) {
+      if (charge > COST_TOLERANCE_MS && !written.has(fairnessKey) && !unknown.has(fairnessKey)) {
         this.#violated('costConserved', `${fairnessKey} was not charged ${charge} ms that its attempts used`);
       }
     }
-    this.#leastShareMs = commit.leastShareMs;
+    this.#leastSharesMs.set(fence.partition, commit.leastShareMs);
+    this.#requireObeyed(fence.partition, fence.epoch, commit.reserve);
   }
 
   /** A place may only be given up when its claim is over, or cannot come any more. */
@@ -461,7 +626,8 @@ export class Invariants {
     return charged + correctionMs(charged, this.#usedMs.get(claimId), fairness);
   }
 
-  #onLedger(ledger: Ledger, chargedMs: number): void {
+  #onLedger(partition: number, ledger: Ledger, chargedMs: number): void {
+    const leastShareMs = this.#leastSharesMs.get(partition) ?? 0;
     const { fairness } = this.#options.configuration;
     const known = this.#ledgers.get(ledger.fairnessKey);
     const isForgotten =
@@ -472,14 +638,15 @@ export class Invariants {
     this.#ledgers.set(ledger.fairnessKey, ledger);
     const surplusMs = ledger.settledCostMs - before - chargedMs;
     if (Math.abs(surplusMs) <= COST_TOLERANCE_MS) return;
-    const weight = weightOf(fairness.weights, fairness.defaultWeight, ledger.fairnessKey);
-    const liftedMs = this.#leastShareMs * weight - before;
+    const configured = weightOf(fairness.weights, fairness.defaultWeight, ledger.fairnessKey);
+    const weights = [configured, ...(this.#weights.get(`key/${ledger.fairnessKey}`) ?? [])];
+    const liftedMs = leastShareMs * Math.max(...weights) - before;
     // A lift may happen before or after the charge of the same commit.
     const isLift = surplusMs > 0 && surplusMs <= Math.max(liftedMs, 0) + COST_TOLERANCE_MS;
     if (!isLift) {
       this.#violated(
         'costConserved',
-        `${ledger.fairnessKey} went from ${before} to ${ledger.settledCostMs} ms for ${chargedMs} ms used (least share ${this.#leastShareMs})`,
+        `${ledger.fairnessKey} went from ${before} to ${ledger.settledCostMs} ms for ${chargedMs} ms used (least share ${leastShareMs})`,
       );
     }
   }
@@ -503,6 +670,12 @@ export class Invariants {
     ];
   }
 
+  /** What an operator has put over a configured cap may be greater; of a fleet's slots there are no more. */
+  #loosestCap(scope: string, name: string, cap: number): number {
+    if (scope === 'conflict' || scope === 'fleet') return cap;
+    return Math.max(cap, this.#loosestCaps.get(scope === 'pool' ? 'pool' : `${scope}/${name}`) ?? 0);
+  }
+
   /** `item`: what claims say; `real`: what really runs. Neither may ever be above a cap. */
   #countCaps(kind: 'item' | 'real', job: Job, by: 1 | -1): void {
     const fleetName = job.claim?.fleet ?? '';
@@ -512,7 +685,7 @@ export class Invariants {
       this.#held[kind].set(scope, counts);
       const count = (counts.get(name) ?? 0) + by;
       counts.set(name, count);
-      if (by > 0 && cap !== null && cap !== undefined && count > cap) {
+      if (by > 0 && cap !== null && cap !== undefined && count > this.#loosestCap(scope, name, cap)) {
         this.#violated(
           scope === 'conflict' ? 'exclusion' : 'caps',
           `${scope} ${name} ${kind === 'item' ? 'holds' : 'really runs'} ${count} of ${cap} with ${job.id}`,

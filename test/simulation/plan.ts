@@ -1,7 +1,10 @@
 /** What a seed decides before anything runs: the pool, the load, and which faults happen how often. */
+
+import type { OverrideChange } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/context.ts';
+import type { Scope } from '../../lib/dispatch/operate.ts';
 import type { BusImitation } from '../../lib/events/memory/bus.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
 import type { StoreImitation } from '../../lib/store/memory/imitation.ts';
@@ -47,7 +50,14 @@ export const WORLD_FAULTS = [
   'ttlLate',
   'operatorCancels',
   'operatorPauses',
+  'operatorDrains',
+  'operatorOverrides',
+  'operatorRedrives',
+  'operatorLooks',
+  'waiterGivesUp',
   'requestDoubled',
+  'requestMalformed',
+  'recordExpires',
 ] as const;
 
 export type FaultClass = (typeof CALL_FAULTS)[number] | (typeof WORLD_FAULTS)[number];
@@ -65,7 +75,32 @@ export interface PlannedJob {
   readonly delayMs: number;
   /** How long its handler takes. */
   readonly durationMs: number;
+  /** An event on the bus, a client's `submit`, or a client's `run`. */
+  readonly via: 'bus' | 'client' | 'run';
+  /** Who runs it waits so long. */
+  readonly waitsMs: number;
+  readonly diesWithWaiter: boolean;
+  /** Its handler keeps a checkpoint half-way. */
+  readonly checkpoints: boolean;
+  /** Its handler throws, however often it is tried. */
+  readonly fails: boolean;
 }
+
+/** What an operator does. */
+export type OperatorAct =
+  | { readonly kind: 'cancel' | 'retry' | 'look'; readonly jobId: string }
+  | { readonly kind: 'pause' | 'resume' | 'drain'; readonly scope: Scope }
+  | { readonly kind: 'override'; readonly scope: Scope; readonly change: OverrideChange }
+  | { readonly kind: 'redrive'; readonly limit: number };
+
+/** What is to happen when, whatever the dice say. */
+export type PlannedEvent = { readonly atMs: number } & (
+  | { readonly act: OperatorAct }
+  /** Nodes whose names begin so die. */
+  | { readonly kills: string }
+  /** Processes whose names begin so are asked to end. */
+  | { readonly stops: string }
+);
 
 /** A long-running worker. */
 export interface PlannedProcess {
@@ -91,6 +126,11 @@ export interface SimulationPlan {
   /** True: faults never stop, only safety is checked. */
   readonly endless: boolean;
   readonly latencyMaxMs: number;
+  /** Events that nobody can accept. */
+  readonly malformed: number;
+  /** Records of terminal jobs expire after so long; undefined: not while this runs. */
+  readonly terminalTtlMs?: number | undefined;
+  readonly events: readonly PlannedEvent[];
 }
 
 /** Faults that few calls can meet are drawn more often. */
@@ -108,6 +148,7 @@ const CHURN_RATES: Partial<Record<FaultClass, number>> = {
   workerDoubled: 0.02,
   frozenBeforeCall: 0.03,
   frozenAfterCall: 0.02,
+  storeOutage: 0.05,
 };
 
 /** Without any fault at all, a few seeds show that the load alone breaks nothing. */
@@ -126,6 +167,7 @@ export function planOf(seed: number): SimulationPlan {
   const imitated = (fault: FaultClass): boolean => rates[fault] > 0;
   const configuration = drawConfiguration(dice, churn);
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
+  const endless = dice.chance(0.3);
   return {
     seed,
     configuration,
@@ -137,6 +179,7 @@ export function planOf(seed: number): SimulationPlan {
       batchJobs: dice.pick([1, 3, 10, 50]),
       promoteMax: dice.pick([2, 20, 200]),
       checkMax: dice.pick([1, 3, 10]),
+      parkKept: dice.pick([1, 4]),
       checkAfterMs: churn ? 15_000 : dice.pick([15_000, 30_000, 60_000]),
     },
     jobs: drawJobs(dice, configuration, churn),
@@ -145,7 +188,8 @@ export function planOf(seed: number): SimulationPlan {
         ? Array.from({ length: dice.whole(1, 3) }, (_, at) => ({
             fleet,
             workerId: `${fleet}/${at}`,
-            slots: dice.whole(1, 3),
+            // A share of it for every partition, whatever becomes of the others.
+            slots: dice.whole(configuration.partitions, configuration.partitions + 2),
           }))
         : [],
     ),
@@ -164,13 +208,19 @@ export function planOf(seed: number): SimulationPlan {
     },
     bus: { duplicated: imitated('eventDuplicated') ? dice.between(0.05, 0.3) : undefined },
     skewMaxMs: imitated('clockSkew') ? dice.pick([200, 1_000, 2_000]) : 0,
-    faultsUntilMs: dice.pick([60_000, 180_000, 420_000]),
-    endless: dice.chance(0.3),
+    faultsUntilMs: dice.pick(churn ? [180_000, 420_000] : [60_000, 180_000, 420_000]),
+    endless,
     latencyMaxMs: dice.pick([5, 30, 200]),
+    malformed: imitated('requestMalformed') ? dice.whole(1, 3) : 0,
+    terminalTtlMs: !endless && imitated('recordExpires') ? 600_000 : undefined,
+    events: [],
   };
 }
 
 function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
+  const partitions = dice.pick([1, 1, 1, 2, 3]);
+  // Every partition must have a share of each cap.
+  const cap = (most: number): number => dice.whole(partitions, Math.max(partitions, most));
   const typeCount = dice.whole(1, 4);
   const tierCount = dice.whole(1, 3);
   const tiers = Array.from({ length: tierCount }, (_, at) => `tier-${at}`);
@@ -178,11 +228,12 @@ function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
   for (let at = 0; at < typeCount; at += 1) {
     types[`type-${at}`] = {
       tier: tiers[dice.whole(0, tierCount - 1)],
-      maxConcurrency: dice.chance(0.3) ? dice.whole(1, 3) : null,
+      maxConcurrency: dice.chance(0.3) ? cap(3) : null,
+      subLines: dice.pick([1, 1, 1, 3]),
       conflictGroup: dice.chance(0.5) ? dice.pick(['catalogue', 'index']) : null,
       defaultCostMs: dice.pick([10, 1_000, 5_000]),
       timeoutMs: churn ? 20_000 : dice.pick([5_000, 20_000]),
-      onWorkerLost: dice.pick(['retry', 'retry', 'fail']),
+      onWorkerLost: dice.pick(['retry', 'resume', 'fail']),
       retry: {
         maxAttempts: dice.whole(1, 3),
         delayMs: dice.pick([0, 0, 500, 5_000]),
@@ -192,8 +243,7 @@ function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
     };
   }
   const names = Object.keys(types);
-  const slots = (most: number): number | null =>
-    dice.chance(churn ? 0.9 : 0.4) ? null : dice.whole(1, most);
+  const slots = (most: number): number | null => (dice.chance(churn ? 0.9 : 0.4) ? null : cap(most));
   const fleets: Record<string, { types: string[]; slots: number | null }> = {};
   for (const type of names) {
     if (dice.chance(0.6)) fleets[`fleet-${type}`] = { types: [type], slots: slots(3) };
@@ -201,9 +251,10 @@ function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
   fleets.general = { types: names, slots: slots(4) };
   return resolveConfiguration({
     types,
-    tiers: tiers.map((tier) => ({ tier, maxConcurrency: dice.chance(0.3) ? dice.whole(1, 4) : null })),
+    tiers: tiers.map((tier) => ({ tier, maxConcurrency: dice.chance(0.3) ? cap(4) : null })),
     fleets,
-    maxConcurrency: dice.chance(0.2) ? dice.whole(1, 5) : null,
+    maxConcurrency: dice.chance(0.2) ? cap(5) : null,
+    partitions,
     fairness: {
       maxConcurrencyPerKey: dice.chance(0.2) ? dice.whole(1, 3) : null,
       weights: dice.chance(0.5) ? { 'key-0': 3 } : {},
@@ -213,12 +264,18 @@ function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
 }
 
 function drawJobs(dice: Dice, configuration: PoolConfiguration, churn: boolean): readonly PlannedJob[] {
-  const count = dice.pick([1, 5, 15, 40, 80]);
+  const count = dice.pick(churn ? [40, 80] : [1, 5, 15, 40, 80]);
   const keys = dice.whole(1, 6);
   const resources = dice.whole(1, 4);
-  const spreadMs = dice.pick([1, 5_000, 60_000]);
+  const spreadMs = churn ? 180_000 : dice.pick([1, 5_000, 60_000]);
   const futures = dice.pick([0, 0.1, 0.5]);
   const types = configuration.types.map((each) => each.type);
+  const clients = dice.pick([0, 0.3, 1]);
+  const runs = dice.pick([0, 0, 0.3]);
+  const checkpoints = dice.pick([0, 0.5]);
+  const failing = dice.pick([0, 0, 0.1]);
+  const via = (): PlannedJob['via'] =>
+    dice.chance(clients) ? (dice.chance(runs) ? 'run' : 'client') : 'bus';
   return Array.from({ length: count }, () => ({
     type: types[dice.whole(0, types.length - 1)] ?? '',
     fairnessKey: `key-${dice.whole(0, keys - 1)}`,
@@ -229,5 +286,10 @@ function drawJobs(dice: Dice, configuration: PoolConfiguration, churn: boolean):
     delayMs: dice.chance(futures) ? dice.whole(1_000, 150_000) : 0,
     // Where workers come and go, long enough to be looked at while they run.
     durationMs: churn ? dice.pick([500, 10_000, 18_000]) : dice.pick([1, 50, 500, 3_000, 10_000]),
+    via: via(),
+    waitsMs: dice.pick([2_000, 20_000, 120_000]),
+    diesWithWaiter: dice.chance(0.5),
+    checkpoints: dice.chance(checkpoints),
+    fails: dice.chance(failing),
   }));
 }

@@ -8,38 +8,22 @@ import type {
   JobStore,
   StartRequest,
 } from '../../lib/store/contract.ts';
-import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { instead } from './instead.ts';
 import type { Sabotage } from './world.ts';
-
-/** The store with some verbs replaced. */
-function instead(store: MemoryJobStore, verbs: Partial<JobStore>): JobStore {
-  return new Proxy<JobStore>(store, {
-    get: (target, name) => {
-      const replaced: unknown = Reflect.get(verbs, name);
-      if (replaced !== undefined) return replaced;
-      const own: unknown = Reflect.get(target, name, target);
-      return typeof own === 'function' ? own.bind(target) : own;
-    },
-  });
-}
 
 const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [] });
 
-export const PLANTED: Readonly<
-  Record<
-    string,
-    {
-      readonly removes: string;
-      /** A seed that shows it, at the time of writing. */
-      readonly seenAt: number;
-      readonly sabotage: Sabotage;
-    }
-  >
-> = {
+export interface Planted extends Sabotage {
+  readonly removes: string;
+  /** A seed that shows it, at the time of writing. */
+  readonly seenAt: number;
+}
+
+export const PLANTED: Readonly<Record<string, Planted>> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
     seenAt: 26,
-    sabotage: (store) =>
+    store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
           store.claim(
@@ -52,8 +36,8 @@ export const PLANTED: Readonly<
   },
   'commit-epoch': {
     removes: 'the check of the epoch in a commit, and of the turn that it follows',
-    seenAt: 156,
-    sabotage: (store) =>
+    seenAt: 70,
+    store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) =>
           store.commit(
@@ -65,20 +49,20 @@ export const PLANTED: Readonly<
   'reserve-before-claim': {
     removes: 'the reservation before the claim',
     seenAt: 1,
-    sabotage: (store) =>
+    store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, withoutReservations(commit)),
       }),
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    seenAt: 3,
-    sabotage: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
+    seenAt: 4,
+    store: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
     removes: 'the claim in the condition of a start',
-    seenAt: 26,
-    sabotage: (store) =>
+    seenAt: 23,
+    store: (store) =>
       instead(store, {
         startJob: async (request: StartRequest) => {
           const job = store.inspectJob(request.jobId);
@@ -95,8 +79,8 @@ export const PLANTED: Readonly<
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
-    seenAt: 373,
-    sabotage: (store) =>
+    seenAt: 744,
+    store: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
           const job = store.inspectJob(request.job.id) ?? request.job;
@@ -110,8 +94,8 @@ export const PLANTED: Readonly<
   },
   'lose-worker-claim': {
     removes: 'the lease of a worker before it is declared lost',
-    seenAt: 5,
-    sabotage: (store) =>
+    seenAt: 1,
+    store: (store) =>
       instead(store, {
         getJobs: async (ids: readonly string[]) =>
           (await store.getJobs(ids)).map((job) =>
@@ -121,8 +105,8 @@ export const PLANTED: Readonly<
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
-    seenAt: 136,
-    sabotage: (store) =>
+    seenAt: 1244,
+    store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
           const state = await store.loadPartition(partition, nowMs);
@@ -133,14 +117,14 @@ export const PLANTED: Readonly<
   },
   'expired-workers': {
     removes: 'the expiry of workers',
-    seenAt: 20,
-    sabotage: (store) =>
+    seenAt: 5,
+    store: (store) =>
       instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
   },
   'outage-guard': {
     removes: 'the time that workers have after an outage',
-    seenAt: 541,
-    sabotage: (store) =>
+    seenAt: 129,
+    store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => ({
           ...(await store.loadPartition(partition, nowMs)),
@@ -150,13 +134,13 @@ export const PLANTED: Readonly<
   },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
-    seenAt: 43,
-    sabotage: (store) => instead(store, { readWakes: async () => 0 }),
+    seenAt: 51,
+    store: (store) => instead(store, { readWakes: async () => 0 }),
   },
   'true-up': {
     removes: 'the charge of what attempts used',
     seenAt: 1,
-    sabotage: (store) =>
+    store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, ledgers: [] }),
       }),
@@ -164,7 +148,7 @@ export const PLANTED: Readonly<
   'due-time': {
     removes: 'the time in the due line',
     seenAt: 2,
-    sabotage: (store) =>
+    store: (store) =>
       instead(store, {
         readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
           store.readDue(partition, nowMs + 3_600_000, limit, after),
@@ -173,12 +157,12 @@ export const PLANTED: Readonly<
   'announce-lines': {
     removes: 'the announcement of a line before its first job',
     seenAt: 1,
-    sabotage: (store) => instead(store, { announceLines: async () => {} }),
+    store: (store) => instead(store, { announceLines: async () => {} }),
   },
   'retire-quiet-lines': {
     removes: 'the condition that a retired line was not announced meanwhile',
     seenAt: 1,
-    sabotage: (store) =>
+    store: (store) =>
       instead(store, {
         retireLine: (partition, line) => store.retireLine(partition, line, Number.MAX_SAFE_INTEGER),
         readLine: async (partition, line, limit, after) => {
@@ -190,8 +174,8 @@ export const PLANTED: Readonly<
   },
   'conflict-keys': {
     removes: 'the conflict key in the reservation',
-    seenAt: 1,
-    sabotage: (store) =>
+    seenAt: 4,
+    store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
           const state = await store.loadPartition(partition, nowMs);
@@ -211,8 +195,8 @@ export const PLANTED: Readonly<
   },
   'count-reservations': {
     removes: 'one place in five from what a pass counts',
-    seenAt: 3,
-    sabotage: (store) =>
+    seenAt: 5,
+    store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
           const state = await store.loadPartition(partition, nowMs);
@@ -222,8 +206,8 @@ export const PLANTED: Readonly<
   },
   'resend-unstarted': {
     removes: 'looking again at what was reserved',
-    seenAt: 2,
-    sabotage: (store) =>
+    seenAt: 1,
+    store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
           const state = await store.loadPartition(partition, nowMs);
@@ -236,8 +220,8 @@ export const PLANTED: Readonly<
   },
   'idempotent-create': {
     removes: 'the condition that a job is created once',
-    seenAt: 50,
-    sabotage: (store) =>
+    seenAt: 1,
+    store: (store) =>
       instead(store, {
         createJobs: (jobs: readonly Job[]) =>
           store.createJobs(
@@ -250,7 +234,7 @@ export const PLANTED: Readonly<
   'strong-reads': {
     removes: 'the strong consistency of the partition read',
     seenAt: 1,
-    sabotage: (store) => {
+    store: (store) => {
       let stale: Awaited<ReturnType<JobStore['loadPartition']>> | undefined;
       return instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -261,5 +245,97 @@ export const PLANTED: Readonly<
         },
       });
     },
+  },
+  'unknown-claims': {
+    removes: 'the difference between a claim that was lost and one that was not answered',
+    seenAt: 27,
+    answers: (store) =>
+      instead(store, {
+        claim: async (requests: readonly ClaimRequest[]) =>
+          (await store.claim(requests)).map((outcome) => (outcome === 'unknown' ? 'lost' : outcome)),
+      }),
+  },
+  'ingest-failures': {
+    removes: 'what a batch of requests says of those that failed',
+    seenAt: 1,
+    forgetsFailures: true,
+  },
+  'bus-failures': {
+    removes: 'what the bus says of events that it did not take',
+    seenAt: 71,
+    bus: (bus) =>
+      instead(bus, {
+        publish: async (events) => {
+          await bus.publish(events);
+          return [];
+        },
+      }),
+  },
+  'redrive-once': {
+    removes: 'the note on a dead letter that another job was made of it',
+    seenAt: 25,
+    store: (store) =>
+      instead(store, {
+        redrive: async (_deadLetter: Job, job: Job) => {
+          const isThere = store.inspectJob(job.id) !== undefined;
+          await store.createJobs([isThere ? { ...job, id: `${job.id}-again` } : job]);
+          return 'applied';
+        },
+      }),
+  },
+  'checkpoint-claim': {
+    removes: 'claim, worker and incarnation in the condition of a checkpoint',
+    seenAt: 1206,
+    store: (store) =>
+      instead(store, {
+        saveCheckpoint: (job: Job, worker, checkpoint) => {
+          const present = store.inspectJob(job.id) ?? job;
+          return store.saveCheckpoint(present, present.worker ?? worker, checkpoint);
+        },
+      }),
+  },
+  controls: {
+    removes: "the operators' controls",
+    seenAt: 1,
+    store: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => ({
+          ...(await store.loadPartition(partition, nowMs)),
+          controls: [],
+        }),
+      }),
+  },
+  'park-marker': {
+    removes: 'the marker of a blocked line, before jobs are parked in it',
+    seenAt: 10,
+    store: (store) =>
+      instead(store, {
+        commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, park: undefined }),
+      }),
+  },
+  'heartbeat-incarnation': {
+    removes: 'the incarnation in the condition of a heartbeat',
+    seenAt: 95,
+    store: (store) =>
+      instead(store, {
+        heartbeat: (partition: number, record) => {
+          const { incarnation } = store.inspect(partition).workers.get(record.workerId) ?? record;
+          return store.heartbeat(partition, { ...record, incarnation });
+        },
+      }),
+  },
+  'claim-with-lock': {
+    removes: 'the lock of a conflict key in the condition of a claim',
+    seenAt: 1,
+    store: (store) =>
+      instead(store, {
+        claim: (requests: readonly ClaimRequest[]) =>
+          store.claim(requests.map(({ lock: _lock, ...request }) => request)),
+      }),
+  },
+  'locks-come-back': {
+    removes: 'giving back the lock of a conflict key',
+    seenAt: 1,
+    store: (store) => instead(store, { releaseLock: async () => ({}) }),
   },
 };

@@ -11,6 +11,9 @@ import { PLANTED } from './planted.ts';
 import { type RunOptions, type RunReport, run } from './run.ts';
 import { shrink } from './shrink.ts';
 
+// Errors are part of the play: nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
 const HISTORY_LINES = 60;
 const BROKEN_MAX = 5;
 
@@ -86,7 +89,7 @@ const planted = values.break === undefined ? undefined : PLANTED[values.break];
 if (values.break !== undefined && planted === undefined) {
   usage(`unknown protection ${values.break}: one of ${Object.keys(PLANTED).join(', ')}`);
 }
-const options: RunOptions = planted === undefined ? {} : { sabotage: planted.sabotage };
+const options: RunOptions = planted === undefined ? {} : { sabotage: planted };
 const command = `npm run simulate --${values.break === undefined ? '' : ` --break ${values.break}`}`;
 
 if (values.replay) {

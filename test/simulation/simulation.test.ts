@@ -4,13 +4,23 @@ import { FAULT_CLASSES } from './plan.ts';
 import { PLANTED } from './planted.ts';
 import { run } from './run.ts';
 
-const SEEDS = 150;
-const SEEDS_MS = 120_000;
+// Errors are part of the play: nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
+const SEEDS = 2_000;
+const SEEDS_MS = 600_000;
+/** How often each fault must have been met by then. */
+const TIMES_LEAST = 100;
 /** A planted bug must be found within this many seeds. */
 const PLANTED_SEEDS_MAX = 2_000;
+/** Seeds that once showed a bug, beyond the first ones. */
+const REGRESSIONS: readonly number[] = [
+  // A stream's outcomes, left with word to the holder, whose lease a third dispatcher took before the look at the counter.
+  617,
+];
 
 describe('the simulation', () => {
-  it(`holds every invariant in ${SEEDS} seeds, and meets every fault in them`, {
+  it(`holds every invariant in ${SEEDS} seeds, and meets every fault ${TIMES_LEAST} times in them`, {
     timeout: SEEDS_MS,
   }, async () => {
     const counts = new Map<string, number>();
@@ -25,7 +35,11 @@ describe('the simulation', () => {
     }
     expect(broken).toEqual([]);
     expect(finished).toBeGreaterThan(SEEDS);
-    expect(FAULT_CLASSES.filter((fault) => (counts.get(fault) ?? 0) === 0)).toEqual([]);
+    expect(FAULT_CLASSES.filter((fault) => (counts.get(fault) ?? 0) < TIMES_LEAST)).toEqual([]);
+  });
+
+  it('holds them in every seed that once showed a bug', async () => {
+    for (const seed of REGRESSIONS) expect((await run(seed)).violations).toEqual([]);
   });
 
   it('does the same twice with one seed, and something else with another', async () => {
@@ -47,10 +61,10 @@ describe('the simulation', () => {
 });
 
 describe('a protection that is taken away is missed', () => {
-  it.each(Object.entries(PLANTED))('%s', { timeout: 600_000 }, async (_, { sabotage, seenAt }) => {
+  it.each(Object.entries(PLANTED))('%s', { timeout: 600_000 }, async (_, sabotage) => {
     // First where it was seen last; what a seed does changes with the code.
     for (let at = 0; at <= PLANTED_SEEDS_MAX; at += 1) {
-      const { violations } = await run(at === 0 ? seenAt : at, { sabotage });
+      const { violations } = await run(at === 0 ? sabotage.seenAt : at, { sabotage });
       if (violations.length > 0) return;
     }
     expect.fail(`nothing was found within ${PLANTED_SEEDS_MAX} seeds`);

@@ -3,13 +3,16 @@
  * the cloud does around it: queues that redeliver, a stream, a minute's tick, functions with time limits.
  */
 import type { Context, SQSEvent } from 'aws-lambda';
+import { StoreClient } from '../../lib/client/client.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
+import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
@@ -21,10 +24,12 @@ import { runWorker } from '../../lib/worker/process.ts';
 import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
 import { type CallFault, Faults, type FiredFault } from './faults.ts';
 import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
+import { instead } from './instead.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
 import type { PlannedJob, PlannedProcess, SimulationPlan } from './plan.ts';
 import { diceOf, hashText, seeded } from './random.ts';
+import { requestOf, Users } from './users.ts';
 import { VirtualTime } from './virtual-time.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -39,11 +44,19 @@ const WORKER_MARGIN_MS = 10_000;
 /** Longer than a worker bears, as often as not. */
 const OUTAGE_MAX_MS = 60_000;
 /** No request is under way longer. */
-const LATE_MAX_MS = 130_000;
+export const LATE_MAX_MS = 130_000;
 /** Hints under way have arrived after this. */
 const QUIET_MS = 3_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
+const OPERATORS = [
+  'operatorCancels',
+  'operatorPauses',
+  'operatorDrains',
+  'operatorOverrides',
+  'operatorRedrives',
+  'operatorLooks',
+] as const;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
   'pending',
   'scheduled',
@@ -59,8 +72,17 @@ interface Container {
   isBusy: boolean;
 }
 
-/** Changes how the store is reached, to take one protection away. */
-export type Sabotage = (store: MemoryJobStore) => JobStore;
+/** Takes one protection away. */
+export interface Sabotage {
+  /** What the store does when a request has reached it. */
+  readonly store?: ((store: MemoryJobStore) => JobStore) | undefined;
+  /** What its answers are taken for. */
+  readonly answers?: ((store: JobStore) => JobStore) | undefined;
+  /** What the bus's answers are taken for. */
+  readonly bus?: ((bus: EventBus) => EventBus) | undefined;
+  /** Messages that failed in a batch are deleted with the others. */
+  readonly forgetsFailures?: boolean | undefined;
+}
 
 export interface WorldOptions {
   readonly plan: SimulationPlan;
@@ -92,6 +114,10 @@ export class World {
   readonly #stream: Job[] = [];
   #streamArmed = false;
   #outageUntilMs = 0;
+  /** When every job was over for the first time. */
+  #overSinceMs: number | undefined;
+  #isAskedAgain = false;
+  readonly #users: Users;
   #hash = hashText('');
   #unhandled = 0;
   #busyCount = 0;
@@ -109,9 +135,11 @@ export class World {
     );
     this.invariants = new Invariants({
       configuration: plan.configuration,
-      partitions: [0],
+      partitions: partitionsOf(plan),
       nowMs: () => this.time.nowMs,
       skewMaxMs: plan.skewMaxMs + JUMP_MAX_MS,
+      recordsExpire: plan.terminalTtlMs !== undefined,
+      streamIsWhole: plan.store.streamLost === undefined,
     });
     const clock = (): number => this.time.nowMs;
     const { after } = this.time;
@@ -155,6 +183,22 @@ export class World {
       onCall: (name) => this.calls.push(name),
       onApplied: (verb, node, parameters) => this.invariants.onVerb(verb, node.name, parameters),
     };
+    this.bus.subscribe((event) => {
+      if (event.kind === 'outcome') this.invariants.onOutcome(event.detail.id);
+    });
+    this.#users = new Users({
+      plan,
+      time: this.time,
+      startMs,
+      faults: this.faults,
+      invariants: this.invariants,
+      begin: (kind) => {
+        const node = this.#node(kind);
+        return { node, client: this.#clientOf(node), store: this.reach(node) };
+      },
+      trace: this.trace,
+      onBug: (what) => this.#onBug(what),
+    });
   }
 
   /** Equal for two runs of one seed. */
@@ -173,15 +217,31 @@ export class World {
   };
 
   start(): void {
-    const { jobs, rates } = this.plan;
+    const { jobs, rates, malformed, events } = this.plan;
     for (const [at, job] of jobs.entries()) {
       this.#planned.set(at, job);
-      this.time.after(job.askedAtMs, () => this.#ingest(at, job, 1));
+      this.time.after(job.askedAtMs, () => this.#ask(at, job));
       if (this.faults.happens('requestDoubled', `request-${at}`, 5)) {
         this.time.after(job.askedAtMs + this.faults.randomOf(`request-${at}/again`)() * 90_000, () =>
-          this.#ingest(at, job, 1),
+          this.#ask(at, job),
         );
       }
+    }
+    for (let at = 0; at < malformed; at += 1) {
+      this.time.after(1_000 * at, () => {
+        this.faults.count('requestMalformed');
+        this.#takeIn(`malformed-${at}`, { detail: { type: 'nobody knows' } }, 1);
+      });
+    }
+    for (const event of events) {
+      this.time.after(event.atMs, () => {
+        if ('act' in event) this.#users.act(event.act);
+        else if ('kills' in event) {
+          for (const [name, node] of [...this.#nodes]) if (name.startsWith(event.kills)) node.kill();
+        } else {
+          for (const [name, end] of [...this.#shutdowns]) if (name.startsWith(event.stops)) end.abort();
+        }
+      });
     }
     this.#tick(1);
     for (const process of this.plan.processes) this.#runProcess(process);
@@ -192,20 +252,41 @@ export class World {
     }
     if (rates.storeOutage > 0) this.#outages(1);
     this.#disturb(1);
-    if (rates.operatorCancels > 0 || rates.operatorPauses > 0) this.#operate(1);
+    if (OPERATORS.some((fault) => rates[fault] > 0)) this.#users.operate();
     // A pause may arrive behind its end: when nothing is under way any more, each is ended once more.
-    if (rates.operatorPauses > 0) {
-      this.time.after(this.plan.faultsUntilMs + LATE_MAX_MS, () => {
-        for (const { type } of this.plan.configuration.types) this.#resume(`type/${type}`);
-      });
-    }
+    this.time.after(this.plan.faultsUntilMs + LATE_MAX_MS, () => this.#users.restoreAll());
   }
 
   /** True when every accepted job is over and every request was answered. */
   get isQuiet(): boolean {
-    return (
-      this.invariants.ended.size >= this.plan.jobs.length && this.store.inspect(0).reservations.size === 0
-    );
+    const { invariants, plan } = this;
+    const isOver =
+      invariants.asked >= plan.jobs.length &&
+      invariants.ended.size >= invariants.accepted.size &&
+      invariants.isAllSettled &&
+      invariants.isAllTold;
+    return isOver && this.#afterExpiry();
+  }
+
+  /** Where records expire: when all have, somebody asks for the first job once more, as for a new one. */
+  #afterExpiry(): boolean {
+    const { terminalTtlMs, endless, jobs } = this.plan;
+    const [first] = jobs;
+    if (terminalTtlMs === undefined || endless || first === undefined) return true;
+    if (this.#isAskedAgain) return true;
+    // Operators may still make other tries of dead letters.
+    if (this.time.nowMs < START_MS + this.plan.faultsUntilMs + LATE_MAX_MS) return false;
+    if (this.#overSinceMs === undefined) {
+      this.#overSinceMs = this.time.nowMs;
+      // Clocks differ, and what was under way may end something later still.
+      this.time.after(terminalTtlMs + LATE_MAX_MS, () => {
+        this.#isAskedAgain = true;
+        this.faults.count('recordExpires');
+        this.invariants.requireExpired();
+        this.#ask(0, first);
+      });
+    }
+    return false;
   }
 
   #countImitated(what: string): void {
@@ -250,18 +331,37 @@ export class World {
   }
 
   reach(node: SimulatedNode): JobStore {
-    const sabotaged = this.#options.sabotage?.(this.store) ?? this.store;
-    return faultyStore(this.#network, node, sabotaged);
+    const { sabotage } = this.#options;
+    const kept = sabotage?.store?.(this.store) ?? this.store;
+    const { terminalTtlMs } = this.plan;
+    const reached = faultyStore(
+      this.#network,
+      node,
+      terminalTtlMs === undefined ? kept : shortLived(kept, terminalTtlMs),
+    );
+    return sabotage?.answers?.(reached) ?? reached;
+  }
+
+  #clientOf(node: SimulatedNode): StoreClient {
+    const random = this.faults.randomOf(`${node.name}/ids`);
+    return new StoreClient({
+      store: this.reach(node),
+      queue: faultyQueue(this.#network, node, this.queue),
+      configuration: this.plan.configuration,
+      clock: node.clock,
+      newId: () => hashText(String(random())).toString(16).padStart(32, '0'),
+    });
   }
 
   #makeContainer(kind: string): Container {
     const node = this.#node(kind);
     const { configuration, budget } = this.plan;
     const books: BooksMemory = new Map();
+    const bus = faultyBus(this.#network, node, this.bus);
     const context: DispatchContext & IngestContext = {
       store: this.reach(node),
       queue: faultyQueue(this.#network, node, this.queue),
-      events: faultyBus(this.#network, node, this.bus),
+      events: this.#options.sabotage?.bus?.(bus) ?? bus,
       configuration,
       clock: node.clock,
       nowMs: node.clock.nowMs,
@@ -275,7 +375,7 @@ export class World {
       budget,
       announced: new Map(),
       books,
-      partitionOf: () => 0,
+      partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
     return { node, context, isBusy: false };
   }
@@ -334,31 +434,23 @@ export class World {
 
   // Submitting
 
-  #ingest(at: number, job: PlannedJob, tries: number): void {
-    const runAt =
-      job.delayMs === 0 ? {} : { runAt: new Date(START_MS + job.askedAtMs + job.delayMs).toISOString() };
-    const { type, fairnessKey, resourceId, priority, mode } = job;
-    const detail = {
-      type,
-      fairnessKey,
-      ...(resourceId === undefined ? {} : { resourceId }),
-      priority,
-      mode,
-      idempotencyKey: `request-${at}`,
-      payload: { at },
-      ...runAt,
-    };
-    const body = JSON.stringify({ id: `event-${at}`, detail });
-    void this.#invoke('ingest', `request-${at} try ${tries}`, async (context) => {
-      const report = await ingest(context, [{ messageId: `message-${at}`, body }]);
+  #ask(at: number, job: PlannedJob): void {
+    if (job.via === 'bus') {
+      this.#takeIn(`request-${at}`, { id: `event-${at}`, detail: requestOf(job, at, START_MS) }, 1);
+    } else this.#users.submit(job, at);
+  }
+
+  #takeIn(messageId: string, event: object, tries: number): void {
+    void this.#invoke('ingest', `${messageId} try ${tries}`, async (context) => {
+      const report = await ingest(context, [{ messageId, body: JSON.stringify(event) }]);
       if (report.created.length > 0) {
         await dispatchAll(context, { jobs: report.created, reason: 'ingest' }).catch((error: unknown) => {
           if (!isExpected(error)) throw error;
         });
       }
-      return report.failedMessageIds.length === 0;
+      return report.failedMessageIds.length === 0 || this.#options.sabotage?.forgetsFailures === true;
     }).then((isDone) => {
-      if (!isDone) this.time.after(REDELIVER_MS, () => this.#ingest(at, job, tries + 1));
+      if (!isDone) this.time.after(REDELIVER_MS, () => this.#takeIn(messageId, event, tries + 1));
     });
   }
 
@@ -400,9 +492,11 @@ export class World {
   }
 
   #wake(partition: number, tries: number): void {
-    void this.#dispatch({ jobs: [], reason: 'wake' }, `wake of ${partition}`).then((isDone) => {
-      if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(partition, tries + 1));
-    });
+    void this.#dispatch({ jobs: [], reason: 'wake', partitions: [partition] }, `wake of ${partition}`).then(
+      (isDone) => {
+        if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(partition, tries + 1));
+      },
+    );
   }
 
   #armStream(): void {
@@ -417,6 +511,7 @@ export class World {
   /** A shard is read in order: the next batch waits for this one. */
   async #deliver(batch: readonly Job[], tries: number): Promise<void> {
     const isDone = await this.#dispatch({ jobs: batch, reason: 'stream' }, `stream of ${batch.length}`);
+    if (!isDone && tries === STREAM_TRIES_MAX) this.invariants.giveUpOutcomes();
     if (!isDone && tries < STREAM_TRIES_MAX) {
       this.time.after(STREAM_RETRY_MS, () => void this.#deliver(batch, tries + 1));
       return;
@@ -550,9 +645,13 @@ export class World {
       if (this.faults.happens('handlerHangs', name, 3)) {
         await new Promise<never>(() => {});
       }
-      await node.clock.sleep(planned.durationMs, context.signal);
+      if (planned.checkpoints) {
+        await node.clock.sleep(planned.durationMs / 2, context.signal);
+        await context.checkpoint({ at, by: context.fencingToken });
+        await node.clock.sleep(planned.durationMs / 2, context.signal);
+      } else await node.clock.sleep(planned.durationMs, context.signal);
       if (context.signal.aborted) throw new Error('aborted');
-      if (this.faults.happens('handlerThrows', name, 20))
+      if (planned.fails || this.faults.happens('handlerThrows', name, 20))
         throw new Error(`the handler threw, ${SIGNATURE}${context.fencingToken}`);
       return { at, by: context.fencingToken };
     } finally {
@@ -573,40 +672,6 @@ export class World {
       }
       this.#outages(count + 1);
     });
-  }
-
-  /** Somebody at the command line: cancels jobs, pauses types and lets them go on. */
-  #operate(count: number): void {
-    const dice = diceOf(this.faults.randomOf(`operator-${count}`));
-    this.time.after(dice.between(1_000, 20_000), () => {
-      if (!this.faults.active) return;
-      const store = this.reach(this.#node('operator'));
-      const nowMs = this.time.nowMs;
-      const ids = [...this.invariants.accepted];
-      const id = ids[dice.whole(0, ids.length - 1)];
-      if (id !== undefined && this.faults.happens('operatorCancels', `operator-${count}`, 15)) {
-        store.cancelJob(id, nowMs, nowMs + 3_600_000).catch(() => {});
-      }
-      const { types } = this.plan.configuration;
-      const type = types[dice.whole(0, types.length - 1)]?.type;
-      if (type !== undefined && this.faults.happens('operatorPauses', `operator-${count}`, 15)) {
-        const scope = `type/${type}`;
-        store.changeControl(0, scope, { paused: true }).catch(() => {});
-        this.time.after(dice.between(1_000, 60_000), () => this.#resume(scope));
-      }
-      this.#operate(count + 1);
-    });
-  }
-
-  /** Tried until it is done: a forgotten pause is no fault of the scheduler. */
-  #resume(scope: string): void {
-    const operator = this.#node('operator');
-    const isDone = (async () => {
-      await this.reach(operator).changeControl(0, scope, { paused: false });
-      await this.queue.sendWake(0, 0);
-    })();
-    isDone.catch(() => this.time.after(5_000, () => this.#resume(scope)));
-    operator.onDeath(() => this.time.after(5_000, () => this.#resume(scope)));
   }
 
   /** Kills and freezes processes from outside, and moves their clocks. */
@@ -643,6 +708,9 @@ export class World {
   }
 }
 
+const partitionsOf = ({ configuration }: SimulationPlan): readonly number[] =>
+  Array.from({ length: configuration.partitions }, (_, at) => at);
+
 /** The most that a clock may be wrong, one way or the other; a worker's lease has room for 5 s between two. */
 const JUMP_MAX_MS = 2_400;
 
@@ -657,6 +725,14 @@ const IMITATED: Readonly<Record<string, Parameters<Faults['count']>[0]>> = {
   'queue.lost': 'messageLost',
   'bus.duplicated': 'eventDuplicated',
 };
+
+/** A store whose records of terminal jobs are soon gone. */
+const shortLived = (store: JobStore, ttlMs: number): JobStore =>
+  instead(store, {
+    finishJob: (request) => store.finishJob({ ...request, expiresAtMs: request.nowMs + ttlMs }),
+    cancelJob: (jobId, nowMs) => store.cancelJob(jobId, nowMs, nowMs + ttlMs),
+    loseWorker: (job, verdict, nowMs) => store.loseWorker(job, verdict, nowMs, nowMs + ttlMs),
+  });
 
 /** Errors that the adapters announce: whoever called must bear them. */
 const EXPECTED: ReadonlySet<string> = new Set([

@@ -1,0 +1,167 @@
+/** Runs so small that every call of theirs can meet every fault. Together they reach every verb. */
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/context.ts';
+import type { CallFault } from './faults.ts';
+import {
+  FAULT_CLASSES,
+  type FaultClass,
+  type PlannedEvent,
+  type PlannedJob,
+  type SimulationPlan,
+} from './plan.ts';
+import { plannedIdOf } from './users.ts';
+
+export interface SmallRun {
+  readonly plan: SimulationPlan;
+  /** What goes wrong in every such run, before any other fault. */
+  readonly forced: ReadonlyMap<string, CallFault>;
+}
+
+interface Parts {
+  readonly pool: PoolInput;
+  readonly jobs: readonly Partial<PlannedJob>[];
+  readonly budget?: Partial<DispatchBudget>;
+  readonly processes?: SimulationPlan['processes'];
+  readonly events?: readonly PlannedEvent[];
+  readonly malformed?: number;
+  readonly latencyMaxMs?: number;
+  readonly faultsUntilMs?: number;
+  readonly forced?: Readonly<Record<string, CallFault>>;
+}
+
+function smallRun(seed: number, parts: Parts): SmallRun {
+  const configuration = resolveConfiguration(parts.pool);
+  const first = configuration.types[0]?.type ?? '';
+  const plan: SimulationPlan = {
+    seed,
+    configuration,
+    budget: {
+      ...DISPATCH_BUDGET,
+      leaseMs: 5_000,
+      leaseMarginMs: 1_000,
+      checkAfterMs: 15_000,
+      ...parts.budget,
+    },
+    jobs: parts.jobs.map((job) => ({
+      type: first,
+      fairnessKey: 'key-0',
+      priority: 0,
+      mode: 'queued',
+      askedAtMs: 0,
+      delayMs: 0,
+      durationMs: 300,
+      via: 'bus',
+      waitsMs: 5_000,
+      diesWithWaiter: false,
+      checkpoints: false,
+      fails: false,
+      ...job,
+    })),
+    processes: parts.processes ?? [],
+    rates: Object.fromEntries(FAULT_CLASSES.map((fault) => [fault, 0])) as Record<FaultClass, number>,
+    store: {},
+    queue: {},
+    bus: {},
+    skewMaxMs: 0,
+    faultsUntilMs: parts.faultsUntilMs ?? 1_000,
+    endless: false,
+    latencyMaxMs: parts.latencyMaxMs ?? 5,
+    malformed: parts.malformed ?? 0,
+    events: parts.events ?? [],
+  };
+  return { plan, forced: new Map(Object.entries(parts.forced ?? {})) };
+}
+
+const RETRY = { maxAttempts: 2, delayMs: 500, jitter: 'none', maxWorkersLost: 2 } as const;
+
+export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
+  'events, functions, a retry, a future job and one that nobody can accept': smallRun(1, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, conflictGroup: 'catalogue', retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+    jobs: [
+      { resourceId: 'a' },
+      { resourceId: 'a', fairnessKey: 'key-1' },
+      { fails: true },
+      { delayMs: 2_000, askedAtMs: 700 },
+    ],
+    malformed: 1,
+  }),
+  'clients and a process that is killed, and stopped in its next life': smallRun(2, {
+    pool: {
+      types: { render: { timeoutMs: 60_000, onWorkerLost: 'resume', retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { farm: { types: ['render'], slots: null } },
+    },
+    budget: { checkAfterMs: 5_000 },
+    processes: [{ fleet: 'farm', workerId: 'one', slots: 2 }],
+    jobs: [
+      { via: 'client', durationMs: 3_000, checkpoints: true },
+      { via: 'run', durationMs: 3_000, waitsMs: 500, diesWithWaiter: true },
+    ],
+    events: [
+      { atMs: 2_000, kills: 'process-one' },
+      { atMs: 26_000, stops: 'process-one' },
+    ],
+  }),
+  'operators at work': smallRun(3, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, retry: { ...RETRY, maxAttempts: 1 } } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 } },
+    },
+    jobs: [{ via: 'client', fails: true }, { via: 'client', durationMs: 2_000 }, { via: 'client' }],
+    events: [
+      { atMs: 600, act: { kind: 'override', scope: 'pool', change: { maxConcurrency: 1 } } },
+      { atMs: 700, act: { kind: 'cancel', jobId: plannedIdOf(2) } },
+      { atMs: 900, act: { kind: 'drain', scope: { type: 'resize' } } },
+      { atMs: 1_000, act: { kind: 'redrive', limit: 5 } },
+      { atMs: 1_200, act: { kind: 'look', jobId: plannedIdOf(1) } },
+    ],
+  }),
+  'many jobs of one conflict key, slowly': smallRun(4, {
+    pool: {
+      types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['index'], slots: 4 } },
+    },
+    budget: { parkKept: 1, batchJobs: 1, promoteMax: 1, leaseMs: 1_000, leaseMarginMs: 100 },
+    latencyMaxMs: 100,
+    jobs: [
+      ...Array.from({ length: 4 }, () => ({ resourceId: 'a', durationMs: 50 })),
+      ...Array.from({ length: 3 }, () => ({ delayMs: 1_500, durationMs: 50 })),
+    ],
+  }),
+  'a dispatcher that dies between its reservation and its claims': smallRun(5, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+    jobs: [{}, {}],
+    forced: { 'ingest-1/claim#1': 'crashBeforeCall' },
+  }),
+  'one conflict key in two partitions': smallRun(7, {
+    pool: {
+      types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['index'], slots: 2 } },
+      partitions: 2,
+    },
+    jobs: [
+      { resourceId: 'a', fairnessKey: 'key-0', durationMs: 1_000 },
+      { resourceId: 'a', fairnessKey: 'key-3', durationMs: 50, via: 'client' },
+    ],
+  }),
+  'a line that is empty for long': smallRun(6, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000 }, render: { timeoutMs: 5_000 } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize', 'render'], slots: 1 } },
+    },
+    jobs: [{}, { type: 'render', askedAtMs: 660_500 }],
+    faultsUntilMs: 670_000,
+  }),
+};

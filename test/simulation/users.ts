@@ -1,0 +1,266 @@
+/** Whoever holds a client: producers who submit and wait, and operators who do anything at any moment. */
+import type { StoreClient } from '../../lib/client/client.ts';
+import { type Scope, scopeName } from '../../lib/dispatch/operate.ts';
+import { jobIdOf } from '../../lib/dispatch/request.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import type { Faults } from './faults.ts';
+import type { Invariants } from './invariants.ts';
+import type { SimulatedNode } from './node.ts';
+import type { OperatorAct, PlannedJob, SimulationPlan } from './plan.ts';
+import { type Dice, diceOf } from './random.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+export interface UsersOptions {
+  readonly plan: SimulationPlan;
+  readonly time: VirtualTime;
+  readonly startMs: number;
+  readonly faults: Faults;
+  readonly invariants: Invariants;
+  /** A process of a user's, with a client in it. */
+  readonly begin: (kind: string) => {
+    readonly node: SimulatedNode;
+    readonly client: StoreClient;
+    readonly store: JobStore;
+  };
+  readonly trace: (line: string) => void;
+  readonly onBug: (what: string) => void;
+}
+
+/** Trouble that passes: a user tries again. */
+const TRANSIENT: ReadonlySet<string> = new Set(['StoreThrottled', 'StoreUnavailable', 'QueueUnavailable']);
+/** What the end of a wait may be. */
+const ENDS_OF_RUN: ReadonlySet<string> = new Set([
+  'RunTimeoutError',
+  'JobFailedError',
+  'JobCancelledError',
+  'JobNotFoundError',
+]);
+/** What an operator may be told. */
+const TOLD: ReadonlySet<string> = new Set([...ENDS_OF_RUN, 'JobStateError', 'DrainTimeoutError']);
+
+const SUBMIT_AGAIN_MS = 5_000;
+const RESTORE_AGAIN_MS = 5_000;
+const DRAIN_TIMEOUT_MS = 60_000;
+/** A look reads no further. */
+const LOOKED_AT_MAX = 20;
+
+const nameOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));
+
+export const requestIdOf = (at: number): string => `request-${at}`;
+export const plannedIdOf = (at: number): string => jobIdOf(requestIdOf(at));
+
+/** What is asked for, as an event's detail and as a client's request. */
+export function requestOf(planned: PlannedJob, at: number, startMs: number) {
+  const { type, fairnessKey, resourceId, priority, mode, askedAtMs, delayMs } = planned;
+  return {
+    type,
+    fairnessKey,
+    ...(resourceId === undefined ? {} : { resourceId }),
+    priority,
+    mode,
+    idempotencyKey: requestIdOf(at),
+    payload: { at },
+    ...(delayMs === 0 ? {} : { runAt: new Date(startMs + askedAtMs + delayMs).toISOString() }),
+  };
+}
+
+export class Users {
+  readonly #options: UsersOptions;
+  /** Everything an operator has changed. */
+  readonly #touched = new Map<string, Scope>();
+  /** How often something was asked for a scope. */
+  readonly #asked = new Map<string, number>();
+
+  constructor(options: UsersOptions) {
+    this.#options = options;
+  }
+
+  /** Submits through a client, or waits for the end: as often as it takes to be stored. */
+  submit(planned: PlannedJob, at: number, tries = 1): void {
+    const { begin, time, startMs } = this.#options;
+    const { node, client } = begin(planned.via);
+    const { mode, ...request } = requestOf(planned, at, startMs);
+    const again = (): void => time.after(SUBMIT_AGAIN_MS, () => this.submit(planned, at, tries + 1));
+    const work = (): Promise<unknown> =>
+      planned.via === 'run'
+        ? client.run(request, { timeoutMs: planned.waitsMs, dieWithWaiter: planned.diesWithWaiter })
+        : client.submit({ ...request, mode });
+    this.#do(node, `${planned.via} of request-${at} try ${tries}`, work, {
+      onDeath: again,
+      onError: (name) => {
+        if (name === 'RunTimeoutError') this.#options.faults.count('waiterGivesUp');
+        if (TRANSIENT.has(name)) again();
+        else if (planned.via !== 'run' || !ENDS_OF_RUN.has(name)) return false;
+        return true;
+      },
+    });
+  }
+
+  /** Operators do something every now and then, as long as faults happen. */
+  operate(count = 1): void {
+    const { faults, time } = this.#options;
+    const dice = diceOf(faults.randomOf(`operator-${count}`));
+    time.after(dice.between(1_000, 20_000), () => {
+      if (!faults.active) return;
+      for (const act of this.#draw(dice, `operator-${count}`)) this.act(act);
+      this.operate(count + 1);
+    });
+  }
+
+  /** What was changed is taken back, until that is done: a forgotten pause is no fault of the scheduler. */
+  restoreAll(): void {
+    for (const scope of this.#touched.values()) this.#restore(scope);
+  }
+
+  act(act: OperatorAct): void {
+    const { begin, invariants, faults } = this.#options;
+    const { node, client, store } = begin('operator');
+    const scope = 'scope' in act ? scopeName(act.scope) : undefined;
+    if ('scope' in act) this.#touched.set(scopeName(act.scope), act.scope);
+    const asked = (this.#asked.get(scope ?? '') ?? 0) + 1;
+    if (scope !== undefined) this.#asked.set(scope, asked);
+    const work = async (): Promise<void> => {
+      switch (act.kind) {
+        case 'cancel':
+          await client.cancel(act.jobId);
+          return;
+        case 'retry':
+          await client.retry(act.jobId);
+          return;
+        case 'pause':
+          await client.pause(act.scope);
+          return;
+        case 'resume':
+          await client.resume(act.scope);
+          return;
+        case 'override':
+          await client.override(act.scope, act.change);
+          return;
+        case 'drain': {
+          await client.drain(act.scope, { timeoutMs: DRAIN_TIMEOUT_MS });
+          const { rates } = this.#options.plan;
+          // Nobody has let the scope go on, or may yet have without being seen.
+          const isSole =
+            this.#asked.get(scope ?? '') === asked && rates.appliedLate + rates.requestRepeated === 0;
+          if (isSole) invariants.requireDrained(act.scope);
+          return;
+        }
+        case 'redrive': {
+          let left = act.limit;
+          for await (const _ of client.redriveDeadLetters({}, { limit: act.limit })) left -= 1;
+          if (left < 0) throw new RangeError(`${act.limit} dead letters were asked for, and more came`);
+          return;
+        }
+        case 'look':
+          await this.#look(client, act.jobId);
+          // No client shows them so far; whoever has the table can.
+          await store.listRejections('malformed-0');
+          return;
+      }
+    };
+    this.#do(node, `operator's ${act.kind} ${scope ?? ''}`, work, {
+      onError: (name) => TRANSIENT.has(name) || TOLD.has(name),
+    });
+    if (act.kind === 'drain' || act.kind === 'pause' || act.kind === 'override') {
+      const dice = diceOf(faults.randomOf(`${node.name}/back`));
+      this.#options.time.after(dice.between(1_000, 90_000), () => this.#restore(act.scope));
+    }
+  }
+
+  async #look(client: StoreClient, jobId: string): Promise<void> {
+    await client.get(jobId);
+    await client.explain(jobId);
+    await client.fleets();
+    await client.controls();
+    let seen = 0;
+    for await (const _ of client.keys()) if (++seen >= LOOKED_AT_MAX) break;
+    for (const state of ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const) {
+      seen = 0;
+      for await (const _ of client.list({ state })) if (++seen >= LOOKED_AT_MAX) break;
+    }
+  }
+
+  #restore(scope: Scope): void {
+    const { begin, time } = this.#options;
+    const { node, client } = begin('operator');
+    const name = scopeName(scope);
+    this.#asked.set(name, (this.#asked.get(name) ?? 0) + 1);
+    const again = (): void => time.after(RESTORE_AGAIN_MS, () => this.#restore(scope));
+    const isKey = typeof scope === 'object' && 'fairnessKey' in scope;
+    const work = async (): Promise<void> => {
+      await client.override(scope, { maxConcurrency: null, ...(isKey ? { weight: null } : {}) });
+      await client.resume(scope);
+    };
+    this.#do(node, `operator's end of ${name}`, work, {
+      onDeath: again,
+      onError: (error) => {
+        if (TRANSIENT.has(error)) again();
+        return TRANSIENT.has(error);
+      },
+    });
+  }
+
+  /** Lets a process do one thing; it is over then. `onError` answers whether that may happen. */
+  #do(
+    node: SimulatedNode,
+    what: string,
+    work: () => Promise<unknown>,
+    { onDeath, onError }: { readonly onDeath?: () => void; readonly onError: (name: string) => boolean },
+  ): void {
+    const { trace, time, onBug } = this.#options;
+    let isOver = false;
+    const end = (): void => {
+      isOver = true;
+      node.kill();
+    };
+    node.onDeath(() => {
+      if (!isOver) onDeath?.();
+    });
+    trace(`${time.nowMs} ${node.name} begins ${what}`);
+    work().then(end, (error: unknown) => {
+      end();
+      trace(`${time.nowMs} ${node.name} ends ${what}: ${nameOf(error)}`);
+      if (!onError(nameOf(error))) onBug(`${what} threw ${String(error)}`);
+    });
+  }
+
+  #draw(dice: Dice, name: string): readonly OperatorAct[] {
+    const { faults, invariants, plan } = this.#options;
+    const { configuration } = plan;
+    const ids = [...invariants.accepted];
+    const jobId = ids[dice.whole(0, ids.length - 1)];
+    const of = <T>(list: readonly T[]): T | undefined => list[dice.whole(0, list.length - 1)];
+    const type = of(configuration.types)?.type ?? '';
+    const keys = [...new Set(plan.jobs.map((job) => job.fairnessKey))];
+    const scope: Scope = dice.pick<Scope>([
+      'pool',
+      { tier: of(configuration.tiers)?.tier ?? '' },
+      { type },
+      { type },
+      { fairnessKey: of(keys) ?? '' },
+      { fleet: of(configuration.fleets)?.fleet ?? '' },
+    ]);
+    const cap = dice.whole(1, 4);
+    const weight = dice.pick([0.25, 1, 5]);
+    const limit = dice.pick([1, 10]);
+    const happens = (fault: Parameters<Faults['happens']>[0]): boolean => faults.happens(fault, name, 15);
+    const acts: OperatorAct[] = [];
+    if (jobId !== undefined) {
+      if (happens('operatorCancels')) acts.push({ kind: 'cancel', jobId });
+      if (happens('operatorLooks')) acts.push({ kind: 'look', jobId });
+      if (happens('operatorRedrives'))
+        acts.push(dice.chance(0.3) ? { kind: 'retry', jobId } : { kind: 'redrive', limit });
+    }
+    if (happens('operatorPauses')) acts.push({ kind: 'pause', scope });
+    if (happens('operatorDrains')) acts.push({ kind: 'drain', scope });
+    if (happens('operatorOverrides')) {
+      const weighs = typeof scope === 'object' && 'fairnessKey' in scope && dice.chance(0.6);
+      acts.push({
+        kind: 'override',
+        scope,
+        change: { maxConcurrency: cap, ...(weighs ? { weight } : {}) },
+      });
+    }
+    return acts;
+  }
+}
