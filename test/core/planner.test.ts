@@ -466,6 +466,21 @@ describe('a planner that reads heads', () => {
     ]);
   });
 
+  it('admits nothing with a conflict key that a job of another partition holds', () => {
+    const state = oneLine(2, 2, 'same');
+    const planner = plannerOf(state);
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const free = state.waiting.map((job) => ({ ...job, id: `${job.id}b`, resourceId: 'other' })).slice(0, 1);
+    planner.holdConflict('g/same');
+    planner.offerKeys('top', [{ fairnessKey: 'k1', lines: [line] }], false);
+    planner.offerHeads(line, [...state.waiting, ...free], false);
+    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0000b' } } });
+    expect(planner.next()).toMatchObject({
+      kind: 'done',
+      blocked: [{ conflictKey: 'g/same' }, { conflictKey: 'g/same' }],
+    });
+  });
+
   it('ends truncated when it has met 2 F + 64 blocked jobs', () => {
     const { decisions, done, planner } = runPass(oneLine(1_000, 2, 'same'));
     expect(decisions.length).toBe(1);

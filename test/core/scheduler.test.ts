@@ -506,6 +506,34 @@ describe('a ticket', () => {
   });
 });
 
+describe('many running jobs', () => {
+  it('are told apart, each with its charge, type, key and fleet', () => {
+    const fleets = [
+      { fleet: 'all', types: ['a', 'b', 'c'], slots: 100 },
+      { fleet: 'rare', types: ['b'], slots: 100 },
+    ];
+    const scheduler = new Scheduler(smallPool({ fleets }));
+    for (let index = 0; index < 200; index += 1) {
+      const place = { type: index % 2 === 0 ? 'a' : 'b', fairnessKey: `k${index}` };
+      scheduler.arrive(waitingJob(`job${index}`, place), NOW_MS);
+    }
+    scheduler.beginPass(NOW_MS);
+    const tickets = new Map<string, number>();
+    for (let next = scheduler.next(); next !== undefined; next = scheduler.next()) {
+      tickets.set(next.reserved.id, next.ticket);
+    }
+    expect(new Set(tickets.values()).size).toBe(200);
+    for (const [id, ticket] of tickets) {
+      const usedMs = 1_000 + Number(id.slice(3));
+      expect(scheduler.settleTicket(ticket, { nowMs: NOW_MS, usedMs, succeeded: true })).toBe(true);
+    }
+    const costs = new Map(scheduler.costs().map(({ fairnessKey, costMs }) => [fairnessKey, costMs]));
+    expect([costs.get('k0'), costs.get('k77'), costs.get('k199')]).toEqual([1_000, 1_077, 1_199]);
+    expect([scheduler.running, scheduler.room]).toEqual([0, 200]);
+    expect(scheduler.fleets.roomOf(1)).toBe(100);
+  });
+});
+
 describe('losses', () => {
   it('make the candidates stale after more than five in a row; a win begins the count anew', () => {
     const scheduler = new Scheduler(smallPool());
