@@ -3,8 +3,14 @@
  * received, started, finished, settled. No network, no disk: the scheduler's own work, beside which a real one waits for
  * its table. A backlog waits in front all the time; four types, 100 keys, a fleet of 1,000 slots.
  *
+ * Then eight dispatchers share the partition, all of them woken by every change: how many of their claims are lost races.
+ *
+ * Each measurement has a process of its own: what one leaves behind in memory would slow the next.
+ *
  *   node bench/local.ts [--json] [--jobs 60000] [--backlog 20000]...
  */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -26,6 +32,8 @@ const KEYS = 100;
 const SLOTS = 1_000;
 const SUBMIT_BATCH = 500;
 const HIDE_MS = 60_000;
+const RACERS = 8;
+const RACE_JOBS = 20_000;
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -38,9 +46,12 @@ interface Timing {
   readonly jobsPerCpuSecond: number;
   /** CPU microseconds of this process for each job. */
   readonly cpuUsPerJob: Readonly<Record<string, number>>;
+  readonly dispatchers: number;
+  /** Of all claims, those that were lost to another dispatcher's. */
+  readonly lostClaims: number;
 }
 
-async function measure(jobs: number, backlog: number): Promise<Timing> {
+async function measure(jobs: number, backlog: number, dispatchers: number): Promise<Timing> {
   const configuration = resolveConfiguration({
     types: Object.fromEntries(TYPES.map((type) => [type, { tier: 'standard', defaultCostMs: 10 }])),
     tiers: [{ tier: 'standard' }],
@@ -55,17 +66,36 @@ async function measure(jobs: number, backlog: number): Promise<Timing> {
   const store = new MemoryJobStore({ clock: clock.nowMs, random, place: placeOf(configuration), after });
   const queue = new MemoryJobQueue({ clock: clock.nowMs, random, after });
   const log = { info: () => {}, warn: () => {} };
-  const dispatcher: DispatchContext = {
-    store,
-    queue,
-    configuration,
-    clock,
-    random,
-    log,
-    holder: 'dispatcher',
-    budget: { ...DISPATCH_BUDGET, batchJobs: SLOTS / 4 },
-    announced: new Map(),
-    books: new Map(),
+  const contexts = Array.from(
+    { length: dispatchers },
+    (_, at): DispatchContext => ({
+      store,
+      queue,
+      configuration,
+      clock,
+      random,
+      log,
+      holder: `dispatcher-${at}`,
+      budget: { ...DISPATCH_BUDGET, batchJobs: SLOTS / 4 },
+      announced: new Map(),
+      books: new Map(),
+    }),
+  );
+  let won = 0;
+  let lost = 0;
+  /** One of them has the images, the others only word that something has changed. */
+  const dispatchAll = async (images: readonly Job[], turn: number): Promise<void> => {
+    const reports = await Promise.all(
+      contexts.map((context, at) =>
+        at === turn % contexts.length
+          ? dispatch(context, 0, { jobs: images, reason: 'stream' })
+          : dispatch(context, 0, { jobs: [], reason: 'wake' }),
+      ),
+    );
+    for (const { admitted, lostClaims } of reports) {
+      won += admitted;
+      lost += lostClaims;
+    }
   };
   const submitter: SubmitContext = { store, configuration, nowMs: clock.nowMs, announced: new Map() };
   let made = 0;
@@ -100,10 +130,12 @@ async function measure(jobs: number, backlog: number): Promise<Timing> {
   const handlers = Object.fromEntries(TYPES.map((type) => [type, () => null]));
   const worker = { workerId: 'worker', incarnation: '1' };
   const context = { store, configuration, clock, random, log, worker, deadlines: deadlinesBy(clock) };
+  let rounds = 0;
   const round = async (): Promise<number> => {
+    rounds += 1;
     const images = finished;
     finished = [];
-    await timed('dispatch', () => dispatch(dispatcher, 0, { jobs: images, reason: 'stream' }));
+    await timed('dispatch', () => dispatchAll(images, rounds));
     await timed('run', async () => {
       for (;;) {
         const received = await queue.receive('general', 10, 0, HIDE_MS);
@@ -144,7 +176,28 @@ async function measure(jobs: number, backlog: number): Promise<Timing> {
     cpuUsPerJob: Object.fromEntries(
       [...phases].map(([phase, us]) => [phase, Math.round((10 * us) / ended) / 10]),
     ),
+    dispatchers,
+    lostClaims: lost / (won + lost),
   };
+}
+
+/** Runs this file again for one measurement. */
+function inOwnProcess(jobs: number, backlog: number, dispatchers: number): Timing {
+  const command = ['measure', jobs, backlog, dispatchers].map(String);
+  const { stdout, status, stderr } = spawnSync(
+    process.execPath,
+    [...process.execArgv, fileURLToPath(import.meta.url), ...command],
+    { encoding: 'utf8' },
+  );
+  if (status !== 0) throw new Error(`${command.join(' ')} failed: ${stderr}`);
+  return JSON.parse(stdout) as Timing;
+}
+
+const [command, ...numbers] = process.argv.slice(2);
+if (command === 'measure') {
+  const [jobs = 0, backlog = 0, dispatchers = 1] = numbers.map(Number);
+  console.log(JSON.stringify(await measure(jobs, backlog, dispatchers)));
+  process.exit(0);
 }
 
 const { values } = parseArgs({
@@ -154,9 +207,9 @@ const { values } = parseArgs({
     backlog: { type: 'string', multiple: true, default: ['20000', '200000', '1000000'] },
   },
 });
-const timings: Timing[] = [];
-for (const backlog of values.backlog) timings.push(await measure(Number(values.jobs), Number(backlog)));
-if (values.json) console.log(JSON.stringify({ label: 'memory adapters, no network', timings }));
+const timings = values.backlog.map((backlog) => inOwnProcess(Number(values.jobs), Number(backlog), 1));
+const race = inOwnProcess(RACE_JOBS, RACE_JOBS, RACERS);
+if (values.json) console.log(JSON.stringify({ label: 'memory adapters, no network', timings, race }));
 else {
   console.log('memory adapters, no network');
   for (const { backlog, jobs, jobsPerSecond, jobsPerCpuSecond, cpuUsPerJob } of timings) {
@@ -165,5 +218,8 @@ else {
       `${backlog} waiting: ${jobsPerSecond} jobs a second over ${jobs}, ${jobsPerCpuSecond} a CPU second; CPU us per job: ${parts.join(', ')}`,
     );
   }
+  const percent = (100 * race.lostClaims).toFixed(2);
+  console.log(
+    `${race.dispatchers} dispatchers of one partition: ${percent} % of their claims are lost races`,
+  );
 }
-process.exit(0);
