@@ -224,6 +224,8 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
         : `a free slot: ${waits.fleets.map((fleet) => slotText(fleet, explanation)).join('; ')}`;
     case 'conflict':
       return `job ${waits.holder}, which holds ${printable(waits.conflictKey)}`;
+    case 'unknownPartition':
+      return `partition ${waits.partition}, which is none of the pool's ${waits.partitions}: declare at least ${waits.partition + 1} until nothing waits there`;
     case 'otherTurn':
       return `${printable(waits.conflictKey)}, which partition ${waits.partition} has in turn for ${duration(waits.untilMs - explainedAtMs)}`;
     case 'unknownType':

@@ -112,6 +112,6 @@ export interface PoolConfiguration {
   readonly maxConcurrency: number | null;
   readonly score: ScoreCoefficients;
   readonly fairness: FairnessConfiguration;
-  /** Shards with a single writer each. */
+  /** Shards with a single writer each, among which keys and caps are divided: see `partition.ts`. */
   readonly partitions: number;
 }

@@ -170,6 +170,13 @@ export async function dispatchAll(
   return Promise.all(
     partitions.map(async (partition) => {
       const jobs = byPartition.get(partition) ?? [];
+      if (partition >= context.configuration.partitions) {
+        context.log.warn('jobs are stored in a partition that the pool does not have any more', {
+          partition,
+          partitions: context.configuration.partitions,
+          wayOut: `declare at least ${partition + 1} partitions until nothing waits there`,
+        });
+      }
       const startedMs = context.clock.monotonicMs();
       const isTick = trigger.reason === 'tick';
       const look = isTick ? wakeForDueWork(context, partition) : wakeFor(context, partition, jobs);

@@ -38,6 +38,8 @@ export type LiveWaitsFor =
         | { readonly cap: number; readonly partition: number; readonly partitions: number }
         | undefined;
     })
+  /** It was stored when there were more partitions: it starts when there are as many again. */
+  | { readonly why: 'unknownPartition'; readonly partition: number; readonly partitions: number }
   /** Another partition has its conflict key in turn, and may start a job with it until then. */
   | {
       readonly why: 'otherTurn';
@@ -148,6 +150,9 @@ export async function explainJob(
   const waitsFor: LiveWaitsFor[] = isBeingClaimed
     ? [{ why: 'pass' }]
     : [
+        ...(job.partition < partitions
+          ? []
+          : [{ why: 'unknownPartition', partition: job.partition, partitions } as const]),
         ...(isReady ? await otherPartition(context, job, nowMs) : []),
         ...waitingFor(job, explanation)
           .filter(({ why }) => why !== 'pass')

@@ -128,6 +128,31 @@ describe('a pool in partitions', () => {
     );
   });
 
+  it('says of a job that was stored when there were more what brings it back', async () => {
+    const on = stage({ pool: pool() });
+    const job = on.job({ partition: 5 });
+    await on.put(job);
+    await on.finish(dispatchAll(on.main, { jobs: [job], reason: 'ingest' }));
+    expect(on.stateOf(job.id)).toBe('pending');
+    expect(on.logged).toContainEqual({
+      message: 'jobs are stored in a partition that the pool does not have any more',
+      fields: {
+        partition: 5,
+        partitions: 3,
+        wayOut: 'declare at least 6 partitions until nothing waits there',
+      },
+    });
+    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    expect((await explainJob(context, job.id))?.waitsFor).toContainEqual({
+      why: 'unknownPartition',
+      partition: 5,
+      partitions: 3,
+    });
+    const more = on.dispatcher({ configuration: { ...on.configuration, partitions: 6 } });
+    await tick(on, more);
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
   it('gives no two claims the same id', async () => {
     const on = stage({ pool: pool(), budget: { batchJobs: 2 } });
     await filled(on, 8);
