@@ -4,7 +4,8 @@
  * One long-lived `Scheduler` serves the simulation and the benchmark; `planner.ts` fills a short-lived one with the heads
  * of lines for one pass. The order and its theorems are stated there.
  *
- * A decision costs O(classes of the tiers + log keys + log jobs of a line): nothing is rescored, no backlog is walked.
+ * A decision costs O(classes of the tiers + log keys + log jobs of a line), on average: nothing is rescored, no backlog is
+ * walked, and one in many looks over the keys, to find those that come next (see `turn-heap.ts`).
  *  - What a cap stops is not looked at: a type without room, a paused fleet, a full tier leave their classes alone.
  *  - What a key's cap or a held conflict key stops is met once, put aside, and comes back when the cause is gone.
  */
