@@ -119,10 +119,16 @@ const bits = new DataView(new ArrayBuffer(8));
 function sortable(value: number): string {
   // Adding 0 makes -0 and 0, which compare equal, one text.
   bits.setFloat64(0, value + 0);
-  const raw = bits.getBigUint64(0);
-  const ordered = raw >> 63n === 1n ? BigInt.asUintN(64, ~raw) : raw | (1n << 63n);
-  return ordered.toString(16).padStart(16, '0');
+  const high = bits.getUint32(0);
+  const low = bits.getUint32(4);
+  const isNegative = high >= SIGN_BIT;
+  return isNegative
+    ? digitsOf(~high >>> 0) + digitsOf(~low >>> 0)
+    : digitsOf(high + SIGN_BIT) + digitsOf(low);
 }
+
+const SIGN_BIT = 0x8000_0000;
+const digitsOf = (word: number): string => word.toString(16).padStart(8, '0');
 
 /** Negative when a precedes b in their common line: by rank, then older, then the smaller id. */
 export function compareRanked(

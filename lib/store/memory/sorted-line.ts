@@ -40,24 +40,31 @@ function comparePlainPlaces(a: Placed, b: Placed): number {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
 }
 
-/** The first index at which `isBehind` holds, of a list in which it holds from some index on. */
-function firstIndex<T>(list: readonly T[], isBehind: (entry: T) => boolean): number {
-  let from = 0;
-  let to = list.length;
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    const entry = list[middle];
-    if (entry !== undefined && !isBehind(entry)) from = middle + 1;
-    else to = middle;
-  }
-  return from;
+/**
+ * A number that says of most pairs of ranks which comes first, without touching their texts, which are all over memory:
+ * the first 13 characters, where they are hexadecimal digits, as those of instants and scores are. NaN otherwise.
+ */
+function keyOf({ rank }: Placed): number {
+  return KEYED.test(rank) ? Number.parseInt(rank.slice(0, KEY_DIGITS), 16) : Number.NaN;
+}
+
+// 52 bits: every such number is exact.
+const KEY_DIGITS = 13;
+const KEYED = /^[0-9a-f]{13}/;
+
+interface Chunk<T> {
+  readonly entries: T[];
+  /** Of the entries, one each. */
+  readonly keys: number[];
 }
 
 /** A sorted list in two levels: insert, remove and find cost O(log n) comparisons and one short move. */
 export class SortedLine<T extends Placed> {
-  readonly #chunks: T[][] = [];
+  readonly #chunks: Chunk<T>[] = [];
   #size = 0;
   #isPlain = true;
+  /** False: some rank has no key, so that all of them have the same. */
+  #isKeyed = true;
 
   get size(): number {
     return this.#size;
@@ -66,23 +73,23 @@ export class SortedLine<T extends Placed> {
   insert(entry: T): void {
     this.#isPlain &&= !isOdd(entry);
     const compare = this.#isPlain ? comparePlainPlaces : comparePlaces;
-    const at = this.#chunkOf(entry, compare);
+    const key = this.#keyToInsert(entry);
+    const at = this.#chunkOf(key, entry, compare);
     const chunk = this.#chunks[at] ?? this.#chunks.at(-1);
     this.#size += 1;
     if (chunk === undefined) {
-      this.#chunks.push([entry]);
+      this.#chunks.push({ entries: [entry], keys: [key] });
       return;
     }
-    chunk.splice(
-      firstIndex(chunk, (other) => compare(other, entry) > 0),
-      0,
-      entry,
-    );
+    const index = firstBehind(chunk, key, entry, compare, false);
+    chunk.entries.splice(index, 0, entry);
+    chunk.keys.splice(index, 0, key);
     // Most ranks arrive in rising order: a split at the end leaves the full chunk full.
-    if (chunk.length > CHUNK_MAX) {
+    if (chunk.entries.length > CHUNK_MAX) {
       const index = Math.min(at, this.#chunks.length - 1);
       const half = index === this.#chunks.length - 1 ? CHUNK_MAX - 1 : CHUNK_MAX / 2;
-      this.#chunks.splice(index + 1, 0, chunk.splice(half));
+      const rest = { entries: chunk.entries.splice(half), keys: chunk.keys.splice(half) };
+      this.#chunks.splice(index + 1, 0, rest);
     }
   }
 
@@ -90,22 +97,25 @@ export class SortedLine<T extends Placed> {
   remove(entry: Placed): boolean {
     // Most jobs leave their line at its head.
     const head = this.#chunks[0];
-    if (head?.[0]?.rank === entry.rank && head[0].id === entry.id) {
-      head.shift();
-      if (head.length === 0) this.#chunks.shift();
+    const first = head?.entries[0];
+    if (head !== undefined && first?.rank === entry.rank && first.id === entry.id) {
+      head.entries.shift();
+      head.keys.shift();
+      if (head.entries.length === 0) this.#chunks.shift();
       this.#size -= 1;
       return true;
     }
     const compare = this.#comparison(entry);
-    const at = this.#chunkOf(entry, compare);
+    const key = this.#keyToFind(entry);
+    const at = this.#chunkOf(key, entry, compare);
     const chunk = this.#chunks[at];
     if (chunk === undefined) return false;
-    const index = firstIndex(chunk, (other) => compare(other, entry) >= 0);
-    const found = chunk[index];
+    const index = firstBehind(chunk, key, entry, compare, true);
+    const found = chunk.entries[index];
     if (found === undefined || compare(found, entry) !== 0) return false;
-    if (index === 0) chunk.shift();
-    else chunk.splice(index, 1);
-    if (chunk.length === 0) this.#chunks.splice(at, 1);
+    chunk.entries.splice(index, 1);
+    chunk.keys.splice(index, 1);
+    if (chunk.entries.length === 0) this.#chunks.splice(at, 1);
     this.#size -= 1;
     return true;
   }
@@ -113,15 +123,18 @@ export class SortedLine<T extends Placed> {
   /** Up to `limit` entries behind `after`, from the head without it. */
   read(limit: number, after?: Placed): T[] {
     const heads: T[] = [];
-    const compare = after === undefined ? comparePlaces : this.#comparison(after);
-    let at = after === undefined ? 0 : this.#chunkOf(after, compare);
+    let at = 0;
+    let index = 0;
+    if (after !== undefined) {
+      const compare = this.#comparison(after);
+      const key = this.#keyToFind(after);
+      at = this.#chunkOf(key, after, compare);
+      const chunk = this.#chunks[at];
+      if (chunk !== undefined) index = firstBehind(chunk, key, after, compare, false);
+    }
     let chunk = this.#chunks[at];
-    let index =
-      after === undefined || chunk === undefined
-        ? 0
-        : firstIndex(chunk, (other) => compare(other, after) > 0);
     while (chunk !== undefined && heads.length < limit) {
-      const entry = chunk[index];
+      const entry = chunk.entries[index];
       if (entry === undefined) {
         at += 1;
         chunk = this.#chunks[at];
@@ -134,15 +147,68 @@ export class SortedLine<T extends Placed> {
     return heads;
   }
 
-  #comparison(place: Placed): typeof comparePlaces {
+  #keyToInsert(entry: Placed): number {
+    const key = this.#keyToFind(entry);
+    if (!Number.isNaN(key)) return key;
+    this.#isKeyed = false;
+    for (const { keys } of this.#chunks) keys.fill(0);
+    return 0;
+  }
+
+  #keyToFind(place: Placed): number {
+    return this.#isKeyed ? keyOf(place) : 0;
+  }
+
+  #comparison(place: Placed): Comparison {
     return this.#isPlain && !isOdd(place) ? comparePlainPlaces : comparePlaces;
   }
 
   /** The chunk in which this place is, or would be; past the end behind all. */
-  #chunkOf(place: Placed, compare: typeof comparePlaces): number {
-    return firstIndex(this.#chunks, (chunk) => {
-      const last = chunk.at(-1);
-      return last !== undefined && compare(last, place) >= 0;
-    });
+  #chunkOf(key: number, place: Placed, compare: Comparison): number {
+    let from = 0;
+    let to = this.#chunks.length;
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      const chunk = this.#chunks[middle];
+      const last = (chunk?.entries.length ?? 0) - 1;
+      if (chunk !== undefined && orderOf(chunk, last, key, place, compare) < 0) from = middle + 1;
+      else to = middle;
+    }
+    return from;
   }
+}
+
+type Comparison = (a: Placed, b: Placed) => number;
+
+/** How an entry of a chunk stands to a place: by their keys, and where those do not tell, by their texts. */
+function orderOf<T extends Placed>(
+  { entries, keys }: Chunk<T>,
+  index: number,
+  key: number,
+  place: Placed,
+  compare: Comparison,
+): number {
+  const order = (keys[index] ?? 0) - key;
+  if (order < 0 || order > 0) return order;
+  const entry = entries[index];
+  return entry === undefined ? 0 : compare(entry, place);
+}
+
+/** The first index of a chunk whose entry stands behind the place, or at it. */
+function firstBehind<T extends Placed>(
+  chunk: Chunk<T>,
+  key: number,
+  place: Placed,
+  compare: Comparison,
+  orAt: boolean,
+): number {
+  let from = 0;
+  let to = chunk.keys.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const order = orderOf(chunk, middle, key, place, compare);
+    if (order < 0 || (order === 0 && !orAt)) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
