@@ -1,6 +1,7 @@
 /** Another try for a job that failed for good: a new job, made once. */
 import { createHash } from 'node:crypto';
 import type { Job } from '../core/job.ts';
+import { partitionOf } from '../core/partition.ts';
 import { announce, type SubmitContext } from './submit.ts';
 
 export type RedriveOutcome =
@@ -20,8 +21,8 @@ const redriveIdOf = (jobId: string): string =>
 /**
  * The same work, from its beginning, at once: first attempt, no checkpoint. Queued, because whoever waited has given up.
  */
-function anotherTryOf(deadLetter: Job, nowMs: number): Job {
-  const { type, payload, priority, fairnessKey, resourceId, partition, contentHash } = deadLetter;
+function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number): Job {
+  const { type, payload, priority, fairnessKey, resourceId, contentHash } = deadLetter;
   return {
     id: redriveIdOf(deadLetter.id),
     type,
@@ -30,7 +31,8 @@ function anotherTryOf(deadLetter: Job, nowMs: number): Job {
     mode: 'queued',
     fairnessKey,
     ...(resourceId === undefined ? {} : { resourceId }),
-    partition,
+    // Where its key lives now: the letter may be older than the number of partitions.
+    partition: partitionOf(fairnessKey, partitions),
     state: 'pending',
     version: 1,
     attempt: 1,
@@ -53,7 +55,7 @@ export async function redriveJob(context: SubmitContext, jobId: string): Promise
   if (!configuration.types.some((type) => type.type === deadLetter.type)) {
     return { kind: 'unknownType', job: deadLetter };
   }
-  const job = anotherTryOf(deadLetter, context.nowMs());
+  const job = anotherTryOf(deadLetter, configuration.partitions, context.nowMs());
   await announce(context, [job]);
   if ((await store.redrive(deadLetter, job)) === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();

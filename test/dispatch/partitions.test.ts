@@ -153,6 +153,19 @@ describe('a pool in partitions', () => {
     expect(on.stateOf(job.id)).toBe('claimed');
   });
 
+  it('tries a dead letter again where its key lives now', async () => {
+    const on = desk({ pool: pool() });
+    const letter = jobIn(on, 2);
+    await on.put(letter);
+    await tick(on);
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    await on.end(started, { kind: 'failed', error: { name: 'Broken', message: 'it broke' } });
+    const later = on.anotherClient({ configuration: { ...on.configuration, partitions: 2 } });
+    const { jobId } = await later.retry(letter.id);
+    expect(on.store.inspectJob(jobId)?.partition).toBe(partitionOf(letter.fairnessKey, 2));
+  });
+
   it('gives no two claims the same id', async () => {
     const on = stage({ pool: pool(), budget: { batchJobs: 2 } });
     await filled(on, 8);
