@@ -24,7 +24,8 @@ export function deadlinesBy(clock: Clock): Deadlines {
     wakeUp();
     const end = new AbortController();
     sleep = { untilMonotonicMs, end };
-    await clock.sleep(untilMonotonicMs - clock.monotonicMs(), end.signal);
+    // Whole milliseconds: the rest of a rounding error would be slept for ever.
+    await clock.sleep(Math.ceil(untilMonotonicMs - clock.monotonicMs()), end.signal);
     if (end.signal.aborted) return;
     sleep = undefined;
     const nowMs = clock.monotonicMs();
