@@ -379,7 +379,6 @@ class HeadsPlanner implements Planner {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
     if (this.#priced.has(key)) return key;
     this.#priced.add(key);
-    this.#settled.set(offered.fairnessKey, this.#settledOf(offered));
     const settledMs = this.#settledOf(offered);
     this.#settled.set(offered.fairnessKey, settledMs);
     this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + settledMs);

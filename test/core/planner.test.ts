@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { SCORE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
-import { createPlanner } from '../../lib/core/planner.ts';
+import { createPlanner, type Planner } from '../../lib/core/planner.ts';
 import type { Decision } from '../../lib/core/scheduler.ts';
 import { compareRanked } from '../../lib/core/score.ts';
 import { drain, Index, planned, plannerOf, runPass, schedulerOf } from './plans.ts';
@@ -556,6 +556,58 @@ describe('a planner that reads heads', () => {
       }
     }
     expect(asked).toEqual([0, 6]);
+  });
+
+  it('begins anew after the sixth loss in a row, without what it had planned, lost or met', () => {
+    const state = oneLine(9, 9);
+    const [winner, ...free] = state.waiting;
+    if (winner === undefined) throw new Error('there is a first job');
+    const held = ['x', 'y'].map((id) => ({ ...winner, id, resourceId: 'same' }));
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const heads = [winner, ...held, ...free];
+    const afterLosses = (): Planner => {
+      const planner = plannerOf(state);
+      planner.holdConflict('g/same');
+      planner.offerKeys('top', [{ fairnessKey: 'k1', settledCostMs: 0, lines: [line] }], false);
+      planner.offerHeads(line, heads, false);
+      const first = planner.next();
+      expect(first).toMatchObject({ kind: 'admit', decision: { reserved: { id: winner.id } } });
+      if (first.kind === 'admit') planner.confirm(first.decision);
+      const stale = Array.from({ length: 6 }, () => {
+        const step = planner.next();
+        if (step.kind !== 'admit') throw new Error('there are jobs to lose');
+        const isStale = planner.drop(step.decision);
+        // What was given back is not given back twice.
+        if (!isStale) expect(planner.drop(step.decision)).toBe(false);
+        return isStale;
+      });
+      expect(stale).toEqual([false, false, false, false, false, true]);
+      expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line }] });
+      return planner;
+    };
+    const again = afterLosses();
+    again.offerHeads(line, heads, false);
+    const started = [again.next(), again.next()].map((step) =>
+      step.kind === 'admit' ? step.decision.reserved.id : step.kind,
+    );
+    expect(started).toEqual(['job0007', 'job0008']);
+    expect(again.next()).toMatchObject({ kind: 'done', blocked: [{ job: held[0] }, { job: held[1] }] });
+    const empty = afterLosses();
+    empty.offerHeads(line, [], false);
+    expect(empty.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('asks for more keys where the last rank says less than what the offered keys cost', () => {
+    const state = oneLine(1, 1);
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const stepWith = (rankShareMs: number | undefined): string => {
+      const planner = plannerOf(state);
+      const offered = { fairnessKey: 'k1', settledCostMs: 1_000, lines: [line], rankShareMs };
+      planner.offerKeys('top', [offered], true);
+      planner.offerHeads(line, state.waiting, false);
+      return planner.next().kind;
+    };
+    expect([stepWith(10), stepWith(undefined), stepWith(1_000_000)]).toEqual(['need', 'admit', 'admit']);
   });
 
   it('ignores what a lagging index still shows: jobs in flight, planned or lost', () => {
