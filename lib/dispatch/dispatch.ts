@@ -68,7 +68,7 @@ function wakesKnown(context: DispatchContext, { fence }: HeldLease): number | un
   return books?.epoch === fence.epoch - 1 ? books.wakes : undefined;
 }
 
-function noteWakes(context: DispatchContext, { fence }: HeldLease, wakes: number): void {
+function noteWakes(context: DispatchContext, { fence }: HeldLease, wakes: number | undefined): void {
   const books = context.books.get(fence.partition);
   if (books?.epoch === fence.epoch) books.wakes = wakes;
 }
@@ -85,8 +85,7 @@ async function runPasses(
   const isStream = trigger.reason === 'stream';
   let lease = first;
   let hints: readonly JobHead[] = trigger.jobs;
-  // A wake without word of its cause may be all that is left of outcomes which others could not deliver.
-  let looksUp = trigger.reason === 'wake';
+  let looksUp = false;
   let lookedAt = first.wakesLookedAt;
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
@@ -119,11 +118,18 @@ async function runPasses(
       continue;
     }
     const next = await releaseLease(context, lease, wakesSeen);
-    if (next === undefined) noteWakes(context, lease, wakesSeen);
-    if (next === undefined && outcome.kind === 'done') return 'done';
+    if (next === undefined && outcome.kind === 'done') {
+      noteWakes(context, lease, wakesSeen);
+      return 'done';
+    }
     if (isLast || next === undefined) {
-      // The bound: stop here, and let a fresh invocation go on.
+      // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
       if (next !== undefined) await store.releaseLease(next.fence);
+      else if (hints.length === 0) noteWakes(context, lease, wakesSeen);
+      else {
+        await store.wake(partition);
+        noteWakes(context, lease, undefined);
+      }
       await queue.sendWake(partition, 0);
       return 'outOfBudget';
     }

@@ -104,6 +104,35 @@ function mayStillRun(
   return nowMs < (job.startedAtMs ?? nowMs) + timeoutMs + RUN_LEASE_MARGIN_MS;
 }
 
+/** Ends an attempt whose worker is gone, by its type's policy. Undefined: it has moved on meanwhile. */
+async function takeAway(
+  { store, configuration, log }: DispatchContext,
+  place: Pick<Settled, 'reservation' | 'position' | 'entry'>,
+  job: Job,
+  startedAtMs: number,
+  nowMs: number,
+): Promise<Settled | undefined> {
+  const type = configuration.types.find((each) => each.type === place.entry.type);
+  const verdict =
+    type === undefined
+      ? ({
+          kind: 'failed',
+          error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' },
+        } as const)
+      : afterWorkerLost(job, type, nowMs);
+  const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
+  log.warn('worker lost', {
+    jobId: job.id,
+    worker: job.worker,
+    verdict: verdict.kind,
+    outcome: outcome.kind,
+  });
+  if (outcome.kind !== 'finished') return undefined;
+  // By the item: another dispatcher may have noted the same loss a little earlier.
+  const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
+  return { ...place, durationMs, succeeded: false };
+}
+
 /** Near work first: what can go on at once comes before what must be given up, and that before what must be taken away. */
 const TURNS: readonly Judgement['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
 
@@ -210,29 +239,8 @@ export async function recover(
             break;
           }
           if (!comesTo(reservation)) break;
-          const type = configuration.types.find((each) => each.type === entry.type);
-          const verdict =
-            type === undefined
-              ? ({
-                  kind: 'failed',
-                  error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' },
-                } as const)
-              : afterWorkerLost(job, type, nowMs);
-          const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
-          log.warn('worker lost', {
-            jobId: job.id,
-            worker: job.worker,
-            verdict: verdict.kind,
-            outcome: outcome.kind,
-          });
-          if (outcome.kind === 'finished') {
-            settled.push({
-              ...place,
-              // By the item: another dispatcher may have noted the same loss a little earlier.
-              durationMs: Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - judgement.startedAtMs),
-              succeeded: false,
-            });
-          }
+          const lost = await takeAway(context, place, job, judgement.startedAtMs, nowMs);
+          if (lost !== undefined) settled.push(lost);
           break;
         }
       }

@@ -159,11 +159,11 @@ describe('a pool whose lines stand in parts', () => {
         ?.get('standard')
         ?.value.lines.map(({ sub = 0 }) => sub);
     expect(new Set(named())).toEqual(subs);
-    for (let round = 0; round < 4; round += 1) {
-      await on.pass({ reason: 'wake' });
-      for (const started of await on.startEverywhere()) await on.end(started);
+    let ended: readonly Job[] = [];
+    for (let round = 0; round <= 4; round += 1) {
+      await on.pass({ jobs: ended, reason: 'stream' });
+      ended = await Promise.all((await on.startEverywhere()).map((started) => on.end(started)));
     }
-    await on.pass({ reason: 'wake' });
     await on.advance(2 * ANNOUNCE_EVERY_MS + 1);
     await on.pass();
     expect(named()).toBeUndefined();
@@ -243,9 +243,10 @@ describe('a pool whose lines stand in parts', () => {
     await on.advance(30_000);
     await on.pass({}, later);
     expect(on.states(jobs)).not.toContain('scheduled');
+    let ended: readonly Job[] = [];
     for (let round = 0; round < 8; round += 1) {
-      await on.pass({ reason: 'wake' }, later);
-      for (const started of await on.startEverywhere()) await on.end(started);
+      await on.pass({ jobs: ended, reason: 'stream' }, later);
+      ended = await Promise.all((await on.startEverywhere()).map((started) => on.end(started)));
     }
     expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
   });

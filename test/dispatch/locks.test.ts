@@ -259,13 +259,13 @@ describe('a dispatcher that dies', () => {
     await scene.run();
     const [started] = await on.startEverywhere();
     if (started === undefined) throw new Error('nothing started');
-    await on.end(started);
+    const ended = await on.end(started);
     const dying = on.dispatcher({
       store: storeWith(on.store, { releaseLock: () => Promise.reject(new Error('died')) }),
     });
-    await expect(on.finish(dispatchAll(dying, { jobs: [], reason: 'wake' }))).rejects.toThrow('died');
+    await expect(on.finish(dispatchAll(dying, { jobs: [ended], reason: 'stream' }))).rejects.toThrow('died');
     expect(on.store.inspectLock(CATS)?.holder?.jobId).toBe(started.job.id);
-    await scene.run({ reason: 'wake' });
+    await scene.run({ jobs: [ended], reason: 'stream' });
     const other = started.job.id === first?.id ? second : first;
     expect(scene.running()).toEqual([other?.id]);
   });

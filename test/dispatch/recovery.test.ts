@@ -382,12 +382,14 @@ describe('a running job', () => {
     ]);
   });
 
-  it('that ended meanwhile is settled at once by a pass that somebody asked for without saying why', async () => {
+  it('that ended meanwhile is settled at once when somebody left word for the holder, whatever brings the next pass', async () => {
     const on = setting();
     const started = await running(on);
     await on.advance(400);
     await on.end(started);
-    expect((await on.pass({ reason: 'wake' })).settled).toBe(1);
+    expect((await on.pass({ reason: 'wake' })).settled).toBe(0);
+    await on.store.wake(0);
+    expect((await on.pass({ reason: 'wake' }, on.dispatcher())).settled).toBe(1);
     expect(on.held()).toEqual([]);
   });
 
