@@ -506,6 +506,40 @@ describe('a ticket', () => {
   });
 });
 
+describe('what keeps a job from starting', () => {
+  it('is no longer the job that held its conflict key, once that has ended', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.arrive(waitingJob('first', { resourceId: 'r' }), NOW_MS);
+    scheduler.arrive(waitingJob('second', { resourceId: 'r' }), NOW_MS);
+    const second = { type: 'a', fairnessKey: 'k1', resourceId: 'r' };
+    expect(scheduler.obstaclesTo(second)).toEqual([]);
+    scheduler.beginPass(NOW_MS);
+    scheduler.next();
+    expect(scheduler.obstaclesTo(second)).toEqual([{ why: 'conflict', conflictKey: 'g/r', holder: 'first' }]);
+    scheduler.settle('first', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    expect(scheduler.obstaclesTo(second)).toEqual([]);
+    scheduler.holdConflict('g/r');
+    expect(scheduler.next()).toBeUndefined();
+  });
+
+  it('may be that its type has no free slots, counted when the pass began', () => {
+    const fleets = [
+      { fleet: 'all', types: ['a', 'b', 'c'], slots: 2 },
+      { fleet: 'rare', types: ['b'], slots: 3 },
+    ];
+    const scheduler = new Scheduler(smallPool({ fleets }));
+    const counts = (): readonly number[] =>
+      ['a', 'b', 'nothing'].map((type) => scheduler.compatibleSlots(type));
+    expect(counts()).toEqual([0, 0, 0]);
+    scheduler.beginPass(NOW_MS);
+    scheduler.arrive(waitingJob('one', { type: 'b' }), NOW_MS);
+    scheduler.next();
+    expect(counts()).toEqual([2, 5, 0]);
+    scheduler.beginPass(NOW_MS);
+    expect(counts()).toEqual([2, 4, 0]);
+  });
+});
+
 describe('many running jobs', () => {
   it('are told apart, each with its charge, type, key and fleet', () => {
     const fleets = [
