@@ -24,6 +24,8 @@ export interface CandidatesInput {
   readonly books: Books;
   /** Jobs that were seen just now: the index may not show them yet. */
   readonly hints: Iterable<JobHead>;
+  /** Others made passes since the hints were seen: one that the index does not show may have run since. */
+  readonly hintsAreOld: boolean;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
   /** Remembered from earlier passes: the least share among active keys. */
@@ -52,7 +54,8 @@ export class Candidates {
   readonly #context: DispatchContext;
   readonly #input: CandidatesInput;
   /** Pending hints by ready line. */
-  readonly #hints: ReadonlyMap<string, readonly JobHead[]>;
+  readonly #hints: Map<string, readonly JobHead[]>;
+  readonly #confirmed = new Set<string>();
   readonly #held = new Map<string, Held>();
   readonly #heldCostMs = new Map<string, number>();
   readonly #tierCursors = new Map<string, string | undefined>();
@@ -306,6 +309,7 @@ export class Candidates {
       limit,
       before?.next,
     );
+    if (this.#input.hintsAreOld) await this.#confirmHints(name, new Set(read.jobs.map(({ id }) => id)));
     const hinted = new Set(this.#hints.get(name)?.map((job) => subLineOf(this.#context.configuration, job)));
     for (const sub of read.empty) {
       if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
@@ -318,6 +322,25 @@ export class Candidates {
       next: read.next,
       subs,
     };
+  }
+
+  /** Of old hints that the index does not show, those stay that still wait: the others would be lost claims. */
+  async #confirmHints(name: string, shown: ReadonlySet<string>): Promise<void> {
+    const hints = this.#hints.get(name) ?? [];
+    const doubted = hints.filter(
+      ({ id }) => !shown.has(id) && !this.#held.has(id) && !this.#confirmed.has(id),
+    );
+    if (doubted.length === 0) return;
+    const found = await this.#context.store.getJobs(doubted.map(({ id }) => id));
+    const waiting = new Map(
+      found.flatMap((job) => (job?.state === 'pending' ? [[job.id, job] as const] : [])),
+    );
+    for (const id of waiting.keys()) this.#confirmed.add(id);
+    const doubtedIds = new Set(doubted.map(({ id }) => id));
+    this.#hints.set(
+      name,
+      hints.flatMap((job) => (doubtedIds.has(job.id) ? (waiting.get(job.id) ?? []) : [job])),
+    );
   }
 
   readonly #rankOf = (job: JobHead): string => rankKey(job, this.#context.configuration.score);

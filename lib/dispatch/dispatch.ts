@@ -101,6 +101,7 @@ async function runPasses(
       // Whoever raised the counter has left its hints behind.
       looksUp: looksUp || wakesSeen > lookedAt,
       promotes,
+      hintsAreOld: first.waited,
       nextBatch,
       goOnBeside: (work) => beside.push(work),
     });

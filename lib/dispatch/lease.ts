@@ -17,6 +17,8 @@ export interface HeldLease {
   readonly trustedUntilMonotonicMs: number;
   /** The wake counter up to which everybody who held the lease before has looked, with what this holder raised itself. */
   readonly wakesLookedAt: number;
+  /** Somebody else held the partition in between: what was seen before may be old. */
+  readonly waited: boolean;
 }
 
 async function tryLease(
@@ -32,6 +34,7 @@ async function tryLease(
     fence: { partition, epoch: outcome.epoch },
     trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs,
     wakesLookedAt: (outcome.wakesSeen ?? 0) + raised,
+    waited: raised > 0,
   };
 }
 
@@ -46,9 +49,9 @@ export async function takeLease(
 ): Promise<HeldLease | undefined> {
   const { clock, random } = context;
   const untilMonotonicMs = clock.monotonicMs() + patienceMs;
-  for (;;) {
+  for (let tries = 0; ; tries += 1) {
     const lease = await tryLease(context, partition);
-    if (lease !== undefined) return lease;
+    if (lease !== undefined) return { ...lease, waited: tries > 0 };
     const pauseMs = RETRY_LEAST_MS + random() * RETRY_SPREAD_MS;
     if (clock.monotonicMs() + pauseMs >= untilMonotonicMs) break;
     await clock.sleep(pauseMs);

@@ -52,6 +52,8 @@ export interface PassInput {
   readonly looksUp: boolean;
   /** Look for scheduled jobs whose time has come. */
   readonly promotes: boolean;
+  /** Somebody else made passes since the hints were seen. */
+  readonly hintsAreOld: boolean;
   /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */
   readonly goOnBeside: (work: Promise<unknown>) => void;
 }
@@ -273,6 +275,7 @@ export async function pass(
     reservations,
     leastShareMs: state.leastShareMs,
     remembered: remembered.lines,
+    hintsAreOld: input.hintsAreOld,
     nowMs,
   });
   const share = shareOfPool(configuration, partition);

@@ -356,6 +356,32 @@ describe('a run of passes', () => {
 });
 
 describe('a pass', () => {
+  it('that was waited for does not plan what ran meanwhile, though the hint says that it waits', async () => {
+    const on = stage();
+    const over = on.job({ id: 'over' });
+    const waiting = on.job({ id: 'waiting' });
+    await on.put(over);
+    let tries = 0;
+    const late = on.dispatcher({
+      store: storeWith(on.store, {
+        acquireLease: async (...asked) => {
+          tries += 1;
+          if (tries > 1) return on.store.acquireLease(...asked);
+          await dispatch(on.main, 0, { jobs: [over], reason: 'stream' });
+          const ended = await Promise.all((await on.startEverywhere()).map((each) => on.end(each)));
+          await dispatch(on.main, 0, { jobs: ended, reason: 'stream' });
+          await on.put(waiting);
+          return { kind: 'held', epoch: 2, expiresAtMs: on.time.nowMs + 1 };
+        },
+        // Of what is waiting the index does not tell yet.
+        readLine: async () => ({ jobs: [] }),
+      }),
+    });
+    const { lostClaims } = await on.pass({ jobs: [over, waiting], reason: 'stream' }, late);
+    expect(lostClaims).toBe(0);
+    expect(on.states([over, waiting])).toEqual(['succeeded', 'claimed']);
+  });
+
   it('under an epoch that is past is lost', async () => {
     const on = stage();
     const [job] = await on.put(on.job());
@@ -367,6 +393,7 @@ describe('a pass', () => {
       hints: [],
       looksUp: true,
       promotes: true,
+      hintsAreOld: false,
       nextBatch: () => 1,
       goOnBeside: () => undefined,
     };
