@@ -393,7 +393,7 @@ export class Backlog {
     if (lines.size === 0) this.#parked.delete(conflict);
   }
 
-  /** Puts the key back where it has jobs: it may run again. */
+  /** Puts the key back where it has jobs, if it may run again. */
   readmit(key: number): void {
     if (key >= this.#keys) return;
     for (let tier = 0; tier < this.#tiers; tier += 1) {

@@ -110,6 +110,9 @@ interface Gate {
 interface GateSkips {
   readonly capped: Skip;
   readonly paused: Skip;
+}
+
+interface TypeSkips extends GateSkips {
   readonly full: Skip;
 }
 
@@ -135,10 +138,8 @@ export class Scheduler {
   readonly #tiers: readonly Gate[];
   readonly #types: readonly Gate[];
   readonly #keyOverrides = new Map<string, Override>();
-  readonly #fleetOverrides = new Map<number, Override>();
   readonly #costMs: ((type: string, resourceId: string | undefined) => number) | undefined;
   readonly #explains: boolean;
-  readonly #hasGuarantees: boolean;
   /** By type: free slots when the pass began, and the bonus that follows, in thousandths of a point. */
   readonly #compatible: Float64Array;
   readonly #rarity: Float64Array;
@@ -149,7 +150,7 @@ export class Scheduler {
   #opened = 0;
   /** What is said most often is made once. */
   readonly #tierSkips: readonly GateSkips[];
-  readonly #typeSkips: readonly GateSkips[];
+  readonly #typeSkips: readonly TypeSkips[];
   #nowMs = 0;
   #losses = 0;
   #skipped: Skip[] = [];
@@ -173,14 +174,12 @@ export class Scheduler {
     this.#tierSkips = configuration.tiers.map(({ tier }) => ({
       capped: { kind: 'tier', tier, why: 'cap' },
       paused: { kind: 'tier', tier, why: 'paused' },
-      full: { kind: 'tier', tier, why: 'cap' },
     }));
     this.#typeSkips = configuration.types.map(({ type }) => ({
       capped: { kind: 'type', type, why: 'cap' },
       paused: { kind: 'type', type, why: 'paused' },
       full: { kind: 'type', type, why: 'noSlot' },
     }));
-    this.#hasGuarantees = configuration.tiers.some((tier) => tier.guaranteed > 0);
     this.#compatible = new Float64Array(configuration.types.length);
     this.#rarity = new Float64Array(configuration.types.length);
     this.#points = new Float64Array(this.index.classes);
@@ -229,7 +228,7 @@ export class Scheduler {
         if (tier === undefined) return;
         overrideGate(
           this.#tiers[tier] as Gate,
-          this.#configuration.tiers[tier]?.maxConcurrency ?? null,
+          (this.#configuration.tiers[tier] as TierConfiguration).maxConcurrency,
           override,
         );
         return;
@@ -239,7 +238,7 @@ export class Scheduler {
         if (type === undefined) return;
         overrideGate(
           this.#types[type] as Gate,
-          this.#configuration.types[type]?.maxConcurrency ?? null,
+          (this.#configuration.types[type] as JobTypeConfiguration).maxConcurrency,
           override,
         );
         return;
@@ -247,7 +246,6 @@ export class Scheduler {
       case 'fleet': {
         const fleet = this.fleets.names.indexOf(name);
         if (fleet === NONE) return;
-        this.#fleetOverrides.set(fleet, override);
         this.fleets.setCap(fleet, override.paused ? 0 : (override.maxConcurrency ?? null));
         return;
       }
@@ -272,9 +270,8 @@ export class Scheduler {
   setCost(key: number, costMs: number): void {
     const before = this.ledgers.shareOf(key);
     this.ledgers.setCost(key, costMs);
-    const isCheaper = this.ledgers.shareOf(key) < before;
-    if (isCheaper) this.backlog.repriced(key);
-    this.backlog.changed(key, isCheaper);
+    this.backlog.repriced(key);
+    this.backlog.changed(key, this.ledgers.shareOf(key) < before);
   }
 
   /** A fairness key's number; a new key gets its overrides. */
@@ -368,12 +365,10 @@ export class Scheduler {
   /** The next job of the pass, already counted as running; undefined when nothing that waits may start. */
   next(): Decision | undefined {
     if (this.room <= 0) return undefined;
-    if (this.#hasGuarantees) {
-      for (let tier = 0; tier < this.#tiers.length; tier += 1) {
-        if (!this.isBelowGuarantee(tier)) continue;
-        const line = this.best(tier);
-        if (line !== NONE) return this.admit(line, true);
-      }
+    for (let tier = 0; tier < this.#tiers.length; tier += 1) {
+      if (!this.isBelowGuarantee(tier)) continue;
+      const line = this.best(tier);
+      if (line !== NONE) return this.admit(line, true);
     }
     for (let tier = 0; tier < this.#tiers.length; tier += 1) {
       const line = this.best(tier);
@@ -578,7 +573,7 @@ export class Scheduler {
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
     const isCheaper = this.ledgers.shareOf(key) < shareBefore;
     this.backlog.repriced(key);
-    if (wasFull && !this.ledgers.isFull(key)) this.backlog.readmit(key);
+    if (wasFull) this.backlog.readmit(key);
     this.backlog.changed(key, isCheaper || wasFull);
     if (type !== NONE) {
       const observedMs = ending.succeeded ? ending.usedMs : undefined;
@@ -637,7 +632,7 @@ export class Scheduler {
       }
       const line = this.#bestLine(key);
       if (line !== NONE && !this.backlog.isTurnTied(tier)) return line;
-      if (line !== NONE || this.backlog.hasLines(key, tier)) this.backlog.setAside(tier);
+      if (this.backlog.hasLines(key, tier)) this.backlog.setAside(tier);
       else this.backlog.endTurn(tier);
     }
   }
@@ -785,10 +780,9 @@ export class Scheduler {
     const { weights, defaultWeight, maxConcurrencyPerKey } = this.#configuration.fairness;
     const cap = override.maxConcurrency ?? maxConcurrencyPerKey ?? UNLIMITED;
     this.ledgers.setCap(key, override.paused ? 0 : cap);
-    const before = this.ledgers.shareOf(key);
     this.ledgers.setWeight(key, override.weight ?? weightOf(weights, defaultWeight, name));
-    if (this.ledgers.shareOf(key) < before) this.backlog.repriced(key);
-    if (!this.ledgers.isFull(key)) this.backlog.readmit(key);
+    this.backlog.repriced(key);
+    this.backlog.readmit(key);
     this.backlog.changed(key, true);
   }
 
@@ -807,7 +801,7 @@ export class Scheduler {
 
   #skipType(type: number): void {
     const gate = this.#types[type] as Gate;
-    const { capped, paused, full } = this.#typeSkips[type] as GateSkips;
+    const { capped, paused, full } = this.#typeSkips[type] as TypeSkips;
     this.#skip(gate.paused ? paused : gate.running >= gate.cap ? capped : full);
   }
 

@@ -239,65 +239,6 @@ function replay(
   }
 }
 
-const idlePolicies = fc.constantFrom('advance' as const, 'none' as const);
-
-describe('a long-lived scheduler', () => {
-  it('decides as the reference does after any history of arrivals, ends, losses, withdrawals and overrides', () => {
-    fc.assert(
-      fc.property(
-        pools,
-        idlePolicies,
-        fc.integer({ min: 0, max: 5 }),
-        actions,
-        fc.boolean(),
-        (pool, idlePolicy, slots, history, explains) => {
-          const configuration = { ...pool, fairness: { ...pool.fairness, idlePolicy } };
-          replay(configuration, slots, history, explains);
-        },
-      ),
-      { numRuns: FEWER_RUNS * 2 },
-    );
-  });
-
-  it('does so too where nearly all jobs want the same few resources', () => {
-    fc.assert(
-      fc.property(
-        pools,
-        idlePolicies,
-        fc.integer({ min: 2, max: 5 }),
-        actions,
-        fc.infiniteStream(fc.constantFrom('r1', 'r1', 'r1', 'r2', undefined)),
-        fc.infiniteStream(fc.constantFrom('', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7', 'k8', 'k9')),
-        (pool, idlePolicy, slots, history, resources, keys) => {
-          const configuration = {
-            ...pool,
-            types: pool.types.map((type) => ({ ...type, conflictGroup: 'g' })),
-            fairness: { ...pool.fairness, idlePolicy },
-          };
-          const herd = history.map((action) =>
-            action.kind === 'arrive'
-              ? {
-                  ...action,
-                  job: {
-                    ...action.job,
-                    resourceId: resources.next().value ?? undefined,
-                    fairnessKey: keys.next().value ?? '',
-                  },
-                }
-              : action,
-          );
-          // All arrive first: the herd is there when the first of it starts.
-          const early = herd.filter((action) => action.kind === 'arrive');
-          const late = herd.filter((action) => action.kind !== 'arrive');
-          replay(configuration, slots, [...early, ...late], true);
-          replay(configuration, slots, herd, true);
-        },
-      ),
-      { numRuns: FEWER_RUNS * 2 },
-    );
-  });
-});
-
 /** Two tiers, three types, one slot for all and one for the rare type. */
 function smallPool(changes: Partial<PoolConfiguration> = {}): PoolConfiguration {
   const type = { ...TYPE_DEFAULTS, retry: RETRY_DEFAULTS, conflictGroup: 'g' };
@@ -908,11 +849,365 @@ describe('keys at their cap', () => {
   });
 });
 
+describe('a cost', () => {
+  const twoJobsEach = (scheduler: Scheduler, costs: Readonly<Record<string, number>>): void => {
+    for (const [fairnessKey, costMs] of Object.entries(costs)) {
+      scheduler.setCost(scheduler.openKey(fairnessKey, NOW_MS), costMs);
+      for (const job of [0, 1])
+        scheduler.arrive(waitingJob(`${fairnessKey}-${job}`, { fairnessKey }), NOW_MS);
+    }
+  };
+
+  it('that is set to less brings its key forward at once', () => {
+    const scheduler = new Scheduler(smallPool());
+    twoJobsEach(scheduler, { k1: 1_000, k2: 2_500, k3: 3_000 });
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    scheduler.setCost(scheduler.openKey('k3', NOW_MS), 500);
+    expect(scheduler.next()?.reserved.id).toBe('k3-0');
+    expect(scheduler.next()?.reserved.id).toBe('k3-1');
+    expect(scheduler.next()?.reserved.id).toBe('k1-1');
+  });
+
+  it('that is set to more sends its key back', () => {
+    const scheduler = new Scheduler(smallPool());
+    twoJobsEach(scheduler, { k1: 1_000, k2: 2_500, k3: 3_000 });
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    scheduler.setCost(scheduler.openKey('k1', NOW_MS), 9_000);
+    expect(scheduler.next()?.reserved.id).toBe('k2-0');
+    expect(scheduler.next()?.reserved.id).toBe('k3-0');
+  });
+
+  it('that an end corrects brings its key forward at once', () => {
+    const scheduler = new Scheduler(smallPool());
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fairnessKey: 'k2', fleet: 'all' };
+    twoJobsEach(scheduler, { k1: 1_000, k2: 100, k3: 3_000 });
+    scheduler.hold({ ...reserved, id: 'running', estimatedCostMs: 9_000 }, NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    scheduler.settle('running', { nowMs: NOW_MS, usedMs: 50, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('k2-0');
+  });
+
+  it('of a key that is gone is not the cost of the one that gets its number', () => {
+    const fairness = { ...FAIRNESS_DEFAULTS, idlePolicy: 'none' as const, keyTtlMs: 1_000 };
+    const scheduler = new Scheduler(smallPool({ fairness }));
+    const gone = scheduler.openKey('gone', NOW_MS);
+    scheduler.setCost(gone, 5_000);
+    const number = scheduler.arrive(waitingJob('withdrawn', { fairnessKey: 'gone' }), NOW_MS) ?? -1;
+    twoJobsEach(scheduler, { k1: 500 });
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    expect(scheduler.withdraw(number, 'withdrawn', NOW_MS)?.id).toBe('withdrawn');
+    scheduler.evict(NOW_MS + 1_000);
+    expect(scheduler.openKey('new', NOW_MS)).toBe(gone);
+    scheduler.arrive(waitingJob('first', { fairnessKey: 'new' }), NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('first');
+  });
+});
+
+describe('eviction', () => {
+  const forgetful = { ...FAIRNESS_DEFAULTS, keyTtlMs: 1_000, estimateTtlMs: 1_000 };
+
+  it('drops what nobody uses any more; a job that waits keeps the ledger and the estimates it needs', () => {
+    const scheduler = new Scheduler(smallPool({ fairness: forgetful }));
+    const later = NOW_MS + 10_000;
+    scheduler.arrive(waitingJob('one', { resourceId: 'r' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    scheduler.settle(scheduler.next()?.reserved.id ?? '', { nowMs: NOW_MS, usedMs: 5_000, succeeded: true });
+    const number = scheduler.arrive(waitingJob('two', { resourceId: 'r' }), NOW_MS) ?? -1;
+    const kept = (): readonly number[] => [scheduler.costs().length, scheduler.estimates.list().length];
+    scheduler.evict(later);
+    expect(kept()).toEqual([1, 2]);
+    scheduler.withdraw(number, 'two', later);
+    scheduler.evict(later + 999);
+    expect(scheduler.estimates.list().length).toBe(2);
+    scheduler.evict(later + 1_000);
+    expect(kept()).toEqual([0, 0]);
+  });
+
+  it('counts from the last loss as from any end', () => {
+    const scheduler = new Scheduler(smallPool({ fairness: forgetful }));
+    scheduler.arrive(waitingJob('one'), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    scheduler.next();
+    scheduler.beginPass(NOW_MS + 900);
+    scheduler.lose('one');
+    scheduler.evict(NOW_MS + 1_899);
+    expect(scheduler.costs()).toMatchObject([{ fairnessKey: 'k1', costMs: 0, running: 0 }]);
+    scheduler.evict(NOW_MS + 1_900);
+    expect(scheduler.costs()).toEqual([]);
+  });
+});
+
+describe('a key with jobs of several types and modes', () => {
+  // Nothing is put aside: its lines are compared where it stands.
+  const started = (scheduler: Scheduler): readonly (string | undefined | boolean)[] => [
+    scheduler.next()?.reserved.id,
+    scheduler.backlog.hasAside(0),
+  ];
+
+  it('starts the one with the best score, in whatever order they came', () => {
+    const heads: readonly (readonly [string, Partial<WaitingJob>])[] = [
+      ['queued', { priority: 2 }],
+      ['urgent', { type: 'b', priority: 9 }],
+      ['asked', { mode: 'onDemand' }],
+      ['last', { type: 'b', mode: 'onDemand', priority: 1, readyAtMs: NOW_MS }],
+    ];
+    for (const order of [heads, [...heads].reverse()]) {
+      const scheduler = new Scheduler(smallPool({ fairness: { ...FAIRNESS_DEFAULTS, trueUp: false } }));
+      for (const [id, changes] of order) scheduler.arrive(waitingJob(id, changes), NOW_MS);
+      scheduler.setCost(scheduler.openKey('k2', NOW_MS), 50_000);
+      scheduler.arrive(waitingJob('dear', { fairnessKey: 'k2', priority: 10 }), NOW_MS);
+      scheduler.beginPass(NOW_MS);
+      expect(started(scheduler)).toEqual(['urgent', false]);
+      expect(started(scheduler)).toEqual(['last', false]);
+      expect(started(scheduler)).toEqual(['asked', false]);
+      expect(started(scheduler)).toEqual(['queued', false]);
+    }
+  });
+
+  it('starts the older of two with one score, and one whose score is 0 or less', () => {
+    const score = { ...SCORE_DEFAULTS, rarity: 0 };
+    for (const older of ['a', 'b']) {
+      // A unit of priority is worth 64 s of age.
+      const scheduler = new Scheduler(smallPool({ score }));
+      const young = { type: older === 'a' ? 'b' : 'a', priority: 1, readyAtMs: NOW_MS - 36_000 };
+      scheduler.arrive(waitingJob('young', young), NOW_MS);
+      scheduler.arrive(waitingJob('old', { type: older, readyAtMs: NOW_MS - 100_000 }), NOW_MS);
+      scheduler.arrive(waitingJob('zero', { readyAtMs: NOW_MS }), NOW_MS);
+      scheduler.arrive(waitingJob('early', { readyAtMs: NOW_MS + 500 }), NOW_MS);
+      scheduler.beginPass(NOW_MS);
+      for (const id of ['old', 'young', 'zero', 'early']) expect(started(scheduler)).toEqual([id, false]);
+    }
+  });
+
+  it('starts the next best when the head of the best is blocked', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.holdConflict('g/r');
+    scheduler.arrive(waitingJob('blocked', { resourceId: 'r', priority: 9 }), NOW_MS);
+    scheduler.arrive(waitingJob('behind', { priority: 1 }), NOW_MS);
+    scheduler.arrive(waitingJob('other', { type: 'b', priority: 5 }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(started(scheduler)).toEqual(['other', false]);
+    expect(started(scheduler)).toEqual(['behind', false]);
+    expect(started(scheduler)).toEqual([undefined, false]);
+  });
+
+  it('is in turn for a new job, after it had none left', () => {
+    const scheduler = new Scheduler(smallPool());
+    const number = scheduler.arrive(waitingJob('withdrawn'), NOW_MS) ?? -1;
+    scheduler.beginPass(NOW_MS);
+    scheduler.withdraw(number, 'withdrawn', NOW_MS);
+    expect(started(scheduler)).toEqual([undefined, false]);
+    scheduler.arrive(waitingJob('next'), NOW_MS);
+    expect(scheduler.backlog.hasAside(0)).toBe(false);
+    expect(started(scheduler)).toEqual(['next', false]);
+  });
+});
+
+describe('a key that comes to its cap while it is aside', () => {
+  it('is passed over, said once, and has its turn when it may run again', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (const [index, fairnessKey] of ['k1', 'k2', 'k3', 'k4'].entries()) {
+      scheduler.arrive(waitingJob(`${fairnessKey}-0`, { fairnessKey, readyAtMs: index }), NOW_MS);
+      scheduler.arrive(waitingJob(`${fairnessKey}-1`, { fairnessKey, readyAtMs: index }), NOW_MS);
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    scheduler.override({ scope: 'key/k2', paused: true });
+    const passed = [{ kind: 'key', fairnessKey: 'k2', why: 'paused' }];
+    expect(scheduler.next()).toMatchObject({ reserved: { id: 'k3-0' }, reasons: { skipped: passed } });
+    scheduler.override({ scope: 'key/k2', paused: false, maxConcurrency: 1 });
+    expect(scheduler.next()).toMatchObject({ reserved: { id: 'k2-0' }, reasons: { skipped: [] } });
+    expect(scheduler.next()?.reserved.id).toBe('k4-0');
+    for (const id of ['k1-0', 'k3-0', 'k4-0']) {
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 2_000, succeeded: true });
+    }
+    // k2 costs least, and has no room until its own job ends.
+    expect(scheduler.next()?.reserved.id).toBe('k1-1');
+    scheduler.settle('k2-0', { nowMs: NOW_MS, usedMs: 1_500, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('k2-1');
+  });
+});
+
+describe('of the keys that wait for one conflict key', () => {
+  const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fleet: 'all' };
+  const end = (scheduler: Scheduler, id: string, usedMs: number): void => {
+    expect(scheduler.settle(id, { nowMs: NOW_MS, usedMs, succeeded: true })).toBe(true);
+  };
+
+  /** Seven keys of cost 1 s wait behind `holder`, k6 at another cost and with a running job that was charged 500 ms. */
+  function herd(costOfLastMs: number): Scheduler {
+    const fleets = [{ fleet: 'all', types: ['a', 'b', 'c'], slots: 9 }];
+    const scheduler = new Scheduler(smallPool({ fleets }));
+    scheduler.hold(
+      { ...reserved, id: 'holder', fairnessKey: 'h', conflictKey: 'g/r', estimatedCostMs: 0 },
+      NOW_MS,
+    );
+    for (let key = 0; key < 7; key += 1) {
+      const fairnessKey = `k${key}`;
+      scheduler.setCost(scheduler.openKey(fairnessKey, NOW_MS), key === 6 ? costOfLastMs : 1_000);
+      scheduler.arrive(waitingJob(`job${key}`, { resourceId: 'r', fairnessKey, readyAtMs: key }), NOW_MS);
+    }
+    scheduler.hold({ ...reserved, id: 'own', fairnessKey: 'k6', estimatedCostMs: 500 }, NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped.length).toBe(7);
+    return scheduler;
+  }
+
+  it('one whose cost an end corrects comes first at once', () => {
+    const scheduler = herd(600);
+    end(scheduler, 'holder', 0);
+    end(scheduler, 'own', 10);
+    expect(scheduler.next()?.reserved.id).toBe('job6');
+  });
+
+  it('one whose cap had no room comes first as soon as it has', () => {
+    const scheduler = herd(10);
+    scheduler.override({ scope: 'key/k6', paused: false, maxConcurrency: 1 });
+    end(scheduler, 'holder', 0);
+    end(scheduler, 'own', 500);
+    expect(scheduler.next()?.reserved.id).toBe('job6');
+  });
+
+  it('those that cannot come first are not looked at', () => {
+    const scheduler = herd(2_000);
+    end(scheduler, 'holder', 0);
+    scheduler.setCost(scheduler.openKey('k5', NOW_MS), 3_000);
+    scheduler.setCost(scheduler.openKey('k4', NOW_MS), 1_000);
+    scheduler.hold({ ...reserved, id: 'other', fairnessKey: 'k3', estimatedCostMs: 20 }, NOW_MS);
+    end(scheduler, 'other', 20);
+    end(scheduler, 'own', 500);
+    expect(scheduler.next()?.reserved.id).toBe('job0');
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([]);
+  });
+
+  it('none is looked at once another job holds it, whatever it costs then', () => {
+    const scheduler = herd(600);
+    end(scheduler, 'holder', 0);
+    scheduler.holdConflict('g/r');
+    end(scheduler, 'own', 10);
+    scheduler.setCost(scheduler.openKey('k5', NOW_MS), 0);
+    expect(scheduler.next()).toBeUndefined();
+    const again = { kind: 'job', id: 'job0', why: 'conflict', conflictKey: 'g/r' };
+    // Its stand-in had gone back, and is met once more.
+    expect(scheduler.skipped.slice(7)).toEqual([again]);
+  });
+
+  it('none is looked at when a job that waits for it is withdrawn while it is held', () => {
+    const scheduler = new Scheduler(smallPool());
+    scheduler.holdConflict('g/r');
+    const [number = -1] = ['k1', 'k2'].map((fairnessKey, readyAtMs) =>
+      scheduler.arrive(waitingJob(fairnessKey, { resourceId: 'r', fairnessKey, readyAtMs }), NOW_MS),
+    );
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()).toBeUndefined();
+    scheduler.withdraw(number, 'k1', NOW_MS);
+    scheduler.arrive(waitingJob('free', { fairnessKey: 'k3' }), NOW_MS);
+    const skipped = ['k1', 'k2'].map((id) => ({ kind: 'job', id, why: 'conflict', conflictKey: 'g/r' }));
+    expect(scheduler.next()).toMatchObject({ reserved: { id: 'free' }, reasons: { skipped } });
+  });
+});
+
+describe('a configured cap', () => {
+  it('holds again for its scope alone when an override of it ends', () => {
+    const capped: readonly (readonly [string, Partial<PoolConfiguration>])[] = [
+      ['pool', { maxConcurrency: 2 }],
+      [
+        'tier/top',
+        { tiers: [{ tier: 'top', maxConcurrency: 2, guaranteed: 0 }, ...smallPool().tiers.slice(1)] },
+      ],
+      ['type/a', { types: smallPool().types.map((type) => ({ ...type, maxConcurrency: 2 })) }],
+      ['key/k1', { fairness: { ...FAIRNESS_DEFAULTS, maxConcurrencyPerKey: 2 } }],
+      ['fleet/all', { fleets: [{ fleet: 'all', types: ['a', 'b', 'c'], slots: 2 }] }],
+    ];
+    for (const [scope, changes] of capped) {
+      const scheduler = new Scheduler(smallPool(changes));
+      for (let job = 0; job < 5; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
+      scheduler.beginPass(NOW_MS);
+      const start = (): number => {
+        const before = scheduler.running;
+        while (scheduler.next() !== undefined);
+        return scheduler.running - before;
+      };
+      scheduler.override({ scope, paused: true });
+      expect([scope, start()]).toEqual([scope, 0]);
+      scheduler.override({ scope, paused: false, maxConcurrency: 1 });
+      expect([scope, start()]).toEqual([scope, 1]);
+      scheduler.override({ scope, paused: false });
+      expect([scope, start()]).toEqual([scope, 1]);
+    }
+  });
+});
+
 describe('an index of a pool', () => {
   it('refuses a type whose tier is not declared', () => {
     const configuration = smallPool({ tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }] });
     expect(() => new Scheduler(configuration)).toThrow(
       'types.c.tier: names no declared tier (top), got "low". Declare it in tiers, or name one of those.',
+    );
+  });
+});
+
+const idlePolicies = fc.constantFrom('advance' as const, 'none' as const);
+
+describe('a long-lived scheduler', () => {
+  it('decides as the reference does after any history of arrivals, ends, losses, withdrawals and overrides', () => {
+    fc.assert(
+      fc.property(
+        pools,
+        idlePolicies,
+        fc.integer({ min: 0, max: 5 }),
+        actions,
+        fc.boolean(),
+        (pool, idlePolicy, slots, history, explains) => {
+          const configuration = { ...pool, fairness: { ...pool.fairness, idlePolicy } };
+          replay(configuration, slots, history, explains);
+        },
+      ),
+      { numRuns: FEWER_RUNS * 2 },
+    );
+  });
+
+  it('does so too where nearly all jobs want the same few resources', () => {
+    fc.assert(
+      fc.property(
+        pools,
+        idlePolicies,
+        fc.integer({ min: 2, max: 5 }),
+        actions,
+        fc.infiniteStream(fc.constantFrom('r1', 'r1', 'r1', 'r2', undefined)),
+        fc.infiniteStream(fc.constantFrom('', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7', 'k8', 'k9')),
+        (pool, idlePolicy, slots, history, resources, keys) => {
+          const configuration = {
+            ...pool,
+            types: pool.types.map((type) => ({ ...type, conflictGroup: 'g' })),
+            fairness: { ...pool.fairness, idlePolicy },
+          };
+          const herd = history.map((action) =>
+            action.kind === 'arrive'
+              ? {
+                  ...action,
+                  job: {
+                    ...action.job,
+                    resourceId: resources.next().value ?? undefined,
+                    fairnessKey: keys.next().value ?? '',
+                  },
+                }
+              : action,
+          );
+          // All arrive first: the herd is there when the first of it starts.
+          const early = herd.filter((action) => action.kind === 'arrive');
+          const late = herd.filter((action) => action.kind !== 'arrive');
+          replay(configuration, slots, [...early, ...late], true);
+          replay(configuration, slots, herd, true);
+        },
+      ),
+      { numRuns: FEWER_RUNS * 2 },
     );
   });
 });
