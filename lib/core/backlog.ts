@@ -212,16 +212,6 @@ export class Backlog {
     return NONE;
   }
 
-  /** Gives their turn back to keys whose share rose while they were aside, as long as one stands first in its class. */
-  refreshAside(class_: number): void {
-    const heap = this.#asides[class_] as ShareHeap;
-    while (heap.size > 0) {
-      const key = this.keyOf(heap.items[0] as number);
-      if (this.#ledgers.shareOf(key) === heap.shares[0]) return;
-      this.#endAside(key, this.#tierOfClass[class_] as number);
-    }
-  }
-
   /** Takes a line that is aside out of its class until `readmit`: its key has reached its cap. */
   holdAside(line: number): void {
     this.#leaveClass(line);

@@ -429,11 +429,6 @@ export class Scheduler {
     this.#opened = open;
     // No key's turn can come, and none is to be set aside for it.
     if (open === 0) return NONE;
-    if (this.backlog.hasAside(tier)) {
-      for (let index = 0; index < open; index += 1) {
-        this.backlog.refreshAside(this.#open[index] as number);
-      }
-    }
     const inTurn = this.#bestInTurn(tier);
     return this.backlog.hasAside(tier) ? this.#bestWithAside(inTurn) : inTurn;
   }
@@ -441,23 +436,14 @@ export class Scheduler {
   // The first of a line whose key is in turn, or -1, and those that are aside.
   #bestWithAside(inTurn: number): number {
     let best = inTurn;
-    let bestShare = best === NONE ? 0 : this.ledgers.shareOf(this.backlog.keyOf(best));
-    let bestPoints = Number.NaN;
+    let bestShare = best === NONE ? UNLIMITED : this.ledgers.shareOf(this.backlog.keyOf(best));
     for (let index = 0; index < this.#opened; index += 1) {
       const line = this.#bestAside(this.#open[index] as number);
       if (line === NONE) continue;
       const share = this.ledgers.shareOf(this.backlog.keyOf(line));
-      if (best === NONE || share < bestShare) {
+      if (share < bestShare || (share === bestShare && this.#isHeadBetter(line, best))) {
         best = line;
         bestShare = share;
-        bestPoints = Number.NaN;
-      } else if (share === bestShare) {
-        if (Number.isNaN(bestPoints)) bestPoints = this.#pointsOf(best);
-        const points = this.#pointsOf(line);
-        if (points > bestPoints || (points === bestPoints && this.#isHeadOlder(line, best))) {
-          best = line;
-          bestPoints = points;
-        }
       }
     }
     return best;
@@ -470,7 +456,7 @@ export class Scheduler {
     const tier = this.index.tierOfType[type] as number;
     const obstacles: Obstacle[] = [
       ...obstaclesAt('pool', this.#pool),
-      ...obstaclesAt(`tier/${this.index.tiers[tier]?.tier}`, this.#tiers[tier] as Gate),
+      ...obstaclesAt(`tier/${(this.index.tiers[tier] as TierConfiguration).tier}`, this.#tiers[tier] as Gate),
       ...obstaclesAt(`type/${job.type}`, this.#types[type] as Gate),
       ...this.#obstaclesOfKey(job.fairnessKey),
     ];
@@ -689,6 +675,12 @@ export class Scheduler {
     }
   }
 
+  #isHeadBetter(a: number, b: number): boolean {
+    const pointsA = this.#pointsOf(a);
+    const pointsB = this.#pointsOf(b);
+    return pointsA > pointsB || (pointsA === pointsB && this.#isHeadOlder(a, b));
+  }
+
   #pointsOf(line: number): number {
     return (this.#points[this.backlog.classOf(line)] as number) - this.backlog.headRank(line);
   }
@@ -696,7 +688,8 @@ export class Scheduler {
   #isHeadOlder(a: number, b: number): boolean {
     const headA = this.backlog.head(a);
     const headB = this.backlog.head(b);
-    return headA !== NONE && headB !== NONE && this.backlog.jobs.isOlder(headA, headB);
+    // Of two heads that tie, both are read or neither is: an unread one has no rank that a job could have.
+    return headA !== NONE && this.backlog.jobs.isOlder(headA, headB);
   }
 
   #conflictOf(type: number, resourceId: string | undefined): number {
@@ -788,7 +781,7 @@ export class Scheduler {
 
   #obstaclesOfKey(fairnessKey: string): readonly Obstacle[] {
     const key = this.ledgers.find(fairnessKey);
-    if (key === undefined || !this.ledgers.isFull(key)) return [];
+    if (key === undefined) return [];
     const scope = `key/${fairnessKey}`;
     const paused = this.#keyOverrides.get(fairnessKey)?.paused === true;
     return obstaclesAt(scope, { paused, cap: this.ledgers.capOf(key), running: this.ledgers.runningOf(key) });

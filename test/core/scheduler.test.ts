@@ -995,6 +995,15 @@ describe('a key with jobs of several types and modes', () => {
     expect(started(scheduler)).toEqual([undefined, false]);
   });
 
+  it('keeps its place while none of its types may start', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (const scope of ['type/a', 'type/b']) scheduler.override({ scope, paused: true });
+    scheduler.arrive(waitingJob('one'), NOW_MS);
+    scheduler.arrive(waitingJob('two', { type: 'b' }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect(started(scheduler)).toEqual([undefined, false]);
+  });
+
   it('is in turn for a new job, after it had none left', () => {
     const scheduler = new Scheduler(smallPool());
     const number = scheduler.arrive(waitingJob('withdrawn'), NOW_MS) ?? -1;
@@ -1081,9 +1090,35 @@ describe('of the keys that wait for one conflict key', () => {
     scheduler.hold({ ...reserved, id: 'other', fairnessKey: 'k3', estimatedCostMs: 20 }, NOW_MS);
     end(scheduler, 'other', 20);
     end(scheduler, 'own', 500);
+    scheduler.arrive(waitingJob('free', { fairnessKey: 'k2', readyAtMs: -1 }), NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('free');
     expect(scheduler.next()?.reserved.id).toBe('job0');
     expect(scheduler.next()).toBeUndefined();
     expect(scheduler.skipped).toEqual([]);
+  });
+
+  it('none is looked at while one of them runs, whatever it costs then', () => {
+    const scheduler = herd(600);
+    end(scheduler, 'holder', 0);
+    expect(scheduler.next()?.reserved.id).toBe('job0');
+    end(scheduler, 'own', 10);
+    expect(scheduler.next()).toBeUndefined();
+    expect(scheduler.skipped).toEqual([]);
+    end(scheduler, 'job0', 10);
+    expect(scheduler.next()?.reserved.id).toBe('job6');
+  });
+
+  it('one whose weight is raised, or whose pause ends, comes first at once', () => {
+    for (const override of [
+      { paused: false, weight: 4 },
+      { paused: false, maxConcurrency: 2, weight: 4 },
+    ]) {
+      const scheduler = herd(2_000);
+      scheduler.override({ scope: 'key/k6', paused: true });
+      end(scheduler, 'holder', 0);
+      scheduler.override({ scope: 'key/k6', ...override });
+      expect(scheduler.next()?.reserved.id).toBe('job6');
+    }
   });
 
   it('none is looked at once another job holds it, whatever it costs then', () => {
