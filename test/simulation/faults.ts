@@ -48,7 +48,12 @@ export class Faults {
   }
 
   /** The fault that meets a call, if any. */
-  draw(call: string, possible: (fault: CallFault) => boolean, random: () => number): CallFault | undefined {
+  draw(
+    call: string,
+    possible: (fault: CallFault) => boolean,
+    random: () => number,
+    factorOf: (fault: CallFault) => number = () => 1,
+  ): CallFault | undefined {
     let left = random();
     const forced = this.#forced?.get(call);
     if (forced !== undefined) {
@@ -57,7 +62,7 @@ export class Faults {
     if (!this.active) return undefined;
     for (const fault of CALL_FAULTS) {
       if (!possible(fault)) continue;
-      left -= this.#plan.rates[fault];
+      left -= this.#plan.rates[fault] * factorOf(fault);
       if (left < 0) return this.#fire(`${call}:${fault}`, fault) ? fault : undefined;
     }
     return undefined;

@@ -39,6 +39,9 @@ const BATCHES: Readonly<Record<string, number>> = {
 
 const TRANSACTIONS: ReadonlySet<string> = new Set(['commit', 'redrive']);
 
+/** What a worker says of one attempt must not reach the next one: late more often than others. */
+const OF_ATTEMPTS: ReadonlySet<string> = new Set(['startJob', 'finishJob', 'saveCheckpoint']);
+
 const TIMEOUT_MIN_MS = 500;
 const TIMEOUT_MAX_MS = 8_000;
 
@@ -81,6 +84,7 @@ async function call(
       return true;
     },
     random,
+    (each) => (OF_ATTEMPTS.has(verb) && (each === 'appliedLate' || each === 'requestRepeated') ? 10 : 1),
   );
   const latencyMs = random() * plan.latencyMaxMs;
   const timeoutMs = TIMEOUT_MIN_MS + random() * (TIMEOUT_MAX_MS - TIMEOUT_MIN_MS);

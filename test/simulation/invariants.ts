@@ -5,7 +5,7 @@ import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
 import { isLegal } from '../../lib/core/life-cycle.ts';
 import { weightOf } from '../../lib/core/score.ts';
-import { WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
+import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import { isInScope, type Scope, scopeName } from '../../lib/dispatch/operate.ts';
 import { placeOf, tierOf } from '../../lib/dispatch/submit.ts';
 import type {
@@ -117,6 +117,8 @@ export class Invariants {
   readonly #holders = new Map<string, string>();
   /** The last outage of the store. */
   #outage: { readonly fromMs: number; readonly untilMs: number } = { fromMs: 0, untilMs: 0 };
+  /** By partition: since when losses are held back, as the last commit says. */
+  readonly #heldBackSinceMs = new Map<number, number>();
   /** When a node last read the partition. */
   readonly #loadedAtMs = new Map<string, number>();
   readonly #leastSharesMs = new Map<number, number>();
@@ -255,6 +257,9 @@ export class Invariants {
     const job = this.#store?.inspectJob(seen.id);
     if (holder === undefined || holder === node || job?.state !== 'running' || job.claim?.claimId !== claimId)
       return;
+    // Outage upon outage: what was held back for so long is given up, and what a later outage cuts off with it.
+    const heldBackSinceMs = this.#heldBackSinceMs.get(job.partition) ?? Infinity;
+    if (this.#options.nowMs() - heldBackSinceMs >= HELD_BACK_MAX_MS - CLOCK_SKEW_MAX_MS) return;
     const { fromMs, untilMs } = this.#outage;
     const sinceMs = (this.#loadedAtMs.get(`${node}/${job.partition}`) ?? 0) - untilMs;
     if (untilMs - fromMs >= WORKER_LEASE_MS && sinceMs >= 0 && sinceMs < WORKER_LEASE_MS) {
@@ -605,6 +610,8 @@ export class Invariants {
       }
     }
     this.#leastSharesMs.set(fence.partition, commit.leastShareMs);
+    if (commit.attendance !== undefined)
+      this.#heldBackSinceMs.set(fence.partition, commit.attendance.heldBackSinceMs ?? Infinity);
     this.#requireObeyed(fence.partition, fence.epoch, commit.reserve);
   }
 

@@ -84,6 +84,8 @@ export interface PlannedJob {
   readonly checkpoints: boolean;
   /** Its handler throws, however often it is tried. */
   readonly fails: boolean;
+  /** Its handler looks at its signal; else it goes on as if it knew of none. */
+  readonly heeds: boolean;
 }
 
 /** What an operator does. */
@@ -145,10 +147,11 @@ const CHURN = 0.1;
 const CHURN_RATES: Partial<Record<FaultClass, number>> = {
   workerKilled: 0.03,
   workerRestarted: 0.02,
-  workerDoubled: 0.02,
+  workerDoubled: 0.06,
   frozenBeforeCall: 0.03,
   frozenAfterCall: 0.02,
-  storeOutage: 0.05,
+  storeOutage: 0.02,
+  workerFrozen: 0.02,
 };
 
 /** Without any fault at all, a few seeds show that the load alone breaks nothing. */
@@ -180,7 +183,7 @@ export function planOf(seed: number): SimulationPlan {
       promoteMax: dice.pick([2, 20, 200]),
       checkMax: dice.pick([1, 3, 10]),
       parkKept: dice.pick([1, 4]),
-      checkAfterMs: churn ? 15_000 : dice.pick([15_000, 30_000, 60_000]),
+      checkAfterMs: churn ? 5_000 : dice.pick([15_000, 30_000, 60_000]),
     },
     jobs: drawJobs(dice, configuration, churn),
     processes: configuration.fleets.flatMap(({ fleet, slots }) =>
@@ -273,7 +276,8 @@ function drawJobs(dice: Dice, configuration: PoolConfiguration, churn: boolean):
   const clients = dice.pick([0, 0.3, 1]);
   const runs = dice.pick([0, 0, 0.3]);
   const checkpoints = dice.pick([0, 0.5]);
-  const failing = dice.pick([0, 0, 0.1]);
+  const failing = dice.pick([0, 0.1, 0.3]);
+  const heedless = churn ? 0.5 : dice.pick([0, 0, 0.5]);
   const via = (): PlannedJob['via'] =>
     dice.chance(clients) ? (dice.chance(runs) ? 'run' : 'client') : 'bus';
   return Array.from({ length: count }, () => ({
@@ -291,5 +295,6 @@ function drawJobs(dice: Dice, configuration: PoolConfiguration, churn: boolean):
     diesWithWaiter: dice.chance(0.5),
     checkpoints: dice.chance(checkpoints),
     fails: dice.chance(failing),
+    heeds: !dice.chance(heedless),
   }));
 }

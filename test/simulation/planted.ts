@@ -22,7 +22,7 @@ export interface Planted extends Sabotage {
 export const PLANTED: Readonly<Record<string, Planted>> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
-    seenAt: 26,
+    seenAt: 111,
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -36,7 +36,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'commit-epoch': {
     removes: 'the check of the epoch in a commit, and of the turn that it follows',
-    seenAt: 70,
+    seenAt: 42,
     store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) =>
@@ -56,12 +56,12 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    seenAt: 4,
+    seenAt: 8,
     store: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
     removes: 'the claim in the condition of a start',
-    seenAt: 23,
+    seenAt: 15,
     store: (store) =>
       instead(store, {
         startJob: async (request: StartRequest) => {
@@ -79,7 +79,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
-    seenAt: 744,
+    seenAt: 161,
     store: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
@@ -105,7 +105,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
-    seenAt: 1244,
+    seenAt: 428,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -117,13 +117,13 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'expired-workers': {
     removes: 'the expiry of workers',
-    seenAt: 5,
+    seenAt: 8,
     store: (store) =>
       instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
   },
   'outage-guard': {
     removes: 'the time that workers have after an outage',
-    seenAt: 129,
+    seenAt: 75,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => ({
@@ -134,7 +134,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
-    seenAt: 51,
+    seenAt: 56,
     store: (store) => instead(store, { readWakes: async () => 0 }),
   },
   'true-up': {
@@ -147,7 +147,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'due-time': {
     removes: 'the time in the due line',
-    seenAt: 2,
+    seenAt: 1,
     store: (store) =>
       instead(store, {
         readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
@@ -174,7 +174,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'conflict-keys': {
     removes: 'the conflict key in the reservation',
-    seenAt: 4,
+    seenAt: 1,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -195,7 +195,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'count-reservations': {
     removes: 'one place in five from what a pass counts',
-    seenAt: 5,
+    seenAt: 8,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -206,7 +206,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'resend-unstarted': {
     removes: 'looking again at what was reserved',
-    seenAt: 1,
+    seenAt: 4,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -248,7 +248,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'unknown-claims': {
     removes: 'the difference between a claim that was lost and one that was not answered',
-    seenAt: 27,
+    seenAt: 8,
     answers: (store) =>
       instead(store, {
         claim: async (requests: readonly ClaimRequest[]) =>
@@ -257,12 +257,12 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'ingest-failures': {
     removes: 'what a batch of requests says of those that failed',
-    seenAt: 1,
+    seenAt: 2,
     forgetsFailures: true,
   },
   'bus-failures': {
     removes: 'what the bus says of events that it did not take',
-    seenAt: 71,
+    seenAt: 145,
     bus: (bus) =>
       instead(bus, {
         publish: async (events) => {
@@ -273,7 +273,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'redrive-once': {
     removes: 'the note on a dead letter that another job was made of it',
-    seenAt: 25,
+    seenAt: 7,
     store: (store) =>
       instead(store, {
         redrive: async (_deadLetter: Job, job: Job) => {
@@ -285,7 +285,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'checkpoint-claim': {
     removes: 'claim, worker and incarnation in the condition of a checkpoint',
-    seenAt: 1206,
+    seenAt: 288,
     store: (store) =>
       instead(store, {
         saveCheckpoint: (job: Job, worker, checkpoint) => {
@@ -307,7 +307,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'park-marker': {
     removes: 'the marker of a blocked line, before jobs are parked in it',
-    seenAt: 10,
+    seenAt: 1,
     store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, park: undefined }),
@@ -315,7 +315,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'heartbeat-incarnation': {
     removes: 'the incarnation in the condition of a heartbeat',
-    seenAt: 95,
+    seenAt: 1,
     store: (store) =>
       instead(store, {
         heartbeat: (partition: number, record) => {
@@ -326,7 +326,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'claim-with-lock': {
     removes: 'the lock of a conflict key in the condition of a claim',
-    seenAt: 1,
+    seenAt: 22,
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -335,7 +335,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'locks-come-back': {
     removes: 'giving back the lock of a conflict key',
-    seenAt: 1,
+    seenAt: 22,
     store: (store) => instead(store, { releaseLock: async () => ({}) }),
   },
 };

@@ -55,6 +55,7 @@ function smallRun(seed: number, parts: Parts): SmallRun {
       diesWithWaiter: false,
       checkpoints: false,
       fails: false,
+      heeds: true,
       ...job,
     })),
     processes: parts.processes ?? [],

@@ -645,12 +645,13 @@ export class World {
       if (this.faults.happens('handlerHangs', name, 3)) {
         await new Promise<never>(() => {});
       }
+      const signal = planned.heeds ? context.signal : undefined;
       if (planned.checkpoints) {
-        await node.clock.sleep(planned.durationMs / 2, context.signal);
+        await node.clock.sleep(planned.durationMs / 2, signal);
         await context.checkpoint({ at, by: context.fencingToken });
-        await node.clock.sleep(planned.durationMs / 2, context.signal);
-      } else await node.clock.sleep(planned.durationMs, context.signal);
-      if (context.signal.aborted) throw new Error('aborted');
+        await node.clock.sleep(planned.durationMs / 2, signal);
+      } else await node.clock.sleep(planned.durationMs, signal);
+      if (signal?.aborted) throw new Error('aborted');
       if (planned.fails || this.faults.happens('handlerThrows', name, 20))
         throw new Error(`the handler threw, ${SIGNATURE}${context.fencingToken}`);
       return { at, by: context.fencingToken };
@@ -695,7 +696,7 @@ export class World {
         if (name.startsWith('worker') || name.startsWith('process')) {
           if (this.faults.happens('workerKilled', moment)) node.kill();
           else if (this.faults.happens('workerFrozen', moment)) {
-            node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 40_000);
+            node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 90_000);
           }
         }
         if (this.faults.happens('clockJump', moment)) {
