@@ -1,7 +1,6 @@
 /** The whole scheduler under virtual time, with faults at any call. */
 import { describe, expect, it } from 'vitest';
 import { FAULT_CLASSES } from './plan.ts';
-import { PLANTED } from './planted.ts';
 import { run } from './run.ts';
 
 // Errors are part of the play: nobody reads where they were made.
@@ -11,8 +10,6 @@ const SEEDS = 2_000;
 const SEEDS_MS = 600_000;
 /** How often each fault must have been met by then. */
 const TIMES_LEAST = 100;
-/** A planted bug must be found within this many seeds. */
-const PLANTED_SEEDS_MAX = 2_000;
 /** Seeds that once showed a bug, beyond the first ones. */
 const REGRESSIONS: readonly number[] = [
   // A stream's outcomes, left with word to the holder, whose lease a third dispatcher took before the look at the counter.
@@ -57,16 +54,5 @@ describe('the simulation', () => {
     const whole = await run(9);
     const again = await run(9, { only: new Set(whole.fired) });
     expect(again.traceHash).toBe(whole.traceHash);
-  });
-});
-
-describe('a protection that is taken away is missed', () => {
-  it.each(Object.entries(PLANTED))('%s', { timeout: 600_000 }, async (_, sabotage) => {
-    // First where it was seen last; what a seed does changes with the code.
-    for (let at = 0; at <= PLANTED_SEEDS_MAX; at += 1) {
-      const { violations } = await run(at === 0 ? sabotage.seenAt : at, { sabotage });
-      if (violations.length > 0) return;
-    }
-    expect.fail(`nothing was found within ${PLANTED_SEEDS_MAX} seeds`);
   });
 });
