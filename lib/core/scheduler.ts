@@ -125,7 +125,7 @@ export class Scheduler {
   readonly fleets: Fleets;
   readonly backlog: Backlog;
   readonly #configuration: PoolConfiguration;
-  readonly #conflicts = new Conflicts();
+  readonly conflicts = new Conflicts();
   /** By ticket; a ticket that is free again stands in `#freeTickets`. */
   readonly #ids: (string | undefined)[] = [];
   readonly #resources: (string | undefined)[] = [];
@@ -310,8 +310,8 @@ export class Scheduler {
     this.#endEstimate(typeOf(this.backlog.classOf(line)), job.resourceId, undefined, nowMs);
     if (conflict !== NONE) {
       // It may have stood for parked jobs.
-      if (!this.#conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
-      this.#conflicts.leave(conflict);
+      if (!this.conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
+      this.conflicts.leave(conflict);
     }
     return job;
   }
@@ -320,7 +320,7 @@ export class Scheduler {
   hold(reserved: ReservedJob, nowMs: number): void {
     const type = this.index.typeNumbers.get(reserved.type) ?? NONE;
     const tier = this.index.tierNumbers.get(reserved.tier) ?? NONE;
-    const conflict = reserved.conflictKey === undefined ? NONE : this.#conflicts.use(reserved.conflictKey);
+    const conflict = reserved.conflictKey === undefined ? NONE : this.conflicts.use(reserved.conflictKey);
     const fleet = this.fleets.names.indexOf(reserved.fleet);
     const key = this.openKey(reserved.fairnessKey, nowMs);
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
@@ -336,13 +336,13 @@ export class Scheduler {
 
   /** Whether a job with this conflict key runs. */
   isConflictHeld(conflictKey: string): boolean {
-    return this.#conflicts.isKeyHeld(conflictKey);
+    return this.conflicts.isKeyHeld(conflictKey);
   }
 
   /** Nothing with this conflict key starts any more: a job that is not counted here runs with it. */
   holdConflict(conflictKey: string): void {
-    const conflict = this.#conflicts.use(conflictKey);
-    this.#conflicts.hold(conflict);
+    const conflict = this.conflicts.use(conflictKey);
+    this.conflicts.hold(conflict);
     this.backlog.held(conflict);
   }
 
@@ -469,7 +469,7 @@ export class Scheduler {
     for (const [ticket, id] of this.#ids.entries()) {
       const conflict = this.#runningInts[ticket * RUNNING_INTS + CONFLICT] as number;
       if (id === undefined || conflict === NONE) continue;
-      if (this.#conflicts.nameOf(conflict) !== conflictKey) continue;
+      if (this.conflicts.nameOf(conflict) !== conflictKey) continue;
       obstacles.push({ why: 'conflict', conflictKey, holder: id });
     }
     return obstacles;
@@ -513,7 +513,7 @@ export class Scheduler {
         type: configured.type,
         tier: configured.tier,
         fairnessKey: job.fairnessKey,
-        conflictKey: conflict === NONE ? undefined : this.#conflicts.nameOf(conflict),
+        conflictKey: conflict === NONE ? undefined : this.conflicts.nameOf(conflict),
         fleet: this.fleets.names[fleet] as string,
         estimatedCostMs: chargedMs,
       },
@@ -668,7 +668,7 @@ export class Scheduler {
     let any = false;
     for (;;) {
       const conflict = this.backlog.headConflict(line);
-      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return any;
+      if (conflict === NONE || !this.conflicts.isHeld(conflict)) return any;
       if (this.#explains) this.#skipJob(this.backlog.head(line), conflict);
       this.backlog.park(line);
       any = true;
@@ -695,7 +695,7 @@ export class Scheduler {
   #conflictOf(type: number, resourceId: string | undefined): number {
     const prefix = this.index.conflictPrefixes[type];
     if (prefix === undefined || resourceId === undefined) return NONE;
-    return this.#conflicts.use(prefix + resourceId);
+    return this.conflicts.use(prefix + resourceId);
   }
 
   #start(
@@ -754,7 +754,7 @@ export class Scheduler {
     if (tier !== NONE) (this.#tiers[tier] as Gate).running += 1;
     if (fleet !== NONE) this.fleets.take(fleet);
     if (conflict === NONE) return;
-    this.#conflicts.hold(conflict);
+    this.conflicts.hold(conflict);
     this.backlog.held(conflict);
   }
 
@@ -764,8 +764,8 @@ export class Scheduler {
     if (tier !== NONE) (this.#tiers[tier] as Gate).running -= 1;
     if (fleet !== NONE) this.fleets.give(fleet);
     if (conflict === NONE) return;
-    if (this.#conflicts.release(conflict)) this.backlog.wake(conflict);
-    this.#conflicts.leave(conflict);
+    if (this.conflicts.release(conflict)) this.backlog.wake(conflict);
+    this.conflicts.leave(conflict);
   }
 
   #overrideKey(key: number, override: Override): void {
@@ -810,7 +810,7 @@ export class Scheduler {
 
   #skipJob(number: number, conflict: number): void {
     const { id } = this.backlog.jobs.jobOf(number);
-    this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.#conflicts.nameOf(conflict) });
+    this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.conflicts.nameOf(conflict) });
   }
 }
 

@@ -454,6 +454,7 @@ describe('what keeps a job from starting', () => {
     scheduler.arrive(waitingJob('second', { resourceId: 'r' }), NOW_MS);
     const second = { type: 'a', fairnessKey: 'k1', resourceId: 'r' };
     expect(scheduler.obstaclesTo(second)).toEqual([]);
+    expect(scheduler.obstaclesTo({ ...second, fairnessKey: 'never seen' })).toEqual([]);
     scheduler.beginPass(NOW_MS);
     scheduler.next();
     expect(scheduler.obstaclesTo(second)).toEqual([{ why: 'conflict', conflictKey: 'g/r', holder: 'first' }]);
@@ -1145,6 +1146,28 @@ describe('of the keys that wait for one conflict key', () => {
     scheduler.arrive(waitingJob('free', { fairnessKey: 'k3' }), NOW_MS);
     const skipped = ['k1', 'k2'].map((id) => ({ kind: 'job', id, why: 'conflict', conflictKey: 'g/r' }));
     expect(scheduler.next()).toMatchObject({ reserved: { id: 'free' }, reasons: { skipped } });
+  });
+});
+
+describe('a conflict key', () => {
+  it('is kept no longer than a job that waits or runs needs it', () => {
+    const scheduler = new Scheduler(smallPool());
+    const reserved = { version: 1, attempt: 1, type: 'a', tier: 'top', fairnessKey: 'k', fleet: 'all' };
+    scheduler.hold({ ...reserved, id: 'without', estimatedCostMs: 1 }, NOW_MS);
+    expect(scheduler.conflicts.size).toBe(0);
+    const [, number = -1] = ['one', 'two', 'three'].map((id, readyAtMs) =>
+      scheduler.arrive(waitingJob(id, { resourceId: 'r', readyAtMs }), NOW_MS),
+    );
+    scheduler.arrive(waitingJob('other', { resourceId: 's', readyAtMs: 9 }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    expect([scheduler.next()?.reserved.id, scheduler.next()?.reserved.id]).toEqual(['one', 'other']);
+    const end = (id: string): boolean =>
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+    expect([end('other'), scheduler.conflicts.size]).toEqual([true, 1]);
+    scheduler.withdraw(number, 'two', NOW_MS);
+    expect([end('one'), scheduler.conflicts.size]).toEqual([true, 1]);
+    expect(scheduler.next()?.reserved.id).toBe('three');
+    expect([end('three'), scheduler.conflicts.size]).toEqual([true, 0]);
   });
 });
 
