@@ -169,7 +169,6 @@ export interface ClientParts {
 
 const RUN_TIMEOUT_MS = 300_000;
 const DRAIN_TIMEOUT_MS = 900_000;
-/** How long a cancelled job is kept, as every terminal one. */
 const SUBMIT_BATCH = 100;
 const REDRIVE_LIMIT = 1_000;
 const COUNT_UP_TO = 100;

@@ -222,15 +222,14 @@ function capOf(
   controls: readonly Control[],
   scope: string,
 ): number | undefined {
-  const name = scope.slice(scope.indexOf('/') + 1);
-  const configured = scope.startsWith('tier/')
-    ? tiers.find(({ tier }) => tier === name)?.maxConcurrency
-    : scope.startsWith('type/')
-      ? types.find(({ type }) => type === name)?.maxConcurrency
-      : scope === 'pool'
-        ? maxConcurrency
-        : undefined;
-  return controls.find((control) => control.scope === scope)?.maxConcurrency ?? configured ?? undefined;
+  const configured = [
+    { scope: 'pool', maxConcurrency },
+    ...tiers.map((tier) => ({ scope: `tier/${tier.tier}`, maxConcurrency: tier.maxConcurrency })),
+    ...types.map((type) => ({ scope: `type/${type.type}`, maxConcurrency: type.maxConcurrency })),
+  ];
+  // What an operator has set comes first.
+  const caps = [...controls, ...configured].filter((each) => each.scope === scope);
+  return caps.find((each) => typeof each.maxConcurrency === 'number')?.maxConcurrency ?? undefined;
 }
 
 function waitingFor(job: Job, explanation: Explanation): readonly LiveWaitsFor[] {

@@ -6,6 +6,7 @@ import type { Control, Heads, JobHead, JobStore, KeyBacklog, WorkerRecord } from
 import { type LineCursor, type LineParts, partsOf, readLineParts, wholeLines } from './line-parts.ts';
 import { combined, type OperateContext, partitionsOf } from './operate.ts';
 import { tierOf } from './submit.ts';
+import { dueShardsOf } from './timers.ts';
 import { weightsNow } from './weights.ts';
 
 /** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
@@ -111,8 +112,7 @@ async function* scheduledOf(
   partition: number,
 ): AsyncGenerator<readonly JobHead[]> {
   const { dueShards } = await store.loadPartition(partition, clock.nowMs());
-  const shards = Math.max(dueShards, ...configuration.types.map(({ subLines }) => subLines ?? 1));
-  const pages = Array.from({ length: shards }, (_, shard) =>
+  const pages = dueShardsOf(configuration, dueShards).map((shard) =>
     pagesOf((after: string | undefined) => store.readDue(partition, LAST_INSTANT_MS, PAGE, after, shard)),
   );
   const read = async (from: AsyncGenerator<Heads>): Promise<JobHead[] | undefined> =>

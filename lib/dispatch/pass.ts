@@ -20,6 +20,7 @@ import type {
   Reservation,
 } from '../store/contract.ts';
 import { TRANSACTION_ITEMS_MAX } from '../store/errors.ts';
+import { placesWithout } from '../store/page.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
@@ -30,7 +31,7 @@ import { park, readParked, toPark } from './parking.ts';
 import { forgetLines, keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announce } from './submit.ts';
-import { dueShardsOf, upTo } from './timers.ts';
+import { dueShardsKnown, dueShardsOf } from './timers.ts';
 
 /** What one pass did. */
 export interface PassReport {
@@ -91,7 +92,7 @@ function draftsOf(settled: readonly Settled[], books: Books): Draft[] {
     dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
     if (itemsOf(draft) < SETTLED_ITEMS_MAX) continue;
     for (const { reservation, positions } of draft.drops.values()) {
-      const jobs = new Map([...reservation.jobs].filter(([position]) => !positions.includes(position)));
+      const jobs = placesWithout(reservation.jobs, new Set(positions));
       current.set(reservation.batchId, { ...reservation, jobs });
     }
     drafts.push(draft);
@@ -143,10 +144,7 @@ function without(reservations: readonly Reservation[], settled: readonly Settled
   return reservations.flatMap((reservation) => {
     const positions = dropped.get(reservation.batchId);
     if (positions === undefined) return [reservation];
-    const jobs = new Map<number, ReservedJob>();
-    reservation.jobs.forEach((entry, position) => {
-      if (!positions.has(position)) jobs.set(position, entry);
-    });
+    const jobs = placesWithout(reservation.jobs, positions);
     return jobs.size === 0 ? [] : [{ ...reservation, jobs }];
   });
 }
@@ -212,14 +210,14 @@ export async function pass(
   const { partition, epoch } = lease.fence;
   const nowMs = clock.nowMs();
 
-  const shards = dueShardsOf(context, partition);
+  const shards = dueShardsKnown(context, partition);
   const [state, due] = await Promise.all([
     store.loadPartition(partition, nowMs),
     input.promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
   ]);
   if (state.epoch !== epoch) return { kind: 'lost' };
   // Lines were split further once: what waits in those parts is not forgotten.
-  const others = upTo(state.dueShards).filter((shard) => !shards.includes(shard));
+  const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =
     input.promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
   const promoted = [...due.promoted, ...dueThere.promoted];

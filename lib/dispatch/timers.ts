@@ -3,6 +3,7 @@
  * work, and whoever schedules inside that window sends its wake too. A wake that turns out to be outdated finds nothing,
  * so there is nothing to cancel; one that is lost is made up for by the next tick.
  */
+import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
 import type { DispatchContext } from './context.ts';
 
@@ -11,13 +12,15 @@ const LOOK_AHEAD_MS = 75_000;
 /** Scheduled jobs read by one tick; those behind them are found by the passes that these cause. */
 const LOOK_AHEAD_JOBS = 1_000;
 
-export const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
-
-/** Shards of the due line as far as this process knows: as many as the configuration splits lines, or once did. */
-export function dueShardsOf(context: DispatchContext, partition: number): readonly number[] {
-  const configured = context.configuration.types.map(({ subLines }) => subLines ?? 1);
-  return upTo(Math.max(1, context.books.get(partition)?.dueShards ?? 1, ...configured));
+/** Shards of the due line: as many as the configuration splits lines, or, as far as is known, once did. */
+export function dueShardsOf({ types }: PoolConfiguration, known = 1): readonly number[] {
+  const count = Math.max(known, ...types.map(({ subLines }) => subLines ?? 1));
+  return Array.from({ length: count }, (_, shard) => shard);
 }
+
+/** The same, as far as this process knows. */
+export const dueShardsKnown = (context: DispatchContext, partition: number): readonly number[] =>
+  dueShardsOf(context.configuration, context.books.get(partition)?.dueShards);
 
 async function wakeAt(
   context: DispatchContext,
@@ -59,7 +62,7 @@ export async function wakeForDueWork(context: DispatchContext, partition: number
   const { store, clock } = context;
   const untilMs = clock.nowMs() + LOOK_AHEAD_MS;
   const due = await Promise.all(
-    dueShardsOf(context, partition).map((shard) =>
+    dueShardsKnown(context, partition).map((shard) =>
       store.readDue(partition, untilMs, LOOK_AHEAD_JOBS, undefined, shard),
     ),
   );

@@ -126,15 +126,24 @@ function marksAfter(page: Page, commit: Commit, live: ReadonlySet<string>): Read
   return batches;
 }
 
+/** The places of a reservation that are not among these. */
+export function placesWithout(
+  places: Reservation['jobs'],
+  positions: ReadonlySet<number>,
+): ReadonlyMap<number, ReservedJob> {
+  const left = new Map<number, ReservedJob>();
+  // Each pass looks at all that is in flight: no pair is made for each place.
+  places.forEach((entry, position) => {
+    if (!positions.has(position)) left.set(position, entry);
+  });
+  return left;
+}
+
 /** A reservation as the page says it is by now; undefined once all of its places are settled. */
 export function asMarked(reservation: Reservation, page: Page): Reservation | undefined {
   const mark = page.batches.get(reservation.batchId);
   if (mark === undefined) return reservation;
-  const jobs = new Map<number, ReservedJob>();
-  // Each pass looks at all that is in flight: no pair is made for each place.
-  reservation.jobs.forEach((entry, position) => {
-    if (!mark.settled.has(position)) jobs.set(position, entry);
-  });
+  const jobs = placesWithout(reservation.jobs, mark.settled);
   if (jobs.size === 0) return undefined;
   return { ...reservation, checkAtMs: mark.checkAtMs ?? reservation.checkAtMs, jobs };
 }
