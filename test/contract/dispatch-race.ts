@@ -3,14 +3,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch } from '../../lib/dispatch/dispatch.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
-import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { aJob } from '../fixtures/factories/job.ts';
-import { diceOf, seeded } from '../simulation/random.ts';
 import type { StoreHarness } from './harness.ts';
+import { finish, racersOn, startNext } from './racers.ts';
 
 const DISPATCHERS = 8;
 const SLOTS = 24;
@@ -49,27 +48,7 @@ export function dispatchRaceContract(
       timeout: RACE_MS,
     }, async () => {
       const { store } = harness;
-      const random = seeded(1);
-      const dice = diceOf(random);
-      const after = (delayMs: number, action: () => void): void => {
-        setTimeout(action, delayMs).unref();
-      };
-      const queue = new MemoryJobQueue({ clock: Date.now, random, after });
-      const dispatchers = Array.from(
-        { length: DISPATCHERS },
-        (_, at): DispatchContext => ({
-          store,
-          queue,
-          configuration: RACE_POOL,
-          clock: systemClock,
-          random,
-          log: { info: () => {}, warn: () => {} },
-          holder: `dispatcher-${at}`,
-          budget: DISPATCH_BUDGET,
-          announced: new Map(),
-          books: new Map(),
-        }),
-      );
+      const { queue, dispatchers, random, dice } = racersOn(store, RACE_POOL, DISPATCHERS);
 
       let left = jobCount;
       const reports: DispatchReport[] = [];
@@ -96,26 +75,18 @@ export function dispatchRaceContract(
       const starts = new Map<string, number>();
       let running = 0;
       let mostRunning = 0;
-      const worker = { workerId: 'worker', incarnation: '1' };
       const workOn = async (): Promise<void> => {
         while (left > 0) {
-          const [received] = await queue.receive('general', 1, 1_000, 60_000);
-          if (received === undefined) continue;
-          await queue.delete('general', [received.receipt]);
-          const started = await store.startJob({ ...worker, ...received.message, nowMs: Date.now() });
-          if (started.kind !== 'started') continue;
-          starts.set(started.job.id, (starts.get(started.job.id) ?? 0) + 1);
+          const job = await startNext(store, queue, 1_000);
+          if (job === undefined) continue;
+          starts.set(job.id, (starts.get(job.id) ?? 0) + 1);
           running += 1;
           mostRunning = Math.max(mostRunning, running);
           await systemClock.sleep(JOB_MS);
           running -= 1;
-          const nowMs = Date.now();
-          const verdict = { kind: 'succeeded', result: null } as const;
-          const finish = { ...worker, job: started.job, verdict, nowMs, expiresAtMs: nowMs + 3_600_000 };
-          const finished = await store.finishJob(finish);
-          if (finished.kind !== 'finished') throw new Error(`${started.job.id} was taken from its worker`);
+          const ended = await finish(store, job);
           left -= 1;
-          tell(finished.job);
+          tell(ended);
         }
       };
 

@@ -4,15 +4,13 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
-import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import { aJob } from '../fixtures/factories/job.ts';
-import { diceOf, seeded } from '../simulation/random.ts';
 import type { StoreHarness } from './harness.ts';
+import { finish, racersOn, startNext } from './racers.ts';
 
 const PARTITIONS = 3;
 const SLOTS = 12;
@@ -51,27 +49,7 @@ export function partitionRaceContract(
       timeout: RACE_MS,
     }, async () => {
       const { store } = harness;
-      const random = seeded(1);
-      const dice = diceOf(random);
-      const after = (delayMs: number, action: () => void): void => {
-        setTimeout(action, delayMs).unref();
-      };
-      const queue = new MemoryJobQueue({ clock: Date.now, random, after });
-      const dispatchers = Array.from(
-        { length: 2 },
-        (_, at): DispatchContext => ({
-          store,
-          queue,
-          configuration: PARTED_POOL,
-          clock: systemClock,
-          random,
-          log: { info: () => {}, warn: () => {} },
-          holder: `dispatcher-${at}`,
-          budget: DISPATCH_BUDGET,
-          announced: new Map(),
-          books: new Map(),
-        }),
-      );
+      const { queue, dispatchers, random, dice } = racersOn(store, PARTED_POOL, 2);
       let left = jobCount;
       const errors: unknown[] = [];
       const under: Promise<unknown>[] = [];
@@ -92,7 +70,6 @@ export function partitionRaceContract(
       const overlaps: string[] = [];
       let mostRunning = 0;
       let mostOfType = 0;
-      const worker = { workerId: 'worker', incarnation: '1' };
       const begin = (job: Job): void => {
         for (const other of running.values()) {
           if (job.resourceId !== undefined && other.resourceId === job.resourceId)
@@ -105,21 +82,14 @@ export function partitionRaceContract(
       };
       const workOn = async (): Promise<void> => {
         while (left > 0) {
-          const [received] = await queue.receive('general', 1, LOOK_EVERY_MS, 60_000);
-          if (received === undefined) continue;
-          await queue.delete('general', [received.receipt]);
-          const started = await store.startJob({ ...worker, ...received.message, nowMs: Date.now() });
-          if (started.kind !== 'started') continue;
-          begin(started.job);
+          const job = await startNext(store, queue, LOOK_EVERY_MS);
+          if (job === undefined) continue;
+          begin(job);
           await systemClock.sleep(JOB_MS * random());
-          running.delete(started.job.id);
-          const nowMs = Date.now();
-          const verdict = { kind: 'succeeded', result: null } as const;
-          const finish = { ...worker, job: started.job, verdict, nowMs, expiresAtMs: nowMs + 3_600_000 };
-          const finished = await store.finishJob(finish);
-          if (finished.kind !== 'finished') throw new Error(`${started.job.id} was taken from its worker`);
+          running.delete(job.id);
+          const ended = await finish(store, job);
           left -= 1;
-          dispatchBeside({ jobs: [finished.job], reason: 'stream' });
+          dispatchBeside({ jobs: [ended], reason: 'stream' });
         }
       };
       const lookOn = async (): Promise<void> => {

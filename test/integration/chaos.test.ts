@@ -16,7 +16,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { isTerminal, type Job, type Json } from '../../lib/core/job.ts';
 import { WORKER_LOST } from '../../lib/core/retry.ts';
-import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
 import { type AnnouncedLines, placeOf, submit } from '../../lib/dispatch/submit.ts';
 import { decodeJob } from '../../lib/store/dynamodb/codec.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
@@ -46,6 +45,7 @@ import {
   WORKER_TIMES,
 } from './chaos/pool.ts';
 import { readStream } from './chaos/table-stream.ts';
+import { fleetEnvironment } from './fleet-environment.ts';
 
 const SEED = Number(process.env.FAIRLEAD_CHAOS_SEED ?? 1);
 const JOBS = 300;
@@ -193,18 +193,13 @@ describe(`processes that are killed and stopped (seed ${SEED})`, () => {
       createQueue(sqs, 'wakes'),
     ]);
     store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
-    environment = {
-      ...process.env,
-      AWS_ENDPOINT_URL: clientConfiguration.endpoint,
-      AWS_REGION: clientConfiguration.region,
-      AWS_ACCESS_KEY_ID: clientConfiguration.credentials.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: clientConfiguration.credentials.secretAccessKey,
-      FAIRLEAD_POOL: encodeConfiguration(configuration),
-      FAIRLEAD_FLEET: FLEET,
-      FAIRLEAD_TABLE: table.table,
-      FAIRLEAD_QUEUES: JSON.stringify({ [FLEET]: fleetQueue.url }),
-      FAIRLEAD_WAKE_QUEUE: wakeQueue.url,
-    };
+    environment = fleetEnvironment({
+      configuration,
+      fleet: FLEET,
+      table: table.table,
+      fleetQueueUrl: fleetQueue.url,
+      wakeQueueUrl: wakeQueue.url,
+    });
   }, TEST_MS);
 
   afterAll(async () => {

@@ -9,7 +9,6 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
-import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { placeOf, submit } from '../../lib/dispatch/submit.ts';
@@ -24,6 +23,7 @@ import {
   type TestTable,
 } from '../contract/aws.ts';
 import { aJob } from '../fixtures/factories/job.ts';
+import { fleetEnvironment } from './fleet-environment.ts';
 
 const JOBS = 50;
 const SLOTS_OF_ONE = 3;
@@ -74,18 +74,13 @@ describe('worker processes', () => {
       announced: new Map(),
       books: new Map(),
     };
-    environment = {
-      ...process.env,
-      AWS_ENDPOINT_URL: clientConfiguration.endpoint,
-      AWS_REGION: clientConfiguration.region,
-      AWS_ACCESS_KEY_ID: clientConfiguration.credentials.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: clientConfiguration.credentials.secretAccessKey,
-      FAIRLEAD_POOL: encodeConfiguration(configuration),
-      FAIRLEAD_FLEET: 'processes',
-      FAIRLEAD_TABLE: table.table,
-      FAIRLEAD_QUEUES: JSON.stringify(queueUrls),
-      FAIRLEAD_WAKE_QUEUE: wakeQueue.url,
-    };
+    environment = fleetEnvironment({
+      configuration,
+      fleet: 'processes',
+      table: table.table,
+      fleetQueueUrl: fleetQueue.url,
+      wakeQueueUrl: wakeQueue.url,
+    });
   }, TEST_MS);
 
   afterAll(async () => {

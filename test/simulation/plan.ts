@@ -26,6 +26,16 @@ export const CALL_FAULTS = [
   'frozenAfterCall',
 ] as const;
 
+/** What operators do. */
+export const OPERATOR_FAULTS = [
+  'operatorCancels',
+  'operatorPauses',
+  'operatorDrains',
+  'operatorOverrides',
+  'operatorRedrives',
+  'operatorLooks',
+] as const;
+
 /** Faults of what surrounds the calls. */
 export const WORLD_FAULTS = [
   'staleIndex',
@@ -48,12 +58,7 @@ export const WORLD_FAULTS = [
   'handlerThrows',
   'handlerHangs',
   'ttlLate',
-  'operatorCancels',
-  'operatorPauses',
-  'operatorDrains',
-  'operatorOverrides',
-  'operatorRedrives',
-  'operatorLooks',
+  ...OPERATOR_FAULTS,
   'waiterGivesUp',
   'requestDoubled',
   'requestMalformed',

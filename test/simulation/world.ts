@@ -27,7 +27,7 @@ import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
 import { instead } from './instead.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
-import type { PlannedJob, PlannedProcess, SimulationPlan } from './plan.ts';
+import { OPERATOR_FAULTS, type PlannedJob, type PlannedProcess, type SimulationPlan } from './plan.ts';
 import { diceOf, hashText, seeded } from './random.ts';
 import { requestOf, Users } from './users.ts';
 import { VirtualTime } from './virtual-time.ts';
@@ -49,14 +49,6 @@ export const LATE_MAX_MS = 130_000;
 const QUIET_MS = 3_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
-const OPERATORS = [
-  'operatorCancels',
-  'operatorPauses',
-  'operatorDrains',
-  'operatorOverrides',
-  'operatorRedrives',
-  'operatorLooks',
-] as const;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
   'pending',
   'scheduled',
@@ -252,7 +244,7 @@ export class World {
     }
     if (rates.storeOutage > 0) this.#outages(1);
     this.#disturb(1);
-    if (OPERATORS.some((fault) => rates[fault] > 0)) this.#users.operate();
+    if (OPERATOR_FAULTS.some((fault) => rates[fault] > 0)) this.#users.operate();
     // A pause may arrive behind its end: when nothing is under way any more, each is ended once more.
     this.time.after(this.plan.faultsUntilMs + LATE_MAX_MS, () => this.#users.restoreAll());
   }

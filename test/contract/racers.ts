@@ -1,0 +1,68 @@
+/** Who takes part in a race on a real store, in real time: dispatchers with memories of their own, and one worker. */
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import type { DispatchMessage } from '../../lib/queue/contract.ts';
+import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
+import { systemClock } from '../../lib/runtime/system.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { type Dice, diceOf, seeded } from '../simulation/random.ts';
+
+export interface Racers {
+  readonly queue: MemoryJobQueue;
+  readonly dispatchers: readonly DispatchContext[];
+  readonly random: () => number;
+  readonly dice: Dice;
+}
+
+/** So many dispatchers of one store, with a queue between them and the worker. */
+export function racersOn(store: JobStore, configuration: PoolConfiguration, count: number): Racers {
+  const random = seeded(1);
+  const after = (delayMs: number, action: () => void): void => {
+    setTimeout(action, delayMs).unref();
+  };
+  const queue = new MemoryJobQueue({ clock: Date.now, random, after });
+  const dispatchers = Array.from(
+    { length: count },
+    (_, at): DispatchContext => ({
+      store,
+      queue,
+      configuration,
+      clock: systemClock,
+      random,
+      log: { info: () => {}, warn: () => {} },
+      holder: `dispatcher-${at}`,
+      budget: DISPATCH_BUDGET,
+      announced: new Map(),
+      books: new Map(),
+    }),
+  );
+  return { queue, dispatchers, random, dice: diceOf(random) };
+}
+
+const WORKER = { workerId: 'worker', incarnation: '1' };
+const HIDE_MS = 60_000;
+const KEPT_MS = 3_600_000;
+
+/** Takes one message, if one comes in time, and starts its job. Undefined: there was none, or it was outdated. */
+export async function startNext(
+  store: JobStore,
+  queue: MemoryJobQueue,
+  waitMs: number,
+): Promise<Job | undefined> {
+  const [received] = await queue.receive('general', 1, waitMs, HIDE_MS);
+  if (received === undefined) return undefined;
+  await queue.delete('general', [received.receipt]);
+  const message: DispatchMessage = received.message;
+  const started = await store.startJob({ ...WORKER, ...message, nowMs: Date.now() });
+  return started.kind === 'started' ? started.job : undefined;
+}
+
+/** Ends a job that `startNext` has started. Answers its new image. */
+export async function finish(store: JobStore, job: Job): Promise<Job> {
+  const nowMs = Date.now();
+  const verdict = { kind: 'succeeded', result: null } as const;
+  const finished = await store.finishJob({ ...WORKER, job, verdict, nowMs, expiresAtMs: nowMs + KEPT_MS });
+  if (finished.kind !== 'finished') throw new Error(`${job.id} was taken from its worker`);
+  return finished.job;
+}
