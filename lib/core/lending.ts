@@ -1,5 +1,5 @@
 /**
- * Who may take work or capacity from whom, and how much: decisions only; the transfer itself is fenced by both epochs.
+ * Who may take work or capacity from whom, and how much: decisions only.
  * Source: workload-distribution, "Work Stealing Implementation".
  *
  * A steal moves at most half the difference, so the thief never ends above its source: with loads s > t and m moved,
@@ -64,80 +64,263 @@ export function planSteal(nodes: readonly NodeLoad[], policy: StealPolicy, thief
   return { kind: 'steal', from: best.from, moved: best.moved };
 }
 
-/** A partition's capacity and need, for lending slots. */
-export interface PartitionNeed {
+/** Part of what a loan moves. */
+export interface LentScope {
+  /** `pool`, `tier/<tier>`, `type/<type>`, `fleet/<fleet>` with declared slots, `worker/<workerId>` of a fleet without. */
+  readonly scope: string;
+  /**
+   * What it is a part of: the cap that was divided, or the worker's incarnation. Where that is another by now, the
+   * borrower has nothing of it: shares of two different caps do not add up to either.
+   */
+  readonly under: string;
+}
+
+/** Capacity that one partition leaves to another for a while: so many units of each of these scopes. */
+export interface Loan {
+  readonly loanId: string;
+  readonly from: number;
+  readonly to: number;
+  readonly units: number;
+  readonly scopes: readonly LentScope[];
+  /** From then on the borrower starts nothing with it; it gives back what is free, and the rest as it becomes free. */
+  readonly expiresAtMs: number;
+}
+
+/** What a partition lacks to start jobs that wait. */
+export interface Want {
+  readonly units: number;
+  /** It needs a unit of each of these. */
+  readonly scopes: readonly string[];
+  /** And a slot of one of these; empty: there are slots. */
+  readonly fleets: readonly string[];
+}
+
+export interface LoanRequest {
+  /** Whose it is. */
   readonly partition: number;
-  readonly freeSlots: number;
-  /** Ready jobs that wait for a slot. */
-  readonly backlog: number;
-  /** Slots that it has borrowed and not given back. */
-  readonly borrowed: number;
+  readonly wants: readonly Want[];
+  readonly askedAtMs: number;
+  /** Nobody grants it later. */
+  readonly untilMs: number;
 }
 
 export interface LendingPolicy {
-  /** A borrower has at least this many ready jobs waiting. */
+  /** A borrower has at least this many jobs waiting for the same. */
   readonly backlogThreshold: number;
-  /** A lender keeps this many free. */
-  readonly keepFree: number;
   /** Lent at once, at most. */
   readonly batch: number;
   /** Borrowed by one partition in all, at most: back-pressure. */
   readonly maxBorrowed: number;
-  /** A loan ends by itself after this. */
+  /** A loan ends after this. */
   readonly loanMs: number;
 }
 
-/** Slots of one partition that another may use until `expiresAtMs`. */
-export interface Loan {
-  readonly from: number;
-  readonly to: number;
+export const LENDING: LendingPolicy = {
+  backlogThreshold: 2,
+  batch: 10,
+  maxBorrowed: 100,
+  loanMs: 30_000,
+};
+
+/** What a partition has of one scope. */
+export interface Room {
+  /** With loans. */
+  readonly capacity: number;
+  /** Of it, what jobs hold. */
+  readonly held: number;
+  /** See `LentScope`; undefined: of a fleet whose workers register their slots. */
+  readonly under: string | undefined;
+  /** Who they are, with the slots that each has here. */
+  readonly workers?: readonly RoomOfWorker[] | undefined;
+}
+
+export interface RoomOfWorker {
+  readonly workerId: string;
+  readonly incarnation: string;
   readonly slots: number;
-  readonly expiresAtMs: number;
+}
+
+/** By scope; what nothing limits is not there. */
+export type Rooms = ReadonlyMap<string, Room>;
+
+/** A job that waits, with the scopes that limit it. */
+export interface Needy {
+  readonly scopes: readonly string[];
+  /** Fleets that take its type. */
+  readonly fleets: readonly string[];
+}
+
+const WORKER = 'worker/';
+export const workerScope = (workerId: string): string => `${WORKER}${workerId}`;
+export const fleetScope = (fleet: string): string => `fleet/${fleet}`;
+
+/** How much of a scope loans add to a partition's own share; negative for a lender. */
+export type Moved = (scope: string, under: string) => number;
+export const NOTHING_MOVED: Moved = () => 0;
+
+/**
+ * What loans move to a partition, and away from it. A loan that has ended is the borrower's no longer, and the lender's
+ * not before it was given back: at no moment do both count on it.
+ */
+export function movedBy(loans: readonly Loan[], partition: number, nowMs: number): Moved {
+  if (loans.length === 0) return NOTHING_MOVED;
+  return (scope, under) => {
+    let moved = 0;
+    for (const loan of loans) {
+      const lent = loan.scopes.find((each) => each.scope === scope);
+      if (lent === undefined) continue;
+      const isSame = lent.under === under;
+      if (loan.to === partition && isSame && loan.expiresAtMs > nowMs) moved += loan.units;
+      // A worker's former life has no slots. Of a cap that has changed, the borrower may not know yet.
+      if (loan.from === partition && (isSame || !scope.startsWith(WORKER))) moved -= loan.units;
+    }
+    return moved;
+  };
 }
 
 /**
- * Which slots change hands now. Only a partition without backlog lends, only one without free slots borrows, so no
- * partition does both; the neediest is served first, from whoever has most to spare. A lender gives at most half of
- * what it can spare to one borrower, so that work of its own does not find it empty.
+ * What would start more of the waiting jobs: the scopes that are full, by what jobs lack alike. What waits for something
+ * else is not helped by a loan, and is not to be among them.
+ */
+export function wantsOf(
+  waiting: readonly Needy[],
+  rooms: Rooms,
+  borrowed: number,
+  policy: LendingPolicy,
+): readonly Want[] {
+  const isFull = (scope: string): boolean => {
+    const room = rooms.get(scope);
+    return room !== undefined && room.held >= room.capacity;
+  };
+  // Where nothing runs, nothing that ends makes room.
+  const isHopeless = (scope: string): boolean => isFull(scope) && rooms.get(scope)?.held === 0;
+  const byLack = new Map<string, Want>();
+  for (const { scopes, fleets } of waiting) {
+    const full = scopes.filter(isFull);
+    const lacking = fleets.every((fleet) => isFull(fleetScope(fleet))) ? fleets : [];
+    if (full.length + lacking.length === 0) continue;
+    const name = JSON.stringify([full, lacking]);
+    byLack.set(name, { units: (byLack.get(name)?.units ?? 0) + 1, scopes: full, fleets: lacking });
+  }
+  let left = policy.maxBorrowed - borrowed;
+  const wants: Want[] = [];
+  for (const want of byLack.values()) {
+    const units = Math.min(want.units, policy.batch, left);
+    const isUrgent = [...want.scopes, ...want.fleets.map(fleetScope)].some(isHopeless);
+    if (units < 1 || (want.units < policy.backlogThreshold && !isUrgent)) continue;
+    left -= units;
+    wants.push({ ...want, units });
+  }
+  return wants;
+}
+
+/**
+ * What a partition lends now, of what it has free and does not want itself: at most half of it to one borrower at once, so
+ * that work of its own does not find it empty. The neediest is served first.
+ *
+ * @param loanId - names the loan with this number: the first is 0
  */
 export function planLoans(
-  partitions: readonly PartitionNeed[],
+  lender: {
+    readonly partition: number;
+    readonly rooms: Rooms;
+    /** What it wants itself. */
+    readonly wants: readonly Want[];
+    readonly requests: readonly LoanRequest[];
+    readonly loanId: (number: number) => string;
+  },
   policy: LendingPolicy,
   nowMs: number,
 ): readonly Loan[] {
-  const lenders = partitions
-    .filter(({ backlog, borrowed }) => backlog === 0 && borrowed === 0)
-    .map(({ partition, freeSlots }) => ({ partition, spare: freeSlots - policy.keepFree }));
-  const borrowers = partitions
-    .filter(({ freeSlots, backlog }) => freeSlots === 0 && backlog >= Math.max(1, policy.backlogThreshold))
-    .sort((one, other) => other.backlog - one.backlog || one.partition - other.partition);
+  const { partition, rooms } = lender;
+  const wanted = new Set(
+    lender.wants.flatMap(({ scopes, fleets }) => [...scopes, ...fleets.map(fleetScope)]),
+  );
+  const lent = new Map<string, number>();
+  const spareOf = (scope: string): number => {
+    const room = rooms.get(scope);
+    if (room === undefined) return Infinity;
+    return wanted.has(scope) ? 0 : Math.max(0, room.capacity - room.held - (lent.get(scope) ?? 0));
+  };
+  const neediest = lender.requests
+    .filter(({ untilMs, partition: borrower }) => untilMs > nowMs && borrower !== partition)
+    .flatMap((request) => request.wants.map((want) => ({ ...want, to: request.partition })))
+    .sort((one, other) => other.units - one.units || one.to - other.to);
   const loans: Loan[] = [];
-  for (const borrower of borrowers) {
-    const [lender] = lenders.toSorted(
-      (one, other) => other.spare - one.spare || one.partition - other.partition,
-    );
-    if (lender === undefined) break;
-    const slots = Math.min(
-      policy.batch,
-      borrower.backlog,
-      policy.maxBorrowed - borrower.borrowed,
-      Math.ceil(lender.spare / 2),
-    );
-    if (slots < 1) continue;
-    lender.spare -= slots;
+  for (const { to, units: wantedUnits, scopes, fleets } of neediest) {
+    const [fleet] = fleets.map(fleetScope).sort((one, other) => spareOf(other) - spareOf(one));
+    const all = fleet === undefined ? scopes : [...scopes, fleet];
+    // What limits nothing here cannot be moved from here.
+    const limited = all.flatMap((scope) => {
+      const room = rooms.get(scope);
+      return room === undefined ? [] : [{ scope, ...part(scope, room, lent) }];
+    });
+    const spare = Math.min(...limited.map(({ scope }) => Math.ceil(spareOf(scope) / 2)));
+    const units = Math.min(wantedUnits, policy.batch, spare, ...limited.map(({ most }) => most));
+    if (units < 1 || limited.length === 0) continue;
+    for (const { scope, lentScope } of limited) {
+      lent.set(scope, (lent.get(scope) ?? 0) + units);
+      if (lentScope.scope !== scope) lent.set(lentScope.scope, (lent.get(lentScope.scope) ?? 0) + units);
+    }
     loans.push({
-      from: lender.partition,
-      to: borrower.partition,
-      slots,
+      loanId: lender.loanId(loans.length),
+      from: partition,
+      to,
+      units,
+      scopes: limited.map(({ lentScope }) => lentScope),
       expiresAtMs: nowMs + policy.loanMs,
     });
   }
   return loans;
 }
 
-/** Loans that still count. One that has expired is the lender's again, whatever the borrower thinks. */
-export function liveLoans(loans: readonly Loan[], nowMs: number): readonly Loan[] {
-  return loans.filter(({ expiresAtMs }) => expiresAtMs > nowMs);
+/** What stands in a loan for this scope, and how much of it there can be. */
+function part(
+  scope: string,
+  { under, workers = [] }: Room,
+  lent: ReadonlyMap<string, number>,
+): { readonly lentScope: LentScope; readonly most: number } {
+  if (under !== undefined) return { lentScope: { scope, under }, most: Infinity };
+  const left = workers.map(({ workerId, incarnation, slots }) => ({
+    lentScope: { scope: workerScope(workerId), under: incarnation },
+    most: slots - (lent.get(workerScope(workerId)) ?? 0),
+  }));
+  left.sort((one, other) => other.most - one.most);
+  return left[0] ?? { lentScope: { scope, under: '' }, most: 0 };
+}
+
+/** A loan, or the rest of it, that goes back. */
+export interface Return {
+  readonly loan: Loan;
+  /** What the borrower keeps for now; 0: nothing is left of it. */
+  readonly left: number;
+}
+
+/**
+ * What a borrower gives back: of its loans what no job holds, those that end first at first.
+ *
+ * @param rooms - the borrower's, with all loans that were not given back, ended or not
+ * @param scopeOf - the room that a scope of a loan adds to; undefined: to none any more
+ */
+export function planReturns(
+  loans: readonly Loan[],
+  rooms: Rooms,
+  scopeOf: (lent: LentScope) => string | undefined,
+): readonly Return[] {
+  const given = new Map<string, number>();
+  const returns: Return[] = [];
+  for (const loan of loans.toSorted((one, other) => one.expiresAtMs - other.expiresAtMs)) {
+    const scopes = loan.scopes.flatMap((lent) => scopeOf(lent) ?? []);
+    const free = scopes.map((scope) => {
+      const { capacity = Infinity, held = 0 } = rooms.get(scope) ?? {};
+      return capacity - held - (given.get(scope) ?? 0);
+    });
+    const units = Math.min(loan.units, ...free);
+    if (units < 1) continue;
+    for (const scope of scopes) given.set(scope, (given.get(scope) ?? 0) + units);
+    returns.push({ loan, left: loan.units - units });
+  }
+  return returns;
 }
 
 /**

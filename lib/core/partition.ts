@@ -7,7 +7,7 @@
  */
 import type { PoolConfiguration } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
-import { shareCap } from './lending.ts';
+import { fleetScope, type Moved, NOTHING_MOVED, shareCap } from './lending.ts';
 import { hashText } from './ring.ts';
 import type { Override } from './scheduler.ts';
 
@@ -19,37 +19,95 @@ export const partitionOf = (fairnessKey: string, partitions: number): number =>
 const shareOf = (cap: number, partition: number, partitions: number): number =>
   shareCap(cap, partitions)[partition] ?? 0;
 
+/** A divided cap, as loans name it: shares of it add up only among as many partitions. */
+const underOf = (cap: number, partitions: number): string => `${cap}/${partitions}`;
+
+/** A cap that is divided among the partitions. */
+export interface DividedCap {
+  readonly scope: string;
+  /** The whole pool's. */
+  readonly cap: number;
+  readonly under: string;
+}
+
+/** All caps that are divided: those of pool, tiers and types as operators have set or left them, and declared slots. */
+export function dividedCaps(
+  configuration: PoolConfiguration,
+  overrides: readonly Override[],
+): readonly DividedCap[] {
+  const { partitions, tiers, types, fleets } = configuration;
+  const ofScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
+  const caps: readonly (readonly [scope: string, cap: number | null])[] = [
+    ['pool', ofScope.get('pool') ?? configuration.maxConcurrency],
+    ...tiers.map((tier) => {
+      const scope = `tier/${tier.tier}`;
+      return [scope, ofScope.get(scope) ?? tier.maxConcurrency] as const;
+    }),
+    ...types.map((type) => {
+      const scope = `type/${type.type}`;
+      return [scope, ofScope.get(scope) ?? type.maxConcurrency] as const;
+    }),
+    ...fleets.map((fleet) => [fleetScope(fleet.fleet), fleet.slots] as const),
+  ];
+  return caps.flatMap(([scope, cap]) =>
+    cap === null ? [] : [{ scope, cap, under: underOf(cap, partitions) }],
+  );
+}
+
+/** What one partition may use of a divided cap, with what it was lent and without what it has lent. */
+export const shareOfCap = (
+  { scope, cap, under }: DividedCap,
+  partition: number,
+  partitions: number,
+  moved: Moved,
+): number => Math.max(0, shareOf(cap, partition, partitions) + moved(scope, under));
+
 /** What one partition may use of the pool. The whole pool if it is the only one. */
-export function shareOfPool(configuration: PoolConfiguration, partition: number): PoolConfiguration {
+export function shareOfPool(
+  configuration: PoolConfiguration,
+  partition: number,
+  moved: Moved = NOTHING_MOVED,
+): PoolConfiguration {
   const { partitions } = configuration;
   if (partitions === 1 && partition === 0) return configuration;
-  const split = (cap: number | null): number | null =>
-    cap === null ? null : shareOf(cap, partition, partitions);
+  const split = (scope: string, cap: number | null): number | null =>
+    cap === null
+      ? null
+      : shareOfCap({ scope, cap, under: underOf(cap, partitions) }, partition, partitions, moved);
   return {
     ...configuration,
-    maxConcurrency: split(configuration.maxConcurrency),
-    types: configuration.types.map((type) => ({ ...type, maxConcurrency: split(type.maxConcurrency) })),
+    maxConcurrency: split('pool', configuration.maxConcurrency),
+    types: configuration.types.map((type) => ({
+      ...type,
+      maxConcurrency: split(`type/${type.type}`, type.maxConcurrency),
+    })),
     tiers: configuration.tiers.map((tier) => ({
       ...tier,
-      maxConcurrency: split(tier.maxConcurrency),
+      maxConcurrency: split(`tier/${tier.tier}`, tier.maxConcurrency),
       guaranteed: shareOf(tier.guaranteed, partition, partitions),
     })),
-    fleets: configuration.fleets.map((fleet) => ({ ...fleet, slots: split(fleet.slots) })),
+    fleets: configuration.fleets.map((fleet) => ({
+      ...fleet,
+      slots: split(fleetScope(fleet.fleet), fleet.slots),
+    })),
   };
 }
 
-/** What one partition may use of what operators allow. */
+/** What one partition may use of what operators allow. What they allow a fleet stands beside its slots, and is not lent. */
 export function shareOfOverrides<O extends Override>(
   overrides: readonly O[],
   partition: number,
   partitions: number,
+  moved: Moved = NOTHING_MOVED,
 ): readonly O[] {
   if (partitions === 1 && partition === 0) return overrides;
-  return overrides.map((override) =>
-    override.maxConcurrency === undefined || override.scope.startsWith('key/')
-      ? override
-      : { ...override, maxConcurrency: shareOf(override.maxConcurrency, partition, partitions) },
-  );
+  return overrides.map((override) => {
+    const { scope, maxConcurrency: cap } = override;
+    if (cap === undefined || scope.startsWith('key/')) return override;
+    const movable = scope.startsWith('fleet/') ? NOTHING_MOVED : moved;
+    const divided = { scope, cap, under: underOf(cap, partitions) };
+    return { ...override, maxConcurrency: shareOfCap(divided, partition, partitions, movable) };
+  });
 }
 
 /**

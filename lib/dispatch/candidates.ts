@@ -397,6 +397,17 @@ export class Candidates {
     this.#believedEmpty.clear();
   }
 
+  /** Jobs that are known to wait, and were not admitted. */
+  waiting(): readonly JobHead[] {
+    const byId = new Map<string, JobHead>();
+    const note = (job: JobHead): void => {
+      if (!this.#held.has(job.id) && !this.#forgotten.has(job.id)) byId.set(job.id, job);
+    };
+    for (const { jobs } of this.#input.remembered.heads.values()) jobs.forEach(note);
+    for (const jobs of this.#hints.values()) jobs.forEach(note);
+    return [...byId.values()];
+  }
+
   /** Leaves to the next pass what this one has read and not used. */
   close(): void {
     const { heads } = this.#input.remembered;

@@ -8,12 +8,14 @@
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Job, Json, ReservedJob } from '../core/job.ts';
+import type { Moved } from '../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import type { Control, JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { Books } from './books.ts';
 import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
+import { movedTo, slotsOfWorkers } from './loans.ts';
 import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openBooks } from './remembered.ts';
@@ -106,11 +108,12 @@ export async function explainJob(
   if (job === undefined) return undefined;
   const nowMs = clock.nowMs();
   const state = await store.loadPartition(job.partition, nowMs);
-  const configuration = shareOfPool(context.configuration, job.partition);
+  const moved = movedTo(context.configuration, state, job.partition, nowMs);
+  const configuration = shareOfPool(context.configuration, job.partition, moved);
   const { partitions } = configuration;
   const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
-  const overrides = shareOfOverrides(state.controls, job.partition, partitions);
-  const fleets = capacityOf(configuration.fleets, state, overrides, held);
+  const overrides = shareOfOverrides(state.controls, job.partition, partitions, moved);
+  const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
   // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
   const inFlight = held.filter((entry) => entry.id !== jobId);
@@ -255,6 +258,7 @@ function runsOf(job: Job, workers: readonly WorkerRecord[]): LiveExplanation['ru
 function capacityOf(
   fleets: readonly FleetConfiguration[],
   state: PartitionState,
+  moved: Moved,
   overrides: readonly Control[],
   held: readonly ReservedJob[],
 ): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {
@@ -265,7 +269,7 @@ function capacityOf(
       fleet,
       types,
       ...(override?.maxConcurrency === undefined ? {} : { maxConcurrency: override.maxConcurrency }),
-      slots: slots ?? workers.reduce((total, worker) => total + worker.slots, 0),
+      slots: slots ?? slotsOfWorkers(state, fleet, moved).slots,
       busy: held.filter((entry) => entry.fleet === fleet).length,
       paused: override?.paused === true,
       workers: slots === null ? workers.length : undefined,

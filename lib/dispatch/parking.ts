@@ -89,7 +89,12 @@ export function toPark(
   return new Map(groups);
 }
 
-/** Parks them. Answers those that stand in their blocked lines now, and the turn that a marker's commit has reached. */
+/** What was parked, and the partition's turn after it. */
+export type Parked =
+  | { readonly kind: 'parked'; readonly jobs: readonly JobHead[]; readonly turn: number }
+  | { readonly kind: 'lost' };
+
+/** Parks them. Answers those that stand in their blocked lines now. */
 export async function park(
   context: DispatchContext,
   lease: HeldLease,
@@ -99,7 +104,7 @@ export async function park(
     readonly leastShareMs: number;
     readonly turn: number;
   },
-): Promise<readonly JobHead[] | 'lost'> {
+): Promise<Parked> {
   const { store, clock } = context;
   const nowMs = clock.nowMs();
   const stale = [...groups.keys()].filter(
@@ -116,13 +121,13 @@ export async function park(
       leastShareMs: state.leastShareMs,
       park: new Map(stale.map((conflictKey) => [conflictKey, nowMs])),
     };
-    if ((await store.commit(lease.fence, marker)) === 'lost') return 'lost';
+    if ((await store.commit(lease.fence, marker)) === 'lost') return { kind: 'lost' };
   }
   const moved: JobHead[] = [];
   for (const [conflictKey, jobs] of groups) {
     const outcomes = await store.park(lease.fence, jobs, conflictKey);
-    if (outcomes === 'lost') return 'lost';
+    if (outcomes === 'lost') return { kind: 'lost' };
     moved.push(...jobs.filter((_, at) => outcomes[at] === 'applied'));
   }
-  return moved;
+  return { kind: 'parked', jobs: moved, turn: state.turn + (stale.length > 0 ? 1 : 0) };
 }

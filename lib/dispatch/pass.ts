@@ -7,6 +7,7 @@
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, ReservedJob } from '../core/job.ts';
+import type { Moved } from '../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
@@ -26,12 +27,13 @@ import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
+import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
 import { park, readParked, toPark } from './parking.ts';
 import { forgetLines, keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announce } from './submit.ts';
-import { dueShardsKnown, dueShardsOf } from './timers.ts';
+import { dueShardsKnown, dueShardsOf, wakeLater } from './timers.ts';
 
 /** What one pass did. */
 export interface PassReport {
@@ -112,18 +114,6 @@ function dropPlace(draft: Draft, reservation: Reservation, position: number): vo
   draft.postponed.delete(reservation.batchId);
 }
 
-/** Wakes the partition after a while. One that is lost is made up for by the next tick. */
-async function wakeLater(context: DispatchContext, partition: number, delayMs: number): Promise<void> {
-  try {
-    await context.queue.sendWake(partition, delayMs);
-  } catch (error) {
-    context.log.warn('the partition will not be woken; the next tick does it', {
-      partition,
-      error: String(error),
-    });
-  }
-}
-
 const commitOf = (draft: Draft, reserve: readonly Reservation[], leastShareMs: number): Commit => ({
   drop: [...draft.drops.values()],
   postpone: [...draft.postponed.values()],
@@ -153,17 +143,14 @@ function without(reservations: readonly Reservation[], settled: readonly Settled
 function freeSlots(
   configuration: PoolConfiguration,
   state: PartitionState,
+  moved: Moved,
   inFlight: readonly ReservedJob[],
 ): ReadonlyMap<string, number> {
   const busy = new Map<string, number>();
   for (const { fleet } of inFlight) busy.set(fleet, (busy.get(fleet) ?? 0) + 1);
   return new Map(
     configuration.fleets.map(({ fleet, slots }) => {
-      const all =
-        slots ??
-        state.workers
-          .filter((worker) => worker.fleet === fleet)
-          .reduce((total, worker) => total + worker.slots, 0);
+      const all = slots ?? slotsOfWorkers(state, fleet, moved).slots;
       return [fleet, Math.max(0, all - (busy.get(fleet) ?? 0))];
     }),
   );
@@ -276,13 +263,14 @@ export async function pass(
     hintsAreOld: input.hintsAreOld,
     nowMs,
   });
-  const share = shareOfPool(configuration, partition);
+  const moved = movedTo(configuration, state, partition, nowMs);
+  const share = shareOfPool(configuration, partition, moved);
   const planner = createPlanner(share, {
     nowMs,
     inFlight,
-    freeSlotsByFleet: freeSlots(share, state, inFlight),
+    freeSlotsByFleet: freeSlots(share, state, moved, inFlight),
     costMs: (type, resourceId) => books.costMs(type, resourceId),
-    overrides: shareOfOverrides(state.controls, partition, configuration.partitions),
+    overrides: shareOfOverrides(state.controls, partition, configuration.partitions, moved),
   });
 
   let admitted = 0;
@@ -291,6 +279,7 @@ export async function pass(
   let outOfTime = false;
   let isLockOpen = false;
   let blocked: Blocked = [];
+  const held = [...inFlight];
   for (;;) {
     const plan = await nextBatch(planner, candidates, budget.batchJobs);
     const decisions = plan.decisions;
@@ -353,7 +342,10 @@ export async function pass(
         if ((await store.raiseVersion(id, version)) === 'raised') {
           if (planner.drop(decision)) candidates.readAgain();
           dropPlace(draft, reservation, position);
-        } else planner.confirm(decision);
+        } else {
+          planner.confirm(decision);
+          held.push(decision.reserved);
+        }
         continue;
       }
       if (outcome === 'lost') {
@@ -364,6 +356,7 @@ export async function pass(
         continue;
       }
       planner.confirm(decision);
+      held.push(decision.reserved);
       if (outcome === 'claimed') {
         won.push({
           fleet: decision.reserved.fleet,
@@ -383,18 +376,44 @@ export async function pass(
   const isInTime = clock.monotonicMs() < lease.trustedUntilMonotonicMs;
   let parked = 0;
   if (groups.size > 0 && isInTime) {
-    const moved = await park(context, lease, groups, {
+    const outcome = await park(context, lease, groups, {
       parked: state.parked,
       leastShareMs: candidates.leastShareMs,
       turn,
     });
-    if (moved === 'lost') return { kind: 'lost' };
-    parked = moved.length;
-    candidates.forget(moved);
+    if (outcome.kind === 'lost') return outcome;
+    turn = outcome.turn;
+    parked = outcome.jobs.length;
+    candidates.forget(outcome.jobs);
     log.info('jobs were parked', { partition, parked, conflictKeys: [...groups.keys()] });
   }
   candidates.forget(unparked.heads);
   candidates.close();
+  // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
+  const again =
+    moreDue ||
+    outOfTime ||
+    isLockOpen ||
+    candidates.leftBehind.length > 0 ||
+    (truncated && blocked.length === 0 && admitted > 0) ||
+    (truncated && parked > 0) ||
+    (unparked.more && admitted > 0);
+  const blockedIds = new Set(blocked.map(({ job }) => job.id));
+  if (configuration.partitions > 1 && clock.monotonicMs() < lease.trustedUntilMonotonicMs) {
+    const loans = await moveCapacity(context, lease, {
+      state,
+      turn,
+      leastShareMs: candidates.leastShareMs,
+      held,
+      waiting: () => candidates.waiting().filter(({ id }) => !blockedIds.has(id)),
+      isOver: !again,
+      askedAtMs: remembered.askedAtMs,
+      nowMs,
+      goOnBeside: input.goOnBeside,
+    });
+    if (loans.kind === 'lost') return loans;
+    remembered.askedAtMs = loans.askedAtMs;
+  }
   // A key all of whose jobs are parked has an empty line, and jobs.
   const retiring = state.parked.size === 0 && parked === 0 ? candidates.retireEmptyLines() : undefined;
   input.goOnBeside(
@@ -408,15 +427,6 @@ export async function pass(
   books.undoLifts();
   // Out of time: what was settled in memory was not written.
   if (!outOfTime) keepBooks(context.books, partition, epoch, remembered);
-  // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
-  const again =
-    moreDue ||
-    outOfTime ||
-    isLockOpen ||
-    candidates.leftBehind.length > 0 ||
-    (truncated && blocked.length === 0 && admitted > 0) ||
-    (truncated && parked > 0) ||
-    (unparked.more && admitted > 0);
   return {
     kind: again ? 'again' : 'done',
     admitted,

@@ -54,6 +54,8 @@ export interface RememberedBooks {
   wakes?: number | undefined;
   /** Shards of the due line, as the last pass found them. */
   dueShards?: number | undefined;
+  /** When capacity was asked for last. */
+  askedAtMs?: number | undefined;
   readonly lines: RememberedLines;
 }
 

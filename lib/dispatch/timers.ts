@@ -22,6 +22,18 @@ export function dueShardsOf({ types }: PoolConfiguration, known = 1): readonly n
 export const dueShardsKnown = (context: DispatchContext, partition: number): readonly number[] =>
   dueShardsOf(context.configuration, context.books.get(partition)?.dueShards);
 
+/** Wakes the partition after a while. One that is lost is made up for by the next tick. */
+export async function wakeLater(context: DispatchContext, partition: number, delayMs: number): Promise<void> {
+  try {
+    await context.queue.sendWake(partition, delayMs);
+  } catch (error) {
+    context.log.warn('the partition will not be woken; the next tick does it', {
+      partition,
+      error: String(error),
+    });
+  }
+}
+
 async function wakeAt(
   context: DispatchContext,
   partition: number,

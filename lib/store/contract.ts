@@ -5,6 +5,7 @@
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
  */
 import type { Job, JobError, Json, ReservedJob } from '../core/job.ts';
+import type { Loan, LoanRequest, Return } from '../core/lending.ts';
 import type { ReadyLine } from './schema.ts';
 
 /** The right to change a partition: whoever holds a newer epoch has superseded it. */
@@ -66,6 +67,8 @@ export interface WorkerRecord {
   readonly incarnation: string;
   readonly fleet: string;
   readonly slots: number;
+  /** It takes no more jobs: its slots are those that its last ones hold. */
+  readonly isEnding?: boolean | undefined;
   /** By the worker's clock. Where clocks differ, it must still lie behind the moment when the worker stops by itself. */
   readonly expiresAtMs: number;
   /** Until then a former life of this name may still be running its jobs. Written by the store, not by the worker. */
@@ -127,6 +130,10 @@ export interface PartitionState {
   readonly dueShards: number;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
+  /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
+  readonly loans: readonly Loan[];
+  /** What other partitions ask to be lent: the last request of each, granted or not. */
+  readonly requests: readonly LoanRequest[];
 }
 
 /** What a fairness key has been charged for settled attempts. */
@@ -178,6 +185,10 @@ export interface Commit {
   readonly unpark?: readonly string[] | undefined;
   /** To be remembered; undefined: as it was. */
   readonly attendance?: Attendance | undefined;
+  /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
+  readonly lend?: readonly Loan[] | undefined;
+  /** Loans to the fence's partition that end, or get smaller. */
+  readonly giveBack?: readonly Return[] | undefined;
 }
 
 /** A planned claim of one job for one place of a reservation. */
@@ -375,6 +386,8 @@ export interface JobStore {
    * that names the conflict key, or nobody looks for them there.
    */
   park(fence: Fence, jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[] | 'lost'>;
+  /** Leaves a request with the partition that may grant it, in place of an earlier one of the same partition. A hint. */
+  askForLoan(partition: number, request: LoanRequest): Promise<void>;
   /** Claims jobs, each by its own conditional write: pending at exactly the planned version. */
   claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]>;
   /** Strongly consistent, in the order of the conflict keys; undefined for one that is free. */

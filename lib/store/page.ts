@@ -126,6 +126,10 @@ function marksAfter(page: Page, commit: Commit, live: ReadonlySet<string>): Read
   return batches;
 }
 
+/** Items of a commit that lend, grant, or give back. */
+export const lendingItems = ({ lend = [], giveBack = [] }: Commit): number =>
+  2 * (lend.length + giveBack.length) + new Set(lend.map(({ to }) => to)).size;
+
 /** The places of a reservation that are not among these. */
 export function placesWithout(
   places: Reservation['jobs'],

@@ -122,6 +122,20 @@ export const controlKey = (partition: number, scope: string): ItemKey => ({
   sk: `${CONTROL_PREFIX}${scope}`,
 });
 
+/** Stands in the collections of both partitions, so that each reads it with its own. */
+export const LOAN_PREFIX = 'loan/';
+export const loanKey = (partition: number, loanId: string): ItemKey => ({
+  pk: partitionPk(partition),
+  sk: `${LOAN_PREFIX}${loanId}`,
+});
+
+/** What a partition asks another one to be lent: one request at a time. */
+export const REQUEST_PREFIX = 'request/';
+export const requestKey = (partition: number, borrower: number): ItemKey => ({
+  pk: partitionPk(partition),
+  sk: `${REQUEST_PREFIX}${borrower}`,
+});
+
 /** What a fairness key has been charged. */
 export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
   pk: `ledger/${partition}`,

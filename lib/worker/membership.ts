@@ -44,6 +44,8 @@ export interface MembershipOptions {
   readonly fleet: string;
   readonly partitions: readonly number[];
   readonly slotsOf: (partition: number) => number;
+  /** Its last jobs run, and no others will. */
+  readonly isEnding: () => boolean;
   readonly occupantsOf: (partition: number) => WorkerRecord['occupants'];
   readonly heartbeatMs: number;
   readonly leaseMs: number;
@@ -82,6 +84,7 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     ...life,
     fleet,
     slots: options.slotsOf(partition),
+    ...(options.isEnding() ? { isEnding: true } : {}),
     expiresAtMs: clock.nowMs() + leaseMs + CLOCK_SKEW_MAX_MS,
     occupants: options.occupantsOf(partition),
   });
@@ -185,15 +188,15 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
 
 /**
  * A worker's slots, divided among partitions so that they add up. Where they do not divide evenly, `offset` says which
- * partition comes first, so that many small workers do not all serve the same ones.
+ * partition comes first, so that many small workers do not all serve the same ones. A partition without a share may be
+ * lent one.
  */
 export function sharesOf(slots: number, partitions: number, offset: number): ReadonlyMap<number, number> {
   const each = Math.floor(slots / partitions);
   const rest = slots % partitions;
   const shares = new Map<number, number>();
   for (let at = 0; at < partitions; at += 1) {
-    const share = each + (at < rest ? 1 : 0);
-    if (share > 0) shares.set((at + offset) % partitions, share);
+    shares.set((at + offset) % partitions, each + (at < rest ? 1 : 0));
   }
   return shares;
 }

@@ -233,6 +233,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
     // Once the end has begun, what is free is offered to nobody.
     slotsOf: (partition) =>
       ending.signal.aborted ? occupantsOf(partition).length : (shares.get(partition) ?? 0),
+    isEnding: () => ending.signal.aborted,
     occupantsOf,
     heartbeatMs,
     leaseMs,

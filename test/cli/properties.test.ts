@@ -59,7 +59,7 @@ function typeNamed(type: string) {
   });
 }
 
-describe('simulate', () => {
+describe('simulate', { timeout: 60_000 }, () => {
   it('decides fairness as the naive scheduler does, on random scenarios', () => {
     fc.assert(
       fc.property(fairness, (scenario) => {

@@ -1,6 +1,7 @@
 /** What every job store does: sentences, each checked on every implementation. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
+import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
 import type {
   ClaimOutcome,
   ControlChange,
@@ -765,6 +766,8 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           estimates: [],
           parked: new Map(),
           dueShards: 1,
+          loans: [],
+          requests: [],
         });
       });
 
@@ -1006,6 +1009,8 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           estimates: [],
           parked: new Map(),
           dueShards: 1,
+          loans: [],
+          requests: [],
         });
       });
 
@@ -1284,6 +1289,97 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         );
         await store.commit(fence, aCommit({ unpark: ['a'] }));
         expect((await store.loadPartition(partition, NOW_MS)).parked).toEqual(new Map([['b', NOW_MS + 1]]));
+      });
+    });
+
+    describe('capacity between partitions', () => {
+      const aLoan = (from: number, to: number, changes: Partial<Loan> = {}): Loan => ({
+        loanId: `${from}-1-0-0`,
+        from,
+        to,
+        units: 3,
+        scopes: [
+          { scope: 'type/resize', under: '8/2' },
+          { scope: 'worker/a/b', under: '0001' },
+        ],
+        expiresAtMs: NOW_MS + 30_000,
+        ...changes,
+      });
+      const aRequest = (partition: number, askedAtMs = NOW_MS): LoanRequest => ({
+        partition,
+        wants: [
+          { units: 2, scopes: ['pool', 'type/resize'], fleets: [] },
+          { units: 1, scopes: [], fleets: ['images', 'films'] },
+        ],
+        askedAtMs,
+        untilMs: NOW_MS + 10_000,
+      });
+      const loansOf = async (partition: number): Promise<readonly Loan[]> =>
+        (await store.loadPartition(partition, NOW_MS)).loans;
+      const requestsOf = async (partition: number): Promise<readonly LoanRequest[]> =>
+        (await store.loadPartition(partition, NOW_MS)).requests;
+
+      it('is asked for with one request of each partition, the latest', async () => {
+        const partition = freshPartition();
+        await store.askForLoan(partition, aRequest(1));
+        await store.askForLoan(partition, aRequest(2));
+        await store.askForLoan(partition, aRequest(1, NOW_MS + 5));
+        expect(await requestsOf(partition)).toEqual([aRequest(1, NOW_MS + 5), aRequest(2)]);
+      });
+
+      it('is lent to the other partition at once, which grants its request', async () => {
+        const [from, to] = [freshPartition(), freshPartition()];
+        const fence = await lease(from);
+        await store.askForLoan(from, aRequest(to));
+        await store.askForLoan(from, aRequest(99));
+        const loan = aLoan(from, to);
+        expect(await store.commit(fence, aCommit({ lend: [loan] }))).toBe('committed');
+        expect(await loansOf(from)).toEqual([loan]);
+        expect(await loansOf(to)).toEqual([loan]);
+        expect(await requestsOf(from)).toEqual([aRequest(99)]);
+      });
+
+      it('is given back by the borrower, in part or whole', async () => {
+        const [from, to] = [freshPartition(), freshPartition()];
+        const loan = aLoan(from, to);
+        await store.commit(await lease(from), aCommit({ lend: [loan] }));
+        const fence = await lease(to);
+        expect(await store.commit(fence, aCommit({ giveBack: [{ loan, left: 1 }] }))).toBe('committed');
+        for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([{ ...loan, units: 1 }]);
+        // Of what it says, another one is left.
+        await expect(store.commit(fence, aCommit({ giveBack: [{ loan, left: 0 }] }))).rejects.toMatchObject({
+          name: 'StaleCommit',
+        });
+        const rest = { ...loan, units: 1 };
+        expect(await store.commit(fence, aCommit({ giveBack: [{ loan: rest, left: 0 }] }))).toBe('committed');
+        for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([]);
+      });
+
+      it('is moved by nobody whose lease another one has taken', async () => {
+        const [from, to] = [freshPartition(), freshPartition()];
+        const former = await lease(from);
+        await store.releaseLease(former);
+        const present = await lease(from);
+        const loan = aLoan(from, to);
+        expect(await store.commit(former, aCommit({ lend: [loan] }))).toBe('lost');
+        expect(await loansOf(to)).toEqual([]);
+        await store.commit(present, aCommit({ lend: [loan] }));
+        const formerBorrower = await lease(to);
+        await store.releaseLease(formerBorrower);
+        await lease(to);
+        expect(await store.commit(formerBorrower, aCommit({ giveBack: [{ loan, left: 0 }] }))).toBe('lost');
+        expect(await loansOf(from)).toEqual([loan]);
+      });
+
+      it('is not lent twice under one name', async () => {
+        const [from, to] = [freshPartition(), freshPartition()];
+        const fence = await lease(from);
+        const loan = aLoan(from, to);
+        await store.commit(fence, aCommit({ lend: [loan] }));
+        await expect(store.commit(fence, aCommit({ lend: [loan] }))).rejects.toMatchObject({
+          name: 'StaleCommit',
+        });
+        expect(await loansOf(to)).toEqual([loan]);
       });
     });
 
@@ -1720,6 +1816,18 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await shown(partition)).toEqual([later]);
       });
 
+      it('say that they end, until a later life', async () => {
+        const partition = freshPartition();
+        const record = aWorkerRecord({ incarnation: '0001' });
+        await store.registerWorker(partition, record);
+        const ending = { ...record, slots: 1, isEnding: true, expiresAtMs: record.expiresAtMs + 1_000 };
+        expect(await store.heartbeat(partition, ending)).toBe('applied');
+        expect(await shown(partition)).toEqual([ending]);
+        const next = { ...record, incarnation: '0002' };
+        await store.registerWorker(partition, next);
+        expect(await shown(partition)).toEqual([{ ...next, formerUntilMs: ending.expiresAtMs }]);
+      });
+
       it('supersede their former life when they begin another', async () => {
         const partition = freshPartition();
         const former = aWorkerRecord({ incarnation: '0001' });
@@ -1749,6 +1857,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
             {
               ...current,
               slots: 0,
+              isEnding: true,
               occupants: [],
               expiresAtMs: NOW_MS + 10_000,
               formerUntilMs: NOW_MS + 10_000,

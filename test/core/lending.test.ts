@@ -1,13 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  liveLoans,
+  type LendingPolicy,
+  type Loan,
+  type LoanRequest,
+  movedBy,
+  type Needy,
+  NOTHING_MOVED,
   type NodeLoad,
-  type PartitionNeed,
   planLoans,
+  planReturns,
   planSteal,
+  type Room,
+  type Rooms,
   type StealPolicy,
   shareCap,
+  type Want,
+  wantsOf,
 } from '../../lib/core/lending.ts';
 
 const POLICY: StealPolicy = { low: 5, high: 20, batch: 10 };
@@ -111,75 +120,268 @@ describe('planSteal', () => {
   });
 });
 
-describe('planLoans', () => {
-  const policy = { backlogThreshold: 5, keepFree: 1, batch: 10, maxBorrowed: 8, loanMs: 30_000 };
-  const need = (partition: number, changes: Partial<PartitionNeed> = {}): PartitionNeed => ({
-    partition,
-    freeSlots: 0,
-    backlog: 0,
-    borrowed: 0,
+const LENDING_POLICY: LendingPolicy = { backlogThreshold: 2, batch: 10, maxBorrowed: 8, loanMs: 30_000 };
+
+const roomsOf = (rooms: Readonly<Record<string, Partial<Room>>>): Rooms =>
+  new Map(
+    Object.entries(rooms).map(([scope, room]) => [scope, { capacity: 0, held: 0, under: 'whole', ...room }]),
+  );
+
+describe('movedBy', () => {
+  const loan = (changes: Partial<Loan>): Loan => ({
+    loanId: '0-1-0-0',
+    from: 0,
+    to: 1,
+    units: 2,
+    scopes: [
+      { scope: 'pool', under: '8/2' },
+      { scope: 'worker/w', under: 'life-1' },
+    ],
+    expiresAtMs: 100,
     ...changes,
   });
 
-  it('lends from who has most to spare to who needs most, at most half of it, for a time', () => {
-    const partitions = [
-      need(0, { freeSlots: 5 }),
-      need(1, { freeSlots: 13 }),
-      need(2, { backlog: 6 }),
-      need(3, { backlog: 60 }),
-    ];
-    expect(planLoans(partitions, policy, 1_000)).toEqual([
-      { from: 1, to: 3, slots: 6, expiresAtMs: 31_000 },
-      { from: 1, to: 2, slots: 3, expiresAtMs: 31_000 },
+  it('takes from the lender what it adds to the borrower', () => {
+    const loans = [loan({})];
+    expect(movedBy(loans, 0, 99)('pool', '8/2')).toBe(-2);
+    expect(movedBy(loans, 1, 99)('pool', '8/2')).toBe(2);
+    expect(movedBy(loans, 2, 99)('pool', '8/2')).toBe(0);
+    expect(movedBy(loans, 1, 99)('tier/standard', '8/2')).toBe(0);
+    expect(movedBy([], 1, 99)).toBe(NOTHING_MOVED);
+    expect(NOTHING_MOVED('pool', '8/2')).toBe(0);
+  });
+
+  it('gives neither of them what has ended and was not given back', () => {
+    expect(movedBy([loan({})], 1, 100)('pool', '8/2')).toBe(0);
+    expect(movedBy([loan({})], 0, 100)('pool', '8/2')).toBe(-2);
+  });
+
+  it('counts for the borrower only under the cap that it was a part of', () => {
+    expect(movedBy([loan({})], 1, 0)('pool', '4/2')).toBe(0);
+    expect(movedBy([loan({})], 0, 0)('pool', '4/2')).toBe(-2);
+  });
+
+  it("is gone with the worker's life", () => {
+    expect(movedBy([loan({})], 1, 0)('worker/w', 'life-2')).toBe(0);
+    expect(movedBy([loan({})], 0, 0)('worker/w', 'life-2')).toBe(0);
+    expect(movedBy([loan({})], 0, 0)('worker/w', 'life-1')).toBe(-2);
+  });
+});
+
+describe('wantsOf', () => {
+  const rooms = roomsOf({
+    pool: { capacity: 9, held: 3 },
+    'type/resize': { capacity: 2, held: 2 },
+    'type/render': { capacity: 2, held: 1 },
+    'fleet/images': { capacity: 3, held: 3 },
+    'fleet/films': { capacity: 3, held: 0 },
+  });
+  const resize: Needy = { scopes: ['pool', 'tier/standard', 'type/resize'], fleets: ['images', 'films'] };
+  const render: Needy = { scopes: ['pool', 'tier/standard', 'type/render'], fleets: ['images'] };
+
+  it('names what is full, for jobs that lack the same together', () => {
+    expect(wantsOf([resize, render, resize, render, render], rooms, 0, LENDING_POLICY)).toEqual([
+      { units: 2, scopes: ['type/resize'], fleets: [] },
+      { units: 3, scopes: [], fleets: ['images'] },
     ]);
+  });
+
+  it('wants nothing for jobs that lack nothing, or for fewer than the threshold', () => {
+    const free: Needy = { scopes: ['pool'], fleets: ['films'] };
+    expect(wantsOf([free, free, resize], rooms, 0, LENDING_POLICY)).toEqual([]);
+  });
+
+  it('wants for a single job where nothing runs that could make room', () => {
+    const none = roomsOf({ 'fleet/images': {} });
+    expect(wantsOf([{ scopes: ['pool'], fleets: ['images'] }], none, 0, LENDING_POLICY)).toEqual([
+      { units: 1, scopes: [], fleets: ['images'] },
+    ]);
+  });
+
+  it('wants no more than a batch, and than it may borrow in all', () => {
+    const many = Array.from({ length: 30 }, () => render);
+    expect(wantsOf(many, rooms, 0, { ...LENDING_POLICY, maxBorrowed: 100 })).toMatchObject([{ units: 10 }]);
+    expect(wantsOf([...many, resize, resize], rooms, 3, LENDING_POLICY)).toMatchObject([{ units: 5 }]);
+    expect(wantsOf(many, rooms, 8, LENDING_POLICY)).toEqual([]);
+  });
+});
+
+describe('planLoans', () => {
+  const rooms = roomsOf({
+    pool: { capacity: 20, held: 2 },
+    'type/resize': { capacity: 6, held: 1 },
+    'fleet/images': { capacity: 3, held: 3 },
+    'fleet/films': { capacity: 3, held: 2 },
+    'fleet/farm': {
+      capacity: 5,
+      held: 1,
+      under: undefined,
+      workers: [
+        { workerId: 'one', incarnation: 'a', slots: 2 },
+        { workerId: 'two', incarnation: 'b', slots: 3 },
+      ],
+    },
+  });
+  const request = (
+    partition: number,
+    want: Partial<Want>,
+    changes: Partial<LoanRequest> = {},
+  ): LoanRequest => ({
+    partition,
+    wants: [{ units: 3, scopes: [], fleets: [], ...want }],
+    askedAtMs: 0,
+    untilMs: 2_000,
+    ...changes,
+  });
+  const plan = (requests: readonly LoanRequest[], wants: readonly Want[] = []): readonly Loan[] =>
+    planLoans(
+      { partition: 0, rooms, wants, requests, loanId: (number) => `loan-${number}` },
+      LENDING_POLICY,
+      1_000,
+    );
+
+  it('lends half of what is free of every scope that is lacking, for a time', () => {
+    expect(plan([request(1, { units: 9, scopes: ['pool', 'type/resize'] })])).toEqual([
+      {
+        loanId: 'loan-0',
+        from: 0,
+        to: 1,
+        units: 3,
+        scopes: [
+          { scope: 'pool', under: 'whole' },
+          { scope: 'type/resize', under: 'whole' },
+        ],
+        expiresAtMs: 31_000,
+      },
+    ]);
+  });
+
+  it('serves the neediest first, and lends nothing twice', () => {
+    const loans = plan([
+      request(2, { units: 3, scopes: ['type/resize'] }),
+      request(1, { units: 5, scopes: ['type/resize'] }),
+    ]);
+    expect(loans).toMatchObject([
+      { loanId: 'loan-0', to: 1, units: 3 },
+      { loanId: 'loan-1', to: 2, units: 1 },
+    ]);
+    expect(plan([request(2, { scopes: ['pool'] }), request(1, { scopes: ['pool'] })])).toMatchObject([
+      { to: 1, units: 3 },
+      { to: 2, units: 3 },
+    ]);
+  });
+
+  it('lends of the fleet that has most to spare', () => {
+    expect(plan([request(1, { fleets: ['images', 'films'] })])).toMatchObject([
+      { units: 1, scopes: [{ scope: 'fleet/films', under: 'whole' }] },
+    ]);
+  });
+
+  it("lends slots of one worker's life, of him who has most", () => {
+    expect(
+      plan([
+        request(1, { units: 2, fleets: ['farm'] }),
+        request(2, { units: 2, fleets: ['farm'] }),
+        request(3, { units: 2, fleets: ['farm'] }),
+      ]),
+    ).toMatchObject([
+      { to: 1, units: 2, scopes: [{ scope: 'worker/two', under: 'b' }] },
+      { to: 2, units: 1, scopes: [{ scope: 'worker/one', under: 'a' }] },
+      { to: 3, units: 1, scopes: [{ scope: 'worker/one', under: 'a' }] },
+    ]);
+  });
+
+  it('lends what nothing limits here as if it were there, and moves none of it', () => {
+    expect(plan([request(1, { scopes: ['tier/standard', 'pool'] })])).toMatchObject([
+      { units: 3, scopes: [{ scope: 'pool' }] },
+    ]);
+    expect(plan([request(1, { scopes: ['tier/standard'] })])).toEqual([]);
   });
 
   it.each([
-    ['a backlog below the threshold', [need(0, { freeSlots: 9 }), need(1, { backlog: 4 })]],
-    ['free slots of its own', [need(0, { freeSlots: 9 }), need(1, { backlog: 9, freeSlots: 1 })]],
-    ['a lender with a backlog', [need(0, { freeSlots: 9, backlog: 1 }), need(1, { backlog: 9 })]],
-    ['a lender that borrows', [need(0, { freeSlots: 9, borrowed: 1 }), need(1, { backlog: 9 })]],
-    ['a lender that has only what it keeps', [need(0, { freeSlots: 1 }), need(1, { backlog: 9 })]],
-    ['as much as it may borrow', [need(0, { freeSlots: 9 }), need(1, { backlog: 9, borrowed: 8 })]],
-    ['nobody to lend', [need(1, { backlog: 9 })]],
-  ] as const)('lends nothing with %s', (_, partitions) => {
-    expect(planLoans(partitions, policy, 0)).toEqual([]);
+    ['has none free', [request(1, { fleets: ['images'] })], []],
+    [
+      'wants it itself',
+      [request(1, { scopes: ['type/resize'] })],
+      [{ units: 1, scopes: ['type/resize'], fleets: [] }],
+    ],
+    [
+      'wants the fleet itself',
+      [request(1, { fleets: ['films'] })],
+      [{ units: 1, scopes: [], fleets: ['films'] }],
+    ],
+    ['was asked too long ago', [request(1, { scopes: ['pool'] }, { untilMs: 1_000 })], []],
+    ['asked itself', [request(0, { scopes: ['pool'] })], []],
+  ] as const)('lends nothing when it %s', (_, requests, wants) => {
+    expect(plan(requests, wants)).toEqual([]);
   });
 
-  it('breaks ties by partition', () => {
-    const partitions = [
-      need(3, { backlog: 9 }),
-      need(2, { backlog: 9 }),
-      need(1, { freeSlots: 3 }),
-      need(0, { freeSlots: 3 }),
-    ];
-    expect(planLoans(partitions, policy, 0)).toMatchObject([
-      { from: 0, to: 2, slots: 1 },
-      { from: 1, to: 3, slots: 1 },
+  it('lends nothing of a fleet none of whose workers is left', () => {
+    const empty = roomsOf({ 'fleet/farm': { capacity: 2, under: undefined } });
+    const requests = [request(1, { fleets: ['farm'] })];
+    const lender = { partition: 0, rooms: empty, wants: [], requests, loanId: String };
+    expect(planLoans(lender, LENDING_POLICY, 0)).toEqual([]);
+  });
+
+  it('never lends more than is free', () => {
+    const room = fc.record({ capacity: fc.nat(20), held: fc.nat(20) });
+    const want = fc.record({
+      units: fc.integer({ min: 1, max: 12 }),
+      scopes: fc.subarray(['pool', 'type/resize']),
+      fleets: fc.subarray(['images', 'films']),
+    });
+    fc.assert(
+      fc.property(
+        fc.record({ pool: room, 'type/resize': room, 'fleet/images': room, 'fleet/films': room }),
+        fc.array(fc.array(want, { maxLength: 3 }), { maxLength: 5 }),
+        (given, wants) => {
+          const own = roomsOf(given);
+          const requests = wants.map((of, at) => request(at + 1, {}, { wants: of }));
+          const loans = planLoans(
+            { partition: 0, rooms: own, wants: [], requests, loanId: String },
+            LENDING_POLICY,
+            0,
+          );
+          for (const [scope, { capacity, held }] of own) {
+            const lent = loans
+              .filter(({ scopes }) => scopes.some((each) => each.scope === scope))
+              .reduce((sum, { units }) => sum + units, 0);
+            expect(lent).toBeLessThanOrEqual(Math.max(0, capacity - held));
+          }
+        },
+      ),
+    );
+  });
+});
+
+describe('planReturns', () => {
+  const loan = (loanId: string, units: number, expiresAtMs: number, ...scopes: readonly string[]): Loan => ({
+    loanId,
+    from: 1,
+    to: 0,
+    units,
+    scopes: scopes.map((scope) => ({ scope, under: 'whole' })),
+    expiresAtMs,
+  });
+  const rooms = roomsOf({ pool: { capacity: 6, held: 3 }, 'type/resize': { capacity: 2, held: 2 } });
+  const scopeOf = ({ scope }: { readonly scope: string }): string | undefined =>
+    scope === 'worker/gone' ? undefined : scope;
+
+  it('gives back what is free of every scope, the first to end at first', () => {
+    const [first, last] = [loan('first', 2, 10, 'pool'), loan('last', 2, 20, 'pool')];
+    expect(planReturns([last, first], rooms, scopeOf)).toEqual([
+      { loan: first, left: 0 },
+      { loan: last, left: 1 },
     ]);
   });
 
-  it('lends neither more than is there nor to those that do not wait', () => {
-    const partition = fc.record({ freeSlots: fc.nat(20), backlog: fc.nat(20), borrowed: fc.nat(3) });
-    fc.assert(
-      fc.property(fc.array(partition, { maxLength: 8 }), (needs) => {
-        const partitions = needs.map((given, index) => ({ partition: index, ...given }));
-        const loans = planLoans(partitions, policy, 0);
-        for (const { partition: index, freeSlots, backlog, borrowed } of partitions) {
-          const lent = loans.filter(({ from }) => from === index).reduce((sum, { slots }) => sum + slots, 0);
-          const got = loans.filter(({ to }) => to === index).reduce((sum, { slots }) => sum + slots, 0);
-          expect(lent).toBeLessThanOrEqual(Math.max(0, freeSlots - policy.keepFree));
-          expect(got).toBeLessThanOrEqual(Math.min(backlog, Math.max(0, policy.maxBorrowed - borrowed)));
-          expect(Math.min(lent, got)).toBe(0);
-        }
-      }),
-    );
+  it('keeps what a job holds', () => {
+    expect(planReturns([loan('a', 2, 10, 'pool', 'type/resize')], rooms, scopeOf)).toEqual([]);
   });
 
-  it('ends a loan by itself', () => {
-    const loan = { from: 0, to: 1, slots: 2, expiresAtMs: 100 };
-    expect(liveLoans([loan], 99)).toEqual([loan]);
-    expect(liveLoans([loan], 100)).toEqual([]);
+  it('gives back whole what counts for nothing any more', () => {
+    const gone = loan('a', 2, 10, 'worker/gone', 'tier/unlimited');
+    expect(planReturns([gone], rooms, scopeOf)).toEqual([{ loan: gone, left: 0 }]);
   });
 });
 

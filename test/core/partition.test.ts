@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { partitionOf, requireSplittable, shareOfOverrides, shareOfPool } from '../../lib/core/partition.ts';
+import {
+  dividedCaps,
+  partitionOf,
+  requireSplittable,
+  shareOfOverrides,
+  shareOfPool,
+} from '../../lib/core/partition.ts';
 
 describe('a fairness key', () => {
   it.each([
@@ -76,6 +82,61 @@ describe("a partition's share", () => {
     expect(shareOfPool(configuration, 0)).toBe(configuration);
     const overrides = [{ scope: 'pool', paused: false, maxConcurrency: 3 }];
     expect(shareOfOverrides(overrides, 0, 1)).toBe(overrides);
+  });
+
+  it("grows and shrinks by what is lent, never below nothing, and is the lender's loss", () => {
+    const configuration = resolveConfiguration({
+      partitions: 2,
+      maxConcurrency: 8,
+      tiers: [{ tier: 'standard', maxConcurrency: 6 }],
+      types: { resize: { maxConcurrency: 4 } },
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    });
+    const scopes = ['pool', 'tier/standard', 'type/resize', 'fleet/images'];
+    const moved =
+      (units: number) =>
+      (scope: string, under: string): number =>
+        scopes.includes(scope) && under.endsWith('/2') ? units : 0;
+    const caps = (units: number): readonly (number | null | undefined)[] => {
+      const share = shareOfPool(configuration, 0, moved(units));
+      return [
+        share.maxConcurrency,
+        share.tiers[0]?.maxConcurrency,
+        share.types[0]?.maxConcurrency,
+        share.fleets[0]?.slots,
+      ];
+    };
+    expect(caps(0)).toEqual([4, 3, 2, 1]);
+    expect(caps(3)).toEqual([7, 6, 5, 4]);
+    expect(caps(-2)).toEqual([2, 1, 0, 0]);
+    const overrides = [
+      { scope: 'pool', paused: false, maxConcurrency: 4 },
+      { scope: 'fleet/images', paused: false, maxConcurrency: 4 },
+    ];
+    expect(shareOfOverrides(overrides, 0, 2, moved(1)).map(({ maxConcurrency }) => maxConcurrency)).toEqual([
+      3, 2,
+    ]);
+  });
+
+  it("names every divided cap, an operator's before the configured one", () => {
+    const configuration = resolveConfiguration({
+      partitions: 2,
+      maxConcurrency: 8,
+      tiers: [{ tier: 'standard' }],
+      types: { resize: { maxConcurrency: 4 } },
+      fleets: { images: { types: ['resize'], slots: 2 }, farm: { types: ['resize'], slots: null } },
+    });
+    const overrides = [
+      { scope: 'pool', paused: true },
+      { scope: 'tier/standard', paused: false, maxConcurrency: 5 },
+      { scope: 'fleet/images', paused: false, maxConcurrency: 1 },
+    ];
+    expect(dividedCaps(configuration, overrides)).toEqual([
+      { scope: 'pool', cap: 8, under: '8/2' },
+      { scope: 'tier/standard', cap: 5, under: '5/2' },
+      { scope: 'type/resize', cap: 4, under: '4/2' },
+      { scope: 'fleet/images', cap: 2, under: '2/2' },
+    ]);
   });
 
   it('is nothing for a partition that there is not any more', () => {

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 const MODEL = modelNamed('protocol_model.py');
 const LOCK_MODEL = modelNamed('lock_model.py');
+const LOAN_MODEL = modelNamed('loan_model.py');
 const MODEL_MS = 120_000;
 
 /** Each protection, the fewest steps that go wrong without it, and what goes wrong. */
@@ -23,6 +24,13 @@ const LOCK_PROTECTIONS = [
   ['release-after-end', 4, 'J0 runs without the lock'],
   ['release-before-drop', 5, 'the lock is held for R1, which nobody will settle'],
   ['blocked-raises-version', 10, 'J1 holds capacity that nobody counts'],
+] as const;
+
+const LOAN_PROTECTIONS = [
+  ['commit-turn-check', 9],
+  ['lender-counts-loan', 12],
+  ['return-by-borrower', 12],
+  ['return-what-is-free', 15],
 ] as const;
 
 async function runModel(
@@ -96,6 +104,28 @@ describe('the lock of a conflict key between partitions', () => {
       const { code, lines } = await run(LOCK_MODEL, '--break', name);
       const [verdict, ...trail] = lines;
       expect(verdict).toContain(`; violation: ${violation}`);
+      expect(trail).toHaveLength(steps);
+      expect(code).toBe(0);
+    },
+  );
+});
+
+describe('capacity that moves between partitions', () => {
+  it('is never there twice, in every state that its small world can reach', {
+    timeout: MODEL_MS,
+  }, async () => {
+    const { code, lines } = await run(LOAN_MODEL);
+    expect(lines).toEqual(['261162 states; no violation']);
+    expect(code).toBe(0);
+  });
+
+  it.each(LOAN_PROTECTIONS)(
+    'goes wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    async (name, steps) => {
+      const { code, lines } = await run(LOAN_MODEL, '--break', name);
+      const [verdict, ...trail] = lines;
+      expect(verdict).toContain('; violation: capacity 2 exceeded: 3 units are held');
       expect(trail).toHaveLength(steps);
       expect(code).toBe(0);
     },

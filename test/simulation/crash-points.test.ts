@@ -48,6 +48,7 @@ const VERBS = {
   cancelJob: true,
   changeControl: true,
   readLocks: true,
+  askForLoan: true,
   awaitLock: true,
   releaseLock: true,
   readDeadLetters: true,

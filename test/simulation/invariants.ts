@@ -609,6 +609,14 @@ export class Invariants {
         this.#violated('costConserved', `${fairnessKey} was not charged ${charge} ms that its attempts used`);
       }
     }
+    for (const { loanId, from, to } of [
+      ...(commit.lend ?? []),
+      ...(commit.giveBack ?? []).map(({ loan }) => loan),
+    ]) {
+      const [lent, borrowed] = [from, to].map((each) => this.#view(each).loans.get(loanId)?.units);
+      if (lent !== borrowed)
+        this.#violated('caps', `of loan ${loanId}, ${from} says ${lent} units and ${to} ${borrowed}`);
+    }
     this.#leastSharesMs.set(fence.partition, commit.leastShareMs);
     if (commit.attendance !== undefined)
       this.#heldBackSinceMs.set(fence.partition, commit.attendance.heldBackSinceMs ?? Infinity);

@@ -174,6 +174,8 @@ export function planOf(seed: number): SimulationPlan {
   ) as Record<FaultClass, number>;
   const imitated = (fault: FaultClass): boolean => rates[fault] > 0;
   const configuration = drawConfiguration(dice, churn);
+  // Of its own, so that it changes no other draw.
+  const small = diceOf(seeded(seed ^ 0x10a5));
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
   const endless = dice.chance(0.3);
   return {
@@ -196,8 +198,7 @@ export function planOf(seed: number): SimulationPlan {
         ? Array.from({ length: dice.whole(1, 3) }, (_, at) => ({
             fleet,
             workerId: `${fleet}/${at}`,
-            // A share of it for every partition, whatever becomes of the others.
-            slots: dice.whole(configuration.partitions, configuration.partitions + 2),
+            slots: slotsOf(configuration, dice, small),
           }))
         : [],
     ),
@@ -223,6 +224,12 @@ export function planOf(seed: number): SimulationPlan {
     terminalTtlMs: !endless && imitated('recordExpires') ? 600_000 : undefined,
     events: [],
   };
+}
+
+/** For every partition a share, or so few that one has to lend to the others. */
+function slotsOf({ partitions }: PoolConfiguration, dice: Dice, small: Dice): number {
+  const enough = dice.whole(partitions, partitions + 2);
+  return partitions > 1 && small.chance(0.3) ? 1 : enough;
 }
 
 function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {

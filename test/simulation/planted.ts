@@ -333,6 +333,31 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
           store.claim(requests.map(({ lock: _lock, ...request }) => request)),
       }),
   },
+  'lent-is-gone': {
+    removes: 'what was lent from what the lender has',
+    seenAt: 56,
+    store: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => {
+          const state = await store.loadPartition(partition, nowMs);
+          return { ...state, loans: state.loans.filter(({ from }) => from !== partition) };
+        },
+      }),
+  },
+  'loans-come-back': {
+    removes: 'the wait of a lender until a loan that has ended was given back',
+    seenAt: 83,
+    store: (store) =>
+      instead(store, {
+        loadPartition: async (partition: number, nowMs: number) => {
+          const state = await store.loadPartition(partition, nowMs);
+          const loans = state.loans.filter(
+            ({ from, expiresAtMs }) => from !== partition || expiresAtMs > nowMs,
+          );
+          return { ...state, loans };
+        },
+      }),
+  },
   'locks-come-back': {
     removes: 'giving back the lock of a conflict key',
     seenAt: 22,

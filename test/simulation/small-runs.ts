@@ -156,6 +156,15 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       { resourceId: 'a', fairnessKey: 'key-3', durationMs: 50, via: 'client' },
     ],
   }),
+  'slots that one partition lends to another': smallRun(8, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000 } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 4 } },
+      partitions: 2,
+    },
+    jobs: Array.from({ length: 5 }, () => ({ fairnessKey: 'key-0', durationMs: 500 })),
+  }),
   'a line that is empty for long': smallRun(6, {
     pool: {
       types: { resize: { timeoutMs: 5_000 }, render: { timeoutMs: 5_000 } },

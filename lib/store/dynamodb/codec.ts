@@ -3,6 +3,7 @@
  * Reading rejects a malformed item by name; a job that cannot be read is not guessed at.
  */
 import type { Claim, Job, JobError, JobMode, JobState, Json, ReservedJob } from '../../core/job.ts';
+import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
   Control,
@@ -20,10 +21,12 @@ import type { Page } from '../page.ts';
 import {
   type ItemKey,
   jobKey,
+  loanKey,
   pageKey,
   RESERVATION_PREFIX,
   type ReadyLine,
   rejectionKey,
+  requestKey,
   reservationKey,
   TABLE,
   workerKey,
@@ -104,6 +107,7 @@ export const ATTRIBUTE = {
   // Workers and controls.
   slots: 'slots',
   formerUntilMs: 'formerUntilMs',
+  isEnding: 'isEnding',
   occupants: 'occupants',
   jobId: 'jobId',
   progress: 'progress',
@@ -111,6 +115,14 @@ export const ATTRIBUTE = {
   paused: 'paused',
   maxConcurrency: 'maxConcurrency',
   weight: 'weight',
+  // Loans between partitions, and requests for them: read by every pass.
+  loanId: 'loanId',
+  lender: 'lender',
+  borrower: 'borrower',
+  units: 'units',
+  scopes: 'scopes',
+  wants: 'wants',
+  askedAtMs: 'askedAtMs',
   // Locks.
   conflictKey: 'conflictKey',
   turnOf: 'turnOf',
@@ -664,6 +676,7 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
     [A.expiresAtMs]: worker.expiresAtMs,
     [A.ttl]: ttlSec(worker.expiresAtMs),
     [A.formerUntilMs]: worker.formerUntilMs,
+    [A.isEnding]: worker.isEnding === true,
     [A.occupants]: encodeOccupants(worker),
   };
 }
@@ -683,6 +696,7 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
     slots: cells.count(A.slots),
     expiresAtMs: cells.number(A.expiresAtMs),
     ...(cells.has(A.formerUntilMs) ? { formerUntilMs: cells.number(A.formerUntilMs) } : {}),
+    ...(cells.has(A.isEnding) && cells.flag(A.isEnding) ? { isEnding: true } : {}),
     occupants: cells.list(A.occupants).map((occupant) => ({
       claimId: occupant.text(A.claimId),
       jobId: occupant.text(A.jobId),
@@ -700,6 +714,69 @@ export function decodeControl(item: Item): Control {
     ...(cells.has(A.weight) ? { weight: cells.number(A.weight) } : {}),
   };
 }
+
+// Loans
+
+export const encodeLoan = (partition: number, loan: Loan): Item => ({
+  ...loanKey(partition, loan.loanId),
+  [A.loanId]: loan.loanId,
+  [A.lender]: loan.from,
+  [A.borrower]: loan.to,
+  [A.units]: loan.units,
+  [A.scopes]: JSON.stringify(loan.scopes.map(({ scope, under }) => [scope, under])),
+  [A.expiresAtMs]: loan.expiresAtMs,
+});
+
+export function decodeLoan(item: Item): Loan {
+  const cells = cellsOf(item);
+  return {
+    loanId: cells.text(A.loanId),
+    from: cells.count(A.lender),
+    to: cells.count(A.borrower),
+    units: cells.count(A.units),
+    scopes: cells.packed(A.scopes, unpackScopes),
+    expiresAtMs: cells.number(A.expiresAtMs),
+  };
+}
+
+const textOf = (value: unknown): string => {
+  if (typeof value !== 'string') throw new TypeError(`${JSON.stringify(value)} is not text`);
+  return value;
+};
+
+const unpackScopes = (packed: unknown): readonly LentScope[] =>
+  (packed as readonly (readonly unknown[])[]).map(([scope, under]) => ({
+    scope: textOf(scope),
+    under: textOf(under),
+  }));
+
+/** One that nobody can grant any more may be collected. */
+export const encodeRequest = (partition: number, request: LoanRequest): Item => ({
+  ...requestKey(partition, request.partition),
+  [A.borrower]: request.partition,
+  [A.wants]: JSON.stringify(request.wants.map(({ units, scopes, fleets }) => [units, scopes, fleets])),
+  [A.askedAtMs]: request.askedAtMs,
+  [A.untilMs]: request.untilMs,
+  [A.ttl]: ttlSec(request.untilMs),
+});
+
+export function decodeRequest(item: Item): LoanRequest {
+  const cells = cellsOf(item);
+  return {
+    partition: cells.count(A.borrower),
+    wants: cells.packed(A.wants, unpackWants),
+    askedAtMs: cells.number(A.askedAtMs),
+    untilMs: cells.number(A.untilMs),
+  };
+}
+
+const unpackWants = (packed: unknown): readonly Want[] =>
+  (packed as readonly (readonly [unknown, readonly unknown[], readonly unknown[]])[]).map(
+    ([units, scopes, fleets]) => {
+      if (!Number.isSafeInteger(units)) throw new TypeError(`${JSON.stringify(units)} is not a whole number`);
+      return { units: Number(units), scopes: scopes.map(textOf), fleets: fleets.map(textOf) };
+    },
+  );
 
 // Locks
 

@@ -330,13 +330,15 @@ export class DynamoConnection {
     };
   }
 
-  deletePart(key: ItemKey, condition: string): TransactionPart {
+  deletePart(key: ItemKey, condition?: string, values?: Item): TransactionPart {
+    const names = namesIn(condition);
     return {
       Delete: {
         TableName: this.#table,
         Key: { ...key },
         ConditionExpression: condition,
-        ExpressionAttributeNames: namesIn(condition),
+        ...(condition === undefined ? {} : { ExpressionAttributeNames: names }),
+        ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
       },
     };
   }

@@ -6,6 +6,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { isTerminal, type Job, type JobError, type JobState, type Json } from '../../core/job.ts';
+import type { Loan, LoanRequest } from '../../core/lending.ts';
 import {
   type Applied,
   type CancelOutcome,
@@ -46,7 +47,7 @@ import {
   StoreUnavailable,
   TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
-import { asMarked, EMPTY_PAGE, type Page, type PageTurn, turnPage } from '../page.ts';
+import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, turnPage } from '../page.ts';
 import {
   backlogKey,
   blockedLineName,
@@ -61,17 +62,21 @@ import {
   instantRank,
   jobKey,
   keysLineName,
+  LOAN_PREFIX,
   latestFirstRank,
   leaseKey,
   ledgerKey,
+  loanKey,
   lockKey,
   nextInTurn,
   pageKey,
   partitionPk,
+  REQUEST_PREFIX,
   RESERVATION_PREFIX,
   type ReadyLine,
   readyLineName,
   rejectionKey,
+  requestKey,
   reservationKey,
   TABLE,
   WORKER_PREFIX,
@@ -88,9 +93,11 @@ import {
   decodeJobHead,
   decodeLease,
   decodeLedger,
+  decodeLoan,
   decodeLock,
   decodePage,
   decodeRejection,
+  decodeRequest,
   decodeReservation,
   decodeWakes,
   decodeWorkerRecord,
@@ -101,9 +108,11 @@ import {
   encodeJob,
   encodeJson,
   encodeLedger,
+  encodeLoan,
   encodeOccupants,
   encodePage,
   encodeRejection,
+  encodeRequest,
   encodeReservation,
   encodeWaiting,
   encodeWorker,
@@ -321,6 +330,8 @@ export class DynamoJobStore implements JobStore {
     const reservations: Reservation[] = [];
     const workers: WorkerRecord[] = [];
     const controls: Control[] = [];
+    const loans: Loan[] = [];
+    const requests: LoanRequest[] = [];
     const leaseSk = leaseKey(partition).sk;
     const pageSk = pageKey(partition).sk;
     const dueSk = dueKey(partition).sk;
@@ -335,7 +346,8 @@ export class DynamoJobStore implements JobStore {
       else if (sk.startsWith(CONTROL_PREFIX)) {
         const control = decodeControl(item);
         if (!isIdle(control)) controls.push(control);
-      }
+      } else if (sk.startsWith(LOAN_PREFIX)) loans.push(decodeLoan(item));
+      else if (sk.startsWith(REQUEST_PREFIX)) requests.push(decodeRequest(item));
     }
     // Who only looks may have read it before somebody else's commit.
     if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
@@ -355,6 +367,8 @@ export class DynamoJobStore implements JobStore {
       parked: page.parked,
       dueShards,
       attendance: page.attendance,
+      loans,
+      requests,
     };
   }
 
@@ -778,9 +792,9 @@ export class DynamoJobStore implements JobStore {
     // A former life may be running still: the record stands in for it, without a slot.
     const empty = await this.#table.update('deregisterWorker', {
       key,
-      update: 'SET #slots = :none, #occupants = :nobody, #expiresAtMs = #formerUntilMs',
+      update: 'SET #slots = :none, #isEnding = :true, #occupants = :nobody, #expiresAtMs = #formerUntilMs',
       condition: '#incarnation = :incarnation AND attribute_exists(#formerUntilMs)',
-      values: { ...values, ':none': 0, ':nobody': [] },
+      values: { ...values, ':none': 0, ':true': true, ':nobody': [] },
     });
     return empty.applied || empty.old === undefined ? 'applied' : 'superseded';
   }
@@ -836,6 +850,10 @@ export class DynamoJobStore implements JobStore {
       await this.#hint(() => this.#table.delete('changeControl', key, IDLE_CONTROL, { ':false': false }));
     }
     return control;
+  }
+
+  async askForLoan(partition: number, request: LoanRequest): Promise<void> {
+    await this.#table.put('askForLoan', { item: encodeRequest(partition, request) });
   }
 
   async readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>> {
@@ -1047,6 +1065,36 @@ export class DynamoJobStore implements JobStore {
           condition: 'attribute_not_exists(#pk)',
         }),
       ),
+      ...this.#lendingParts(partition, commit),
+    ];
+  }
+
+  /** A loan stands with both partitions, and both say the same of it. */
+  #lendingParts(partition: number, { lend = [], giveBack = [] }: Commit): readonly TransactionPart[] {
+    const table = this.#table;
+    const granted = new Set(lend.map(({ to }) => to));
+    return [
+      ...lend.flatMap((loan) =>
+        [loan.from, loan.to].map((each) =>
+          table.putPart({ item: encodeLoan(each, loan), condition: 'attribute_not_exists(#pk)' }),
+        ),
+      ),
+      ...Array.from(granted, (borrower) => table.deletePart(requestKey(partition, borrower))),
+      ...giveBack.flatMap(({ loan, left }) =>
+        [loan.from, loan.to].map((each) => {
+          const key = loanKey(each, loan.loanId);
+          const condition = '#units = :units';
+          const values = { ':units': loan.units };
+          return left === 0
+            ? table.deletePart(key, condition, values)
+            : table.updatePart({
+                key,
+                update: 'SET #units = :left',
+                condition,
+                values: { ...values, ':left': left },
+              });
+        }),
+      ),
     ];
   }
 
@@ -1200,7 +1248,14 @@ const PARK_TRIES_MAX = 3;
 
 function requireBounded(commit: Commit): void {
   const { drop, postpone, reserve, ledgers, estimates } = commit;
-  const items = 1 + drop.length + postpone.length + reserve.length + ledgers.length + estimates.length;
+  const items =
+    1 +
+    drop.length +
+    postpone.length +
+    reserve.length +
+    ledgers.length +
+    estimates.length +
+    lendingItems(commit);
   if (items > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(items);
   const touched = [...drop, ...postpone].map((each) => each.reservation.batchId);
   requireDistinct('reservation', [...touched, ...reserve.map((each) => each.batchId)]);
@@ -1279,10 +1334,12 @@ const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
   AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
 
 /** What a heartbeat renews of a worker's record. */
-const RENEWED = '#slots = :slots, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl';
+const RENEWED =
+  '#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl';
 
 const renewalValues = (record: WorkerRecord): Item => ({
   ':slots': record.slots,
+  ':ending': record.isEnding === true,
   ':occupants': encodeOccupants(record),
   ':expires': record.expiresAtMs,
   ':ttl': ttlSec(record.expiresAtMs),

@@ -14,7 +14,7 @@ import {
   type Item,
 } from '../dynamodb/codec.ts';
 import { entryOf, itemBytes, itemWriteUnits, type Meter, readUnitsOf, writeUnitsOf } from '../metering.ts';
-import type { Page, PageTurn } from '../page.ts';
+import { lendingItems, type Page, type PageTurn } from '../page.ts';
 import { backlogKey, estimateKey, ledgerKey, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines.ts';
 
@@ -131,6 +131,7 @@ export class Bill {
         itemBytes(encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
       ),
       ...commit.reserve.map((each) => itemBytes(encodeReservation(partition, each))),
+      ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
     ];
     const units = items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     this.meter('commit', { readUnits: 0, writeUnits: TRANSACTION_FACTOR * units, requests: 1 });

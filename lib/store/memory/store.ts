@@ -6,6 +6,7 @@
  */
 import type { Job, Json } from '../../core/job.ts';
 import { isTerminal } from '../../core/job.ts';
+import type { Loan, LoanRequest } from '../../core/lending.ts';
 import {
   type Applied,
   type CancelOutcome,
@@ -47,7 +48,7 @@ import {
   TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
 import type { Meter } from '../metering.ts';
-import { asMarked, EMPTY_PAGE, type Page, turnPage } from '../page.ts';
+import { asMarked, EMPTY_PAGE, lendingItems, type Page, turnPage } from '../page.ts';
 import {
   blockedLineName,
   blockedRank,
@@ -112,6 +113,8 @@ export interface PartitionView {
   readonly reservations: ReadonlyMap<string, Reservation>;
   readonly workers: ReadonlyMap<string, WorkerRecord>;
   readonly controls: ReadonlyMap<string, Control>;
+  /** By id: lent or borrowed. */
+  readonly loans: ReadonlyMap<string, Loan>;
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
 }
@@ -130,6 +133,9 @@ interface PartitionItems {
   readonly reservations: Map<string, Reservation>;
   readonly workers: Map<string, WorkerRecord>;
   readonly controls: Map<string, Control>;
+  readonly loans: Map<string, Loan>;
+  /** By the partition that asks. */
+  readonly requests: Map<number, LoanRequest>;
   readonly ledgers: Map<string, Ledger>;
   /** By fairness key, then by tier. */
   readonly backlogs: Map<string, Map<string, LineEntry<KeyBacklog>>>;
@@ -318,8 +324,10 @@ export class MemoryJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, page, batches, workers, controls, dueShards } = this.#partition(partition);
-      this.#bill.load(partition, page, batches.values(), workers.size + controls.size);
+      const { lease, page, batches, workers, controls, dueShards, loans, requests } =
+        this.#partition(partition);
+      const small = workers.size + controls.size + loans.size + requests.size;
+      this.#bill.load(partition, page, batches.values(), small);
       return {
         epoch: lease.epoch,
         turn: page.turn,
@@ -332,6 +340,8 @@ export class MemoryJobStore implements JobStore {
         parked: page.parked,
         dueShards,
         attendance: page.attendance,
+        loans: [...loans.values()],
+        requests: [...requests.values()],
       };
     });
   }
@@ -417,7 +427,7 @@ export class MemoryJobStore implements JobStore {
   async commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'> {
     const touched = [...commit.drop, ...commit.postpone].map((each) => each.reservation.batchId);
     const batches = [...touched, ...commit.reserve.map((each) => each.batchId)];
-    const items = 1 + batches.length + commit.ledgers.length + commit.estimates.length;
+    const items = 1 + batches.length + commit.ledgers.length + commit.estimates.length + lendingItems(commit);
     if (items > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(items);
     requireDistinct('reservation', batches);
     requireDistinct(
@@ -446,6 +456,7 @@ export class MemoryJobStore implements JobStore {
         commit.reserve.map((each) => each.batchId),
         false,
       );
+      this.#requireLendable(commit);
       const turn = turnPage(present.page, commit, new Set(present.batches.keys()));
       this.#bill.committed(partition, present.page, turn, commit);
       present.page = turn.page;
@@ -468,6 +479,7 @@ export class MemoryJobStore implements JobStore {
         present.reservations.set(reservation.batchId, reservation);
         present.batches.set(reservation.batchId, reservation);
       }
+      this.#lend(partition, commit);
       this.#observe?.({ kind: 'committed', fence, commit, epoch: present.lease.epoch });
       return 'committed';
     });
@@ -681,9 +693,22 @@ export class MemoryJobStore implements JobStore {
       const formerUntilMs = present?.formerUntilMs ?? 0;
       if (present === undefined || formerUntilMs <= this.#clock()) workers.delete(worker.workerId);
       else {
-        workers.set(worker.workerId, { ...present, slots: 0, occupants: [], expiresAtMs: formerUntilMs });
+        workers.set(worker.workerId, {
+          ...present,
+          slots: 0,
+          isEnding: true,
+          occupants: [],
+          expiresAtMs: formerUntilMs,
+        });
       }
       return 'applied';
+    });
+  }
+
+  async askForLoan(partition: number, request: LoanRequest): Promise<void> {
+    return this.#write('askForLoan', () => {
+      this.#bill.small('askForLoan', 'write');
+      this.#partition(partition).requests.set(request.partition, request);
     });
   }
 
@@ -733,6 +758,36 @@ export class MemoryJobStore implements JobStore {
       this.#put(item, { ...item.value, redrivenAs: job.id }, item.expiresAtMs);
       return 'applied';
     });
+  }
+
+  /** A loan stands with both partitions, and both say the same of it. */
+  #requireLendable({ lend = [], giveBack = [] }: Commit): void {
+    const copiesOf = ({ loanId, from, to }: Loan): readonly (Loan | undefined)[] =>
+      [from, to].map((each) => this.#partition(each).loans.get(loanId));
+    for (const loan of lend) {
+      if (copiesOf(loan).some((copy) => copy !== undefined))
+        throw new StaleCommit(`loan ${loan.loanId} is there already; load the partition again`);
+    }
+    for (const { loan } of giveBack) {
+      if (copiesOf(loan).some((copy) => copy?.units !== loan.units))
+        throw new StaleCommit(
+          `loan ${loan.loanId} is not of ${loan.units} units any more; load the partition again`,
+        );
+    }
+  }
+
+  #lend(partition: number, { lend = [], giveBack = [] }: Commit): void {
+    for (const loan of lend) {
+      for (const each of [loan.from, loan.to]) this.#partition(each).loans.set(loan.loanId, loan);
+      this.#partition(partition).requests.delete(loan.to);
+    }
+    for (const { loan, left } of giveBack) {
+      for (const each of [loan.from, loan.to]) {
+        const { loans } = this.#partition(each);
+        if (left === 0) loans.delete(loan.loanId);
+        else loans.set(loan.loanId, { ...loan, units: left });
+      }
+    }
   }
 
   /** What a partition holds: for a simulation's invariants. */
@@ -814,6 +869,8 @@ export class MemoryJobStore implements JobStore {
         reservations: new Map(),
         workers: new Map(),
         controls: new Map(),
+        loans: new Map(),
+        requests: new Map(),
         ledgers: new Map(),
         backlogs: new Map(),
       };

@@ -1,0 +1,291 @@
+/**
+ * Capacity that moves between partitions: slots and shares of caps, never jobs.
+ *
+ * A partition that lacks them asks some others (`askForLoan`, a hint), and wakes them. Whoever has some free and does not
+ * want it itself lends it: one commit, fenced by its epoch and turn, writes the loan into both collections. The borrower
+ * counts on it until it ends, and gives back what is free: one commit, fenced by its own epoch and turn. So only he who
+ * has capacity gives it away, he alone while he holds his partition, and of each loan one partition at most makes use. What
+ * arrives while a pass is under way is more than the pass counts on, and does no harm. `test/protocol/loan_model.py`
+ * explores every interleaving.
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import type { ReservedJob } from '../core/job.ts';
+import {
+  fleetScope,
+  LENDING,
+  type LentScope,
+  type Loan,
+  type LoanRequest,
+  type Moved,
+  movedBy,
+  type Needy,
+  NOTHING_MOVED,
+  planLoans,
+  planReturns,
+  type Room,
+  type RoomOfWorker,
+  type Rooms,
+  type Want,
+  wantsOf,
+  workerScope,
+} from '../core/lending.ts';
+import { dividedCaps, shareOfCap } from '../core/partition.ts';
+import type { JobHead, PartitionState } from '../store/contract.ts';
+import type { DispatchContext } from './context.ts';
+import type { HeldLease } from './lease.ts';
+import { lockOf } from './locks.ts';
+import { tierOf } from './submit.ts';
+import { wakeLater } from './timers.ts';
+
+/** A request is not repeated sooner: what was asked for may be on its way. */
+const ASK_EVERY_MS = 2_000;
+/** And nobody grants it later. */
+const REQUEST_MS = 10_000;
+/** Partitions asked at once. */
+const ASKED_MAX = 3;
+/** Keys, and lines, of a tier that are looked at for jobs that wait. */
+const LOOKED_AT_MAX = 10;
+/** Loans made or given back in one commit, far inside a transaction's bound. */
+const MOVED_MAX = 20;
+
+/** What loans move to a partition, and away from it. */
+export const movedTo = (
+  { partitions }: PoolConfiguration,
+  state: Pick<PartitionState, 'loans'>,
+  partition: number,
+  nowMs: number,
+): Moved => (partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, partition, nowMs));
+
+/** Slots that a fleet's live workers have registered with a partition, with what was lent of them. */
+export function slotsOfWorkers(
+  state: Pick<PartitionState, 'workers'>,
+  fleet: string,
+  moved: Moved,
+): { readonly slots: number; readonly workers: readonly RoomOfWorker[] } {
+  const workers = state.workers
+    .filter((worker) => worker.fleet === fleet)
+    .map(({ workerId, incarnation, slots, isEnding = false }) => ({
+      workerId,
+      incarnation,
+      slots: isEnding ? slots : Math.max(0, slots + moved(workerScope(workerId), incarnation)),
+      isEnding,
+    }));
+  return {
+    slots: workers.reduce((total, { slots }) => total + slots, 0),
+    workers: workers.filter(({ isEnding }) => !isEnding),
+  };
+}
+
+function roomsOf(
+  { configuration }: DispatchContext,
+  state: PartitionState,
+  partition: number,
+  held: readonly ReservedJob[],
+  moved: Moved,
+): Rooms {
+  const holds = new Map<string, number>();
+  for (const { tier, type, fleet } of held) {
+    for (const scope of ['pool', `tier/${tier}`, `type/${type}`, fleetScope(fleet)])
+      holds.set(scope, (holds.get(scope) ?? 0) + 1);
+  }
+  const rooms = new Map<string, Room>();
+  for (const cap of dividedCaps(configuration, state.controls)) {
+    const capacity = shareOfCap(cap, partition, configuration.partitions, moved);
+    rooms.set(cap.scope, { capacity, held: holds.get(cap.scope) ?? 0, under: cap.under });
+  }
+  for (const { fleet, slots } of configuration.fleets) {
+    if (slots !== null) continue;
+    const registered = slotsOfWorkers(state, fleet, moved);
+    const scope = fleetScope(fleet);
+    rooms.set(scope, {
+      capacity: registered.slots,
+      held: holds.get(scope) ?? 0,
+      under: undefined,
+      workers: registered.workers,
+    });
+  }
+  return rooms;
+}
+
+/** Of the jobs that wait, those that more capacity would start. */
+function needyOf(
+  context: DispatchContext,
+  state: PartitionState,
+  waiting: readonly JobHead[],
+  held: readonly ReservedJob[],
+): readonly Needy[] {
+  const { configuration } = context;
+  // What is closed for the whole pool, nobody can lend.
+  const closed = new Set([
+    ...state.controls.flatMap(({ scope, paused }) => (paused ? [scope] : [])),
+    ...dividedCaps(configuration, state.controls).flatMap(({ scope, cap }) => (cap === 0 ? [scope] : [])),
+    ...configuration.fleets.flatMap(({ fleet, slots }) =>
+      slots === null && !state.workers.some((worker) => worker.fleet === fleet) ? [fleetScope(fleet)] : [],
+    ),
+  ]);
+  const conflictKeys = new Set(held.flatMap(({ conflictKey }) => conflictKey ?? []));
+  // A key has one partition: its own cap is not lent.
+  const keyCaps = new Map(state.controls.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
+  const ofKey = new Map<string, number>();
+  for (const { fairnessKey } of held) ofKey.set(fairnessKey, (ofKey.get(fairnessKey) ?? 0) + 1);
+  const isClosed = (...scopes: readonly string[]): boolean => scopes.some((scope) => closed.has(scope));
+  const needy = new Map<string, Needy | undefined>();
+  const ofType = (type: string): Needy | undefined => {
+    const tier = tierOf(configuration, type);
+    const scopes = ['pool', `tier/${tier}`, `type/${type}`];
+    if (isClosed(...scopes)) return undefined;
+    const fleets = configuration.fleets
+      .filter((each) => each.types.includes(type) && !isClosed(fleetScope(each.fleet)))
+      .map(({ fleet }) => fleet);
+    return fleets.length === 0 ? undefined : { scopes, fleets };
+  };
+  return waiting.flatMap((job) => {
+    if (!needy.has(job.type)) needy.set(job.type, ofType(job.type));
+    const conflictKey = lockOf(context, job);
+    if (conflictKey !== undefined && conflictKeys.has(conflictKey)) return [];
+    const keyScope = `key/${job.fairnessKey}`;
+    const cap = keyCaps.get(keyScope) ?? configuration.fairness.maxConcurrencyPerKey;
+    if (cap !== null && (ofKey.get(job.fairnessKey) ?? 0) >= cap) return [];
+    return isClosed(keyScope) ? [] : (needy.get(job.type) ?? []);
+  });
+}
+
+export interface LoansInput {
+  readonly state: PartitionState;
+  /** Of the last commit. */
+  readonly turn: number;
+  readonly leastShareMs: number;
+  /** Every place that holds capacity, now that the pass has reserved. */
+  readonly held: readonly ReservedJob[];
+  /** Jobs that are known to wait. */
+  readonly waiting: () => readonly JobHead[];
+  /** The pass has started all that it could: what is free now, nobody needs. */
+  readonly isOver: boolean;
+  /** When this process last asked for this partition. */
+  readonly askedAtMs: number | undefined;
+  readonly nowMs: number;
+  /** As a pass's. */
+  readonly goOnBeside: (work: Promise<unknown>) => void;
+}
+
+/** At the end of a pass: gives back what is free, or lends it, and asks for what is missing. */
+export async function moveCapacity(
+  context: DispatchContext,
+  lease: HeldLease,
+  input: LoansInput,
+): Promise<{ readonly kind: 'done'; readonly askedAtMs: number | undefined } | { readonly kind: 'lost' }> {
+  const { store, log } = context;
+  const { state, held, nowMs, isOver } = input;
+  const { partition, epoch } = lease.fence;
+  const borrowed = state.loans.filter(({ to }) => to === partition);
+  const isPatient = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
+  const wants = isOver ? await wantsNow(context, input, partition, borrowed, isPatient) : [];
+  const ending = borrowed.filter(({ expiresAtMs }) => isOver || expiresAtMs <= nowMs);
+  const giveBack = planReturns(
+    ending,
+    roomsOf(context, state, partition, held, movedBy(state.loans, partition, Number.NEGATIVE_INFINITY)),
+    (lent) => roomIn(context, state, lent),
+  ).slice(0, MOVED_MAX);
+  // What is given back is free, and not this partition's to lend.
+  const lend =
+    isOver && giveBack.length === 0 && state.requests.length > 0
+      ? planLoans(
+          {
+            partition,
+            rooms: roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs)),
+            wants,
+            requests: state.requests,
+            loanId: (number) => `${partition}-${epoch}-${input.turn}-${number}`,
+          },
+          LENDING,
+          nowMs,
+        ).slice(0, MOVED_MAX)
+      : [];
+  if (giveBack.length + lend.length > 0) {
+    const commit = { ...NOTHING, turn: input.turn, leastShareMs: input.leastShareMs, lend, giveBack };
+    if ((await store.commit(lease.fence, commit)) === 'lost') return { kind: 'lost' };
+    log.info('capacity was moved', { partition, lend, giveBack });
+    const others = new Set([...lend.map(({ to }) => to), ...giveBack.map(({ loan }) => loan.from)]);
+    for (const other of others) input.goOnBeside(wakeLater(context, other, 0));
+  }
+  if (wants.length === 0 || isPatient) return { kind: 'done', askedAtMs: input.askedAtMs };
+  input.goOnBeside(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
+  return { kind: 'done', askedAtMs: nowMs };
+}
+
+const NOTHING = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
+
+async function wantsNow(
+  context: DispatchContext,
+  { state, held, waiting, nowMs }: LoansInput,
+  partition: number,
+  borrowed: readonly Loan[],
+  isPatient: boolean,
+): Promise<readonly Want[]> {
+  const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
+  const units = borrowed.reduce((total, loan) => total + loan.units, 0);
+  const known = waiting();
+  // Where there is nothing at all, no job that ends will cause a look at the lines.
+  const isShut =
+    known.length === 0 && !isPatient && [...rooms.values()].some(({ capacity }) => capacity === 0);
+  const jobs = isShut ? await readWaiting(context, partition) : known;
+  const ids = new Set(held.map(({ id }) => id));
+  const waits = jobs.filter(({ id }) => !ids.has(id));
+  return wantsOf(needyOf(context, state, waits, held), rooms, units, LENDING);
+}
+
+/** Some of the jobs that wait, of any key. */
+async function readWaiting(
+  { store, configuration }: DispatchContext,
+  partition: number,
+): Promise<readonly JobHead[]> {
+  const heads = await Promise.all(
+    configuration.tiers.map(async ({ tier }) => {
+      const { keys } = await store.readKeys(partition, tier, LOOKED_AT_MAX);
+      const lines = keys.flatMap(({ fairnessKey, lines }) =>
+        lines.map((line) => ({ ...line, tier, fairnessKey })),
+      );
+      const read = lines
+        .slice(0, LOOKED_AT_MAX)
+        .map((line) => store.readLine(partition, line, LENDING.backlogThreshold));
+      return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
+    }),
+  );
+  return heads.flat().filter(({ state }) => state === 'pending');
+}
+
+/** The room that a lent scope adds to, here and now. */
+function roomIn(
+  { configuration }: DispatchContext,
+  { workers, controls }: PartitionState,
+  { scope, under }: LentScope,
+): string | undefined {
+  const worker = workers.find(
+    ({ workerId, incarnation, isEnding = false }) =>
+      workerScope(workerId) === scope && incarnation === under && !isEnding,
+  );
+  if (worker !== undefined) return fleetScope(worker.fleet);
+  const cap = dividedCaps(configuration, controls).find((each) => each.scope === scope);
+  return cap?.under === under ? scope : undefined;
+}
+
+/** Asks some of the others, by turns. A request that gets lost is made again by a later pass. */
+async function ask(context: DispatchContext, request: LoanRequest): Promise<void> {
+  const { store, configuration, log } = context;
+  const others = configuration.partitions - 1;
+  const first = Math.floor(request.askedAtMs / ASK_EVERY_MS);
+  const asked = Array.from(
+    { length: Math.min(ASKED_MAX, others) },
+    (_, at) => (request.partition + 1 + ((first * ASKED_MAX + at) % others)) % configuration.partitions,
+  );
+  await Promise.all(
+    asked.map(async (partition) => {
+      try {
+        await store.askForLoan(partition, request);
+        await wakeLater(context, partition, 0);
+      } catch (error) {
+        log.warn('capacity was not asked for; a later pass will', { partition, error: String(error) });
+      }
+    }),
+  );
+}

@@ -1,0 +1,277 @@
+/** Capacity that partitions lend one another, as passes move it. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { Job, ReservedJob } from '../../lib/core/job.ts';
+import { LENDING, type Loan } from '../../lib/core/lending.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { explainJob } from '../../lib/dispatch/explain.ts';
+import type { WorkerRecord } from '../../lib/store/contract.ts';
+import { type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
+
+const keyIn = (partition: number, partitions: number): string => {
+  for (let at = 0; ; at += 1) if (partitionOf(`key-${at}`, partitions) === partition) return `key-${at}`;
+};
+
+const pool = (more: PoolInput = {}): PoolInput => ({
+  types: { resize: { defaultCostMs: 1_000, timeoutMs: 600_000 } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 8 } },
+  partitions: 2,
+  ...more,
+});
+
+/** A pool in partitions, whose wakes cause passes as they do in the cloud. */
+function pooled(more: PoolInput = {}, options: StageOptions = {}) {
+  const on = stage({ ...options, pool: pool(more) });
+  const { partitions } = on.configuration;
+  on.queue.onWake((partition) => {
+    void dispatchAll(on.main, { jobs: [], reason: 'wake', partitions: [partition] });
+  });
+  const running: Started[] = [];
+  return {
+    ...on,
+    running,
+    jobIn: (partition: number, changes: Partial<Job> = {}): Job =>
+      on.job({ partition, fairnessKey: keyIn(partition, partitions), ...changes }),
+  };
+}
+type Pooled = ReturnType<typeof pooled>;
+
+const heldIn = (on: Stage, partition: number): readonly ReservedJob[] =>
+  [...on.store.inspect(partition).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
+const counts = (on: Pooled): readonly number[] =>
+  Array.from({ length: on.configuration.partitions }, (_, partition) => heldIn(on, partition).length);
+const loansIn = (on: Stage, partition: number): readonly Loan[] => [
+  ...on.store.inspect(partition).loans.values(),
+];
+
+/** Jobs come, as the stream shows them, and all that follows from that happens. */
+const arrive = async (on: Pooled, ...jobs: readonly Job[]): Promise<void> => {
+  await on.put(...jobs);
+  await on.finish(dispatchAll(on.main, { jobs, reason: 'stream' }));
+  await on.advance(1_000);
+};
+const manyIn = (on: Pooled, partition: number, count: number, changes: Partial<Job> = {}): readonly Job[] =>
+  Array.from({ length: count }, () => on.jobIn(partition, changes));
+
+const tick = async (on: Pooled): Promise<void> => {
+  await on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
+  await on.advance(1_000);
+};
+
+/** Attempts end, and the stream shows it. */
+const endAll = async (on: Pooled, count = Number.POSITIVE_INFINITY): Promise<void> => {
+  on.running.push(...(await on.startEverywhere()));
+  const jobs: Job[] = [];
+  for (const each of on.running.splice(0, count)) jobs.push(await on.end(each));
+  await on.finish(dispatchAll(on.main, { jobs, reason: 'stream' }));
+  await on.advance(1_000);
+};
+
+const workerIn = (partition: number, slots: number, changes: Partial<WorkerRecord> = {}) =>
+  [
+    partition,
+    {
+      workerId: 'box',
+      incarnation: '0001',
+      fleet: 'farm',
+      slots,
+      expiresAtMs: Number.MAX_SAFE_INTEGER,
+      occupants: [],
+      ...changes,
+    } satisfies WorkerRecord,
+  ] as const;
+const FARM = { fleets: { farm: { types: ['resize'], slots: null } } };
+
+describe('a partition whose share is used up', () => {
+  it('is lent half of what another one has free, each time that it asks', async () => {
+    const on = pooled();
+    await arrive(on, ...manyIn(on, 0, 20));
+    expect(counts(on)).toEqual([6, 0]);
+    expect(loansIn(on, 0)).toEqual(loansIn(on, 1));
+    expect(loansIn(on, 0)).toMatchObject([
+      { from: 1, to: 0, units: 2, scopes: [{ scope: 'fleet/images', under: '8/2' }] },
+    ]);
+    await on.advance(2_000);
+    await endAll(on, 1);
+    expect(counts(on)).toEqual([7, 0]);
+    await on.advance(2_000);
+    await endAll(on, 1);
+    expect(counts(on)).toEqual([8, 0]);
+  });
+
+  it.each([
+    ['the pool', { maxConcurrency: 8 }, ['pool']],
+    ['its tier', { tiers: [{ tier: 'standard', maxConcurrency: 8 }] }, ['tier/standard']],
+    ['its type', { types: { resize: { maxConcurrency: 8 } } }, ['type/resize']],
+    [
+      'several at once',
+      { maxConcurrency: 8, types: { resize: { maxConcurrency: 8 } } },
+      ['pool', 'type/resize'],
+    ],
+  ] as const)('is lent shares of the cap of %s', async (_name, more, scopes) => {
+    const on = pooled({ fleets: { images: { types: ['resize'], slots: 100 } }, ...more });
+    await arrive(on, ...manyIn(on, 0, 20));
+    expect(counts(on)).toEqual([6, 0]);
+    expect(loansIn(on, 1).map((loan) => loan.scopes.map(({ scope }) => scope))).toEqual([scopes]);
+  });
+
+  it('is lent nothing by one that wants the same', async () => {
+    const on = pooled();
+    await arrive(on, ...manyIn(on, 1, 20), ...manyIn(on, 0, 20));
+    expect(counts(on)).toEqual([4, 4]);
+    expect([...loansIn(on, 0), ...loansIn(on, 1)]).toEqual([]);
+  });
+
+  it.each([
+    ['the last of its jobs waits', (on: Pooled) => manyIn(on, 0, 5), async () => {}],
+    [
+      'its type is paused',
+      (on: Pooled) => manyIn(on, 0, 20),
+      (on: Pooled) => on.store.changeControl(0, 'type/resize', { paused: true }),
+    ],
+    [
+      'its key has its cap',
+      (on: Pooled) => manyIn(on, 0, 20),
+      (on: Pooled) => on.store.changeControl(0, `key/${keyIn(0, 2)}`, { maxConcurrency: 4 }),
+    ],
+  ] as const)('asks for nothing when %s', async (_name, jobs, prepare) => {
+    const on = pooled();
+    await prepare(on);
+    await arrive(on, ...jobs(on));
+    expect(loansIn(on, 0)).toEqual([]);
+    expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toEqual([]);
+  });
+
+  it('asks for nothing for jobs that wait for their conflict key', async () => {
+    const on = pooled({ types: { resize: { conflictGroup: 'album' } } });
+    await arrive(on, ...manyIn(on, 0, 20, { resourceId: 'cats' }));
+    expect(counts(on)).toEqual([1, 0]);
+    expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toEqual([]);
+  });
+
+  it('goes on when nobody can be asked', async () => {
+    const on = pooled();
+    const askForLoan = () => Promise.reject(new Error('the store is away'));
+    const main = on.dispatcher({ store: storeWith(on.store, { askForLoan }) });
+    const jobs = manyIn(on, 0, 20);
+    await on.put(...jobs);
+    const [report] = await on.finish(dispatchAll(main, { jobs, reason: 'stream' }));
+    expect(report).toMatchObject({ kind: 'done', admitted: 4 });
+    expect(on.logged).toContainEqual({
+      message: 'capacity was not asked for; a later pass will',
+      fields: { partition: 1, error: 'Error: the store is away' },
+    });
+  });
+
+  it('asks three at a time, and others the next time', async () => {
+    const on = pooled({ partitions: 6, fleets: { images: { types: ['resize'], slots: 6 } } });
+    const asked = new Set<number>();
+    const askForLoan = async (partition: number) => void asked.add(partition);
+    const main = on.dispatcher({ store: storeWith(on.store, { askForLoan }) });
+    const jobs = manyIn(on, 0, 20);
+    await on.put(...jobs);
+    await on.finish(dispatchAll(main, { jobs, reason: 'stream' }));
+    expect(asked.size).toBe(3);
+    await on.finish(dispatchAll(main, { jobs, reason: 'stream' }));
+    expect(asked.size).toBe(3);
+    await on.advance(2_000);
+    await on.finish(dispatchAll(main, { jobs, reason: 'stream' }));
+    expect([...asked].sort()).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('is told of by explain with what it may use by now', async () => {
+    const on = pooled();
+    const jobs = manyIn(on, 0, 20);
+    await arrive(on, ...jobs);
+    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    const waiting = jobs.find(({ id }) => on.stateOf(id) === 'pending');
+    expect((await explainJob(context, waiting?.id ?? ''))?.fleets).toMatchObject([
+      { fleet: 'images', slots: 6, busy: 6 },
+    ]);
+  });
+});
+
+describe('a partition without any share', () => {
+  it('starts the only job it has with what it is lent', async () => {
+    const on = pooled(FARM);
+    await on.store.registerWorker(...workerIn(1, 1));
+    await on.store.registerWorker(...workerIn(0, 0));
+    await arrive(on, on.jobIn(0));
+    expect(counts(on)).toEqual([1, 0]);
+    expect(loansIn(on, 0)).toMatchObject([{ units: 1, scopes: [{ scope: 'worker/box', under: '0001' }] }]);
+  });
+
+  it('finds by itself what waits, whoever knew of it', async () => {
+    const on = pooled(FARM);
+    await on.store.registerWorker(...workerIn(1, 1));
+    await on.store.registerWorker(...workerIn(0, 0));
+    await on.put(on.jobIn(0));
+    await tick(on);
+    expect(counts(on)).toEqual([1, 0]);
+  });
+
+  it('asks for nothing where the whole pool has nothing', async () => {
+    const on = pooled({ types: { resize: { maxConcurrency: 0 } } });
+    await arrive(on, on.jobIn(0));
+    const farm = pooled(FARM);
+    await arrive(farm, farm.jobIn(0));
+    for (const each of [on, farm])
+      expect((await each.store.loadPartition(1, each.time.nowMs)).requests).toEqual([]);
+  });
+});
+
+describe('a loan', () => {
+  it('goes back as soon as nobody needs it', async () => {
+    const on = pooled();
+    await arrive(on, ...manyIn(on, 0, 6));
+    expect(counts(on)).toEqual([6, 0]);
+    await endAll(on, 1);
+    expect(loansIn(on, 1)).toMatchObject([{ units: 1 }]);
+    await endAll(on);
+    expect([...loansIn(on, 0), ...loansIn(on, 1)]).toEqual([]);
+    await arrive(on, ...manyIn(on, 1, 20));
+    expect(counts(on)[1]).toBeGreaterThanOrEqual(4);
+  });
+
+  it('stays with the jobs that run when its time is over, and no other job starts with it', async () => {
+    const on = pooled();
+    await arrive(on, ...manyIn(on, 0, 20));
+    expect(counts(on)).toEqual([6, 0]);
+    // Its own work comes back to the lender, which lends no more.
+    await arrive(on, ...manyIn(on, 1, 20));
+    expect(counts(on)).toEqual([6, 2]);
+    await on.advance(LENDING.loanMs);
+    await tick(on);
+    expect(counts(on)).toEqual([6, 2]);
+    await endAll(on, 1);
+    expect(counts(on)).toEqual([5, 3]);
+    expect(loansIn(on, 0)).toMatchObject([{ units: 1 }]);
+  });
+
+  it("counts no more when the operators' cap has changed under it", async () => {
+    const on = pooled({ maxConcurrency: 8, fleets: { images: { types: ['resize'], slots: 100 } } });
+    await arrive(on, ...manyIn(on, 0, 6));
+    expect(counts(on)).toEqual([6, 0]);
+    for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: 4 });
+    await arrive(on, ...manyIn(on, 0, 6), ...manyIn(on, 1, 6));
+    expect(loansIn(on, 0)).toEqual([]);
+    await endAll(on, 5);
+    expect(counts(on)).toEqual([2, 2]);
+  });
+
+  it('ends with the life of the worker whose slots it is of, and is not made of one that ends', async () => {
+    const on = pooled(FARM);
+    await on.store.registerWorker(...workerIn(1, 4));
+    await on.store.registerWorker(...workerIn(0, 1));
+    await arrive(on, ...manyIn(on, 0, 9));
+    expect(counts(on)).toEqual([3, 0]);
+    const ending = { isEnding: true, slots: 3, expiresAtMs: Number.MAX_SAFE_INTEGER };
+    await on.store.heartbeat(...workerIn(0, 3, ending));
+    await on.store.heartbeat(...workerIn(1, 0, { ...ending, slots: 0 }));
+    await arrive(on, on.jobIn(0));
+    expect(counts(on)).toEqual([3, 0]);
+    expect(loansIn(on, 0)).toEqual([]);
+  });
+});
