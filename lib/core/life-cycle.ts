@@ -6,11 +6,10 @@
  * `version` by exactly one, so whoever planned with the older version can tell, and a conditional write can refuse.
  *
  *     scheduled ──promote──▶ pending ──claim──▶ claimed ──start──▶ running ──finish──▶ succeeded | failed | cancelled
- *      ▲  ▲  ▲                 │ ▲                │ │                 │
- *      │  │  └─────retime──────┘ └───give back────┘ │                 │
- *      │  └───────────────retime────────────────────┘                 │
- *      └──────────────────────retry, worker lost──────────────────────┘
- *     (cancel: from every state that is not terminal)
+ *      ▲  ▲                    │ ▲                │                 │
+ *      │  └───────retime───────┘ └───give back────┘                 │
+ *      └─────────────────────retry, worker lost─────────────────────┘
+ *     (retime: also from `scheduled` to another time, or to `pending`; cancel: from every state that is not terminal)
  *
  * Instants are epoch milliseconds.
  */
@@ -20,7 +19,7 @@ import type { Claim, Job, JobError, JobState, Json } from './job.ts';
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
   scheduled: ['scheduled', 'pending', 'cancelled'],
   pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-  claimed: ['pending', 'scheduled', 'running', 'cancelled'],
+  claimed: ['pending', 'running', 'cancelled'],
   running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
   succeeded: [],
   failed: [],
@@ -145,12 +144,20 @@ export function loseWorker(job: Job, claimId: string, verdict: Verdict, nowMs: n
 }
 
 /**
- * Gives the job another time. A job that is claimed but not started loses its claim: the moved time wins over the
- * message that is under way. A running job is not moved.
+ * Gives a waiting job another time: scheduled for it if it is to come, else pending, because a time that is past means
+ * "now". A job that a worker was told of, or that runs, is not moved: it counts as begun.
+ *
+ * Its age follows its new time, so nobody gains a place in a line by moving a job away and back, or to the year 1970:
+ * it counts from the new time, and where that is past, from now. Only a job that is ready already, and stays so, keeps
+ * the age that it has: asking for "now" twice must not cost it its place.
  */
-export function retime(job: Job, runAtMs: number): Transition {
-  if (job.state === 'running') return refused({ kind: 'illegal', from: 'running', to: 'scheduled' });
-  return move(job, 'scheduled', { runAtMs, claim: undefined });
+export function retime(job: Job, runAtMs: number, nowMs: number): Transition {
+  const to = initialState(runAtMs, nowMs);
+  if (!isWaiting(job.state)) return refused({ kind: 'illegal', from: job.state, to });
+  if (to === 'scheduled') return move(job, to, { runAtMs, readyAtMs: runAtMs });
+  // A scheduled job becomes ready at its old time, also if nobody has noticed yet that it has passed.
+  const readyAtMs = job.state === 'pending' ? job.readyAtMs : Math.min(job.runAtMs, nowMs);
+  return move(job, to, { runAtMs, readyAtMs });
 }
 
 /** Ends a job that should not happen. A worker that runs it loses its claim's meaning: its outcome is refused. */

@@ -107,8 +107,13 @@ const TRANSITIONS: Readonly<
   },
   retime: {
     to: 'scheduled',
-    from: ['scheduled', 'pending', 'claimed'],
-    apply: (given) => retime(given, NOW + 1),
+    from: ['scheduled', 'pending'],
+    apply: (given) => retime(given, NOW + 1, NOW),
+  },
+  retimeToNow: {
+    to: 'pending',
+    from: ['scheduled', 'pending'],
+    apply: (given) => retime(given, NOW, NOW),
   },
   cancel: {
     to: 'cancelled',
@@ -122,7 +127,7 @@ describe('the table of edges', () => {
     expect(EDGES).toEqual({
       scheduled: ['scheduled', 'pending', 'cancelled'],
       pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-      claimed: ['pending', 'scheduled', 'running', 'cancelled'],
+      claimed: ['pending', 'running', 'cancelled'],
       running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
       succeeded: [],
       failed: [],
@@ -387,19 +392,90 @@ describe('loseWorker', () => {
 });
 
 describe('retime', () => {
-  it.each(['scheduled', 'pending', 'claimed'] as const)(
-    'gives a %s job its new time and no claim',
+  const EARLIER = NOW - 60_000;
+
+  it.each(['scheduled', 'pending'] as const)('makes a %s job wait for a time to come', (state) => {
+    const given = job(state);
+    expect(moved(retime(given, NOW + 77, NOW))).toStrictEqual({
+      ...given,
+      state: 'scheduled',
+      version: 8,
+      runAtMs: NOW + 77,
+      readyAtMs: NOW + 77,
+    });
+  });
+
+  it.each([
+    ['a time that is past', EARLIER],
+    ['this very millisecond', NOW],
+    ['the year 1970', 0],
+  ])('to %s means now: a scheduled job is ready from now on', (_, runAtMs) => {
+    const given = job('scheduled', { runAtMs: NOW + 5_000, readyAtMs: NOW + 5_000 });
+    expect(moved(retime(given, runAtMs, NOW))).toStrictEqual({
+      ...given,
+      state: 'pending',
+      version: 8,
+      runAtMs,
+      readyAtMs: NOW,
+    });
+  });
+
+  it('lets a job that is ready, and stays so, keep its age', () => {
+    const given = job('pending', { runAtMs: EARLIER, readyAtMs: EARLIER });
+    for (const runAtMs of [0, EARLIER, NOW]) {
+      expect(moved(retime(given, runAtMs, NOW))).toMatchObject({ runAtMs, readyAtMs: EARLIER });
+    }
+  });
+
+  it('lets a job whose time has passed unnoticed keep the age that its promotion would give it', () => {
+    const given = job('scheduled', { runAtMs: EARLIER, readyAtMs: EARLIER });
+    expect(moved(retime(given, NOW, NOW)).readyAtMs).toBe(moved(promote(given, NOW)).readyAtMs);
+  });
+
+  it('leaves a job that was moved away and back as old as its new time says', () => {
+    const away = moved(retime(job('pending', { readyAtMs: EARLIER }), NOW + 5_000, NOW));
+    expect(moved(retime(away, EARLIER, NOW + 10)).readyAtMs).toBe(NOW + 10);
+    expect(moved(retime(away, NOW + 20, NOW + 10)).readyAtMs).toBe(NOW + 20);
+  });
+
+  it('makes the promotion to an older time, and the claim of an older version, lose', () => {
+    const later = moved(retime(job('scheduled'), NOW + 77, NOW));
+    expect(promote(later, NOW).kind).toBe('refused');
+    const back = moved(retime(moved(retime(job('pending'), NOW + 77, NOW)), NOW, NOW));
+    expect(claim(back, CLAIM, job('pending').version).kind).toBe('refused');
+  });
+
+  it('keeps what an earlier attempt left behind: it is still to be settled', () => {
+    const given = job('scheduled', {
+      claim: CLAIM,
+      worker: WORKER,
+      startedAtMs: 5,
+      finishedAtMs: 6,
+      error: ERROR,
+    });
+    for (const runAtMs of [NOW, NOW + 77]) {
+      expect(moved(retime(given, runAtMs, NOW))).toMatchObject({
+        claim: CLAIM,
+        worker: WORKER,
+        startedAtMs: 5,
+        finishedAtMs: 6,
+        error: ERROR,
+        attempt: 2,
+      });
+    }
+  });
+
+  it.each(['claimed', 'running', 'succeeded', 'failed', 'cancelled'] as const)(
+    'refuses a %s job, whatever the time',
     (state) => {
-      const next = moved(retime(job(state), NOW + 77));
-      expect(next.runAtMs).toBe(NOW + 77);
-      expect(Object.keys(next)).not.toContain('claim');
+      for (const runAtMs of [0, NOW, NOW + 77]) {
+        expect(retime(job(state), runAtMs, NOW)).toMatchObject({
+          kind: 'refused',
+          refusal: { kind: 'illegal', from: state },
+        });
+      }
     },
   );
-
-  it('makes the start of an older message lose', () => {
-    const next = moved(retime(job('claimed'), NOW + 77));
-    expect(start(next, CLAIM.claimId, WORKER, NOW).kind).toBe('refused');
-  });
 });
 
 describe('giveBack', () => {

@@ -602,7 +602,7 @@ class Simulation {
   #retime(id: string, runAtMs: number, nowMs: number): void {
     const job = this.#jobs.get(id);
     if (job === undefined) return;
-    const transition = retime(job, runAtMs);
+    const transition = retime(job, runAtMs, nowMs);
     if (transition.kind === 'refused') return;
     this.#withdraw(job, nowMs);
     this.#place(transition.job, nowMs);
