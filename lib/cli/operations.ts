@@ -6,6 +6,8 @@ import type { ListedState } from '../dispatch/inspect.ts';
 import type { Connection } from './connect.ts';
 import {
   durationMsOf,
+  type InstantOptions,
+  instantOf,
   jsonFrom,
   numberOf,
   readText,
@@ -18,6 +20,7 @@ import {
   controlText,
   explanationText,
   fleetsText,
+  instant,
   jobsText,
   jobText,
   keysText,
@@ -30,6 +33,8 @@ export interface Operator {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
   /** The user has had enough. */
   readonly signal?: AbortSignal | undefined;
+  /** Epoch milliseconds. */
+  readonly nowMs: () => number;
   readonly out: (text: string) => void;
   /** Beside the output: progress. */
   readonly note: (text: string) => void;
@@ -278,6 +283,21 @@ function addSteering(jobs: Command, operator: Operator): void {
       return { data: result, text: `${id} ${said}` };
     }),
   );
+  common(
+    jobs
+      .command('retime')
+      .description('Move a job that waits to another time; one that is past means now.')
+      .argument('<id>')
+      .option('--run-at <instant>', 'not before, such as 2027-01-31T08:00:00Z')
+      .option('--in <duration>', 'the same from now on, such as 90m; 0s is now'),
+  ).action((id: string, options: Common & InstantOptions) => {
+    const runAt = instantOf(options, operator.nowMs());
+    return perform(operator, options, async (client) => {
+      const job = await client.retime(id, { runAt }, { signal });
+      const said = job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';
+      return { data: job, text: `${id} ${said}` };
+    });
+  });
   common(
     jobs
       .command('retry')

@@ -45,6 +45,8 @@ export interface Surroundings {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
   /** The user has had enough. */
   readonly signal?: AbortSignal | undefined;
+  /** Epoch milliseconds; the machine's clock unless given. */
+  readonly nowMs?: (() => number) | undefined;
 }
 
 /** Errors that speak for themselves, in one line, and how a command ends with each. */
@@ -82,6 +84,7 @@ export async function runProgram(
   const program = programFor(terminal);
   addOperations(program, {
     ...surroundings,
+    nowMs: surroundings.nowMs ?? Date.now,
     out: terminal.out,
     note: terminal.error,
     partly: () => {

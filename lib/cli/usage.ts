@@ -31,6 +31,27 @@ export function durationMsOf(option: string, text: string): number {
   return Number(amount) * unitMs;
 }
 
+/** The last instant of a year with four digits. */
+const LAST_MS = Date.UTC(10_000, 0) - 1;
+
+/** How a command names an instant. */
+export interface InstantOptions {
+  readonly runAt?: string;
+  readonly in?: string;
+}
+
+/** The one instant that was named, as the client takes it: by itself, or from now on. */
+export function instantOf(options: InstantOptions, nowMs: number): string {
+  const { runAt, in: delay } = options;
+  if (runAt !== undefined && delay === undefined) return runAt;
+  if (runAt !== undefined || delay === undefined) {
+    throw new UsageError('name exactly one of --run-at and --in');
+  }
+  const atMs = nowMs + durationMsOf('--in', delay);
+  if (atMs <= LAST_MS) return new Date(atMs).toISOString();
+  throw new UsageError(`--in: ends after the year 9999: ${JSON.stringify(delay)}`);
+}
+
 /** JSON that was typed or read. */
 export function jsonFrom(option: string, text: string): unknown {
   try {

@@ -38,17 +38,18 @@ const signal = z
   .custom<AbortSignal>((value) => value instanceof AbortSignal, 'must be an AbortSignal')
   .optional();
 const timeoutMs = z.number().positive().max(CLIENT_LIMITS.timeoutMs).optional();
-const instant = z.iso
-  .datetime({ offset: true, error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z' })
-  .optional();
+const instant = z.iso.datetime({
+  offset: true,
+  error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
+});
 
 const only = { signal };
 const filter = { type: name.optional(), fairnessKey: fairnessKey.optional() };
 const deadLetterFilter = z.strictObject({
   ...filter,
   errorName: text(CLIENT_LIMITS.errorNameChars).min(1, 'must not be empty').optional(),
-  failedAfter: instant,
-  failedBefore: instant,
+  failedAfter: instant.optional(),
+  failedBefore: instant.optional(),
 });
 
 /** Shapes by what they are called in an error's field. */
@@ -56,6 +57,7 @@ export const SHAPES = {
   jobId,
   options: z.strictObject(only).optional(),
   runOptions: z.strictObject({ ...only, timeoutMs, dieWithWaiter: z.boolean().optional() }).optional(),
+  retime: z.strictObject({ runAt: instant }),
   listFilter: z.strictObject({
     ...filter,
     state: z.enum(LISTED_STATES, {

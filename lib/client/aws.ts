@@ -34,6 +34,7 @@ export type {
   ListFilter,
   OverrideChange,
   RedriveEntry,
+  RetimeChange,
   RetryResult,
   RunOptions,
   SubmitEntry,

@@ -3,7 +3,8 @@
  *
  * Every verb checks its arguments before it does anything, takes an AbortSignal, and throws the errors of `errors.ts` or
  * the store's own. A submitted or cancelled job needs no wake: its stream record causes a pass, and sends the delayed
- * wake of a job whose time comes soon. Controls are in no such record, so what opens a way (`resume`, an override) sends one.
+ * wake of a job whose time comes soon. Controls are in no such record, so what opens a way (`resume`, an override) sends
+ * one. So does a move: it must not depend on a stream that is late or lost to be kept to the second.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { isTerminal, type Job, type JobMode, TERMINAL_TTL_MS } from '../core/job.ts';
@@ -29,6 +30,7 @@ import {
 } from '../dispatch/operate.ts';
 import { redriveJob } from '../dispatch/redrive.ts';
 import { type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
+import { retimeJob } from '../dispatch/retime.ts';
 import { submit } from '../dispatch/submit.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
@@ -138,6 +140,11 @@ export interface CancelResult {
   /** `cancelled`: it will not run. `requested`: its worker is told, and decides by finishing. `ended`: too late. */
   readonly outcome: 'cancelled' | 'requested' | 'ended';
   readonly job: Job;
+}
+
+export interface RetimeChange {
+  /** ISO 8601 with a zone: not before this instant; one that is past means now. */
+  readonly runAt: string;
 }
 
 export interface OverrideChange {
@@ -306,6 +313,31 @@ export class StoreClient {
     const outcome = await within(signal, () => this.#cancel(id));
     if (outcome.kind === 'missing') throw new JobNotFoundError(id);
     return { outcome: outcome.kind, job: outcome.job };
+  }
+
+  /**
+   * Moves a job that waits to another time, as often as wanted: the last move counts. Answers the job as it is then,
+   * `scheduled` or `pending`. Its age counts from its new time; a job that is ready and stays so keeps its place.
+   * @throws JobNotFoundError, JobStateError if a worker was told of it, runs it, or has ended it
+   */
+  async retime(jobId: string, change: RetimeChange, options?: CallOptions): Promise<Job> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const id = checked(SHAPES.jobId, jobId, 'jobId');
+    const { runAt } = checked(SHAPES.retime, change, 'change');
+    const outcome = await within(signal, () => retimeJob(this.#context, id, Date.parse(runAt)));
+    switch (outcome.kind) {
+      case 'moved':
+        return outcome.job;
+      case 'missing':
+        throw new JobNotFoundError(id);
+      case 'tooLate':
+        throw new JobStateError(
+          outcome.job,
+          isTerminal(outcome.job.state)
+            ? 'only jobs that wait are moved: submit a new one'
+            : 'only jobs that wait are moved, and a worker has this one: cancel it, and submit it for its new time',
+        );
+    }
   }
 
   /**

@@ -22,6 +22,16 @@ export function dueShardsOf({ types }: PoolConfiguration, known = 1): readonly n
 export const dueShardsKnown = (context: DispatchContext, partition: number): readonly number[] =>
   dueShardsOf(context.configuration, context.books.get(partition)?.dueShards);
 
+/** Rounded up to whole seconds: a wake before its time would find nothing. */
+const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / 1_000);
+
+/** When to wake a waiting job's partition, from now; undefined: a later tick looks ahead at it. */
+export function wakeInMs(job: Pick<Job, 'state' | 'runAtMs'>, nowMs: number): number | undefined {
+  if (job.state === 'pending') return 0;
+  const isSoon = job.state === 'scheduled' && job.runAtMs <= nowMs + LOOK_AHEAD_MS;
+  return isSoon ? Math.max(0, secondsUntil(job.runAtMs, nowMs)) * 1_000 : undefined;
+}
+
 /** Wakes the partition after a while. One that is lost is made up for by the next tick. */
 export async function wakeLater(context: DispatchContext, partition: number, delayMs: number): Promise<void> {
   try {
@@ -40,8 +50,7 @@ async function wakeAt(
   instants: Iterable<number>,
 ): Promise<void> {
   const nowMs = context.clock.nowMs();
-  // Rounded up: a wake before its time would find nothing.
-  const seconds = new Set([...instants].map((atMs) => Math.ceil((atMs - nowMs) / 1_000)));
+  const seconds = new Set([...instants].map((atMs) => secondsUntil(atMs, nowMs)));
   const ahead = [...seconds].filter((second) => second > 0);
   try {
     await Promise.all(ahead.map((second) => context.queue.sendWake(partition, second * 1_000)));

@@ -305,6 +305,15 @@ export type CancelOutcome =
   | { readonly kind: 'ended'; readonly job: Job }
   | { readonly kind: 'missing' };
 
+/** What became of a request to move a job to another time. */
+export type RetimeOutcome =
+  | { readonly kind: 'moved'; readonly job: Job }
+  /** It still waits, but has moved on since it was read: promoted, or moved by somebody else. */
+  | { readonly kind: 'superseded'; readonly job: Job }
+  /** A worker was told of it, runs it, or has ended it. */
+  | { readonly kind: 'tooLate'; readonly job: Job }
+  | { readonly kind: 'missing' };
+
 /** Whether a verb of one exact job version, claim or incarnation took effect. */
 export type Applied = 'applied' | 'superseded';
 
@@ -451,6 +460,11 @@ export interface JobStore {
    * that of the last attempt, if there was one: what it used is charged by it.
    */
   cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome>;
+  /**
+   * Gives a waiting job at exactly its version another time, as the life cycle says: it stands in the due line, or, where
+   * the time is past, in its ready line, which was announced before. Whatever was planned with the older time fails.
+   */
+  retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome>;
   /**
    * Changes what is named of a scope's control, and nothing else of it: of two operators who change different things in
    * the same moment, neither is lost. Answers the control as it is then. The next pass obeys it; one that says nothing

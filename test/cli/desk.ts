@@ -41,6 +41,7 @@ export function counter(options: StageOptions = {}): Counter {
           };
           return { client: scene.client, close };
         },
+        nowMs: () => scene.time.nowMs,
         ...own,
       },
     );

@@ -5,6 +5,7 @@ import { counter, fileOf } from './desk.ts';
 
 const LONG = 'x'.repeat(513);
 const SUBMIT = ['jobs', 'submit', 'resize'];
+const RETIME = ['jobs', 'retime', 'a', '--run-at', '2027-01-31T08:00:00Z'];
 const RUN = ['jobs', 'run', 'resize'];
 
 /** The words, and what the error says. */
@@ -73,6 +74,25 @@ const CASES: readonly (readonly [readonly string[], RegExp])[] = [
     [['jobs', verb, 'a', 'b'], /too many arguments/],
     [['jobs', verb, 'a', '--force'], /unknown option '--force'/],
   ]),
+  [['jobs', 'retime'], /missing required argument 'id'/],
+  [['jobs', 'retime', 'a'], /name exactly one of --run-at and --in/],
+  [[...RETIME, '--in', '5m'], /name exactly one of --run-at and --in/],
+  [['jobs', 'retime', '', '--in', '5m'], /jobId: must not be empty/],
+  [['jobs', 'retime', LONG, '--in', '5m'], /jobId: must be at most 256 bytes/],
+  [[...RETIME, 'b'], /too many arguments/],
+  [[...RETIME, '--force'], /unknown option '--force'/],
+  [['jobs', 'retime', 'a', '--at', '2027-01-31T08:00:00Z'], /unknown option '--at'/],
+  [['jobs', 'retime', 'a', '--run-at'], /argument missing/],
+  [['jobs', 'retime', 'a', '--run-at', ''], /change\.runAt: must be an ISO 8601 instant/],
+  [['jobs', 'retime', 'a', '--run-at', 'tomorrow'], /change\.runAt: must be an ISO 8601 instant/],
+  [['jobs', 'retime', 'a', '--run-at', '2027-01-31'], /change\.runAt: must be an ISO 8601 instant/],
+  [['jobs', 'retime', 'a', '--run-at', '2027-02-30T08:00:00Z'], /change\.runAt: must be an ISO 8601 instant/],
+  [['jobs', 'retime', 'a', '--run-at', '1800000000000'], /change\.runAt: must be an ISO 8601 instant/],
+  [['jobs', 'retime', 'a', '--in', ''], /--in: must be a number with its unit/],
+  [['jobs', 'retime', 'a', '--in', '5'], /--in: must be a number with its unit/],
+  [['jobs', 'retime', 'a', '--in', '-5m'], /--in: must be a number with its unit/],
+  [['jobs', 'retime', 'a', '--in', `${'9'.repeat(12)}h`], /--in: ends after the year 9999/],
+  [['jobs', 'retime', 'a', '--in', `${'9'.repeat(400)}h`], /--in: ends after the year 9999/],
   [['jobs', 'list', '--state', 'done'], /filter\.state: must be one of scheduled, pending/],
   [['jobs', 'list', '--state', 'succeeded'], /found by their ids only/],
   [['jobs', 'list', '--state', ''], /filter\.state: /],
@@ -191,6 +211,7 @@ describe('whatever words come', () => {
     ['jobs', 'explain'],
     ['jobs', 'cancel'],
     ['jobs', 'retry'],
+    ['jobs', 'retime'],
     ['keys'],
     ['fleets'],
     ['dead-letters'],
@@ -213,7 +234,7 @@ describe('whatever words come', () => {
       '--after',
       '--error',
     ],
-    ...['--max-concurrency', '--weight', '--help', '--'],
+    ...['--max-concurrency', '--weight', '--in', '--help', '--'],
   ];
   const words = fc.tuple(
     fc.constantFrom(...COMMANDS),

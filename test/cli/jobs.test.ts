@@ -135,7 +135,7 @@ describe('jobs run', () => {
   });
 });
 
-describe('jobs get, list, cancel and retry', () => {
+describe('jobs get, list, cancel, retime and retry', () => {
   it('get shows the job', async () => {
     const { fairlead, data, put, job } = counter();
     const [stored] = await put(job({ resourceId: 'album-1' }));
@@ -185,6 +185,35 @@ describe('jobs get, list, cancel and retry', () => {
       code: 1,
       out: `${second?.id} too late: it is succeeded\n`,
     });
+  });
+
+  it('retime says from when on the job may run, by an instant or from now on', async () => {
+    const { fairlead, data, put, job, time, store } = counter();
+    const [waiting] = await put(job());
+    const id = waiting?.id ?? '';
+    const at = await fairlead('jobs', 'retime', id, '--run-at', '2100-01-31T10:00:00+02:00');
+    expect(at).toEqual({ code: 0, out: `${id} will not run before 2100-01-31T08:00:00.000Z\n`, error: '' });
+    const runAtMs = time.nowMs + 90 * 60_000;
+    expect(await data('jobs', 'retime', id, '--in', '1.5h')).toMatchObject({
+      id,
+      state: 'scheduled',
+      runAtMs,
+    });
+    expect(store.inspectJob(id)?.runAtMs).toBe(runAtMs);
+    expect((await fairlead('jobs', 'retime', id, '--in', '0s')).out).toBe(`${id} may run now\n`);
+    expect(store.inspectJob(id)?.state).toBe('pending');
+  });
+
+  it('retime that comes too late ends with 1 and says why, one of no job with 3', async () => {
+    const { fairlead, put, job, pass } = counter();
+    const [claimed] = await put(job());
+    await pass();
+    const late = await fairlead('jobs', 'retime', claimed?.id ?? '', '--in', '5m');
+    expect({ code: late.code, out: late.out }).toEqual({ code: 1, out: '' });
+    expect(late.error).toMatch(/^fairlead: job \S+ is claimed; only jobs that wait are moved.*\n$/);
+    const none = await fairlead('jobs', 'retime', 'nobody', '--in', '5m', '--json');
+    expect({ code: none.code, out: none.out }).toEqual({ code: 3, out: '' });
+    expect(JSON.parse(none.error)).toMatchObject({ error: { name: 'JobNotFoundError' } });
   });
 
   it('retry prints the new job, the same each time, and refuses what has not failed with 1', async () => {

@@ -6,6 +6,7 @@ import { ValidationError } from '../../lib/client/errors.ts';
 import { allOf, desk, errorOf } from './desk.ts';
 
 const GOOD = { type: 'resize', payload: 1, fairnessKey: 'tenant-a' };
+const SOON = { runAt: '2027-01-31T08:00:00Z' };
 const LONG = 'x'.repeat(513);
 const circular: unknown[] = [];
 circular.push(circular, circular);
@@ -90,6 +91,7 @@ const CASES: readonly Case[] = [
       [
         ['get', (client, id) => client.get(id)],
         ['cancel', (client, id) => client.cancel(id)],
+        ['retime', (client, id) => client.retime(id, SOON)],
         ['retry', (client, id) => client.retry(id)],
         ['explain', (client, id) => client.explain(id)],
       ] as readonly [string, (client: StoreClient, bad: never) => unknown][]
@@ -103,6 +105,7 @@ const CASES: readonly Case[] = [
         ['run', (client, options) => client.run(GOOD, options)],
         ['get', (client, options) => client.get('a', options)],
         ['cancel', (client, options) => client.cancel('a', options)],
+        ['retime', (client, options) => client.retime('a', SOON, options)],
         ['retry', (client, options) => client.retry('a', options)],
         ['explain', (client, options) => client.explain('a', options)],
         ['fleets', (client, options) => client.fleets(options)],
@@ -132,6 +135,37 @@ const CASES: readonly Case[] = [
       'options.timeoutMs',
     ] as const,
   ]),
+  ...(
+    [
+      [undefined, 'change'],
+      [null, 'change'],
+      [5, 'change'],
+      ['2027-01-31T08:00:00Z', 'change'],
+      [new Date(0), 'change'],
+      [[], 'change'],
+      [{}, 'change.runAt'],
+      [{ runAt: undefined }, 'change.runAt'],
+      [{ runAt: null }, 'change.runAt'],
+      [{ runAt: 0 }, 'change.runAt'],
+      [{ runAt: new Date(0) }, 'change.runAt'],
+      [{ runAt: '' }, 'change.runAt'],
+      [{ runAt: 'now' }, 'change.runAt'],
+      [{ runAt: '2027-01-31' }, 'change.runAt'],
+      [{ runAt: '2027-01-31T08:00:00' }, 'change.runAt'],
+      [{ runAt: '2027-02-30T08:00:00Z' }, 'change.runAt'],
+      [{ runAt: '+012027-01-31T08:00:00Z' }, 'change.runAt'],
+      [{ ...SOON, delayMs: 5 }, 'change.delayMs'],
+      [{ runAtMs: 5 }, 'change'],
+    ] as const
+  ).map(
+    ([bad, field]) =>
+      [
+        'retime: change',
+        (client: StoreClient, change: never) => client.retime('a', change),
+        bad,
+        field,
+      ] as const,
+  ),
   [
     'run: dieWithWaiter',
     (client, bad) => client.run(GOOD, { dieWithWaiter: bad }),
@@ -357,6 +391,8 @@ describe('whatever is handed over', () => {
     ['explain', (client, a, b) => client.explain(a, b)],
     ['cancel', (client, a, b) => client.cancel(a, b)],
     ['retry', (client, a, b) => client.retry(a, b)],
+    ['retime', (client, a, b) => client.retime(a, b)],
+    ['retime, with good options,', (client, a) => client.retime('nobody' as never, a)],
     ['list', (client, a, b) => client.list(a, b)],
     ['keys', (client, a) => client.keys(a)],
     ['deadLetters', (client, a, b) => client.deadLetters(a, b)],

@@ -50,6 +50,100 @@ describe('cancelling', () => {
   });
 });
 
+describe('moving', () => {
+  const HOUR_MS = 3_600_000;
+  const at = (ms: number): string => new Date(ms).toISOString();
+
+  it('makes a job wait for its new time, and answers it as it is then', async () => {
+    const { client, put, job, pass, advance, time, store, stateOf } = desk();
+    const [waiting] = await put(job());
+    const id = waiting?.id ?? '';
+    const runAtMs = time.nowMs + 30_000;
+    const moved = await client.retime(id, { runAt: at(runAtMs) });
+    expect(moved).toMatchObject({ id, state: 'scheduled', runAtMs, readyAtMs: runAtMs });
+    expect(moved).toEqual(store.inspectJob(id));
+    await pass();
+    expect(stateOf(id)).toBe('scheduled');
+    await advance(30_000);
+    await pass();
+    expect(stateOf(id)).toBe('claimed');
+  });
+
+  it('understands every zone, and takes a time that is past for now', async () => {
+    const { client, put, job, time, stateOf } = desk();
+    const [waiting] = await put(job());
+    const id = waiting?.id ?? '';
+    const { runAtMs } = await client.retime(id, { runAt: '2100-02-28T23:30:00+05:30' });
+    expect(at(runAtMs)).toBe('2100-02-28T18:00:00.000Z');
+    expect(await client.retime(id, { runAt: '0001-01-01T00:00:00Z' })).toMatchObject({
+      state: 'pending',
+      readyAtMs: time.nowMs,
+    });
+    expect(stateOf(id)).toBe('pending');
+  });
+
+  it('counts as often as it is asked for: the last one', async () => {
+    const { client, anotherClient, put, job, time, store } = desk();
+    const [waiting] = await put(job());
+    const id = waiting?.id ?? '';
+    for (const hours of [5, 2, 9, 9]) await client.retime(id, { runAt: at(time.nowMs + hours * HOUR_MS) });
+    expect(store.inspectJob(id)?.runAtMs).toBe(time.nowMs + 9 * HOUR_MS);
+    const asked = [3, 4].map((hours) => time.nowMs + hours * HOUR_MS);
+    const both = await Promise.all(
+      asked.map((runAtMs) => anotherClient().retime(id, { runAt: at(runAtMs) })),
+    );
+    expect(both.map(({ runAtMs }) => runAtMs)).toEqual(asked);
+    const last = both.toSorted((one, other) => other.version - one.version)[0];
+    expect(store.inspectJob(id)).toEqual(last);
+  });
+
+  it('leaves a job alone that a worker has, and says in which state it is', async () => {
+    const { client, put, job, pass, startEverywhere, end, everything, time } = desk();
+    const [claimed] = await put(job());
+    const id = claimed?.id ?? '';
+    const refusal = async (): Promise<unknown> => {
+      const before = everything();
+      const error = await errorOf(client.retime(id, { runAt: at(time.nowMs + HOUR_MS) }));
+      expect(everything()).toBe(before);
+      return error;
+    };
+    await pass();
+    expect(await refusal()).toMatchObject({ name: 'JobStateError', state: 'claimed', jobId: id });
+    const [started] = await startEverywhere();
+    expect(await refusal()).toMatchObject({ name: 'JobStateError', state: 'running' });
+    if (started !== undefined) await end(started);
+    expect(await refusal()).toMatchObject({ name: 'JobStateError', state: 'succeeded' });
+  });
+
+  it('moves a job that waits for its next attempt', async () => {
+    const { client, put, job, pass, startEverywhere, end, time } = desk();
+    const [first] = await put(job());
+    await pass();
+    const [started] = await startEverywhere();
+    if (started === undefined) throw new Error('nothing was started');
+    const error = { name: 'Flaky', message: 'try again' };
+    await end(started, { kind: 'retry', error, runAtMs: time.nowMs + 1_000 });
+    const runAt = at(time.nowMs + HOUR_MS);
+    expect(await client.retime(first?.id ?? '', { runAt })).toMatchObject({ state: 'scheduled', attempt: 2 });
+  });
+
+  it('of no job says so', async () => {
+    const { client, time } = desk();
+    const error = await errorOf(client.retime('nobody', { runAt: at(time.nowMs) }));
+    expect(error).toMatchObject({ name: 'JobNotFoundError', jobId: 'nobody' });
+  });
+
+  it('under a signal that is aborted does nothing', async () => {
+    const { client, put, job, everything, time } = desk();
+    const [waiting] = await put(job());
+    const before = everything();
+    const signal = AbortSignal.abort('enough');
+    const error = await errorOf(client.retime(waiting?.id ?? '', { runAt: at(time.nowMs) }, { signal }));
+    expect(error).toMatchObject({ name: 'AbortError', cause: 'enough' });
+    expect(everything()).toBe(before);
+  });
+});
+
 describe('trying a failed job again', () => {
   it('makes a new queued job of the same work, which runs', async () => {
     const { client, deadLetter, store, work, pass, stateOf } = desk();

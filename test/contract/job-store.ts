@@ -2123,6 +2123,233 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       });
     });
 
+    describe('moving to another time', () => {
+      const LATER_MS = NOW_MS + 60_000;
+      const retime = (job: Job, runAtMs: number) => store.retimeJob(job, runAtMs, NOW_MS);
+      const retried = async (): Promise<Job> => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, retryAt(NOW_MS + 4_000));
+        return stored(job.id);
+      };
+
+      it.each([
+        ['scheduled', (partition: number) => aScheduledJob(NOW_MS + 5, { partition })],
+        ['pending', (partition: number) => aJob({ partition, readyAtMs: NOW_MS - 9 })],
+      ])('makes a %s job wait for a time to come, in the due line', async (_, make) => {
+        const partition = freshPartition();
+        const job = await created(make(partition));
+        const expected = { ...job, state: 'scheduled', version: 2, runAtMs: LATER_MS, readyAtMs: LATER_MS };
+        expect(await retime(job, LATER_MS)).toEqual({ kind: 'moved', job: expected });
+        expect(await stored(job.id)).toEqual(expected);
+        await untilLine(partition, lineOf(job), []);
+        await untilDue(partition, LATER_MS - 1, []);
+        await untilDue(partition, LATER_MS, [job.id]);
+      });
+
+      it('makes a scheduled job ready when its new time is past, behind those that were ready before', async () => {
+        const partition = freshPartition();
+        const before = await created(aJob({ partition, readyAtMs: NOW_MS - 1 }));
+        const job = await created(aScheduledJob(LATER_MS, { partition }));
+        const after = await created(aJob({ partition, readyAtMs: NOW_MS + 1 }));
+        const expected = { ...job, state: 'pending', version: 2, runAtMs: 0, readyAtMs: NOW_MS };
+        expect(await retime(job, 0)).toEqual({ kind: 'moved', job: expected });
+        expect(await stored(job.id)).toEqual(expected);
+        await untilLine(partition, lineOf(job), [before.id, job.id, after.id]);
+        await untilDue(partition, LATER_MS, []);
+      });
+
+      it('leaves a job that is ready, and stays so, where it stands', async () => {
+        const partition = freshPartition();
+        const [job, parked] = [aJob({ partition, readyAtMs: NOW_MS - 9 }), aJob({ partition })];
+        await store.createJobs([job, parked]);
+        await store.park(await lease(partition), [parked], 'catalogue/photos');
+        for (const each of [job, parked]) {
+          const expected = { ...each, version: 2, runAtMs: NOW_MS - 1 };
+          expect(await retime(each, NOW_MS - 1)).toEqual({ kind: 'moved', job: expected });
+          expect(await stored(each.id)).toEqual(expected);
+        }
+        await untilLine(partition, lineOf(job), [job.id]);
+        await vi.waitFor(async () => {
+          const { jobs } = await store.readBlocked(partition, 'catalogue/photos', 10);
+          expect(jobs.map(({ id, version }) => [id, version])).toEqual([[parked.id, 2]]);
+        });
+      });
+
+      it('takes a parked job out of its blocked line', async () => {
+        const partition = freshPartition();
+        const job = await created(aJob({ partition }));
+        await store.park(await lease(partition), [job], 'catalogue/photos');
+        expect((await retime(job, LATER_MS)).kind).toBe('moved');
+        await untilDue(partition, LATER_MS, [job.id]);
+        await expect
+          .poll(async () => (await store.readBlocked(partition, 'catalogue/photos', 10)).jobs)
+          .toEqual([]);
+        const [promoted] = await store.promote([await stored(job.id)], LATER_MS);
+        expect(promoted).toMatchObject({ state: 'pending', version: 3, readyAtMs: LATER_MS });
+        await untilLine(partition, lineOf(job), [job.id]);
+      });
+
+      it('counts, before the job stands there, the shard of the due line of one that was never scheduled', async () => {
+        const partition = freshPartition();
+        const job = times(20, () => aJob({ type: HOT_TYPE, partition })).find(
+          (each) => suitePlace(each).sub === 2,
+        );
+        if (job === undefined) throw new Error('no job of the third part');
+        await created(job);
+        expect((await store.loadPartition(partition, NOW_MS)).dueShards).toBe(1);
+        expect((await retime(job, LATER_MS)).kind).toBe('moved');
+        expect((await store.loadPartition(partition, NOW_MS)).dueShards).toBe(3);
+        await vi.waitFor(async () => {
+          const due = await store.readDue(partition, LATER_MS, 10, undefined, 2);
+          expect(due.jobs.map(({ id }) => id)).toEqual([job.id]);
+        });
+        expect((await retime(await stored(job.id), NOW_MS)).kind).toBe('moved');
+        await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 2 }), [job.id]);
+      });
+
+      it('moves a job that waits for its next attempt, and still says what the last one used', async () => {
+        for (const runAtMs of [NOW_MS, LATER_MS]) {
+          const job = await retried();
+          const outcome = await retime(job, runAtMs);
+          const { claim, worker, startedAtMs, finishedAtMs, error, attempt } = job;
+          expect(outcome).toMatchObject({
+            kind: 'moved',
+            job: { runAtMs, claim, worker, startedAtMs, finishedAtMs, error, attempt },
+          });
+          expect(finishedAtMs).toBe(NOW_MS + 9);
+        }
+      });
+
+      it('makes what was planned with the older time fail: a promotion, a claim, a raised version', async () => {
+        const due = await created(aScheduledJob(NOW_MS));
+        const later = await retime(due, LATER_MS);
+        expect(await store.promote([due], NOW_MS)).toEqual([undefined]);
+        expect(await stored(due.id)).toEqual(later.kind === 'moved' ? later.job : undefined);
+        const ready = await created(aJob());
+        // Away and back: it is pending again, and not as it was.
+        await retime(ready, LATER_MS);
+        await retime(await stored(ready.id), NOW_MS);
+        expect(await store.claim([aClaimRequest(ready)])).toEqual(['lost']);
+        expect(await store.raiseVersion(ready.id, 1)).toBe('lost');
+        expect(await store.claim([aClaimRequest(await stored(ready.id))])).toEqual(['claimed']);
+      });
+
+      it('is refused at another version of a job that waits, and changes nothing', async () => {
+        const job = await created(aScheduledJob(NOW_MS));
+        const [promoted] = await store.promote([job], NOW_MS);
+        expect(await retime(job, LATER_MS)).toEqual({ kind: 'superseded', job: promoted });
+        expect(await stored(job.id)).toEqual(promoted);
+      });
+
+      it('counts once, however often the same request comes', async () => {
+        const job = await created(aJob());
+        const moved = await retime(job, LATER_MS);
+        const now = await stored(job.id);
+        expect(moved).toEqual({ kind: 'moved', job: now });
+        expect(await retime(job, LATER_MS + 5)).toEqual({ kind: 'superseded', job: now });
+        expect(await stored(job.id)).toEqual(now);
+      });
+
+      it.each([
+        ['claimed', async () => (await claimedJob()).job],
+        ['running', async () => (await runningJob()).job],
+        [
+          'succeeded',
+          async () => {
+            const { job, worker } = await runningJob();
+            await finish(job, worker, SUCCESS);
+            return stored(job.id);
+          },
+        ],
+        [
+          'cancelled',
+          async () => {
+            const job = await created(aJob());
+            await store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS);
+            return stored(job.id);
+          },
+        ],
+      ])('comes too late for a %s job, and changes nothing, whatever was seen of it', async (_, make) => {
+        const job = await make();
+        for (const seen of [job, { ...job, state: 'pending' as const }, aJob({ id: job.id })]) {
+          for (const runAtMs of [NOW_MS, LATER_MS])
+            expect(await retime(seen, runAtMs)).toEqual({ kind: 'tooLate', job });
+        }
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('finds nothing where there is none', async () => {
+        const job = aJob();
+        expect(await retime(job, LATER_MS)).toEqual({ kind: 'missing' });
+        expect(await retime({ ...job, state: 'running' }, LATER_MS)).toEqual({ kind: 'missing' });
+        expect(await store.getJobs([job.id])).toEqual([undefined]);
+      });
+
+      const RACES = 5;
+      it.each([
+        [
+          'promoting',
+          () => aScheduledJob(NOW_MS),
+          async (job: Job) => (await store.promote([job], NOW_MS))[0] !== undefined,
+        ],
+        [
+          'claiming',
+          () => aJob(),
+          async (job: Job) => (await store.claim([aClaimRequest(job)]))[0] === 'claimed',
+        ],
+        [
+          'another move',
+          () => aJob(),
+          async (job: Job) => (await retime(job, LATER_MS + 1)).kind === 'moved',
+        ],
+        [
+          'raising the version',
+          () => aJob(),
+          async (job: Job) => (await store.raiseVersion(job.id, 1)) === 'raised',
+        ],
+      ])('and %s exclude each other', { timeout: CONCURRENT_MS }, async (_, make, other) => {
+        for (let round = 0; round < RACES; round += 1) {
+          const job = await created(make());
+          // Whoever is asked first has an advantage: turn and turn about.
+          const asked = [() => retime(job, LATER_MS).then(({ kind }) => kind === 'moved'), () => other(job)];
+          const racing = round % 2 === 0 ? asked : asked.toReversed();
+          const won = await Promise.all(racing.map((ask) => ask()));
+          const [moved, did] = round % 2 === 0 ? won : won.toReversed();
+          expect([moved, did].filter(Boolean)).toHaveLength(1);
+          const now = await stored(job.id);
+          expect(now.version).toBe(2);
+          expect(now.runAtMs === LATER_MS).toBe(moved);
+        }
+      });
+
+      it('and cancelling meet: a job that was moved is cancelled at its new time, or was never moved', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        for (let round = 0; round < RACES; round += 1) {
+          const job = await created(aJob());
+          const [moved, cancelled] = await Promise.all([
+            retime(job, LATER_MS),
+            store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS),
+          ]);
+          expect(cancelled.kind).toBe('cancelled');
+          const isMoved = moved.kind === 'moved';
+          expect(await stored(job.id)).toMatchObject({
+            state: 'cancelled',
+            version: isMoved ? 3 : 2,
+            runAtMs: isMoved ? LATER_MS : NOW_MS,
+          });
+        }
+      });
+
+      it('is won by one of eight who ask at once', { timeout: CONCURRENT_MS }, async () => {
+        const job = await created(aScheduledJob(NOW_MS + 5));
+        const outcomes = await Promise.all(times(8, (at) => retime(job, LATER_MS + at)));
+        const winner = outcomes.findIndex(({ kind }) => kind === 'moved');
+        expect(outcomes.filter(({ kind }) => kind === 'moved')).toHaveLength(1);
+        expect(await stored(job.id)).toMatchObject({ version: 2, runAtMs: LATER_MS + winner });
+      });
+    });
+
     describe('dead letters', () => {
       const failedJob = async (partition: number, nowMs: number): Promise<Job> => {
         const { job, worker } = await runningJob(aJob({ partition }));

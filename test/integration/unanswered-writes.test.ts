@@ -169,6 +169,13 @@ describe('a write whose answer got lost', () => {
     expect(outcome).toMatchObject({ kind: 'cancelled', job: { state: 'cancelled', version: 2 } });
   });
 
+  it('moves once', async () => {
+    const job = aJob();
+    await store.createJobs([job]);
+    const outcome = await unanswered(() => store.retimeJob(job, NOW_MS + 60_000, NOW_MS));
+    expect(outcome).toMatchObject({ kind: 'moved', job: { state: 'scheduled', version: 2 } });
+  });
+
   it('registers, renews and takes away a worker', async () => {
     partition += 1;
     const record = aWorkerRecord();

@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import { isTerminal, type Job, type JobError, type JobState, type Json } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
+import { isWaiting, retime } from '../../core/life-cycle.ts';
 import {
   type Applied,
   type CancelOutcome,
@@ -33,6 +34,7 @@ import {
   type PartitionState,
   type Rejection,
   type Reservation,
+  type RetimeOutcome,
   type StartOutcome,
   type StartRequest,
   type WorkerIdentity,
@@ -834,6 +836,39 @@ export class DynamoJobStore implements JobStore {
     );
   }
 
+  async retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome> {
+    const transition = retime(job, runAtMs, nowMs);
+    if (transition.kind === 'refused') {
+      const [present] = await this.getJobs([job.id]);
+      return unmoved(present);
+    }
+    const next = transition.job;
+    if (next.state === 'scheduled') await this.#noteDueShard(next);
+    // A job that is ready, and stays so, stays where it stands: it may be parked.
+    const standing = job.state === 'pending' && next.state === 'pending' ? undefined : this.#standingOf(next);
+    const callId = randomUUID();
+    const outcome = await this.#table.update('retimeJob', {
+      key: jobKey(job.id),
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #readyAtMs = :readyAt, #callId = :callId
+        ${standing === undefined ? '' : ', #line = :line, #rank = :rank'}`,
+      condition: '#state = :before AND #version = :version',
+      values: {
+        ':before': job.state,
+        ':after': next.state,
+        ...versionValues(job.version),
+        ':runAt': next.runAtMs,
+        ':readyAt': next.readyAtMs,
+        ':callId': callId,
+        ...(standing === undefined ? {} : standingValues(standing)),
+      },
+    });
+    if (outcome.applied) return { kind: 'moved', job: decodeJob(outcome.item) };
+    const { old } = outcome;
+    if (old === undefined || this.#isGone(old)) return { kind: 'missing' };
+    const present = decodeJob(old);
+    return old[ATTRIBUTE.callId] === callId ? { kind: 'moved', job: present } : unmoved(present);
+  }
+
   async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
     const key = controlKey(partition, scope);
     const { sets, removes, values } = controlUpdate(change);
@@ -1349,6 +1384,12 @@ const jobAndCall = (item: Item): { readonly job: Job; readonly callId: unknown }
   job: decodeJob(item),
   callId: item[ATTRIBUTE.callId],
 });
+
+/** What is said of a job that could not be moved, as it is now. */
+function unmoved(job: Job | undefined): RetimeOutcome {
+  if (job === undefined) return { kind: 'missing' };
+  return { kind: isWaiting(job.state) ? 'superseded' : 'tooLate', job };
+}
 
 const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
   ':workerId': workerId,

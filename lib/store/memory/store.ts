@@ -7,6 +7,7 @@
 import type { Job, Json } from '../../core/job.ts';
 import { isTerminal } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
+import { retime } from '../../core/life-cycle.ts';
 import {
   type Applied,
   type CancelOutcome,
@@ -34,6 +35,7 @@ import {
   type PartitionState,
   type Rejection,
   type Reservation,
+  type RetimeOutcome,
   type StartOutcome,
   type StartRequest,
   type WorkerIdentity,
@@ -726,6 +728,23 @@ export class MemoryJobStore implements JobStore {
       if (job.cancelRequestedAtMs !== undefined) return { kind: 'requested', job };
       return { kind: 'requested', job: this.#put(item, { ...job, cancelRequestedAtMs: nowMs }) };
     });
+  }
+
+  async retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome> {
+    return this.#write(
+      'retimeJob',
+      () => {
+        const item = this.#item(job.id);
+        if (item === undefined) return { kind: 'missing' };
+        const transition = retime(item.value, runAtMs, nowMs);
+        if (transition.kind === 'moved' && item.value.version === job.version) {
+          return { kind: 'moved', job: this.#put(item, transition.job) };
+        }
+        this.#bill.refused('retimeJob', item);
+        return { kind: transition.kind === 'moved' ? 'superseded' : 'tooLate', job: item.value };
+      },
+      { version: job.version, runAtMs },
+    );
   }
 
   async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {

@@ -1,0 +1,52 @@
+/** Moving a job that waits to another time: to come, or past, which means now. The last move counts. */
+import type { Job } from '../core/job.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import { StoreThrottled } from '../store/errors.ts';
+import { announce, type SubmitContext } from './submit.ts';
+import { wakeInMs } from './timers.ts';
+
+export interface RetimeContext extends SubmitContext {
+  readonly queue: Pick<JobQueue, 'sendWake'>;
+}
+
+export type MoveOutcome =
+  | { readonly kind: 'moved'; readonly job: Job }
+  /** A worker was told of it, runs it, or has ended it. */
+  | { readonly kind: 'tooLate'; readonly job: Job }
+  | { readonly kind: 'missing' };
+
+/** Between a look and its move, a job may become ready, or be moved by somebody else: as often as this. */
+const TRIES_MAX = 5;
+
+/**
+ * Moves a job. Each try is conditional on the version that was seen, so a request that comes late undoes no later move.
+ * @throws StoreThrottled if the job moved on at each try
+ */
+export async function retimeJob(
+  context: RetimeContext,
+  jobId: string,
+  runAtMs: number,
+): Promise<MoveOutcome> {
+  const { store } = context;
+  let [seen] = await store.getJobs([jobId]);
+  for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
+    if (seen === undefined) return { kind: 'missing' };
+    const nowMs = context.nowMs();
+    // It will stand in its ready line at once, which may have been retired while it waited for its time.
+    if (seen.state === 'scheduled' && runAtMs <= nowMs) await announce(context, [seen]);
+    const outcome = await store.retimeJob(seen, runAtMs, nowMs);
+    if (outcome.kind === 'moved') await wakeFor(context, outcome.job);
+    if (outcome.kind !== 'superseded') return outcome;
+    seen = outcome.job;
+  }
+  throw new StoreThrottled(
+    `retimeJob: job ${jobId} moved on at each of ${TRIES_MAX} tries, nothing was changed; try again`,
+  );
+}
+
+/** A wake that is lost costs a minute at most: its stream record causes a pass, and the tick looks too. */
+async function wakeFor(context: RetimeContext, job: Job): Promise<void> {
+  const delayMs = wakeInMs(job, context.nowMs());
+  if (delayMs === undefined) return;
+  await Promise.allSettled([context.queue.sendWake(job.partition, delayMs)]);
+}

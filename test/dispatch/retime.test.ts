@@ -1,0 +1,243 @@
+/** Moving jobs: the last move counts, nothing starts before it, and whoever must look is told. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import { type RetimeContext, retimeJob } from '../../lib/dispatch/retime.ts';
+import { QueueUnavailable } from '../../lib/queue/errors.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+const HOUR_MS = 3_600_000;
+
+const contextOf = (on: Stage, own: Partial<RetimeContext> = {}): RetimeContext => ({
+  ...on.submitter(),
+  queue: on.queue,
+  ...own,
+});
+const move = (on: Stage, { id }: Job, inMs: number, own: Partial<RetimeContext> = {}) =>
+  retimeJob(contextOf(on, own), id, on.time.nowMs + inMs);
+const scheduledIn = (on: Stage, inMs: number): Job => {
+  const atMs = on.time.nowMs + inMs;
+  return on.job({ state: 'scheduled', runAtMs: atMs, readyAtMs: atMs });
+};
+
+/** A store in which something happens to the job after each look at it, so often. */
+function racing(on: Stage, times: number, happens: (seen: Job) => Promise<unknown>): JobStore {
+  let left = times;
+  return storeWith(on.store, {
+    retimeJob: async (seen, runAtMs, nowMs) => {
+      if (left > 0) {
+        left -= 1;
+        await happens(seen);
+      }
+      return on.store.retimeJob(seen, runAtMs, nowMs);
+    },
+  });
+}
+
+describe('a job that is moved', () => {
+  it('starts at its new time, and no older one, however often it was moved', async () => {
+    const on = stage();
+    const [job] = [scheduledIn(on, 10_000)];
+    await on.put(job);
+    for (const inMs of [5_000, HOUR_MS, 40_000]) expect((await move(on, job, inMs)).kind).toBe('moved');
+    await on.advance(39_999);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('scheduled');
+    await on.advance(1);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
+  it('starts at once when its time is past, though its line was retired while it waited', async () => {
+    const on = stage();
+    const job = scheduledIn(on, HOUR_MS);
+    await on.put(job);
+    await on.advance(HOUR_MS / 2);
+    await on.pass();
+    expect(on.store.inspect(0).backlogs.size).toBe(0);
+    expect((await move(on, job, -HOUR_MS)).kind).toBe('moved');
+    expect(on.stateOf(job.id)).toBe('pending');
+    await on.pass({}, on.dispatcher());
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
+  it('is not started by a dispatcher that has read it where it was', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    const claim: JobStore['claim'] = async (requests) => {
+      await move(on, job, HOUR_MS);
+      return on.store.claim(requests);
+    };
+    await on.pass({}, on.dispatcher({ store: storeWith(on.store, { claim }) }));
+    expect(on.stateOf(job.id)).toBe('scheduled');
+    expect(on.held()).toEqual([]);
+  });
+
+  it('is not promoted by a dispatcher that has read its older time', async () => {
+    const on = stage();
+    const job = scheduledIn(on, 1_000);
+    await on.put(job);
+    await on.advance(1_000);
+    const promote: JobStore['promote'] = async (jobs, nowMs) => {
+      await move(on, job, HOUR_MS);
+      return on.store.promote(jobs, nowMs);
+    };
+    await on.pass({}, on.dispatcher({ store: storeWith(on.store, { promote }) }));
+    expect(on.stateOf(job.id)).toBe('scheduled');
+  });
+
+  it('gains no place in its line by a time that is long past', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: {} },
+        tiers: [{ tier: 'standard' }],
+        fleets: { all: { types: ['resize'], slots: 1 } },
+      },
+    });
+    const [first, moved] = [on.job(), scheduledIn(on, HOUR_MS)];
+    await on.put(first, moved);
+    await on.advance(5);
+    await move(on, moved, -365 * 24 * HOUR_MS);
+    await on.pass();
+    expect(on.states([first, moved])).toEqual(['claimed', 'pending']);
+  });
+
+  it('keeps its place when it is ready and asked for now', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: {} },
+        tiers: [{ tier: 'standard' }],
+        fleets: { all: { types: ['resize'], slots: 1 } },
+      },
+    });
+    const first = on.job();
+    await on.put(first);
+    await on.advance(5);
+    const second = on.job();
+    await on.put(second);
+    await move(on, first, 0);
+    await on.pass();
+    expect(on.states([first, second])).toEqual(['claimed', 'pending']);
+  });
+});
+
+describe('whoever must look', () => {
+  it.each([
+    ['at once when the job is ready', -1, 0],
+    ['at the second of a time that comes before the next look ahead', 30_100, 31_000],
+  ])('is woken %s', async (_, inMs, wokenInMs) => {
+    const on = stage();
+    const job = scheduledIn(on, HOUR_MS);
+    await on.put(job);
+    const startMs = on.time.nowMs;
+    await move(on, job, inMs);
+    await on.advance(120_000);
+    expect(on.wakes).toEqual([startMs + wokenInMs]);
+  });
+
+  it('is left to the tick that looks ahead at a later time', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    await move(on, job, HOUR_MS);
+    await on.advance(120_000);
+    expect(on.wakes).toEqual([]);
+  });
+
+  it('finds the job though the wake was lost', async () => {
+    const on = stage();
+    const job = scheduledIn(on, HOUR_MS);
+    await on.put(job);
+    const queue = { sendWake: () => Promise.reject(new QueueUnavailable('no answer')) };
+    expect((await move(on, job, 0, { queue })).kind).toBe('moved');
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+});
+
+describe('a move that meets another change', () => {
+  it('follows a job that was promoted meanwhile', async () => {
+    const on = stage();
+    const job = scheduledIn(on, 0);
+    await on.put(job);
+    const store = racing(on, 1, (seen) => on.store.promote([seen], on.time.nowMs));
+    expect(await move(on, job, HOUR_MS, { store })).toMatchObject({
+      kind: 'moved',
+      job: { state: 'scheduled', version: 3, runAtMs: on.time.nowMs + HOUR_MS },
+    });
+  });
+
+  it('announces the line of a job that somebody else moved into the future meanwhile', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    const store = racing(on, 1, () => move(on, job, HOUR_MS));
+    const context = contextOf(on, { store });
+    await retimeJob(context, job.id, on.time.nowMs);
+    expect(on.stateOf(job.id)).toBe('pending');
+    expect(context.announced.size).toBe(1);
+  });
+
+  it('comes too late for a job that was claimed meanwhile, and says so', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    const store = racing(on, 1, () => on.pass());
+    expect(await move(on, job, HOUR_MS, { store })).toMatchObject({
+      kind: 'tooLate',
+      job: { state: 'claimed' },
+    });
+  });
+
+  it('gives up after some tries, having changed nothing', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    const raise = ({ id, version }: Job): Promise<unknown> => on.store.raiseVersion(id, version);
+    expect((await move(on, job, HOUR_MS, { store: racing(on, 4, raise) })).kind).toBe('moved');
+    await expect(
+      move(on, job, 0, { store: racing(on, 5, (seen) => move(on, seen, HOUR_MS)) }),
+    ).rejects.toThrow(/moved on at each of 5 tries, nothing was changed/);
+    expect(on.stateOf(job.id)).toBe('scheduled');
+  });
+
+  it('that comes late undoes no later move', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    const late = Promise.withResolvers<void>();
+    const store = storeWith(on.store, {
+      retimeJob: async (seen, runAtMs, nowMs) => {
+        await late.promise;
+        return on.store.retimeJob(seen, runAtMs, nowMs);
+      },
+    });
+    // Its caller is gone: nobody asks again.
+    const first = store.retimeJob(job, on.time.nowMs + 5, on.time.nowMs);
+    await move(on, job, HOUR_MS);
+    late.resolve();
+    expect((await first).kind).toBe('superseded');
+    expect(on.store.inspectJob(job.id)?.runAtMs).toBe(on.time.nowMs + HOUR_MS);
+  });
+});
+
+describe('what cannot be moved', () => {
+  it('is said of a job that runs, and of one that has ended', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    await on.pass();
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    expect(await move(on, job, HOUR_MS)).toMatchObject({ kind: 'tooLate', job: { state: 'running' } });
+    await on.end(started);
+    expect(await move(on, job, HOUR_MS)).toMatchObject({ kind: 'tooLate', job: { state: 'succeeded' } });
+    expect(on.wakes).toEqual([]);
+  });
+
+  it('is said of no job', async () => {
+    const on = stage();
+    expect(await move(on, on.job(), 0)).toEqual({ kind: 'missing' });
+  });
+});
