@@ -46,6 +46,7 @@ const VERBS = {
   heartbeat: true,
   deregisterWorker: true,
   cancelJob: true,
+  retimeJob: true,
   changeControl: true,
   readLocks: true,
   askForLoan: true,

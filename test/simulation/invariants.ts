@@ -3,7 +3,7 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { conflictKeyOf } from '../../lib/core/conflict.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
-import { isLegal } from '../../lib/core/life-cycle.ts';
+import { isLegal, isWaiting } from '../../lib/core/life-cycle.ts';
 import { weightOf } from '../../lib/core/score.ts';
 import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import { isInScope, type Scope, scopeName } from '../../lib/dispatch/operate.ts';
@@ -68,6 +68,11 @@ function isNamed(scope: string, { type, tier, fairnessKey, fleet }: ReservedJob)
   return ['pool', `type/${type}`, `tier/${tier}`, `key/${fairnessKey}`, `fleet/${fleet}`].includes(scope);
 }
 
+/** Verbs that give a job another time: a move, or another attempt. */
+const TIMING: ReadonlySet<string> = new Set(['retimeJob', 'finishJob', 'loseWorker']);
+
+const moveName = (id: string, version: number, runAtMs: number): string => `${id}/${version}/${runAtMs}`;
+
 const COST_TOLERANCE_MS = 0.01;
 /** A full look at all waiting jobs costs a little: every so many steps. */
 const SWEEP_STEPS = 128;
@@ -109,6 +114,10 @@ export class Invariants {
     item: new Map<string, Map<string, number>>(),
     real: new Map<string, Map<string, number>>(),
   };
+  /** The last move of each job that took effect: to when, and the version that it made. */
+  readonly #moved = new Map<string, { readonly version: number; readonly runAtMs: number }>();
+  /** Moves that were asked for, by the version that was seen. */
+  readonly #movesAsked = new Set<string>();
   readonly #executions = new Set<Execution>();
   readonly #usedMs = new Map<string, number>();
   readonly #ledgers = new Map<string, Ledger>();
@@ -149,6 +158,11 @@ export class Invariants {
     return this.#ended;
   }
 
+  waits(id: string): boolean {
+    const state = this.#store?.inspectJob(id)?.state;
+    return state !== undefined && isWaiting(state);
+  }
+
   readonly onStore = (event: StoreEvent<Job>): void => {
     if (event.kind === 'job') this.#onJob(event.verb, event.input, event.oldJob, event.newJob);
     else if (event.kind === 'committed') this.#onCommit(event);
@@ -157,6 +171,7 @@ export class Invariants {
 
   begin(execution: Execution): void {
     this.#executions.add(execution);
+    this.#checkTime('the handler', execution.job);
     this.#countCaps('real', execution.job, 1);
     for (const other of this.#executions) {
       if (other !== execution && other.job.id === execution.job.id) {
@@ -229,6 +244,11 @@ export class Invariants {
       case 'loseWorker':
         this.#onLoss(node, parameters[0] as Job);
         break;
+      case 'retimeJob': {
+        const { id, version } = parameters[0] as Job;
+        this.#movesAsked.add(moveName(id, version, parameters[1] as number));
+        break;
+      }
     }
   }
 
@@ -309,6 +329,15 @@ export class Invariants {
       const held = [...reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
       const count = held.filter((entry) => isInScope(scope, entry)).length;
       if (count > 0) this.#violated('caps', `${name} was drained, and ${count} of its jobs hold capacity`);
+    }
+  }
+
+  /** A user was told that a job is moved: it is, or somebody has moved it since. */
+  requireMoved({ id, version, runAtMs }: Job, askedMs: number): void {
+    const last = this.#moved.get(id);
+    const isLast = last?.version === version && last.runAtMs === askedMs && runAtMs === askedMs;
+    if (!isLast && (last === undefined || last.version <= version)) {
+      this.#violated('neverEarly', `${id} was said to be moved to ${askedMs}, and is at ${last?.runAtMs}`);
     }
   }
 
@@ -419,6 +448,7 @@ export class Invariants {
       const isExpired = this.#ended.delete(id) && this.#options.recordsExpire;
       if (this.#accepted.has(id) && !isExpired)
         this.#violated('oneEnd', `${id} was made again after its end`);
+      this.#moved.delete(id);
       if (after.redriveOf === undefined) this.#onAsked(after);
       this.#accepted.add(id);
       if (after.redriveOf !== undefined) {
@@ -439,8 +469,12 @@ export class Invariants {
       this.#violated('oneEnd', `${verb} took ${id} from version ${before.version} to ${after.version}`);
     }
     this.#checkFence(verb, input, before, after);
+    if (after.runAtMs !== before.runAtMs && !TIMING.has(verb))
+      this.#violated('neverEarly', `${verb} took ${id} from its time ${before.runAtMs} to ${after.runAtMs}`);
+    if (verb === 'retimeJob') this.#moved.set(id, after);
     if (before.state === 'pending' && after.state === 'claimed') this.#onClaim(after);
-    if (after.state === 'claimed' || after.state === 'running') this.#checkTime(verb, after);
+    // What is pending may start at once.
+    if (after.state === 'pending' || isActive(after)) this.#checkTime(verb, after);
     if (before.state === 'running' && after.state !== 'running') {
       const usedMs = Math.max(0, (after.finishedAtMs ?? 0) - (before.startedAtMs ?? 0));
       if (before.claim !== undefined) this.#usedMs.set(before.claim.claimId, usedMs);
@@ -512,6 +546,10 @@ export class Invariants {
         }
         break;
       }
+      case 'retimeJob':
+        if (!this.#movesAsked.has(moveName(before.id, before.version, after.runAtMs)))
+          wrong(`a move to ${after.runAtMs}, asked for at another version`);
+        break;
       case 'raiseVersion':
         if (input !== before.version) wrong(`version ${String(input)}`);
         break;
@@ -533,8 +571,9 @@ export class Invariants {
 
   #checkTime(verb: string, job: Job): void {
     const nowMs = this.#options.nowMs();
-    if (nowMs < job.runAtMs - this.#options.skewMaxMs) {
-      this.#violated('neverEarly', `${verb} of ${job.id} ${job.runAtMs - nowMs} ms before its time`);
+    const notBeforeMs = Math.max(job.runAtMs, this.#moved.get(job.id)?.runAtMs ?? 0);
+    if (nowMs < notBeforeMs - this.#options.skewMaxMs) {
+      this.#violated('neverEarly', `${verb} of ${job.id} ${notBeforeMs - nowMs} ms before its time`);
     }
   }
 

@@ -34,6 +34,7 @@ export const OPERATOR_FAULTS = [
   'operatorOverrides',
   'operatorRedrives',
   'operatorLooks',
+  'operatorRetimes',
 ] as const;
 
 /** Faults of what surrounds the calls. */
@@ -98,7 +99,16 @@ export type OperatorAct =
   | { readonly kind: 'cancel' | 'retry' | 'look'; readonly jobId: string }
   | { readonly kind: 'pause' | 'resume' | 'drain'; readonly scope: Scope }
   | { readonly kind: 'override'; readonly scope: Scope; readonly change: OverrideChange }
-  | { readonly kind: 'redrive'; readonly limit: number };
+  | { readonly kind: 'redrive'; readonly limit: number }
+  | { readonly kind: 'retime'; readonly jobId: string; readonly moves: readonly PlannedMove[] };
+
+/** One of several moves that a user makes of a job, one after the other. */
+export interface PlannedMove {
+  /** How long after the move before it was answered. */
+  readonly afterMs: number;
+  /** To when, from the instant at which it is asked for; less than 0 is past. */
+  readonly inMs: number;
+}
 
 /** What is to happen when, whatever the dice say. */
 export type PlannedEvent = { readonly atMs: number } & (
@@ -159,6 +169,14 @@ const CHURN_RATES: Partial<Record<FaultClass, number>> = {
   workerFrozen: 0.02,
 };
 
+/** Classes that came later are drawn from dice of their own: no seed changes but by what they do. */
+const LATER: Partial<Record<FaultClass, number>> = { operatorRetimes: 0x3c6ef372 };
+
+/** A job is moved this far into the future at most. */
+export const MOVED_MAX_MS = 150_000;
+/** One user's moves of a job are all asked for within this. */
+export const MOVES_MAX_MS = 30_000;
+
 /** Without any fault at all, a few seeds show that the load alone breaks nothing. */
 const CALM = 0.12;
 
@@ -168,7 +186,9 @@ export function planOf(seed: number): SimulationPlan {
   const churn = !calm && dice.chance(CHURN);
   const rates = Object.fromEntries(
     FAULT_CLASSES.map((fault) => {
-      const rate = dice.chance(0.45) ? 10 ** dice.between(-3.2, -1.4) : 0;
+      const salt = LATER[fault];
+      const own = salt === undefined ? dice : diceOf(seeded(seed ^ salt));
+      const rate = own.chance(0.45) ? 10 ** own.between(-3.2, -1.4) : 0;
       return [fault, calm ? 0 : ((churn ? CHURN_RATES[fault] : undefined) ?? rate * (FACTORS[fault] ?? 1))];
     }),
   ) as Record<FaultClass, number>;

@@ -5,6 +5,7 @@ import type {
   Commit,
   Fence,
   FinishRequest,
+  JobHead,
   JobStore,
   StartRequest,
 } from '../../lib/store/contract.ts';
@@ -152,6 +153,27 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
       instead(store, {
         readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
           store.readDue(partition, nowMs + 3_600_000, limit, after),
+      }),
+  },
+  'promote-version': {
+    removes: 'the version in the condition of a promotion',
+    seenAt: 151,
+    store: (store) =>
+      instead(store, {
+        promote: (jobs: readonly JobHead[], nowMs: number) =>
+          store.promote(
+            jobs.map((job) => ({ ...job, version: store.inspectJob(job.id)?.version ?? job.version })),
+            nowMs,
+          ),
+      }),
+  },
+  'retime-version': {
+    removes: 'the version in the condition of a move to another time',
+    seenAt: 4,
+    store: (store) =>
+      instead(store, {
+        retimeJob: (job: Job, runAtMs: number, nowMs: number) =>
+          store.retimeJob(store.inspectJob(job.id) ?? job, runAtMs, nowMs),
       }),
   },
   'announce-lines': {

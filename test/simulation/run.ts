@@ -4,7 +4,7 @@ import { ATTENDED_MS } from '../../lib/dispatch/attendance.ts';
 import { RUN_LEASE_MARGIN_MS } from '../../lib/dispatch/settle.ts';
 import type { CallFault, FiredFault } from './faults.ts';
 import type { Violation } from './invariants.ts';
-import { type FaultClass, planOf, type SimulationPlan } from './plan.ts';
+import { type FaultClass, MOVED_MAX_MS, MOVES_MAX_MS, planOf, type SimulationPlan } from './plan.ts';
 import { LATE_MAX_MS, type Sabotage, World } from './world.ts';
 
 export interface RunReport {
@@ -43,6 +43,16 @@ const WAITS_MS = 2_000;
 /** A place that faults left behind is sent again, then declared lost, then its next attempt sent again. */
 const ROUNDS = 3;
 
+/** To when users move jobs at the latest: so long after the last fault, with what their moves wait for each other. */
+function movedMs(plan: SimulationPlan): number {
+  const planned = plan.events.flatMap((event) =>
+    'act' in event && event.act.kind === 'retime'
+      ? event.act.moves.map(({ afterMs, inMs }) => event.atMs + afterMs + inMs)
+      : [],
+  );
+  return Math.max(0, plan.rates.operatorRetimes > 0 ? MOVED_MAX_MS + MOVES_MAX_MS : 0, ...planned);
+}
+
 /**
  * By when everything is over, counted from the last fault. First what was under way arrives, leases and timeouts pass;
  * then the reservations left behind are looked at, `checkMax` of them in each tick if nothing else causes passes, as many
@@ -72,7 +82,7 @@ function boundMs(plan: SimulationPlan): number {
   // Each dead letter may be tried again.
   const redrivenMs = plan.rates.operatorRedrives > 0 || plan.events.length > 0 ? loadMs : 0;
   const expiryMs = plan.terminalTtlMs === undefined ? 0 : plan.terminalTtlMs + 3 * LATE_MAX_MS;
-  return leasesMs + checksMs + futureMs + loadMs + redrivenMs + expiryMs;
+  return leasesMs + checksMs + futureMs + movedMs(plan) + loadMs + redrivenMs + expiryMs;
 }
 
 export async function run(seed: number, options: RunOptions = {}): Promise<RunReport> {

@@ -73,6 +73,16 @@ function smallRun(seed: number, parts: Parts): SmallRun {
   return { plan, forced: new Map(Object.entries(parts.forced ?? {})) };
 }
 
+/** Somebody moves the job of a request, once or more often in a row. */
+const moving = (atMs: number, request: number, inMs: readonly number[]): PlannedEvent => ({
+  atMs,
+  act: {
+    kind: 'retime',
+    jobId: plannedIdOf(request),
+    moves: inMs.map((each) => ({ afterMs: 0, inMs: each })),
+  },
+});
+
 const RETRY = { maxAttempts: 2, delayMs: 500, jitter: 'none', maxWorkersLost: 2 } as const;
 
 export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
@@ -120,6 +130,24 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       { atMs: 900, act: { kind: 'drain', scope: { type: 'resize' } } },
       { atMs: 1_000, act: { kind: 'redrive', limit: 5 } },
       { atMs: 1_200, act: { kind: 'look', jobId: plannedIdOf(1) } },
+    ],
+  }),
+  'jobs that are moved: nearer, away and back, and as they become due': smallRun(8, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, retry: RETRY, subLines: 2 } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 } },
+    },
+    jobs: [
+      { via: 'client', durationMs: 2_000 },
+      { via: 'client', delayMs: 3_000 },
+      { via: 'client', askedAtMs: 100 },
+    ],
+    events: [
+      moving(300, 1, [1_000]),
+      moving(600, 2, [4_000, -1, 500]),
+      moving(1_298, 1, [2_000]),
+      moving(1_301, 1, [1_500]),
     ],
   }),
   'many jobs of one conflict key, slowly': smallRun(4, {

@@ -6,7 +6,13 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import type { Faults } from './faults.ts';
 import type { Invariants } from './invariants.ts';
 import type { SimulatedNode } from './node.ts';
-import type { OperatorAct, PlannedJob, SimulationPlan } from './plan.ts';
+import {
+  MOVED_MAX_MS,
+  type OperatorAct,
+  type PlannedJob,
+  type PlannedMove,
+  type SimulationPlan,
+} from './plan.ts';
 import { type Dice, diceOf } from './random.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
@@ -41,6 +47,8 @@ const TOLD: ReadonlySet<string> = new Set([...ENDS_OF_RUN, 'JobStateError', 'Dra
 const SUBMIT_AGAIN_MS = 5_000;
 const RESTORE_AGAIN_MS = 5_000;
 const DRAIN_TIMEOUT_MS = 60_000;
+/** Soon enough to be moved again as it becomes due. */
+const SOON_MS = 4_000;
 /** A look reads no further. */
 const LOOKED_AT_MAX = 20;
 
@@ -127,6 +135,12 @@ export class Users {
         case 'retry':
           await client.retry(act.jobId);
           return;
+        case 'retime':
+          for (const { afterMs, inMs } of act.moves) {
+            await this.#options.time.sleep(afterMs);
+            await this.#move(client, act.jobId, inMs);
+          }
+          return;
         case 'pause':
           await client.pause(act.scope);
           return;
@@ -165,6 +179,12 @@ export class Users {
       const dice = diceOf(faults.randomOf(`${node.name}/back`));
       this.#options.time.after(dice.between(1_000, 90_000), () => this.#restore(act.scope));
     }
+  }
+
+  async #move(client: StoreClient, jobId: string, inMs: number): Promise<void> {
+    const runAt = new Date(this.#options.time.nowMs + inMs).toISOString();
+    const job = await client.retime(jobId, { runAt });
+    this.#options.invariants.requireMoved(job, Date.parse(runAt));
   }
 
   async #look(client: StoreClient, jobId: string): Promise<void> {
@@ -251,6 +271,7 @@ export class Users {
       if (happens('operatorRedrives'))
         acts.push(dice.chance(0.3) ? { kind: 'retry', jobId } : { kind: 'redrive', limit });
     }
+    if (happens('operatorRetimes')) acts.push(...this.#drawMoves(name));
     if (happens('operatorPauses')) acts.push({ kind: 'pause', scope });
     if (happens('operatorDrains')) acts.push({ kind: 'drain', scope });
     if (happens('operatorOverrides')) {
@@ -262,5 +283,36 @@ export class Users {
       });
     }
     return acts;
+  }
+
+  /** Moves of one job, most often of one that waits: by one user again and again, or by several at once. */
+  #drawMoves(name: string): readonly OperatorAct[] {
+    const { faults, invariants, plan } = this.#options;
+    const dice = diceOf(faults.randomOf(`${name}/moves`));
+    const all = [...invariants.accepted];
+    const waiting = all.filter((id) => invariants.waits(id));
+    const ids = waiting.length > 0 && dice.chance(0.8) ? waiting : all;
+    const jobId = ids[dice.whole(0, ids.length - 1)];
+    if (jobId === undefined) return [];
+    const moves = (count: number): readonly PlannedMove[] => {
+      const list: PlannedMove[] = [];
+      for (let at = 0; at < count; at += 1) {
+        const beforeMs = list.at(-1)?.inMs ?? 0;
+        // At any moment, but most likely when somebody is woken to promote the job, or start it, at the time before.
+        const isAimed = beforeMs > 0 && beforeMs <= SOON_MS && dice.chance(0.8);
+        const wokenMs = Math.ceil(beforeMs / 1_000) * 1_000;
+        const afterMs = isAimed
+          ? wokenMs + dice.between(0, 4) * plan.latencyMaxMs
+          : dice.pick([0, 50, 2_000]);
+        const inMs = dice.pick([-3_600_000, 0, dice.between(1, SOON_MS), dice.between(1, MOVED_MAX_MS)]);
+        list.push({ afterMs, inMs });
+      }
+      return list;
+    };
+    return Array.from({ length: dice.pick([1, 1, 2, 3]) }, () => ({
+      kind: 'retime' as const,
+      jobId,
+      moves: moves(dice.pick([1, 1, 2, 4])),
+    }));
   }
 }

@@ -731,20 +731,16 @@ export class MemoryJobStore implements JobStore {
   }
 
   async retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome> {
-    return this.#write(
-      'retimeJob',
-      () => {
-        const item = this.#item(job.id);
-        if (item === undefined) return { kind: 'missing' };
-        const transition = retime(item.value, runAtMs, nowMs);
-        if (transition.kind === 'moved' && item.value.version === job.version) {
-          return { kind: 'moved', job: this.#put(item, transition.job) };
-        }
-        this.#bill.refused('retimeJob', item);
-        return { kind: transition.kind === 'moved' ? 'superseded' : 'tooLate', job: item.value };
-      },
-      { version: job.version, runAtMs },
-    );
+    return this.#write('retimeJob', () => {
+      const item = this.#item(job.id);
+      if (item === undefined) return { kind: 'missing' };
+      const transition = retime(item.value, runAtMs, nowMs);
+      if (transition.kind === 'moved' && item.value.version === job.version) {
+        return { kind: 'moved', job: this.#put(item, transition.job) };
+      }
+      this.#bill.refused('retimeJob', item);
+      return { kind: transition.kind === 'moved' ? 'superseded' : 'tooLate', job: item.value };
+    });
   }
 
   async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
