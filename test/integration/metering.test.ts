@@ -49,6 +49,14 @@ async function live(store: JobStore): Promise<void> {
   await store.commit(fence, aCommit({ drop: [{ reservation, positions: [0, 1] }], ledgers: [aLedger()] }));
   await store.tidy(0);
   await store.releaseLease(fence);
+  // Ready as before, away, further away, back; and too late.
+  const waiting = aJob({ id: 'waiting', payload: 'x'.repeat(2_000) });
+  await store.createJobs([waiting]);
+  for (const inMs of [0, 60_000, 90_000, 0]) {
+    const [job] = await store.getJobs([waiting.id]);
+    if (job !== undefined) await store.retimeJob(job, NOW_MS + inMs, NOW_MS);
+  }
+  await store.retimeJob(waiting, NOW_MS, NOW_MS);
 }
 
 beforeAll(async () => {
@@ -81,6 +89,7 @@ const ALIKE = [
   'claim',
   'startJob',
   'finishJob',
+  'retimeJob',
   'tidy',
 ] as const;
 
