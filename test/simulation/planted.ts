@@ -23,7 +23,7 @@ export interface Planted extends Sabotage {
 export const PLANTED: Readonly<Record<string, Planted>> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
-    seenAt: 111,
+    seenAt: 74,
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -57,7 +57,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    seenAt: 8,
+    seenAt: 11,
     store: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
@@ -95,7 +95,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lose-worker-claim': {
     removes: 'the lease of a worker before it is declared lost',
-    seenAt: 1,
+    seenAt: 4,
     store: (store) =>
       instead(store, {
         getJobs: async (ids: readonly string[]) =>
@@ -124,7 +124,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'outage-guard': {
     removes: 'the time that workers have after an outage',
-    seenAt: 75,
+    seenAt: 443,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => ({
@@ -270,7 +270,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'unknown-claims': {
     removes: 'the difference between a claim that was lost and one that was not answered',
-    seenAt: 8,
+    seenAt: 25,
     answers: (store) =>
       instead(store, {
         claim: async (requests: readonly ClaimRequest[]) =>
@@ -307,7 +307,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'checkpoint-claim': {
     removes: 'claim, worker and incarnation in the condition of a checkpoint',
-    seenAt: 288,
+    seenAt: 693,
     store: (store) =>
       instead(store, {
         saveCheckpoint: (job: Job, worker, checkpoint) => {
