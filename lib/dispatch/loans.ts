@@ -14,7 +14,6 @@ import {
   fleetScope,
   LENDING,
   type LentScope,
-  type Loan,
   type LoanRequest,
   type Moved,
   movedBy,
@@ -22,6 +21,7 @@ import {
   NOTHING_MOVED,
   planLoans,
   planReturns,
+  type Return,
   type Room,
   type RoomOfWorker,
   type Rooms,
@@ -177,22 +177,18 @@ export async function moveCapacity(
   const { store, log } = context;
   const { state, held, nowMs, isOver } = input;
   const { partition, epoch } = lease.fence;
-  const borrowed = state.loans.filter(({ to }) => to === partition);
   const isPatient = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
-  const wants = isOver ? await wantsNow(context, input, partition, borrowed, isPatient) : [];
-  const ending = borrowed.filter(({ expiresAtMs }) => isOver || expiresAtMs <= nowMs);
-  const giveBack = planReturns(
-    ending,
-    roomsOf(context, state, partition, held, movedBy(state.loans, partition, Number.NEGATIVE_INFINITY)),
-    (lent) => roomIn(context, state, lent),
-  ).slice(0, MOVED_MAX);
+  const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
+  const isOfUse = isOver && (!isPatient || state.requests.length > 0);
+  const wants = isOfUse ? await wantsNow(context, input, partition, rooms, isPatient) : [];
+  const giveBack = returnsNow(context, input, partition);
   // What is given back is free, and not this partition's to lend.
   const lend =
     isOver && giveBack.length === 0 && state.requests.length > 0
       ? planLoans(
           {
             partition,
-            rooms: roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs)),
+            rooms,
             wants,
             requests: state.requests,
             loanId: (number) => `${partition}-${epoch}-${input.turn}-${number}`,
@@ -217,21 +213,37 @@ const NOTHING = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [
 
 async function wantsNow(
   context: DispatchContext,
-  { state, held, waiting, nowMs }: LoansInput,
+  { state, held, waiting }: LoansInput,
   partition: number,
-  borrowed: readonly Loan[],
+  rooms: Rooms,
   isPatient: boolean,
 ): Promise<readonly Want[]> {
-  const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
-  const units = borrowed.reduce((total, loan) => total + loan.units, 0);
+  const full = [...rooms.values()].filter((room) => room.held >= room.capacity);
+  if (full.length === 0) return [];
   const known = waiting();
   // Where there is nothing at all, no job that ends will cause a look at the lines.
-  const isShut =
-    known.length === 0 && !isPatient && [...rooms.values()].some(({ capacity }) => capacity === 0);
+  const isShut = known.length === 0 && !isPatient && full.some(({ capacity }) => capacity === 0);
   const jobs = isShut ? await readWaiting(context, partition) : known;
   const ids = new Set(held.map(({ id }) => id));
   const waits = jobs.filter(({ id }) => !ids.has(id));
+  const borrowed = state.loans.filter(({ to }) => to === partition);
+  const units = borrowed.reduce((total, loan) => total + loan.units, 0);
   return wantsOf(needyOf(context, state, waits, held), rooms, units, LENDING);
+}
+
+/** Loans that have ended, and those that nobody needs any more, as far as they are free. */
+function returnsNow(
+  context: DispatchContext,
+  { state, held, nowMs, isOver }: LoansInput,
+  partition: number,
+): readonly Return[] {
+  const ending = state.loans.filter(
+    ({ to, expiresAtMs }) => to === partition && (isOver || expiresAtMs <= nowMs),
+  );
+  if (ending.length === 0) return [];
+  const unreturned = movedBy(state.loans, partition, Number.NEGATIVE_INFINITY);
+  const rooms = roomsOf(context, state, partition, held, unreturned);
+  return planReturns(ending, rooms, (lent) => roomIn(context, state, lent)).slice(0, MOVED_MAX);
 }
 
 /** Some of the jobs that wait, of any key. */
