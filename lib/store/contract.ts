@@ -47,7 +47,7 @@ export type LeaseOutcome =
       /** The wake counter, as whoever gave the lease back last had looked at it; undefined if nobody has said so. */
       readonly wakesSeen?: number | undefined;
     }
-  | { readonly kind: 'held'; readonly epoch: number; readonly expiresAtMs: number };
+  | { readonly kind: 'held'; readonly epoch: number; readonly expiresAtMs: number; readonly holder: string };
 
 /** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
 export interface Reservation {
@@ -229,6 +229,20 @@ export interface Lock {
 export const isOpenTo = (lock: Lock | undefined, partition: number, nowMs: number): boolean =>
   lock?.holder === undefined &&
   (lock?.turn === undefined || lock.turn.partition === partition || lock.turn.untilMs <= nowMs);
+
+/** One life of a dispatcher that runs on. */
+export interface DispatcherIdentity {
+  readonly dispatcherId: string;
+  readonly incarnation: string;
+}
+
+/** Its membership: while it lasts, the dispatcher has its share of the partitions. */
+export interface DispatcherRecord extends DispatcherIdentity {
+  /** Partitions whose lease it holds, ascending. */
+  readonly leads: readonly number[];
+  /** By its own clock. */
+  readonly expiresAtMs: number;
+}
 
 /** Who runs a job. */
 export interface WorkerIdentity {
@@ -452,6 +466,18 @@ export interface JobStore {
    * after the last of its handlers has ended: from then on its jobs may run elsewhere.
    */
   deregisterWorker(partition: number, worker: WorkerIdentity): Promise<Applied>;
+
+  // Dispatchers that run on
+
+  /**
+   * Writes, and later renews, the membership of exactly this incarnation, unless a later one of its name is there or it
+   * has left. One that comes late changes nothing: the expiry never goes back.
+   */
+  keepDispatcher(record: DispatcherRecord): Promise<Applied>;
+  /** Ends the membership of exactly this incarnation, for good: a renewal that comes late does not bring it back. */
+  removeDispatcher(dispatcher: DispatcherIdentity): Promise<Applied>;
+  /** All memberships that last, strongly consistent. */
+  listDispatchers(nowMs: number): Promise<readonly DispatcherRecord[]>;
 
   // Operators
 

@@ -136,6 +136,13 @@ export const requestKey = (partition: number, borrower: number): ItemKey => ({
   sk: `${REQUEST_PREFIX}${borrower}`,
 });
 
+/** Memberships of dispatchers that run on: an item collection of its own, which no pass reads. */
+export const DISPATCHERS_PK = 'dispatchers';
+export const dispatcherKey = (dispatcherId: string): ItemKey => ({
+  pk: DISPATCHERS_PK,
+  sk: `dispatcher/${part(dispatcherId)}`,
+});
+
 /** What a fairness key has been charged. */
 export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
   pk: `ledger/${partition}`,

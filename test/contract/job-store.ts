@@ -5,6 +5,7 @@ import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
 import type {
   ClaimOutcome,
   ControlChange,
+  DispatcherRecord,
   Fence,
   FinishVerdict,
   JobStore,
@@ -17,6 +18,7 @@ import type {
 import type { ReadyLine } from '../../lib/store/schema.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
+import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aReadyLine, lineOf } from '../fixtures/factories/ready-line.ts';
@@ -639,6 +641,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           kind: 'held',
           epoch: 1,
           expiresAtMs: NOW_MS + LEASE_MS,
+          holder: 'one',
         });
         expect(await store.acquireLease(partition, 'two', NOW_MS + LEASE_MS, LEASE_MS)).toMatchObject({
           kind: 'acquired',
@@ -698,6 +701,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           kind: 'held',
           epoch: current.epoch,
           expiresAtMs: NOW_MS + 2 * LEASE_MS,
+          holder: 'dispatcher',
         });
       });
 
@@ -1932,6 +1936,95 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await shown(partition)).toMatchObject([{ ...records[7] }]);
         const beats = await Promise.all(records.map((record) => store.heartbeat(partition, record)));
         expect(beats).toEqual(records.map((_, at) => (at === 7 ? 'applied' : 'superseded')));
+      });
+    });
+
+    describe('dispatchers that run on', () => {
+      /** The membership of this name, as the others see it. */
+      const memberOf = async (
+        { dispatcherId }: DispatcherRecord,
+        nowMs = NOW_MS,
+      ): Promise<DispatcherRecord | undefined> => {
+        const members = await store.listDispatchers(nowMs);
+        return members.find((each) => each.dispatcherId === dispatcherId);
+      };
+
+      it('are members until their record expires, to the very millisecond', async () => {
+        const record = aDispatcherRecord({ leads: [] });
+        const other = aDispatcherRecord({ leads: [0, 2, 11] });
+        expect(await store.keepDispatcher(record)).toBe('applied');
+        expect(await store.keepDispatcher(other)).toBe('applied');
+        expect(await memberOf(record)).toEqual(record);
+        expect(await memberOf(other, other.expiresAtMs - 1)).toEqual(other);
+        expect(await memberOf(other, other.expiresAtMs)).toBeUndefined();
+      });
+
+      it('renew their record, also when it had expired', async () => {
+        const record = aDispatcherRecord({ expiresAtMs: NOW_MS - 1 });
+        await store.keepDispatcher(record);
+        expect(await memberOf(record)).toBeUndefined();
+        const later = { ...record, expiresAtMs: NOW_MS + 20_000, leads: [1] };
+        expect(await store.keepDispatcher(later)).toBe('applied');
+        expect(await memberOf(record)).toEqual(later);
+      });
+
+      it('are not shortened by a renewal that comes late', async () => {
+        const record = aDispatcherRecord();
+        const later = { ...record, expiresAtMs: record.expiresAtMs + 5_000, leads: [3] };
+        await store.keepDispatcher(later);
+        expect(await store.keepDispatcher(record)).toBe('applied');
+        expect(await memberOf(record)).toEqual(later);
+      });
+
+      it('supersede their former life when they begin another, whatever that one still says', async () => {
+        const former = aDispatcherRecord({ incarnation: '0001' });
+        const current = { ...former, incarnation: '0002', expiresAtMs: former.expiresAtMs - 5_000 };
+        await store.keepDispatcher(former);
+        expect(await store.keepDispatcher(current)).toBe('applied');
+        expect(await store.keepDispatcher({ ...former, expiresAtMs: NOW_MS + 90_000 })).toBe('superseded');
+        expect(await store.removeDispatcher(former)).toBe('superseded');
+        expect(await memberOf(former)).toEqual(current);
+      });
+
+      it('are gone at once when they leave, for good: only another life of their name may come', async () => {
+        const record = aDispatcherRecord({ incarnation: '0001' });
+        await store.keepDispatcher(record);
+        for (let repeat = 0; repeat < 2; repeat += 1) {
+          expect(await store.removeDispatcher(record)).toBe('applied');
+          expect(await store.keepDispatcher({ ...record, expiresAtMs: NOW_MS + 90_000 })).toBe('superseded');
+          expect(await memberOf(record)).toBeUndefined();
+        }
+        const next = { ...record, incarnation: '0002' };
+        expect(await store.keepDispatcher(next)).toBe('applied');
+        expect(await memberOf(record)).toEqual(next);
+      });
+
+      it('that leave before their first record was written do not come back with it', async () => {
+        const record = aDispatcherRecord();
+        expect(await store.removeDispatcher(record)).toBe('applied');
+        expect(await store.keepDispatcher(record)).toBe('superseded');
+        expect(await memberOf(record)).toBeUndefined();
+      });
+
+      it('of one name have one life only when eight processes race', { timeout: CONCURRENT_MS }, async () => {
+        const { dispatcherId } = aDispatcherRecord();
+        const records = times(8, (at) => aDispatcherRecord({ dispatcherId, incarnation: `000${at}` }));
+        await Promise.all(records.map((record) => store.keepDispatcher(record)));
+        const again = await Promise.all(records.map((record) => store.keepDispatcher(record)));
+        expect(again).toEqual(records.map((_, at) => (at === 7 ? 'applied' : 'superseded')));
+      });
+
+      it.each(ODD_NAMES)('may have names with %s', async (_, dispatcherId) => {
+        const record = aDispatcherRecord({ dispatcherId, incarnation: `9${dispatcherId}` });
+        expect(await store.keepDispatcher(record)).toBe('applied');
+        expect(await memberOf(record)).toEqual(record);
+      });
+
+      it('stand in no partition', async () => {
+        const partition = freshPartition();
+        const before = await store.loadPartition(partition, NOW_MS);
+        await store.keepDispatcher(aDispatcherRecord({ leads: [partition] }));
+        expect(await store.loadPartition(partition, NOW_MS)).toEqual(before);
       });
     });
 

@@ -69,7 +69,7 @@ describe('the wake counter', () => {
             return store.wake(partition);
           },
           acquireLease: async (...asked) =>
-            woke ? { kind: 'held', epoch: 0, expiresAtMs: 0 } : store.acquireLease(...asked),
+            woke ? { kind: 'held', epoch: 0, expiresAtMs: 0, holder: 'other' } : store.acquireLease(...asked),
         });
       });
       const check = (): void => {
@@ -371,7 +371,7 @@ describe('a pass', () => {
           const ended = await Promise.all((await on.startEverywhere()).map((each) => on.end(each)));
           await dispatch(on.main, 0, { jobs: ended, reason: 'stream' });
           await on.put(waiting);
-          return { kind: 'held', epoch: 2, expiresAtMs: on.time.nowMs + 1 };
+          return { kind: 'held', epoch: 2, expiresAtMs: on.time.nowMs + 1, holder: 'other' };
         },
         // Of what is waiting the index does not tell yet.
         readLine: async () => ({ jobs: [] }),

@@ -8,6 +8,7 @@ import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
+import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
@@ -88,7 +89,7 @@ describe('a write whose answer got lost', () => {
     const outcome = await unanswered(() => store.acquireLease(partition, 'one', NOW_MS, 1_000));
     expect(outcome).toEqual({ kind: 'acquired', epoch: 1, expiresAtMs: NOW_MS + 1_000 });
     const second = await store.acquireLease(partition, 'one', NOW_MS, 1_000);
-    expect(second).toEqual({ ...outcome, kind: 'held' });
+    expect(second).toEqual({ ...outcome, kind: 'held', holder: 'one' });
   });
 
   it('renews and gives back the lease', async () => {
@@ -97,6 +98,14 @@ describe('a write whose answer got lost', () => {
     const fence = { partition, epoch };
     expect(await unanswered(() => store.renewLease(fence, NOW_MS, 2_000))).toBe('renewed');
     expect(await unanswered(() => store.releaseLease(fence))).toBe('released');
+  });
+
+  it('keeps and ends the membership of a dispatcher', async () => {
+    const record = aDispatcherRecord();
+    expect(await unanswered(() => store.keepDispatcher(record))).toBe('applied');
+    expect(await store.listDispatchers(NOW_MS)).toEqual([record]);
+    expect(await unanswered(() => store.removeDispatcher(record))).toBe('applied');
+    expect(await store.listDispatchers(NOW_MS)).toEqual([]);
   });
 
   it('commits once', async () => {

@@ -7,6 +7,7 @@ import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
   Control,
+  DispatcherRecord,
   EstimateRecord,
   JobHead,
   KeyBacklog,
@@ -19,6 +20,7 @@ import type {
 import { MalformedItemError } from '../errors.ts';
 import type { Page } from '../page.ts';
 import {
+  dispatcherKey,
   type ItemKey,
   jobKey,
   loanKey,
@@ -67,6 +69,8 @@ export const ATTRIBUTE = {
   worker: 'worker',
   workerId: 'workerId',
   incarnation: 'incarnation',
+  dispatcherId: 'dispatcherId',
+  leads: 'leads',
   startedAtMs: 'startedAtMs',
   finishedAtMs: 'finishedAtMs',
   result: 'result',
@@ -429,6 +433,7 @@ const decodeError = (cells: Cells): JobError => ({
 
 export interface LeaseItem {
   readonly epoch: number;
+  readonly holder: string | undefined;
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
   readonly wakesSeen: number | undefined;
@@ -438,6 +443,7 @@ export function decodeLease(item: Item): LeaseItem {
   const cells = cellsOf(item);
   return {
     epoch: cells.count(A.epoch),
+    holder: cells.has(A.holder) ? cells.text(A.holder) : undefined,
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
     wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
@@ -778,14 +784,48 @@ const unpackWants = (packed: unknown): readonly Want[] =>
     },
   );
 
+// Dispatchers
+
+export function encodeDispatcher(record: DispatcherRecord, collectedAtSec: number): Item {
+  const { dispatcherId, incarnation, leads, expiresAtMs } = record;
+  return {
+    ...dispatcherKey(dispatcherId),
+    [A.dispatcherId]: dispatcherId,
+    [A.incarnation]: incarnation,
+    [A.leads]: leads.length === 0 ? undefined : new Set(leads.map(encodePartition)),
+    [A.expiresAtMs]: expiresAtMs,
+    [A.ttl]: collectedAtSec,
+  };
+}
+
+export function decodeDispatcher(item: Item): DispatcherRecord {
+  const cells = cellsOf(item);
+  return {
+    dispatcherId: cells.text(A.dispatcherId),
+    incarnation: cells.text(A.incarnation),
+    leads: decodePartitions(cells, A.leads),
+    expiresAtMs: cells.number(A.expiresAtMs),
+  };
+}
+
 // Locks
 
-/** A partition inside a lock's set. */
-export const encodeWaiting = (partition: number): string => String(partition);
+/** A partition inside a set. */
+export const encodePartition = (partition: number): string => String(partition);
+
+/** Ascending. */
+function decodePartitions(cells: Cells, name: string): readonly number[] {
+  const texts = cells.has(name) ? cells.texts(name) : [];
+  return texts
+    .map((text) => {
+      if (!/^\d{1,6}$/.test(text)) throw cells.malformed(name, 'a set of partitions');
+      return Number(text);
+    })
+    .sort((one, other) => one - other);
+}
 
 export function decodeLock(item: Item): Lock {
   const cells = cellsOf(item);
-  const waiting = cells.has(A.waiting) ? cells.texts(A.waiting) : [];
   return {
     conflictKey: cells.text(A.conflictKey),
     ...(cells.has(A.claimId)
@@ -800,12 +840,7 @@ export function decodeLock(item: Item): Lock {
     ...(cells.has(A.turnOf)
       ? { turn: { partition: cells.count(A.turnOf), untilMs: cells.number(A.untilMs) } }
       : {}),
-    waiting: waiting
-      .map((text) => {
-        if (!/^\d{1,6}$/.test(text)) throw cells.malformed(A.waiting, 'a set of partitions');
-        return Number(text);
-      })
-      .sort((one, other) => one - other),
+    waiting: decodePartitions(cells, A.waiting),
   };
 }
 

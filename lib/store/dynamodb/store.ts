@@ -17,6 +17,8 @@ import {
   type Control,
   type ControlChange,
   type CreateOutcome,
+  type DispatcherIdentity,
+  type DispatcherRecord,
   type EstimateRecord,
   type Fence,
   type FinishOutcome,
@@ -56,6 +58,7 @@ import {
   blockedRank,
   CONTROL_PREFIX,
   controlKey,
+  DISPATCHERS_PK,
   deadLineName,
   dueKey,
   dueLineName,
@@ -89,6 +92,7 @@ import {
   ATTRIBUTE,
   decodeBacklog,
   decodeControl,
+  decodeDispatcher,
   decodeDueShards,
   decodeEstimate,
   decodeJob,
@@ -105,6 +109,7 @@ import {
   decodeWorkerRecord,
   encodeBacklogLine,
   encodeClaim,
+  encodeDispatcher,
   encodeError,
   encodeEstimate,
   encodeJob,
@@ -113,10 +118,10 @@ import {
   encodeLoan,
   encodeOccupants,
   encodePage,
+  encodePartition,
   encodeRejection,
   encodeRequest,
   encodeReservation,
-  encodeWaiting,
   encodeWorker,
   encodeWorkerRecord,
   type Item,
@@ -281,7 +286,7 @@ export class DynamoJobStore implements JobStore {
     }
     const lease = decodeLease(item);
     const { epoch, expiresAtMs, wakesSeen } = lease;
-    if (lease.callId !== callId) return { kind: 'held', epoch, expiresAtMs };
+    if (lease.callId !== callId) return { kind: 'held', epoch, expiresAtMs, holder: lease.holder ?? '' };
     return { kind: 'acquired', epoch, expiresAtMs, ...(wakesSeen === undefined ? {} : { wakesSeen }) };
   }
 
@@ -585,7 +590,7 @@ export class DynamoJobStore implements JobStore {
       update: 'ADD #waiting :waiting',
       condition: 'attribute_exists(#claimId) OR (#turnOf <> :partition AND #untilMs > :now)',
       values: {
-        ':waiting': new Set([encodeWaiting(partition)]),
+        ':waiting': new Set([encodePartition(partition)]),
         ':partition': partition,
         ':now': nowMs,
       },
@@ -626,8 +631,8 @@ export class DynamoJobStore implements JobStore {
           ':next': next,
           ':until': untilMs,
           ':ttl': ttlSec(untilMs + TURN_KEPT_MS),
-          ':waiting': new Set([encodeWaiting(next)]),
-          ':name': encodeWaiting(next),
+          ':waiting': new Set([encodePartition(next)]),
+          ':name': encodePartition(next),
         },
       });
       if (passed.applied) return { next };
@@ -799,6 +804,37 @@ export class DynamoJobStore implements JobStore {
       values: { ...values, ':none': 0, ':true': true, ':nobody': [] },
     });
     return empty.applied || empty.old === undefined ? 'applied' : 'superseded';
+  }
+
+  // Dispatchers that run on
+
+  async keepDispatcher(record: DispatcherRecord): Promise<Applied> {
+    const { incarnation, expiresAtMs } = record;
+    const outcome = await this.#table.put('keepDispatcher', {
+      item: encodeDispatcher(record, ttlSec(expiresAtMs)),
+      condition: `attribute_not_exists(#pk) OR #incarnation < :incarnation
+        OR (#incarnation = :incarnation AND #expiresAtMs > :left AND #expiresAtMs <= :expires)`,
+      values: { ':incarnation': incarnation, ':expires': expiresAtMs, ':left': LEFT_AT_MS },
+    });
+    if (outcome.applied || outcome.old === undefined) return 'applied';
+    const present = decodeDispatcher(outcome.old);
+    const isOurs = present.incarnation === incarnation && present.expiresAtMs !== LEFT_AT_MS;
+    return isOurs ? 'applied' : 'superseded';
+  }
+
+  async removeDispatcher({ dispatcherId, incarnation }: DispatcherIdentity): Promise<Applied> {
+    const left = { dispatcherId, incarnation, leads: [], expiresAtMs: LEFT_AT_MS };
+    const outcome = await this.#table.put('removeDispatcher', {
+      item: encodeDispatcher(left, ttlSec(this.#nowMs() + LEFT_KEPT_MS)),
+      condition: 'attribute_not_exists(#pk) OR #incarnation = :incarnation',
+      values: { ':incarnation': incarnation },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async listDispatchers(nowMs: number): Promise<readonly DispatcherRecord[]> {
+    const items = await this.#collection('listDispatchers', DISPATCHERS_PK);
+    return items.map(decodeDispatcher).filter(({ expiresAtMs }) => expiresAtMs > nowMs);
   }
 
   // Operators
@@ -997,7 +1033,7 @@ export class DynamoJobStore implements JobStore {
           ':claimId': claimId,
           ':partition': partition,
           ':jobId': jobId,
-          ':waiting': new Set([encodeWaiting(partition)]),
+          ':waiting': new Set([encodePartition(partition)]),
           ':now': claimedAtMs,
         },
       }),
@@ -1271,6 +1307,11 @@ const LEASE_PART = 0;
 
 /** Where the job stands in the transaction of a claim that takes a lock. */
 const JOB_PART = 0;
+
+/** The expiry of a dispatcher that has left: its life is over, and its record says so to renewals that come late. */
+const LEFT_AT_MS = 0;
+/** Renewals come no later than this. */
+const LEFT_KEPT_MS = 3_600_000;
 
 const RELEASE_TRIES_MAX = 5;
 

@@ -17,6 +17,8 @@ import {
   type Control,
   type ControlChange,
   type CreateOutcome,
+  type DispatcherIdentity,
+  type DispatcherRecord,
   type EstimateRecord,
   type Fence,
   type FinishOutcome,
@@ -167,6 +169,8 @@ export class MemoryJobStore implements JobStore {
   readonly #rejections = new Map<string, Map<number, Rejection>>();
   readonly #partitions = new Map<number, PartitionItems>();
   readonly #locks = new Map<string, Lock>();
+  /** By name. One that has left has an expiry of 0. */
+  readonly #dispatchers = new Map<string, DispatcherRecord>();
   readonly #jobLines: LinesIndex<Job>;
   readonly #keyLines: LinesIndex<KeyBacklog>;
   readonly #listeners = new Set<(record: StreamRecord<Job>) => void>();
@@ -275,9 +279,9 @@ export class MemoryJobStore implements JobStore {
     return this.#write('acquireLease', () => {
       this.#bill.small('acquireLease', 'write');
       const items = this.#partition(partition);
-      const { epoch, expiresAtMs } = items.lease;
-      if (items.lease.holder !== undefined && expiresAtMs > nowMs)
-        return { kind: 'held', epoch, expiresAtMs };
+      const { epoch, expiresAtMs, holder: present } = items.lease;
+      if (present !== undefined && expiresAtMs > nowMs)
+        return { kind: 'held', epoch, expiresAtMs, holder: present };
       const { wakesSeen } = items.lease;
       items.lease = { ...items.lease, epoch: epoch + 1, holder, expiresAtMs: nowMs + leaseMs };
       this.#observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
@@ -711,6 +715,38 @@ export class MemoryJobStore implements JobStore {
     return this.#write('askForLoan', () => {
       this.#bill.small('askForLoan', 'write');
       this.#partition(partition).requests.set(request.partition, request);
+    });
+  }
+
+  // Dispatchers that run on
+
+  async keepDispatcher(record: DispatcherRecord): Promise<Applied> {
+    return this.#write('keepDispatcher', () => {
+      this.#bill.small('keepDispatcher', 'write');
+      const present = this.#dispatchers.get(record.dispatcherId);
+      const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
+      const hasLeft = order === 0 && present?.expiresAtMs === 0;
+      if (order > 0 || hasLeft) return 'superseded';
+      const isLate = order === 0 && (present?.expiresAtMs ?? 0) > record.expiresAtMs;
+      if (!isLate) this.#dispatchers.set(record.dispatcherId, record);
+      return 'applied';
+    });
+  }
+
+  async removeDispatcher({ dispatcherId, incarnation }: DispatcherIdentity): Promise<Applied> {
+    return this.#write('removeDispatcher', () => {
+      this.#bill.small('removeDispatcher', 'write');
+      const present = this.#dispatchers.get(dispatcherId);
+      if (present !== undefined && present.incarnation !== incarnation) return 'superseded';
+      this.#dispatchers.set(dispatcherId, { dispatcherId, incarnation, leads: [], expiresAtMs: 0 });
+      return 'applied';
+    });
+  }
+
+  async listDispatchers(nowMs: number): Promise<readonly DispatcherRecord[]> {
+    return this.#read('listDispatchers', () => {
+      this.#bill.small('listDispatchers', 'read');
+      return [...this.#dispatchers.values()].filter(({ expiresAtMs }) => expiresAtMs > nowMs);
     });
   }
 

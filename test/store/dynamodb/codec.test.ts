@@ -6,6 +6,7 @@ import {
   costRank,
   decodeBacklog,
   decodeControl,
+  decodeDispatcher,
   decodeEstimate,
   decodeJob,
   decodeLease,
@@ -14,6 +15,7 @@ import {
   decodeReservation,
   decodeWorkerRecord,
   encodeBacklogLine,
+  encodeDispatcher,
   encodeEstimate,
   encodeJob,
   encodeLedger,
@@ -26,6 +28,7 @@ import {
 } from '../../../lib/store/dynamodb/codec.ts';
 import { MalformedItemError } from '../../../lib/store/errors.ts';
 import { backlogKey, controlKey, estimateKey, ledgerKey } from '../../../lib/store/schema.ts';
+import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aRejection } from '../../fixtures/factories/rejection.ts';
@@ -236,6 +239,10 @@ describe('other items', () => {
     ]) {
       expect(decodeControl({ ...controlKey(0, control.scope), ...control })).toEqual(control);
     }
+    for (const leads of [[], [0, 3, 12]]) {
+      const dispatcher = aDispatcherRecord({ leads });
+      expect(decodeDispatcher(encodeDispatcher(dispatcher, 1))).toEqual(dispatcher);
+    }
     const ledger = aLedger({ settledCostMs: 12.25 });
     expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger))).toEqual(ledger);
     const estimate = anEstimate({ varianceMs2: 1e-9 });
@@ -290,6 +297,9 @@ describe('other items', () => {
     expect(() =>
       decodeWorkerRecord(damaged(encodeWorkerRecord(0, aWorkerRecord()), 'occupants', ['x'])),
     ).toThrow(expect.objectContaining({ attribute: 'occupants' }));
+    expect(() =>
+      decodeDispatcher({ ...encodeDispatcher(aDispatcherRecord(), 1), leads: new Set(['x']) }),
+    ).toThrow(expect.objectContaining({ attribute: 'leads' }));
   });
 });
 
