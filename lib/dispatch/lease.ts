@@ -7,7 +7,7 @@
  * If somebody else takes the lease in that very moment, it does: the lease says up to which count was looked, and whoever
  * finds the counter higher looks up what is in flight, as the cause of the raise is not known.
  */
-import type { Fence } from '../store/contract.ts';
+import type { DispatcherIdentity, Fence } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 
 /** A lease as its holder sees it: it stops trusting it a margin before the store's expiry. */
@@ -21,21 +21,38 @@ export interface HeldLease {
   readonly waited: boolean;
 }
 
-async function tryLease(
+const RESIDENT_PREFIX = 'resident/';
+
+/** How a dispatcher that runs on is named in its leases: it keeps them between its passes, so nobody need wait for one. */
+export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
+  `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
+
+/** The lease, or who has it. */
+async function askForLease(
   context: DispatchContext,
   partition: number,
-  raised = 0,
-): Promise<HeldLease | undefined> {
+  raised: number,
+): Promise<HeldLease | { readonly holder: string }> {
   const { store, clock, holder, budget } = context;
   const askedAtMonotonicMs = clock.monotonicMs();
   const outcome = await store.acquireLease(partition, holder, clock.nowMs(), budget.leaseMs);
-  if (outcome.kind === 'held') return undefined;
+  if (outcome.kind === 'held') return { holder: outcome.holder };
   return {
     fence: { partition, epoch: outcome.epoch },
     trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs,
     wakesLookedAt: (outcome.wakesSeen ?? 0) + raised,
     waited: raised > 0,
   };
+}
+
+/** Takes the lease if it is free or over, and leaves no word if it is not. */
+export async function tryLease(
+  context: DispatchContext,
+  partition: number,
+  raised = 0,
+): Promise<HeldLease | undefined> {
+  const answer = await askForLease(context, partition, raised);
+  return 'fence' in answer ? answer : undefined;
 }
 
 const RETRY_LEAST_MS = 30;
@@ -50,8 +67,9 @@ export async function takeLease(
   const { clock, random } = context;
   const untilMonotonicMs = clock.monotonicMs() + patienceMs;
   for (let tries = 0; ; tries += 1) {
-    const lease = await tryLease(context, partition);
-    if (lease !== undefined) return { ...lease, waited: tries > 0 };
+    const answer = await askForLease(context, partition, 0);
+    if ('fence' in answer) return { ...answer, waited: tries > 0 };
+    if (answer.holder.startsWith(RESIDENT_PREFIX)) break;
     const pauseMs = RETRY_LEAST_MS + random() * RETRY_SPREAD_MS;
     if (clock.monotonicMs() + pauseMs >= untilMonotonicMs) break;
     await clock.sleep(pauseMs);

@@ -78,6 +78,20 @@ export async function wakeFor(
   );
 }
 
+/**
+ * When the next scheduled job becomes due, if that is before the next tick. From the index, so it may lag; and what was
+ * promoted a moment ago may still be shown.
+ */
+export async function nextDueMs(context: DispatchContext, partition: number): Promise<number | undefined> {
+  const { store, clock } = context;
+  const untilMs = clock.nowMs() + LOOK_AHEAD_MS;
+  const first = await Promise.all(
+    dueShardsKnown(context, partition).map((shard) => store.readDue(partition, untilMs, 1, undefined, shard)),
+  );
+  const instants = first.flatMap(({ jobs }) => jobs.map((job) => job.runAtMs));
+  return instants.length === 0 ? undefined : Math.min(...instants);
+}
+
 /** For everything that becomes due before the next tick. */
 export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
   const { store, clock } = context;

@@ -1,0 +1,421 @@
+/**
+ * A resident: a dispatcher that runs on, beside the functions or in their stead. It is a member as long as it renews its
+ * record; the members' ring gives it partitions to lead and others to stand by for. Of those it leads it keeps the lease
+ * between its passes, and looks at the wake counter several times a second: whoever finds the lease held raises it.
+ *
+ * Safety is the epoch's alone: two dispatchers that both believe to lead one partition do no harm, one of them is fenced.
+ * So membership may lag, get lost, or be believed too long: it costs time. Where nobody is a member, or a leader does not
+ * lead, the lease is free, and any function that is triggered takes it.
+ *
+ * With a membership lease L, clocks that differ by at most S, and a margin M:
+ *
+ *     t            the renewal is about to be sent (by the dispatcher's monotonic clock)
+ *     t + L - M    without a newer one that was answered: it stops leading, and gives its leases back
+ *     t + L        the earliest instant at which anybody sees the record expired: it says L + S
+ */
+
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { ConfigurationError } from '../core/errors.ts';
+import {
+  buildRing,
+  type PartitionRole,
+  partitionHash,
+  preferenceOf,
+  roleOf,
+  roleStep,
+} from '../core/ring.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import type { Clock, Log, Random } from '../runtime/contract.ts';
+import type { DispatcherRecord, JobHead, JobStore } from '../store/contract.ts';
+import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
+import { incarnationOf } from '../worker/incarnation.ts';
+import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
+import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from './context.ts';
+import { type HeldLease, renewLease, residentHolder, tryLease } from './lease.ts';
+import { pass } from './pass.ts';
+import { nextDueMs } from './timers.ts';
+
+export interface ResidentOptions {
+  readonly store: JobStore;
+  readonly queue: JobQueue;
+  readonly configuration: PoolConfiguration;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** Unique among the dispatchers that live; a new life of the same name supersedes the former one. */
+  readonly dispatcherId: string;
+  /** @default DISPATCH_BUDGET */
+  readonly budget?: DispatchBudget | undefined;
+  /** How long it counts as a member without saying so. @default 15 s */
+  readonly memberLeaseMs?: number | undefined;
+  /** How often the wake counter of each partition that it leads is read. @default 250 ms */
+  readonly pollMs?: number | undefined;
+  /** How long a partition that it leads goes without a pass at most. @default 60 s, as the tick */
+  readonly passEveryMs?: number | undefined;
+  /** How long passes that are under way are waited for at the end. @default 10 s */
+  readonly shutdownMs?: number | undefined;
+  /** Ends it in order. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a resident ended. */
+export type ResidentEnd =
+  /** It was asked to. */
+  | 'stopped'
+  /** Another life of its name has begun. */
+  | 'superseded';
+
+export interface ResidentReport {
+  readonly end: ResidentEnd;
+  readonly passes: number;
+  readonly admitted: number;
+  readonly settled: number;
+}
+
+const MEMBER_LEASE_MS = 15_000;
+const POLL_MS = 250;
+const PASS_EVERY_MS = 60_000;
+const SHUTDOWN_MS = 10_000;
+/** What failed is tried again after this. */
+const REPEAT_MS = 1_000;
+/** Of the membership lease: before its end the dispatcher stops leading. */
+const MARGIN_PART = 5;
+/** Renewals and looks at the others in one membership lease. */
+const ROUNDS_PER_LEASE = 3;
+/** After word was left, another pass this much later: the index may not have shown what it was about. */
+const ECHO_MS = 2_000;
+/** So many rounds in a row the ring's leader may live without holding the lease; then who stands by leads instead, */
+const MISSED_MAX = 2;
+/** until so many have passed: then the leader has another chance. */
+const STAND_IN_ROUNDS = 8;
+
+/** What it is for one partition, and what it does about it. */
+interface Seat {
+  readonly partition: number;
+  role: PartitionRole;
+  wanted: PartitionRole;
+  /** Rounds in which the ring's leader did not hold the lease while this one stood by. */
+  missed: number;
+  /** While it leads. */
+  lease?: HeldLease | undefined;
+  /** While it tries to lead, and does. */
+  task?: { readonly end: AbortController; readonly ended: Promise<void> } | undefined;
+}
+
+function requireWorkable({ dispatcherId, memberLeaseMs, pollMs, passEveryMs }: ResidentOptions): void {
+  if (dispatcherId === '') {
+    throw new ConfigurationError(
+      'dispatcherId',
+      '',
+      'must not be empty',
+      'Leave it out for a name of its own.',
+    );
+  }
+  for (const [field, value] of Object.entries({ memberLeaseMs, pollMs, passEveryMs })) {
+    if (value === undefined || (Number.isFinite(value) && value > 0)) continue;
+    throw new ConfigurationError(
+      field,
+      value,
+      'must be more than 0 milliseconds',
+      'Leave it out for the default.',
+    );
+  }
+}
+
+/**
+ * Runs a dispatcher until it is told to end, or another life of its name begins. When this resolves, it makes no more
+ * passes and has given its leases back, unless a request hung: then they expire.
+ *
+ * @throws ConfigurationError - before anything was done
+ * @throws the store's errors - when it could not become a member, and waiting does not help
+ */
+export async function runDispatcher(options: ResidentOptions): Promise<ResidentReport> {
+  requireWorkable(options);
+  const { store, queue, configuration, clock, random, log, dispatcherId, signal } = options;
+  const { memberLeaseMs = MEMBER_LEASE_MS, pollMs = POLL_MS, passEveryMs = PASS_EVERY_MS } = options;
+  const { budget = DISPATCH_BUDGET, shutdownMs = SHUTDOWN_MS } = options;
+  const life = { dispatcherId, incarnation: incarnationOf(clock.nowMs(), random()) };
+  const context: DispatchContext = {
+    store,
+    queue,
+    configuration,
+    clock,
+    random,
+    log,
+    holder: residentHolder(life),
+    budget,
+    announced: new Map(),
+    books: new Map(),
+  };
+  const seats = Array.from(
+    { length: configuration.partitions },
+    (_, partition): Seat => ({ partition, role: 'offline', wanted: 'offline', missed: 0 }),
+  );
+  const totals = { passes: 0, admitted: 0, settled: 0 };
+  const ending = new AbortController();
+  let memberUntilMonotonicMs = -Infinity;
+
+  const isMember = (): boolean => clock.monotonicMs() < memberUntilMonotonicMs;
+
+  const isHeld = ({ trustedUntilMonotonicMs }: HeldLease): boolean =>
+    clock.monotonicMs() < trustedUntilMonotonicMs;
+
+  const become = (seat: Seat, to: PartitionRole, fields: Readonly<Record<string, unknown>> = {}): void => {
+    log.info('dispatcher changed its role', {
+      ...life,
+      partition: seat.partition,
+      from: seat.role,
+      to,
+      ...fields,
+    });
+    seat.role = to;
+  };
+
+  const stepTo = (seat: Seat, to: PartitionRole): void => {
+    for (let next = roleStep(seat.role, to); next !== undefined; next = roleStep(seat.role, to))
+      become(seat, next);
+  };
+
+  /** Whoever comes next takes over at once: a function by the message, and by the counter it looks up what is in flight. */
+  const wake = async (partition: number): Promise<void> => {
+    try {
+      await store.wake(partition);
+      await queue.sendWake(partition, 0);
+    } catch (error) {
+      log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
+    }
+  };
+
+  /** The lease is whoever's it may be: what this one began under it is fenced. */
+  const drop = async ({ fence }: HeldLease): Promise<void> => {
+    try {
+      await store.releaseLease(fence);
+    } catch (error) {
+      log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
+    }
+  };
+
+  const handOver = async ({ fence }: HeldLease, lookedAt: number): Promise<string> => {
+    try {
+      const outcome = await store.releaseLease(fence, lookedAt);
+      if (outcome === 'lost') return 'superseded';
+    } catch (error) {
+      log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
+    }
+    await wake(fence.partition);
+    return 'handed over';
+  };
+
+  /** The lease with enough left of it; undefined if it is over, or somebody else's. */
+  const kept = async (lease: HeldLease): Promise<HeldLease | undefined> => {
+    const leftMs = lease.trustedUntilMonotonicMs - clock.monotonicMs();
+    if (leftMs <= 0) return undefined;
+    if (leftMs > budget.leaseMs / 2) return lease;
+    try {
+      return await renewLease(context, lease);
+    } catch (error) {
+      log.warn('a lease was not renewed; trying again', { ...lease.fence, error: String(error) });
+      return isHeld(lease) ? lease : undefined;
+    }
+  };
+
+  /** Passes, until it is to end, or has to. Answers why it did. */
+  const lead = async (seat: Seat, first: HeldLease, end: AbortSignal): Promise<string> => {
+    const { partition } = seat;
+    let lease = first;
+    let lookedAt = first.wakesLookedAt;
+    let hints: readonly JobHead[] = [];
+    let batches = 0;
+    // The first pass comes at once.
+    let goesOn = true;
+    let lookUpAtMonotonicMs = clock.monotonicMs() + passEveryMs;
+    let echoAtMonotonicMs = Infinity;
+    let dueAtMs = Infinity;
+    // No two partitions number alike: a worker that serves both tells their claims apart by their ids alone.
+    const nextBatch = (): number => {
+      batches += 1;
+      return batches * configuration.partitions + partition;
+    };
+    for (;;) {
+      if (end.aborted || !isMember()) return handOver(lease, lookedAt);
+      const renewed = await kept(lease);
+      if (renewed === undefined) {
+        await drop(lease);
+        return 'lost';
+      }
+      lease = renewed;
+      seat.lease = renewed;
+      const wakes = await store.readWakes(partition);
+      const isTold = wakes > lookedAt;
+      const looksUp = isTold || clock.monotonicMs() >= lookUpAtMonotonicMs;
+      const isTime = clock.monotonicMs() >= echoAtMonotonicMs || clock.nowMs() >= dueAtMs;
+      if (!goesOn && !looksUp && !isTime) {
+        await clock.sleep(pollMs, end);
+        continue;
+      }
+      const beside: Promise<unknown>[] = [];
+      const startedMs = clock.monotonicMs();
+      let outcome: Awaited<ReturnType<typeof pass>>;
+      try {
+        outcome = await pass(context, lease, {
+          hints,
+          looksUp,
+          promotes: true,
+          hintsAreOld: false,
+          nextBatch,
+          goOnBeside: (work) => beside.push(work),
+        });
+      } finally {
+        await Promise.all(beside);
+      }
+      if (outcome.kind === 'lost') return 'superseded';
+      const { admitted, settled, lostClaims } = outcome;
+      totals.passes += 1;
+      totals.admitted += admitted;
+      totals.settled += settled;
+      if (admitted + settled + lostClaims > 0) {
+        const tookMs = Math.round(clock.monotonicMs() - startedMs);
+        log.info('dispatched', { partition, tookMs, admitted, settled, lostClaims });
+      }
+      lookedAt = wakes;
+      hints = outcome.hints;
+      goesOn = outcome.kind === 'again';
+      const nowMonotonicMs = clock.monotonicMs();
+      if (looksUp) lookUpAtMonotonicMs = nowMonotonicMs + passEveryMs;
+      echoAtMonotonicMs = isTold ? nowMonotonicMs + ECHO_MS : Infinity;
+      if (goesOn) continue;
+      const dueMs = await nextDueMs(context, partition);
+      // What the index still shows though its time has come was promoted, or is seen a little later.
+      dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
+    }
+  };
+
+  /** Takes the lease whenever it can, and leads, until it is to end. */
+  const pursue = async (seat: Seat, end: AbortSignal): Promise<void> => {
+    const { partition } = seat;
+    while (!end.aborted) {
+      let pauseMs = pollMs;
+      try {
+        const lease = isMember() ? await tryLease(context, partition) : undefined;
+        if (lease !== undefined) {
+          const { epoch } = lease.fence;
+          seat.lease = lease;
+          become(seat, 'leader', { epoch });
+          let why = 'failed';
+          try {
+            why = await lead(seat, lease, end);
+          } finally {
+            if (why === 'failed') await drop(lease);
+            seat.lease = undefined;
+            become(seat, 'standby', { epoch, why });
+          }
+        }
+      } catch (error) {
+        log.warn('a partition could not be led; trying again', { partition, error: String(error) });
+        pauseMs = REPEAT_MS;
+      }
+      await clock.sleep(pauseMs, end);
+    }
+  };
+
+  const want = (seat: Seat, to: PartitionRole): void => {
+    seat.wanted = to;
+    if (to !== 'leader') {
+      if (seat.task === undefined) stepTo(seat, to);
+      else seat.task.end.abort();
+      return;
+    }
+    if (seat.task !== undefined) return;
+    stepTo(seat, 'standby');
+    const end = new AbortController();
+    const ended = pursue(seat, end.signal).then(() => {
+      seat.task = undefined;
+      want(seat, seat.wanted);
+    });
+    seat.task = { end, ended };
+  };
+
+  const wantNothing = (): void => {
+    for (const seat of seats) want(seat, 'offline');
+  };
+
+  /** What the ring of these members makes of this one. */
+  const assign = (members: readonly DispatcherRecord[]): void => {
+    const byName = new Map(members.map((member) => [member.dispatcherId, member]));
+    const ring = buildRing([...byName.keys(), dispatcherId]);
+    for (const seat of seats) {
+      const { partition } = seat;
+      const role = roleOf(ring, partition, dispatcherId);
+      const [leader = dispatcherId] = preferenceOf(ring, partitionHash(partition), 1);
+      const isLed = role !== 'standby' || byName.get(leader)?.leads.includes(partition) !== false;
+      seat.missed = isLed ? 0 : (seat.missed + 1) % STAND_IN_ROUNDS;
+      want(seat, seat.missed >= MISSED_MAX ? 'leader' : role);
+    }
+  };
+
+  /** Says that it lives, and looks who else does. */
+  const round = async (): Promise<'member' | 'superseded'> => {
+    const askedAtMonotonicMs = clock.monotonicMs();
+    const leads = seats.flatMap(({ partition, lease }) =>
+      lease !== undefined && isHeld(lease) ? [partition] : [],
+    );
+    const expiresAtMs = clock.nowMs() + memberLeaseMs + CLOCK_SKEW_MAX_MS;
+    if ((await store.keepDispatcher({ ...life, leads, expiresAtMs })) === 'superseded') return 'superseded';
+    const wasMember = isMember();
+    memberUntilMonotonicMs = askedAtMonotonicMs + memberLeaseMs * (1 - 1 / MARGIN_PART);
+    if (!wasMember) log.info('dispatcher registered', { ...life, partitions: seats.length });
+    const members = await store.listDispatchers(clock.nowMs());
+    if (!ending.signal.aborted && isMember()) assign(members);
+    return 'member';
+  };
+
+  const leave = async (): Promise<void> => {
+    try {
+      await store.removeDispatcher(life);
+    } catch (error) {
+      log.warn('the membership was not ended; it expires', { ...life, error: String(error) });
+    }
+  };
+
+  const onSignal = (): void => {
+    ending.abort();
+    wantNothing();
+  };
+  let end: ResidentEnd = 'stopped';
+  let hasBeenMember = false;
+  if (signal.aborted) onSignal();
+  signal.addEventListener('abort', onSignal);
+  try {
+    while (!ending.signal.aborted) {
+      let pauseMs = memberLeaseMs / ROUNDS_PER_LEASE;
+      try {
+        if ((await round()) === 'superseded') {
+          end = 'superseded';
+          ending.abort();
+          log.warn('another life of this dispatcher has begun', { ...life });
+          break;
+        }
+        hasBeenMember = true;
+      } catch (error) {
+        const isTransient = error instanceof StoreThrottled || error instanceof StoreUnavailable;
+        if (!isTransient && !hasBeenMember) throw error;
+        log.warn('the membership was not renewed; trying again', { ...life, error: String(error) });
+        pauseMs = Math.min(pauseMs, REPEAT_MS);
+      }
+      if (!isMember()) wantNothing();
+      await clock.sleep(pauseMs, ending.signal);
+    }
+  } finally {
+    signal.removeEventListener('abort', onSignal);
+    onSignal();
+  }
+  const over = new AbortController();
+  // First others learn that it goes; they have its partitions as soon as their last passes are over.
+  const left = Promise.all([leave(), ...seats.map(({ task }) => task?.ended)]);
+  void left.then(() => over.abort());
+  await clock.sleep(shutdownMs, over.signal);
+  if (!over.signal.aborted)
+    log.warn('a pass did not end in time; its lease expires', { ...life, shutdownMs });
+  log.info('dispatcher ended', { ...life, end, ...totals });
+  return { end, ...totals };
+}
