@@ -1,6 +1,8 @@
 /** The composition root of the commands that talk to a deployed scheduler. */
 import type { StoreClient } from '../client/client.ts';
-import { UsageError } from './usage.ts';
+import { ClientEnvironmentError } from '../client/errors.ts';
+import type { ResidentOptions } from '../dispatch/resident.ts';
+import { jsonFrom, UsageError } from './usage.ts';
 
 /** A client, and how to close it. */
 export interface Connection {
@@ -8,17 +10,83 @@ export interface Connection {
   readonly close: () => void;
 }
 
+/** What a dispatcher works with, and how to close it. */
+export interface DispatcherConnection {
+  readonly parts: Pick<ResidentOptions, 'store' | 'queue' | 'configuration' | 'clock' | 'random'>;
+  readonly close: () => void;
+}
+
 /** Reaches the scheduler that the environment names. What the environment sets already wins over the file, as in Node. */
 export async function connect(envFile: string | undefined): Promise<Connection> {
-  if (envFile !== undefined) {
-    try {
-      process.loadEnvFile(envFile);
-    } catch (cause) {
-      throw new UsageError(`--env-file: ${envFile} cannot be read (${String(cause)})`, { cause });
-    }
-  }
+  loadEnvironment(envFile);
   // Here, not above: the SDK takes longer to load than most other commands take.
   const { SchedulerClient } = await import('../client/aws.ts');
   const client = SchedulerClient.fromEnvironment();
   return { client, close: () => client.destroy() };
+}
+
+/** A lease lasts 20 s: a request that hangs is given up, and tried again, while there is time for another one. */
+const REQUESTS = {
+  maxAttempts: 3,
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_500, throwOnRequestTimeout: true },
+} as const;
+
+/** The same, for whoever makes passes: the environment that `schedulerEnvironment()` of the construct answers. */
+export async function connectDispatcher(envFile: string | undefined): Promise<DispatcherConnection> {
+  loadEnvironment(envFile);
+  const required = (name: string): string => {
+    const value = process.env[name];
+    if (value !== undefined && value !== '') return value;
+    throw new ClientEnvironmentError(
+      `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers`,
+    );
+  };
+  const pool = required('FAIRLEAD_POOL');
+  const table = required('FAIRLEAD_TABLE');
+  const queueUrls = queueUrlsIn(required('FAIRLEAD_QUEUES'));
+  const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
+  const [{ DynamoDBClient }, { SQSClient }, { decodeConfiguration }, { placeOf }] = await Promise.all([
+    import('@aws-sdk/client-dynamodb'),
+    import('@aws-sdk/client-sqs'),
+    import('../dispatch/configuration-codec.ts'),
+    import('../dispatch/submit.ts'),
+  ]);
+  const [{ DynamoJobStore }, { SqsJobQueue }, { systemClock }] = await Promise.all([
+    import('../store/dynamodb/store.ts'),
+    import('../queue/sqs/queue.ts'),
+    import('../runtime/system.ts'),
+  ]);
+  const configuration = decodeConfiguration(pool);
+  const dynamodb = new DynamoDBClient(REQUESTS);
+  const sqs = new SQSClient(REQUESTS);
+  return {
+    parts: {
+      store: new DynamoJobStore({ client: dynamodb, table, place: placeOf(configuration) }),
+      queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl }),
+      configuration,
+      clock: systemClock,
+      random: Math.random,
+    },
+    close: () => {
+      dynamodb.destroy();
+      sqs.destroy();
+    },
+  };
+}
+
+function loadEnvironment(envFile: string | undefined): void {
+  if (envFile === undefined) return;
+  try {
+    process.loadEnvFile(envFile);
+  } catch (cause) {
+    throw new UsageError(`--env-file: ${envFile} cannot be read (${String(cause)})`, { cause });
+  }
+}
+
+function queueUrlsIn(text: string): Readonly<Record<string, string>> {
+  const value = jsonFrom('FAIRLEAD_QUEUES', text);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new UsageError(`FAIRLEAD_QUEUES: is not an object of queue URLs: ${text}`);
+  }
+  return Object.fromEntries(Object.entries(value).map(([fleet, url]) => [fleet, String(url)]));
 }

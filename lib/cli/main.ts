@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { connect } from './connect.ts';
+import { connect, connectDispatcher } from './connect.ts';
 import { runProgram } from './program.ts';
 
 // A reader that has seen enough, such as `head`, is no failure.
@@ -21,6 +21,10 @@ process.exitCode = await runProgram(
       // Only what waits for others can be told to stop. Once: who asks a second time will not wait.
       process.once('SIGINT', () => interrupted.abort());
       return connect(envFile);
+    },
+    connectDispatcher: (envFile) => {
+      for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
+      return connectDispatcher(envFile);
     },
     signal: interrupted.signal,
   },

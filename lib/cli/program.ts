@@ -14,7 +14,8 @@ import {
 } from '../client/errors.ts';
 import { ConfigurationError } from '../core/errors.ts';
 import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../store/errors.ts';
-import { type Connection, connect } from './connect.ts';
+import { type Connection, connect, connectDispatcher, type DispatcherConnection } from './connect.ts';
+import { addDispatcher } from './dispatcher.ts';
 import { addOperations, errorData } from './operations.ts';
 import { printable } from './report.ts';
 import { readScenarioFile, ScenarioError } from './scenario-file.ts';
@@ -43,6 +44,7 @@ export const EXIT = {
 /** How a command reaches what is outside. */
 export interface Surroundings {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
+  readonly connectDispatcher?: ((envFile: string | undefined) => Promise<DispatcherConnection>) | undefined;
   /** The user has had enough. */
   readonly signal?: AbortSignal | undefined;
   /** Epoch milliseconds; the machine's clock unless given. */
@@ -82,15 +84,18 @@ export async function runProgram(
 ): Promise<number> {
   let code: number = EXIT.done;
   const program = programFor(terminal);
-  addOperations(program, {
+  const operator = {
     ...surroundings,
     nowMs: surroundings.nowMs ?? Date.now,
+    connectDispatcher: surroundings.connectDispatcher ?? connectDispatcher,
     out: terminal.out,
     note: terminal.error,
     partly: () => {
       code = EXIT.failed;
     },
-  });
+  };
+  addOperations(program, operator);
+  addDispatcher(program, operator);
   try {
     await program.parseAsync([...words], { from: 'user' });
     return code;

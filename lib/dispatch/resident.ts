@@ -89,6 +89,8 @@ const MISSED_MAX = 2;
 /** until so many have passed: then the leader has another chance. */
 const STAND_IN_ROUNDS = 8;
 
+const HANDED_OVER = 'handed over';
+
 /** What it is for one partition, and what it does about it. */
 interface Seat {
   readonly partition: number;
@@ -203,7 +205,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
       log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
     }
     await wake(fence.partition);
-    return 'handed over';
+    return HANDED_OVER;
   };
 
   /** The lease with enough left of it; undefined if it is over, or somebody else's. */
@@ -306,6 +308,8 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
             why = await lead(seat, lease, end);
           } finally {
             if (why === 'failed') await drop(lease);
+            // Whoever left word while it led goes to somebody else.
+            if (why !== HANDED_OVER && end.aborted) await wake(partition);
             seat.lease = undefined;
             become(seat, 'standby', { epoch, why });
           }

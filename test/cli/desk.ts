@@ -42,6 +42,14 @@ export function counter(options: StageOptions = {}): Counter {
           return { client: scene.client, close };
         },
         nowMs: () => scene.time.nowMs,
+        connectDispatcher: async () => {
+          open += 1;
+          const { store, queue, configuration, clock, random } = scene;
+          const close = (): void => {
+            open -= 1;
+          };
+          return { parts: { store, queue, configuration, clock, random }, close };
+        },
         ...own,
       },
     );

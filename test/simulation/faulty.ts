@@ -21,6 +21,13 @@ export interface Network {
   readonly onCall: (name: string) => void;
   /** A request has reached its service, for the first time. */
   readonly onApplied: (verb: string, node: SimulatedNode, parameters: readonly unknown[]) => void;
+  /** A service has answered a request, and the node has heard it. */
+  readonly onAnswered: (
+    verb: string,
+    node: SimulatedNode,
+    parameters: readonly unknown[],
+    answer: unknown,
+  ) => void;
 }
 
 type Service = 'store' | 'queue' | 'bus';
@@ -103,6 +110,7 @@ async function call(
       `${time.nowMs} ${name} ${fault ?? ''} ${'error' in outcome ? String(outcome.error) : brief(outcome.value)}`,
     );
     if ('error' in outcome) throw outcome.error;
+    network.onAnswered(verb, node, parameters, outcome.value);
     return outcome.value;
   };
   const fail = async (error: Error): Promise<unknown> => {

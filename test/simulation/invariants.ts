@@ -12,6 +12,7 @@ import type {
   ClaimRequest,
   Control,
   ControlChange,
+  Fence,
   FinishRequest,
   Ledger,
   Reservation,
@@ -131,6 +132,8 @@ export class Invariants {
   /** When a node last read the partition. */
   readonly #loadedAtMs = new Map<string, number>();
   readonly #leastSharesMs = new Map<number, number>();
+  /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
+  readonly #refused = new Set<string>();
   #store: MemoryJobStore | undefined;
   #steps = 0;
   /** By partition. */
@@ -228,6 +231,26 @@ export class Invariants {
     }
   }
 
+  /** A node was told whether it holds a lease: if it does not, it makes no pass until it does. */
+  onLeaseAnswer(node: string, partition: number, isHeld: boolean): void {
+    if (isHeld) this.#refused.delete(`${node}/${partition}`);
+    else this.#refused.add(`${node}/${partition}`);
+  }
+
+  #requireNotRefused(verb: string, node: string, partition: number): void {
+    if (this.#refused.has(`${node}/${partition}`))
+      this.#violated(
+        'fencing',
+        `${node} goes on with ${verb} of partition ${partition}, which was refused to it`,
+      );
+  }
+
+  /** A dispatcher that runs on has ended because another life of its name has begun. */
+  onSuperseded(node: string, hasLaterLife: boolean): void {
+    if (!hasLaterLife)
+      this.#violated('fencing', `${node} was superseded, and no later life of its name had begun`);
+  }
+
   /** A node's request has reached its service. */
   onVerb(verb: string, node: string, parameters: readonly unknown[]): void {
     switch (verb) {
@@ -235,8 +258,13 @@ export class Invariants {
         this.#wakeSteps.set(parameters[0] as number, this.#steps);
         break;
       case 'loadPartition':
+        this.#requireNotRefused(verb, node, parameters[0] as number);
         this.#loadSteps.set(parameters[0] as number, this.#steps);
         this.#loadedAtMs.set(`${node}/${String(parameters[0])}`, this.#options.nowMs());
+        break;
+      case 'commit':
+      case 'renewLease':
+        this.#requireNotRefused(verb, node, (parameters[0] as Fence).partition);
         break;
       case 'changeControl':
         this.#onControl(parameters[1] as string, parameters[2] as ControlChange);

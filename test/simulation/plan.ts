@@ -66,8 +66,21 @@ export const WORLD_FAULTS = [
   'recordExpires',
 ] as const;
 
-export type FaultClass = (typeof CALL_FAULTS)[number] | (typeof WORLD_FAULTS)[number];
-export const FAULT_CLASSES: readonly FaultClass[] = [...CALL_FAULTS, ...WORLD_FAULTS];
+/** Faults of dispatchers that run on. */
+export const RESIDENT_FAULTS = [
+  'dispatcherKilled',
+  'dispatcherRestarted',
+  'dispatcherDoubled',
+  'dispatcherFrozen',
+] as const;
+
+export type FaultClass =
+  | (typeof CALL_FAULTS)[number]
+  | (typeof WORLD_FAULTS)[number]
+  | (typeof RESIDENT_FAULTS)[number];
+/** Drawn in this order. */
+const DRAWN_FAULTS = [...CALL_FAULTS, ...WORLD_FAULTS] as const;
+export const FAULT_CLASSES: readonly FaultClass[] = [...DRAWN_FAULTS, ...RESIDENT_FAULTS];
 
 export interface PlannedJob {
   readonly type: string;
@@ -126,12 +139,19 @@ export interface PlannedProcess {
   readonly slots: number;
 }
 
+/** A dispatcher that runs on. */
+export interface PlannedResident {
+  readonly dispatcherId: string;
+  readonly pollMs: number;
+}
+
 export interface SimulationPlan {
   readonly seed: number;
   readonly configuration: PoolConfiguration;
   readonly budget: DispatchBudget;
   readonly jobs: readonly PlannedJob[];
   readonly processes: readonly PlannedProcess[];
+  readonly residents: readonly PlannedResident[];
   /** Chance of each fault of calls; 0 for those that this seed leaves out. */
   readonly rates: Readonly<Record<FaultClass, number>>;
   readonly store: StoreImitation;
@@ -184,14 +204,16 @@ export function planOf(seed: number): SimulationPlan {
   const dice = diceOf(seeded(seed));
   const calm = dice.chance(CALM);
   const churn = !calm && dice.chance(CHURN);
-  const rates = Object.fromEntries(
-    FAULT_CLASSES.map((fault) => {
+  const drawn = Object.fromEntries(
+    DRAWN_FAULTS.map((fault) => {
       const salt = LATER[fault];
       const own = salt === undefined ? dice : diceOf(seeded(seed ^ salt));
       const rate = own.chance(0.45) ? 10 ** own.between(-3.2, -1.4) : 0;
       return [fault, calm ? 0 : ((churn ? CHURN_RATES[fault] : undefined) ?? rate * (FACTORS[fault] ?? 1))];
     }),
-  ) as Record<FaultClass, number>;
+  ) as Record<(typeof DRAWN_FAULTS)[number], number>;
+  const resident = drawResidents(diceOf(seeded(seed ^ RESIDENT_DICE)), calm);
+  const rates: Record<FaultClass, number> = { ...drawn, ...resident.rates };
   const imitated = (fault: FaultClass): boolean => rates[fault] > 0;
   const configuration = drawConfiguration(dice, churn);
   // Of its own, so that it changes no other draw.
@@ -222,6 +244,7 @@ export function planOf(seed: number): SimulationPlan {
           }))
         : [],
     ),
+    residents: resident.residents,
     rates,
     store: {
       indexLagMs: imitated('staleIndex') ? dice.pick([50, 1_000, 10_000]) : undefined,
@@ -250,6 +273,32 @@ export function planOf(seed: number): SimulationPlan {
 function slotsOf({ partitions }: PoolConfiguration, dice: Dice, small: Dice): number {
   const enough = dice.whole(partitions, partitions + 2);
   return partitions > 1 && small.chance(0.3) ? 1 : enough;
+}
+
+/** A dice of their own: what they draw moves nothing else of a seed. */
+const RESIDENT_DICE = 0x1b873593;
+/** Of all seeds; in the others, functions make every pass. */
+const RESIDENTS = 0.25;
+
+function drawResidents(
+  dice: Dice,
+  calm: boolean,
+): {
+  readonly residents: readonly PlannedResident[];
+  readonly rates: Readonly<Record<(typeof RESIDENT_FAULTS)[number], number>>;
+} {
+  const count = dice.chance(RESIDENTS) ? dice.whole(1, 3) : 0;
+  const pollMs = dice.pick([250, 1_000, 3_000]);
+  const rates = Object.fromEntries(
+    RESIDENT_FAULTS.map((fault) => {
+      const rate = dice.chance(0.5) ? 10 ** dice.between(-2.7, -1.4) : 0;
+      return [fault, calm || count === 0 ? 0 : rate];
+    }),
+  ) as Record<(typeof RESIDENT_FAULTS)[number], number>;
+  return {
+    residents: Array.from({ length: count }, (_, at) => ({ dispatcherId: `dispatcher/${at}`, pollMs })),
+    rates,
+  };
 }
 
 function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {

@@ -380,6 +380,29 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
         },
       }),
   },
+  'lease-refused': {
+    removes: 'what the answer to a renewal says of a lease that is lost',
+    seenAt: 1,
+    answers: (store) =>
+      instead(store, {
+        renewLease: async (fence: Fence, nowMs: number, leaseMs: number) => {
+          await store.renewLease(fence, nowMs, leaseMs);
+          return 'renewed';
+        },
+      }),
+  },
+  'leave-incarnation': {
+    removes: "the incarnation in the condition of a dispatcher's leave",
+    seenAt: 3,
+    store: (store) =>
+      instead(store, {
+        removeDispatcher: async (dispatcher) => {
+          const members = await store.listDispatchers(0);
+          const present = members.find(({ dispatcherId }) => dispatcherId === dispatcher.dispatcherId);
+          return store.removeDispatcher(present ?? dispatcher);
+        },
+      }),
+  },
   'locks-come-back': {
     removes: 'giving back the lock of a conflict key',
     seenAt: 22,

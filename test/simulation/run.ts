@@ -60,7 +60,7 @@ function movedMs(plan: SimulationPlan): number {
  * it may have.
  */
 function boundMs(plan: SimulationPlan): number {
-  const { configuration, budget, jobs, processes } = plan;
+  const { configuration, budget, jobs, processes, residents } = plan;
   const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
   const timeoutMs = Math.max(0, ...configuration.types.map((type) => type.timeoutMs));
   const leasesMs =
@@ -72,11 +72,13 @@ function boundMs(plan: SimulationPlan): number {
   const reservations = Math.min(jobs.length, capacity) + (configuration.partitions > 1 ? jobs.length : 0);
   const checksMs = ROUNDS * (budget.checkAfterMs + TICK_MS * Math.ceil(reservations / budget.checkMax));
   const futureMs = Math.max(0, ...jobs.map((job) => job.askedAtMs + job.delayMs));
+  // Whoever finds a dispatcher that runs on leaves word: it is heard at its next look, of each start and each end.
+  const hearsMs = 2 * Math.max(0, ...residents.map(({ pollMs }) => pollMs));
   const loadMs = jobs.reduce((total, job) => {
     const retry = typeOf.get(job.type)?.retry;
     const tries = (retry?.maxAttempts ?? 1) + (retry?.maxWorkersLost ?? 0);
     const delayMs = retry === undefined ? 0 : backoffMs(retry, retry.maxAttempts, 1);
-    const eachMs = job.durationMs + delayMs + CALLS_IN_A_ROW * plan.latencyMaxMs + WAITS_MS;
+    const eachMs = job.durationMs + delayMs + CALLS_IN_A_ROW * plan.latencyMaxMs + WAITS_MS + hearsMs;
     return total + tries * eachMs;
   }, 0);
   // Each dead letter may be tried again.

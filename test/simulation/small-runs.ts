@@ -22,6 +22,7 @@ interface Parts {
   readonly jobs: readonly Partial<PlannedJob>[];
   readonly budget?: Partial<DispatchBudget>;
   readonly processes?: SimulationPlan['processes'];
+  readonly residents?: SimulationPlan['residents'];
   readonly events?: readonly PlannedEvent[];
   readonly malformed?: number;
   readonly latencyMaxMs?: number;
@@ -59,6 +60,7 @@ function smallRun(seed: number, parts: Parts): SmallRun {
       ...job,
     })),
     processes: parts.processes ?? [],
+    residents: parts.residents ?? [],
     rates: Object.fromEntries(FAULT_CLASSES.map((fault) => [fault, 0])) as Record<FaultClass, number>,
     store: {},
     queue: {},
@@ -184,7 +186,7 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       { resourceId: 'a', fairnessKey: 'key-3', durationMs: 50, via: 'client' },
     ],
   }),
-  'slots that one partition lends to another': smallRun(8, {
+  'slots that one partition lends to another': smallRun(9, {
     pool: {
       types: { resize: { timeoutMs: 5_000 } },
       tiers: [{ tier: 'standard' }],
@@ -192,6 +194,17 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       partitions: 2,
     },
     jobs: Array.from({ length: 5 }, () => ({ fairnessKey: 'key-0', durationMs: 500 })),
+  }),
+  'a dispatcher that runs on, and is stopped': smallRun(10, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+    residents: [{ dispatcherId: 'one', pollMs: 500 }],
+    jobs: [{ via: 'client' }, { askedAtMs: 900, delayMs: 1_500 }, { askedAtMs: 2_600 }],
+    events: [{ atMs: 6_000, stops: 'resident-one' }],
+    faultsUntilMs: 6_500,
   }),
   'a line that is empty for long': smallRun(6, {
     pool: {

@@ -11,13 +11,14 @@ import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
+import { runDispatcher } from '../../lib/dispatch/resident.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { Fence, JobStore, LeaseOutcome } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process.ts';
@@ -27,7 +28,13 @@ import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
 import { instead } from './instead.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
-import { OPERATOR_FAULTS, type PlannedJob, type PlannedProcess, type SimulationPlan } from './plan.ts';
+import {
+  OPERATOR_FAULTS,
+  type PlannedJob,
+  type PlannedProcess,
+  type PlannedResident,
+  type SimulationPlan,
+} from './plan.ts';
 import { diceOf, hashText, seeded } from './random.ts';
 import { requestOf, Users } from './users.ts';
 import { VirtualTime } from './virtual-time.ts';
@@ -47,6 +54,14 @@ const OUTAGE_MAX_MS = 60_000;
 export const LATE_MAX_MS = 130_000;
 /** Hints under way have arrived after this. */
 const QUIET_MS = 3_000;
+/** What dispatchers that run on do all the time, busy or not. */
+const IDLE_VERBS: ReadonlySet<string> = new Set([
+  'readWakes',
+  'acquireLease',
+  'renewLease',
+  'keepDispatcher',
+  'listDispatchers',
+]);
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
@@ -100,6 +115,9 @@ export class World {
   readonly #nodes = new Map<string, SimulatedNode>();
   readonly #planned = new Map<number, PlannedJob>();
   readonly #processes = new Map<string, PlannedProcess>();
+  readonly #residents = new Map<string, PlannedResident>();
+  /** When the lives of a dispatcher's name began, by the clocks that name them. */
+  readonly #lives = new Map<string, number[]>();
   readonly #doubled = new Set<string>();
   readonly #shutdowns = new Map<string, AbortController>();
   readonly #born = new Map<string, number>();
@@ -173,7 +191,21 @@ export class World {
       outageUntilMs: () => this.#outageUntilMs,
       trace: this.trace,
       onCall: (name) => this.calls.push(name),
-      onApplied: (verb, node, parameters) => this.invariants.onVerb(verb, node.name, parameters),
+      onApplied: (verb, node, parameters) => {
+        this.invariants.onVerb(verb, node.name, parameters);
+        // A pass of theirs is as good as a function's.
+        if (!this.#residents.has(node.name) || IDLE_VERBS.has(verb)) return;
+        this.#busyRound += 1;
+        this.#lookForLeftBehind();
+      },
+      onAnswered: (verb, node, parameters, answer) => {
+        if (verb === 'renewLease') {
+          this.invariants.onLeaseAnswer(node.name, (parameters[0] as Fence).partition, answer === 'renewed');
+        }
+        if (verb === 'acquireLease' && (answer as LeaseOutcome).kind === 'acquired') {
+          this.invariants.onLeaseAnswer(node.name, parameters[0] as number, true);
+        }
+      },
     };
     this.bus.subscribe((event) => {
       if (event.kind === 'outcome') this.invariants.onOutcome(event.detail.id);
@@ -237,6 +269,7 @@ export class World {
     }
     this.#tick(1);
     for (const process of this.plan.processes) this.#runProcess(process);
+    for (const resident of this.plan.residents) this.#runResident(resident);
     for (const { fleet, slots } of this.plan.configuration.fleets) {
       if (slots === null) continue;
       // More pollers than slots: the cap is the dispatcher's to keep, not the queue's.
@@ -405,7 +438,11 @@ export class World {
   /** A while after the last function has ended, unless another began meanwhile. */
   #lookForLeftBehind(): void {
     const round = this.#busyRound;
-    this.time.after(QUIET_MS, () => {
+    const { residents } = this.plan;
+    // Until their next look, and what they look for again a little later.
+    const hearsMs =
+      residents.length === 0 ? 0 : QUIET_MS + Math.max(...residents.map(({ pollMs }) => pollMs));
+    this.time.after(QUIET_MS + hearsMs, () => {
       const isCalm = this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS || this.#isHarmless;
       const isQuiet = this.#busyCount === 0 && this.#busyRound === round && this.#stream.length === 0;
       if (!isQuiet || !isCalm || this.plan.endless) return;
@@ -607,6 +644,55 @@ export class World {
     });
   }
 
+  /** A life of a dispatcher that runs on; when it is over, the next one begins. */
+  #runResident(resident: PlannedResident): void {
+    const { dispatcherId, pollMs } = resident;
+    const node = this.#node(`resident-${dispatcherId}`);
+    const { configuration, budget } = this.plan;
+    const shutdown = new AbortController();
+    let isOver = false;
+    const end = (): void => {
+      if (isOver) return;
+      isOver = true;
+      node.kill();
+      this.#residents.delete(node.name);
+      // Its other life goes on in its stead.
+      if (this.#doubled.has(node.name)) return;
+      const dice = diceOf(this.faults.randomOf(`${node.name}/again`));
+      this.time.after(dice.between(0, 20_000), () => this.#runResident(resident));
+    };
+    node.onDeath(end);
+    this.#residents.set(node.name, resident);
+    this.#shutdowns.set(node.name, shutdown);
+    const bornAtMs = node.clock.nowMs();
+    this.#lives.set(dispatcherId, [...(this.#lives.get(dispatcherId) ?? []), bornAtMs]);
+    const trace = (message: string): void => this.trace(`${this.time.nowMs} ${node.name} ${message}`);
+    runDispatcher({
+      store: this.reach(node),
+      queue: faultyQueue(this.#network, node, this.queue),
+      configuration,
+      clock: node.clock,
+      random: this.faults.randomOf(`${node.name}/random`),
+      log: { info: trace, warn: trace },
+      dispatcherId,
+      budget,
+      pollMs,
+      signal: shutdown.signal,
+    }).then(
+      (report) => {
+        if (report.end === 'superseded') {
+          const born = this.#lives.get(dispatcherId) ?? [];
+          this.invariants.onSuperseded(node.name, born.filter((atMs) => atMs >= bornAtMs).length > 1);
+        }
+        end();
+      },
+      (error: unknown) => {
+        if (!isExpected(error)) this.#onBug(`${node.name} threw ${String(error)}`);
+        end();
+      },
+    );
+  }
+
   #handlers(node: SimulatedNode): JobHandlers {
     return Object.fromEntries(
       this.plan.configuration.types.map(({ type }) => [
@@ -691,6 +777,8 @@ export class World {
             node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 90_000);
           }
         }
+        const resident = this.#residents.get(name);
+        if (resident !== undefined) this.#disturbResident(name, node, resident, moment);
         if (this.faults.happens('clockJump', moment)) {
           node.skewMs += Math.round((this.faults.randomOf(`${moment}/jump`)() * 2 - 1) * JUMP_MAX_MS);
           node.skewMs = Math.max(-JUMP_MAX_MS, Math.min(JUMP_MAX_MS, node.skewMs));
@@ -698,6 +786,18 @@ export class World {
       }
       this.#disturb(count + 1);
     });
+  }
+
+  #disturbResident(name: string, node: SimulatedNode, resident: PlannedResident, moment: string): void {
+    if (this.faults.happens('dispatcherRestarted', moment)) this.#shutdowns.get(name)?.abort();
+    if (!this.#doubled.has(name) && this.faults.happens('dispatcherDoubled', moment)) {
+      this.#doubled.add(name);
+      this.#runResident(resident);
+    }
+    if (this.faults.happens('dispatcherKilled', moment)) node.kill();
+    else if (this.faults.happens('dispatcherFrozen', moment)) {
+      node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 90_000);
+    }
   }
 }
 

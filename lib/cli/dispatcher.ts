@@ -1,0 +1,93 @@
+/** `fairlead dispatcher`: makes passes until it is told to end. */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Command } from 'commander';
+import type { Log } from '../runtime/contract.ts';
+import type { DispatcherConnection } from './connect.ts';
+import { printable } from './report.ts';
+import { durationMsOf } from './usage.ts';
+
+/** What the command works with. */
+export interface Watchman {
+  readonly connectDispatcher: (envFile: string | undefined) => Promise<DispatcherConnection>;
+  /** The process is told to end. */
+  readonly signal?: AbortSignal | undefined;
+  readonly out: (text: string) => void;
+  /** Beside the output: what went wrong and is tried again. */
+  readonly note: (text: string) => void;
+  /** It ended for another reason than the signal. */
+  readonly partly: () => void;
+}
+
+interface Options {
+  readonly json?: true;
+  readonly envFile?: string;
+  readonly name?: string;
+  readonly poll: string;
+  readonly passEvery: string;
+}
+
+/** Adds the command to the program. */
+export function addDispatcher(program: Command, watchman: Watchman): void {
+  program
+    .command('dispatcher')
+    .description(
+      'Run passes in this process, beside the functions, until SIGTERM or SIGINT. See docs/scale.md.',
+    )
+    .option('--name <name>', "unique among those that live; the host's name and a random part unless given")
+    .option('--poll <duration>', 'how often to look for word, in each partition that it leads', '250ms')
+    .option('--pass-every <duration>', 'a pass at least so often; 1s, say, where no function runs', '1m')
+    .option('--json', 'print one JSON object a line')
+    .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 told to end; 1 another dispatcher of its name has begun, or the table refuses it; 2 a setting is wrong.',
+    )
+    .action((options: Options) => dispatcher(options, watchman));
+}
+
+async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
+  const { signal = new AbortController().signal } = watchman;
+  const pollMs = durationMsOf('--poll', options.poll);
+  const passEveryMs = durationMsOf('--pass-every', options.passEvery);
+  const { parts, close } = await watchman.connectDispatcher(options.envFile);
+  // Here, not above: other commands make no passes.
+  const { runDispatcher } = await import('../dispatch/resident.ts');
+  try {
+    const { end } = await runDispatcher({
+      ...parts,
+      log: options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs),
+      dispatcherId: options.name ?? `${hostname()}/${randomUUID()}`,
+      pollMs,
+      passEveryMs,
+      signal,
+    });
+    if (end !== 'stopped') watchman.partly();
+  } finally {
+    close();
+  }
+}
+
+function linesForMachines({ out }: Watchman): Log {
+  const entry =
+    (level: string): Log['info'] =>
+    (message, fields) =>
+      out(`${JSON.stringify({ level, message, ...fields })}\n`);
+  return { info: entry('info'), warn: entry('warn') };
+}
+
+/** Such as `08:15:02 dispatcher changed its role: partition 0, from standby, to leader, epoch 7`. */
+function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
+  const entry =
+    (write: (text: string) => void): Log['info'] =>
+    (message, fields = {}) => {
+      const time = new Date(nowMs()).toISOString().slice(11, 19);
+      // The same in every line.
+      const { incarnation: _incarnation, ...said } = fields;
+      const words = Object.entries(said)
+        .filter(([, value]) => value !== undefined)
+        .map(([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`);
+      write(`${time} ${printable([message, words.join(', ')].filter((part) => part !== '').join(': '))}\n`);
+    };
+  return { info: entry(out), warn: entry(note) };
+}
