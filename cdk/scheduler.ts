@@ -206,6 +206,13 @@ export class Scheduler extends Construct {
     this.wakeQueue.grants.sendMessages(grantee);
   }
 
+  /** Lets a process run passes, as `fairlead dispatcher` does; `schedulerEnvironment` tells it where. */
+  grantDispatch(grantee: IGrantable): void {
+    this.table.grants.actions(grantee, ...TABLE_ACTIONS.dispatch);
+    this.wakeQueue.grants.sendMessages(grantee);
+    for (const fleet of Object.values(this.fleets)) fleet.queue.grants.sendMessages(grantee);
+  }
+
   /** Lets an operator look at jobs, move, cancel and pause them, wake dispatchers and redrive dead letters. */
   grantOperate(grantee: IGrantable): void {
     this.table.grants.actions(grantee, ...TABLE_ACTIONS.operate);
@@ -290,10 +297,8 @@ export class Scheduler extends Construct {
       for (const [name, value] of Object.entries(this.schedulerEnvironment())) {
         dispatcher.addEnvironment(name, value);
       }
-      this.table.grants.actions(dispatcher, ...TABLE_ACTIONS.dispatch);
+      this.grantDispatch(dispatcher);
       this.grantPutEvents(dispatcher);
-      this.wakeQueue.grants.sendMessages(dispatcher);
-      for (const fleet of Object.values(this.fleets)) fleet.queue.grants.sendMessages(dispatcher);
     }
     for (const fleet of Object.values(this.fleets)) {
       for (const [name, value] of Object.entries(this.workerEnvironment(fleet.fleet))) {

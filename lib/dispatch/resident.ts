@@ -104,7 +104,8 @@ interface Seat {
   task?: { readonly end: AbortController; readonly ended: Promise<void> } | undefined;
 }
 
-function requireWorkable({ dispatcherId, memberLeaseMs, pollMs, passEveryMs }: ResidentOptions): void {
+function requireWorkable(options: ResidentOptions): void {
+  const { dispatcherId, memberLeaseMs, pollMs, passEveryMs, budget = DISPATCH_BUDGET } = options;
   if (dispatcherId === '') {
     throw new ConfigurationError(
       'dispatcherId',
@@ -113,12 +114,19 @@ function requireWorkable({ dispatcherId, memberLeaseMs, pollMs, passEveryMs }: R
       'Leave it out for a name of its own.',
     );
   }
-  for (const [field, value] of Object.entries({ memberLeaseMs, pollMs, passEveryMs })) {
-    if (value === undefined || (Number.isFinite(value) && value > 0)) continue;
+  // Between two looks it must come to renew its lease.
+  const pollMaxMs = budget.leaseMs / 4;
+  for (const [field, value, mostMs] of [
+    ['memberLeaseMs', memberLeaseMs, Infinity],
+    ['pollMs', pollMs, pollMaxMs],
+    ['passEveryMs', passEveryMs, Infinity],
+  ] as const) {
+    if (value === undefined || (value > 0 && value <= mostMs && value < Infinity)) continue;
+    const most = mostMs < Infinity ? ` and at most ${mostMs}` : '';
     throw new ConfigurationError(
       field,
       value,
-      'must be more than 0 milliseconds',
+      `must be more than 0 milliseconds${most}`,
       'Leave it out for the default.',
     );
   }

@@ -5,6 +5,7 @@ import { EventBus } from 'aws-cdk-lib/aws-events';
 import { AccountRootPrincipal, Role } from 'aws-cdk-lib/aws-iam';
 import { describe, expect, it } from 'vitest';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { TABLE_ACTIONS } from '../../cdk/table.ts';
 import { at, emptyStack, listOf, type Resource, referred, resourcesOf, synthesize } from './stacks.ts';
 
 const { template } = synthesize();
@@ -116,6 +117,7 @@ describe('rights', () => {
     scheduler.grantPutEvents(person('Producer'));
     scheduler.grantWork(person('Worker'), 'gpu');
     scheduler.grantOperate(person('Operator'));
+    scheduler.grantDispatch(person('Passer'));
   });
   const policies = resourcesOf(granted.template, 'AWS::IAM::Policy');
   const statements = policies.flatMap(([id, policy]) =>
@@ -159,6 +161,13 @@ describe('rights', () => {
     const distinct = (actions: readonly string[]): readonly string[] => [...new Set(actions)].sort();
     expect(distinct(actionsOf('Worker'))).toEqual(distinct([...serve, ...consume]));
     expect(distinct(actionsOf('Images'))).toEqual(distinct([...run, ...consume]));
+  });
+
+  it('a dispatcher may run passes, and neither take messages nor put events', () => {
+    const distinct = [...new Set(actionsOf('Passer'))];
+    expect(distinct).toEqual(
+      [...TABLE_ACTIONS.dispatch, 'sqs:GetQueueAttributes', 'sqs:GetQueueUrl', 'sqs:SendMessage'].sort(),
+    );
   });
 
   it('a producer may put events, on this bus', () => {

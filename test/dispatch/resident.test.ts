@@ -264,6 +264,7 @@ describe('a resident', () => {
   it.each([
     ['dispatcherId', { dispatcherId: '' }],
     ['pollMs', { pollMs: 0 }],
+    ['pollMs', { pollMs: 5_001 }],
     ['memberLeaseMs', { memberLeaseMs: Number.NaN }],
     ['passEveryMs', { passEveryMs: -1 }],
   ])('refuses a %s that cannot work, before it does anything', async (field, own) => {

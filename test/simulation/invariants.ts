@@ -231,7 +231,7 @@ export class Invariants {
     }
   }
 
-  /** A node was told whether it holds a lease: if it does not, it makes no pass until it does. */
+  /** A dispatcher that runs on was told whether it holds a lease: if it does not, it makes no pass until it does. */
   onLeaseAnswer(node: string, partition: number, isHeld: boolean): void {
     if (isHeld) this.#refused.delete(`${node}/${partition}`);
     else this.#refused.add(`${node}/${partition}`);

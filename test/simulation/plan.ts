@@ -212,14 +212,14 @@ export function planOf(seed: number): SimulationPlan {
       return [fault, calm ? 0 : ((churn ? CHURN_RATES[fault] : undefined) ?? rate * (FACTORS[fault] ?? 1))];
     }),
   ) as Record<(typeof DRAWN_FAULTS)[number], number>;
-  const resident = drawResidents(diceOf(seeded(seed ^ RESIDENT_DICE)), calm);
-  const rates: Record<FaultClass, number> = { ...drawn, ...resident.rates };
-  const imitated = (fault: FaultClass): boolean => rates[fault] > 0;
+  const imitated = (fault: (typeof DRAWN_FAULTS)[number]): boolean => drawn[fault] > 0;
   const configuration = drawConfiguration(dice, churn);
   // Of its own, so that it changes no other draw.
   const small = diceOf(seeded(seed ^ 0x10a5));
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
   const endless = dice.chance(0.3);
+  const resident = drawResidents(diceOf(seeded(seed ^ RESIDENT_DICE)), calm, leaseMs);
+  const rates: Record<FaultClass, number> = { ...drawn, ...resident.rates };
   return {
     seed,
     configuration,
@@ -283,12 +283,13 @@ const RESIDENTS = 0.25;
 function drawResidents(
   dice: Dice,
   calm: boolean,
+  leaseMs: number,
 ): {
   readonly residents: readonly PlannedResident[];
   readonly rates: Readonly<Record<(typeof RESIDENT_FAULTS)[number], number>>;
 } {
   const count = dice.chance(RESIDENTS) ? dice.whole(1, 3) : 0;
-  const pollMs = dice.pick([250, 1_000, 3_000]);
+  const pollMs = Math.min(dice.pick([250, 1_000, 3_000]), leaseMs / 4);
   const rates = Object.fromEntries(
     RESIDENT_FAULTS.map((fault) => {
       const rate = dice.chance(0.5) ? 10 ** dice.between(-2.7, -1.4) : 0;

@@ -382,7 +382,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lease-refused': {
     removes: 'what the answer to a renewal says of a lease that is lost',
-    seenAt: 1,
+    seenAt: 130,
     answers: (store) =>
       instead(store, {
         renewLease: async (fence: Fence, nowMs: number, leaseMs: number) => {

@@ -199,6 +199,8 @@ export class World {
         this.#lookForLeftBehind();
       },
       onAnswered: (verb, node, parameters, answer) => {
+        // A function's partition may fail while another of its partitions goes on, beside the next invocation.
+        if (!this.#residents.has(node.name)) return;
         if (verb === 'renewLease') {
           this.invariants.onLeaseAnswer(node.name, (parameters[0] as Fence).partition, answer === 'renewed');
         }
