@@ -28,6 +28,7 @@ import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { DispatcherRecord, JobHead, JobStore } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
+import { orAborted } from '../worker/abort.ts';
 import { incarnationOf } from '../worker/incarnation.ts';
 import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from './context.ts';
@@ -90,6 +91,7 @@ const MISSED_MAX = 2;
 const STAND_IN_ROUNDS = 8;
 
 const HANDED_OVER = 'handed over';
+const FAILED = 'failed';
 
 /** What it is for one partition, and what it does about it. */
 interface Seat {
@@ -196,24 +198,14 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     }
   };
 
-  /** The lease is whoever's it may be: what this one began under it is fenced. */
-  const drop = async ({ fence }: HeldLease): Promise<void> => {
+  /** What was begun under it is fenced: it may be anybody's. Answers whether it was this one's till now. */
+  const giveBack = async ({ fence }: HeldLease): Promise<boolean> => {
     try {
-      await store.releaseLease(fence);
+      return (await store.releaseLease(fence)) === 'released';
     } catch (error) {
       log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
+      return true;
     }
-  };
-
-  const handOver = async ({ fence }: HeldLease, lookedAt: number): Promise<string> => {
-    try {
-      const outcome = await store.releaseLease(fence, lookedAt);
-      if (outcome === 'lost') return 'superseded';
-    } catch (error) {
-      log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
-    }
-    await wake(fence.partition);
-    return HANDED_OVER;
   };
 
   /** The lease with enough left of it; undefined if it is over, or somebody else's. */
@@ -247,10 +239,10 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
       return batches * configuration.partitions + partition;
     };
     for (;;) {
-      if (end.aborted || !isMember()) return handOver(lease, lookedAt);
+      if (end.aborted || !isMember()) return (await giveBack(lease)) ? HANDED_OVER : 'superseded';
       const renewed = await kept(lease);
       if (renewed === undefined) {
-        await drop(lease);
+        await giveBack(lease);
         return 'lost';
       }
       lease = renewed;
@@ -293,7 +285,6 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
       const nowMonotonicMs = clock.monotonicMs();
       if (looksUp) lookUpAtMonotonicMs = nowMonotonicMs + passEveryMs;
       echoAtMonotonicMs = isTold ? nowMonotonicMs + ECHO_MS : Infinity;
-      if (goesOn) continue;
       const dueMs = await nextDueMs(context, partition);
       // What the index still shows though its time has come was promoted, or is seen a little later.
       dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
@@ -303,23 +294,28 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   /** Takes the lease whenever it can, and leads, until it is to end. */
   const pursue = async (seat: Seat, end: AbortSignal): Promise<void> => {
     const { partition } = seat;
+    /** Word may have been left for it. */
+    let owesWake = false;
     while (!end.aborted) {
       let pauseMs = pollMs;
       try {
         const lease = isMember() ? await tryLease(context, partition) : undefined;
         if (lease !== undefined) {
           const { epoch } = lease.fence;
+          owesWake = true;
           seat.lease = lease;
           become(seat, 'leader', { epoch });
-          let why = 'failed';
+          let why = FAILED;
           try {
             why = await lead(seat, lease, end);
           } finally {
-            if (why === 'failed') await drop(lease);
-            // Whoever left word while it led goes to somebody else.
-            if (why !== HANDED_OVER && end.aborted) await wake(partition);
+            if (why === FAILED) await giveBack(lease);
             seat.lease = undefined;
             become(seat, 'standby', { epoch, why });
+          }
+          if (why === HANDED_OVER) {
+            await wake(partition);
+            owesWake = false;
           }
         }
       } catch (error) {
@@ -328,6 +324,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
       }
       await clock.sleep(pauseMs, end);
     }
+    if (owesWake) await wake(partition);
   };
 
   const want = (seat: Seat, to: PartitionRole): void => {
@@ -401,7 +398,8 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     while (!ending.signal.aborted) {
       let pauseMs = memberLeaseMs / ROUNDS_PER_LEASE;
       try {
-        if ((await round()) === 'superseded') {
+        // A renewal that hangs does not hold up the end; if it arrives after it, it is refused.
+        if ((await orAborted(round(), ending.signal)) === 'superseded') {
           end = 'superseded';
           ending.abort();
           log.warn('another life of this dispatcher has begun', { ...life });

@@ -116,6 +116,9 @@ describe('a resident', () => {
     await on.advance(SOON_MS);
     expect(on.holders()).toEqual(['one', 'one', 'one']);
     expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
+    // A worker that serves both partitions tells their claims apart.
+    const claims = jobs.map(({ id }) => on.store.inspectJob(id)?.claim?.claimId);
+    expect(new Set(claims).size).toBe(2);
     for (const partition of [0, 1, 2]) {
       const own = changesOf(on).filter((change) => change.partition === partition);
       expect(own).toMatchObject([
@@ -367,16 +370,18 @@ describe('residents', () => {
 
   it('that were frozen past their lease take it for lost, by the monotonic clock', async () => {
     const on = scene(1);
-    const one = on.start('one');
+    // A membership that goes on: the lease alone is over.
+    const one = on.start('one', { memberLeaseMs: 600_000 });
     await on.advance(SOON_MS);
     one.node.freeze(2 * DISPATCH_BUDGET.leaseMs);
     await on.advance(2 * DISPATCH_BUDGET.leaseMs - 1);
     // Nobody has taken it meanwhile: the store would still renew it.
     expect(on.epochs()).toEqual([1]);
-    await on.advance(ROUND_MS + SOON_MS);
-    const after = changesOf(on).slice(2);
-    expect(after[0]).toMatchObject({ from: 'leader', to: 'standby', epoch: 1 });
-    expect(after.at(-1)).toMatchObject({ from: 'standby', to: 'leader', epoch: 2 });
+    await on.advance(SOON_MS);
+    expect(changesOf(on).slice(2)).toMatchObject([
+      { from: 'leader', to: 'standby', epoch: 1, why: 'lost' },
+      { from: 'standby', to: 'leader', epoch: 2 },
+    ]);
     one.stop();
     await on.finish(one.ended);
   });
@@ -410,29 +415,84 @@ describe('residents', () => {
     await on.finish(one.ended);
   });
 
-  it('stop leading a margin before their membership can be seen expired, and lead again when it is back', async () => {
+  it.each<readonly [string, () => Promise<never>]>([
+    ['is refused', () => Promise.reject(new StoreThrottled('keepDispatcher: too many requests'))],
+    ['hangs', () => new Promise<never>(() => undefined)],
+  ])(
+    'stop leading a margin before their membership can be seen expired when its renewal %s',
+    async (what, fail) => {
+      const on = scene(1);
+      let fails = false;
+      const unreachable = storeWith(on.store, {
+        keepDispatcher: (record) => (fails ? fail() : on.store.keepDispatcher(record)),
+      });
+      const one = on.start('one', { store: unreachable });
+      await on.advance(SOON_MS);
+      fails = true;
+      await on.advance(MEMBER_LEASE_MS - SOON_MS - 1);
+      expect(on.holders()).toEqual([undefined]);
+      expect(changesOf(on)).toContainEqual(
+        expect.objectContaining({ from: 'leader', to: 'standby', epoch: 1, why: 'handed over' }),
+      );
+      await on.advance(MEMBER_LEASE_MS);
+      expect([on.holders(), on.epochs()]).toEqual([[undefined], [1]]);
+      if (what !== 'hangs') {
+        expect(changesOf(on).at(-1)).toMatchObject({ from: 'standby', to: 'offline' });
+        fails = false;
+        await on.advance(ROUND_MS + SOON_MS);
+        expect(on.holders()).toEqual(['one']);
+      }
+      one.stop();
+      await on.finish(one.ended);
+    },
+  );
+
+  it('count as members for the difference of clocks longer than they believe it', async () => {
     const on = scene(1);
-    let fails = false;
-    const unreachable = storeWith(on.store, {
-      keepDispatcher: async (record) => {
-        if (fails) throw new StoreThrottled('keepDispatcher: too many requests');
-        return on.store.keepDispatcher(record);
+    const one = on.start('one');
+    await on.advance(1);
+    one.node.kill();
+    await on.advance(MEMBER_LEASE_MS + CLOCK_SKEW_MS - 2);
+    expect(await on.members()).toEqual(['one']);
+    await on.advance(2);
+    expect(await on.members()).toEqual([]);
+  });
+
+  it('whose pass fails give the lease back at once, and hear what was said meanwhile when they have it again', async () => {
+    const on = scene(1);
+    let isBroken = true;
+    const broken = storeWith(on.store, {
+      loadPartition: async (partition, nowMs) => {
+        if (isBroken) throw new StoreThrottled('loadPartition: too many requests');
+        return on.store.loadPartition(partition, nowMs);
       },
     });
-    const one = on.start('one', { store: unreachable });
+    const one = on.start('one', { store: broken });
     await on.advance(SOON_MS);
-    fails = true;
-    await on.advance(MEMBER_LEASE_MS - SOON_MS - 1);
-    expect(on.holders()).toEqual([undefined]);
-    expect(changesOf(on).slice(-2)).toMatchObject([
-      { from: 'leader', to: 'standby', why: 'handed over' },
-      { from: 'standby', to: 'offline' },
-    ]);
-    fails = false;
-    await on.advance(ROUND_MS + SOON_MS);
-    expect(on.holders()).toEqual(['one']);
+    expect([on.holders(), on.epochs()]).toEqual([[undefined], [1]]);
+    expect((await on.pass()).kind).toBe('done');
+    isBroken = false;
+    const jobs = await on.put(on.job());
+    await on.advance(1_000 + SOON_MS);
+    expect([on.holders(), on.states(jobs)]).toEqual([['one'], ['claimed']]);
     one.stop();
     await on.finish(one.ended);
+  });
+
+  it('whose passes fail when they are told to end wake somebody else', async () => {
+    const on = scene(1);
+    const broken = storeWith(on.store, {
+      loadPartition: async () => {
+        throw new StoreThrottled('loadPartition: too many requests');
+      },
+    });
+    const one = on.start('one', { store: broken });
+    await on.advance(SOON_MS);
+    expect(on.wakes).toEqual([]);
+    one.stop();
+    await on.finish(one.ended);
+    await on.advance(0);
+    expect([await on.store.readWakes(0), on.wakes.length]).toEqual([1, 1]);
   });
 
   it('that cannot make their passes leave the lease to others, and are stood in for', async () => {
