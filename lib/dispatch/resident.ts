@@ -25,11 +25,11 @@ import {
   roleStep,
 } from '../core/ring.ts';
 import type { JobQueue } from '../queue/contract.ts';
+import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
+import { incarnationOf } from '../runtime/incarnation.ts';
 import type { DispatcherRecord, JobHead, JobStore } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
-import { orAborted } from '../worker/abort.ts';
-import { incarnationOf } from '../worker/incarnation.ts';
 import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from './context.ts';
 import { type HeldLease, renewLease, residentHolder, tryLease } from './lease.ts';

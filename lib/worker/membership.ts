@@ -12,10 +12,11 @@
  * So whoever takes over the jobs of an expired record finds nobody running them. `t` is taken before the request: a slow
  * answer shortens the lease. The store never moves an expiry back.
  */
+
+import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import type { Applied, JobStore, WorkerIdentity, WorkerRecord } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
-import { orAborted } from './abort.ts';
 
 /** The most that two machines' clocks may differ. */
 export const CLOCK_SKEW_MAX_MS = 5_000;

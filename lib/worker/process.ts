@@ -5,11 +5,11 @@
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, Json } from '../core/job.ts';
 import type { DispatchMessage, JobQueue, ReceivedMessage } from '../queue/contract.ts';
+import { abortOf, orAborted } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
+import { incarnationOf } from '../runtime/incarnation.ts';
 import type { JobStore, WorkerRecord } from '../store/contract.ts';
-import { abortOf, orAborted } from './abort.ts';
 import { deadlinesBy } from './deadlines.ts';
-import { incarnationOf } from './incarnation.ts';
 import { join, LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
 import { patiently } from './patience.ts';
 import {

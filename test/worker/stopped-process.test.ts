@@ -1,6 +1,6 @@
 /** A worker's process that was stopped as a whole, and goes on: its handlers may get their turn before its timers. */
 import { expect, it } from 'vitest';
-import { lookingFirst } from '../../lib/worker/abort.ts';
+import { lookingFirst } from '../../lib/runtime/abort.ts';
 import { LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';

@@ -1,4 +1,4 @@
-/** Names of the lives of a worker. They sort by their beginning: a later life supersedes an earlier one. */
+/** Names of the lives of a process. They sort by their beginning: a later life supersedes an earlier one. */
 
 const INSTANT_DIGITS = 15;
 const TAIL_DIGITS = 8;
