@@ -23,7 +23,7 @@ export interface Planted extends Sabotage {
 export const PLANTED: Readonly<Record<string, Planted>> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
-    seenAt: 74,
+    seenAt: 161,
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -106,7 +106,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
-    seenAt: 428,
+    seenAt: 443,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -357,7 +357,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lent-is-gone': {
     removes: 'what was lent from what the lender has',
-    seenAt: 56,
+    seenAt: 58,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -382,7 +382,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lease-refused': {
     removes: 'what the answer to a renewal says of a lease that is lost',
-    seenAt: 130,
+    seenAt: 314,
     answers: (store) =>
       instead(store, {
         renewLease: async (fence: Fence, nowMs: number, leaseMs: number) => {
@@ -393,7 +393,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'leave-incarnation': {
     removes: "the incarnation in the condition of a dispatcher's leave",
-    seenAt: 3,
+    seenAt: 47,
     store: (store) =>
       instead(store, {
         removeDispatcher: async (dispatcher) => {
