@@ -70,9 +70,11 @@ export interface LentScope {
   readonly scope: string;
   /**
    * What it is a part of: the cap that was divided, or the worker's incarnation. Where that is another by now, the
-   * borrower has nothing of it: shares of two different caps do not add up to either.
+   * borrower starts nothing with it: shares of two different caps do not add up to either.
    */
   readonly under: string;
+  /** The worker's. */
+  readonly fleet?: string | undefined;
 }
 
 /** Capacity that one partition leaves to another for a while: so many units of each of these scopes. */
@@ -150,8 +152,7 @@ export interface Needy {
   readonly fleets: readonly string[];
 }
 
-const WORKER = 'worker/';
-export const workerScope = (workerId: string): string => `${WORKER}${workerId}`;
+export const workerScope = (workerId: string): string => `worker/${workerId}`;
 export const fleetScope = (fleet: string): string => `fleet/${fleet}`;
 
 /** How much of a scope loans add to a partition's own share; negative for a lender. */
@@ -172,7 +173,7 @@ export function movedBy(loans: readonly Loan[], partition: number, nowMs: number
       const isSame = lent.under === under;
       if (loan.to === partition && isSame && loan.expiresAtMs > nowMs) moved += loan.units;
       // A worker's former life has no slots. Of a cap that has changed, the borrower may not know yet.
-      if (loan.from === partition && (isSame || !scope.startsWith(WORKER))) moved -= loan.units;
+      if (loan.from === partition && (isSame || lent.fleet === undefined)) moved -= loan.units;
     }
     return moved;
   };
@@ -248,45 +249,55 @@ export function planLoans(
     .sort((one, other) => other.units - one.units || one.to - other.to);
   const loans: Loan[] = [];
   for (const { to, units: wantedUnits, scopes, fleets } of neediest) {
-    const [fleet] = fleets.map(fleetScope).sort((one, other) => spareOf(other) - spareOf(one));
-    const all = fleet === undefined ? scopes : [...scopes, fleet];
-    // What limits nothing here cannot be moved from here.
-    const limited = all.flatMap((scope) => {
-      const room = rooms.get(scope);
-      return room === undefined ? [] : [{ scope, ...part(scope, room, lent) }];
-    });
-    const spare = Math.min(...limited.map(({ scope }) => Math.ceil(spareOf(scope) / 2)));
-    const units = Math.min(wantedUnits, policy.batch, spare, ...limited.map(({ most }) => most));
-    if (units < 1 || limited.length === 0) continue;
-    for (const { scope, lentScope } of limited) {
-      lent.set(scope, (lent.get(scope) ?? 0) + units);
-      if (lentScope.scope !== scope) lent.set(lentScope.scope, (lent.get(lentScope.scope) ?? 0) + units);
+    const [fleet] = fleets.toSorted((one, other) => spareOf(fleetScope(other)) - spareOf(fleetScope(one)));
+    const parts = [
+      ...scopes.flatMap((scope) => capPart(scope, rooms.get(scope))),
+      ...(fleet === undefined ? [] : fleetPart(fleet, rooms.get(fleetScope(fleet)), lent)),
+    ];
+    const spare = Math.min(...parts.map(({ room }) => Math.ceil(spareOf(room) / 2)));
+    const units = Math.min(wantedUnits, policy.batch, spare, ...parts.map(({ most }) => most));
+    if (units < 1 || parts.length === 0) continue;
+    for (const { room, lentScope } of parts) {
+      for (const scope of new Set([room, lentScope.scope])) lent.set(scope, (lent.get(scope) ?? 0) + units);
     }
     loans.push({
       loanId: lender.loanId(loans.length),
       from: partition,
       to,
       units,
-      scopes: limited.map(({ lentScope }) => lentScope),
+      scopes: parts.map(({ lentScope }) => lentScope),
       expiresAtMs: nowMs + policy.loanMs,
     });
   }
   return loans;
 }
 
-/** What stands in a loan for this scope, and how much of it there can be. */
-function part(
-  scope: string,
-  { under, workers = [] }: Room,
+/** What stands in a loan, the room that it comes from, and how much of it there can be. */
+interface Part {
+  readonly lentScope: LentScope;
+  readonly room: string;
+  readonly most: number;
+}
+
+/** What limits nothing here cannot be moved from here. */
+const capPart = (scope: string, room: Room | undefined): readonly Part[] =>
+  room?.under === undefined ? [] : [{ lentScope: { scope, under: room.under }, room: scope, most: Infinity }];
+
+/** Declared slots, or those of the worker that has most. */
+function fleetPart(
+  fleet: string,
+  room: Room | undefined,
   lent: ReadonlyMap<string, number>,
-): { readonly lentScope: LentScope; readonly most: number } {
-  if (under !== undefined) return { lentScope: { scope, under }, most: Infinity };
-  const left = workers.map(({ workerId, incarnation, slots }) => ({
-    lentScope: { scope: workerScope(workerId), under: incarnation },
+): readonly Part[] {
+  const scope = fleetScope(fleet);
+  if (room?.under !== undefined) return capPart(scope, room);
+  const left = (room?.workers ?? []).map(({ workerId, incarnation, slots }) => ({
+    lentScope: { scope: workerScope(workerId), under: incarnation, fleet },
+    room: scope,
     most: slots - (lent.get(workerScope(workerId)) ?? 0),
   }));
-  left.sort((one, other) => other.most - one.most);
-  return left[0] ?? { lentScope: { scope, under: '' }, most: 0 };
+  const [most] = left.sort((one, other) => other.most - one.most);
+  return most === undefined ? [{ lentScope: { scope, under: '' }, room: scope, most: 0 }] : [most];
 }
 
 /** A loan, or the rest of it, that goes back. */
@@ -296,28 +307,28 @@ export interface Return {
   readonly left: number;
 }
 
+/** What a borrower has free of what a scope of a loan is a part of, the loan itself included. */
+export interface Free {
+  /** Loans whose scopes have the same name share what is free. */
+  readonly of: string;
+  readonly units: number;
+}
+
 /**
- * What a borrower gives back: of its loans what no job holds, those that end first at first.
- *
- * @param rooms - the borrower's, with all loans that were not given back, ended or not
- * @param scopeOf - the room that a scope of a loan adds to; undefined: to none any more
+ * What a borrower gives back: of its loans what no job holds, those that end first at first. A loan that counts for
+ * nothing any more, because its cap or its worker has changed, is given back no sooner: jobs may have started with it.
  */
 export function planReturns(
   loans: readonly Loan[],
-  rooms: Rooms,
-  scopeOf: (lent: LentScope) => string | undefined,
+  freeOf: (lent: LentScope, loan: Loan) => Free,
 ): readonly Return[] {
   const given = new Map<string, number>();
   const returns: Return[] = [];
   for (const loan of loans.toSorted((one, other) => one.expiresAtMs - other.expiresAtMs)) {
-    const scopes = loan.scopes.flatMap((lent) => scopeOf(lent) ?? []);
-    const free = scopes.map((scope) => {
-      const { capacity = Infinity, held = 0 } = rooms.get(scope) ?? {};
-      return capacity - held - (given.get(scope) ?? 0);
-    });
-    const units = Math.min(loan.units, ...free);
+    const free = loan.scopes.map((lent) => freeOf(lent, loan));
+    const units = Math.min(loan.units, ...free.map((each) => each.units - (given.get(each.of) ?? 0)));
     if (units < 1) continue;
-    for (const scope of scopes) given.set(scope, (given.get(scope) ?? 0) + units);
+    for (const { of } of free) given.set(of, (given.get(of) ?? 0) + units);
     returns.push({ loan, left: loan.units - units });
   }
   return returns;

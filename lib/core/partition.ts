@@ -22,6 +22,12 @@ const shareOf = (cap: number, partition: number, partitions: number): number =>
 /** A divided cap, as loans name it: shares of it add up only among as many partitions. */
 const underOf = (cap: number, partitions: number): string => `${cap}/${partitions}`;
 
+/** One partition's share of the cap that a loan names. */
+export function shareUnder(under: string, partition: number): number {
+  const [cap = 0, partitions = 1] = under.split('/').map(Number);
+  return shareOf(cap, partition, partitions);
+}
+
 /** A cap that is divided among the partitions. */
 export interface DividedCap {
   readonly scope: string;

@@ -13,7 +13,6 @@ import type { ReservedJob } from '../core/job.ts';
 import {
   fleetScope,
   LENDING,
-  type LentScope,
   type LoanRequest,
   type Moved,
   movedBy,
@@ -29,7 +28,7 @@ import {
   wantsOf,
   workerScope,
 } from '../core/lending.ts';
-import { dividedCaps, shareOfCap } from '../core/partition.ts';
+import { dividedCaps, shareOfCap, shareUnder } from '../core/partition.ts';
 import type { JobHead, PartitionState } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
@@ -76,6 +75,16 @@ export function slotsOfWorkers(
   };
 }
 
+/** Places by scope. */
+function holdsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
+  const holds = new Map<string, number>();
+  for (const { tier, type, fleet } of held) {
+    for (const scope of ['pool', `tier/${tier}`, `type/${type}`, fleetScope(fleet)])
+      holds.set(scope, (holds.get(scope) ?? 0) + 1);
+  }
+  return holds;
+}
+
 function roomsOf(
   { configuration }: DispatchContext,
   state: PartitionState,
@@ -83,11 +92,7 @@ function roomsOf(
   held: readonly ReservedJob[],
   moved: Moved,
 ): Rooms {
-  const holds = new Map<string, number>();
-  for (const { tier, type, fleet } of held) {
-    for (const scope of ['pool', `tier/${tier}`, `type/${type}`, fleetScope(fleet)])
-      holds.set(scope, (holds.get(scope) ?? 0) + 1);
-  }
+  const holds = holdsOf(held);
   const rooms = new Map<string, Room>();
   for (const cap of dividedCaps(configuration, state.controls)) {
     const capacity = shareOfCap(cap, partition, configuration.partitions, moved);
@@ -241,9 +246,21 @@ function returnsNow(
     ({ to, expiresAtMs }) => to === partition && (isOver || expiresAtMs <= nowMs),
   );
   if (ending.length === 0) return [];
-  const unreturned = movedBy(state.loans, partition, Number.NEGATIVE_INFINITY);
-  const rooms = roomsOf(context, state, partition, held, unreturned);
-  return planReturns(ending, rooms, (lent) => roomIn(context, state, lent)).slice(0, MOVED_MAX);
+  const moved = movedBy(state.loans, partition, Number.NEGATIVE_INFINITY);
+  const rooms = roomsOf(context, state, partition, held, moved);
+  const holds = holdsOf(held);
+  return planReturns(ending, ({ scope, under, fleet }, { units }) => {
+    if (fleet === undefined) {
+      const capacity = shareUnder(under, partition) + moved(scope, under);
+      return { of: JSON.stringify([scope, under]), units: capacity - (holds.get(scope) ?? 0) };
+    }
+    const of = fleetScope(fleet);
+    const { capacity = 0, workers = [] } = rooms.get(of) ?? {};
+    const counts = workers.some(
+      ({ workerId, incarnation }) => workerScope(workerId) === scope && incarnation === under,
+    );
+    return { of, units: capacity + (counts ? 0 : units) - (holds.get(of) ?? 0) };
+  }).slice(0, MOVED_MAX);
 }
 
 /** Some of the jobs that wait, of any key. */
@@ -264,21 +281,6 @@ async function readWaiting(
     }),
   );
   return heads.flat().filter(({ state }) => state === 'pending');
-}
-
-/** The room that a lent scope adds to, here and now. */
-function roomIn(
-  { configuration }: DispatchContext,
-  { workers, controls }: PartitionState,
-  { scope, under }: LentScope,
-): string | undefined {
-  const worker = workers.find(
-    ({ workerId, incarnation, isEnding = false }) =>
-      workerScope(workerId) === scope && incarnation === under && !isEnding,
-  );
-  if (worker !== undefined) return fleetScope(worker.fleet);
-  const cap = dividedCaps(configuration, controls).find((each) => each.scope === scope);
-  return cap?.under === under ? scope : undefined;
 }
 
 /** Asks some of the others, by turns. A request that gets lost is made again by a later pass. */

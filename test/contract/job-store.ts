@@ -1304,7 +1304,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         units: 3,
         scopes: [
           { scope: 'type/resize', under: '8/2' },
-          { scope: 'worker/a/b', under: '0001' },
+          { scope: 'worker/a/b', under: '0001', fleet: 'farm' },
         ],
         expiresAtMs: NOW_MS + 30_000,
         ...changes,

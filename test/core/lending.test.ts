@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  type Free,
   type LendingPolicy,
+  type LentScope,
   type Loan,
   type LoanRequest,
   movedBy,
@@ -135,7 +137,7 @@ describe('movedBy', () => {
     units: 2,
     scopes: [
       { scope: 'pool', under: '8/2' },
-      { scope: 'worker/w', under: 'life-1' },
+      { scope: 'worker/w', under: 'life-1', fleet: 'farm' },
     ],
     expiresAtMs: 100,
     ...changes,
@@ -285,7 +287,7 @@ describe('planLoans', () => {
         request(3, { units: 2, fleets: ['farm'] }),
       ]),
     ).toMatchObject([
-      { to: 1, units: 2, scopes: [{ scope: 'worker/two', under: 'b' }] },
+      { to: 1, units: 2, scopes: [{ scope: 'worker/two', under: 'b', fleet: 'farm' }] },
       { to: 2, units: 1, scopes: [{ scope: 'worker/one', under: 'a' }] },
       { to: 3, units: 1, scopes: [{ scope: 'worker/one', under: 'a' }] },
     ]);
@@ -363,25 +365,33 @@ describe('planReturns', () => {
     scopes: scopes.map((scope) => ({ scope, under: 'whole' })),
     expiresAtMs,
   });
-  const rooms = roomsOf({ pool: { capacity: 6, held: 3 }, 'type/resize': { capacity: 2, held: 2 } });
-  const scopeOf = ({ scope }: { readonly scope: string }): string | undefined =>
-    scope === 'worker/gone' ? undefined : scope;
+  const free: Readonly<Record<string, number>> = { pool: 3, 'type/resize': 0, 'type/render': 1, over: -2 };
+  const freeOf = ({ scope }: LentScope): Free => ({ of: scope, units: free[scope] ?? 0 });
 
   it('gives back what is free of every scope, the first to end at first', () => {
     const [first, last] = [loan('first', 2, 10, 'pool'), loan('last', 2, 20, 'pool')];
-    expect(planReturns([last, first], rooms, scopeOf)).toEqual([
+    expect(planReturns([last, first], freeOf)).toEqual([
       { loan: first, left: 0 },
       { loan: last, left: 1 },
     ]);
+    expect(planReturns([loan('a', 2, 10, 'pool', 'type/render')], freeOf)).toMatchObject([{ left: 1 }]);
   });
 
   it('keeps what a job holds', () => {
-    expect(planReturns([loan('a', 2, 10, 'pool', 'type/resize')], rooms, scopeOf)).toEqual([]);
+    expect(planReturns([loan('a', 2, 10, 'pool', 'type/resize')], freeOf)).toEqual([]);
+    expect(planReturns([loan('a', 2, 10, 'over')], freeOf)).toEqual([]);
   });
 
-  it('gives back whole what counts for nothing any more', () => {
-    const gone = loan('a', 2, 10, 'worker/gone', 'tier/unlimited');
-    expect(planReturns([gone], rooms, scopeOf)).toEqual([{ loan: gone, left: 0 }]);
+  it('asks of each scope what is free of it, the loan included', () => {
+    const asked: [string, string][] = [];
+    planReturns([loan('a', 2, 10, 'pool', 'over')], (lent, { loanId }) => {
+      asked.push([lent.scope, loanId]);
+      return freeOf(lent);
+    });
+    expect(asked).toEqual([
+      ['pool', 'a'],
+      ['over', 'a'],
+    ]);
   });
 });
 

@@ -7,6 +7,7 @@ import {
   requireSplittable,
   shareOfOverrides,
   shareOfPool,
+  shareUnder,
 } from '../../lib/core/partition.ts';
 
 describe('a fairness key', () => {
@@ -116,6 +117,10 @@ describe("a partition's share", () => {
     expect(shareOfOverrides(overrides, 0, 2, moved(1)).map(({ maxConcurrency }) => maxConcurrency)).toEqual([
       3, 2,
     ]);
+  });
+
+  it('is known of a cap that a loan names, whatever is configured by now', () => {
+    expect([0, 1, 2, 3].map((partition) => shareUnder('7/3', partition))).toEqual([3, 2, 2, 0]);
   });
 
   it("names every divided cap, an operator's before the configured one", () => {

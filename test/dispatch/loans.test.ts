@@ -200,7 +200,9 @@ describe('a partition without any share', () => {
     await on.store.registerWorker(...workerIn(0, 0));
     await arrive(on, on.jobIn(0));
     expect(counts(on)).toEqual([1, 0]);
-    expect(loansIn(on, 0)).toMatchObject([{ units: 1, scopes: [{ scope: 'worker/box', under: '0001' }] }]);
+    expect(loansIn(on, 0)).toMatchObject([
+      { units: 1, scopes: [{ scope: 'worker/box', under: '0001', fleet: 'farm' }] },
+    ]);
   });
 
   it('finds by itself what waits, whoever knew of it', async () => {
@@ -256,9 +258,35 @@ describe('a loan', () => {
     expect(counts(on)).toEqual([6, 0]);
     for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: 4 });
     await arrive(on, ...manyIn(on, 0, 6), ...manyIn(on, 1, 6));
-    expect(loansIn(on, 0)).toEqual([]);
+    expect(counts(on)).toEqual([6, 0]);
     await endAll(on, 5);
     expect(counts(on)).toEqual([2, 2]);
+    expect(loansIn(on, 0)).toEqual([]);
+  });
+
+  it('stays with the jobs that run while another cap of an operator is in force', async () => {
+    const on = pooled({ maxConcurrency: 8, fleets: { images: { types: ['resize'], slots: 100 } } });
+    await arrive(on, ...manyIn(on, 0, 6));
+    const loans = loansIn(on, 0);
+    for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: 2 });
+    await on.advance(LENDING.loanMs);
+    await tick(on);
+    expect(loansIn(on, 0)).toEqual(loans);
+    for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: null });
+    await arrive(on, ...manyIn(on, 1, 20));
+    expect(counts(on)).toEqual([6, 2]);
+  });
+
+  it('stays with the jobs that run while the worker whose slots it is of is not heard of', async () => {
+    const on = pooled(FARM);
+    await on.store.registerWorker(...workerIn(1, 2));
+    await on.store.registerWorker(...workerIn(0, 0, { expiresAtMs: on.time.nowMs + 5_000 }));
+    await arrive(on, on.jobIn(0));
+    expect(counts(on)).toEqual([1, 0]);
+    const loans = loansIn(on, 0);
+    await on.advance(LENDING.loanMs);
+    await tick(on);
+    expect(loansIn(on, 0)).toEqual(loans);
   });
 
   it('ends with the life of the worker whose slots it is of, and is not made of one that ends', async () => {

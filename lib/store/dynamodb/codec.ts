@@ -729,7 +729,11 @@ export const encodeLoan = (partition: number, loan: Loan): Item => ({
   [A.lender]: loan.from,
   [A.borrower]: loan.to,
   [A.units]: loan.units,
-  [A.scopes]: JSON.stringify(loan.scopes.map(({ scope, under }) => [scope, under])),
+  [A.scopes]: JSON.stringify(
+    loan.scopes.map(({ scope, under, fleet }) =>
+      fleet === undefined ? [scope, under] : [scope, under, fleet],
+    ),
+  ),
   [A.expiresAtMs]: loan.expiresAtMs,
 });
 
@@ -751,9 +755,10 @@ const textOf = (value: unknown): string => {
 };
 
 const unpackScopes = (packed: unknown): readonly LentScope[] =>
-  (packed as readonly (readonly unknown[])[]).map(([scope, under]) => ({
+  (packed as readonly (readonly unknown[])[]).map(([scope, under, fleet]) => ({
     scope: textOf(scope),
     under: textOf(under),
+    ...(fleet === undefined ? {} : { fleet: textOf(fleet) }),
   }));
 
 /** One that nobody can grant any more may be collected. */
