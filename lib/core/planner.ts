@@ -91,8 +91,17 @@ export interface Planner {
   offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void;
   /** Jobs of a line in rank order, after those offered before; `more`: others follow. */
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
+  /**
+   * Jobs of a line that stand elsewhere, such as in a blocked line, and came to light when the line had been offered
+   * already; with their key's settled cost. They are taken for what is still free.
+   */
+  offerLate(line: LineName, jobs: readonly WaitingJob[], settledCostMs: number): void;
   /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
   liftKey(fairnessKey: string, settledCostMs: number): void;
+  /** Whether a job runs, or was admitted, with this conflict key. */
+  isConflictHeld(conflictKey: string): boolean;
+  /** Whether there is room for a job of this type, its key aside. */
+  isOpen(type: string): boolean;
   /** Nothing with this conflict key is admitted by this plan any more: another partition's job runs with it. */
   holdConflict(conflictKey: string): void;
   next(): Step;
@@ -216,12 +225,13 @@ class HeadsPlanner implements Planner {
     const state = this.#open(line, key);
     if (state === undefined) return;
     state.asked = Math.max(state.asked, jobs.length);
-    for (const job of jobs) {
-      if (this.#gone.has(job.id) || this.#offered.has(job.id)) continue;
-      const number = this.#scheduler.arrive(job, this.#input.nowMs);
-      if (number !== undefined) this.#offered.set(job.id, { number, job });
-    }
+    this.#offer(jobs);
     this.#setMore(state, more);
+  }
+
+  offerLate(line: LineName, jobs: readonly WaitingJob[], settledCostMs: number): void {
+    const key = this.#openKey({ fairnessKey: line.fairnessKey, settledCostMs, lines: [] });
+    if (this.#open(line, key) !== undefined) this.#offer(jobs);
   }
 
   next(): Step {
@@ -242,6 +252,17 @@ class HeadsPlanner implements Planner {
     if (raisedMs <= 0) return;
     this.#settled.set(fairnessKey, settledCostMs);
     this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
+  }
+
+  isConflictHeld(conflictKey: string): boolean {
+    return this.#scheduler.isConflictHeld(conflictKey);
+  }
+
+  isOpen(type: string): boolean {
+    const { index } = this.#scheduler;
+    const number = index.typeNumbers.get(type);
+    if (number === undefined || !this.#scheduler.isTypeOpen(number)) return false;
+    return this.#scheduler.isTierOpen(index.tierOfType[number] as number);
   }
 
   holdConflict(conflictKey: string): void {
@@ -271,7 +292,7 @@ class HeadsPlanner implements Planner {
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {
     const scheduler = this.#scheduler;
     const state = this.#tiers[tier] as TierState;
-    if (!this.#isOpen(tier)) {
+    if (!this.#isTierOpen(tier)) {
       // Notes why, and finds nothing.
       scheduler.best(tier);
       return undefined;
@@ -290,7 +311,7 @@ class HeadsPlanner implements Planner {
     return { kind: 'admit', decision };
   }
 
-  #isOpen(tier: number): boolean {
+  #isTierOpen(tier: number): boolean {
     if (!this.#scheduler.isTierOpen(tier)) return false;
     const classes = this.#scheduler.index.classesOfTier[tier] as Int32Array;
     return classes.some((class_) => this.#scheduler.isTypeOpen(typeOf(class_)));
@@ -300,7 +321,7 @@ class HeadsPlanner implements Planner {
   #needKeys(tier: number): Step | undefined {
     const keys: { tier: string; count: number }[] = [];
     this.#tiers.forEach((state, other) => {
-      const wanted = other === tier || (!state.read && this.#isOpen(other));
+      const wanted = other === tier || (!state.read && this.#isTierOpen(other));
       const count = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(other), this.#keysLeft);
       if (!wanted) return;
       if (count > 0) {
@@ -372,6 +393,14 @@ class HeadsPlanner implements Planner {
 
   #settledOf(offered: OfferedKey): number {
     return offered.settledCostMs ?? this.#settled.get(offered.fairnessKey) ?? 0;
+  }
+
+  #offer(jobs: readonly WaitingJob[]): void {
+    for (const job of jobs) {
+      if (this.#gone.has(job.id) || this.#offered.has(job.id)) continue;
+      const number = this.#scheduler.arrive(job, this.#input.nowMs);
+      if (number !== undefined) this.#offered.set(job.id, { number, job });
+    }
   }
 
   // What is in flight was charged when it was held; what is settled comes on top, once.

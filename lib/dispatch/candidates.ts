@@ -64,8 +64,8 @@ export class Candidates {
   readonly #backlogs = new Map<string, KeyBacklog>();
   readonly #empty: ReadyLine[] = [];
   readonly #forgotten = new Set<string>();
-  /** Lines that this pass has read itself. */
-  readonly #readNow = new Set<string>();
+  /** Lines that this pass has read itself, by name. */
+  readonly #read = new Map<string, LineName>();
   /** Where this pass took an earlier one's word that there is nothing more. */
   readonly #believedEmpty = new Map<string, LineName>();
   readonly #believedTiers = new Set<string>();
@@ -164,16 +164,49 @@ export class Candidates {
       this.#tierCursors.delete(tier);
       this.#input.remembered.keys.delete(tier);
     }
+    await this.answer(planner, {
+      kind: 'need',
+      keys: tiers.map((tier) => ({ tier, count: KEYS_MIN })),
+      lines: [],
+    });
+    // What was read of the keys may name parts of a line that this pass, or an earlier one, has not read.
+    for (const [name, line] of this.#read) if (this.#hasOtherParts(line, name)) lines.push(line);
     for (const line of lines) {
       this.#offeredOf.delete(this.#nameOf(line));
       this.#input.remembered.heads.delete(this.#nameOf(line));
     }
-    await this.answer(planner, {
-      kind: 'need',
-      keys: tiers.map((tier) => ({ tier, count: KEYS_MIN })),
-      lines: lines.map((line) => ({ line, count: 1 })),
-    });
+    await this.answer(planner, { kind: 'need', keys: [], lines: lines.map((line) => ({ line, count: 1 })) });
     return true;
+  }
+
+  #hasOtherParts(line: LineName, name: string): boolean {
+    const read = this.#input.remembered.heads.get(name)?.subs;
+    return read !== undefined && this.#subsOf(line, name).some((sub) => !read.includes(sub));
+  }
+
+  /** Offers jobs that stand in no ready line. */
+  async offerLate(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
+    const { books } = this.#input;
+    const { configuration } = this.#context;
+    const types = new Set(configuration.types.map(({ type }) => type));
+    const waiting = jobs.filter(
+      ({ id, state, type }) => state === 'pending' && types.has(type) && !this.#held.has(id),
+    );
+    await Promise.all([
+      books.readLedgers(waiting.map(({ fairnessKey }) => fairnessKey)),
+      books.readEstimates(waiting),
+    ]);
+    for (const ofLine of Map.groupBy(waiting, (job) =>
+      this.#nameOf(readyLineOf(configuration, job)),
+    ).values()) {
+      const [first] = ofLine;
+      if (first === undefined) continue;
+      const line = readyLineOf(configuration, first);
+      const { fairnessKey } = line;
+      if (this.#isNew(fairnessKey)) this.#lift(fairnessKey);
+      planner.offerLate(line, ofLine, books.ledgerOf(fairnessKey)?.settledCostMs ?? 0);
+      this.#noteActive(planner, fairnessKey, ofLine);
+    }
   }
 
   async #readKeys(
@@ -264,13 +297,13 @@ export class Candidates {
       // A line that an earlier pass has read to its end is read again: what came since may have come without a hint.
       if (known?.next === undefined) offered = 0;
       heads = await this.#readHeads(line, name, known, count, isFirst);
-      this.#readNow.add(name);
+      this.#read.set(name, line);
     }
     remembered.set(name, heads);
     const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     this.#offeredOf.set(name, offered + jobs.length);
     const more =
-      heads.next !== undefined || heads.jobs.length > offered + jobs.length || !this.#readNow.has(name);
+      heads.next !== undefined || heads.jobs.length > offered + jobs.length || !this.#read.has(name);
     const free: JobHead[] = [];
     for (const job of jobs) {
       const held = this.#held.get(job.id);

@@ -46,6 +46,11 @@ export async function dispatch(
   let kind: DispatchReport['kind'] = 'left';
   try {
     if (lease !== undefined) kind = await runPasses(context, lease, trigger, reports, beside);
+    if (kind === 'lost' && trigger.jobs.length > 0) {
+      // Whoever has the partition now knows nothing of what was shown here: it is told to look it up.
+      await context.store.wake(partition);
+      await context.queue.sendWake(partition, 0);
+    }
   } finally {
     // Also when a pass failed: a process may be frozen when it has answered, and its messages with it.
     await Promise.all(beside);

@@ -7,14 +7,21 @@
  * only when the line was found empty long after the last parking. A parked job is pending as before, at the same
  * version: when its conflict key is free, the first of the line are candidates, and a claim wins them where they stand.
  */
+import { conflictPrefix } from '../core/conflict.ts';
 import type { ReservedJob, WaitingJob } from '../core/job.ts';
+import type { Planner } from '../core/planner.ts';
 import type { Commit, JobHead } from '../store/contract.ts';
+import type { ReadyLine } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
 
-/** Jobs of a free conflict key read from its blocked line: the first is what runs, the others may be outdated. */
+/** Jobs of a free conflict key and a type read from its blocked line: the first is what runs, the others may be outdated. */
 const HEADS = 4;
+/** Read at once of what stands behind them, */
+const BEHIND_PAGE = 100;
+/** and by one pass in all. */
+const BEHIND_MAX = 1_000;
 /** Blocked lines read in one pass. */
 const LINES_MAX = 16;
 /** The index shows a parked job within this, by far. */
@@ -30,6 +37,15 @@ export interface Unparked {
   readonly more: boolean;
   /** When another partition's turn with one of them ends; undefined: none has one. */
   readonly openAtMs?: number | undefined;
+  /** Where blocked lines go on behind what was read of them. */
+  readonly rest: readonly Rest[];
+}
+
+/** Jobs of one type in a blocked line, behind some that were read. */
+interface Rest {
+  readonly conflictKey: string;
+  readonly of: Pick<ReadyLine, 'tier' | 'type'>;
+  readonly after: string;
 }
 
 /** The first jobs of the blocked lines of conflict keys that nothing holds. */
@@ -40,7 +56,7 @@ export async function readParked(
   inFlight: readonly ReservedJob[],
   nowMs: number,
 ): Promise<Unparked> {
-  if (parked.size === 0) return { heads: [], empty: [], more: false };
+  if (parked.size === 0) return { heads: [], empty: [], more: false, rest: [] };
   const held = new Set(inFlight.map(({ conflictKey }) => conflictKey));
   const free = [...parked].filter(([conflictKey]) => !held.has(conflictKey));
   // From a random one on: no line waits for the others.
@@ -60,16 +76,76 @@ export async function readParked(
   const open = chosen.filter(([conflictKey]) => !taken.has(conflictKey));
   const lines = await Promise.all(
     open.map(async ([conflictKey, parkedAtMs]) => {
-      const { jobs } = await context.store.readBlocked(partition, conflictKey, HEADS);
-      return { conflictKey, jobs, isOver: jobs.length === 0 && nowMs - parkedAtMs > EMPTY_AFTER_MS };
+      // Each type has its own limits: none stands behind another one.
+      const ofTypes = await Promise.all(
+        typesOf(context, conflictKey).map(async (of) => ({
+          of,
+          ...(await context.store.readBlocked(partition, conflictKey, HEADS, of)),
+        })),
+      );
+      const isEmpty = ofTypes.every(({ jobs }) => jobs.length === 0);
+      // Jobs of a type that is gone may come back with it.
+      const isOver = isEmpty && nowMs - parkedAtMs > EMPTY_AFTER_MS && !(await hasJobs(conflictKey));
+      return { conflictKey, ofTypes, isOver };
     }),
   );
   return {
-    heads: lines.flatMap(({ jobs }) => jobs),
+    heads: lines.flatMap(({ ofTypes }) => ofTypes.flatMap(({ jobs }) => jobs)),
     empty: lines.flatMap(({ conflictKey, isOver }) => (isOver ? [conflictKey] : [])),
     more: free.length > chosen.length,
     openAtMs,
+    rest: lines.flatMap(({ conflictKey, ofTypes }) =>
+      ofTypes.flatMap(({ of, next }) => (next === undefined ? [] : [{ conflictKey, of, after: next }])),
+    ),
   };
+}
+
+/** The types whose jobs have this conflict key. */
+function typesOf(
+  { configuration }: DispatchContext,
+  conflictKey: string,
+): readonly Pick<ReadyLine, 'tier' | 'type'>[] {
+  return configuration.types.filter(({ conflictGroup }) => {
+    const prefix = conflictPrefix(conflictGroup);
+    return prefix !== undefined && conflictKey.startsWith(prefix);
+  });
+}
+
+/**
+ * Reads on in blocked lines whose first jobs of a type cannot start though their conflict key and their type are free: their
+ * fairness keys are at their caps, or paused, and must not hold up those behind them.
+ */
+export class ParkedBehind {
+  readonly #context: DispatchContext;
+  readonly #partition: number;
+  #rest: readonly Rest[];
+  #left = BEHIND_MAX;
+  /** What was read. */
+  readonly heads: JobHead[] = [];
+
+  constructor(context: DispatchContext, partition: number, { rest }: Pick<Unparked, 'rest'>) {
+    this.#context = context;
+    this.#partition = partition;
+    this.#rest = rest;
+  }
+
+  /** Some more jobs that might start; none when there are no more, or enough were read. */
+  async read(planner: Planner): Promise<readonly JobHead[]> {
+    const mayStart = ({ conflictKey, of }: Rest): boolean =>
+      this.#left > 0 && !planner.isConflictHeld(conflictKey) && planner.isOpen(of.type);
+    const next = this.#rest.find(mayStart);
+    if (next === undefined) return [];
+    const { conflictKey, of, after } = next;
+    const { store } = this.#context;
+    const page = await store.readBlocked(this.#partition, conflictKey, BEHIND_PAGE, of, after);
+    this.#left -= page.jobs.length;
+    this.heads.push(...page.jobs);
+    this.#rest = this.#rest.flatMap((each) => {
+      if (each !== next) return [each];
+      return page.next === undefined ? [] : [{ ...each, after: page.next }];
+    });
+    return page.jobs.length > 0 ? page.jobs : this.read(planner);
+  }
 }
 
 /** What a pass met that is blocked, and is to be parked: by conflict key. */

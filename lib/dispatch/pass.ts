@@ -29,7 +29,7 @@ import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
-import { park, readParked, toPark } from './parking.ts';
+import { ParkedBehind, park, readParked, toPark } from './parking.ts';
 import { forgetLines, keepBooks, openBooks } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announce } from './submit.ts';
@@ -273,6 +273,7 @@ export async function pass(
     overrides: shareOfOverrides(state.controls, partition, configuration.partitions, moved),
   });
 
+  const behind = new ParkedBehind(context, partition, unparked);
   let admitted = 0;
   let lostClaims = 0;
   let truncated = false;
@@ -281,7 +282,7 @@ export async function pass(
   let blocked: Blocked = [];
   const held = [...inFlight];
   for (;;) {
-    const plan = await nextBatch(planner, candidates, budget.batchJobs);
+    const plan = await nextBatch(planner, candidates, behind, budget.batchJobs);
     const decisions = plan.decisions;
     blocked = plan.blocked;
     truncated ||= plan.truncated;
@@ -369,7 +370,7 @@ export async function pass(
     input.goOnBeside(send(context, won));
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
-  const known = new Set(unparked.heads.map(({ id }) => id));
+  const known = new Set([...unparked.heads, ...behind.heads].map(({ id }) => id));
   const groups = outOfTime
     ? new Map<string, never>()
     : candidates.headsOf(toPark(blocked, known, budget.parkKept));
@@ -443,6 +444,7 @@ type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
 async function nextBatch(
   planner: Planner,
   candidates: Candidates,
+  behind: ParkedBehind,
   max: number,
 ): Promise<{
   readonly decisions: readonly Decision[];
@@ -452,7 +454,14 @@ async function nextBatch(
   const decisions: Decision[] = [];
   while (decisions.length < max) {
     const step = planner.next();
-    if (step.kind === 'done' && planner.room > 0 && (await candidates.lookAgain(planner))) continue;
+    if (step.kind === 'done' && planner.room > 0) {
+      if (await candidates.lookAgain(planner)) continue;
+      const parked = await behind.read(planner);
+      if (parked.length > 0) {
+        await candidates.offerLate(planner, parked);
+        continue;
+      }
+    }
     if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked };
     if (step.kind === 'admit') decisions.push(step.decision);
     else await candidates.answer(planner, step);

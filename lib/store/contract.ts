@@ -81,6 +81,17 @@ export interface WorkerRecord {
   }[];
 }
 
+/**
+ * What a record says at an instant: nothing once it has expired, but that a former life of its name may run still. Then it
+ * stands for that life alone, without a slot: a registration that comes late may have expired before.
+ */
+export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | undefined {
+  if (record.expiresAtMs > nowMs) return record;
+  const { formerUntilMs = 0 } = record;
+  if (formerUntilMs <= nowMs) return undefined;
+  return { ...record, slots: 0, isEnding: true, occupants: [], expiresAtMs: formerUntilMs };
+}
+
 /** An operator's override for one scope (`pool`, `tier/<tier>`, `type/<type>`, `key/<key>`, `fleet/<fleet>`). */
 export interface Control {
   readonly scope: string;
@@ -365,7 +376,7 @@ export interface JobStore {
 
   // The pass
 
-  /** All the partition's reservations, workers and controls, strongly consistent. Expired workers are gone. */
+  /** All the partition's reservations, workers and controls, strongly consistent. Workers as `workerAt` says. */
   loadPartition(partition: number, nowMs: number): Promise<PartitionState>;
   /** Keys with backlog in a tier, by settled cost; from the index, so it may lag. */
   readKeys(
@@ -401,8 +412,17 @@ export interface JobStore {
    * neither truth nor order.
    */
   tidy(partition: number): Promise<void>;
-  /** The first jobs of a conflict key's blocked line, in rank order; from the index, so it may lag. */
-  readBlocked(partition: number, conflictKey: string, limit: number): Promise<Heads>;
+  /**
+   * The first jobs of a conflict key's blocked line, those of one type if it is named: by tier and type, each in rank order.
+   * From the index, so it may lag.
+   */
+  readBlocked(
+    partition: number,
+    conflictKey: string,
+    limit: number,
+    of?: Pick<ReadyLine, 'tier' | 'type'>,
+    after?: string,
+  ): Promise<Heads>;
   /**
    * Moves pending jobs at exactly their version to the blocked line of a conflict key, if the epoch is still the
    * fence's. They stay pending, at that version: whoever claims them need not know where they stand. Only after a commit

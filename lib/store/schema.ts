@@ -201,8 +201,11 @@ export const BLOCKED_PREFIX = 'blocked/';
 export const blockedLineName = (partition: number, conflictKey: string): string =>
   `${BLOCKED_PREFIX}${partition}/${part(conflictKey)}`;
 
-/** In a blocked line jobs of several tiers meet: each keeps its tier's name, then its rank. */
-export const blockedRank = (tier: string, rank: string): string => `${part(tier)}/${rank}`;
+/** In a blocked line jobs of several types meet, each with what limits it: those of one can be read by themselves. */
+export const blockedPrefix = ({ tier, type }: Pick<ReadyLine, 'tier' | 'type'>): string =>
+  `${part(tier)}/${part(type)}/`;
+export const blockedRank = (of: Pick<ReadyLine, 'tier' | 'type'>, rank: string): string =>
+  `${blockedPrefix(of)}${rank}`;
 
 export const keysLineName = (partition: number, tier: string): string => `keys/${partition}/${part(tier)}`;
 

@@ -14,6 +14,7 @@ import type {
   ControlChange,
   Fence,
   FinishRequest,
+  FinishVerdict,
   Ledger,
   Reservation,
   StartRequest,
@@ -51,18 +52,24 @@ export interface Execution {
 /** Handlers of the simulation sign what they answer and what they throw with their fencing token: the job's version. */
 export const SIGNATURE = 'signed by ';
 
-function finishedBy(job: Job): string | undefined {
-  const { result, error } = job;
-  if (job.state === 'succeeded') {
-    return typeof result === 'object' && result !== null && 'by' in result ? String(result.by) : undefined;
+/** The fencing token of the handler whose outcome a verdict is; undefined: it says of no handler. */
+function signedBy(verdict: FinishVerdict): string | undefined {
+  if (verdict.kind === 'cancelled') return undefined;
+  if (verdict.kind !== 'succeeded') {
+    const { message } = verdict.error;
+    return message.includes(SIGNATURE) ? message.split(SIGNATURE)[1] : undefined;
   }
-  return error?.message.includes(SIGNATURE) ? error.message.split(SIGNATURE)[1] : undefined;
+  const { result } = verdict;
+  return typeof result === 'object' && result !== null && 'by' in result ? String(result.by) : undefined;
 }
 
 const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || job?.state === 'running';
 
 /** Verbs that note something on a job without moving it. */
 const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'cancelJob', 'redrive']);
+
+/** Verbs after which a wake is sent: what waited may start. */
+const OPENING: ReadonlySet<string> = new Set(['registerWorker', 'changeControl', 'retimeJob', 'createJobs']);
 
 /** Whether a place belongs to the scope of this name. */
 function isNamed(scope: string, { type, tier, fairnessKey, fleet }: ReservedJob): boolean {
@@ -136,8 +143,9 @@ export class Invariants {
   readonly #refused = new Set<string>();
   #store: MemoryJobStore | undefined;
   #steps = 0;
+  #openedAtMs = 0;
   /** By partition. */
-  readonly #wakeSteps = new Map<number, number>();
+  readonly #wakeSteps = new Map<number, { readonly step: number; readonly atMs: number }>();
   readonly #loadSteps = new Map<number, number>();
 
   constructor(options: InvariantsOptions) {
@@ -220,9 +228,10 @@ export class Invariants {
    * Nothing has failed for a while, and nobody is at work: then no job waits that could start now. Whoever misses a
    * wake leaves one behind, until a tick comes.
    */
-  requireNothingLeftBehind(): void {
+  requireNothingLeftBehind(sinceMs: number): void {
     const store = this.#store;
-    if (store === undefined) return;
+    // Whoever has just opened a way is about to tell.
+    if (store === undefined || this.#openedAtMs >= sinceMs) return;
     for (const id of this.#accepted) {
       const job = store.inspectJob(id);
       if (job?.state === 'pending' && this.#couldStart(store, job)) {
@@ -253,9 +262,10 @@ export class Invariants {
 
   /** A node's request has reached its service. */
   onVerb(verb: string, node: string, parameters: readonly unknown[]): void {
+    if (OPENING.has(verb)) this.#openedAtMs = this.#options.nowMs();
     switch (verb) {
       case 'wake':
-        this.#wakeSteps.set(parameters[0] as number, this.#steps);
+        this.#wakeSteps.set(parameters[0] as number, { step: this.#steps, atMs: this.#options.nowMs() });
         break;
       case 'loadPartition':
         this.#requireNotRefused(verb, node, parameters[0] as number);
@@ -318,10 +328,10 @@ export class Invariants {
     }
   }
 
-  /** Whoever was woken has looked since. */
-  requireWakesHeard(): void {
-    for (const [partition, step] of this.#wakeSteps) {
-      if ((this.#loadSteps.get(partition) ?? 0) < step)
+  /** Whoever was woken has looked since; some may have been woken just now. */
+  requireWakesHeard(sinceMs: number): void {
+    for (const [partition, { step, atMs }] of this.#wakeSteps) {
+      if (atMs < sinceMs && (this.#loadSteps.get(partition) ?? 0) < step)
         this.#violated('noStarvation', `a wake of partition ${partition} was followed by no pass`);
     }
   }
@@ -533,8 +543,8 @@ export class Invariants {
   }
 
   #checkFence(verb: string, input: unknown, before: Job, after: Job): void {
-    const by = finishedBy(after);
-    if (verb === 'finishJob' && by !== undefined && by !== String(before.version)) {
+    const by = verb === 'finishJob' ? signedBy((input as FinishRequest).verdict) : undefined;
+    if (by !== undefined && by !== String(before.version)) {
       this.#violated(
         'fencing',
         `what attempt ${by} did ended ${before.id}, of which attempt ${before.version} runs`,

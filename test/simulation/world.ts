@@ -448,8 +448,8 @@ export class World {
       const isCalm = this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS || this.#isHarmless;
       const isQuiet = this.#busyCount === 0 && this.#busyRound === round && this.#stream.length === 0;
       if (!isQuiet || !isCalm || this.plan.endless) return;
-      this.invariants.requireNothingLeftBehind();
-      this.invariants.requireWakesHeard();
+      this.invariants.requireNothingLeftBehind(this.time.nowMs - QUIET_MS);
+      this.invariants.requireWakesHeard(this.time.nowMs - QUIET_MS);
     });
   }
 

@@ -680,12 +680,17 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
     [A.fleet]: worker.fleet,
     [A.slots]: worker.slots,
     [A.expiresAtMs]: worker.expiresAtMs,
-    [A.ttl]: ttlSec(worker.expiresAtMs),
+    [A.ttl]: workerTtlSec(worker),
     [A.formerUntilMs]: worker.formerUntilMs,
     [A.isEnding]: worker.isEnding === true,
     [A.occupants]: encodeOccupants(worker),
   };
 }
+
+/** Long after its end: a former life of its name may have had the longer lease. */
+export const workerTtlSec = ({ expiresAtMs }: Pick<WorkerRecord, 'expiresAtMs'>): number =>
+  ttlSec(expiresAtMs + WORKER_KEPT_MS);
+const WORKER_KEPT_MS = 3_600_000;
 
 export const encodeOccupants = ({ occupants }: Pick<WorkerRecord, 'occupants'>): readonly Item[] =>
   occupants.map(({ claimId, jobId, progress }) => ({

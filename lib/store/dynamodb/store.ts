@@ -41,6 +41,7 @@ import {
   type StartRequest,
   type WorkerIdentity,
   type WorkerRecord,
+  workerAt,
 } from '../contract.ts';
 import {
   CommitAmbiguous,
@@ -55,6 +56,7 @@ import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, turnPage 
 import {
   backlogKey,
   blockedLineName,
+  blockedPrefix,
   blockedRank,
   CONTROL_PREFIX,
   controlKey,
@@ -127,6 +129,7 @@ import {
   type Item,
   type Standing,
   ttlSec,
+  workerTtlSec,
 } from './codec.ts';
 import {
   type ConnectionOptions,
@@ -367,7 +370,7 @@ export class DynamoJobStore implements JobStore {
       turn: page.turn,
       leastShareMs: page.leastShareMs,
       reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
-      workers: workers.filter((worker) => worker.expiresAtMs > nowMs),
+      workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
       controls,
       ledgers: [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
@@ -463,7 +466,9 @@ export class DynamoJobStore implements JobStore {
   async readDue(partition: number, nowMs: number, limit: number, after?: string, shard = 0): Promise<Heads> {
     // The least rank of the next millisecond: whatever is due stands before it.
     const bound = instantRank(Math.floor(nowMs) + 1, '');
-    const { items, next } = await this.#heads('readDue', dueLineName(partition, shard), limit, after, bound);
+    const { items, next } = await this.#heads('readDue', dueLineName(partition, shard), limit, after, {
+      below: bound,
+    });
     return { jobs: items.map(decodeJobHead), next };
   }
 
@@ -519,9 +524,16 @@ export class DynamoJobStore implements JobStore {
     ]);
   }
 
-  async readBlocked(partition: number, conflictKey: string, limit: number): Promise<Heads> {
+  async readBlocked(
+    partition: number,
+    conflictKey: string,
+    limit: number,
+    of?: Pick<ReadyLine, 'tier' | 'type'>,
+    after?: string,
+  ): Promise<Heads> {
     const line = blockedLineName(partition, conflictKey);
-    const { items, next } = await this.#heads('readBlocked', line, limit, undefined);
+    const prefix = of === undefined ? undefined : blockedPrefix(of);
+    const { items, next } = await this.#heads('readBlocked', line, limit, after, { prefix });
     return { jobs: items.map(decodeJobHead), next };
   }
 
@@ -560,7 +572,7 @@ export class DynamoJobStore implements JobStore {
         ...stateValues('pending'),
         ':version': job.version,
         ':line': blockedLineName(job.partition, conflictKey),
-        ':rank': blockedRank(tier, rank),
+        ':rank': blockedRank({ tier, type: job.type }, rank),
       },
     });
   }
@@ -1279,7 +1291,7 @@ export class DynamoJobStore implements JobStore {
     line: string,
     limit: number,
     cursor: string | undefined,
-    below?: string,
+    { below, prefix }: { readonly below?: string | undefined; readonly prefix?: string | undefined } = {},
   ): Promise<{ readonly items: readonly Item[]; readonly next: string | undefined }> {
     if (limit < 1) return { items: [], next: cursor };
     const items: Item[] = [];
@@ -1287,8 +1299,14 @@ export class DynamoJobStore implements JobStore {
     for (let page = 0; page < PAGES_MAX; page += 1) {
       const answer = await this.#table.query(verb, {
         index: TABLE.linesIndex,
-        condition: below === undefined ? '#line = :line' : '#line = :line AND #rank < :below',
-        values: { ':line': line, ...(below === undefined ? {} : { ':below': below }) },
+        condition: `#line = :line${below === undefined ? '' : ' AND #rank < :below'}${
+          prefix === undefined ? '' : ' AND begins_with(#rank, :prefix)'
+        }`,
+        values: {
+          ':line': line,
+          ...(below === undefined ? {} : { ':below': below }),
+          ...(prefix === undefined ? {} : { ':prefix': prefix }),
+        },
         // One more than asked for tells whether the line goes on.
         limit: limit + 1 - items.length,
         after,
@@ -1418,7 +1436,7 @@ const renewalValues = (record: WorkerRecord): Item => ({
   ':ending': record.isEnding === true,
   ':occupants': encodeOccupants(record),
   ':expires': record.expiresAtMs,
-  ':ttl': ttlSec(record.expiresAtMs),
+  ':ttl': workerTtlSec(record),
 });
 
 const jobAndCall = (item: Item): { readonly job: Job; readonly callId: unknown } => ({

@@ -42,6 +42,7 @@ import {
   type StartRequest,
   type WorkerIdentity,
   type WorkerRecord,
+  workerAt,
 } from '../contract.ts';
 import {
   CommitAmbiguous,
@@ -55,6 +56,7 @@ import type { Meter } from '../metering.ts';
 import { asMarked, EMPTY_PAGE, lendingItems, type Page, turnPage } from '../page.ts';
 import {
   blockedLineName,
+  blockedPrefix,
   blockedRank,
   deadLineName,
   dueLineName,
@@ -339,7 +341,7 @@ export class MemoryJobStore implements JobStore {
         turn: page.turn,
         leastShareMs: page.leastShareMs,
         reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
-        workers: [...workers.values()].filter((worker) => worker.expiresAtMs > nowMs),
+        workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
         controls: [...controls.values()],
         ledgers: [...page.ledgers.values()],
         estimates: [...page.estimates.values()],
@@ -503,10 +505,19 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async readBlocked(partition: number, conflictKey: string, limit: number): Promise<Heads> {
-    return this.#read('readBlocked', () =>
-      this.#headsOf('readBlocked', blockedLineName(partition, conflictKey), limit),
-    );
+  async readBlocked(
+    partition: number,
+    conflictKey: string,
+    limit: number,
+    of?: Pick<ReadyLine, 'tier' | 'type'>,
+    after?: string,
+  ): Promise<Heads> {
+    return this.#read('readBlocked', () => {
+      const line = blockedLineName(partition, conflictKey);
+      if (of === undefined) return this.#headsOf('readBlocked', line, limit, after);
+      const start = after ?? tokenOf({ rank: blockedPrefix(of), id: '' });
+      return this.#headsOf('readBlocked', line, limit, start, ({ type }) => type === of.type);
+    });
   }
 
   async park(
@@ -525,7 +536,10 @@ export class MemoryJobStore implements JobStore {
         }
         const { tier, rank } = this.#place(item.value);
         const line = blockedLineName(item.value.partition, conflictKey);
-        this.#put(item, item.value, undefined, { line, rank: blockedRank(tier, rank) });
+        this.#put(item, item.value, undefined, {
+          line,
+          rank: blockedRank({ tier, type: item.value.type }, rank),
+        });
         return 'applied';
       });
     });
