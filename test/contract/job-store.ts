@@ -1257,6 +1257,27 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await expect.poll(() => parkedIds(partition)).toEqual([]);
       });
 
+      it('shows the jobs of one type by themselves, in bites', async () => {
+        const partition = freshPartition();
+        const types = ['resize', 'res', 'resize/2'];
+        const jobs = types.flatMap((type) =>
+          times(3, (at) => aJob({ partition, type, readyAtMs: NOW_MS + at })),
+        );
+        await store.createJobs(jobs);
+        const fence = await lease(partition);
+        await store.park(fence, jobs, 'catalogue/photos');
+        await expect.poll(async () => (await parkedIds(partition)).length).toBe(9);
+        for (const type of types) {
+          const read = (after?: string) =>
+            store.readBlocked(partition, 'catalogue/photos', 2, { tier: SUITE_TIER, type }, after);
+          const first = await read();
+          const rest = await read(first.next);
+          expect(rest.next).toBeUndefined();
+          const ids = [...first.jobs, ...rest.jobs].map(({ id }) => id);
+          expect(ids).toEqual(jobs.filter((job) => job.type === type).map(({ id }) => id));
+        }
+      });
+
       it('leaves a job alone that has moved on, and moves the others', async () => {
         const partition = freshPartition();
         const fence = await lease(partition);
@@ -1868,6 +1889,24 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
             },
           ]);
         }
+        expect((await store.loadPartition(partition, NOW_MS + 10_000)).workers).toEqual([]);
+      });
+
+      it('say so also when their registration came so late that its record has expired', async () => {
+        const partition = freshPartition();
+        const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS + 10_000 });
+        const late = { ...former, incarnation: '0002', expiresAtMs: NOW_MS - 1 };
+        await store.registerWorker(partition, former);
+        expect(await store.registerWorker(partition, late)).toBe('applied');
+        expect(await shown(partition)).toEqual([
+          {
+            ...late,
+            slots: 0,
+            isEnding: true,
+            expiresAtMs: NOW_MS + 10_000,
+            formerUntilMs: NOW_MS + 10_000,
+          },
+        ]);
         expect((await store.loadPartition(partition, NOW_MS + 10_000)).workers).toEqual([]);
       });
 

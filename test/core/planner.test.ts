@@ -481,6 +481,41 @@ describe('a planner that reads heads', () => {
     });
   });
 
+  it('takes jobs that come to light late for what is still free, each once, at the cost of their keys', () => {
+    const state = oneLine(0, 2, 'same');
+    const planner = plannerOf(state);
+    const line = { tier: 'top', type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const [late] = oneLine(1, 2, 'same').waiting;
+    if (late === undefined) throw new Error('no job');
+    planner.offerKeys('top', [], false);
+    expect(planner.next().kind).toBe('done');
+    planner.offerLate({ ...line, type: 'nobody knows' }, [late], 7_000);
+    expect(planner.next().kind).toBe('done');
+    planner.offerLate(line, [late], 7_000);
+    planner.offerLate(line, [late], 7_000);
+    expect(planner.isConflictHeld('g/same')).toBe(false);
+    expect(planner.next()).toMatchObject({
+      kind: 'admit',
+      decision: { reserved: { id: late.id }, reasons: { keyCostMs: 7_000 } },
+    });
+    expect(planner.isConflictHeld('g/same')).toBe(true);
+    expect(planner.next().kind).toBe('done');
+  });
+
+  it('says whether there is room for a type', () => {
+    const state = oneLine(2, 2, 'same');
+    const { configuration } = state;
+    const isOpen = (changes: Partial<PassState>, type = 'a'): boolean =>
+      plannerOf({ ...state, ...changes }).isOpen(type);
+    expect(isOpen({})).toBe(true);
+    expect(isOpen({}, 'nobody knows')).toBe(false);
+    expect(isOpen({ freeSlotsByFleet: new Map() })).toBe(false);
+    const types = configuration.types.map((type) => ({ ...type, maxConcurrency: 0 }));
+    expect(isOpen({ configuration: { ...configuration, types } })).toBe(false);
+    const tiers = configuration.tiers.map((tier) => ({ ...tier, maxConcurrency: 0 }));
+    expect(isOpen({ configuration: { ...configuration, tiers } })).toBe(false);
+  });
+
   it('ends truncated when it has met 2 F + 64 blocked jobs', () => {
     const { decisions, done, planner } = runPass(oneLine(1_000, 2, 'same'));
     expect(decisions.length).toBe(1);

@@ -248,6 +248,31 @@ describe('a run of passes', () => {
     expect([on.held(), on.stateOf(job?.id ?? '')]).toEqual([[], 'pending']);
   });
 
+  it('that loses its lease leaves word of what the stream has shown it', async () => {
+    const on = stage();
+    const [job] = await on.put(...Array.from({ length: 5 }, () => on.job()));
+    await on.pass({ jobs: job === undefined ? [] : [job], reason: 'stream' });
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing runs');
+    const ended = await on.end(started);
+    const store = storeWith(on.store, {
+      loadPartition: async (partition, nowMs) => {
+        const state = await on.store.loadPartition(partition, nowMs);
+        // Somebody else takes over, settles nothing of it, and goes.
+        await on.store.releaseLease({ partition, epoch: state.epoch });
+        const lease = await on.store.acquireLease(partition, 'another', on.time.nowMs, 20_000);
+        await on.store.releaseLease({ partition, epoch: lease.epoch }, 0);
+        return state;
+      },
+    });
+    on.wakes.length = 0;
+    const report = await on.pass({ jobs: [ended], reason: 'stream' }, on.dispatcher({ store }));
+    expect(report.kind).toBe('lost');
+    await on.advance(1);
+    expect(on.wakes).toHaveLength(1);
+    expect(await on.pass({ reason: 'wake' })).toMatchObject({ kind: 'done', settled: 1, admitted: 1 });
+  });
+
   it('that has reserved before it lost its lease goes on counting: its late claims are within what is held', async () => {
     const on = stage();
     const jobs = await on.put(on.job(), on.job(), on.job());

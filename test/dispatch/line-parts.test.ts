@@ -169,6 +169,32 @@ describe('a pool whose lines stand in parts', () => {
     expect(named()).toBeUndefined();
   });
 
+  it('reads a part that was announced since the keys were read, when a slot is free', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000, subLines: 3, maxConcurrency: 1 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 4 } },
+      },
+    });
+    const inPart = (sub: number): Job => {
+      for (;;) {
+        const job = on.job();
+        if (partOf(on, job) === sub) return job;
+      }
+    };
+    const [first, late] = [inPart(0), inPart(1)];
+    await on.put(first);
+    await on.pass({ jobs: [first], reason: 'stream' });
+    const [running] = await on.startAll('images');
+    // Its hint comes while there is no room, and is gone when there is.
+    await on.put(late);
+    await on.pass({ jobs: [late], reason: 'stream' });
+    if (running === undefined) throw new Error('nothing runs');
+    await on.pass({ jobs: [await on.end(running)], reason: 'stream' });
+    expect(on.stateOf(late.id)).toBe('claimed');
+  });
+
   it('promotes what waits in each shard of the due line, and wakes for it in time', async () => {
     const on = stage({ pool: pool(4) });
     const dueAtMs = on.time.nowMs + 30_000;

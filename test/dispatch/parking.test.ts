@@ -73,6 +73,57 @@ describe('parking', () => {
     expect(on.states(others).filter((state) => state === 'succeeded').length).toBeGreaterThanOrEqual(27);
   });
 
+  it('lets no type at its cap hold up another one behind it', async () => {
+    const on = stage({
+      pool: {
+        types: {
+          index: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'catalogue', maxConcurrency: 1 },
+          resize: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'catalogue' },
+        },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['index', 'resize'], slots: SLOTS } },
+      },
+    });
+    const blocker = on.job({ type: 'resize', resourceId: 'photos', priority: 10 });
+    const parked = [
+      ...Array.from({ length: 30 }, () => on.job({ type: 'index', resourceId: 'photos', priority: 9 })),
+      ...Array.from({ length: 20 }, () => on.job({ type: 'resize', resourceId: 'photos' })),
+    ];
+    await on.put(blocker, ...parked);
+    await passes(on, on.main);
+    expect(on.store.inspectJob(blocker.id)?.state).toBe('claimed');
+    // Another one takes the place of those of its type.
+    const other = on.job({ type: 'index', priority: 10 });
+    await on.put(other);
+    const [running] = await on.startAll('images');
+    if (running === undefined) throw new Error('nothing runs');
+    await on.pass({ jobs: [await on.end(running), other], reason: 'stream' });
+    const claimed = parked.filter(({ id }) => on.stateOf(id) === 'claimed');
+    expect(on.stateOf(other.id)).toBe('claimed');
+    expect(claimed.map(({ type }) => type)).toEqual(['resize']);
+  });
+
+  it('lets no key at its cap hold up another one behind it', async () => {
+    const on = conflicting();
+    const job = (fairnessKey: string, priority: number): Job =>
+      on.job({ fairnessKey, priority, resourceId: 'photos' });
+    const blocker = job('blocker', 10);
+    const capped = Array.from({ length: 150 }, () => job('capped', 9));
+    const free = Array.from({ length: 20 }, () => job('free', 0));
+    const context = on.dispatcher({ budget: { ...on.main.budget, parkKept: 0 } });
+    await on.put(blocker, ...capped, ...free);
+    await passes(on, context);
+    expect(on.stateOf(blocker.id)).toBe('claimed');
+    await on.store.changeControl(0, 'key/capped', { paused: true });
+    const [running] = await on.startAll('images');
+    if (running === undefined) throw new Error('nothing runs');
+    await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, context);
+    expect(free.filter(({ id }) => on.stateOf(id) === 'claimed')).toHaveLength(1);
+    expect(capped.filter(({ id }) => on.stateOf(id) !== 'pending')).toEqual([]);
+    // What was read stays parked, and is not met again where it cannot start.
+    expect(await on.pass({}, context)).toMatchObject({ kind: 'done', admitted: 0 });
+  });
+
   it('loses no job, wherever a dispatcher dies', async () => {
     await fc.assert(
       fc.asyncProperty(
