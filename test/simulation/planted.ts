@@ -106,7 +106,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
-    seenAt: 443,
+    seenAt: 932,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -284,7 +284,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'bus-failures': {
     removes: 'what the bus says of events that it did not take',
-    seenAt: 145,
+    seenAt: 138,
     bus: (bus) =>
       instead(bus, {
         publish: async (events) => {
@@ -368,7 +368,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'loans-come-back': {
     removes: 'the wait of a lender until a loan that has ended was given back',
-    seenAt: 83,
+    seenAt: 144,
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -382,7 +382,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lease-refused': {
     removes: 'what the answer to a renewal says of a lease that is lost',
-    seenAt: 314,
+    seenAt: 68,
     answers: (store) =>
       instead(store, {
         renewLease: async (fence: Fence, nowMs: number, leaseMs: number) => {
