@@ -28,6 +28,7 @@ import type { WaitingJob } from './job.ts';
 import { JobHeaps } from './job-heaps.ts';
 import { JobTable, NONE } from './job-table.ts';
 import type { PoolIndex } from './pool-index.ts';
+import { rank } from './score.ts';
 import { ABSENT, ASIDE, IN_TURN, TurnHeap } from './turn-heap.ts';
 
 /** Keys with parked jobs whose lines are all woken at once when their conflict key is free. */
@@ -75,6 +76,7 @@ interface ShareHeap {
 export class Backlog {
   readonly jobs: JobTable;
   readonly #ledgers: Ledgers;
+  readonly #coefficients: ScoreCoefficients;
   readonly #classes: number;
   readonly #tiers: number;
   readonly #classesOfTier: readonly Int32Array[];
@@ -101,9 +103,10 @@ export class Backlog {
 
   constructor(index: PoolIndex, ledgers: Ledgers, coefficients: ScoreCoefficients) {
     this.jobs = new JobTable();
-    this.#lines = new JobHeaps(this.jobs, coefficients);
-    this.#parkedHeaps = new JobHeaps(this.jobs, coefficients);
+    this.#lines = new JobHeaps(this.jobs);
+    this.#parkedHeaps = new JobHeaps(this.jobs);
     this.#ledgers = ledgers;
+    this.#coefficients = coefficients;
     this.#classes = index.classes;
     this.#tiers = index.tiers.length;
     this.#classesOfTier = index.classesOfTier;
@@ -138,12 +141,18 @@ export class Backlog {
   }
 
   /** Puts a job in its line. `conflict` is its conflict key's number, or -1. Answers the job's number. */
-  add(job: WaitingJob, key: number, class_: number, conflict: number): number {
+  add(
+    job: WaitingJob,
+    resourceId: string | undefined,
+    key: number,
+    class_: number,
+    conflict: number,
+  ): number {
     const line = this.lineOf(key, class_);
-    const number = this.jobs.add(job, line, conflict);
+    const number = this.jobs.add(job, resourceId, line, conflict);
     this.#size += 1;
     this.#makeRoom(key);
-    this.#enter(line, number);
+    this.#enter(line, number, rank(job, this.#coefficients));
     return number;
   }
 
@@ -226,12 +235,11 @@ export class Backlog {
     return false;
   }
 
-  /** Takes the head of a line out: a line that has one. */
-  take(line: number): WaitingJob {
+  /** Takes the head of a line out: a line that has one. Its number is its own until it is forgotten. */
+  take(line: number): number {
     const number = this.head(line);
-    const job = this.jobs.jobOf(number);
     this.#lines.pop(line);
-    this.jobs.forget(number);
+    this.jobs.leaveLine(number);
     this.#size -= 1;
     const key = this.keyOf(line);
     const tier = this.#tierOfClass[this.classOf(line)] as number;
@@ -240,7 +248,7 @@ export class Backlog {
     } else {
       this.#headChanged(line);
     }
-    return job;
+    return number;
   }
 
   /** Takes a job out wherever it stands. */
@@ -257,6 +265,7 @@ export class Backlog {
   park(line: number): void {
     const number = this.head(line);
     const conflict = this.jobs.conflictOf(number);
+    const jobRank = this.headRank(line);
     this.#lines.pop(line);
     this.#headChanged(line);
     const key = this.keyOf(line);
@@ -277,7 +286,7 @@ export class Backlog {
       lines.push(own);
       parked.classes.set(class_, (parked.classes.get(class_) ?? 0) + 1);
     }
-    this.#parkedHeaps.push(own.heap, number);
+    this.#parkedHeaps.push(own.heap, number, jobRank);
   }
 
   /** The conflict key is free: the first of its parked jobs go back. O(keys with parked jobs), most of them only looked at. */
@@ -365,9 +374,10 @@ export class Backlog {
   #wakeLine(conflict: number, key: number, line: ParkedLine): void {
     this.#parkedHeaps.clean(line.heap);
     const first = this.#parkedHeaps.first(line.heap);
+    const jobRank = this.#parkedHeaps.firstRank(line.heap);
     if (first !== NONE) this.#parkedHeaps.pop(line.heap);
     if (this.#parkedHeaps.first(line.heap) === NONE) this.#unpark(conflict, key, line);
-    if (first !== NONE) this.#enter(this.lineOf(key, line.class), first);
+    if (first !== NONE) this.#enter(this.lineOf(key, line.class), first, jobRank);
   }
 
   // Nothing of a line is parked any more.
@@ -434,8 +444,8 @@ export class Backlog {
     this.#place = widenInts(this.#place, wider * this.#classes, NONE);
   }
 
-  #enter(line: number, number: number): void {
-    if (this.#lines.push(line, number)) this.#headChanged(line);
+  #enter(line: number, number: number, jobRank: number): void {
+    if (this.#lines.push(line, number, jobRank)) this.#headChanged(line);
   }
 
   #headChanged(line: number): void {

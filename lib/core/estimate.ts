@@ -53,6 +53,7 @@ export interface NamedEstimate extends Estimate {
 }
 
 interface Entry {
+  readonly resourceId: string;
   meanMs: number;
   varianceMs2: number;
   samples: number;
@@ -68,7 +69,7 @@ export class TypeEstimates {
   readonly #fairness: FairnessConfiguration;
   readonly #counts: boolean;
   readonly #learnsWhole: boolean;
-  readonly #whole: Entry = newEntry(0);
+  readonly #whole: Entry = newEntry(WHOLE_TYPE, 0);
   readonly #byResource = new Map<string, Entry>();
 
   constructor(fairness: FairnessConfiguration) {
@@ -102,11 +103,17 @@ export class TypeEstimates {
     );
   }
 
-  /** A job came: what is known of its cost is kept until it has ended. */
-  arrive(resourceId: string = WHOLE_TYPE, nowMs: number): void {
-    if (!this.#counts) return;
+  /**
+   * A job came: what is known of its cost is kept until it has ended. Answers its resource as it is called here: one text
+   * for all jobs of a resource is found without comparing its letters.
+   */
+  arrive(resourceId: string | undefined, nowMs: number): string | undefined {
+    if (!this.#counts) return resourceId;
     use(this.#whole, nowMs);
-    if (resourceId !== WHOLE_TYPE) use(this.#entry(resourceId, nowMs), nowMs);
+    if (resourceId === undefined || resourceId === WHOLE_TYPE) return resourceId;
+    const entry = this.#entry(resourceId, nowMs);
+    use(entry, nowMs);
+    return entry.resourceId;
   }
 
   /** A job ended, or was withdrawn; `observedMs` only if it succeeded. */
@@ -152,7 +159,7 @@ export class TypeEstimates {
     if (resourceId === WHOLE_TYPE) return this.#whole;
     let entry = this.#byResource.get(resourceId);
     if (entry === undefined) {
-      entry = newEntry(nowMs);
+      entry = newEntry(resourceId, nowMs);
       this.#byResource.set(resourceId, entry);
     }
     return entry;
@@ -195,8 +202,8 @@ export class Estimates {
   }
 }
 
-function newEntry(nowMs: number): Entry {
-  return { meanMs: 0, varianceMs2: 0, samples: 0, isKnown: false, users: 0, lastSeenMs: nowMs };
+function newEntry(resourceId: string, nowMs: number): Entry {
+  return { resourceId, meanMs: 0, varianceMs2: 0, samples: 0, isKnown: false, users: 0, lastSeenMs: nowMs };
 }
 
 function known(entry: Entry | undefined): Estimate | undefined {

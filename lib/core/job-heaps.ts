@@ -6,10 +6,8 @@
  * at the heads of all of a key's lines touches a few lines of a processor's cache, taking a job out of one touches one or
  * two more, and nothing here is an object for the collector to visit.
  */
-import type { ScoreCoefficients } from './configuration.ts';
 import { widenFloats } from './fairness.ts';
 import { type JobTable, NONE } from './job-table.ts';
-import { rank } from './score.ts';
 
 // Places of an entry's fields, among doubles and among whole numbers. A record begins like an entry.
 const DOUBLES = 2;
@@ -29,7 +27,6 @@ const BLOCK_MIN = 4;
 
 export class JobHeaps {
   readonly #jobs: JobTable;
-  readonly #coefficients: ScoreCoefficients;
   #recordDoubles = new Float64Array(0);
   #recordInts = new Int32Array(0);
   readonly #free: number[] = [];
@@ -40,9 +37,8 @@ export class JobHeaps {
   /** Blocks that were given back, by the logarithm of their size. */
   readonly #freeBlocks: number[][] = [];
 
-  constructor(jobs: JobTable, coefficients: ScoreCoefficients) {
+  constructor(jobs: JobTable) {
     this.#jobs = jobs;
-    this.#coefficients = coefficients;
   }
 
   /** Makes room for the heaps below this number, more than before: the new ones are empty. */
@@ -95,14 +91,13 @@ export class JobHeaps {
     if (this.first(heap) === NONE) this.#emptied(heap);
   }
 
-  /** Puts a job in. Answers whether it is the first now. */
-  push(heap: number, number: number): boolean {
+  /** Puts a job in at its rank. Answers whether it is the first now. */
+  push(heap: number, number: number, jobRank: number): boolean {
     const at = heap * RECORD_INTS;
     const size = this.#recordInts[at + SIZE] as number;
     if (size === this.#recordInts[at + ROOM]) this.#resize(heap, Math.max(BLOCK_MIN, size * 2));
     this.#recordInts[at + SIZE] = size + 1;
     const base = this.#recordInts[at + BASE] as number;
-    const jobRank = rank(this.#jobs.jobOf(number), this.#coefficients);
     const conflict = this.#jobs.conflictOf(number);
     let place = size;
     while (place > 0) {

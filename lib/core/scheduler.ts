@@ -14,7 +14,7 @@ import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from 
 import { Conflicts } from './conflict.ts';
 import { Estimates, type TypeEstimates } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers, widenFloats } from './fairness.ts';
-import type { ReservedJob, WaitingJob } from './job.ts';
+import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { classOf, indexPool, isOnDemand, type PoolIndex, typeOf } from './pool-index.ts';
 import { partsOf, rarityBonus, type ScoreParts, weightOf } from './score.ts';
 import { Fleets } from './slots.ts';
@@ -62,7 +62,7 @@ export interface Decision {
   /** Names the running job until it ends, at less cost than its id: see `settleTicket`. */
   readonly ticket: number;
   readonly reserved: ReservedJob;
-  readonly job: WaitingJob;
+  readonly mode: JobMode;
   readonly reasons: Reasons;
 }
 
@@ -86,16 +86,17 @@ export interface SchedulerOptions {
 /** Lost claims in a row after which the candidates are stale. Source: affinity-scoring, "Retry algorithm". */
 export const LOSSES_IN_A_ROW = 5;
 
-// What is kept of a running job: whole numbers side by side, and what it was charged. 32 bytes.
-const RUNNING_INTS = 8;
-const RUNNING_DOUBLES = 4;
+// What is kept of a running job: whole numbers side by side, and what it was charged.
+const RUNNING_INTS = 10;
+const RUNNING_DOUBLES = 5;
 const TYPE = 0;
 const TIER = 1;
 const KEY = 2;
 const FLEET = 3;
 const CONFLICT = 4;
 const GENERATION = 5;
-const CHARGED = 3;
+const JOB = 6;
+const CHARGED = 4;
 
 const NONE = -1;
 const UNLIMITED = Number.POSITIVE_INFINITY;
@@ -126,9 +127,8 @@ export class Scheduler {
   readonly backlog: Backlog;
   readonly #configuration: PoolConfiguration;
   readonly conflicts = new Conflicts();
-  /** By ticket; a ticket that is free again stands in `#freeTickets`. */
-  readonly #ids: (string | undefined)[] = [];
-  readonly #resources: (string | undefined)[] = [];
+  /** Tickets made so far; one that is free again stands in `#freeTickets`, and is no job's. */
+  #tickets = 0;
   #runningDoubles = new Float64Array(64 * RUNNING_DOUBLES);
   #runningInts = new Int32Array(this.#runningDoubles.buffer);
   readonly #freeTickets: number[] = [];
@@ -194,7 +194,7 @@ export class Scheduler {
 
   /** Jobs that run. */
   get running(): number {
-    return this.#ids.length - this.#freeTickets.length;
+    return this.#tickets - this.#freeTickets.length;
   }
 
   /** Jobs that may still start before the pool is full. */
@@ -295,25 +295,27 @@ export class Scheduler {
     if (type === undefined) return undefined;
     const key = this.openKey(job.fairnessKey, nowMs);
     this.ledgers.arrive(key, nowMs);
-    (this.#estimates[type] as TypeEstimates).arrive(job.resourceId, nowMs);
-    return this.backlog.add(job, key, classOf(type, job.mode), this.#conflictOf(type, job.resourceId));
+    const resourceId = (this.#estimates[type] as TypeEstimates).arrive(job.resourceId, nowMs);
+    const conflict = this.#conflictOf(type, job.resourceId);
+    return this.backlog.add(job, resourceId, key, classOf(type, job.mode), conflict);
   }
 
-  /** A waiting job waits no more: it was cancelled, or moved. Answers it, or undefined if it does not wait under this number. */
-  withdraw(number: number, id: string, nowMs: number): WaitingJob | undefined {
-    const job = this.backlog.jobs.find(number, id);
-    if (job === undefined) return undefined;
-    const line = this.backlog.jobs.lineOf(number);
-    const conflict = this.backlog.jobs.conflictOf(number);
+  /** A waiting job waits no more: it was cancelled, or moved. Answers whether it did, under this number. */
+  withdraw(number: number, id: string, nowMs: number): boolean {
+    const { jobs } = this.backlog;
+    if (!jobs.isWaiting(number, id)) return false;
+    const line = jobs.lineOf(number);
+    const conflict = jobs.conflictOf(number);
+    const resourceId = jobs.resourceOf(number);
     this.backlog.remove(number);
     this.ledgers.leave(this.backlog.keyOf(line));
-    this.#endEstimate(typeOf(this.backlog.classOf(line)), job.resourceId, undefined, nowMs);
+    this.#endEstimate(typeOf(this.backlog.classOf(line)), resourceId, undefined, nowMs);
     if (conflict !== NONE) {
       // It may have stood for parked jobs.
       if (!this.conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
       this.conflicts.leave(conflict);
     }
-    return job;
+    return true;
   }
 
   /** A job that runs already, from a reservation: it counts, with its charge. Unknown types, tiers and fleets still hold pool and key. */
@@ -326,7 +328,11 @@ export class Scheduler {
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
     this.backlog.changed(key, false);
     this.#count(type, tier, fleet, conflict);
-    this.#start(reserved.id, undefined, type, tier, key, fleet, conflict, reserved.estimatedCostMs);
+    // Of a job that runs, nothing is asked for but its id and its conflict key.
+    const { id, version, attempt, estimatedCostMs } = reserved;
+    const kept = { id, version, attempt, priority: 0, readyAtMs: nowMs };
+    const number = this.backlog.jobs.add(kept, undefined, NONE, conflict);
+    this.#start(number, type, tier, key, fleet, conflict, estimatedCostMs);
   }
 
   /** Whether a job with this id runs. */
@@ -466,11 +472,12 @@ export class Scheduler {
     const prefix = this.index.conflictPrefixes[type];
     if (prefix === undefined || job.resourceId === undefined) return obstacles;
     const conflictKey = prefix + job.resourceId;
-    for (const [ticket, id] of this.#ids.entries()) {
+    for (let ticket = 0; ticket < this.#tickets; ticket += 1) {
+      const number = this.#jobOf(ticket);
       const conflict = this.#runningInts[ticket * RUNNING_INTS + CONFLICT] as number;
-      if (id === undefined || conflict === NONE) continue;
+      if (number === NONE || conflict === NONE) continue;
       if (this.conflicts.nameOf(conflict) !== conflictKey) continue;
-      obstacles.push({ why: 'conflict', conflictKey, holder: id });
+      obstacles.push({ why: 'conflict', conflictKey, holder: this.backlog.jobs.idOf(number) });
     }
     return obstacles;
   }
@@ -482,42 +489,42 @@ export class Scheduler {
 
   /** Admits the head of a line: one that `best` has found, and that is read. */
   admit(line: number, guaranteed: boolean): Decision {
-    const { backlog } = this;
+    const { backlog, ledgers } = this;
+    const { jobs } = backlog;
     const conflict = backlog.headConflict(line);
-    const job = backlog.take(line);
-    const key = this.backlog.keyOf(line);
+    const number = backlog.head(line);
+    // Before the line is touched: what is kept of the job lies elsewhere, and the processor fetches both at once.
+    const job = jobs.jobOf(number);
+    backlog.take(line);
+    const key = backlog.keyOf(line);
     const class_ = backlog.classOf(line);
     const type = typeOf(class_);
     const tier = this.index.tierOfType[type] as number;
     const configured = this.index.types[type] as JobTypeConfiguration;
-    // Where resources exclude, a job without a conflict key has none: nothing waits for the job itself to be there.
-    const resourceId =
-      conflict === NONE && this.index.conflictPrefixes[type] !== undefined ? undefined : job.resourceId;
     const estimateMs =
-      this.#costMs?.(configured.type, resourceId) ??
-      (this.#estimates[type] as TypeEstimates).costMs(resourceId, configured.defaultCostMs);
+      this.#costMs?.(configured.type, job.resourceId) ??
+      (this.#estimates[type] as TypeEstimates).costMs(job.resourceId, configured.defaultCostMs);
     const chargedMs = chargeMs(estimateMs, this.#configuration.fairness);
-    const keyCostMs = this.ledgers.costOf(key);
+    const keyCostMs = ledgers.costOf(key);
     const fleet = this.fleets.choose(type);
-    this.ledgers.admit(key, chargedMs, this.#nowMs);
-    this.backlog.repriced(key);
+    ledgers.admit(key, chargedMs, this.#nowMs);
+    backlog.repriced(key);
     this.#count(type, tier, fleet, conflict);
-    this.backlog.changed(key, false);
-    const ticket = this.#start(job.id, resourceId, type, tier, key, fleet, conflict, chargedMs);
+    backlog.changed(key, false);
     return {
-      ticket,
+      ticket: this.#start(number, type, tier, key, fleet, conflict, chargedMs),
       reserved: {
         id: job.id,
         version: job.version,
         attempt: job.attempt,
         type: configured.type,
         tier: configured.tier,
-        fairnessKey: job.fairnessKey,
+        fairnessKey: ledgers.nameOf(key),
         conflictKey: conflict === NONE ? undefined : this.conflicts.nameOf(conflict),
         fleet: this.fleets.names[fleet] as string,
         estimatedCostMs: chargedMs,
       },
-      job,
+      mode: isOnDemand(class_) ? 'onDemand' : 'queued',
       reasons: {
         score: partsOf(
           isOnDemand(class_),
@@ -527,7 +534,7 @@ export class Scheduler {
           this.#configuration.score,
         ),
         keyCostMs,
-        weight: this.ledgers.weightOf(key),
+        weight: ledgers.weightOf(key),
         guaranteed,
         skipped: this.#takeSkipped(),
       },
@@ -542,13 +549,16 @@ export class Scheduler {
 
   /** The same, by the decision's ticket, which is given away again when its job has ended. */
   settleTicket(ticket: number, ending: Ending): boolean {
-    const id = this.#ids[ticket];
-    if (id === undefined) return false;
-    this.#ids[ticket] = undefined;
-    this.#freeTickets.push(ticket);
-    this.#ticketsById?.delete(id);
+    const number = this.#jobOf(ticket);
+    if (number === NONE) return false;
     const ints = this.#runningInts;
     const at = ticket * RUNNING_INTS;
+    ints[at + JOB] = NONE;
+    this.#freeTickets.push(ticket);
+    const { jobs } = this.backlog;
+    this.#ticketsById?.delete(jobs.idOf(number));
+    const resourceId = jobs.resourceOf(number);
+    jobs.forget(number);
     const type = ints[at + TYPE] as number;
     const key = ints[at + KEY] as number;
     const conflict = ints[at + CONFLICT] as number;
@@ -563,7 +573,7 @@ export class Scheduler {
     this.backlog.changed(key, isCheaper || wasFull);
     if (type !== NONE) {
       const observedMs = ending.succeeded ? ending.usedMs : undefined;
-      this.#endEstimate(type, this.#resources[ticket], observedMs, ending.nowMs);
+      this.#endEstimate(type, resourceId, observedMs, ending.nowMs);
     }
     this.#uncount(type, ints[at + TIER] as number, ints[at + FLEET] as number, conflict);
     return true;
@@ -698,9 +708,15 @@ export class Scheduler {
     return this.conflicts.use(prefix + resourceId);
   }
 
+  // The number of the job that runs with a ticket; -1 for none.
+  #jobOf(ticket: number): number {
+    return ticket >= 0 && ticket < this.#tickets
+      ? (this.#runningInts[ticket * RUNNING_INTS + JOB] as number)
+      : NONE;
+  }
+
   #start(
-    id: string,
-    resourceId: string | undefined,
+    number: number,
     type: number,
     tier: number,
     key: number,
@@ -708,16 +724,19 @@ export class Scheduler {
     conflict: number,
     chargedMs: number,
   ): number {
-    const ticket = this.#freeTickets.pop() ?? this.#ids.length;
-    this.#ids[ticket] = id;
-    this.#resources[ticket] = resourceId;
-    this.#ticketsById?.set(id, ticket);
+    let ticket = this.#freeTickets.pop();
+    if (ticket === undefined) {
+      ticket = this.#tickets;
+      this.#tickets += 1;
+    }
+    this.#ticketsById?.set(this.backlog.jobs.idOf(number), ticket);
     if (ticket * RUNNING_INTS === this.#runningInts.length) {
       this.#runningDoubles = widenFloats(this.#runningDoubles, this.#runningDoubles.length * 2);
       this.#runningInts = new Int32Array(this.#runningDoubles.buffer);
     }
     const ints = this.#runningInts;
     const at = ticket * RUNNING_INTS;
+    ints[at + JOB] = number;
     ints[at + TYPE] = type;
     ints[at + TIER] = tier;
     ints[at + KEY] = key;
@@ -741,8 +760,9 @@ export class Scheduler {
   #ticketOf(id: string): number | undefined {
     if (this.#ticketsById === undefined) {
       this.#ticketsById = new Map();
-      for (const [ticket, id] of this.#ids.entries()) {
-        if (id !== undefined) this.#ticketsById.set(id, ticket);
+      for (let ticket = 0; ticket < this.#tickets; ticket += 1) {
+        const number = this.#jobOf(ticket);
+        if (number !== NONE) this.#ticketsById.set(this.backlog.jobs.idOf(number), ticket);
       }
     }
     return this.#ticketsById.get(id);
@@ -809,7 +829,7 @@ export class Scheduler {
   }
 
   #skipJob(number: number, conflict: number): void {
-    const { id } = this.backlog.jobs.jobOf(number);
+    const id = this.backlog.jobs.idOf(number);
     this.#skipped.push({ kind: 'job', id, why: 'conflict', conflictKey: this.conflicts.nameOf(conflict) });
   }
 }

@@ -53,7 +53,7 @@ describe('heaps of jobs', () => {
     fc.assert(
       fc.property(operations, (list) => {
         const table = new JobTable();
-        const heaps = new JobHeaps(table, SCORE_DEFAULTS);
+        const heaps = new JobHeaps(table);
         heaps.ensure(3);
         const model: { readonly job: WaitingJob; readonly number: number }[][] = [[], [], []];
         const more = [false, false, false];
@@ -66,10 +66,10 @@ describe('heaps of jobs', () => {
               count += 1;
               const id = `${String(operation.salt).padStart(2, '0')}-${count}`;
               const pushed = job(operation.step, operation.priority, id);
-              const number = table.add(pushed, heap, operation.salt);
+              const number = table.add(pushed, undefined, heap, operation.salt);
               own.push({ job: pushed, number });
               own.sort((a, b) => byRank(a.job, b.job));
-              expect(heaps.push(heap, number)).toBe(own[0]?.number === number);
+              expect(heaps.push(heap, number, rank(pushed, SCORE_DEFAULTS))).toBe(own[0]?.number === number);
               break;
             }
             case 'pop': {
@@ -84,7 +84,7 @@ describe('heaps of jobs', () => {
               if (removed === undefined) break;
               table.remove(removed.number);
               heaps.clean(heap);
-              expect(table.find(removed.number, removed.job.id)).toBeUndefined();
+              expect(table.isWaiting(removed.number, removed.job.id)).toBe(false);
               break;
             }
             case 'more':
@@ -104,7 +104,7 @@ describe('heaps of jobs', () => {
             );
             const kept = jobs.every(
               ({ job: waiting, number }) =>
-                table.find(number, waiting.id) === waiting && table.lineOf(number) === index,
+                table.isWaiting(number, waiting.id) && table.lineOf(number) === index,
             );
             expect(kept).toBe(true);
           });
@@ -120,15 +120,17 @@ describe('heaps of jobs', () => {
 
   it('use the memory of heaps that have shrunk for others', () => {
     const table = new JobTable();
-    const heaps = new JobHeaps(table, SCORE_DEFAULTS);
+    const heaps = new JobHeaps(table);
     const ids: string[] = [];
     for (let round = 0; round < 50; round += 1) {
       const heap = heaps.open();
-      const numbers = Array.from({ length: 100 }, (_, step) => table.add(job(step, 0, `${step}`), 0, NONE));
-      for (const number of numbers) heaps.push(heap, number);
+      const numbers = Array.from({ length: 100 }, (_, step) =>
+        table.add(job(step, 0, `${step}`), undefined, 0, NONE),
+      );
+      for (const [step, number] of numbers.entries()) heaps.push(heap, number, step);
       while (heaps.first(heap) !== NONE) {
         const number = heaps.first(heap);
-        ids.push(table.jobOf(number).id);
+        ids.push(table.idOf(number));
         heaps.pop(heap);
         table.forget(number);
       }
@@ -141,11 +143,11 @@ describe('heaps of jobs', () => {
 
   it('are opened by the hundred', () => {
     const table = new JobTable();
-    const heaps = new JobHeaps(table, SCORE_DEFAULTS);
+    const heaps = new JobHeaps(table);
     const opened = Array.from({ length: 100 }, () => heaps.open());
     expect(new Set(opened).size).toBe(100);
     opened.forEach((heap, step) => {
-      heaps.push(heap, table.add(job(step, 0, 'x'), heap, step));
+      heaps.push(heap, table.add(job(step, 0, 'x'), undefined, heap, step), step);
     });
     expect(opened.map((heap) => heaps.firstConflict(heap))).toEqual(opened.map((_, step) => step));
   });

@@ -26,6 +26,13 @@ function after(state: PassState, decisions: readonly Decision[]): PassState {
   };
 }
 
+/** The job as it waited. */
+function waitedAs({ reserved }: Decision, state: PassState): WaitingJob {
+  const job = state.waiting.find((other) => other.id === reserved.id);
+  if (job === undefined) throw new Error(`${reserved.id} did not wait`);
+  return job;
+}
+
 /** Nothing but jobs: one tier, one versatile fleet, no caps. */
 function plainState(waiting: readonly WaitingJob[], slots: number, state: PassState): PassState {
   return {
@@ -129,7 +136,8 @@ describe('the plan', () => {
           ),
         );
         const started = new Set(decisions.map((decision) => decision.reserved.id));
-        for (const { job } of decisions) {
+        for (const decision of decisions) {
+          const job = waitedAs(decision, state);
           const overtaken = state.waiting.filter(
             (other) =>
               !started.has(other.id) &&
@@ -211,13 +219,16 @@ describe('the plan', () => {
           costs.set(key, (costs.get(key) ?? 0) + costMs);
         };
         for (const job of state.inFlight) charge(job.fairnessKey, job.estimatedCostMs);
-        for (const { job, reserved, reasons } of runPass(state).decisions) {
+        for (const decision of runPass(state).decisions) {
+          const { reserved, reasons } = decision;
+          const job = waitedAs(decision, state);
           const { priority, age, rarity, onDemand, total } = reasons.score;
           expect(total).toBeCloseTo(priority + age + rarity + onDemand, 6);
           expect(total).toBeCloseTo(referenceScore(job, state, 0) / 1000 + rarity, 6);
           expect(reasons.keyCostMs).toBe(costs.get(reserved.fairnessKey) ?? 0);
           charge(reserved.fairnessKey, reserved.estimatedCostMs);
-          expect(reserved).toMatchObject({ id: job.id, version: job.version, attempt: job.attempt });
+          expect(reserved).toMatchObject({ version: job.version, attempt: job.attempt });
+          expect(decision.mode).toBe(job.mode);
           for (const skip of reasons.skipped) {
             if (skip.kind === 'job') expect(state.waiting.map((other) => other.id)).toContain(skip.id);
           }

@@ -198,9 +198,9 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
     case 'withdraw': {
       const other = model.waiting[action.which % Math.max(1, model.waiting.length)];
       if (other === undefined) return;
-      expect(scheduler.withdraw(other.number, 'somebody else', model.nowMs)).toBeUndefined();
-      expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBe(other.job);
-      expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBeUndefined();
+      expect(scheduler.withdraw(other.number, 'somebody else', model.nowMs)).toBe(false);
+      expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBe(true);
+      expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBe(false);
       model.waiting = model.waiting.filter((waiting) => waiting !== other);
       return;
     }
@@ -291,7 +291,7 @@ describe('a decision', () => {
         fleet: 'all',
         estimatedCostMs: 1_000,
       },
-      job: waitingJob('one', { resourceId: 'r' }),
+      mode: 'queued',
       reasons: {
         score: { priority: 0, age: 16, rarity: 125, onDemand: 0, total: 141 },
         keyCostMs: 0,
@@ -430,7 +430,7 @@ describe('a ticket', () => {
     const ending = { nowMs: NOW_MS, usedMs: 1_000, succeeded: true };
     expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(true);
     expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(false);
-    expect(scheduler.settleTicket(99, ending)).toBe(false);
+    for (const nobodys of [-1, 3, 99]) expect(scheduler.settleTicket(nobodys, ending)).toBe(false);
     expect(scheduler.running).toBe(2);
     // Asked by id from here on.
     expect(['one', 'two', 'three', 'four'].map((id) => scheduler.isRunning(id))).toEqual([
@@ -680,7 +680,7 @@ describe('jobs blocked on one conflict key', () => {
     scheduler.override({ scope: 'key/kjob03', paused: false });
     expect(next()).toBe('job03');
     settle('job03');
-    expect(scheduler.withdraw(numbers.get('job05') ?? -1, 'job05', NOW_MS)?.id).toBe('job05');
+    expect(scheduler.withdraw(numbers.get('job05') ?? -1, 'job05', NOW_MS)).toBe(true);
     expect(next()).toBe('job06');
     settle('job06');
     scheduler.resetCosts();
@@ -762,9 +762,9 @@ describe('jobs blocked on one conflict key', () => {
     expect(scheduler.next()).toBeUndefined();
     scheduler.settle('a', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
     // b is back in its line for both.
-    expect(scheduler.withdraw(numbers[1] ?? -1, 'b', NOW_MS)?.id).toBe('b');
+    expect(scheduler.withdraw(numbers[1] ?? -1, 'b', NOW_MS)).toBe(true);
     expect(scheduler.next()?.reserved.id).toBe('c');
-    expect(scheduler.withdraw(numbers[2] ?? -1, 'c', NOW_MS)).toBeUndefined();
+    expect(scheduler.withdraw(numbers[2] ?? -1, 'c', NOW_MS)).toBe(false);
   });
 });
 
@@ -900,7 +900,7 @@ describe('a cost', () => {
     twoJobsEach(scheduler, { k1: 500 });
     scheduler.beginPass(NOW_MS);
     expect(scheduler.next()?.reserved.id).toBe('k1-0');
-    expect(scheduler.withdraw(number, 'withdrawn', NOW_MS)?.id).toBe('withdrawn');
+    expect(scheduler.withdraw(number, 'withdrawn', NOW_MS)).toBe(true);
     scheduler.evict(NOW_MS + 1_000);
     expect(scheduler.openKey('new', NOW_MS)).toBe(gone);
     scheduler.arrive(waitingJob('first', { fairnessKey: 'new' }), NOW_MS);

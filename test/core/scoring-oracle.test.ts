@@ -93,11 +93,11 @@ function pass(input: Extract<ScoringCase, { kind: 'pass' }>['input']): unknown {
   scheduler.beginPass(input.now);
   for (let decision = scheduler.next(); decision !== undefined; decision = scheduler.next()) {
     const { id, fleet } = decision.reserved;
-    if (decision.job.mode === 'queued' && lost.has(id)) {
+    if (decision.mode === 'queued' && lost.has(id)) {
       scheduler.lose(id);
       continue;
     }
-    if (decision.job.mode === 'queued') scheduler.win();
+    if (decision.mode === 'queued') scheduler.win();
     assignments.push([Number(id), Number(fleet)]);
   }
   const taken = new Set(assignments.map(([, slot]) => slot));

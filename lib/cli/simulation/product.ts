@@ -413,10 +413,10 @@ class Simulation {
   }
 
   #start(decision: Decision, nowMs: number): void {
-    const { id, fleet } = decision.reserved;
+    const { id, type: typeName, fleet } = decision.reserved;
     this.#places.delete(id);
     const pending = this.#jobs.get(id);
-    const type = this.#types.get(decision.job.type);
+    const type = this.#types.get(typeName);
     if (pending === undefined || type === undefined) return;
     if (this.#attempts.length + this.#open.size >= MOST_STARTS) {
       throw new ScenarioError(this.#path, `makes more than ${MOST_STARTS} starts`);

@@ -171,7 +171,7 @@ function decide(
   scheduler.beginPass(nowMs);
   for (let decision = scheduler.next(); decision !== undefined; decision = scheduler.next()) {
     const { id, fleet } = decision.reserved;
-    if (decision.job.mode === 'queued') {
+    if (decision.mode === 'queued') {
       if (isLost(id)) {
         scheduler.lose(id);
         continue;
