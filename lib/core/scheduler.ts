@@ -508,7 +508,6 @@ export class Scheduler {
     const keyCostMs = ledgers.costOf(key);
     const fleet = this.fleets.choose(type);
     ledgers.admit(key, chargedMs, this.#nowMs);
-    backlog.repriced(key);
     this.#count(type, tier, fleet, conflict);
     backlog.changed(key, false);
     return {
@@ -568,7 +567,7 @@ export class Scheduler {
     const shareBefore = this.ledgers.shareOf(key);
     this.ledgers.settle(key, chargedMs, ending.usedMs, generation, ending.nowMs);
     const isCheaper = this.ledgers.shareOf(key) < shareBefore;
-    this.backlog.repriced(key);
+    if (isCheaper) this.backlog.repriced(key);
     if (wasFull) this.backlog.readmit(key);
     this.backlog.changed(key, isCheaper || wasFull);
     if (type !== NONE) {
