@@ -8,8 +8,9 @@
  *  - aside: each of its lines has an entry in the heap of its class, by share, then by the head's rank.
  * A key goes aside when it comes to the top but only types without room have jobs of it, or when another has exactly its
  * share: which of those has the best head is a question for the classes' heaps, where the answer does not depend on time. It
- * comes back in turn when one of its jobs is taken. So the first key that may run is at the top of the tier's heap or of one of the open
- * classes' heaps, and going aside is paid for by the admission that ends it.
+ * comes back in turn when one of its jobs is taken, or when it stands first there and its share has risen. So the first key
+ * that may run is at the top of the tier's heap or of one of the open classes' heaps, and going aside is paid for by the
+ * admission that ends it, or that raised the share.
  *
  * A heap may hold a share that was less than the key's is now: it is a lower bound, and corrected when the entry comes to
  * the top. One that falls is corrected at once (`repriced`).
@@ -219,6 +220,16 @@ export class Backlog {
       this.#sink(heap, 0, line, share);
     }
     return NONE;
+  }
+
+  /** Gives their turn back to keys whose share rose while they were aside, as long as one stands first in its class. */
+  refreshAside(class_: number): void {
+    const heap = this.#asides[class_] as ShareHeap;
+    while (heap.size > 0) {
+      const key = this.keyOf(heap.items[0] as number);
+      if (this.#ledgers.shareOf(key) === heap.shares[0]) return;
+      this.#endAside(key, this.#tierOfClass[class_] as number);
+    }
   }
 
   /** Takes a line that is aside out of its class until `readmit`: its key has reached its cap. */

@@ -435,6 +435,11 @@ export class Scheduler {
     this.#opened = open;
     // No key's turn can come, and none is to be set aside for it.
     if (open === 0) return NONE;
+    if (this.backlog.hasAside(tier)) {
+      for (let index = 0; index < open; index += 1) {
+        this.backlog.refreshAside(this.#open[index] as number);
+      }
+    }
     const inTurn = this.#bestInTurn(tier);
     return this.backlog.hasAside(tier) ? this.#bestWithAside(inTurn) : inTurn;
   }
