@@ -24,9 +24,9 @@ const BEHIND = 2 ** 30;
 
 /** As many come forward together, whatever their shares. */
 const ALL_MAX = 64;
-/** Of more, about a quarter: as many as have no greater share than the sixteenth of 64 that are looked at. */
+/** Of more, about a sixteenth: as many as have no greater share than the fourth of 64 that are looked at. */
 const SAMPLES = 64;
-const QUANTILE = 15;
+const QUANTILE = 3;
 
 // Places of an entry's fields, among doubles and among whole numbers: its share, its key.
 const DOUBLES = 2;
