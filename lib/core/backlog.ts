@@ -142,15 +142,9 @@ export class Backlog {
   }
 
   /** Puts a job in its line. `conflict` is its conflict key's number, or -1. Answers the job's number. */
-  add(
-    job: WaitingJob,
-    resourceId: string | undefined,
-    key: number,
-    class_: number,
-    conflict: number,
-  ): number {
+  add(job: WaitingJob, resource: number, key: number, class_: number, conflict: number): number {
     const line = this.lineOf(key, class_);
-    const number = this.jobs.add(job, resourceId, line, conflict);
+    const number = this.jobs.add(job, resource, line, conflict);
     this.#size += 1;
     this.#makeRoom(key);
     this.#enter(line, number, rank(job, this.#coefficients));

@@ -9,6 +9,7 @@
  * The type's own average is kept under the empty resource. Costs are milliseconds; the formulas do not depend on the unit.
  */
 import type { FairnessConfiguration } from './configuration.ts';
+import { widenFloats } from './fairness.ts';
 
 /** What is known of one (type, resource). */
 export interface Estimate {
@@ -52,117 +53,169 @@ export interface NamedEstimate extends Estimate {
   readonly resourceId: string;
 }
 
-interface Entry {
-  readonly resourceId: string;
-  meanMs: number;
-  varianceMs2: number;
-  samples: number;
-  /** False until something is learned, or set. */
-  isKnown: boolean;
-  /** Jobs that wait or run: an entry in use is never dropped. */
-  users: number;
-  lastSeenMs: number;
-}
+// What is known of a resource, among doubles and among whole numbers: 32 bytes.
+const DOUBLES = 4;
+const MEAN = 0;
+const VARIANCE = 1;
+const LAST_SEEN = 2;
+const INTS = 8;
+const SAMPLES = 6;
+const USERS = 7;
 
-/** What is known of one type: as a whole, and by resource. */
+/** The samples of one of which nothing is known. */
+const UNKNOWN = -1;
+
+/** The number of the type's own average. */
+export const WHOLE = 0;
+
+/**
+ * What is known of one type: as a whole, and by resource. Each resource with jobs is a number, so that a job's is looked up
+ * once, when it arrives, and what is known of it stands side by side.
+ */
 export class TypeEstimates {
   readonly #fairness: FairnessConfiguration;
-  readonly #counts: boolean;
   readonly #learnsWhole: boolean;
-  readonly #whole: Entry = newEntry(WHOLE_TYPE, 0);
-  readonly #byResource = new Map<string, Entry>();
+  readonly #numbers = new Map([[WHOLE_TYPE, WHOLE]]);
+  readonly #names = [WHOLE_TYPE];
+  readonly #free: number[] = [];
+  #doubles = new Float64Array(16 * DOUBLES);
+  #ints = new Int32Array(this.#doubles.buffer);
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
-    // What is never dropped need not be counted.
-    this.#counts = fairness.estimateTtlMs !== null;
     this.#learnsWhole = fairness.estimateFallback !== 'default';
+    this.#ints[SAMPLES] = UNKNOWN;
   }
 
   /** Puts in what was learned earlier. */
   set(resourceId: string, estimate: Estimate, nowMs: number): void {
-    const entry = this.#entry(resourceId, nowMs);
-    learn(entry, estimate);
-    see(entry, nowMs);
+    const number = this.#open(resourceId);
+    this.#put(number, estimate);
+    this.#see(number, nowMs);
   }
 
   get(resourceId: string): Estimate | undefined {
-    const entry = resourceId === WHOLE_TYPE ? this.#whole : this.#byResource.get(resourceId);
-    if (entry?.isKnown !== true) return undefined;
-    return { meanMs: entry.meanMs, varianceMs2: entry.varianceMs2, samples: entry.samples };
+    const number = this.#numbers.get(resourceId);
+    return number === undefined ? undefined : this.#known(number);
+  }
+
+  /** A job came: what is known of its cost is kept until it has ended. Answers its resource's number. */
+  arrive(resourceId: string = WHOLE_TYPE, nowMs: number): number {
+    const number = this.#open(resourceId);
+    this.#use(WHOLE, nowMs);
+    if (number !== WHOLE) this.#use(number, nowMs);
+    return number;
+  }
+
+  /** The resource of a job that waits or runs. */
+  nameOf(number: number): string | undefined {
+    return number === WHOLE ? undefined : this.#names[number];
   }
 
   /** What an attempt is expected to cost. */
-  costMs(resourceId: string = WHOLE_TYPE, defaultCostMs: number): number {
-    const whole = this.#whole;
-    if (resourceId === WHOLE_TYPE) return whole.isKnown ? whole.meanMs : defaultCostMs;
-    return expectedCostMs(
-      known(this.#byResource.get(resourceId)),
-      this.#learnsWhole ? known(whole) : undefined,
-      defaultCostMs,
-    );
-  }
-
-  /**
-   * A job came: what is known of its cost is kept until it has ended. Answers its resource as it is called here: one text
-   * for all jobs of a resource is found without comparing its letters.
-   */
-  arrive(resourceId: string | undefined, nowMs: number): string | undefined {
-    if (!this.#counts) return resourceId;
-    use(this.#whole, nowMs);
-    if (resourceId === undefined || resourceId === WHOLE_TYPE) return resourceId;
-    const entry = this.#entry(resourceId, nowMs);
-    use(entry, nowMs);
-    return entry.resourceId;
+  costMs(number: number, defaultCostMs: number): number {
+    if (this.#isKnown(number)) return this.#meanMs(number);
+    return this.#learnsWhole && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
   }
 
   /** A job ended, or was withdrawn; `observedMs` only if it succeeded. */
-  end(
-    resourceId: string = WHOLE_TYPE,
-    defaultCostMs: number,
-    observedMs: number | undefined,
-    nowMs: number,
-  ): void {
-    if (observedMs === undefined && !this.#counts) return;
-    const { alpha } = this.#fairness;
-    const whole = this.#whole;
+  end(number: number, defaultCostMs: number, observedMs: number | undefined, nowMs: number): void {
     // Taken before the type's own average learns from this very attempt.
-    const expectedMs = this.#learnsWhole && whole.isKnown ? whole.meanMs : defaultCostMs;
-    if (this.#counts) leave(whole, nowMs);
-    if (observedMs !== undefined && (this.#learnsWhole || resourceId === WHOLE_TYPE)) {
-      learn(whole, observe(known(whole), observedMs, defaultCostMs, alpha));
+    const expectedMs = this.#learnsWhole && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
+    this.#leave(WHOLE, nowMs);
+    if (observedMs !== undefined && (this.#learnsWhole || number === WHOLE)) {
+      this.#learn(WHOLE, observedMs, defaultCostMs);
     }
-    if (resourceId === WHOLE_TYPE) return;
-    const entry = this.#entry(resourceId, nowMs);
-    if (this.#counts) leave(entry, nowMs);
-    if (observedMs !== undefined) learn(entry, observe(known(entry), observedMs, expectedMs, alpha));
+    if (number === WHOLE) return;
+    this.#leave(number, nowMs);
+    if (observedMs !== undefined) this.#learn(number, observedMs, expectedMs);
+    else if (!this.#isKnown(number) && this.#users(number) === 0) this.#drop(number);
   }
 
   /** Drops what nobody has used for the time to live. Bounded by the number of estimates. */
   evict(ttlMs: number, nowMs: number): void {
-    const isIdle = (entry: Entry): boolean => entry.users === 0 && nowMs - entry.lastSeenMs >= ttlMs;
-    for (const [resourceId, entry] of this.#byResource) {
-      if (isIdle(entry)) this.#byResource.delete(resourceId);
+    for (const number of this.#numbers.values()) {
+      const lastSeenMs = this.#doubles[number * DOUBLES + LAST_SEEN] as number;
+      if (this.#users(number) > 0 || nowMs - lastSeenMs < ttlMs) continue;
+      if (number === WHOLE) this.#ints[SAMPLES] = UNKNOWN;
+      else this.#drop(number);
     }
-    if (isIdle(this.#whole)) this.#whole.isKnown = false;
   }
 
   /** All that is known, by resource. */
   list(): readonly (readonly [resourceId: string, estimate: Estimate])[] {
-    return [WHOLE_TYPE, ...[...this.#byResource.keys()].sort()].flatMap((resourceId) => {
+    return [...this.#numbers.keys()].sort().flatMap((resourceId) => {
       const estimate = this.get(resourceId);
       return estimate === undefined ? [] : [[resourceId, estimate] as const];
     });
   }
 
-  #entry(resourceId: string, nowMs: number): Entry {
-    if (resourceId === WHOLE_TYPE) return this.#whole;
-    let entry = this.#byResource.get(resourceId);
-    if (entry === undefined) {
-      entry = newEntry(resourceId, nowMs);
-      this.#byResource.set(resourceId, entry);
+  #open(resourceId: string): number {
+    const known = this.#numbers.get(resourceId);
+    if (known !== undefined) return known;
+    const number = this.#free.pop() ?? this.#names.length;
+    this.#numbers.set(resourceId, number);
+    this.#names[number] = resourceId;
+    if (number * DOUBLES === this.#doubles.length) {
+      this.#doubles = widenFloats(this.#doubles, this.#doubles.length * 2);
+      this.#ints = new Int32Array(this.#doubles.buffer);
     }
-    return entry;
+    this.#doubles[number * DOUBLES + LAST_SEEN] = 0;
+    this.#ints[number * INTS + SAMPLES] = UNKNOWN;
+    this.#ints[number * INTS + USERS] = 0;
+    return number;
+  }
+
+  #drop(number: number): void {
+    this.#numbers.delete(this.#names[number] as string);
+    this.#free.push(number);
+  }
+
+  #isKnown(number: number): boolean {
+    return this.#ints[number * INTS + SAMPLES] !== UNKNOWN;
+  }
+
+  #meanMs(number: number): number {
+    return this.#doubles[number * DOUBLES + MEAN] as number;
+  }
+
+  #users(number: number): number {
+    return this.#ints[number * INTS + USERS] as number;
+  }
+
+  #known(number: number): Estimate | undefined {
+    if (!this.#isKnown(number)) return undefined;
+    return {
+      meanMs: this.#meanMs(number),
+      varianceMs2: this.#doubles[number * DOUBLES + VARIANCE] as number,
+      samples: this.#ints[number * INTS + SAMPLES] as number,
+    };
+  }
+
+  #put(number: number, { meanMs, varianceMs2, samples }: Estimate): void {
+    this.#doubles[number * DOUBLES + MEAN] = meanMs;
+    this.#doubles[number * DOUBLES + VARIANCE] = varianceMs2;
+    this.#ints[number * INTS + SAMPLES] = samples;
+  }
+
+  #learn(number: number, observedMs: number, startMs: number): void {
+    this.#put(number, observe(this.#known(number), observedMs, startMs, this.#fairness.alpha));
+  }
+
+  #use(number: number, nowMs: number): void {
+    this.#ints[number * INTS + USERS] = this.#users(number) + 1;
+    this.#see(number, nowMs);
+  }
+
+  #leave(number: number, nowMs: number): void {
+    // One that was reserved before this memory began was never counted in.
+    this.#ints[number * INTS + USERS] = Math.max(0, this.#users(number) - 1);
+    this.#see(number, nowMs);
+  }
+
+  #see(number: number, nowMs: number): void {
+    const at = number * DOUBLES + LAST_SEEN;
+    if (nowMs > (this.#doubles[at] as number)) this.#doubles[at] = nowMs;
   }
 }
 
@@ -200,34 +253,4 @@ export class Estimates {
         .map(([resourceId, estimate]) => ({ type, resourceId, ...estimate })),
     );
   }
-}
-
-function newEntry(resourceId: string, nowMs: number): Entry {
-  return { resourceId, meanMs: 0, varianceMs2: 0, samples: 0, isKnown: false, users: 0, lastSeenMs: nowMs };
-}
-
-function known(entry: Entry | undefined): Estimate | undefined {
-  return entry?.isKnown === true ? entry : undefined;
-}
-
-function learn(entry: Entry, { meanMs, varianceMs2, samples }: Estimate): void {
-  entry.meanMs = meanMs;
-  entry.varianceMs2 = varianceMs2;
-  entry.samples = samples;
-  entry.isKnown = true;
-}
-
-function use(entry: Entry, nowMs: number): void {
-  entry.users += 1;
-  see(entry, nowMs);
-}
-
-function leave(entry: Entry, nowMs: number): void {
-  // One that was reserved before this memory began was never counted in.
-  entry.users = Math.max(0, entry.users - 1);
-  see(entry, nowMs);
-}
-
-function see(entry: Entry, nowMs: number): void {
-  if (nowMs > entry.lastSeenMs) entry.lastSeenMs = nowMs;
 }

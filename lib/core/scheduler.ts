@@ -12,7 +12,7 @@
 import { Backlog } from './backlog.ts';
 import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
 import { Conflicts } from './conflict.ts';
-import { Estimates, type TypeEstimates } from './estimate.ts';
+import { Estimates, type TypeEstimates, WHOLE } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers, widenFloats } from './fairness.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { classOf, indexPool, isOnDemand, type PoolIndex, typeOf } from './pool-index.ts';
@@ -295,9 +295,9 @@ export class Scheduler {
     if (type === undefined) return undefined;
     const key = this.openKey(job.fairnessKey, nowMs);
     this.ledgers.arrive(key, nowMs);
-    const resourceId = (this.#estimates[type] as TypeEstimates).arrive(job.resourceId, nowMs);
+    const resource = (this.#estimates[type] as TypeEstimates).arrive(job.resourceId, nowMs);
     const conflict = this.#conflictOf(type, job.resourceId);
-    return this.backlog.add(job, resourceId, key, classOf(type, job.mode), conflict);
+    return this.backlog.add(job, resource, key, classOf(type, job.mode), conflict);
   }
 
   /** A waiting job waits no more: it was cancelled, or moved. Answers whether it did, under this number. */
@@ -306,10 +306,10 @@ export class Scheduler {
     if (!jobs.isWaiting(number, id)) return false;
     const line = jobs.lineOf(number);
     const conflict = jobs.conflictOf(number);
-    const resourceId = jobs.resourceOf(number);
+    const resource = jobs.resourceOf(number);
     this.backlog.remove(number);
     this.ledgers.leave(this.backlog.keyOf(line));
-    this.#endEstimate(typeOf(this.backlog.classOf(line)), resourceId, undefined, nowMs);
+    this.#endEstimate(typeOf(this.backlog.classOf(line)), resource, undefined, nowMs);
     if (conflict !== NONE) {
       // It may have stood for parked jobs.
       if (!this.conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
@@ -331,7 +331,7 @@ export class Scheduler {
     // Of a job that runs, nothing is asked for but its id and its conflict key.
     const { id, version, attempt, estimatedCostMs } = reserved;
     const kept = { id, version, attempt, priority: 0, readyAtMs: nowMs };
-    const number = this.backlog.jobs.add(kept, undefined, NONE, conflict);
+    const number = this.backlog.jobs.add(kept, WHOLE, NONE, conflict);
     this.#start(number, type, tier, key, fleet, conflict, estimatedCostMs);
   }
 
@@ -506,9 +506,10 @@ export class Scheduler {
     const type = typeOf(class_);
     const tier = this.index.tierOfType[type] as number;
     const configured = this.index.types[type] as JobTypeConfiguration;
+    const estimates = this.#estimates[type] as TypeEstimates;
     const estimateMs =
-      this.#costMs?.(configured.type, job.resourceId) ??
-      (this.#estimates[type] as TypeEstimates).costMs(job.resourceId, configured.defaultCostMs);
+      this.#costMs?.(configured.type, estimates.nameOf(job.resource)) ??
+      estimates.costMs(job.resource, configured.defaultCostMs);
     const chargedMs = chargeMs(estimateMs, this.#configuration.fairness);
     const keyCostMs = ledgers.costOf(key);
     const fleet = this.fleets.choose(type);
@@ -561,7 +562,7 @@ export class Scheduler {
     this.#freeTickets.push(ticket);
     const { jobs } = this.backlog;
     this.#ticketsById?.delete(jobs.idOf(number));
-    const resourceId = jobs.resourceOf(number);
+    const resource = jobs.resourceOf(number);
     jobs.forget(number);
     const type = ints[at + TYPE] as number;
     const key = ints[at + KEY] as number;
@@ -577,7 +578,7 @@ export class Scheduler {
     this.backlog.changed(key, isCheaper || wasFull);
     if (type !== NONE) {
       const observedMs = ending.succeeded ? ending.usedMs : undefined;
-      this.#endEstimate(type, resourceId, observedMs, ending.nowMs);
+      this.#endEstimate(type, resource, observedMs, ending.nowMs);
     }
     this.#uncount(type, ints[at + TIER] as number, ints[at + FLEET] as number, conflict);
     return true;
@@ -751,14 +752,9 @@ export class Scheduler {
     return ticket;
   }
 
-  #endEstimate(
-    type: number,
-    resourceId: string | undefined,
-    observedMs: number | undefined,
-    nowMs: number,
-  ): void {
+  #endEstimate(type: number, resource: number, observedMs: number | undefined, nowMs: number): void {
     const { defaultCostMs } = this.index.types[type] as JobTypeConfiguration;
-    (this.#estimates[type] as TypeEstimates).end(resourceId, defaultCostMs, observedMs, nowMs);
+    (this.#estimates[type] as TypeEstimates).end(resource, defaultCostMs, observedMs, nowMs);
   }
 
   #ticketOf(id: string): number | undefined {

@@ -1,6 +1,32 @@
 import { describe, expect, it } from 'vitest';
 import { FAIRNESS_DEFAULTS } from '../../lib/core/defaults.ts';
-import { Estimates, expectedCostMs, observe, WHOLE_TYPE } from '../../lib/core/estimate.ts';
+import {
+  Estimates,
+  expectedCostMs,
+  observe,
+  type TypeEstimates,
+  WHOLE,
+  WHOLE_TYPE,
+} from '../../lib/core/estimate.ts';
+
+/** A job comes and ends at one instant. */
+function end(
+  type: TypeEstimates,
+  resourceId: string | undefined,
+  defaultCostMs: number,
+  observedMs: number | undefined,
+  nowMs: number,
+): void {
+  type.end(type.arrive(resourceId, nowMs), defaultCostMs, observedMs, nowMs);
+}
+
+/** What the next job is expected to cost. */
+function costMs(type: TypeEstimates, resourceId: string | undefined, defaultCostMs: number): number {
+  const number = type.arrive(resourceId, 0);
+  const expectedMs = type.costMs(number, defaultCostMs);
+  type.end(number, defaultCostMs, undefined, 0);
+  return expectedMs;
+}
 
 const known = (meanMs: number) => ({ meanMs, varianceMs2: 0, samples: 1 });
 
@@ -34,13 +60,13 @@ describe('the expected cost', () => {
 describe('estimates', () => {
   it('learn a resource from its successes, and the type from all of them', () => {
     const estimates = new Estimates(FAIRNESS_DEFAULTS);
-    expect(estimates.ofType('clone').costMs('linux', 10_000)).toBe(10_000);
-    estimates.ofType('clone').end('linux', 10_000, 60_000, 0);
-    expect(estimates.ofType('clone').costMs('linux', 10_000)).toBe(25_000);
-    expect(estimates.ofType('clone').costMs(undefined, 10_000)).toBe(25_000);
+    expect(costMs(estimates.ofType('clone'), 'linux', 10_000)).toBe(10_000);
+    end(estimates.ofType('clone'), 'linux', 10_000, 60_000, 0);
+    expect(costMs(estimates.ofType('clone'), 'linux', 10_000)).toBe(25_000);
+    expect(costMs(estimates.ofType('clone'), undefined, 10_000)).toBe(25_000);
     // Never seen: the type's average, and learning starts from there.
-    expect(estimates.ofType('clone').costMs('git', 10_000)).toBe(25_000);
-    estimates.ofType('clone').end('git', 10_000, 5_000, 0);
+    expect(costMs(estimates.ofType('clone'), 'git', 10_000)).toBe(25_000);
+    end(estimates.ofType('clone'), 'git', 10_000, 5_000, 0);
     expect(estimates.ofType('clone').get('git')?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
     expect(estimates.ofType('clone').get(WHOLE_TYPE)?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
     expect(estimates.ofType('clone').get('linux')?.meanMs).toBe(25_000);
@@ -53,31 +79,30 @@ describe('estimates', () => {
 
   it('learn the type alone from a job without a resource', () => {
     const estimates = new Estimates(FAIRNESS_DEFAULTS);
-    estimates.ofType('clone').end(undefined, 10_000, 60_000, 0);
+    end(estimates.ofType('clone'), undefined, 10_000, 60_000, 0);
     expect(estimates.list()).toMatchObject([{ type: 'clone', resourceId: '', meanMs: 25_000 }]);
-    expect(estimates.ofType('clone').costMs(undefined, 10_000)).toBe(25_000);
+    expect(costMs(estimates.ofType('clone'), undefined, 10_000)).toBe(25_000);
   });
 
   it('learn nothing from what did not succeed', () => {
     for (const estimateTtlMs of [null, 1_000]) {
       const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs });
-      estimates.ofType('clone').arrive('linux', 0);
-      estimates.ofType('clone').end('linux', 10_000, undefined, 0);
+      end(estimates.ofType('clone'), 'linux', 10_000, undefined, 0);
       expect(estimates.list()).toEqual([]);
-      expect(estimates.ofType('clone').costMs('linux', 10_000)).toBe(10_000);
+      expect(costMs(estimates.ofType('clone'), 'linux', 10_000)).toBe(10_000);
       expect(estimates.ofType('clone').get('linux')).toBeUndefined();
     }
   });
 
   it('fall back to the default alone where the configuration says so, as the text does', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateFallback: 'default' });
-    estimates.ofType('clone').end('linux', 10_000, 60_000, 0);
-    expect(estimates.ofType('clone').costMs('git', 10_000)).toBe(10_000);
-    expect(estimates.ofType('clone').costMs(undefined, 10_000)).toBe(10_000);
+    end(estimates.ofType('clone'), 'linux', 10_000, 60_000, 0);
+    expect(costMs(estimates.ofType('clone'), 'git', 10_000)).toBe(10_000);
+    expect(costMs(estimates.ofType('clone'), undefined, 10_000)).toBe(10_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['linux']);
-    estimates.ofType('clone').end('', 10_000, 20_000, 0);
+    end(estimates.ofType('clone'), '', 10_000, 20_000, 0);
     expect(estimates.ofType('clone').get('')?.meanMs).toBe(13_000);
-    estimates.ofType('clone').end('git', 10_000, 20_000, 0);
+    end(estimates.ofType('clone'), 'git', 10_000, 20_000, 0);
     expect(estimates.ofType('clone').get('git')?.meanMs).toBe(13_000);
   });
 
@@ -87,8 +112,8 @@ describe('estimates', () => {
     estimates.ofType('clone').set(WHOLE_TYPE, known(50), 0);
     estimates.ofType('archive').set('x', known(1), 0);
     expect([
-      estimates.ofType('clone').costMs('linux', 10_000),
-      estimates.ofType('clone').costMs('git', 10_000),
+      costMs(estimates.ofType('clone'), 'linux', 10_000),
+      costMs(estimates.ofType('clone'), 'git', 10_000),
     ]).toEqual([70, 50]);
     expect(estimates.ofType('nothing').get('x')).toBeUndefined();
     expect(estimates.ofType('nothing').get(WHOLE_TYPE)).toBeUndefined();
@@ -103,14 +128,15 @@ describe('estimates', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
     estimates.ofType('clone').set('linux', known(70), 0);
     estimates.ofType('clone').set('git', known(60), 500);
-    estimates.ofType('clone').arrive('linux', 100);
-    estimates.ofType('clone').arrive('linux', 200);
+    const clone = estimates.ofType('clone');
+    const first = clone.arrive('linux', 100);
+    const second = clone.arrive('linux', 200);
     estimates.evict(50_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['linux']);
-    estimates.ofType('clone').end('linux', 10_000, undefined, 50_000);
+    clone.end(first, 10_000, undefined, 50_000);
     estimates.evict(90_000);
     expect(estimates.ofType('clone').get('linux')?.meanMs).toBe(70);
-    estimates.ofType('clone').end('linux', 10_000, 70, 90_000);
+    clone.end(second, 10_000, 70, 90_000);
     estimates.evict(90_999);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['', 'linux']);
     estimates.evict(91_000);
@@ -132,8 +158,7 @@ describe('estimates', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
     estimates.ofType('clone').set('linux', known(70), 900);
     estimates.ofType('clone').set('linux', known(80), 100);
-    estimates.ofType('clone').arrive('linux', 50);
-    estimates.ofType('clone').end('linux', 10_000, undefined, 60);
+    estimates.ofType('clone').end(estimates.ofType('clone').arrive('linux', 50), 10_000, undefined, 60);
     estimates.evict(1_899);
     expect(estimates.ofType('clone').get('linux')?.meanMs).toBe(80);
     estimates.evict(1_900);
@@ -142,17 +167,37 @@ describe('estimates', () => {
 
   it('count nothing below zero for a job that was reserved before they began', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
-    estimates.ofType('clone').end('linux', 10_000, 70, 0);
-    estimates.ofType('clone').arrive('linux', 0);
+    estimates.ofType('clone').end(WHOLE, 10_000, 70, 0);
+    estimates.ofType('clone').arrive(undefined, 0);
     estimates.evict(5_000);
-    expect(estimates.ofType('clone').get('linux')).toBeDefined();
+    expect(estimates.ofType('clone').get(WHOLE_TYPE)).toBeDefined();
   });
 
   it('are kept for ever without a time to live', () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: null });
-    estimates.ofType('clone').arrive('linux', 0);
-    estimates.ofType('clone').end('linux', 10_000, 70, 0);
+    end(estimates.ofType('clone'), 'linux', 10_000, 70, 0);
     estimates.evict(Number.MAX_SAFE_INTEGER);
     expect(estimates.list().length).toBe(2);
+  });
+
+  it('know a resource by a number while it has jobs, or something was learned of it', () => {
+    const clone = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: null }).ofType('clone');
+    const linux = clone.arrive('linux', 0);
+    expect([clone.arrive('linux', 0), clone.nameOf(linux)]).toEqual([linux, 'linux']);
+    expect([clone.arrive(undefined, 0), clone.nameOf(WHOLE)]).toEqual([WHOLE, undefined]);
+    clone.end(linux, 10_000, undefined, 0);
+    // The other job waits.
+    expect(clone.arrive('git', 0)).not.toBe(linux);
+    clone.end(linux, 10_000, undefined, 0);
+    const others = Array.from({ length: 40 }, (_, index) => clone.arrive(`r${index}`, 0));
+    expect(others[0]).toBe(linux);
+    expect(new Set(others).size).toBe(40);
+    others.forEach((number, index) => {
+      expect(clone.nameOf(number)).toBe(`r${index}`);
+      clone.end(number, 10_000, index * 100, 0);
+    });
+    expect(clone.arrive('linux', 0)).not.toBe(linux);
+    expect(clone.get('r0')).toMatchObject({ samples: 1 });
+    expect(clone.get('linux')).toBeUndefined();
   });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { SCORE_DEFAULTS } from '../../lib/core/defaults.ts';
+import { WHOLE } from '../../lib/core/estimate.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
 import { JobHeaps } from '../../lib/core/job-heaps.ts';
 import { JobTable, NONE } from '../../lib/core/job-table.ts';
@@ -66,7 +67,7 @@ describe('heaps of jobs', () => {
               count += 1;
               const id = `${String(operation.salt).padStart(2, '0')}-${count}`;
               const pushed = job(operation.step, operation.priority, id);
-              const number = table.add(pushed, undefined, heap, operation.salt);
+              const number = table.add(pushed, WHOLE, heap, operation.salt);
               own.push({ job: pushed, number });
               own.sort((a, b) => byRank(a.job, b.job));
               expect(heaps.push(heap, number, rank(pushed, SCORE_DEFAULTS))).toBe(own[0]?.number === number);
@@ -125,7 +126,7 @@ describe('heaps of jobs', () => {
     for (let round = 0; round < 50; round += 1) {
       const heap = heaps.open();
       const numbers = Array.from({ length: 100 }, (_, step) =>
-        table.add(job(step, 0, `${step}`), undefined, 0, NONE),
+        table.add(job(step, 0, `${step}`), WHOLE, 0, NONE),
       );
       for (const [step, number] of numbers.entries()) heaps.push(heap, number, step);
       while (heaps.first(heap) !== NONE) {
@@ -147,7 +148,7 @@ describe('heaps of jobs', () => {
     const opened = Array.from({ length: 100 }, () => heaps.open());
     expect(new Set(opened).size).toBe(100);
     opened.forEach((heap, step) => {
-      heaps.push(heap, table.add(job(step, 0, 'x'), undefined, heap, step), step);
+      heaps.push(heap, table.add(job(step, 0, 'x'), WHOLE, heap, step), step);
     });
     expect(opened.map((heap) => heaps.firstConflict(heap))).toEqual(opened.map((_, step) => step));
   });
