@@ -240,8 +240,8 @@ export class Backlog {
     return false;
   }
 
-  /** Takes the head of a line out: a line that has one. Its number is its own until it is forgotten. */
-  take(line: number): number {
+  /** Takes the head of a line out: a line that has one. The table keeps the job until it is forgotten. */
+  take(line: number): void {
     const number = this.head(line);
     this.#lines.pop(line);
     this.jobs.leaveLine(number);
@@ -253,7 +253,6 @@ export class Backlog {
     } else {
       this.#headChanged(line);
     }
-    return number;
   }
 
   /** Takes a job out wherever it stands. */
