@@ -200,21 +200,25 @@ async function attempt(
     );
   }
   const { clock, store, worker } = context;
-  const stop = new AbortController();
+  const controller = new AbortController();
   const deadlines = context.deadlines ?? deadlinesBy(clock);
   const { promise: first, resolve: tell } = Promise.withResolvers<Settled | typeof LATE>();
-  stop.signal.addEventListener('abort', () => tell(LATE), { once: true });
+  // Who stops it says so here too: a listener of each attempt's signal would cost more than the attempt.
+  const stop = (reason: Error): void => {
+    controller.abort(reason);
+    tell(LATE);
+  };
   const stopWithWorker = (): void => {
     const cause: unknown = context.signal?.reason;
-    stop.abort(
-      cause instanceof WorkerStoppedError ? cause : new WorkerStoppedError('the worker ends', { cause }),
-    );
+    stop(cause instanceof WorkerStoppedError ? cause : new WorkerStoppedError('the worker ends', { cause }));
   };
   if (context.signal?.aborted) stopWithWorker();
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
   const signal =
-    context.lookAtLease === undefined ? stop.signal : lookingFirst(stop.signal, context.lookAtLease);
+    context.lookAtLease === undefined
+      ? controller.signal
+      : lookingFirst(controller.signal, context.lookAtLease);
   const running = (async () =>
     handler(job.payload, {
       jobId: job.id,
@@ -228,7 +232,7 @@ async function attempt(
       checkpoint: async (data) => {
         if ((await store.saveCheckpoint(job, worker, storable(data, CHECKPOINT))) === 'applied') return;
         const reason = new JobSupersededError(`job ${job.id} is not held by this attempt any more`);
-        stop.abort(reason);
+        stop(reason);
         throw reason;
       },
       lastCheckpoint: job.checkpoint,
@@ -239,7 +243,7 @@ async function attempt(
   );
   void settled.then(tell);
   const endTimeout = deadlines(timeoutMs, () =>
-    stop.abort(
+    stop(
       new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
     ),
   );
@@ -252,7 +256,7 @@ async function attempt(
       endGrace = deadlines(graceMs, () => resolve(LATE));
     });
     const second = await Promise.race([settled, graceIsOver]);
-    const reason: unknown = stop.signal.reason;
+    const reason: unknown = controller.signal.reason;
     if (second.kind === 'returned' && reason instanceof WorkerStoppedError)
       return storable(second.result, RESULT);
     if (second.kind !== 'late') throw reason;

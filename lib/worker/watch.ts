@@ -24,14 +24,14 @@ export interface WatchOptions {
 }
 
 /**
- * Watches a running job until the answered function is called. `stop` is aborted once, with `JobCancelledError` or
+ * Watches a running job until the answered function is called. `stop` is called once at most, with `JobCancelledError` or
  * `JobSupersededError` as its reason.
  */
-export type Watch = (job: Job, stop: AbortController) => () => void;
+export type Watch = (job: Job, stop: (reason: Error) => void) => () => void;
 
 interface Watched {
   readonly job: Job;
-  readonly stop: AbortController;
+  readonly stop: (reason: Error) => void;
   readonly sinceMonotonicMs: number;
 }
 
@@ -67,7 +67,7 @@ export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: Watch
         const reason = reasonToStop(each.job, jobs[at]);
         if (reason === undefined) continue;
         watched.delete(each);
-        each.stop.abort(reason);
+        each.stop(reason);
       }
     } catch (error) {
       log.warn('running jobs could not be looked up; the next look will', { error: String(error) });
