@@ -7,12 +7,25 @@ export type Deadlines = (afterMs: number, over: () => void) => () => void;
 interface Deadline {
   readonly atMonotonicMs: number;
   readonly over: () => void;
+  /** Its place among those that wait; -1 for one that does not. */
+  place: number;
 }
 
 /** One host's deadlines. It sleeps only while there are any. */
 export function deadlinesBy(clock: Clock): Deadlines {
-  const waiting = new Set<Deadline>();
+  // Not a set: one that fills and empties all the time is made anew each time, and each that has grown old before it was
+  // thrown away keeps the next ones, and all that their attempts hold, from the collector's quick rounds.
+  const waiting: Deadline[] = [];
   let sleep: { readonly untilMonotonicMs: number; readonly end: AbortController } | undefined;
+
+  const leave = (each: Deadline): void => {
+    const last = waiting.at(-1);
+    if (each.place === -1 || last === undefined) return;
+    waiting[each.place] = last;
+    last.place = each.place;
+    each.place = -1;
+    waiting.pop();
+  };
 
   const wakeUp = (): void => {
     // Without a reason, an error would be made for nobody.
@@ -30,13 +43,13 @@ export function deadlinesBy(clock: Clock): Deadlines {
     sleep = undefined;
     const nowMs = clock.monotonicMs();
     let nextMs = Infinity;
-    for (const each of waiting) {
-      if (each.atMonotonicMs > nowMs) nextMs = Math.min(nextMs, each.atMonotonicMs);
-      else {
-        waiting.delete(each);
-        each.over();
-      }
+    for (const each of waiting.filter(({ atMonotonicMs }) => atMonotonicMs <= nowMs)) {
+      // One that is over may have ended another.
+      if (each.place === -1) continue;
+      leave(each);
+      each.over();
     }
+    for (const each of waiting) nextMs = Math.min(nextMs, each.atMonotonicMs);
     // What `over` has added since sleeps already, unless something is due before it.
     const isInTime =
       sleep !== undefined && (sleep as { untilMonotonicMs: number }).untilMonotonicMs <= nextMs;
@@ -44,13 +57,13 @@ export function deadlinesBy(clock: Clock): Deadlines {
   };
 
   return (afterMs, over) => {
-    const each = { atMonotonicMs: clock.monotonicMs() + afterMs, over };
-    waiting.add(each);
+    const each = { atMonotonicMs: clock.monotonicMs() + afterMs, over, place: waiting.length };
+    waiting.push(each);
     if (sleep === undefined || each.atMonotonicMs < sleep.untilMonotonicMs)
       void sleepUntil(each.atMonotonicMs);
     return () => {
-      waiting.delete(each);
-      if (waiting.size === 0) wakeUp();
+      leave(each);
+      if (waiting.length === 0) wakeUp();
     };
   };
 }

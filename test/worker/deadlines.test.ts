@@ -71,4 +71,21 @@ describe('deadlines', () => {
     await time.run({ untilMs: START_MS + 100 });
     expect(told).toEqual([10, 20, 25, 30]);
   });
+
+  it('may be ended by one that is over at the same instant, and are not told then', async () => {
+    const time = new VirtualTime(START_MS);
+    const deadlines = deadlinesBy(time.clock());
+    const told: string[] = [];
+    const ends: (() => void)[] = [];
+    for (const name of ['first', 'second', 'third']) {
+      ends.push(
+        deadlines(10, () => {
+          told.push(name);
+          for (const end of ends) end();
+        }),
+      );
+    }
+    await time.run({ untilMs: START_MS + 100 });
+    expect(told).toEqual(['first']);
+  });
 });
