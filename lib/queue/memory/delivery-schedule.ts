@@ -9,11 +9,70 @@ interface Delivery {
   readonly receipt: string;
 }
 
+/** Deliveries whose messages' numbers follow each other. */
+interface Block {
+  readonly deliveries: (Delivery | undefined)[];
+  live: number;
+}
+
+const BLOCK = 256;
+
+/**
+ * What may still be delivered, or deleted: the last delivery of each message, by the message's number. No map: one that
+ * fills and empties all the time is made anew each time, and each that has grown old before it was thrown away keeps the
+ * next ones, and all messages that were in them, from the collector's quick rounds.
+ */
+class LiveDeliveries {
+  /** From the first with a live delivery on, which is number `#from`. */
+  readonly #blocks: (Block | undefined)[] = [];
+  #from = 0;
+  size = 0;
+
+  has({ number, receipt }: Pick<Delivery, 'number' | 'receipt'>): boolean {
+    return this.#blockOf(number)?.deliveries[number % BLOCK]?.receipt === receipt;
+  }
+
+  /** Puts a delivery in the place of its message's last one, or behind all others. */
+  put(delivery: Delivery): void {
+    if (this.#blocks.length === 0) this.#from = Math.floor(delivery.number / BLOCK);
+    let block = this.#blockOf(delivery.number);
+    if (block === undefined) {
+      block = { deliveries: new Array<undefined>(BLOCK).fill(undefined), live: 0 };
+      this.#blocks[Math.floor(delivery.number / BLOCK) - this.#from] = block;
+    }
+    const place = delivery.number % BLOCK;
+    if (block.deliveries[place] === undefined) {
+      block.live += 1;
+      this.size += 1;
+    }
+    block.deliveries[place] = delivery;
+  }
+
+  /** A receipt that is outdated, or was never given, deletes nothing. */
+  delete(receipt: string): void {
+    const number = Number.parseInt(receipt, 10);
+    const block = this.#blockOf(number);
+    if (block === undefined || !this.has({ number, receipt })) return;
+    block.deliveries[number % BLOCK] = undefined;
+    block.live -= 1;
+    this.size -= 1;
+    if (block.live > 0) return;
+    this.#blocks[Math.floor(number / BLOCK) - this.#from] = undefined;
+    while (this.#blocks.length > 0 && this.#blocks[0] === undefined) {
+      this.#blocks.shift();
+      this.#from += 1;
+    }
+  }
+
+  #blockOf(number: number): Block | undefined {
+    return this.#blocks[Math.floor(number / BLOCK) - this.#from];
+  }
+}
+
 const receiptOf = (number: number, receiveCount: number): string => `${number}#${receiveCount}`;
 
 export class DeliverySchedule {
-  /** By receipt: what may still be delivered, or deleted. */
-  readonly #live = new Map<string, Delivery>();
+  readonly #live = new LiveDeliveries();
   #visible = new TimeHeap<Delivery>();
   #sent = 0;
   #armedAtMs: number | undefined;
@@ -32,7 +91,7 @@ export class DeliverySchedule {
   receive(nowMs: number, hiddenUntilMs: number): ReceivedMessage | undefined {
     for (let due = this.#visible.takeDue(nowMs); due !== undefined; due = this.#visible.takeDue(nowMs)) {
       const { number, message } = due.value;
-      if (!this.#live.delete(due.value.receipt)) continue;
+      if (!this.#live.has(due.value)) continue;
       const receiveCount = due.value.receiveCount + 1;
       const delivery = { number, message, receiveCount, receipt: receiptOf(number, receiveCount) };
       this.#schedule(delivery, hiddenUntilMs);
@@ -45,7 +104,7 @@ export class DeliverySchedule {
     this.#live.delete(receipt);
     // Deleted messages stay in the heap until their time: not more of them than live ones.
     if (this.#visible.size > 1_000 && this.#visible.size > 2 * this.#live.size) {
-      this.#visible = this.#visible.filtered(({ receipt: own }) => this.#live.has(own));
+      this.#visible = this.#visible.filtered((delivery) => this.#live.has(delivery));
     }
   }
 
@@ -64,7 +123,7 @@ export class DeliverySchedule {
   }
 
   #schedule(delivery: Delivery, visibleAtMs: number): void {
-    this.#live.set(delivery.receipt, delivery);
+    this.#live.put(delivery);
     this.#visible.add(visibleAtMs, delivery);
   }
 }

@@ -56,6 +56,26 @@ describe('the memory queue', () => {
     expect(unanswering.sizeOf(FLEET)).toBe(1);
   });
 
+  it('keeps what is not deleted of thousands of messages, whatever order they go in', async () => {
+    const { queue, time } = aQueue({});
+    const messages = Array.from({ length: 2_000 }, (_, at) => ({ jobId: `job-${at}`, claimId: `1-1.${at}` }));
+    await queue.send(FLEET, messages);
+    const receipts: string[] = [];
+    for (;;) {
+      const received = await queue.receive(FLEET, 10, 0, HIDE_MS);
+      if (received.length === 0) break;
+      receipts.push(...received.map((each) => each.receipt));
+    }
+    const isKept = (at: number): boolean => at % 700 === 3;
+    await queue.delete(FLEET, receipts.filter((_, at) => !isKept(at)).reverse());
+    await queue.delete(FLEET, receipts.slice(0, 3));
+    expect(queue.sizeOf(FLEET)).toBe(3);
+    time.after(HIDE_MS, () => {});
+    await time.run();
+    const again = await queue.receive(FLEET, 10, 0, HIDE_MS);
+    expect(again.map((each) => each.message)).toEqual(messages.filter((_, at) => isKept(at)));
+  });
+
   it('leaves a message in the queue when an outdated receipt is deleted', async () => {
     const { queue, time } = aQueue({});
     await queue.send(FLEET, [message]);
