@@ -4,7 +4,7 @@
  *
  * Each verb is one atomic step behind an `await`. Jobs are immutable, so they are shared and never copied.
  */
-import type { Job, Json } from '../../core/job.ts';
+import type { Job, Json, ReservedJob } from '../../core/job.ts';
 import { isTerminal } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import { retime } from '../../core/life-cycle.ts';
@@ -136,7 +136,7 @@ interface PartitionItems {
   readonly ownLedgers: Map<string, Ledger>;
   readonly ownEstimates: Map<string, EstimateRecord>;
   // What all of this means, for whoever inspects it.
-  readonly reservations: Map<string, Reservation>;
+  readonly reservations: Map<string, Reservation & { readonly jobs: Map<number, ReservedJob> }>;
   readonly workers: Map<string, WorkerRecord>;
   readonly controls: Map<string, Control>;
   readonly loans: Map<string, Loan>;
@@ -484,7 +484,8 @@ export class MemoryJobStore implements JobStore {
         }
       }
       for (const reservation of commit.reserve) {
-        present.reservations.set(reservation.batchId, reservation);
+        // Its own copy: places leave it one by one.
+        present.reservations.set(reservation.batchId, { ...reservation, jobs: new Map(reservation.jobs) });
         present.batches.set(reservation.batchId, reservation);
       }
       this.#lend(partition, commit);
@@ -1044,10 +1045,8 @@ export class MemoryJobStore implements JobStore {
   #drop(items: PartitionItems, batchId: string, positions: readonly number[]): void {
     const stored = items.reservations.get(batchId);
     if (stored === undefined) return;
-    const jobs = new Map(stored.jobs);
-    for (const position of positions) jobs.delete(position);
-    if (jobs.size === 0) items.reservations.delete(batchId);
-    else items.reservations.set(batchId, { ...stored, jobs });
+    for (const position of positions) stored.jobs.delete(position);
+    if (stored.jobs.size === 0) items.reservations.delete(batchId);
   }
 
   #claimOne(request: ClaimRequest): ClaimOutcome {
