@@ -118,6 +118,7 @@ export class JobTable {
     this.#ids[number] = undefined;
     this.#free.push(number);
   }
+
   #readyAtMsOf(number: number): number {
     return this.#doubles[number * DOUBLES + READY_AT] as number;
   }

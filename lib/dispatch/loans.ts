@@ -42,8 +42,10 @@ const ASK_EVERY_MS = 2_000;
 const REQUEST_MS = 10_000;
 /** Partitions asked at once. */
 const ASKED_MAX = 3;
-/** Keys, and lines, of a tier that are looked at for jobs that wait. */
-const LOOKED_AT_MAX = 10;
+/** Keys of a tier that are looked at for jobs that wait, */
+const KEYS_MAX = 100;
+/** and how many of their lines. */
+const LINES_MAX = 20;
 /** Loans made or given back in one commit, far inside a transaction's bound. */
 const MOVED_MAX = 20;
 
@@ -263,19 +265,20 @@ function returnsNow(
   }).slice(0, MOVED_MAX);
 }
 
-/** Some of the jobs that wait, of any key. */
+/** Some of the jobs that wait, of any key: of other lines each time, as most may be empty. */
 async function readWaiting(
-  { store, configuration }: DispatchContext,
+  { store, configuration, random }: DispatchContext,
   partition: number,
 ): Promise<readonly JobHead[]> {
   const heads = await Promise.all(
     configuration.tiers.map(async ({ tier }) => {
-      const { keys } = await store.readKeys(partition, tier, LOOKED_AT_MAX);
+      const { keys } = await store.readKeys(partition, tier, KEYS_MAX);
       const lines = keys.flatMap(({ fairnessKey, lines }) =>
         lines.map((line) => ({ ...line, tier, fairnessKey })),
       );
-      const read = lines
-        .slice(0, LOOKED_AT_MAX)
+      const first = Math.floor(random() * lines.length);
+      const read = [...lines.slice(first), ...lines.slice(0, first)]
+        .slice(0, LINES_MAX)
         .map((line) => store.readLine(partition, line, LENDING.backlogThreshold));
       return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
     }),

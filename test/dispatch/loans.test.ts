@@ -214,6 +214,25 @@ describe('a partition without any share', () => {
     expect(counts(on)).toEqual([1, 0]);
   });
 
+  it('finds it among many lines that are empty, in a few ticks', async () => {
+    const on = pooled(FARM);
+    await on.store.registerWorker(...workerIn(1, 1));
+    await on.store.registerWorker(...workerIn(0, 0));
+    const lines = Array.from({ length: 90 }, (_, at) => ({
+      tier: 'standard',
+      type: 'resize',
+      mode: 'queued' as const,
+      fairnessKey: `idle-${String(at).padStart(2, '0')}`,
+    }));
+    await on.store.announceLines(0, lines, on.time.nowMs);
+    await on.put(on.jobIn(0));
+    for (let ticks = 0; ticks < 40 && counts(on)[0] === 0; ticks += 1) {
+      await on.advance(60_000);
+      await tick(on);
+    }
+    expect(counts(on)).toEqual([1, 0]);
+  });
+
   it('asks for nothing where the whole pool has nothing', async () => {
     const on = pooled({ types: { resize: { maxConcurrency: 0 } } });
     await arrive(on, on.jobIn(0));
