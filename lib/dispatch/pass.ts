@@ -406,7 +406,8 @@ export async function pass(
       turn,
       leastShareMs: candidates.leastShareMs,
       held,
-      waiting: () => candidates.waiting().filter(({ id }) => !blockedIds.has(id)),
+      waiting: () =>
+        [...candidates.waiting(), ...unparked.heads, ...behind.heads].filter(({ id }) => !blockedIds.has(id)),
       isOver: !again,
       askedAtMs: remembered.askedAtMs,
       nowMs,

@@ -233,6 +233,24 @@ describe('a partition without any share', () => {
     expect(counts(on)).toEqual([1, 0]);
   });
 
+  it('asks for jobs that are parked, once their conflict key is free', async () => {
+    const on = pooled(
+      { ...FARM, types: { resize: { conflictGroup: 'album', timeoutMs: 600_000 } } },
+      { budget: { parkKept: 0 } },
+    );
+    await on.store.registerWorker(...workerIn(0, 2));
+    const jobs = manyIn(on, 0, 9, { resourceId: 'cats' });
+    await arrive(on, ...jobs);
+    expect(counts(on)).toEqual([1, 0]);
+    await tick(on);
+    await on.store.deregisterWorker(0, workerIn(0, 2)[1]);
+    const next = { workerId: 'next', incarnation: '0001' };
+    await on.store.registerWorker(...workerIn(1, 1, next));
+    await on.store.registerWorker(...workerIn(0, 0, next));
+    await endAll(on);
+    expect(on.states(jobs).filter((state) => state === 'claimed')).toHaveLength(1);
+  });
+
   it('asks for nothing where the whole pool has nothing', async () => {
     const on = pooled({ types: { resize: { maxConcurrency: 0 } } });
     await arrive(on, on.jobIn(0));
