@@ -239,9 +239,8 @@ export function planLoans(
   );
   const lent = new Map<string, number>();
   const spareOf = (scope: string): number => {
-    const room = rooms.get(scope);
-    if (room === undefined) return Infinity;
-    return wanted.has(scope) ? 0 : Math.max(0, room.capacity - room.held - (lent.get(scope) ?? 0));
+    const { capacity, held } = rooms.get(scope) ?? { capacity: 0, held: 0 };
+    return wanted.has(scope) ? 0 : Math.max(0, capacity - held - (lent.get(scope) ?? 0));
   };
   const neediest = lender.requests
     .filter(({ untilMs, partition: borrower }) => untilMs > nowMs && borrower !== partition)

@@ -279,6 +279,13 @@ describe('planLoans', () => {
     ]);
   });
 
+  it('lends of the fleets that it knows, whatever else is asked for', () => {
+    expect(plan([request(1, { fleets: ['nobody knows', 'films'] })])).toMatchObject([
+      { units: 1, scopes: [{ scope: 'fleet/films' }] },
+    ]);
+    expect(plan([request(1, { fleets: ['nobody knows'] })])).toEqual([]);
+  });
+
   it("lends slots of one worker's life, of him who has most", () => {
     expect(
       plan([
