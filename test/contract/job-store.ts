@@ -1910,6 +1910,17 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect((await store.loadPartition(partition, NOW_MS + 10_000)).workers).toEqual([]);
       });
 
+      it('say until when the longest of their former lives may run', async () => {
+        const partition = freshPartition();
+        const first = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS + 10_000 });
+        const late = { ...first, incarnation: '0002', expiresAtMs: NOW_MS - 1 };
+        const third = { ...first, incarnation: '0003', expiresAtMs: NOW_MS + 20_000 };
+        for (const record of [first, late, third])
+          expect(await store.registerWorker(partition, record)).toBe('applied');
+        expect(await shown(partition)).toEqual([{ ...third, formerUntilMs: NOW_MS + 10_000 }]);
+        expect(await store.registerWorker(partition, late)).toBe('superseded');
+      });
+
       it('are gone at once when their former life was over before', async () => {
         const partition = freshPartition();
         const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS });

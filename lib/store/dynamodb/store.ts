@@ -772,14 +772,24 @@ export class DynamoJobStore implements JobStore {
         condition: 'attribute_not_exists(#pk)',
       });
       if (first.applied) return 'applied';
-      const next = await this.#table.update('registerWorker', {
-        key: workerKey(partition, workerId),
-        update: `SET #incarnation = :incarnation, #fleet = :fleet, #formerUntilMs = #expiresAtMs, ${RENEWED}`,
-        condition: '#incarnation < :incarnation',
-        values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
-      });
-      if (next.applied || next.old?.[ATTRIBUTE.incarnation] === incarnation) return 'applied';
-      if (next.old !== undefined) return 'superseded';
+      // Of its former lives, the one that may run longest counts: the last may have expired before it began.
+      for (const [former, isFormer] of [
+        [
+          ', #formerUntilMs = #expiresAtMs',
+          '(attribute_not_exists(#formerUntilMs) OR #formerUntilMs <= #expiresAtMs)',
+        ],
+        ['', '#formerUntilMs > #expiresAtMs'],
+      ] as const) {
+        const next = await this.#table.update('registerWorker', {
+          key: workerKey(partition, workerId),
+          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${RENEWED}`,
+          condition: `#incarnation < :incarnation AND ${isFormer}`,
+          values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
+        });
+        const present = next.applied ? incarnation : next.old?.[ATTRIBUTE.incarnation];
+        if (present === incarnation) return 'applied';
+        if (typeof present === 'string' && present > incarnation) return 'superseded';
+      }
     }
     throw new StoreThrottled(
       `registerWorker: the record of ${workerId} came and went ${REGISTER_TRIES_MAX} times, nothing was changed; try again`,

@@ -1159,7 +1159,7 @@ function changed(before: Control, change: ControlChange): Control {
 }
 
 const formerLife = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
-  present === undefined ? {} : { formerUntilMs: present.expiresAtMs };
+  present === undefined ? {} : { formerUntilMs: Math.max(present.expiresAtMs, present.formerUntilMs ?? 0) };
 
 /** Whether two images are of one attempt: one claim, one worker, one life of it. */
 function isSameAttempt(one: Job, other: Job): boolean {
