@@ -38,11 +38,13 @@ function queueUrls(text: string): Readonly<Record<string, string>> {
 
 function build(): DispatchContext & IngestContext {
   const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
+  const log = jsonLog((line) => console.log(line));
   return {
     store: new DynamoJobStore({
       client: new DynamoDBClient(REQUESTS),
       table: required('FAIRLEAD_TABLE'),
       place: placeOf(configuration),
+      unreadable: (item) => log.warn('an item cannot be read', { ...item }),
     }),
     queue: new SqsJobQueue({
       client: new SQSClient(REQUESTS),
@@ -57,7 +59,7 @@ function build(): DispatchContext & IngestContext {
     clock: systemClock,
     nowMs: systemClock.nowMs,
     random: Math.random,
-    log: jsonLog((line) => console.log(line)),
+    log,
     holder: randomUUID(),
     budget: DISPATCH_BUDGET,
     announced: new Map(),

@@ -66,8 +66,10 @@ export function afterFailure(
 }
 
 /**
- * What follows from a lost worker: `fail` gives up, `retry` and `resume` try again at once, the latter from the last
- * checkpoint, until the job has lost `maxWorkersLost` workers.
+ * What follows from a lost worker, until the job has lost `maxWorkersLost` of them: `fail` gives up; `retry`, for short jobs,
+ * begins anew; `resume`, for long ones, goes on from the last checkpoint. Both are as old as they were: a job is not punished
+ * for its worker.
+ * Source: workload-distribution, "Job Recovery" and "Heartbeat Monitoring Components".
  */
 export function afterWorkerLost(
   job: { readonly workersLost: number },
@@ -81,5 +83,7 @@ export function afterWorkerLost(
   }
   const message = `The job lost its worker ${lost} ${lost === 1 ? 'time' : 'times'}; ${maxWorkersLost} are allowed.`;
   const error = { name: WORKER_LOST, message };
-  return lost > maxWorkersLost ? { kind: 'failed', error } : { kind: 'retry', error, runAtMs: nowMs };
+  if (lost > maxWorkersLost) return { kind: 'failed', error };
+  const again = { kind: 'retry', error, runAtMs: nowMs } as const;
+  return type.onWorkerLost === 'resume' ? again : { ...again, isFromStart: true };
 }

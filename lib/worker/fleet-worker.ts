@@ -10,6 +10,7 @@ import { jsonLog, systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { runWorker, WorkerConfigurationError, type WorkerReport } from './process.ts';
 import type { JobHandlers } from './run-job.ts';
+import { guardInThread } from './thread-guard.ts';
 
 export type { WorkerEnd, WorkerReport } from './process.ts';
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
@@ -107,7 +108,12 @@ export async function runFleetWorker(
   process.on('SIGINT', onSignal);
   try {
     const report = await runWorker({
-      store: new DynamoJobStore({ client: dynamodb, table, place: placeOf(configuration) }),
+      store: new DynamoJobStore({
+        client: dynamodb,
+        table,
+        place: placeOf(configuration),
+        unreadable: (item) => log.warn('an item cannot be read', { ...item }),
+      }),
       queue: new SqsJobQueue({ client: sqs, queueUrls: urls, wakeQueueUrl }),
       configuration,
       clock: systemClock,
@@ -122,6 +128,7 @@ export async function runFleetWorker(
       leaseMs: options.leaseMs,
       signal: shutdown.signal,
       exit,
+      guard: guardInThread({ table, configuration, requests: STORE_REQUESTS, clock: systemClock, exit }),
     });
     if (report.end !== 'stopped') process.exitCode = FAILED;
     return report;

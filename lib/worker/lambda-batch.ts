@@ -4,8 +4,10 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
+import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { JobStore } from '../store/contract.ts';
-import { HandlerHungError, type JobHandlers, runJob } from './run-job.ts';
+import { progressOf } from './progress.ts';
+import { HandlerHungError, type JobHandlers, runJob, WorkerStoppedError } from './run-job.ts';
 import { watchJobs } from './watch.ts';
 
 /** What a worker function needs of its surroundings. */
@@ -18,6 +20,9 @@ export interface WorkerParts {
   /** Ends the process at once: the only way to stop a handler that hangs. */
   readonly exit: (reason: string) => void;
 }
+
+/** A function has no heartbeats: progress is a write of its own. */
+const PROGRESS_EVERY_MS = 5_000;
 
 export type SqsHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
 
@@ -32,18 +37,48 @@ export function lambdaWorker(parts: () => WorkerParts, handlers: JobHandlers): S
       workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
       incarnation: lambda.awsRequestId,
     };
-    const deadlineMonotonicMs = clock.monotonicMs() + lambda.getRemainingTimeInMillis();
+    const life = { since: instantOf(clock), lastsMs: lambda.getRemainingTimeInMillis() };
+    const over = new AbortController();
+    /** A function that was frozen, or whose event loop was busy, may go on when nobody counts it any more. */
+    const lookAtLease = (): void => {
+      if (!over.signal.aborted && sinceMs(clock, life.since) >= life.lastsMs) {
+        over.abort(new WorkerStoppedError("the function's time is over"));
+      }
+    };
     const watch = watchJobs({ store, clock, log });
     const seen = new Set<string>();
     const run = async (body: string): Promise<void> => {
       const message: DispatchMessage = decodeDispatchMessage(body);
       if (seen.has(message.claimId)) return;
       seen.add(message.claimId);
+      const progress = progressOf({
+        clock,
+        log,
+        everyMs: PROGRESS_EVERY_MS,
+        pass: (latest, job) => {
+          // Nothing depends on it: whoever does not hold the job any more learns that elsewhere.
+          store.saveProgress(job, worker, latest).catch((error: unknown) => {
+            log.warn('progress was not recorded', { jobId: job.id, error: String(error) });
+          });
+        },
+      });
       await runJob(
-        { store, configuration, clock, random, log, worker, deadlineMonotonicMs, watch },
+        {
+          store,
+          configuration,
+          clock,
+          random,
+          log,
+          worker,
+          life,
+          signal: over.signal,
+          lookAtLease,
+          watch,
+          onProgress: progress.say,
+        },
         handlers,
         message,
-      );
+      ).finally(progress.end);
     };
     const outcomes = await Promise.allSettled(event.Records.map((record) => run(record.body)));
     const batchItemFailures: { itemIdentifier: string }[] = [];

@@ -33,16 +33,18 @@ function required(name: string): string {
 function partsFromEnvironment(): WorkerParts {
   const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
   const place = placeOf(configuration);
+  const log = jsonLog((line) => console.log(line));
   return {
     store: new DynamoJobStore({
       client: new DynamoDBClient(REQUESTS),
       table: required('FAIRLEAD_TABLE'),
       place,
+      unreadable: (item) => log.warn('an item cannot be read', { ...item }),
     }),
     configuration,
     clock: systemClock,
     random: Math.random,
-    log: jsonLog((line) => console.log(line)),
+    log,
     exit: (reason) => {
       console.error(reason);
       process.exit(1);

@@ -3,18 +3,20 @@
  *
  * With lease L, clocks that differ by at most S, a grace G for handlers that were told to stop, and a margin M > G:
  *
- *     t                       the heartbeat is about to be sent (by the worker's monotonic clock)
+ *     t                       the heartbeat is about to be sent
  *     t + L - M               without a newer one that was answered: lost, handlers are told to stop
- *     t + L - M + G           the process has ended
+ *     t + L - M + G           the process ends; if it does not, its guard ends it
  *     t + L                   the earliest instant at which anybody sees the record expired: it says L + S by the
  *                             worker's wall clock, and a reader's is at most S ahead of that
  *
  * So whoever takes over the jobs of an expired record finds nobody running them. `t` is taken before the request: a slow
- * answer shortens the lease. The store never moves an expiry back.
+ * answer shortens the lease. What has passed since then is what the clock says that went further, the monotonic or the wall's:
+ * on a machine that was suspended the one stood still. The store never moves an expiry back.
  */
 
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
+import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { Applied, JobStore, WorkerIdentity, WorkerRecord } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 
@@ -51,16 +53,20 @@ export interface MembershipOptions {
   readonly heartbeatMs: number;
   readonly leaseMs: number;
   readonly onLost: (loss: Loss) => void;
+  /** The lease counts from then: the oldest of what its partitions have answered last. */
+  readonly onRenewed?: ((since: Instant) => void) | undefined;
   /** Ends the attempts to register. */
   readonly signal: AbortSignal;
 }
 
 export interface Membership {
   /**
-   * True while nobody else can think that this worker is gone. Whoever asks when that time is over need not wait for a
-   * timer: the loss is told before the answer.
+   * True while nobody else can think that this worker is gone. There is no timer for it: whoever asks when that time is over
+   * finds out, and the loss is told before the answer.
    */
   readonly isTrusted: () => boolean;
+  /** How old the lease is, in milliseconds: the time since the oldest heartbeat that still counts. Never counts down. */
+  readonly ageMs: () => number;
   /** Takes the records away: only when no handler runs any more. */
   readonly leave: () => Promise<void>;
   /** Stops the heartbeats, and lets the records expire. */
@@ -79,7 +85,8 @@ const isTransient = (error: unknown): boolean =>
 export async function join(options: MembershipOptions): Promise<Membership | 'superseded' | 'aborted'> {
   const { store, clock, log, life, fleet, partitions, heartbeatMs, leaseMs, signal } = options;
   const ended = new AbortController();
-  const trustedUntilMs = new Map<number, number>();
+  /** By partition: when the last heartbeat that was answered was about to be sent. */
+  const renewed = new Map<number, Instant>();
 
   const recordOf = (partition: number): WorkerRecord => ({
     ...life,
@@ -90,13 +97,26 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     occupants: options.occupantsOf(partition),
   });
 
+  const oldest = (): Instant => {
+    const all = [...renewed.values()];
+    return {
+      wallMs: Math.min(...all.map(({ wallMs }) => wallMs)),
+      monotonicMs: Math.min(...all.map(({ monotonicMs }) => monotonicMs)),
+    };
+  };
+  const ageMs = (): number => sinceMs(clock, oldest());
+  const isTrusted = (): boolean => {
+    if (!ended.signal.aborted && ageMs() >= leaseMs - LEASE_MARGIN_MS) lose('unreachable');
+    return !ended.signal.aborted;
+  };
+
   /** Registers or renews; an answer renews the trust, counted from before the question. */
   const renew = async (partition: number, verb: 'registerWorker' | 'heartbeat'): Promise<Applied> => {
-    const askedAtMs = clock.monotonicMs();
+    const asked = instantOf(clock);
     const applied = await store[verb](partition, recordOf(partition));
-    const untilMs = askedAtMs + leaseMs - LEASE_MARGIN_MS;
     if (applied === 'applied') {
-      trustedUntilMs.set(partition, Math.max(untilMs, trustedUntilMs.get(partition) ?? untilMs));
+      renewed.set(partition, asked);
+      if (renewed.size === partitions.length) options.onRenewed?.(oldest());
     }
     return applied;
   };
@@ -128,7 +148,8 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     let pauseMs = heartbeatMs;
     while (!ended.signal.aborted) {
       await clock.sleep(pauseMs, ended.signal);
-      if (ended.signal.aborted) return;
+      // Once the lease is over, its jobs may be on their way to others: no heartbeat brings them back.
+      if (!isTrusted()) return;
       try {
         if ((await renew(partition, 'heartbeat')) === 'superseded') return lose('superseded');
         pauseMs = heartbeatMs;
@@ -136,17 +157,6 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
         log.warn('heartbeat failed and is repeated', { ...life, partition, error: String(error) });
         pauseMs = Math.min(heartbeatMs, REPEAT_MS);
       }
-    }
-  };
-
-  const untilMs = (): number => Math.min(...trustedUntilMs.values());
-
-  /** Apart from the heartbeats: one that hangs must not hold it up. */
-  const guard = async (): Promise<void> => {
-    while (!ended.signal.aborted) {
-      const leftMs = untilMs() - clock.monotonicMs();
-      if (leftMs <= 0) return lose('unreachable');
-      await clock.sleep(leftMs, ended.signal);
     }
   };
 
@@ -176,12 +186,9 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     return answers.includes('superseded') ? 'superseded' : 'aborted';
   }
   for (const partition of partitions) void beatOn(partition);
-  void guard();
   return {
-    isTrusted: () => {
-      if (!ended.signal.aborted && clock.monotonicMs() >= untilMs()) lose('unreachable');
-      return !ended.signal.aborted;
-    },
+    isTrusted,
+    ageMs,
     leave,
     abandon: () => ended.abort(),
   };

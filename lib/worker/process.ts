@@ -3,15 +3,19 @@
  * on request, when its lease is lost, or when a handler does not heed its signal.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import type { Job, Json } from '../core/job.ts';
+import type { Job } from '../core/job.ts';
 import type { DispatchMessage, JobQueue, ReceivedMessage } from '../queue/contract.ts';
 import { abortOf, orAborted } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { incarnationOf } from '../runtime/incarnation.ts';
-import type { JobStore, WorkerRecord } from '../store/contract.ts';
+import { instantOf } from '../runtime/instant.ts';
+import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../store/bounds.ts';
+import type { JobStore } from '../store/contract.ts';
 import { deadlinesBy } from './deadlines.ts';
-import { join, LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
+import { type GuardMaker, guardHere } from './guard.ts';
+import { LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
 import { patiently } from './patience.ts';
+import { progressOf } from './progress.ts';
 import {
   HandlerHungError,
   type JobHandlers,
@@ -55,6 +59,12 @@ export interface WorkerProcessOptions {
   readonly signal: AbortSignal;
   /** Ends the process at once: the only way to stop a handler that hangs. */
   readonly exit: (reason: string) => void;
+  /**
+   * Keeps the worker's lease, and ends the process in time.
+   *
+   * @default - one in the same thread, with the same store: a handler that keeps the event loop busy stops it, too
+   */
+  readonly guard?: GuardMaker | undefined;
 }
 
 /** Why a worker ended. */
@@ -85,21 +95,20 @@ const RECEIVE_RETRY_MS = 2_000;
 /** Deletions wait for each other so long: a batch costs as much as one. */
 const DELETE_AFTER_MS = 500;
 const DELETE_MAX = 10;
-/** An occupant's progress stands in a record that every pass reads. */
-const PROGRESS_BYTES_MAX = 1_024;
+/** How often the guard is told that the worker's thread has its turn. */
+const ALIVE_EVERY_MS = 30_000;
 /** How long the outcomes of handlers that were told to stop are waited for. */
 const WRITES_MS = 5_000;
+/** How long the process may take to end once everything is over: its messages are deleted. */
+const EXIT_MS = 5_000;
 /** How long a worker that has lost its lease goes on trying to write down what its handlers have done. */
 const OUTCOMES_MS = 60_000;
 
-interface Occupant {
-  readonly claimId: string;
-  readonly job?: Job | undefined;
-  readonly progress?: Json | undefined;
-}
+/** A handler that says more than this how far it is, is heard this often. */
+const PROGRESS_EVERY_MS = 500;
 
 function requireWorkable(options: WorkerProcessOptions, heartbeatMs: number, leaseMs: number): void {
-  const { configuration, fleet, slots, handlers } = options;
+  const { configuration, fleet, slots, handlers, workerId } = options;
   const known = configuration.fleets.find((each) => each.fleet === fleet);
   if (known === undefined) {
     const names = configuration.fleets.map((each) => each.fleet).join(', ');
@@ -118,23 +127,21 @@ function requireWorkable(options: WorkerProcessOptions, heartbeatMs: number, lea
       `fleet ${JSON.stringify(fleet)} also takes ${missing.join(', ')}: give a handler for each of its types`,
     );
   }
-  if (!Number.isInteger(slots) || slots < 1) {
-    throw new WorkerConfigurationError(`slots is ${slots}; give a whole number from 1 up`);
+  if (!Number.isInteger(slots) || slots < 1 || slots > WORKER_SLOTS_MAX) {
+    throw new WorkerConfigurationError(
+      `slots is ${slots}; give a whole number from 1 to ${WORKER_SLOTS_MAX}, and run several workers for more`,
+    );
+  }
+  const nameBytes = Buffer.byteLength(workerId, 'utf8');
+  if (nameBytes > WORKER_ID_BYTES_MAX) {
+    throw new WorkerConfigurationError(
+      `workerId has ${nameBytes} bytes; give a name of at most ${WORKER_ID_BYTES_MAX}`,
+    );
   }
   if (!(heartbeatMs > 0 && heartbeatMs < leaseMs - LEASE_MARGIN_MS)) {
     throw new WorkerConfigurationError(
       `heartbeatMs is ${heartbeatMs}; it must be above 0 and below leaseMs - ${LEASE_MARGIN_MS}, which is ${leaseMs - LEASE_MARGIN_MS}`,
     );
-  }
-}
-
-/** Small enough for the record, or undefined. */
-function storableProgress(progress: Json): Json | undefined {
-  try {
-    const text = JSON.stringify(progress);
-    return Buffer.byteLength(text, 'utf8') <= PROGRESS_BYTES_MAX ? (JSON.parse(text) as Json) : undefined;
-  } catch {
-    return undefined;
   }
 }
 
@@ -186,9 +193,12 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   const { heartbeatMs = HEARTBEAT_MS, leaseMs = LEASE_MS, shutdownMs = SHUTDOWN_MS } = options;
   requireWorkable(options, heartbeatMs, leaseMs);
   const partitions = options.partitions ?? configuration.partitions;
+  /** From the moment at which a handler hangs: what the others are given, and the process for its end. */
+  const endMs = shutdownMs + STOP_GRACE_MS + WRITES_MS + EXIT_MS;
   const life = { workerId, incarnation: incarnationOf(clock.nowMs(), random()) };
 
-  const occupants = new Map<string, Occupant>();
+  /** What was accepted, by claim; with the job, once it has started. */
+  const occupants = new Map<string, { readonly job?: Job | undefined }>();
   const outcomes: Partial<Record<RunOutcome, number>> = {};
   const deleted = deletions(options);
   const changed = bell();
@@ -216,61 +226,28 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   };
   const onSignal = (): void => beginEnd('stopped');
 
-  const occupantsOf = (partition: number): WorkerRecord['occupants'] =>
-    [...occupants.values()].flatMap(({ claimId, job, progress }) =>
-      job?.partition === partition
-        ? [{ claimId, jobId: job.id, ...(progress === undefined ? {} : { progress }) }]
-        : [],
-    );
   const shares = sharesOf(slots, partitions, Math.floor(random() * partitions));
-  const membership = await join({
-    store,
-    clock,
-    log,
-    life,
-    fleet,
-    partitions: [...shares.keys()],
-    // Once the end has begun, what is free is offered to nobody.
-    slotsOf: (partition) =>
-      ending.signal.aborted ? occupantsOf(partition).length : (shares.get(partition) ?? 0),
-    isEnding: () => ending.signal.aborted,
-    occupantsOf,
-    heartbeatMs,
-    leaseMs,
-    onLost,
-    signal,
-  });
-  if (membership === 'aborted') return { end: 'stopped', outcomes };
-  if (membership === 'superseded') return { end: 'superseded', outcomes };
+  const makeGuard = options.guard ?? guardHere({ store, clock, log, kill: options.exit });
+  const guard = await makeGuard({ life, fleet, shares, heartbeatMs, leaseMs }, { onLost, signal });
+  if (guard === 'aborted') return { end: 'stopped', outcomes };
+  if (guard === 'superseded') return { end: 'superseded', outcomes };
   log.info('worker registered', { ...life, fleet, slots });
+  ending.signal.addEventListener('abort', () => guard.tell({ kind: 'ending' }));
   if (signal.aborted) onSignal();
   signal.addEventListener('abort', onSignal);
 
   const deadlines = deadlinesBy(clock);
   const watch = watchJobs({ store, clock, log, everyMs: options.watchEveryMs ?? WATCH_EVERY_MS });
   const patient = patiently(store, { clock, random, log, lost: lost.signal, over: over.signal });
-  const handlers: JobHandlers = Object.fromEntries(
-    Object.entries(options.handlers).map(([type, handler]) => [
-      type,
-      async (payload, context) => {
-        handling += 1;
-        try {
-          return await handler(payload, context);
-        } finally {
-          handling -= 1;
-          changed.ring();
-        }
-      },
-    ]),
-  );
-
-  const occupy = (claimId: string, changes: Partial<Occupant>): void => {
-    const occupant = occupants.get(claimId);
-    if (occupant !== undefined) occupants.set(claimId, { ...occupant, ...changes });
-  };
-
   const run = async (message: DispatchMessage, receipt: string): Promise<void> => {
     const { claimId } = message;
+    let isHung = false;
+    const progress = progressOf({
+      clock,
+      log,
+      everyMs: PROGRESS_EVERY_MS,
+      pass: (latest) => guard.tell({ kind: 'progress', claimId, progress: latest }),
+    });
     try {
       const outcome = await runJob(
         {
@@ -281,27 +258,29 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
           log,
           worker: life,
           signal: stop.signal,
-          lookAtLease: membership.isTrusted,
+          lookAtLease: guard.isTrusted,
           deadlines,
           watch,
           // From here on the job's reservation brings it back, not its message.
           onStarted: (job) => {
             // The start may have been answered after the lease was over: then the job is on its way to another worker.
-            if (!membership.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');
-            occupy(claimId, { job });
+            if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');
+            occupants.set(claimId, { job });
             deleted.add(receipt);
           },
-          onProgress: (job, progress) => {
-            const stored = storableProgress(progress);
-            if (stored !== undefined) occupy(claimId, { progress: stored });
-            else {
-              log.warn(`progress is dropped: it is not JSON of at most ${PROGRESS_BYTES_MAX} bytes`, {
-                jobId: job.id,
-              });
-            }
+          onHandling: (job, endsInMs) => {
+            const { id: jobId, partition } = job;
+            handling += 1;
+            guard.tell({ kind: 'began', claimId, jobId, partition, since: instantOf(clock), endsInMs });
+            return () => {
+              handling -= 1;
+              guard.tell({ kind: 'handled', claimId });
+              changed.ring();
+            };
           },
+          onProgress: progress.say,
         },
-        handlers,
+        options.handlers,
         message,
       );
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
@@ -309,9 +288,14 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
     } catch (error) {
       log.warn('the worker has to end', { ...life, ...message, error: String(error) });
       // Only the end of this life brings the job back.
-      beginEnd(error instanceof HandlerHungError ? 'hung' : 'broken');
+      isHung = error instanceof HandlerHungError;
+      beginEnd(isHung ? 'hung' : 'broken');
     } finally {
+      progress.end();
       occupants.delete(claimId);
+      // The others may end before the process does.
+      if (isHung) guard.tell({ kind: 'hung', claimId, since: instantOf(clock), endsInMs: endMs });
+      else guard.tell({ kind: 'over', claimId });
       changed.ring();
     }
   };
@@ -319,8 +303,8 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   const accept = ({ message, receipt }: ReceivedMessage): void => {
     // Not another attempt: a repeated start would be answered as if it were the first one.
     if (occupants.has(message.claimId)) deleted.add(receipt);
-    else if (membership.isTrusted()) {
-      occupants.set(message.claimId, { claimId: message.claimId });
+    else if (guard.isTrusted()) {
+      occupants.set(message.claimId, {});
       void run(message, receipt);
     }
   };
@@ -356,6 +340,14 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
     await time;
   };
 
+  const ended = new AbortController();
+  /** The guard hears of each attempt; this is for the time between them. */
+  const liveOn = async (): Promise<void> => {
+    for (; !ended.signal.aborted; await clock.sleep(ALIVE_EVERY_MS, ended.signal))
+      guard.tell({ kind: 'alive' });
+  };
+  void liveOn();
+
   await wake(options, shares.keys());
   void receiveOn();
   await abortOf(ending.signal);
@@ -374,9 +366,11 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   over.abort();
 
   signal.removeEventListener('abort', onSignal);
-  if (handling === 0 && !lost.signal.aborted) await membership.leave();
-  else membership.abandon();
+  ended.abort();
+  if (handling === 0 && !lost.signal.aborted) await guard.leave();
+  // As long as handlers run, the lease is kept: it must not end before they do.
   await orAborted(deleted.flush(), lost.signal);
+  guard.abandon();
   log.info('worker ended', { ...life, fleet, end, outcomes });
   if (handling > 0) {
     options.exit(`worker ${workerId} ends (${end}): ${handling} of its handlers did not heed their signal`);

@@ -5,6 +5,7 @@ import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { lookingFirst } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
+import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { FinishOutcome, FinishVerdict, WorkerIdentity } from '../store/contract.ts';
 import { type Deadlines, deadlinesBy } from './deadlines.ts';
 import type { AttemptStore } from './patience.ts';
@@ -28,7 +29,11 @@ export interface JobContext {
    * by that look, before any event.
    */
   readonly signal: AbortSignal;
-  /** Says how far the job is; recorded with the worker's next heartbeat. */
+  /**
+   * Says how far the job is, in at most 1 KB of JSON; what is more is dropped with a warning. A process records it with its
+   * next heartbeat (where all its jobs say more than 100 KB, the longest are left out), a function on the job, at once and then
+   * every 5 s at most: a write each.
+   */
   readonly heartbeat: (progress: Json) => void;
   /**
    * Keeps what the next attempt may go on from, should this one not end. One write each: call it every few seconds, not
@@ -38,7 +43,10 @@ export interface JobContext {
    * @throws JobCheckpointError - it cannot be kept: it is not JSON, or has more than 64 KB
    */
   readonly checkpoint: (data: Json) => Promise<void>;
-  /** What the last checkpoint kept, of this attempt or an earlier one, when the attempt began. */
+  /**
+   * What the last checkpoint kept, of this attempt or an earlier one, when the attempt began. Where a worker was lost, only
+   * types with `onWorkerLost: 'resume'` are given it; others begin anew.
+   */
   readonly lastCheckpoint?: Json | undefined;
 }
 
@@ -54,8 +62,8 @@ export interface RunContext {
   readonly random: Random;
   readonly log: Log;
   readonly worker: WorkerIdentity;
-  /** When the process must have stopped, by the monotonic clock; undefined if it may run on. */
-  readonly deadlineMonotonicMs?: number | undefined;
+  /** How long the process lives, whatever happens in it; undefined if it may run on. */
+  readonly life?: { readonly since: Instant; readonly lastsMs: number } | undefined;
   /** Aborts with the end of the worker: what is cut off goes back as a lost worker's, not as a failure. */
   readonly signal?: AbortSignal | undefined;
   /**
@@ -69,6 +77,11 @@ export interface RunContext {
   readonly watch?: Watch | undefined;
   /** The job runs from here on: its message has done its work. */
   readonly onStarted?: ((job: Job) => void) | undefined;
+  /**
+   * The handler is about to begin, and ends within so long, or is given up as hanging. Answers what is to be called when it
+   * has really ended.
+   */
+  readonly onHandling?: ((job: Job, endsInMs: number) => () => void) | undefined;
   readonly onProgress?: ((job: Job, progress: Json) => void) | undefined;
 }
 
@@ -95,6 +108,11 @@ export class JobResultError extends Error {
 /** A checkpoint that cannot be kept. */
 export class JobCheckpointError extends Error {
   override readonly name = 'JobCheckpointError';
+}
+
+/** A job whose record cannot be read in full: it is not run, and not tried again. */
+export class JobUnreadableError extends Error {
+  override readonly name = 'JobUnreadable';
 }
 
 /** Thrown into attempts when their worker ends before they do. */
@@ -176,6 +194,16 @@ interface AttemptTime {
   readonly graceMs: number;
 }
 
+/** Nobody gave the worker a handler for the job's type. Another attempt would find none either. */
+export class MissingHandlerError extends Error {
+  override readonly name = 'MissingHandler';
+}
+
+/** The attempt was started, and not begun: its handler has not run. */
+class StartedLateError extends Error {
+  override readonly name = 'StartedLate';
+}
+
 /** How a handler ended. */
 type Settled =
   | { readonly kind: 'returned'; readonly result: Json | undefined }
@@ -195,16 +223,19 @@ async function attempt(
   const handler = Object.hasOwn(handlers, job.type) ? handlers[job.type] : undefined;
   if (handler === undefined) {
     const known = Object.keys(handlers).join(', ');
-    throw new TypeError(
-      `this worker has no handler for the job type ${JSON.stringify(job.type)}; it has: ${known}`,
+    throw new MissingHandlerError(
+      `this worker has no handler for the job type ${JSON.stringify(job.type)}; it has: ${known || 'none'}`,
     );
   }
   const { clock, store, worker } = context;
   const controller = new AbortController();
+  const began = instantOf(clock);
+  let isStopped = false;
   const deadlines = context.deadlines ?? deadlinesBy(clock);
   const { promise: first, resolve: tell } = Promise.withResolvers<Settled | typeof LATE>();
   // Who stops it says so here too: a listener of each attempt's signal would cost more than the attempt.
   const stop = (reason: Error): void => {
+    isStopped = true;
     controller.abort(reason);
     tell(LATE);
   };
@@ -215,10 +246,16 @@ async function attempt(
   if (context.signal?.aborted) stopWithWorker();
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
-  const signal =
-    context.lookAtLease === undefined
-      ? controller.signal
-      : lookingFirst(controller.signal, context.lookAtLease);
+  const stopInTime = (): void =>
+    stop(
+      new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
+    );
+  // Timers are late where the event loop was busy, and where the process or its machine stood still.
+  const signal = lookingFirst(controller.signal, () => {
+    context.lookAtLease?.();
+    if (!isStopped && sinceMs(clock, began) >= timeoutMs) stopInTime();
+  });
+  const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
   const running = (async () =>
     handler(job.payload, {
       jobId: job.id,
@@ -241,12 +278,11 @@ async function attempt(
     (result): Settled => ({ kind: 'returned', result }),
     (error: unknown): Settled => ({ kind: 'threw', error }),
   );
-  void settled.then(tell);
-  const endTimeout = deadlines(timeoutMs, () =>
-    stop(
-      new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
-    ),
-  );
+  void settled.then((ended) => {
+    onHandled?.();
+    tell(ended);
+  });
+  const endTimeout = deadlines(timeoutMs, stopInTime);
   let endGrace = endTimeout;
   try {
     const ended = await first;
@@ -281,12 +317,29 @@ const GRACE_SHARE = 0.7;
  * may be as little as a second, so the grace takes what there is.
  */
 function timeFor(context: RunContext, typeTimeoutMs: number): AttemptTime {
-  const { clock, deadlineMonotonicMs } = context;
-  if (deadlineMonotonicMs === undefined) return { timeoutMs: typeTimeoutMs, graceMs: STOP_GRACE_MS };
-  const leftMs = Math.max(0, deadlineMonotonicMs - clock.monotonicMs());
+  const { clock, life } = context;
+  if (life === undefined) return { timeoutMs: typeTimeoutMs, graceMs: STOP_GRACE_MS };
+  const leftMs = Math.max(0, life.lastsMs - sinceMs(clock, life.since));
   const reserveMs = Math.min(RESERVE.maxMs, leftMs * RESERVE.share);
   const timeoutMs = Math.min(typeTimeoutMs, leftMs - reserveMs);
   return { timeoutMs, graceMs: Math.min(STOP_GRACE_MS, (leftMs - timeoutMs) * GRACE_SHARE) };
+}
+
+/**
+ * A function is ended from outside, at its deadline, whatever it does: only that bounds a handler that does not heed its
+ * signal. So the lease of its attempts lasts until then, and this long more, for the end itself.
+ */
+export const FUNCTION_END_MS = 5_000;
+
+const runUntilMs = ({ life }: RunContext): number | undefined =>
+  life === undefined ? undefined : life.since.wallMs + life.lastsMs + FUNCTION_END_MS;
+
+/** With less than this share of the time that it could have had, an attempt is not begun: it would only be cut off. */
+const START_SHARE_MIN = 0.5;
+
+/** Whether the start was answered so late, or stood still so long, that the process is about to end. */
+function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: number): boolean {
+  return life !== undefined && time.timeoutMs < START_SHARE_MIN * Math.min(typeTimeoutMs, life.lastsMs);
 }
 
 /** For a type that the configuration does not know any more. */
@@ -304,7 +357,12 @@ export async function runJob(
   message: DispatchMessage,
 ): Promise<RunOutcome> {
   const { store, clock, worker, configuration, log } = context;
-  const started = await store.startJob({ ...worker, ...message, nowMs: clock.nowMs() });
+  const started = await store.startJob({
+    ...worker,
+    ...message,
+    nowMs: clock.nowMs(),
+    runUntilMs: runUntilMs(context),
+  });
   if (started.kind === 'superseded') {
     log.info('message is outdated', { ...message });
     return 'superseded';
@@ -312,9 +370,14 @@ export async function runJob(
   const { job } = started;
   context.onStarted?.(job);
   const type = configuration.types.find((each) => each.type === job.type);
-  const time = timeFor(context, type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS);
+  const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
+  const time = timeFor(context, typeTimeoutMs);
   let ending: Ending;
   try {
+    if (isTooLate(context, time, typeTimeoutMs)) {
+      throw new StartedLateError('the start was answered too late: its function was about to end');
+    }
+    if (job.unreadable !== undefined) throw new JobUnreadableError(job.unreadable);
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
@@ -352,14 +415,16 @@ function endingOf(context: RunContext, job: Job, error: unknown): Ending {
   const type = configuration.types.find((each) => each.type === job.type);
   if (error instanceof JobCancelledError) return { kind: 'cancelled' };
   if (error instanceof JobSupersededError) return { kind: 'superseded' };
-  if (error instanceof WorkerStoppedError) {
+  if (error instanceof WorkerStoppedError || error instanceof StartedLateError) {
     const lost: JobError = { name: WORKER_LOST, message: error.message };
-    const verdict: FinishVerdict =
-      type === undefined ? { kind: 'failed', error: lost } : afterWorkerLost(job, type, clock.nowMs());
-    return { kind: 'released', verdict };
+    if (type === undefined) return { kind: 'released', verdict: { kind: 'failed', error: lost } };
+    // Where no handler has run, the job is as it was before.
+    const onWorkerLost = error instanceof StartedLateError ? 'resume' : type.onWorkerLost;
+    return { kind: 'released', verdict: afterWorkerLost(job, { ...type, onWorkerLost }, clock.nowMs()) };
   }
   const failure = jobErrorOf(error);
-  return type === undefined
+  const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;
+  return type === undefined || isFinal
     ? { kind: 'failed', error: failure }
     : afterFailure(job, failure, type.retry, random(), clock.nowMs());
 }

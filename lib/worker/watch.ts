@@ -60,10 +60,14 @@ export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: Watch
     const old = [...watched].filter((each) => each.sinceMonotonicMs <= sinceMs);
     if (old.length === 0) return;
     try {
-      const jobs = await store.getJobs(old.map((each) => each.job.id));
+      const unreadable = new Set<string>();
+      const jobs = await store.getJobs(
+        old.map((each) => each.job.id),
+        (id) => unreadable.add(id),
+      );
       for (const [at, each] of old.entries()) {
-        // While we asked it may have ended by itself.
-        if (!watched.has(each)) continue;
+        // While we asked it may have ended by itself. Of one that cannot be read nobody knows that it is not wanted.
+        if (!watched.has(each) || unreadable.has(each.job.id)) continue;
         const reason = reasonToStop(each.job, jobs[at]);
         if (reason === undefined) continue;
         watched.delete(each);
@@ -84,7 +88,8 @@ export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: Watch
   const end = (each: Watched): void => {
     watched.delete(each);
     if (watched.size > 0) return;
-    idle?.abort();
+    // Without a reason, an error would be made for nobody.
+    idle?.abort('over');
     idle = undefined;
   };
 

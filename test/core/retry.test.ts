@@ -125,19 +125,22 @@ describe('afterWorkerLost', () => {
     });
   });
 
-  it.each(['retry', 'resume'] as const)('tries again at once, so often, for %s', (onWorkerLost) => {
+  it.each([
+    ['anew', 'retry', { runAtMs: NOW, isFromStart: true }],
+    ['from its checkpoint', 'resume', { runAtMs: NOW }],
+  ] as const)('goes on at once, so often, %s, for %s', (_, onWorkerLost, again) => {
     const verdicts = [0, 1, 2].map((workersLost) =>
       afterWorkerLost({ workersLost }, type(onWorkerLost), NOW),
     );
     expect(verdicts).toEqual([
       {
         kind: 'retry',
-        runAtMs: NOW,
+        ...again,
         error: { name: 'WorkerLost', message: 'The job lost its worker 1 time; 2 are allowed.' },
       },
       {
         kind: 'retry',
-        runAtMs: NOW,
+        ...again,
         error: { name: 'WorkerLost', message: 'The job lost its worker 2 times; 2 are allowed.' },
       },
       {
@@ -145,5 +148,10 @@ describe('afterWorkerLost', () => {
         error: { name: 'WorkerLost', message: 'The job lost its worker 3 times; 2 are allowed.' },
       },
     ]);
+  });
+
+  it('never takes a job for readier than now, by a clock that is behind', () => {
+    const job = { workersLost: 0, readyAtMs: NOW + 3_000 };
+    expect(afterWorkerLost(job, type('resume'), NOW)).toMatchObject({ runAtMs: NOW });
   });
 });

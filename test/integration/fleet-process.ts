@@ -1,22 +1,19 @@
-/** A worker process of the tests: writes down when each of its attempts began and ended. Usage: fleet-process.ts FILE */
-import { appendFileSync } from 'node:fs';
+/** A worker process of the tests: writes down when each of its attempts began and ended. Usage: fleet-process.ts NAME FILE */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runFleetWorker } from '../../lib/worker/fleet-worker.ts';
+import { note } from './journal.ts';
 
-const [, , journal = ''] = process.argv;
-
-const note = (what: string, jobId: string): void =>
-  appendFileSync(journal, `${JSON.stringify({ what, jobId, pid: process.pid, atMs: Date.now() })}\n`);
+const [, , name = '', journal = ''] = process.argv;
 
 await runFleetWorker(
   {
     work: async (payload, { jobId, signal, checkpoint, lastCheckpoint }) => {
-      note('begin', jobId);
+      note(journal, { what: 'begin', jobId, by: name });
       const { forMs } = payload as { readonly forMs: number };
-      await checkpoint({ by: process.pid });
+      await checkpoint({ by: name });
       await sleep(forMs, undefined, { signal });
-      note('end', jobId);
-      return { by: process.pid, after: lastCheckpoint ?? null };
+      note(journal, { what: 'end', jobId, by: name });
+      return { by: name, after: lastCheckpoint ?? null };
     },
   },
   { slots: 3 },

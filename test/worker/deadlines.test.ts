@@ -1,8 +1,8 @@
 /** One sleep for the deadlines of all attempts of a host. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { deadlinesBy } from '../../lib/worker/deadlines.ts';
-import { VirtualTime } from '../simulation/virtual-time.ts';
 
 const START_MS = 1_800_000_000_000;
 

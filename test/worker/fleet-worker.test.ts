@@ -59,7 +59,7 @@ describe('a worker process', () => {
     expect(process.listenerCount('SIGTERM')).toBe(before);
   });
 
-  it('gives a request up that is not answered, and says so', { timeout: 30_000 }, async () => {
+  it('gives a request up that is not answered, and asks again', { timeout: 30_000 }, async () => {
     const sockets: Socket[] = [];
     const silent = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1');
     await once(silent, 'listening');
@@ -69,15 +69,11 @@ describe('a worker process', () => {
       AWS_ACCESS_KEY_ID: 'test',
       AWS_SECRET_ACCESS_KEY: 'test',
     });
-    const said = vi.spyOn(console, 'log').mockImplementation(() => {});
     const running = runFleetWorker({ render: () => null });
-    await vi.waitUntil(() => said.mock.calls.some(([line]) => String(line).includes('registration failed')), {
-      timeout: 20_000,
-    });
+    await vi.waitUntil(() => sockets.length > 1, { timeout: 20_000 });
     silent.close();
     for (const socket of sockets) socket.destroy();
     process.emit('SIGTERM');
     expect((await running).end).toBe('stopped');
-    said.mockRestore();
   });
 });

@@ -8,6 +8,7 @@ import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import type { JobHandlers } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
 
 const FUNCTION_TIMEOUT_MS = 60_000;
 
@@ -189,6 +190,55 @@ describe('a batch', () => {
     expect(failures(invoked)).toEqual(['m0']);
     expect(endedBeforeExit).toBe(true);
     expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('running');
+  });
+
+  it('keeps how far its jobs are: at once, and then every five seconds at most', async () => {
+    const on = setting();
+    const messages = await claimed(on, 2);
+    const kept: [number, Json][] = [];
+    const store = storeWith(on.store, {
+      saveProgress: (job, worker, progress) => {
+        kept.push([on.time.nowMs - NOW_MS, progress]);
+        return on.store.saveProgress(job, worker, progress);
+      },
+    });
+    const resize: JobHandlers[string] = async (payload, { heartbeat }) => {
+      if (payload === 1) return null;
+      for (let page = 0; page < 80; page += 1) {
+        heartbeat({ page });
+        await on.clock.sleep(100);
+      }
+      heartbeat('x'.repeat(2_000));
+      return null;
+    };
+    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize }, { store });
+    await on.advance(60_000);
+    expect(kept).toEqual([
+      [0, { page: 0 }],
+      [5_000, { page: 49 }],
+    ]);
+    expect(failures(invoked)).toEqual([]);
+    expect(jobOf(on, messages[0] as DispatchMessage)).toMatchObject({
+      state: 'succeeded',
+      progress: { page: 49 },
+    });
+    expect(on.logged.filter(({ message }) => message.startsWith('progress is dropped'))).toHaveLength(1);
+  });
+
+  it('does its work though progress cannot be kept', async () => {
+    const on = setting();
+    const messages = await claimed(on, 1);
+    const store = storeWith(on.store, {
+      saveProgress: () => Promise.reject(new StoreUnavailable('no answer')),
+    });
+    const resize: JobHandlers[string] = async (_, { heartbeat }) => {
+      heartbeat(1);
+      await on.clock.sleep(100);
+      return null;
+    };
+    await invoke(on, messages.map(encodeDispatchMessage), { resize }, { store });
+    expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('succeeded');
+    expect(on.logged.map(({ message }) => message)).toContain('progress was not recorded');
   });
 
   it('says nothing about a process that need not end', async () => {

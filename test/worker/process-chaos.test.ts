@@ -1,12 +1,14 @@
 /**
  * Worker processes whose clocks differ, that are killed, cut off from the store, begun anew under the same name, and
- * whose handlers hang: whatever the items say, no job and no conflict key really runs twice at once, and all end.
+ * whose handlers hang, or keep the event loop busy for longer than their lease or their timeout: whatever the items say, no
+ * job and no conflict key really runs twice at once, and all end.
  */
 import { expect, it } from 'vitest';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import { guardHere } from '../../lib/worker/guard.ts';
 import { CLOCK_SKEW_MAX_MS, LOSS_GRACE_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
@@ -17,10 +19,25 @@ const SEEDS = 30;
 const JOBS = 40;
 const NAMES = ['one', 'two', 'three'];
 const SLOTS = 3;
+const TIMEOUT_MS = 40_000;
 const FAULTS_MS = 120_000;
 const END_MS = 400_000;
 const TICK_MS = 4_000;
 const LATENCY_MAX_MS = 800;
+
+/** Of each, some must have been met. */
+const FAULTS = [
+  'killed',
+  'unreachable',
+  'superseded',
+  'stopped',
+  'hung',
+  'exited',
+  'cutOffCalls',
+  'busy',
+  'busyForTooLong',
+  'killedByGuard',
+];
 
 interface Execution {
   readonly job: Job;
@@ -39,7 +56,7 @@ async function chaos(seed: number): Promise<{
     pool: {
       types: {
         resize: {
-          timeoutMs: 40_000,
+          timeoutMs: TIMEOUT_MS,
           onWorkerLost: 'resume',
           conflictGroup: 'shelf',
           retry: { maxWorkersLost: 50, maxAttempts: 50, jitter: 'none', delayMs: 500 },
@@ -97,6 +114,7 @@ async function chaos(seed: number): Promise<{
     const name = `${workerId}#${born}`;
     let isAlive = true;
     let cutOffUntilMs = 0;
+    let busyUntilMs = 0;
     const end = (why: string): void => {
       if (!isAlive) return;
       isAlive = false;
@@ -105,13 +123,21 @@ async function chaos(seed: number): Promise<{
       // Another life of the name is there already.
       if (why !== 'superseded') time.after(upTo(3_000), () => supervise(workerId));
     };
-    const mortal = <T extends object>(target: T): T =>
+    /** Of the thread that the handlers share; their guard has one of its own. */
+    const untilFree = async (): Promise<void> => {
+      while (isAlive && busyUntilMs > time.nowMs) await time.sleep(busyUntilMs - time.nowMs);
+      if (!isAlive) await new Promise<never>(() => {});
+    };
+    const mortal = <T extends object>(target: T, isShared: boolean): T =>
       new Proxy(target, {
         get: (given, verb) => {
           const method: unknown = Reflect.get(given, verb, given);
           if (typeof method !== 'function') return method;
           return async (...question: unknown[]) => {
-            const gate = (): Promise<never> | undefined => (isAlive ? undefined : new Promise(() => {}));
+            const gate = (): Promise<void> | undefined => {
+              if (isShared) return untilFree();
+              return isAlive ? undefined : new Promise<never>(() => {});
+            };
             await gate();
             if (verb !== 'receive') await time.sleep(upTo(LATENCY_MAX_MS));
             await gate();
@@ -140,10 +166,19 @@ async function chaos(seed: number): Promise<{
           count('hung');
           await new Promise<never>(() => {});
         }
+        if (isFaulty() && random() < 0.06) {
+          const forMs = upTo(60_000);
+          count(forMs > TIMEOUT_MS + 6_000 ? 'busyForTooLong' : 'busy');
+          busyUntilMs = time.nowMs + forMs;
+          await untilFree();
+          return null;
+        }
         await checkpoint(1).catch(() => {});
         await on.clock.sleep(upTo(6_000), signal);
+        await untilFree();
         // Heeds its signal, but not at once.
         if (signal.aborted) await on.clock.sleep(upTo(LOSS_GRACE_MS - 100));
+        await untilFree();
         signal.throwIfAborted();
         return null;
       } finally {
@@ -161,10 +196,22 @@ async function chaos(seed: number): Promise<{
       });
     }
     void runWorker({
-      store: mortal(on.store),
-      queue: mortal(on.queue),
+      store: mortal(on.store, true),
+      queue: mortal(on.queue, true),
       configuration: on.configuration,
-      clock: skewed(0),
+      clock: {
+        ...skewed(0),
+        sleep: async (ms, signal) => {
+          await time.sleep(ms, signal);
+          await untilFree();
+        },
+      },
+      guard: guardHere({
+        store: mortal(on.store, false),
+        clock: skewed(0),
+        log: on.log,
+        kill: () => end('killedByGuard'),
+      }),
       random,
       log: on.log,
       fleet: 'images',
@@ -204,7 +251,7 @@ it('never run a job or a conflict key twice at once, and lose nothing', { timeou
     for (const [what, times] of Object.entries(report.tally)) tally[what] = (tally[what] ?? 0) + times;
   }
   // What was to happen did happen.
-  for (const what of ['killed', 'unreachable', 'superseded', 'stopped', 'hung', 'exited', 'cutOffCalls']) {
+  for (const what of FAULTS) {
     expect([what, tally[what] ?? 0]).toEqual([what, expect.toSatisfy((times: number) => times > 0)]);
   }
 });

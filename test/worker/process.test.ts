@@ -201,6 +201,36 @@ describe('a worker process', () => {
     ]);
   });
 
+  it('lives on when its handlers say more than a record holds: the longest are left out, and that is told', async () => {
+    const slots = 400;
+    const on = stage({
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: null } },
+      },
+    });
+    await waitingJobs(on, slots);
+    const resize: JobHandler = async (payload, { heartbeat, signal }) => {
+      heartbeat(payload === 7 ? 'short' : `${String(payload)}/`.padEnd(1_000, 'x'));
+      await on.clock.sleep(8 * HEARTBEAT_MS, signal);
+      return null;
+    };
+    const life = begin(on, resize, { slots });
+    await on.advance(HEARTBEAT_MS);
+    for (let left = 4; left > 0; left -= 1) await on.pass();
+    await on.advance(3 * HEARTBEAT_MS);
+    expect(life.ended()).toBeUndefined();
+    const occupants = recordOf(on)?.occupants ?? [];
+    expect(occupants).toHaveLength(slots);
+    const shown = occupants.flatMap(({ progress }) => progress ?? []);
+    expect(shown).toContain('short');
+    expect(shown.length).toBeGreaterThan(90);
+    expect(shown.length).toBeLessThan(110);
+    const told = on.logged.filter(({ message }) => message.includes('left out of heartbeats'));
+    expect(told).toHaveLength(1);
+  });
+
   it('runs a job once whose message comes twice, and deletes both', async () => {
     const on = setting({ duplicated: 1 });
     const jobs = await waitingJobs(on, 3);
@@ -595,6 +625,8 @@ describe('a worker that cannot work', () => {
     ['no handler for a type', { handlers: {} }, /also takes resize/],
     ['no slots', { slots: 0 }, /slots is 0/],
     ['half a slot', { slots: 0.5 }, /slots is 0.5/],
+    ['more slots than its record holds', { slots: 2_001 }, /from 1 to 2000/],
+    ['a name too long for its record', { workerId: 'ü'.repeat(257) }, /workerId has 514 bytes/],
     ['heartbeats as long as the lease', { heartbeatMs: 15_000 }, /heartbeatMs is 15000/],
     ['heartbeats that leave no margin', { heartbeatMs: 2_000, leaseMs: 5_000 }, /below leaseMs - 3000/],
     ['no time between heartbeats', { heartbeatMs: 0 }, /heartbeatMs is 0/],

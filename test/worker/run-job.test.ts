@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
 import { type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
+import { instantOf } from '../../lib/runtime/instant.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import {
   HandlerHungError,
@@ -30,6 +31,9 @@ const setting = (retry: Partial<RetryPolicy> = {}): Stage =>
       fleets: { images: { types: ['resize', 'once'], slots: 4 } },
     },
   });
+
+/** A function's, from now on. */
+const lifeOf = (on: Stage, lastsMs: number): RunContext['life'] => ({ since: instantOf(on.clock), lastsMs });
 
 /** A job that was claimed and sent. */
 async function claimed(on: Stage, changes: Partial<Job> = {}): Promise<DispatchMessage> {
@@ -71,6 +75,29 @@ async function run(
 /** Resolves when its signal aborts. */
 const untilAborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+
+describe('a job whose record cannot be read in full', () => {
+  it('fails for good with the reason, and no handler sees it', async () => {
+    const on = setting({ maxAttempts: 5 });
+    const message = await claimed(on);
+    const unreadable = 'item job/x job: attribute payload is "{", not JSON';
+    const store = storeWith(on.store, {
+      startJob: async (request) => {
+        const started = await on.store.startJob(request);
+        return started.kind === 'started' ? { ...started, job: { ...started.job, unreadable } } : started;
+      },
+    });
+    const seen: unknown[] = [];
+    const resize = (payload: unknown): null => {
+      seen.push(payload);
+      return null;
+    };
+    expect(await on.finish(runJob(contextOf(on, { store }), { resize }, message))).toBe('failed');
+    const error = { name: 'JobUnreadable', message: unreadable };
+    expect(jobIn(on, message.jobId)).toMatchObject({ state: 'failed', attempt: 1, error });
+    expect(seen).toEqual([]);
+  });
+});
 
 describe('an attempt that succeeds', () => {
   it('keeps what the handler returned, and says who ran it when', async () => {
@@ -216,7 +243,7 @@ describe('an attempt that fails', () => {
   });
 
   it.each(['resize', 'toString', 'constructor', '__proto__'])(
-    'is one without a handler: %s',
+    'is one without a handler, for good: %s',
     async (type) => {
       const on = setting();
       const message = await claimed(on);
@@ -231,9 +258,12 @@ describe('an attempt that fails', () => {
       });
       const outcome = await on.finish(runJob(contextOf(on, { store }), { other: () => null }, message));
       expect(started.type).toBe(type);
-      // A type that is not configured has no policy to be tried again by.
-      expect(outcome).toBe(type === 'resize' ? 'retry' : 'failed');
-      expect(jobIn(on, message.jobId).error?.message).toContain('it has: other');
+      // Another attempt would find none either.
+      expect(outcome).toBe('failed');
+      expect(jobIn(on, message.jobId).error).toEqual({
+        name: 'MissingHandler',
+        message: `this worker has no handler for the job type ${JSON.stringify(type)}; it has: other`,
+      });
     },
   );
 });
@@ -290,22 +320,21 @@ describe('an attempt that takes too long', () => {
 
   it('is told to stop before its process ends, with time to say so', async () => {
     const on = setting();
-    const deadlineMonotonicMs = on.clock.monotonicMs() + 20_000;
-    const own = { deadlineMonotonicMs };
+    const own = { life: lifeOf(on, 20_000) };
     const { job } = await run((_, { signal }) => untilAborted(signal).then(() => null), {
       on,
       own,
       type: 'once',
     });
     expect(job.error?.name).toBe('JobTimeout');
-    const leftMs = deadlineMonotonicMs - on.clock.monotonicMs();
+    const leftMs = NOW_MS + 20_000 - on.time.nowMs;
     expect(leftMs).toBeGreaterThan(0);
     expect(leftMs).toBeLessThan(20_000);
   });
 
   it.each([3_000, 6_000, 10_000])('has most of the time of a function that lives %i ms', async (livesMs) => {
     const on = setting();
-    const own = { deadlineMonotonicMs: on.clock.monotonicMs() + livesMs };
+    const own = { life: lifeOf(on, livesMs) };
     const work = (): Promise<null> => on.clock.sleep(livesMs * 0.6).then(() => null);
     expect((await run(work, { on, own })).outcome).toBe('succeeded');
   });
@@ -313,14 +342,13 @@ describe('an attempt that takes too long', () => {
   it.each([3_000, 6_000, 60_000])('hangs before the end of a function that lives %i ms', async (livesMs) => {
     const on = setting();
     const message = await claimed(on);
-    const deadlineMonotonicMs = on.clock.monotonicMs() + livesMs;
     const hung = runJob(
-      contextOf(on, { deadlineMonotonicMs }),
+      contextOf(on, { life: lifeOf(on, livesMs) }),
       { resize: () => new Promise<Json>(() => {}) },
       message,
     );
     await expect(on.finish(hung)).rejects.toBeInstanceOf(HandlerHungError);
-    expect(on.clock.monotonicMs()).toBeLessThan(deadlineMonotonicMs);
+    expect(on.time.nowMs).toBeLessThan(NOW_MS + livesMs);
   });
 
   it('is told when its worker ends', async () => {

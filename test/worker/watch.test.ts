@@ -182,6 +182,19 @@ describe('the look', () => {
     expect(on.time.nowMs).toBe(NOW_MS + 2 * WATCH_EVERY_MS);
   });
 
+  it('leaves a job alone whose record cannot be read', async () => {
+    const on = setting();
+    const message = await claimed(on);
+    const store = storeWith(on.store, {
+      getJobs: async (ids, unreadable) => {
+        for (const id of ids) unreadable?.(id);
+        return ids.map(() => undefined);
+      },
+    });
+    const watch = watchJobs({ store, clock: on.clock, log: on.log });
+    expect(await on.finish(run(on, workFor(on, 25_000), message, { watch }))).toBe('succeeded');
+  });
+
   it('that is still under way when the job ends says nothing any more', async () => {
     const on = setting();
     const message = await claimed(on);
@@ -294,7 +307,9 @@ describe('the end of the worker', () => {
       state: 'scheduled',
       attempt: 1,
       workersLost: 1,
-      runAtMs: NOW_MS + 3_000,
+      runAtMs: on.time.nowMs,
+      // At its old place, among those that wait.
+      readyAtMs: NOW_MS,
     });
   });
 

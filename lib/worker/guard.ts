@@ -1,0 +1,282 @@
+/**
+ * What guards a worker process while its handlers have its thread: it says that the worker lives, tells it when nobody
+ * believes that any more, and ends the process when a handler does not end in time.
+ *
+ * The guard knows of an attempt before its handler begins, so it needs nothing of the handlers' thread while that is busy. It
+ * renews the lease as long as each attempt keeps its time, so a busy handler keeps its job until then; and it ends the
+ * process before it lets the lease go, so nobody else starts a job that a handler here still works at.
+ *
+ * With the ages of the lease in `membership.ts`, the process is ended
+ *
+ *     an attempt's end + K        for a handler that is neither over nor given up by its own thread by then
+ *     t + L - M + G + K'          for handlers that run on though the lease is lost; K' < M - G
+ *
+ * The same code runs in the worker's own thread, where virtual time is wanted, and in one of its own (`guard-thread.ts`).
+ */
+import type { Json } from '../core/job.ts';
+import type { Clock, Log } from '../runtime/contract.ts';
+import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
+import { PROGRESS_TOTAL_BYTES_MAX } from '../store/bounds.ts';
+import type { WorkerIdentity } from '../store/contract.ts';
+import {
+  join,
+  LEASE_MARGIN_MS,
+  LOSS_GRACE_MS,
+  type Loss,
+  type Membership,
+  type MembershipOptions,
+} from './membership.ts';
+
+/** One life of a worker, as its guard must know it. Plain data: it may be told to another thread. */
+export interface GuardedLife {
+  readonly life: WorkerIdentity;
+  readonly fleet: string;
+  /** Its slots, by the partition that they serve. */
+  readonly shares: ReadonlyMap<number, number>;
+  readonly heartbeatMs: number;
+  readonly leaseMs: number;
+}
+
+/** What the worker tells its guard. Plain data. */
+export type GuardNews =
+  /** A handler is about to begin. It ends within so long, or its own thread says what becomes of it. */
+  | {
+      readonly kind: 'began';
+      readonly claimId: string;
+      readonly jobId: string;
+      readonly partition: number;
+      readonly since: Instant;
+      readonly endsInMs: number;
+    }
+  | { readonly kind: 'progress'; readonly claimId: string; readonly progress: Json }
+  /** The handler does not heed its signal: the worker ends in order, within so long. */
+  | { readonly kind: 'hung'; readonly claimId: string; readonly since: Instant; readonly endsInMs: number }
+  /** The handler has ended; what it did is being written down. */
+  | { readonly kind: 'handled'; readonly claimId: string }
+  /** Nothing of the attempt is left. */
+  | { readonly kind: 'over'; readonly claimId: string }
+  /** Nothing new is begun from now on. */
+  | { readonly kind: 'ending' }
+  /** The worker's thread has its turn. */
+  | { readonly kind: 'alive' };
+
+export interface Guard {
+  /**
+   * True while nobody else can think that this worker is gone. Whoever asks when that time is over need not wait for a
+   * timer: the loss is told before the answer.
+   */
+  readonly isTrusted: () => boolean;
+  readonly tell: (news: GuardNews) => void;
+  /** Takes the worker's records away: only when no handler runs any more. */
+  readonly leave: () => Promise<void>;
+  /** Stops the heartbeats, and lets the records expire. */
+  readonly abandon: () => void;
+}
+
+export interface GuardEvents {
+  readonly onLost: (loss: Loss) => void;
+  /** Ends the attempts to register. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Registers the worker, and guards it from then on.
+ *
+ * @returns `superseded` if a later life of this name is there, `aborted` if the signal ended it first
+ * @throws the store's errors when waiting does not help, or did not
+ */
+export type GuardMaker = (
+  guarded: GuardedLife,
+  events: GuardEvents,
+) => Promise<Guard | 'superseded' | 'aborted'>;
+
+export interface GuardParts {
+  readonly store: MembershipOptions['store'];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the whole process at once, whatever its threads do. */
+  readonly kill: (reason: string) => void;
+  readonly onRenewed?: MembershipOptions['onRenewed'];
+  /**
+   * A timer does not go on while its machine is suspended: so often the guard looks at the clocks.
+   *
+   * @default 2 s
+   */
+  readonly lookEveryMs?: number | undefined;
+}
+
+const LOOK_EVERY_MS = 2_000;
+
+/** So much later than the handler's own thread would have given it up: that thread is busy. */
+export const KILL_AFTER_MS = 1_000;
+/** So much later than the worker itself would have ended for a lost lease, and before the lease's end. */
+const LOST_KILL_AFTER_MS = 250;
+/**
+ * Between handlers the worker's thread is not silent for so long: what it has started, and not begun, would be held for ever.
+ */
+export const SILENCE_MAX_MS = 5 * 60_000;
+
+interface Guarded {
+  readonly jobId: string;
+  readonly partition: number;
+  /** Undefined once the handler has ended. */
+  readonly handling: { readonly since: Instant; readonly endsInMs: number } | undefined;
+  readonly progress?: Json | undefined;
+}
+
+/** Claims whose progress a record has room for: the shortest first, so that as many as can be are shown. */
+function fittingProgress(held: readonly (readonly [string, Guarded])[]): {
+  readonly shown: ReadonlySet<string>;
+  readonly leftOut: number;
+} {
+  const shown = new Set<string>();
+  const bySize = held
+    .flatMap(([claimId, { progress }]) =>
+      progress === undefined ? [] : [{ claimId, bytes: Buffer.byteLength(JSON.stringify(progress), 'utf8') }],
+    )
+    .sort((one, other) => one.bytes - other.bytes);
+  let left = PROGRESS_TOTAL_BYTES_MAX;
+  for (const { claimId, bytes } of bySize) {
+    left -= bytes;
+    if (left < 0) break;
+    shown.add(claimId);
+  }
+  return { shown, leftOut: bySize.length - shown.size };
+}
+
+/** A guard in the thread that makes it. */
+export function guardHere({
+  store,
+  clock,
+  log,
+  kill,
+  onRenewed,
+  lookEveryMs = LOOK_EVERY_MS,
+}: GuardParts): GuardMaker {
+  return async ({ life, fleet, shares, heartbeatMs, leaseMs }, { onLost, signal }) => {
+    const attempts = new Map<string, Guarded>();
+    const ended = new AbortController();
+    let isEnding = false;
+    let heard = instantOf(clock);
+
+    let leftOut = false;
+    const occupantsOf: MembershipOptions['occupantsOf'] = (partition) => {
+      const held = [...attempts].filter(([, attempt]) => attempt.partition === partition);
+      const fitting = fittingProgress(held);
+      if (fitting.leftOut > 0 && !leftOut) {
+        log.warn(
+          `progress is left out of heartbeats: all of it has more than ${PROGRESS_TOTAL_BYTES_MAX} bytes`,
+          { jobs: fitting.leftOut },
+        );
+      }
+      leftOut = fitting.leftOut > 0;
+      return held.map(([claimId, { jobId, progress }]) => ({
+        claimId,
+        jobId,
+        ...(progress !== undefined && fitting.shown.has(claimId) ? { progress } : {}),
+      }));
+    };
+
+    const membership = await join({
+      store,
+      clock,
+      log,
+      life,
+      fleet,
+      partitions: [...shares.keys()],
+      // Once the end has begun, what is free is offered to nobody.
+      slotsOf: (partition) => (isEnding ? occupantsOf(partition).length : (shares.get(partition) ?? 0)),
+      isEnding: () => isEnding,
+      occupantsOf,
+      heartbeatMs,
+      leaseMs,
+      onLost,
+      onRenewed,
+      signal,
+    });
+    if (typeof membership === 'string') return membership;
+
+    const change = (claimId: string, changes: Partial<Guarded>): void => {
+      const attempt = attempts.get(claimId);
+      if (attempt !== undefined) attempts.set(claimId, { ...attempt, ...changes });
+    };
+
+    const tell = (news: GuardNews): void => {
+      heard = instantOf(clock);
+      switch (news.kind) {
+        case 'began': {
+          const { claimId, jobId, partition, since, endsInMs } = news;
+          attempts.set(claimId, { jobId, partition, handling: { since, endsInMs } });
+          return;
+        }
+        case 'progress':
+          change(news.claimId, { progress: news.progress });
+          return;
+        case 'hung':
+          change(news.claimId, { handling: { since: news.since, endsInMs: news.endsInMs } });
+          return;
+        case 'handled':
+          change(news.claimId, { handling: undefined });
+          return;
+        case 'over':
+          attempts.delete(news.claimId);
+          return;
+        case 'ending':
+          isEnding = true;
+          return;
+        case 'alive':
+          return;
+      }
+    };
+
+    /** What the process must be ended for, and in how many milliseconds if nothing changes. */
+    const nextEnd = (): { readonly inMs: number; readonly reason: string } => {
+      const ends: { readonly inMs: number; readonly reason: string }[] = [];
+      for (const { jobId, handling } of attempts.values()) {
+        if (handling === undefined) continue;
+        const inMs = handling.endsInMs + KILL_AFTER_MS - sinceMs(clock, handling.since);
+        ends.push({ inMs, reason: `the handler of job ${jobId} did not end in time` });
+      }
+      if (ends.length > 0) ends.push({ inMs: lostEndInMs(membership, leaseMs), reason: LOST });
+      else ends.push({ inMs: SILENCE_MAX_MS - sinceMs(clock, heard), reason: SILENT });
+      return ends.reduce((first, end) => (end.inMs < first.inMs ? end : first));
+    };
+
+    /** Apart from the heartbeats: one that hangs must not hold it up. */
+    const watch = async (): Promise<void> => {
+      while (!ended.signal.aborted) {
+        const isTrusted = membership.isTrusted();
+        const { inMs, reason } = nextEnd();
+        if (inMs <= 0) {
+          ended.abort();
+          log.warn('the worker is ended by its guard', { ...life, fleet, reason });
+          return kill(`worker ${life.workerId} is ended by its guard: ${reason}`);
+        }
+        const lostInMs = isTrusted ? leaseMs - LEASE_MARGIN_MS - membership.ageMs() : Infinity;
+        // Whole milliseconds: the rest of a rounding error would be slept for ever.
+        await clock.sleep(Math.ceil(Math.min(lookEveryMs, inMs, lostInMs)), ended.signal);
+      }
+    };
+
+    void watch();
+    return {
+      isTrusted: membership.isTrusted,
+      tell,
+      leave: () => {
+        ended.abort();
+        return membership.leave();
+      },
+      abandon: () => {
+        ended.abort();
+        membership.abandon();
+      },
+    };
+  };
+}
+
+const LOST = 'its lease is lost, and its handlers go on';
+const SILENT = `its thread was busy for ${SILENCE_MAX_MS} ms outside of any handler`;
+
+/** Past its margin the lease is lost, and its age counts on: what is renewed no more grows older. */
+const lostEndInMs = ({ ageMs }: Membership, leaseMs: number): number =>
+  leaseMs - LEASE_MARGIN_MS + LOSS_GRACE_MS + LOST_KILL_AFTER_MS - ageMs();

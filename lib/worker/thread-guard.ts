@@ -1,0 +1,119 @@
+/** The worker's side of a guard that has a thread of its own: see `guard-thread.ts`. */
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import type { DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
+import type { PoolConfiguration } from '../core/configuration.ts';
+import type { Clock } from '../runtime/contract.ts';
+import { sinceMs } from '../runtime/instant.ts';
+import type { Guard, GuardedLife, GuardMaker, GuardNews } from './guard.ts';
+import { LEASE_MARGIN_MS, type Loss } from './membership.ts';
+
+/** What the thread is given: it makes its own client of the store. */
+export interface GuardThreadData {
+  readonly guarded: GuardedLife;
+  readonly table: string;
+  readonly configuration: PoolConfiguration;
+  readonly requests: Pick<DynamoDBClientConfig, 'maxAttempts' | 'requestHandler'>;
+  /** Since when the lease counts, in whole milliseconds: by the wall clock, and by the monotonic one. */
+  readonly leaseSince: BigInt64Array;
+}
+
+/** What the worker asks of the thread. */
+export type GuardQuestion = GuardNews | { readonly kind: 'abort' } | { readonly kind: 'leave' };
+
+/** What the thread says. */
+export type GuardWord =
+  | { readonly kind: 'joined' | 'superseded' | 'aborted' | 'left' }
+  | { readonly kind: 'failed'; readonly error: string }
+  | { readonly kind: 'lost'; readonly loss: Loss };
+
+export interface ThreadGuardOptions extends Pick<GuardThreadData, 'table' | 'configuration' | 'requests'> {
+  readonly clock: Clock;
+  /** Ends the process: nobody guards it any more. */
+  readonly exit: (reason: string) => void;
+}
+
+/** Thrown when the guard of a worker process could not be started, or could not register the worker. */
+export class WorkerGuardError extends Error {
+  override readonly name = 'WorkerGuardError';
+}
+
+/** A guard in a thread of its own. */
+export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): GuardMaker {
+  return (guarded, { onLost, signal }) => {
+    const leaseSince = new BigInt64Array(new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT));
+    const workerData: GuardThreadData = { ...given, guarded, leaseSince };
+    const thread = new Worker(new URL(`./guard-thread${extname(import.meta.url)}`, import.meta.url), {
+      workerData,
+    });
+    const ask = (question: GuardQuestion): void => thread.postMessage(question);
+    const { promise: joined, resolve, reject } = Promise.withResolvers<Guard | 'superseded' | 'aborted'>();
+    const left = Promise.withResolvers<void>();
+    const abort = (): void => ask({ kind: 'abort' });
+    let stage: 'joining' | 'guarding' | 'lost' | 'over' = 'joining';
+
+    const end = (): void => {
+      stage = 'over';
+      signal.removeEventListener('abort', abort);
+      left.resolve();
+      void thread.terminate();
+    };
+    const lose = (loss: Loss): void => {
+      if (stage === 'lost' || stage === 'over') return;
+      stage = 'lost';
+      onLost(loss);
+    };
+    const isTrusted = (): boolean => {
+      const since = {
+        wallMs: Number(Atomics.load(leaseSince, 0)),
+        monotonicMs: Number(Atomics.load(leaseSince, 1)),
+      };
+      if (sinceMs(clock, since) >= guarded.leaseMs - LEASE_MARGIN_MS) lose('unreachable');
+      return stage === 'guarding';
+    };
+    const guard: Guard = {
+      isTrusted,
+      tell: ask,
+      leave: async () => {
+        ask({ kind: 'leave' });
+        await left.promise;
+      },
+      abandon: end,
+    };
+
+    /** Without a guard nobody says that this worker lives, nor ends it in time. */
+    const fail = (why: string): void => {
+      if (stage === 'over') return;
+      const wasJoining = stage === 'joining';
+      end();
+      if (wasJoining) reject(new WorkerGuardError(why));
+      else exit(why);
+    };
+    thread.on('message', (word: GuardWord) => {
+      switch (word.kind) {
+        case 'joined':
+          if (stage === 'joining') stage = 'guarding';
+          return resolve(guard);
+        case 'superseded':
+        case 'aborted':
+          end();
+          return resolve(word.kind);
+        case 'failed':
+          return fail(`the worker could not be registered: ${word.error}`);
+        case 'lost':
+          return lose(word.loss);
+        case 'left':
+          return end();
+      }
+    });
+    thread.on('error', (error) =>
+      fail(
+        `the thread that guards this worker has failed: ${String(error)}; if fairlead is bundled, leave it out of the bundle`,
+      ),
+    );
+    thread.on('exit', () => fail('the thread that guards this worker has ended'));
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
+    return joined;
+  };
+}

@@ -1,0 +1,269 @@
+/** How long a function's attempt may run: as long as its function lives, whatever is configured, late or busy. */
+import type { Context, SQSEvent } from 'aws-lambda';
+import { describe, expect, it } from 'vitest';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/attendance.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { encodeDispatchMessage } from '../../lib/queue/message.ts';
+import type { Clock } from '../../lib/runtime/contract.ts';
+import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
+import { runWorker } from '../../lib/worker/process.ts';
+import { FUNCTION_END_MS, type JobHandler } from '../../lib/worker/run-job.ts';
+import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+
+const TICK_MS = 5_000;
+
+const pool = (timeoutMs: number, slots: number | null = 1): PoolInput => ({
+  types: {
+    resize: {
+      timeoutMs,
+      conflictGroup: 'album',
+      maxConcurrency: 1,
+      retry: { jitter: 'none', delayMs: 1_000 },
+    },
+  },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots } },
+});
+
+const setting = (timeoutMs: number, slots: number | null = 1): Stage =>
+  stage({ pool: pool(timeoutMs, slots), budget: { checkAfterMs: 10_000 } });
+
+const ticks = async (on: Stage, ms: number, context: DispatchContext = on.main): Promise<void> => {
+  for (const untilMs = on.time.nowMs + ms; on.time.nowMs < untilMs; await on.advance(TICK_MS))
+    await on.pass({}, context);
+};
+
+interface Invocations {
+  /** How many handlers ran at once at most. */
+  readonly most: () => number;
+  /** When each attempt began, in milliseconds. */
+  readonly begun: readonly number[];
+}
+
+interface Functions {
+  readonly functionMs: number;
+  readonly work: JobHandler;
+  /** So late the answer to the start of the n-th invocation comes. */
+  readonly lateMs?: ((n: number) => number) | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** Two pollers of the fleet's queue. A function is ended at its deadline, whatever it does. */
+function functions(
+  on: Stage,
+  { functionMs, work, lateMs = () => 0, clock = on.clock }: Functions,
+): Invocations {
+  const fromMs = on.time.nowMs;
+  const begun: number[] = [];
+  let running = 0;
+  let most = 0;
+  let invocations = 0;
+  const resize: JobHandler = async (payload, context) => {
+    begun.push(on.time.nowMs - fromMs);
+    running += 1;
+    most = Math.max(most, running);
+    try {
+      return await work(payload, context);
+    } finally {
+      running -= 1;
+    }
+  };
+  const poll = async (): Promise<void> => {
+    for (;;) {
+      const [received] = await on.queue.receive('images', 1, 3_600_000, 6 * functionMs);
+      if (received === undefined) continue;
+      invocations += 1;
+      const invocation = invocations;
+      const store = storeWith(on.store, {
+        startJob: async (request) => {
+          const outcome = await on.store.startJob(request);
+          await on.clock.sleep(lateMs(invocation));
+          return outcome;
+        },
+      });
+      const { configuration, random, log } = on;
+      const handler = lambdaWorker(() => ({ store, configuration, clock, random, log, exit: () => {} }), {
+        resize,
+      });
+      const event = {
+        Records: [{ messageId: 'm', body: encodeDispatchMessage(received.message) }],
+      } as unknown as SQSEvent;
+      const lambda = {
+        functionName: 'images',
+        awsRequestId: `request-${invocation}`,
+        getRemainingTimeInMillis: () => functionMs,
+      } as unknown as Context;
+      void handler(event, lambda).then(({ batchItemFailures }) => {
+        if (batchItemFailures.length === 0) void on.queue.delete('images', [received.receipt]);
+      });
+    }
+  };
+  void poll();
+  void poll();
+  return { most: () => most, begun };
+}
+
+const putOne = async (on: Stage): Promise<Job> => {
+  const job = on.job({ resourceId: 'a' });
+  await on.put(job);
+  return job;
+};
+
+describe("a function's attempt", () => {
+  it('runs alone though its start was answered late: its function may live on', async () => {
+    const on = setting(10_000);
+    const job = await putOne(on);
+    const work: JobHandler = async (_, { signal }) => {
+      await on.clock.sleep(8_000, signal);
+      return null;
+    };
+    const lateMs = (n: number): number => (n === 1 ? 45_000 : 0);
+    const invocations = functions(on, { functionMs: 900_000, work, lateMs });
+    await ticks(on, 120_000);
+    expect([invocations.most(), invocations.begun]).toEqual([1, [45_000]]);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'succeeded', workersLost: 0 });
+  });
+
+  it('is not begun when the answer comes too late to be of use, and is tried again at once', async () => {
+    const on = setting(10_000);
+    const job = await putOne(on);
+    const lateMs = (n: number): number => (n === 1 ? 15_500 : 0);
+    const invocations = functions(on, { functionMs: 20_000, work: () => null, lateMs });
+    await ticks(on, 40_000);
+    expect(invocations.begun).toEqual([20_000]);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'succeeded', attempt: 1, workersLost: 1 });
+  });
+
+  it('is begun when half of its time is left', async () => {
+    const on = setting(10_000);
+    await putOne(on);
+    const invocations = functions(on, { functionMs: 20_000, work: () => null, lateMs: () => 14_000 });
+    await ticks(on, 40_000);
+    expect(invocations.begun).toEqual([14_000]);
+  });
+
+  it('is not begun when its machine stood still until nobody counts it any more', async () => {
+    const on = setting(10_000);
+    await putOne(on);
+    let stoodStillMs = 0;
+    const clock = { ...on.clock, monotonicMs: () => on.clock.monotonicMs() - stoodStillMs };
+    const lateMs = (n: number): number => {
+      stoodStillMs = n === 1 ? 60_000 : 0;
+      return stoodStillMs;
+    };
+    const invocations = functions(on, { functionMs: 60_000, work: () => null, lateMs, clock });
+    await ticks(on, 65_000);
+    expect(invocations.begun).not.toContain(60_000);
+    await ticks(on, 60_000);
+    expect(invocations.most()).toBe(1);
+  });
+
+  it('runs alone though its handler keeps the event loop busy far beyond its timeout', async () => {
+    const on = setting(10_000);
+    await putOne(on);
+    let busyUntilMs = 0;
+    const busyMs = [60_000, 1_000];
+    // No timer of the process has its turn meanwhile.
+    const clock: Clock = {
+      ...on.clock,
+      sleep: async (ms, signal) => {
+        await on.clock.sleep(ms, signal);
+        await on.clock.sleep(busyUntilMs - on.time.nowMs);
+      },
+    };
+    const seen: boolean[] = [];
+    const work: JobHandler = async (_, { signal }) => {
+      const ms = busyMs.shift() ?? 0;
+      busyUntilMs = on.time.nowMs + ms;
+      await on.clock.sleep(ms);
+      seen.push(signal.aborted);
+      return null;
+    };
+    const invocations = functions(on, { functionMs: 900_000, work, clock });
+    await ticks(on, 150_000);
+    expect(invocations.most()).toBe(1);
+    // Whoever looks at the signal is told, though no timer was.
+    expect(seen[0]).toBe(true);
+  });
+
+  it('is taken away a little after the end of its function, and not before', async () => {
+    const on = setting(10_000);
+    const job = await putOne(on);
+    // Its process has died, and says nothing.
+    functions(on, { functionMs: 30_000, work: () => new Promise<never>(() => {}) });
+    await on.pass();
+    const fromMs = on.time.nowMs;
+    const untilMs = 30_000 + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS;
+    await on.advance(1_000);
+    expect(on.store.inspectJob(job.id)?.runUntilMs).toBe(fromMs + 30_000 + FUNCTION_END_MS);
+    await on.advance(untilMs - 1_001);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('running');
+    await on.advance(on.main.budget.checkAfterMs);
+    await on.pass();
+    expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
+  });
+});
+
+describe('a deployment while a job runs', () => {
+  it("that lowers its type's timeout takes nothing from it", async () => {
+    const on = setting(600_000);
+    const job = await putOne(on);
+    const work: JobHandler = async (_, { signal }) => {
+      await on.clock.sleep(120_000, signal);
+      return null;
+    };
+    const invocations = functions(on, { functionMs: 900_000, work });
+    await ticks(on, 10_000);
+    await ticks(on, 150_000, on.dispatcher({ configuration: resolveConfiguration(pool(10_000)) }));
+    expect(invocations.most()).toBe(1);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'succeeded', workersLost: 0 });
+  });
+
+  it('that gives its fleet to processes takes nothing from a function', async () => {
+    const on = setting(600_000);
+    const job = await putOne(on);
+    const work: JobHandler = async () => {
+      await on.clock.sleep(120_000);
+      return null;
+    };
+    const invocations = functions(on, { functionMs: 900_000, work });
+    await ticks(on, 10_000);
+    await ticks(on, 150_000, on.dispatcher({ configuration: resolveConfiguration(pool(600_000, null)) }));
+    expect(invocations.begun).toHaveLength(1);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'succeeded', workersLost: 0 });
+  });
+
+  it('that gives its fleet to functions takes nothing from a process that lives, and all from one that died', async () => {
+    const on = setting(600_000, null);
+    const job = await putOne(on);
+    let isDead = false;
+    const mortal = storeWith(on.store, {
+      heartbeat: (partition, record) =>
+        isDead ? new Promise(() => {}) : on.store.heartbeat(partition, record),
+    });
+    void runWorker({
+      store: mortal,
+      queue: on.queue,
+      configuration: on.configuration,
+      clock: on.clock,
+      random: on.random,
+      log: on.log,
+      fleet: 'images',
+      slots: 1,
+      workerId: 'box',
+      handlers: { resize: () => new Promise<never>(() => {}) },
+      signal: new AbortController().signal,
+      exit: () => {},
+    });
+    await ticks(on, 15_000);
+    const next = on.dispatcher({ configuration: resolveConfiguration(pool(60_000, 1)) });
+    await ticks(on, 200_000, next);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', workersLost: 0 });
+    isDead = true;
+    await ticks(on, 60_000, next);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ workersLost: 1 });
+  });
+});

@@ -1,0 +1,61 @@
+/** How long a worker process trusts its own lease. */
+import { describe, expect, it } from 'vitest';
+import { CLOCK_SKEW_MAX_MS, join, LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
+import { stage, storeWith } from '../dispatch/stage.ts';
+
+const HEARTBEAT_MS = 5_000;
+const LEASE_MS = 15_000;
+const SLOW_MS = 6_000;
+const STEP_MS = 100;
+
+describe('the trust in a lease', () => {
+  it.each([
+    ['its registration', 0],
+    ['its first heartbeat', 1],
+    ['its second heartbeat', 2],
+  ])('counts from before %s was sent, however late the answer', async (_, last) => {
+    const on = stage();
+    /** When the last request that the store has carried out was sent. */
+    let sentMs = Number.NaN;
+    let requests = 0;
+    const slow =
+      <Question extends readonly unknown[], Answer>(verb: (...question: Question) => Promise<Answer>) =>
+      async (...question: Question): Promise<Answer> => {
+        requests += 1;
+        if (requests > last + 1) return new Promise<never>(() => {});
+        sentMs = on.time.nowMs;
+        const answer = await verb(...question);
+        if (requests === last + 1) await on.clock.sleep(SLOW_MS);
+        return answer;
+      };
+    const end = new AbortController();
+    const membership = await on.finish(
+      join({
+        store: storeWith(on.store, {
+          registerWorker: slow((partition, record) => on.store.registerWorker(partition, record)),
+          heartbeat: slow((partition, record) => on.store.heartbeat(partition, record)),
+        }),
+        clock: on.clock,
+        log: on.log,
+        life: { workerId: 'w', incarnation: '0001' },
+        fleet: 'images',
+        partitions: [0],
+        slotsOf: () => 1,
+        isEnding: () => false,
+        occupantsOf: () => [],
+        heartbeatMs: HEARTBEAT_MS,
+        leaseMs: LEASE_MS,
+        onLost: () => {},
+        signal: end.signal,
+      }),
+    );
+    if (typeof membership === 'string') throw new Error(`the worker is ${membership}`);
+    while (membership.isTrusted()) await on.advance(STEP_MS);
+    expect(requests).toBeGreaterThan(last);
+    expect(on.time.nowMs).toBe(sentMs + LEASE_MS - LEASE_MARGIN_MS);
+    // Nobody, whatever their clock, has seen its record expired by then.
+    const { expiresAtMs = 0 } = on.store.inspect(0).workers.get('w') ?? {};
+    expect(on.time.nowMs + CLOCK_SKEW_MAX_MS).toBeLessThanOrEqual(expiresAtMs - LEASE_MARGIN_MS);
+    membership.abandon();
+  });
+});
