@@ -58,7 +58,7 @@ export interface Claim {
 
 /** Why a job failed, or did not happen. */
 export interface JobError {
-  /** Stable, for rules: the error's own name, or `WorkerLost`, `Timeout`. */
+  /** Stable, for rules: the error's own name, or `WorkerLost`, `JobTimeout`, `JobUnreadable`. */
   readonly name: string;
   readonly message: string;
 }
@@ -74,6 +74,8 @@ export interface Job extends WaitingJob {
   /** Never started before this instant. */
   readonly runAtMs: number;
   readonly submittedAtMs: number;
+  /** When the job first became ready; absent as long as that is `readyAtMs`. */
+  readonly firstReadyAtMs?: number | undefined;
   /** Workers lost while they ran this job; does not count as an attempt's failure. */
   readonly workersLost: number;
   /** Present from `claimed` on; kept in the terminal state to say who did it. */
@@ -81,19 +83,37 @@ export interface Job extends WaitingJob {
   /** The worker and its incarnation, from `running` on. */
   readonly worker?: { readonly workerId: string; readonly incarnation: string } | undefined;
   readonly startedAtMs?: number | undefined;
+  /**
+   * After this instant the attempt certainly runs no more, by its worker's clock: the end of its function, and room. Written by
+   * the start; absent where the worker's own record says how long it may run.
+   */
+  readonly runUntilMs?: number | undefined;
   readonly finishedAtMs?: number | undefined;
   /** What the handler returned. */
   readonly result?: Json | undefined;
   readonly error?: JobError | undefined;
   /** What the last attempt left for the next one to go on from. */
   readonly checkpoint?: Json | undefined;
+  /** How far the attempt is, as its handler said last, where no worker's record says it. */
+  readonly progress?: Json | undefined;
   /** Somebody asked for the end of this running job; its worker decides by finishing. */
   readonly cancelRequestedAtMs?: number | undefined;
   /** The dead letter of which this job is another try. */
   readonly redriveOf?: string | undefined;
   /** The job that was made of this dead letter. */
   readonly redrivenAs?: string | undefined;
+  /**
+   * Why its record cannot be read in full: what is wrong is left out, and the job is not run. By the store, when it reads;
+   * never written.
+   */
+  readonly unreadable?: string | undefined;
 }
+
+/** When a job first became ready, whatever became of it since. */
+export const firstReadyMs = ({
+  readyAtMs,
+  firstReadyAtMs,
+}: Pick<Job, 'readyAtMs' | 'firstReadyAtMs'>): number => firstReadyAtMs ?? readyAtMs;
 
 /** Priority's range: 0 is the least, 10 the most urgent. */
 export const PRIORITY_MIN = 0;

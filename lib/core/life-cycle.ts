@@ -4,12 +4,16 @@
  * `EDGES` is the only place that says what may follow what. Each transition is a function from a job to the next
  * job, or to a refusal: a caller that lost a race gets a value, because losing is ordinary. Every transition raises
  * `version` by exactly one, so whoever planned with the older version can tell, and a conditional write can refuse.
+ * What is only noted on a job, without a transition, leaves the version alone.
+ *
+ * The memory store runs these functions. A table cannot: its expressions are held against them, transition by transition.
  *
  *     scheduled ──promote──▶ pending ──claim──▶ claimed ──start──▶ running ──finish──▶ succeeded | failed | cancelled
- *      ▲  ▲                    │ ▲                │                 │
- *      │  └───────retime───────┘ └───give back────┘                 │
+ *      ▲  ▲                    │                                    │
+ *      │  └───────retime───────┘                                    │
  *      └─────────────────────retry, worker lost─────────────────────┘
- *     (retime: also from `scheduled` to another time, or to `pending`; cancel: from every state that is not terminal)
+ *     (retime: also from `scheduled` to another time, or to `pending`; cancel: from every state before `running`, whose
+ *     end is asked for, and comes with `finish`)
  *
  * Instants are epoch milliseconds.
  */
@@ -19,7 +23,7 @@ import type { Claim, Job, JobError, JobState, Json } from './job.ts';
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
   scheduled: ['scheduled', 'pending', 'cancelled'],
   pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-  claimed: ['pending', 'running', 'cancelled'],
+  claimed: ['running', 'cancelled'],
   running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
   succeeded: [],
   failed: [],
@@ -47,7 +51,13 @@ export type Verdict =
   | { readonly kind: 'succeeded'; readonly result: Json }
   | { readonly kind: 'failed'; readonly error: JobError }
   /** Failed, and to be tried again at `runAtMs`. */
-  | { readonly kind: 'retry'; readonly error: JobError; readonly runAtMs: number }
+  | {
+      readonly kind: 'retry';
+      readonly error: JobError;
+      readonly runAtMs: number;
+      /** What the attempt has kept is forgotten: the next one begins anew. */
+      readonly isFromStart?: boolean | undefined;
+    }
   /** Stopped because somebody asked for it. */
   | { readonly kind: 'cancelled' };
 
@@ -68,51 +78,51 @@ export function initialState(runAtMs: number, nowMs: number): JobState {
 }
 
 /**
- * A scheduled job whose time has come is ready. Its age counts from the time it was asked for, not from the moment
- * somebody noticed, so a late pass costs it no place in its line.
+ * A scheduled job whose time has come is ready. Its age counts from the time it was given, not from the moment somebody
+ * noticed, so a late pass costs it no place in its line; the age of one that lost its worker counts on.
  */
 export function promote(job: Job, nowMs: number): Transition {
-  if (job.state === 'scheduled' && job.runAtMs > nowMs) {
-    return refused({ kind: 'early', runAtMs: job.runAtMs, nowMs });
-  }
   // From `pending` there is nothing to promote, although the edge to itself exists for `raiseVersion`.
-  if (job.state !== 'scheduled') return refused({ kind: 'illegal', from: job.state, to: 'pending' });
-  return move(job, 'pending', { readyAtMs: job.runAtMs });
+  if (job.state !== 'scheduled') return illegal(job, 'pending');
+  if (job.runAtMs > nowMs) return refused({ kind: 'early', runAtMs: job.runAtMs, nowMs });
+  return moved({ ...job, state: 'pending', version: job.version + 1 });
 }
 
 /** Wins a pending job for one place of a reservation, if it is still what the plan saw. */
 export function claim(job: Job, won: Claim, plannedVersion: number): Transition {
   if (job.version !== plannedVersion) return outdated(job, plannedVersion);
-  return move(job, 'claimed', {
-    claim: won,
-    worker: undefined,
-    startedAtMs: undefined,
-    finishedAtMs: undefined,
-  });
+  if (!isLegal(job.state, 'claimed')) return illegal(job, 'claimed');
+  return moved({ ...neverRun(job), state: 'claimed', version: job.version + 1, claim: won });
 }
 
 /** Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line. */
 export function raiseVersion(job: Job, version: number): Transition {
   if (job.version !== version) return outdated(job, version);
-  if (job.state !== 'pending') return refused({ kind: 'illegal', from: job.state, to: 'pending' });
-  return move(job, 'pending', {});
+  if (job.state !== 'pending') return illegal(job, 'pending');
+  return moved({ ...job, version: job.version + 1 });
 }
 
-/** Puts a claimed job that no worker has started back to where it stood. */
-export function giveBack(job: Job, claimId: string): Transition {
-  if (job.state !== 'claimed') return refused({ kind: 'illegal', from: job.state, to: 'pending' });
+/**
+ * A worker begins: only under the claim that its message names.
+ *
+ * @param runUntilMs - after that it runs no more, whatever happens; undefined: its worker's record says how long it may run
+ */
+export function start(
+  job: Job,
+  claimId: string,
+  worker: WorkerLife,
+  nowMs: number,
+  runUntilMs?: number | undefined,
+): Transition {
+  if (!isLegal(job.state, 'running')) return illegal(job, 'running');
   if (job.claim?.claimId !== claimId) return superseded(job.claim?.claimId, claimId);
-  return move(job, 'pending', { claim: undefined });
-}
-
-/** A worker begins: only under the claim that its message names. */
-export function start(job: Job, claimId: string, worker: WorkerLife, nowMs: number): Transition {
-  if (job.claim?.claimId !== claimId && job.state === 'claimed') {
-    return superseded(job.claim?.claimId, claimId);
-  }
-  return move(job, 'running', {
+  return moved({
+    ...job,
+    state: 'running',
+    version: job.version + 1,
     worker: { workerId: worker.workerId, incarnation: worker.incarnation },
     startedAtMs: nowMs,
+    ...(runUntilMs === undefined ? {} : { runUntilMs }),
   });
 }
 
@@ -127,20 +137,16 @@ export function finish(
   verdict: Verdict,
   nowMs: number,
 ): Transition {
-  const lost = notHolding(job, claimId, worker);
-  return lost ?? end(job, verdict, nowMs, { attempt: job.attempt + 1 });
+  return notRunningUnder(job, claimId, verdict) ?? notRunBy(job, worker) ?? end(job, verdict, nowMs, 0);
 }
 
 /**
  * Ends an attempt whose worker is gone, in that worker's stead: only under the claim that was seen to be orphaned.
- * A retry counts a lost worker; the attempt's number stays, because the handler did not fail.
+ * A retry counts a lost worker; the attempt's number stays, because the handler did not fail, and so does the age: the
+ * job waits again where it would stand if it had never been given to that worker.
  */
 export function loseWorker(job: Job, claimId: string, verdict: Verdict, nowMs: number): Transition {
-  if (job.state === 'running' && job.claim?.claimId !== claimId) {
-    return superseded(job.claim?.claimId, claimId);
-  }
-  const workersLost = job.workersLost + 1;
-  return end(job, verdict, nowMs, { workersLost }, { workersLost });
+  return notRunningUnder(job, claimId, verdict) ?? end(job, verdict, nowMs, 1);
 }
 
 /**
@@ -149,20 +155,34 @@ export function loseWorker(job: Job, claimId: string, verdict: Verdict, nowMs: n
  *
  * Its age follows its new time, so nobody gains a place in a line by moving a job away and back, or to the year 1970:
  * it counts from the new time, and where that is past, from now. Only a job that is ready already, and stays so, keeps
- * the age that it has: asking for "now" twice must not cost it its place.
+ * the age that it has: asking for "now" twice must not cost it its place. One whose time has passed is ready, also if
+ * nobody has noticed yet.
  */
 export function retime(job: Job, runAtMs: number, nowMs: number): Transition {
   const to = initialState(runAtMs, nowMs);
-  if (!isWaiting(job.state)) return refused({ kind: 'illegal', from: job.state, to });
-  if (to === 'scheduled') return move(job, to, { runAtMs, readyAtMs: runAtMs });
-  // A scheduled job becomes ready at its old time, also if nobody has noticed yet that it has passed.
-  const readyAtMs = job.state === 'pending' ? job.readyAtMs : Math.min(job.runAtMs, nowMs);
-  return move(job, to, { runAtMs, readyAtMs });
+  if (!isWaiting(job.state)) return illegal(job, to);
+  const wasReady = job.state === 'pending' || job.readyAtMs <= nowMs;
+  const next = { state: to, version: job.version + 1, runAtMs } as const;
+  if (to === 'pending') return moved({ ...job, ...next, readyAtMs: wasReady ? job.readyAtMs : nowMs });
+  return moved({ ...(wasReady ? readyAgain(job, runAtMs) : { ...job, readyAtMs: runAtMs }), ...next });
 }
 
-/** Ends a job that should not happen. A worker that runs it loses its claim's meaning: its outcome is refused. */
+/** Ends a job that should not happen, and that nobody runs. Of an attempt before, `finishedAtMs` says what it used. */
 export function cancel(job: Job, nowMs: number): Transition {
-  return move(job, 'cancelled', { finishedAtMs: nowMs });
+  if (job.state === 'running' || !isLegal(job.state, 'cancelled')) return illegal(job, 'cancelled');
+  const finishedAtMs = job.finishedAtMs ?? nowMs;
+  return moved({ ...job, state: 'cancelled', version: job.version + 1, finishedAtMs });
+}
+
+/** Notes that somebody asked for the end of a running job: its worker decides by finishing. */
+export function askForEnd(job: Job, nowMs: number): Job {
+  return job.cancelRequestedAtMs === undefined ? { ...job, cancelRequestedAtMs: nowMs } : job;
+}
+
+/** Another time for a job that has been ready: when it was so first is remembered. */
+export function readyAgain(job: Job, readyAtMs: number): Job {
+  const { firstReadyAtMs = job.readyAtMs, ...rest } = job;
+  return firstReadyAtMs === readyAtMs ? { ...rest, readyAtMs } : { ...rest, readyAtMs, firstReadyAtMs };
 }
 
 /** True for a state in which the job stands in a line and no one holds it. */
@@ -170,62 +190,83 @@ export function isWaiting(state: JobState): boolean {
   return state === 'scheduled' || state === 'pending';
 }
 
-type Changes = { readonly [Field in keyof Job]?: Job[Field] | undefined };
+const stateAfter = ({ kind }: Verdict): JobState => (kind === 'retry' ? 'scheduled' : kind);
 
-function move(job: Job, to: JobState, changes: Changes): Transition {
-  if (!isLegal(job.state, to)) return refused({ kind: 'illegal', from: job.state, to });
-  const next: Record<string, unknown> = { ...job, ...changes, state: to, version: job.version + 1 };
-  for (const field of VANISHING) {
-    if (next[field] === undefined) delete next[field];
-  }
-  return { kind: 'moved', job: next as unknown as Job };
-}
-
-// Absent, not undefined: two stores must be able to compare jobs field by field.
-const VANISHING = ['claim', 'worker', 'startedAtMs', 'finishedAtMs'] as const;
-
-function end(job: Job, verdict: Verdict, nowMs: number, retried: Changes, always: Changes = {}): Transition {
+function end(job: Job, verdict: Verdict, nowMs: number, lost: 0 | 1): Transition {
+  const next = {
+    version: job.version + 1,
+    workersLost: job.workersLost + lost,
+    // After a retry, the claim stays until the next one: it says whose attempt ended when, for the settlement.
+    finishedAtMs: nowMs,
+  };
   switch (verdict.kind) {
     case 'succeeded':
-      return move(job, 'succeeded', { ...always, result: verdict.result, finishedAtMs: nowMs });
+      return moved({ ...neverFailed(job), ...next, state: 'succeeded', result: verdict.result });
     case 'failed':
-      return move(job, 'failed', { ...always, error: verdict.error, finishedAtMs: nowMs });
-    // These two edges also leave from states in which nobody runs the job.
+      return moved({ ...job, ...next, state: 'failed', error: verdict.error });
     case 'cancelled':
-      if (job.state !== 'running') return refused({ kind: 'illegal', from: job.state, to: 'cancelled' });
-      return move(job, 'cancelled', { ...always, finishedAtMs: nowMs });
-    case 'retry':
-      if (job.state !== 'running') return refused({ kind: 'illegal', from: job.state, to: 'scheduled' });
+      return moved({ ...job, ...next, state: 'cancelled' });
+    case 'retry': {
+      const { error, runAtMs } = verdict;
       // Nobody wants another attempt.
-      if (job.cancelRequestedAtMs !== undefined) {
-        return move(job, 'cancelled', { ...always, error: verdict.error, finishedAtMs: nowMs });
-      }
-      return move(job, 'scheduled', {
-        ...retried,
-        runAtMs: verdict.runAtMs,
-        readyAtMs: verdict.runAtMs,
-        error: verdict.error,
-        // The claim stays until the next one: it says whose attempt ended when, for the settlement.
-        finishedAtMs: nowMs,
-      });
+      if (job.cancelRequestedAtMs !== undefined) return moved({ ...job, ...next, state: 'cancelled', error });
+      const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
+      const again = lost === 1 ? kept : { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 };
+      return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });
+    }
   }
 }
 
-function notHolding(job: Job, claimId: string, worker: WorkerLife): Transition | undefined {
-  if (job.state !== 'running') return undefined;
-  if (job.claim?.claimId !== claimId) return superseded(job.claim?.claimId, claimId);
-  if (job.worker?.workerId !== worker.workerId || job.worker.incarnation !== worker.incarnation) {
-    return superseded(job.worker && lifeName(job.worker), lifeName(worker));
-  }
-  return undefined;
+// Absent, not undefined: stores must be able to compare jobs field by field. Most jobs are claimed once and do not fail:
+// for them there is nothing to leave out, which is dear.
+function neverRun(job: Job): Job {
+  const hasRun = job.worker !== undefined || job.startedAtMs !== undefined || job.finishedAtMs !== undefined;
+  if (!hasRun) return job;
+  const {
+    worker: _worker,
+    startedAtMs: _startedAtMs,
+    runUntilMs: _runUntilMs,
+    progress: _progress,
+    finishedAtMs: _finishedAtMs,
+    ...waiting
+  } = job;
+  return waiting;
+}
+
+function withoutCheckpoint({ checkpoint: _checkpoint, ...job }: Job): Job {
+  return job;
+}
+
+function neverFailed(job: Job): Job {
+  if (job.error === undefined) return job;
+  const { error: _error, ...rest } = job;
+  return rest;
+}
+
+function notRunningUnder(job: Job, claimId: string, verdict: Verdict): Transition | undefined {
+  if (job.state !== 'running') return illegal(job, stateAfter(verdict));
+  return job.claim?.claimId === claimId ? undefined : superseded(job.claim?.claimId, claimId);
+}
+
+function notRunBy(job: Job, worker: WorkerLife): Transition | undefined {
+  const isIts = job.worker?.workerId === worker.workerId && job.worker.incarnation === worker.incarnation;
+  return isIts ? undefined : superseded(job.worker && lifeName(job.worker), lifeName(worker));
 }
 
 function lifeName(worker: WorkerLife): string {
   return `${worker.workerId}/${worker.incarnation}`;
 }
 
+function moved(job: Job): Transition {
+  return { kind: 'moved', job };
+}
+
 function refused(refusal: Refusal): Transition {
   return { kind: 'refused', refusal };
+}
+
+function illegal(job: Job, to: JobState): Transition {
+  return refused({ kind: 'illegal', from: job.state, to });
 }
 
 function outdated(job: Job, expected: number): Transition {

@@ -4,8 +4,9 @@
  *
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
  */
-import type { Job, JobError, Json, ReservedJob } from '../core/job.ts';
+import type { Job, Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest, Return } from '../core/lending.ts';
+import type { Verdict } from '../core/life-cycle.ts';
 import type { ReadyLine } from './schema.ts';
 
 /** The right to change a partition: whoever holds a newer epoch has superseded it. */
@@ -127,16 +128,14 @@ export interface PartitionState {
   readonly epoch: number;
   /** Raised by every commit. */
   readonly turn: number;
-  /** As the last commit left it: the least cost over weight among active keys. New and returning keys start there. */
-  readonly leastShareMs: number;
   readonly reservations: readonly Reservation[];
   readonly workers: readonly WorkerRecord[];
   readonly controls: readonly Control[];
   /** Ledgers and estimates that came with this read. Others may be had by `getLedgers` and `getEstimates`. */
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
-  /** Conflict keys that have a blocked line, with the instant at which a job was last parked there. */
-  readonly parked: ReadonlyMap<string, number>;
+  /** Whether any conflict key may have a blocked line. */
+  readonly parks: boolean;
   /** Scheduled jobs stand, or have stood, in as many shards of the due line; 1 at least. */
   readonly dueShards: number;
   /** As the last commit that knew left it; undefined before the first one. */
@@ -150,14 +149,30 @@ export interface PartitionState {
 /** What a fairness key has been charged for settled attempts. */
 export interface Ledger {
   readonly fairnessKey: string;
+  /** In milliseconds of run time. */
   readonly settledCostMs: number;
+  /** When a pass last settled one of the key's jobs, or saw it become active. */
   readonly lastSeenMs: number;
+  /** Until then one of its jobs waits to be tried again, or for a time that it was moved to; absent: none does. */
+  readonly presentUntilMs?: number | undefined;
 }
 
-/** A fairness key that has, or lately had, jobs waiting in a tier. */
+/** Until when a key counts as active by what its ledger says alone. */
+export const presentUntilMs = (ledger: Ledger): number =>
+  Math.max(ledger.lastSeenMs, ledger.presentUntilMs ?? -Infinity);
+
+/** A conflict key that may have a blocked line. */
+export interface ParkedMark {
+  readonly conflictKey: string;
+  /** When jobs were last parked there. */
+  readonly parkedAtMs: number;
+}
+
+/** A fairness key that has, or lately had, jobs of a type waiting. */
 export interface KeyBacklog {
   readonly fairnessKey: string;
-  readonly lines: readonly Pick<ReadyLine, 'type' | 'mode' | 'sub'>[];
+  /** Of that type. */
+  readonly lines: readonly Pick<ReadyLine, 'mode' | 'sub'>[];
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
   /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */
@@ -188,12 +203,8 @@ export interface Commit {
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
   readonly reserve: readonly Reservation[];
-  /** To be remembered; see `PartitionState`. */
-  readonly leastShareMs: number;
-  /** Conflict keys in whose blocked line jobs will be parked, with the instant. Before any job is parked there. */
-  readonly park?: ReadonlyMap<string, number> | undefined;
-  /** Conflict keys whose blocked line has been found empty. */
-  readonly unpark?: readonly string[] | undefined;
+  /** Whether any conflict key may have a blocked line from now on; undefined: as it was. True before the first is marked. */
+  readonly parks?: boolean | undefined;
   /** To be remembered; undefined: as it was. */
   readonly attendance?: Attendance | undefined;
   /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
@@ -265,6 +276,11 @@ export interface StartRequest extends WorkerIdentity {
   readonly jobId: string;
   readonly claimId: string;
   readonly nowMs: number;
+  /**
+   * The attempt's lease: after this instant, by the worker's clock, it certainly runs no more. Undefined: its worker is a
+   * process, whose record says how long it may run.
+   */
+  readonly runUntilMs?: number | undefined;
 }
 
 export type StartOutcome =
@@ -273,13 +289,7 @@ export type StartOutcome =
   | { readonly kind: 'superseded' };
 
 /** What a finished attempt leaves behind. */
-export type FinishVerdict =
-  | { readonly kind: 'succeeded'; readonly result: Json }
-  | { readonly kind: 'failed'; readonly error: JobError }
-  /** Failed, and to be tried again at `runAtMs`. */
-  | { readonly kind: 'retry'; readonly error: JobError; readonly runAtMs: number }
-  /** Stopped because somebody asked for it. */
-  | { readonly kind: 'cancelled' };
+export type FinishVerdict = Verdict;
 
 export interface FinishRequest extends WorkerIdentity {
   /** As `startJob` returned it. */
@@ -302,13 +312,31 @@ export type JobHead = Omit<
   | 'submittedAtMs'
   | 'workersLost'
   | 'worker'
+  | 'runUntilMs'
   | 'result'
   | 'error'
   | 'checkpoint'
+  | 'progress'
   | 'cancelRequestedAtMs'
   | 'redriveOf'
   | 'redrivenAs'
+  | 'unreadable'
 >;
+
+/**
+ * An item that cannot be read: something else than the scheduler wrote to it. Where it stood in a line it was taken out, so
+ * that no pass meets it again.
+ */
+export interface UnreadableItem {
+  /** `<partition key> <sort key>`. */
+  readonly key: string;
+  /** Which attribute is wrong, how, and what to do. */
+  readonly reason: string;
+  /** Where it stood, if it did. */
+  readonly line?: string | undefined;
+  readonly rank?: string | undefined;
+  readonly seenAtMs: number;
+}
 
 /** Some of a line, in its order. */
 export interface LinePage<T> {
@@ -342,6 +370,9 @@ export type RetimeOutcome =
 /** Whether a verb of one exact job version, claim or incarnation took effect. */
 export type Applied = 'applied' | 'superseded';
 
+/** Of each group of a blocked line, so many are read at most: the first is what runs next, the others are for lost claims. */
+export const BLOCKED_HEADS = 4;
+
 export interface JobStore {
   // Submitting
 
@@ -354,8 +385,11 @@ export interface JobStore {
 
   // Reading
 
-  /** Strongly consistent, in the order of the ids; undefined where there is none. */
-  getJobs(ids: readonly string[]): Promise<readonly (Job | undefined)[]>;
+  /**
+   * Strongly consistent, in the order of the ids; undefined where there is none. `unreadable` hears of those that are
+   * there and cannot be read, which are undefined too; without it, one is an error.
+   */
+  getJobs(ids: readonly string[], unreadable?: (id: string) => void): Promise<readonly (Job | undefined)[]>;
   listRejections(sourceId: string): Promise<readonly Rejection[]>;
 
   // The partition's lease and wake counter
@@ -376,19 +410,23 @@ export interface JobStore {
 
   // The pass
 
-  /** All the partition's reservations, workers and controls, strongly consistent. Workers as `workerAt` says. */
+  /**
+   * All the partition's reservations, workers and controls, strongly consistent. Workers as `workerAt` says. A worker that
+   * cannot be read counts as living, without a slot, and a control that cannot be read as a pause of its scope. What holds
+   * capacity and cannot be read is an error: nobody may decide without it.
+   */
   loadPartition(partition: number, nowMs: number): Promise<PartitionState>;
-  /** Keys with backlog in a tier, by settled cost; from the index, so it may lag. */
+  /** Keys with backlog of a type, by settled cost; from the index, so it may lag. */
   readKeys(
     partition: number,
-    tier: string,
+    type: string,
     limit: number,
     after?: string,
   ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }>;
-  /** Strongly consistent, in the order of the keys; undefined for a key without backlog in this tier. */
+  /** Strongly consistent, in the order of the keys; undefined for a key without backlog of this type. */
   readBacklogs(
     partition: number,
-    tier: string,
+    type: string,
     fairnessKeys: readonly string[],
   ): Promise<readonly (KeyBacklog | undefined)[]>;
   /** Strongly consistent, in the order of the keys; undefined for a key never charged. */
@@ -400,9 +438,19 @@ export interface JobStore {
   ): Promise<readonly (EstimateRecord | undefined)[]>;
   /** The first jobs of a ready line, in rank order; from the index, so it may lag. */
   readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads>;
-  /** Scheduled jobs of a shard (0 unless given) whose time has come, soonest first; from the index, so it may lag. */
-  readDue(partition: number, nowMs: number, limit: number, after?: string, shard?: number): Promise<Heads>;
-  /** Moves scheduled jobs at exactly their version to their ready lines. Answers the new job, or undefined for a lost race. */
+  /**
+   * Scheduled jobs of a shard (0 unless given) whose time has come, soonest first; from the index, so it may lag. With
+   * `fromMs`, instead of `after`: those whose time came then or later.
+   */
+  readDue(
+    partition: number,
+    nowMs: number,
+    limit: number,
+    after?: string,
+    shard?: number,
+    fromMs?: number,
+  ): Promise<Heads>;
+  /** Moves scheduled jobs whose time has come, at exactly their version, to their ready lines. Answers the new job, or undefined for a lost race. */
   promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
   commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
@@ -413,22 +461,34 @@ export interface JobStore {
    */
   tidy(partition: number): Promise<void>;
   /**
-   * The first jobs of a conflict key's blocked line, those of one type if it is named: by tier and type, each in rank order.
+   * Notes that conflict keys have blocked lines from now on. Before any job is parked there, and after a commit that says
+   * so (`parks`), or nobody looks for them.
+   */
+  markParked(partition: number, conflictKeys: readonly string[], nowMs: number): Promise<void>;
+  /** Which of these conflict keys may have a blocked line, strongly consistent. */
+  readParked(partition: number, conflictKeys: readonly string[]): Promise<readonly ParkedMark[]>;
+  /** Conflict keys that may have a blocked line, in an order of the store's own, strongly consistent. */
+  listParked(
+    partition: number,
+    limit: number,
+    after?: string,
+  ): Promise<{ readonly marks: readonly ParkedMark[]; readonly next?: string | undefined }>;
+  /** Takes a mark away whose blocked line was found empty, unless it was renewed since. */
+  unmarkParked(partition: number, mark: ParkedMark): Promise<Applied>;
+  /**
+   * The first jobs of each group of a conflict key's blocked line, in rank order: at least one of each group, at most
+   * `BLOCKED_HEADS`. A group is what stood in one ready line. Up to `groups` groups, after the cursor; `next` if others may follow.
    * From the index, so it may lag.
    */
-  readBlocked(
-    partition: number,
-    conflictKey: string,
-    limit: number,
-    of?: Pick<ReadyLine, 'tier' | 'type'>,
-    after?: string,
-  ): Promise<Heads>;
+  readBlocked(partition: number, conflictKey: string, groups: number, after?: string): Promise<Heads>;
   /**
    * Moves pending jobs at exactly their version to the blocked line of a conflict key, if the epoch is still the
-   * fence's. They stay pending, at that version: whoever claims them need not know where they stand. Only after a commit
-   * that names the conflict key, or nobody looks for them there.
+   * fence's. They stay pending, at that version: whoever claims them need not know where they stand. Only after the
+   * conflict key was marked.
    */
   park(fence: Fence, jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[] | 'lost'>;
+  /** Moves parked jobs at exactly their version back to their ready lines, which were announced before. */
+  unpark(jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[]>;
   /** Leaves a request with the partition that may grant it, in place of an earlier one of the same partition. A hint. */
   askForLoan(partition: number, request: LoanRequest): Promise<void>;
   /** Claims jobs, each by its own conditional write: pending at exactly the planned version. */
@@ -462,7 +522,9 @@ export interface JobStore {
 
   // The workers' side
 
-  /** Starts a job: claimed by exactly this claim. Answers it with its payload. */
+  /**
+   * Starts a job: claimed by exactly this claim. Answers it with its payload, and with the lease that the first start wrote.
+   */
   startJob(request: StartRequest): Promise<StartOutcome>;
   /**
    * Ends an attempt: running under exactly this claim, worker and incarnation. A job whose end was asked for is not
@@ -471,6 +533,11 @@ export interface JobStore {
   finishJob(request: FinishRequest): Promise<FinishOutcome>;
   /** Keeps what a next attempt may go on from: running under exactly this claim, worker and incarnation. */
   saveCheckpoint(job: Job, worker: WorkerIdentity, checkpoint: Json): Promise<Applied>;
+  /**
+   * Keeps how far an attempt is, for whoever looks: running under exactly this claim, worker and incarnation. For a worker
+   * without a record of its own.
+   */
+  saveProgress(job: Job, worker: WorkerIdentity, progress: Json): Promise<Applied>;
   /**
    * A process begins a life: writes its record unless a later incarnation is there (incarnations sort by their start).
    * Its former life is superseded from then on; what it runs may go on running until its record would have expired.
@@ -517,6 +584,11 @@ export interface JobStore {
    * any more is gone.
    */
   changeControl(partition: number, scope: string, change: ControlChange): Promise<Control>;
+  /**
+   * Items that were found and could not be read, those of jobs by the partition in whose line they stood, as long as they
+   * are there and cannot be read. At most 1,000.
+   */
+  listUnreadable(partition: number): Promise<readonly UnreadableItem[]>;
   /** Failed jobs that nobody has dealt with, latest first; from the index, so it may lag. */
   readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>>;
   /** Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together. */

@@ -1,3 +1,5 @@
+import { ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_ITEMS_MAX } from './bounds.ts';
+
 /** What can go wrong with a store. Losing a race is never among these: it is a value in a verb's answer. */
 
 /** The store refused for now: too many requests, or a transaction met another one. Nothing was changed; try again. */
@@ -17,7 +19,25 @@ export class StoreMisconfigured extends Error {
 
 /** The store does not take such a request: an item too large, a key too long, a number that is none. */
 export class StoreRefused extends Error {
-  override readonly name = 'StoreRefused';
+  override readonly name: string = 'StoreRefused';
+}
+
+/** An item larger than a table holds. Nothing was changed. */
+export class ItemTooLarge extends StoreRefused {
+  override readonly name = 'ItemTooLarge';
+  /** `<partition key> <sort key>`. */
+  readonly key: string;
+  /** Undefined where only the table knows. */
+  readonly bytes: number | undefined;
+
+  constructor(key: string, bytes: number | undefined, options?: ErrorOptions) {
+    super(
+      `item ${key} would have ${bytes ?? 'too many'} bytes, a table holds at most ${ITEM_BYTES_MAX}; store what is large elsewhere and keep a reference`,
+      options,
+    );
+    this.key = key;
+    this.bytes = bytes;
+  }
 }
 
 /** An item that is not what the schema says. */
@@ -28,9 +48,15 @@ export class MalformedItemError extends Error {
   /** The attribute that is wrong; a path, such as `claim.epoch`. */
   readonly attribute: string;
 
-  constructor(key: string, attribute: string, problem: string, options?: ErrorOptions) {
+  constructor(
+    key: string,
+    attribute: string,
+    problem: string,
+    wayOut = 'correct or delete the item',
+    options?: ErrorOptions,
+  ) {
     super(
-      `item ${key}: attribute ${attribute} ${problem}; something else than this scheduler wrote to the table: correct or delete the item`,
+      `item ${key}: attribute ${attribute} ${problem}; something else than this scheduler wrote to the table: ${wayOut}`,
       options,
     );
     this.key = key;
@@ -51,6 +77,19 @@ export class CommitTooLarge extends Error {
   }
 }
 
+/** A transaction of more bytes than one takes. Nothing was changed; decide less in one pass. */
+export class TransactionTooLarge extends Error {
+  override readonly name = 'TransactionTooLarge';
+  readonly bytes: number;
+
+  constructor(bytes: number) {
+    super(
+      `the transaction writes ${bytes} bytes, one takes at most ${TRANSACTION_BYTES_MAX}; split what the pass decides`,
+    );
+    this.bytes = bytes;
+  }
+}
+
 /** A commit that names one item twice: a transaction takes each once. Nothing was changed. */
 export class CommitAmbiguous extends Error {
   override readonly name = 'CommitAmbiguous';
@@ -67,6 +106,3 @@ export class CommitAmbiguous extends Error {
 export class StaleCommit extends Error {
   override readonly name = 'StaleCommit';
 }
-
-/** DynamoDB's bound on one transaction; the check of the lease's epoch is one of them. */
-export const TRANSACTION_ITEMS_MAX = 100;

@@ -6,6 +6,14 @@
  * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows.
  */
 import type { ReservedJob } from '../core/job.ts';
+import {
+  ABSORBED_BYTES_MAX,
+  LEDGERS_BYTES_MAX,
+  MARKS_BYTES_MAX,
+  PAGE_TYPES_MAX,
+  reservationBytesAtMost,
+  TRANSACTION_ITEMS_MAX,
+} from './bounds.ts';
 import type { Attendance, Commit, EstimateRecord, Ledger, Reservation } from './contract.ts';
 
 /** What is known of a reservation beside its item, which is written once. */
@@ -19,26 +27,24 @@ export interface BatchMark {
 export interface Page {
   /** Raised by every commit. */
   readonly turn: number;
-  readonly leastShareMs: number;
   /** The latest charged last. Of a key that is here, no other ledger counts. */
   readonly ledgers: ReadonlyMap<string, Ledger>;
   /** By type: of whole types. */
   readonly estimates: ReadonlyMap<string, EstimateRecord>;
   /** By batch id. */
   readonly batches: ReadonlyMap<string, BatchMark>;
-  /** Conflict keys that have a blocked line, with the instant at which a job was last parked there. */
-  readonly parked: ReadonlyMap<string, number>;
+  /** Whether any conflict key may have a blocked line. */
+  readonly parks: boolean;
   /** How steadily the partition has been read. */
   readonly attendance?: Attendance | undefined;
 }
 
 export const EMPTY_PAGE: Page = {
   turn: 0,
-  leastShareMs: 0,
   ledgers: new Map(),
   estimates: new Map(),
   batches: new Map(),
-  parked: new Map(),
+  parks: false,
 };
 
 /** What a commit makes of a page, and what it writes beside it. */
@@ -48,24 +54,27 @@ export interface PageTurn {
   readonly spilled: readonly Ledger[];
   /** Estimates that have items of their own. */
   readonly estimates: readonly EstimateRecord[];
+  /** Reservations that say by themselves what the page said of them: their items are written anew, or taken away. */
+  readonly absorbed: readonly Reservation[];
 }
 
-/** Bounds of a page. A transaction bills each started KB twice, so a page is small. */
-const LEDGERS_BYTES_MAX = 4_000;
 const LEDGER_OVERHEAD_BYTES = 24;
-const TYPES_MAX = 40;
-/** A transaction has room for this many beside what a commit writes anyway. */
-const SPILLED_MAX = 40;
-
 const ledgerBytes = (fairnessKey: string): number =>
   Buffer.byteLength(fairnessKey, 'utf8') + LEDGER_OVERHEAD_BYTES;
+
+/** Its places as one number, an instant, and what stands between them. */
+const MARK_OVERHEAD_BYTES = 40;
+const markBytes = (batchId: string): number => batchId.length + MARK_OVERHEAD_BYTES;
+
+/** The page, and the check of the lease's epoch. */
+const OWN_ITEMS = 2;
 
 /**
  * The page after a commit.
  *
- * @param live - reservations whose items are there, before what the commit reserves: marks of others are forgotten
+ * @param live - reservations as their items are, before what the commit reserves: marks of others are forgotten
  */
-export function turnPage(page: Page, commit: Commit, live: ReadonlySet<string>): PageTurn {
+export function turnPage(page: Page, commit: Commit, live: ReadonlyMap<string, Reservation>): PageTurn {
   const ledgers = new Map(page.ledgers);
   for (const ledger of commit.ledgers) {
     ledgers.delete(ledger.fairnessKey);
@@ -75,44 +84,73 @@ export function turnPage(page: Page, commit: Commit, live: ReadonlySet<string>):
   const own: EstimateRecord[] = [];
   for (const estimate of commit.estimates) {
     const isOfType = estimate.resourceId === '';
-    if (isOfType && (estimates.has(estimate.type) || estimates.size < TYPES_MAX)) {
+    if (isOfType && (estimates.has(estimate.type) || estimates.size < PAGE_TYPES_MAX)) {
       estimates.set(estimate.type, estimate);
     } else own.push(estimate);
   }
-  const parked = new Map(page.parked);
-  for (const [conflictKey, atMs] of commit.park ?? []) parked.set(conflictKey, atMs);
-  for (const conflictKey of commit.unpark ?? []) parked.delete(conflictKey);
+  const room = TRANSACTION_ITEMS_MAX - OWN_ITEMS - own.length - commit.reserve.length - lendingItems(commit);
+  // As many marks as it makes new, a commit can take out: it writes no other item for those.
+  const spilled = spill(ledgers, room - commit.drop.length - commit.postpone.length);
+  const batches = marksAfter(page, commit, live);
   return {
     page: {
       turn: page.turn + 1,
-      leastShareMs: commit.leastShareMs,
       ledgers,
       estimates,
-      batches: marksAfter(page, commit, live),
-      parked,
+      batches,
+      parks: commit.parks ?? page.parks,
       attendance: commit.attendance ?? page.attendance,
     },
-    spilled: spill(ledgers),
+    spilled,
     estimates: own,
+    absorbed: absorb(batches, live, room - spilled.length),
   };
 }
 
-/** Takes out what a page has no room for, the longest not charged first. */
-function spill(ledgers: Map<string, Ledger>): readonly Ledger[] {
+/**
+ * Takes out what a page has no room for, the longest not charged first; where so many are not enough, the largest ones.
+ * A commit has room for as many as it charges, so what was within the bound before is so afterwards.
+ */
+function spill(ledgers: Map<string, Ledger>, spilledMax: number): readonly Ledger[] {
   let bytes = 0;
   for (const fairnessKey of ledgers.keys()) bytes += ledgerBytes(fairnessKey);
-  const spilled: Ledger[] = [];
-  for (const ledger of ledgers.values()) {
-    if (bytes <= LEDGERS_BYTES_MAX || spilled.length === SPILLED_MAX) break;
-    spilled.push(ledger);
-    bytes -= ledgerBytes(ledger.fairnessKey);
+  let spilled = spillFrom(ledgers.values(), bytes, spilledMax);
+  if (spilled.isShort) {
+    const largest = [...ledgers.values()].sort(
+      (one, other) => ledgerBytes(other.fairnessKey) - ledgerBytes(one.fairnessKey),
+    );
+    spilled = spillFrom(largest, bytes, spilledMax);
   }
-  for (const { fairnessKey } of spilled) ledgers.delete(fairnessKey);
-  return spilled;
+  for (const { fairnessKey } of spilled.ledgers) ledgers.delete(fairnessKey);
+  return spilled.ledgers;
 }
 
-function marksAfter(page: Page, commit: Commit, live: ReadonlySet<string>): ReadonlyMap<string, BatchMark> {
-  const batches = new Map([...page.batches].filter(([batchId]) => live.has(batchId)));
+function spillFrom(
+  ledgers: Iterable<Ledger>,
+  bytes: number,
+  spilledMax: number,
+): { readonly ledgers: readonly Ledger[]; readonly isShort: boolean } {
+  const spilled: Ledger[] = [];
+  let left = bytes;
+  for (const ledger of ledgers) {
+    if (left <= LEDGERS_BYTES_MAX) break;
+    if (spilled.length >= spilledMax) return { ledgers: spilled, isShort: true };
+    spilled.push(ledger);
+    left -= ledgerBytes(ledger.fairnessKey);
+  }
+  return { ledgers: spilled, isShort: false };
+}
+
+function marksAfter(
+  page: Page,
+  commit: Commit,
+  live: ReadonlyMap<string, Reservation>,
+): ReadonlyMap<string, BatchMark> {
+  const batches = new Map<string, BatchMark>();
+  for (const [batchId, mark] of page.batches) {
+    const reservation = live.get(batchId);
+    if (reservation !== undefined && !saysItself(reservation, mark)) batches.set(batchId, mark);
+  }
   for (const { reservation, positions } of commit.drop) {
     const known = batches.get(reservation.batchId);
     const settled = new Set(known?.settled);
@@ -124,6 +162,39 @@ function marksAfter(page: Page, commit: Commit, live: ReadonlySet<string>): Read
     batches.set(reservation.batchId, { settled, checkAtMs });
   }
   return batches;
+}
+
+/**
+ * Whether a reservation's item says what its mark says. Only then is the mark forgotten, not when the item is written:
+ * whoever reads the partition meanwhile may see the one item before and the other one after.
+ */
+function saysItself({ jobs, checkAtMs }: Reservation, mark: BatchMark): boolean {
+  if (mark.checkAtMs !== undefined && mark.checkAtMs !== checkAtMs) return false;
+  for (const position of mark.settled) if (jobs.has(position)) return false;
+  return true;
+}
+
+/** Reservations that take over their marks, those that have one for longest first, until the others fit. */
+function absorb(
+  batches: ReadonlyMap<string, BatchMark>,
+  live: ReadonlyMap<string, Reservation>,
+  absorbedMax: number,
+): readonly Reservation[] {
+  let bytes = 0;
+  for (const batchId of batches.keys()) bytes += markBytes(batchId);
+  const absorbed: Reservation[] = [];
+  let written = 0;
+  for (const [batchId, mark] of batches) {
+    if (bytes <= MARKS_BYTES_MAX || absorbed.length >= absorbedMax || written > ABSORBED_BYTES_MAX) break;
+    const reservation = live.get(batchId);
+    if (reservation === undefined) continue;
+    const checkAtMs = mark.checkAtMs ?? reservation.checkAtMs;
+    const jobs = placesWithout(reservation.jobs, mark.settled);
+    absorbed.push({ ...reservation, checkAtMs, jobs });
+    written += reservationBytesAtMost(jobs.values());
+    bytes -= markBytes(batchId);
+  }
+  return absorbed;
 }
 
 /** Items of a commit that lend, grant, or give back. */

@@ -33,6 +33,7 @@ export const PROJECTED = [
   'fairnessKey',
   'resourceId',
   'readyAtMs',
+  'firstReadyAtMs',
   'attempt',
   'partition',
   'runAtMs',
@@ -49,9 +50,11 @@ export interface ItemKey {
   readonly sk: string;
 }
 
-/** A line of jobs that are ready: all of one tier, type, mode and fairness key. */
+/**
+ * A line of jobs that are ready: all of one type, mode and fairness key. Its name says nothing of the type's tier, which a
+ * deployment may change while jobs wait.
+ */
 export interface ReadyLine {
-  readonly tier: string;
   readonly type: string;
   readonly mode: JobMode;
   readonly fairnessKey: string;
@@ -91,8 +94,16 @@ export const rejectionKey = (sourceId: string, position: number): ItemKey => ({
   sk: String(position).padStart(5, '0'),
 });
 
+/** Notes of items that could not be read. */
+export const unreadableKey = (partition: number, { pk, sk }: ItemKey): ItemKey => ({
+  pk: unreadablePk(partition),
+  sk: part(`${pk} ${sk}`),
+});
+export const unreadablePk = (partition: number): string => `unreadable/${partition}`;
+
 /** All that a pass must know exactly lives under this key, in one item collection. */
-export const partitionPk = (partition: number): string => `partition/${partition}`;
+export const partitionPk = (partition: number): string => `${PARTITION_PREFIX}${partition}`;
+export const PARTITION_PREFIX = 'partition/';
 
 export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lease' });
 
@@ -149,10 +160,10 @@ export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
   sk: `key/${part(fairnessKey)}`,
 });
 
-/** Which lines of a fairness key have a backlog in a tier; stands in the keys line while they do. */
-export const backlogKey = (partition: number, tier: string, fairnessKey: string): ItemKey => ({
+/** Which lines of a fairness key have a backlog of a type; stands in the type's keys line while they do. */
+export const backlogKey = (partition: number, type: string, fairnessKey: string): ItemKey => ({
   pk: `ledger/${partition}`,
-  sk: `backlog/${part(tier)}/${part(fairnessKey)}`,
+  sk: `backlog/${part(type)}/${part(fairnessKey)}`,
 });
 
 /** The learned cost of a type on a resource; the empty resource is the type's own average. */
@@ -163,7 +174,7 @@ export const estimateKey = (partition: number, type: string, resourceId: string)
 
 // Lines come again with every job, and whoever looks one up compares its name: one text for each, kept by key and type.
 export function readyLineName(partition: number, line: ReadyLine): string {
-  const { tier, type, mode, fairnessKey, sub = 0 } = line;
+  const { type, mode, fairnessKey, sub = 0 } = line;
   let names = readyNames.get(fairnessKey);
   if (names === undefined) {
     if (readyNames.size >= PARTS_MAX) readyNames.clear();
@@ -171,19 +182,13 @@ export function readyLineName(partition: number, line: ReadyLine): string {
     readyNames.set(fairnessKey, names);
   }
   for (const known of names) {
-    if (
-      known.type === type &&
-      known.partition === partition &&
-      known.tier === tier &&
-      known.mode === mode &&
-      known.sub === sub
-    )
+    if (known.type === type && known.partition === partition && known.mode === mode && known.sub === sub)
       return known.name;
   }
   const key = part(fairnessKey);
   // The first part has the name that the line has where it is not split: its jobs stay where they are.
-  const name = `ready/${partition}/${part(tier)}/${part(type)}/${mode}/${key}${sub === 0 ? '' : `/${sub}`}`;
-  if (names.length < LINES_OF_KEY_MAX) names.push({ partition, tier, type, mode, sub, name });
+  const name = `ready/${partition}/${part(type)}/${mode}/${key}${sub === 0 ? '' : `/${sub}`}`;
+  if (names.length < LINES_OF_KEY_MAX) names.push({ partition, type, mode, sub, name });
   return name;
 }
 
@@ -201,13 +206,27 @@ export const BLOCKED_PREFIX = 'blocked/';
 export const blockedLineName = (partition: number, conflictKey: string): string =>
   `${BLOCKED_PREFIX}${partition}/${part(conflictKey)}`;
 
-/** In a blocked line jobs of several types meet, each with what limits it: those of one can be read by themselves. */
-export const blockedPrefix = ({ tier, type }: Pick<ReadyLine, 'tier' | 'type'>): string =>
-  `${part(tier)}/${part(type)}/`;
-export const blockedRank = (of: Pick<ReadyLine, 'tier' | 'type'>, rank: string): string =>
-  `${blockedPrefix(of)}${rank}`;
+/**
+ * In a blocked line jobs of several ready lines meet. Those of one stand together, in its order: they are a group, and
+ * only the first of each can be the next to start.
+ */
+export const blockedGroup = ({ type, mode, fairnessKey }: Omit<ReadyLine, 'sub'>): string =>
+  `${part(type)}/${mode}/${part(fairnessKey)}/`;
+export const blockedRank = (of: Omit<ReadyLine, 'sub'>, rank: string): string => `${blockedGroup(of)}${rank}`;
+/** Behind everything in a group, and before the next one. */
+export const behindGroup = (group: string): string => `${group}~`;
 
-export const keysLineName = (partition: number, tier: string): string => `keys/${partition}/${part(tier)}`;
+/**
+ * Conflict keys that may have a blocked line: an item collection that no pass reads as a whole.
+ */
+export const parkedPk = (partition: number): string => `parked/${partition}`;
+export const parkedKey = (partition: number, conflictKey: string): ItemKey => ({
+  pk: parkedPk(partition),
+  sk: `key/${part(conflictKey)}`,
+});
+
+/** Fairness keys with a backlog of a type: by type, so that what a type's cap or pause holds back is passed over as a whole. */
+export const keysLineName = (partition: number, type: string): string => `keys/${partition}/${part(type)}`;
 
 /** Guards a conflict key whose jobs may live in several partitions. */
 export const lockKey = (conflictKey: string): ItemKey => ({ pk: `lock/${part(conflictKey)}`, sk: 'lock' });
@@ -220,6 +239,18 @@ export const nextInTurn = (waiting: readonly number[], partition: number): numbe
 export const instantRank = (atMs: number, id: string): string =>
   `${String(Math.max(0, Math.ceil(atMs))).padStart(15, '0')}/${id}`;
 
+/** The largest cost that a rank can tell from a larger one: some 31,000 years. */
+const COST_MAX = 1e15;
+
+/**
+ * A key's place in the keys line: settled cost, sortable as text; then the key. Exact: costs are multiples of 2^-16 ms,
+ * which have 16 decimals, so keys of equal cost tie here too, and no rank is above its cost.
+ */
+export function costRank(settledCostMs: number, fairnessKey: string): string {
+  const cost = Math.min(COST_MAX, Math.max(0, settledCostMs));
+  return `${cost.toFixed(16).padStart(33, '0')}/${fairnessKey}`;
+}
+
 /** Where a failed job stands until somebody deals with it. */
 export const deadLineName = (partition: number): string => `dead/${partition}`;
 
@@ -228,3 +259,6 @@ const LAST_INSTANT_MS = 999_999_999_999_999;
 /** As `instantRank`, the latest first. */
 export const latestFirstRank = (atMs: number, id: string): string =>
   instantRank(LAST_INSTANT_MS - Math.floor(atMs), id);
+
+/** The cost that a rank states. */
+export const costOfRank = (rank: string): number => Number.parseFloat(rank);

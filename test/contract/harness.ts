@@ -5,20 +5,19 @@ import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { JobHead, JobStore } from '../../lib/store/contract.ts';
 import { instantRank } from '../../lib/store/schema.ts';
 
-/** The tier in which every job of the suites waits. */
-export const SUITE_TIER = 'standard';
+/** The type of the suites' jobs, unless they say otherwise. */
+export const SUITE_TYPE = 'resize';
 
 /** The type whose lines stand in three parts. */
 export const HOT_TYPE = 'hot';
 
 /** Stores of the suites place jobs so: priority is worth 64 s, as in the score. */
 export function suitePlace(job: JobHead): {
-  readonly tier: string;
   readonly rank: string;
   readonly sub?: number;
 } {
   const rank = instantRank(job.readyAtMs - job.priority * 64_000, job.id);
-  return { tier: SUITE_TIER, rank, ...(job.type === HOT_TYPE ? { sub: hashText(job.id) % 3 } : {}) };
+  return { rank, ...(job.type === HOT_TYPE ? { sub: hashText(job.id) % 3 } : {}) };
 }
 
 export interface StoreHarness {

@@ -2,18 +2,22 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
-import type {
-  ClaimOutcome,
-  ControlChange,
-  DispatcherRecord,
-  Fence,
-  FinishVerdict,
-  JobStore,
-  Ledger,
-  Lock,
-  Reservation,
-  WorkerIdentity,
-  WorkerRecord,
+import { ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
+import {
+  BLOCKED_HEADS,
+  type ClaimOutcome,
+  type ControlChange,
+  type DispatcherRecord,
+  type Fence,
+  type FinishVerdict,
+  type JobHead,
+  type JobStore,
+  type Ledger,
+  type Lock,
+  type ParkedMark,
+  type Reservation,
+  type WorkerIdentity,
+  type WorkerRecord,
 } from '../../lib/store/contract.ts';
 import type { ReadyLine } from '../../lib/store/schema.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -25,7 +29,18 @@ import { aReadyLine, lineOf } from '../fixtures/factories/ready-line.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { HOT_TYPE, ODD_NAMES, type StoreHarness, SUITE_TIER, suitePlace } from './harness.ts';
+import {
+  KEY,
+  largestControl,
+  largestEstimate,
+  largestJob,
+  largestLedger,
+  largestRejection,
+  largestReservation,
+  largestWorker,
+  NAME,
+} from '../fixtures/largest.ts';
+import { HOT_TYPE, ODD_NAMES, type StoreHarness, SUITE_TYPE, suitePlace } from './harness.ts';
 
 const LEASE_MS = 20_000;
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
@@ -112,9 +127,9 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const { jobs } = await store.readDue(partition, nowMs, 100);
         expect(jobs.map((job) => job.id)).toEqual(ids);
       });
-    const untilKeys = (partition: number, tier: string, keys: readonly string[]) =>
+    const untilKeys = (partition: number, type: string, keys: readonly string[]) =>
       vi.waitFor(async () => {
-        const read = await store.readKeys(partition, tier, 100);
+        const read = await store.readKeys(partition, type, 100);
         expect(read.keys.map((key) => key.fairnessKey)).toEqual(keys);
       });
 
@@ -239,7 +254,9 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.createJobs([base, ...others]);
         await untilLine(partition, lineOf(base), [base.id]);
         for (const other of others) await untilLine(other.partition, lineOf(other), [other.id]);
-        expect(await store.readLine(partition, lineOf(base, 'another-tier'), 10)).toEqual({ jobs: [] });
+        expect(await store.readLine(partition, lineOf({ ...base, type: 'nothing' }), 10)).toEqual({
+          jobs: [],
+        });
       });
 
       it('gives all that planning needs of a job', async () => {
@@ -352,15 +369,12 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const [one, two] = [aReadyLine({ sub: 2 }), aReadyLine()];
         await store.announceLines(partition, [one, two, one], NOW_MS);
         const lines = async () =>
-          (await store.readBacklogs(partition, SUITE_TIER, ['tenant-a']))[0]?.lines.toSorted(
+          (await store.readBacklogs(partition, SUITE_TYPE, ['tenant-a']))[0]?.lines.toSorted(
             (a, b) => (a.sub ?? 0) - (b.sub ?? 0),
           );
-        expect(await lines()).toEqual([
-          { type: 'resize', mode: 'queued' },
-          { type: 'resize', mode: 'queued', sub: 2 },
-        ]);
+        expect(await lines()).toEqual([{ mode: 'queued' }, { mode: 'queued', sub: 2 }]);
         expect(await store.retireLine(partition, two, NOW_MS)).toBe('retired');
-        expect(await lines()).toEqual([{ type: 'resize', mode: 'queued', sub: 2 }]);
+        expect(await lines()).toEqual([{ mode: 'queued', sub: 2 }]);
         expect(await store.retireLine(partition, one, NOW_MS)).toBe('retired');
         expect(await lines()).toBeUndefined();
       });
@@ -443,6 +457,27 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       });
     });
 
+    describe('due work from an instant on', () => {
+      it('skips what is due before it, to the very millisecond, and can be cut short', async () => {
+        const partition = freshPartition();
+        const jobs = times(6, (at) => aScheduledJob(NOW_MS + at * 10, { partition }));
+        await store.createJobs([...jobs, aScheduledJob(NOW_MS + 999, { partition })]);
+        const ids = jobs.map((job) => job.id);
+        await untilDue(partition, NOW_MS + 50, ids);
+        const from = async (fromMs: number, limit = 100) => {
+          const page = await store.readDue(partition, NOW_MS + 50, limit, undefined, 0, fromMs);
+          return { ids: page.jobs.map((job) => job.id), goesOn: page.next !== undefined };
+        };
+        expect(await from(NOW_MS - 1)).toEqual({ ids, goesOn: false });
+        expect(await from(NOW_MS + 20)).toEqual({ ids: ids.slice(2), goesOn: false });
+        expect(await from(NOW_MS + 20.5)).toEqual({ ids: ids.slice(3), goesOn: false });
+        expect(await from(NOW_MS + 21, 2)).toEqual({ ids: ids.slice(3, 5), goesOn: true });
+        expect(await from(NOW_MS + 50)).toEqual({ ids: ids.slice(5), goesOn: false });
+        expect(await from(NOW_MS + 51)).toEqual({ ids: [], goesOn: false });
+        expect(await from(NOW_MS + 60)).toEqual({ ids: [], goesOn: false });
+      });
+    });
+
     describe('promoting', () => {
       it('moves a job from the due line to its ready line, its age counting from its time', async () => {
         const partition = freshPartition();
@@ -452,6 +487,13 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await stored(job.id)).toEqual(expected);
         await untilLine(partition, lineOf(job), [job.id]);
         await untilDue(partition, NOW_MS + 5_000, []);
+      });
+
+      it('never moves a job before its time', async () => {
+        const partition = freshPartition();
+        const job = await created(aScheduledJob(NOW_MS + 10, { partition }));
+        expect(await store.promote([job], NOW_MS + 9)).toEqual([undefined]);
+        expect(await stored(job.id)).toEqual(job);
       });
 
       it('answers in the order of the jobs, with nothing for a lost race', async () => {
@@ -498,7 +540,23 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           ['middling', 'new', 'dear', 'cheap'].map((fairnessKey) => aReadyLine({ fairnessKey })),
           NOW_MS,
         );
-        await untilKeys(partition, SUITE_TIER, ['new', 'cheap', 'middling', 'dear']);
+        await untilKeys(partition, SUITE_TYPE, ['new', 'cheap', 'middling', 'dear']);
+      });
+
+      it('stand and are charged to the last unit of 2^-16 ms, after years of work', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const YEARS_MS = 2 ** 37 - 1;
+        const ledgers = ['c', 'b', 'a'].map((fairnessKey, units) =>
+          aLedger({ fairnessKey, settledCostMs: YEARS_MS + units / 65_536 }),
+        );
+        expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
+        expect(await store.getLedgers(partition, ['c', 'b', 'a'])).toEqual(ledgers);
+        const lines = ['a', 'b', 'c'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines(partition, lines, NOW_MS);
+        await untilKeys(partition, SUITE_TYPE, ['c', 'b', 'a']);
+        const { keys } = await store.readKeys(partition, SUITE_TYPE, 10);
+        expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual(ledgers.map((each) => each.settledCostMs));
       });
 
       it('move back when a pass that has read some of them charges them', async () => {
@@ -506,28 +564,28 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const fence = await lease(partition);
         const lines = ['a', 'b'].map((fairnessKey) => aReadyLine({ fairnessKey }));
         await store.announceLines(partition, lines, NOW_MS);
-        await untilKeys(partition, SUITE_TIER, ['a', 'b']);
-        await store.readKeys(partition, SUITE_TIER, 1);
+        await untilKeys(partition, SUITE_TYPE, ['a', 'b']);
+        await store.readKeys(partition, SUITE_TYPE, 1);
         await store.getLedgers(partition, ['a']);
         const ledgers = [aLedger({ fairnessKey: 'a', settledCostMs: 100 })];
         expect(await store.commit(fence, aCommit({ ledgers }))).toBe('committed');
         await store.tidy(partition);
-        await untilKeys(partition, SUITE_TIER, ['b', 'a']);
+        await untilKeys(partition, SUITE_TYPE, ['b', 'a']);
       });
 
       it('name each line once, with the time of the last announcement', async () => {
         const partition = freshPartition();
-        const lines = [aReadyLine(), aReadyLine({ type: 'index' }), aReadyLine({ mode: 'onDemand' })];
+        const lines = [aReadyLine(), aReadyLine({ sub: 1 }), aReadyLine({ mode: 'onDemand' })];
         await store.announceLines(partition, lines.slice(0, 2), NOW_MS);
         await store.announceLines(partition, lines.slice(1), NOW_MS + 7);
         await vi.waitFor(async () => {
-          const { keys } = await store.readKeys(partition, SUITE_TIER, 10);
+          const { keys } = await store.readKeys(partition, SUITE_TYPE, 10);
           expect(keys).toHaveLength(1);
           expect(keys[0]?.announcedAtMs).toBe(NOW_MS + 7);
-          expect(keys[0]?.lines.map(({ type, mode }) => `${type} ${mode}`).sort()).toEqual([
-            'index queued',
-            'resize onDemand',
-            'resize queued',
+          expect(keys[0]?.lines.map(({ mode, sub = 0 }) => `${mode} ${sub}`).sort()).toEqual([
+            'onDemand 0',
+            'queued 0',
+            'queued 1',
           ]);
         });
       });
@@ -536,27 +594,27 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const partition = freshPartition();
         const [one, two] = [aReadyLine({ fairnessKey: 'one' }), aReadyLine({ fairnessKey: 'two' })];
         await store.announceLines(partition, [one, two], NOW_MS);
-        const read = () => store.readBacklogs(partition, SUITE_TIER, ['two', 'nobody', 'one', 'two']);
+        const read = () => store.readBacklogs(partition, SUITE_TYPE, ['two', 'nobody', 'one', 'two']);
         const shown = {
-          lines: [{ type: 'resize', mode: 'queued' }],
+          lines: [{ mode: 'queued' }],
           announcedAtMs: NOW_MS,
           rankCostMs: 0,
         };
         const isTwo = { ...shown, fairnessKey: 'two' };
         expect(await read()).toEqual([isTwo, undefined, { ...shown, fairnessKey: 'one' }, isTwo]);
-        expect(await store.readBacklogs(partition, 'another tier', ['one'])).toEqual([undefined]);
+        expect(await store.readBacklogs(partition, 'another type', ['one'])).toEqual([undefined]);
         await store.retireLine(partition, one, NOW_MS);
         expect(await read()).toEqual([isTwo, undefined, undefined, isTwo]);
-        expect(await store.readBacklogs(partition, SUITE_TIER, [])).toEqual([]);
+        expect(await store.readBacklogs(partition, SUITE_TYPE, [])).toEqual([]);
       });
 
-      it('are apart by tier and by partition', async () => {
+      it('are apart by type and by partition', async () => {
         const [partition, other] = [freshPartition(), freshPartition()];
-        await store.announceLines(partition, [aReadyLine({ tier: 'gold', fairnessKey: 'k' })], NOW_MS);
+        await store.announceLines(partition, [aReadyLine({ type: 'gold', fairnessKey: 'k' })], NOW_MS);
         await store.announceLines(partition, [aReadyLine({ fairnessKey: 'l' })], NOW_MS);
         await untilKeys(partition, 'gold', ['k']);
-        await untilKeys(partition, SUITE_TIER, ['l']);
-        await untilKeys(other, SUITE_TIER, []);
+        await untilKeys(partition, SUITE_TYPE, ['l']);
+        await untilKeys(other, SUITE_TYPE, []);
       });
 
       it('can be read in pages', async () => {
@@ -568,13 +626,13 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           NOW_MS,
         );
         await vi.waitFor(async () =>
-          expect((await store.readKeys(partition, SUITE_TIER, 100)).keys).toHaveLength(keys.length),
+          expect((await store.readKeys(partition, SUITE_TYPE, 100)).keys).toHaveLength(keys.length),
         );
         const seen: string[] = [];
         let after: string | undefined;
         let pages = 0;
         do {
-          const page = await store.readKeys(partition, SUITE_TIER, 3, after);
+          const page = await store.readKeys(partition, SUITE_TYPE, 3, after);
           seen.push(...page.keys.map((key) => key.fairnessKey));
           after = page.next;
           pages += 1;
@@ -584,15 +642,15 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
 
       it('lose a line that is retired, and leave with their last one', async () => {
         const partition = freshPartition();
-        const [one, two] = [aReadyLine(), aReadyLine({ type: 'index' })];
+        const [one, two] = [aReadyLine(), aReadyLine({ mode: 'onDemand' })];
         await store.announceLines(partition, [one, two], NOW_MS);
         expect(await store.retireLine(partition, one, NOW_MS)).toBe('retired');
         await vi.waitFor(async () => {
-          const { keys } = await store.readKeys(partition, SUITE_TIER, 10);
-          expect(keys.map((key) => key.lines)).toEqual([[{ type: 'index', mode: 'queued' }]]);
+          const { keys } = await store.readKeys(partition, SUITE_TYPE, 10);
+          expect(keys.map((key) => key.lines)).toEqual([[{ mode: 'onDemand' }]]);
         });
         expect(await store.retireLine(partition, two, NOW_MS)).toBe('retired');
-        await untilKeys(partition, SUITE_TIER, []);
+        await untilKeys(partition, SUITE_TYPE, []);
       });
 
       it('keep a line that was announced since', async () => {
@@ -600,7 +658,18 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.announceLines(partition, [aReadyLine()], NOW_MS);
         await store.announceLines(partition, [aReadyLine()], NOW_MS + 1);
         expect(await store.retireLine(partition, aReadyLine(), NOW_MS)).toBe('lost');
-        await untilKeys(partition, SUITE_TIER, ['tenant-a']);
+        await untilKeys(partition, SUITE_TYPE, ['tenant-a']);
+      });
+
+      it('keep one of several lines, too, when any of them was announced since', async () => {
+        const partition = freshPartition();
+        const [one, two] = [aReadyLine(), aReadyLine({ mode: 'onDemand' })];
+        await store.announceLines(partition, [one, two], NOW_MS);
+        await store.announceLines(partition, [one], NOW_MS + 1);
+        expect(await store.retireLine(partition, one, NOW_MS)).toBe('lost');
+        expect(await store.retireLine(partition, two, NOW_MS)).toBe('lost');
+        const [backlog] = await store.readBacklogs(partition, SUITE_TYPE, ['tenant-a']);
+        expect(backlog?.lines.map(({ mode }) => mode).toSorted()).toEqual(['onDemand', 'queued']);
       });
 
       it('come back when they are announced again', async () => {
@@ -608,17 +677,17 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.announceLines(partition, [aReadyLine()], NOW_MS);
         await store.retireLine(partition, aReadyLine(), NOW_MS);
         await store.announceLines(partition, [aReadyLine()], NOW_MS + 1);
-        await untilKeys(partition, SUITE_TIER, ['tenant-a']);
+        await untilKeys(partition, SUITE_TYPE, ['tenant-a']);
       });
 
       it('keep every line when ten submitters announce at once', { timeout: CONCURRENT_MS }, async () => {
         const partition = freshPartition();
-        const lines = times(10, (at) => aReadyLine({ type: `type-${at}` }));
+        const lines = times(10, (at) => aReadyLine({ sub: at }));
         await Promise.all(lines.map((line) => store.announceLines(partition, [line], NOW_MS)));
         await vi.waitFor(async () => {
-          const { keys } = await store.readKeys(partition, SUITE_TIER, 10);
-          expect(keys.flatMap((key) => key.lines.map((line) => line.type)).sort()).toEqual(
-            lines.map((line) => line.type),
+          const { keys } = await store.readKeys(partition, SUITE_TYPE, 10);
+          expect(keys.flatMap((key) => key.lines.map(({ sub = 0 }) => sub)).sort()).toEqual(
+            lines.map(({ sub }) => sub),
           );
         });
       });
@@ -762,13 +831,12 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(state).toEqual({
           epoch: fence.epoch,
           turn: 1,
-          leastShareMs: 0,
+          parks: false,
           reservations: [reservation],
           workers: [],
           controls: [],
           ledgers: [],
           estimates: [],
-          parked: new Map(),
           dueShards: 1,
           loans: [],
           requests: [],
@@ -873,12 +941,12 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
             ledgers: [aLedger()],
             estimates: [anEstimate()],
             reserve: [made],
-            leastShareMs: 12.5,
+            parks: true,
           }),
         );
         expect(outcome).toBe('committed');
-        const { reservations, leastShareMs } = await store.loadPartition(partition, NOW_MS);
-        expect(leastShareMs).toBe(12.5);
+        const { reservations, parks } = await store.loadPartition(partition, NOW_MS);
+        expect(parks).toBe(true);
         expect(new Map(reservations.map((each) => [each.batchId, each]))).toEqual(
           new Map<string, Reservation>([
             [kept.batchId, { ...kept, checkAtMs: NOW_MS + 5 }],
@@ -900,13 +968,13 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
             ledgers: [aLedger()],
             estimates: [anEstimate()],
             reserve: [aReservation()],
-            leastShareMs: 99,
+            parks: true,
           }),
         );
         expect(outcome).toBe('lost');
         expect(await store.loadPartition(partition, NOW_MS)).toMatchObject({
           reservations: [kept],
-          leastShareMs: 0,
+          parks: false,
         });
         expect(await store.getLedgers(partition, ['tenant-a'])).toEqual([undefined]);
         expect(await store.getEstimates(partition, [{ type: 'resize', resourceId: '' }])).toEqual([
@@ -1000,18 +1068,138 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       });
     });
 
+    describe('sizes', { timeout: CONCURRENT_MS }, () => {
+      it('takes a job with all of its content and the longest names, through its life', async () => {
+        const partition = freshPartition();
+        const { payload, result = null, checkpoint = null, error } = largestJob();
+        const resourceId = KEY;
+        const asked = { partition, type: NAME, fairnessKey: KEY, resourceId, payload };
+        const { job, worker } = await runningJob(aJob(asked));
+        expect(await store.saveCheckpoint(job, worker, checkpoint)).toBe('applied');
+        expect((await finish(job, worker, { kind: 'succeeded', result })).kind).toBe('finished');
+        expect(await stored(job.id)).toMatchObject({ payload, checkpoint, result });
+        const failed = await runningJob(aJob(asked));
+        if (error === undefined) throw new Error('no error');
+        await store.saveCheckpoint(failed.job, failed.worker, checkpoint);
+        await finish(failed.job, failed.worker, { kind: 'failed', error });
+        expect(await stored(failed.job.id)).toMatchObject({ payload, checkpoint, error });
+      });
+
+      it('takes a batch of fifty jobs with the longest names, and the ledgers of all their keys', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reservation = largestReservation();
+        const ledgers = times(45, largestLedger);
+        const estimates = times(45, (at) => largestEstimate(at, at % 2 === 0 ? '' : KEY));
+        expect(await store.commit(fence, aCommit({ reserve: [reservation], ledgers, estimates }))).toBe(
+          'committed',
+        );
+        const state = await store.loadPartition(partition, NOW_MS);
+        expect(state.reservations).toEqual([reservation]);
+        const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
+        expect(await store.getLedgers(partition, keys)).toEqual(ledgers);
+        expect(await store.getEstimates(partition, estimates)).toEqual(estimates);
+      });
+
+      it('takes a worker with all of its slots busy and all the progress that fits', async () => {
+        const partition = freshPartition();
+        const record = largestWorker();
+        expect(await store.registerWorker(partition, record)).toBe('applied');
+        expect(await store.heartbeat(partition, record)).toBe('applied');
+        expect((await store.loadPartition(partition, NOW_MS)).workers).toEqual([record]);
+      });
+
+      it('takes the longest rejection and control', async () => {
+        const partition = freshPartition();
+        const rejection = largestRejection();
+        await store.recordRejections([rejection]);
+        expect(await store.listRejections(rejection.sourceId)).toEqual([rejection]);
+        const { scope, ...change } = largestControl;
+        expect(await store.changeControl(partition, scope, change)).toEqual(largestControl);
+      });
+
+      it('refuses what is larger than an item, by its name, and writes nothing', async () => {
+        const partition = freshPartition();
+        const tooLarge = { name: 'ItemTooLarge' };
+        const job = aJob({ partition, payload: 'x'.repeat(ITEM_BYTES_MAX) });
+        await expect(store.createJobs([job])).rejects.toMatchObject({
+          ...tooLarge,
+          key: `job/${job.id} job`,
+        });
+        expect(await store.getJobs([job.id])).toEqual([undefined]);
+
+        const record = aWorkerRecord();
+        await store.registerWorker(partition, record);
+        const occupants = times(400, (at) => ({
+          claimId: `1-1.${at}`,
+          jobId: 'j',
+          progress: 'p'.repeat(1_022),
+        }));
+        await expect(store.heartbeat(partition, { ...record, occupants })).rejects.toMatchObject(tooLarge);
+        expect((await store.loadPartition(partition, NOW_MS)).workers).toEqual([record]);
+
+        const fence = await lease(partition);
+        const reserve = [largestReservation('1-1', 90)];
+        await expect(store.commit(fence, aCommit({ reserve }))).rejects.toMatchObject(tooLarge);
+        const many = times(18, (at) => largestReservation(`1-${at}`));
+        await expect(store.commit(fence, aCommit({ reserve: many }))).rejects.toMatchObject({
+          name: 'TransactionTooLarge',
+        });
+        expect(await store.loadPartition(partition, NOW_MS)).toMatchObject({ turn: 0, reservations: [] });
+        expect(await store.commit(fence, aCommit({ reserve: [aReservation()] }))).toBe('committed');
+      });
+
+      it('keeps what is known of many reservations, however often they are looked at and shrink', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const loaded = async () => (await store.loadPartition(partition, NOW_MS)).reservations;
+        for (let from = 0; from < 240; from += 60) {
+          const reserve = times(60, (at) =>
+            aReservation(times(3, (id) => ({ id: `job-${from + at}-${id}` }))),
+          );
+          await store.commit(fence, aCommit({ reserve }));
+        }
+        const batches = await loaded();
+        expect(batches).toHaveLength(240);
+        const meant = new Map<string, Reservation>();
+        for (let round = 0; round < 2; round += 1) {
+          for (let from = 0; from < 240; from += 40) {
+            const some = batches.slice(from, from + 40).map((each) => meant.get(each.batchId) ?? each);
+            const drop = some.slice(0, 20).map((reservation) => ({ reservation, positions: [round] }));
+            const checkAtMs = NOW_MS + 1_000 * round + from;
+            const postpone = some.slice(20).map((reservation) => ({ reservation, checkAtMs }));
+            for (const { reservation } of drop) {
+              const jobs = new Map([...reservation.jobs].filter(([place]) => place !== round));
+              meant.set(reservation.batchId, { ...reservation, jobs });
+            }
+            for (const { reservation } of postpone)
+              meant.set(reservation.batchId, { ...reservation, checkAtMs });
+            expect(await store.commit(fence, aCommit({ drop, postpone }))).toBe('committed');
+          }
+          // By a process that knows nothing of it, and by the one that wrote it.
+          expect(new Map((await loaded()).map((each) => [each.batchId, each]))).toEqual(meant);
+        }
+        const whole = [...meant.values()].slice(0, 20).map((reservation) => ({
+          reservation,
+          positions: [...reservation.jobs.keys()],
+        }));
+        await store.commit(fence, aCommit({ drop: whole }));
+        await store.tidy(partition);
+        expect(await loaded()).toHaveLength(220);
+      });
+    });
+
     describe('loading a partition', () => {
       it('finds nothing in one that nobody used', async () => {
         expect(await store.loadPartition(freshPartition(), NOW_MS)).toEqual({
           epoch: 0,
           turn: 0,
-          leastShareMs: 0,
+          parks: false,
           reservations: [],
           workers: [],
           controls: [],
           ledgers: [],
           estimates: [],
-          parked: new Map(),
           dueShards: 1,
           loans: [],
           requests: [],
@@ -1182,6 +1370,19 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await store.getJobs([requests[3]?.jobId ?? ''])).toEqual([undefined]);
       });
 
+      it('answers claimed when the same claim is repeated while its job runs, or has ended', async () => {
+        const job = await created(aJob());
+        const request = aClaimRequest(job);
+        await store.claim([request]);
+        const worker = aWorker();
+        const start = { ...worker, jobId: job.id, claimId: request.claimId, nowMs: NOW_MS };
+        const outcome = await store.startJob(start);
+        expect(await store.claim([request])).toEqual(['claimed']);
+        if (outcome.kind === 'started') await finish(outcome.job, worker, SUCCESS);
+        expect(await store.claim([request])).toEqual(['claimed']);
+        expect(await stored(job.id)).toMatchObject({ state: 'succeeded', version: 4 });
+      });
+
       it('answers claimed when the same claim is repeated, and changes nothing more', async () => {
         const job = await created(aJob());
         const request = aClaimRequest(job);
@@ -1257,25 +1458,66 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await expect.poll(() => parkedIds(partition)).toEqual([]);
       });
 
-      it('shows the jobs of one type by themselves, in bites', async () => {
+      it('shows the first jobs of each group, whatever stands behind them', async () => {
         const partition = freshPartition();
-        const types = ['resize', 'res', 'resize/2'];
-        const jobs = types.flatMap((type) =>
-          times(3, (at) => aJob({ partition, type, readyAtMs: NOW_MS + at })),
+        const names = [
+          { type: 'resize', fairnessKey: 'a' },
+          { type: 'resize', fairnessKey: 'a/b' },
+          { type: 'resize', fairnessKey: 'a~' },
+          { type: 'resize', fairnessKey: 'a', mode: 'onDemand' as const },
+          { type: 'resize/2', fairnessKey: 'a' },
+          { type: 'res', fairnessKey: '' },
+        ];
+        const groups = names.map((name) =>
+          times(7, (at) => aJob({ partition, ...name, readyAtMs: NOW_MS + at })),
         );
-        await store.createJobs(jobs);
+        await store.createJobs(groups.flat());
         const fence = await lease(partition);
-        await store.park(fence, jobs, 'catalogue/photos');
-        await expect.poll(async () => (await parkedIds(partition)).length).toBe(9);
-        for (const type of types) {
-          const read = (after?: string) =>
-            store.readBlocked(partition, 'catalogue/photos', 2, { tier: SUITE_TIER, type }, after);
-          const first = await read();
-          const rest = await read(first.next);
-          expect(rest.next).toBeUndefined();
-          const ids = [...first.jobs, ...rest.jobs].map(({ id }) => id);
-          expect(ids).toEqual(jobs.filter((job) => job.type === type).map(({ id }) => id));
+        await store.park(fence, groups.flat(), 'catalogue/photos');
+        const heads = async (count: number) => {
+          const found: JobHead[] = [];
+          let after: string | undefined;
+          for (let bites = 0; bites < 10; bites += 1) {
+            const { jobs, next } = await store.readBlocked(partition, 'catalogue/photos', count, after);
+            found.push(...jobs);
+            if (next === undefined) break;
+            after = next;
+          }
+          return found.map(({ id }) => id);
+        };
+        for (const count of [1, 2, 100]) {
+          await vi.waitFor(async () => {
+            const found = await heads(count);
+            for (const group of groups) {
+              const shown = found.filter((id) => group.some((job) => job.id === id));
+              expect(shown).toEqual(group.slice(0, shown.length).map(({ id }) => id));
+              expect(shown.length).toBeGreaterThanOrEqual(1);
+              expect(shown.length).toBeLessThanOrEqual(BLOCKED_HEADS);
+            }
+          });
         }
+      });
+
+      it('is undone at exactly the version: the job stands in its ready line again', async () => {
+        const partition = freshPartition();
+        const [back, gone, elsewhere] = times(3, () => aJob({ partition })) as [Job, Job, Job];
+        await store.createJobs([back, gone, elsewhere]);
+        const fence = await lease(partition);
+        await store.park(fence, [back, gone], 'catalogue/photos');
+        await store.claim([aClaimRequest(gone)]);
+        expect(await store.unpark([back, gone, elsewhere, aJob({ partition })], 'catalogue/photos')).toEqual([
+          'applied',
+          'superseded',
+          'superseded',
+          'superseded',
+        ]);
+        await untilLine(
+          partition,
+          aReadyLine(),
+          [back, elsewhere].map(({ id }) => id),
+        );
+        expect(await stored(back.id)).toEqual(back);
+        await expect.poll(() => parkedIds(partition)).toEqual([]);
       });
 
       it('leaves a job alone that has moved on, and moves the others', async () => {
@@ -1300,20 +1542,43 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await parkedIds(partition)).toEqual([]);
       });
 
-      it('is remembered by its conflict keys, until they are taken away', async () => {
+      it('is remembered by marks of its conflict keys, until exactly these are taken away', async () => {
+        const [partition, other] = [freshPartition(), freshPartition()];
+        const odd = `album/${'ä'.repeat(500)}`;
+        await store.markParked(partition, ['a', 'b', odd], NOW_MS);
+        await store.markParked(partition, ['b'], NOW_MS + 1);
+        const marks = [
+          { conflictKey: 'a', parkedAtMs: NOW_MS },
+          { conflictKey: odd, parkedAtMs: NOW_MS },
+          { conflictKey: 'b', parkedAtMs: NOW_MS + 1 },
+        ];
+        const byKey = (found: readonly ParkedMark[]): readonly ParkedMark[] =>
+          found.toSorted((one, another) => (one.conflictKey < another.conflictKey ? -1 : 1));
+        expect(byKey(await store.readParked(partition, ['b', 'c', odd, 'a', 'b']))).toEqual(marks);
+        expect(await store.readParked(other, ['a'])).toEqual([]);
+        expect(await store.readParked(partition, [])).toEqual([]);
+        const first = await store.listParked(partition, 2);
+        expect(first.marks).toHaveLength(2);
+        const second = await store.listParked(partition, 2, first.next);
+        expect(byKey([...first.marks, ...second.marks])).toEqual(marks);
+        expect((await store.listParked(partition, 9)).next).toBeUndefined();
+        expect(await store.unmarkParked(partition, { conflictKey: 'b', parkedAtMs: NOW_MS })).toBe(
+          'superseded',
+        );
+        expect(await store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS })).toBe('applied');
+        expect(await store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS })).toBe('applied');
+        expect(byKey((await store.listParked(partition, 9)).marks)).toEqual(marks.slice(1));
+      });
+
+      it('is known from the commit before the first mark, until one takes it back', async () => {
         const partition = freshPartition();
         const fence = await lease(partition);
-        await store.commit(
-          fence,
-          aCommit({
-            park: new Map([
-              ['a', NOW_MS],
-              ['b', NOW_MS + 1],
-            ]),
-          }),
-        );
-        await store.commit(fence, aCommit({ unpark: ['a'] }));
-        expect((await store.loadPartition(partition, NOW_MS)).parked).toEqual(new Map([['b', NOW_MS + 1]]));
+        const parks = async (): Promise<boolean> => (await store.loadPartition(partition, NOW_MS)).parks;
+        await store.commit(fence, aCommit({ parks: true }));
+        await store.commit(fence, aCommit());
+        expect(await parks()).toBe(true);
+        await store.commit(fence, aCommit({ parks: false }));
+        expect(await parks()).toBe(false);
       });
     });
 
@@ -1356,12 +1621,14 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const [from, to] = [freshPartition(), freshPartition()];
         const fence = await lease(from);
         await store.askForLoan(from, aRequest(to));
-        await store.askForLoan(from, aRequest(99));
+        // No test's own partition.
+        const other = 10_000;
+        await store.askForLoan(from, aRequest(other));
         const loan = aLoan(from, to);
         expect(await store.commit(fence, aCommit({ lend: [loan] }))).toBe('committed');
         expect(await loansOf(from)).toEqual([loan]);
         expect(await loansOf(to)).toEqual([loan]);
-        expect(await requestsOf(from)).toEqual([aRequest(99)]);
+        expect(await requestsOf(from)).toEqual([aRequest(other)]);
       });
 
       it('is given back by the borrower, in part or whole', async () => {
@@ -1603,6 +1870,27 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await stored(job.id)).toEqual(running);
       });
 
+      it('keeps until when the attempt may run, as the first start said, and forgets it with the next claim', async () => {
+        const { job, claimId } = await claimedJob();
+        const worker = aWorker();
+        const start = { ...worker, jobId: job.id, claimId, nowMs: NOW_MS + 5 };
+        const runUntilMs = NOW_MS + 60_000;
+        const running = { ...job, state: 'running', version: 3, worker, startedAtMs: NOW_MS + 5, runUntilMs };
+        expect(await store.startJob({ ...start, runUntilMs })).toEqual({ kind: 'started', job: running });
+        const again = await store.startJob({ ...start, runUntilMs: runUntilMs + 5_000 });
+        expect(again).toEqual({ kind: 'started', job: running });
+        expect(await stored(job.id)).toEqual(running);
+        await finish(await stored(job.id), worker, retryAt(NOW_MS));
+        expect(await stored(job.id)).toMatchObject({ state: 'scheduled', runUntilMs });
+        const [pending] = await store.promote([await stored(job.id)], NOW_MS);
+        if (pending === undefined) throw new Error('not promoted');
+        // Alone, and together with another.
+        const other = await created(aJob());
+        const requests = [aClaimRequest(pending), aClaimRequest(other)];
+        expect(await store.claim(requests)).toEqual(['claimed', 'claimed']);
+        expect(await stored(job.id)).not.toHaveProperty('runUntilMs');
+      });
+
       it('answers started again to the same life of the same worker, and changes nothing more', async () => {
         const { job, worker, claimId } = await runningJob();
         const again = await store.startJob({ ...worker, jobId: job.id, claimId, nowMs: NOW_MS + 500 });
@@ -1791,6 +2079,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await untilDue(partition, NOW_MS + 50, [job.id]);
       });
 
+      it('costs the job neither its age nor its place in its line', async () => {
+        const partition = freshPartition();
+        const { job } = await runningJob(aJob({ partition, readyAtMs: NOW_MS - 9_000 }));
+        const younger = await created(aJob({ partition, readyAtMs: NOW_MS - 8_000 }));
+        await store.loseWorker(job, retryAt(NOW_MS + 40), NOW_MS + 40, EXPIRES_AT_MS);
+        const waiting = await stored(job.id);
+        expect(waiting.readyAtMs).toBe(NOW_MS - 9_000);
+        await untilDue(partition, NOW_MS + 40, [job.id]);
+        const { jobs: due } = await store.readDue(partition, NOW_MS + 40, 10);
+        const [pending] = await store.promote(due, NOW_MS + 40);
+        expect(pending).toEqual({ ...waiting, state: 'pending', version: 5 });
+        expect(pending).not.toHaveProperty('firstReadyAtMs');
+        await untilLine(partition, lineOf(job), [job.id, younger.id]);
+      });
+
       it('can fail the job for good', async () => {
         const { job } = await runningJob();
         const outcome = await store.loseWorker(job, FAILURE, NOW_MS + 40, EXPIRES_AT_MS);
@@ -1799,6 +2102,13 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           job: { state: 'failed', finishedAtMs: NOW_MS + 40 },
         });
         expect(await stored(job.id)).toMatchObject({ state: 'failed', version: 4 });
+      });
+
+      it('needs a job that says whose attempt it is', async () => {
+        const job = await created(aJob());
+        await expect(store.loseWorker(job, FAILURE, NOW_MS, EXPIRES_AT_MS)).rejects.toThrow('no claim');
+        await expect(finish(job, aWorker(), SUCCESS)).rejects.toThrow('no claim');
+        await expect(store.saveCheckpoint(job, aWorker(), 1)).rejects.toThrow('no claim');
       });
 
       it('concerns one claim only: a job that runs under another goes on', async () => {
@@ -2095,6 +2405,22 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         });
       });
 
+      it('are forgotten where the next attempt begins anew', async () => {
+        const { job, worker } = await runningJob(aJob({ partition: freshPartition() }));
+        const fromStart = {
+          kind: 'retry',
+          error: { name: 'WorkerLost', message: 'gone' },
+          runAtMs: NOW_MS,
+          isFromStart: true,
+        } as const;
+        await store.saveCheckpoint(job, worker, { page: 3 });
+        await store.loseWorker(job, fromStart, NOW_MS, EXPIRES_AT_MS);
+        const after = await stored(job.id);
+        expect(after).toMatchObject({ state: 'scheduled', workersLost: 1 });
+        expect(after).not.toHaveProperty('checkpoint');
+        await untilDue(job.partition, NOW_MS, [job.id]);
+      });
+
       it('do not get in the way of the finish', async () => {
         const { job, worker } = await runningJob();
         await store.saveCheckpoint(job, worker, 1);
@@ -2117,6 +2443,39 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await finish(job, worker, retryAt(NOW_MS));
         const after = await stored(job.id);
         expect(await store.saveCheckpoint(job, worker, 1)).toBe('superseded');
+        expect(await stored(job.id)).toEqual(after);
+      });
+    });
+
+    describe('progress', () => {
+      it('is kept until the next claim', async () => {
+        const { job, worker } = await runningJob();
+        expect(await store.saveProgress(job, worker, { page: 3 })).toBe('applied');
+        expect(await store.saveProgress(job, worker, { page: 4 })).toBe('applied');
+        expect(await stored(job.id)).toEqual({ ...job, progress: { page: 4 } });
+        await finish(job, worker, retryAt(NOW_MS));
+        expect(await stored(job.id)).toMatchObject({ state: 'scheduled', progress: { page: 4 } });
+        const [pending] = await store.promote([await stored(job.id)], NOW_MS);
+        if (pending === undefined) throw new Error('not promoted');
+        const other = await created(aJob());
+        await store.claim([aClaimRequest(pending), aClaimRequest(other)]);
+        expect(await stored(job.id)).not.toHaveProperty('progress');
+      });
+
+      it.each([
+        ['another worker', { workerId: 'someone-else' }],
+        ['another life of the worker', { incarnation: 'second' }],
+      ])('is refused from %s', async (_, changes) => {
+        const { job, worker } = await runningJob();
+        expect(await store.saveProgress(job, { ...worker, ...changes }, 1)).toBe('superseded');
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('is refused once the attempt is over', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, SUCCESS);
+        const after = await stored(job.id);
+        expect(await store.saveProgress(job, worker, 1)).toBe('superseded');
         expect(await stored(job.id)).toEqual(after);
       });
     });
@@ -2281,7 +2640,14 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       ])('makes a %s job wait for a time to come, in the due line', async (_, make) => {
         const partition = freshPartition();
         const job = await created(make(partition));
-        const expected = { ...job, state: 'scheduled', version: 2, runAtMs: LATER_MS, readyAtMs: LATER_MS };
+        const expected = {
+          ...job,
+          state: 'scheduled',
+          version: 2,
+          runAtMs: LATER_MS,
+          readyAtMs: LATER_MS,
+          ...(job.state === 'pending' ? { firstReadyAtMs: job.readyAtMs } : {}),
+        };
         expect(await retime(job, LATER_MS)).toEqual({ kind: 'moved', job: expected });
         expect(await stored(job.id)).toEqual(expected);
         await untilLine(partition, lineOf(job), []);
@@ -2299,6 +2665,23 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(await stored(job.id)).toEqual(expected);
         await untilLine(partition, lineOf(job), [before.id, job.id, after.id]);
         await untilDue(partition, LATER_MS, []);
+      });
+
+      it('remembers when a job that failed and was moved became ready first, also in its lines', async () => {
+        const partition = freshPartition();
+        const { job, worker } = await runningJob(aJob({ partition, readyAtMs: NOW_MS - 9 }));
+        await finish(job, worker, retryAt(NOW_MS + 20));
+        const again = await stored(job.id);
+        expect(again).toMatchObject({ readyAtMs: NOW_MS + 20, firstReadyAtMs: NOW_MS - 9 });
+        expect((await retime(again, LATER_MS)).kind).toBe('moved');
+        await untilDue(partition, LATER_MS, [job.id]);
+        const { jobs: due } = await store.readDue(partition, LATER_MS, 10);
+        expect(due).toMatchObject([{ readyAtMs: LATER_MS, firstReadyAtMs: NOW_MS - 9 }]);
+        expect((await store.retimeJob(await stored(job.id), 0, NOW_MS + 30)).kind).toBe('moved');
+        const now = { state: 'pending', readyAtMs: NOW_MS + 30, firstReadyAtMs: NOW_MS - 9 };
+        expect(await stored(job.id)).toMatchObject(now);
+        await untilLine(partition, lineOf(job), [job.id]);
+        expect((await store.readLine(partition, lineOf(job), 10)).jobs).toMatchObject([now]);
       });
 
       it('leaves a job that is ready, and stays so, where it stands', async () => {
@@ -2615,7 +2998,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const job = aJob({ id, partition, type: odd.slice(0, 200), fairnessKey: odd, resourceId: odd });
         await store.announceLines(partition, [lineOf(job)], NOW_MS);
         await created(job);
-        await untilKeys(partition, SUITE_TIER, [odd]);
+        await untilKeys(partition, job.type, [odd]);
         await untilLine(partition, lineOf(job), [id]);
         const reservation = aReservation([job]);
         const ledger = aLedger({ fairnessKey: odd });
@@ -2650,7 +3033,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       const job = aJob({ partition, fairnessKey: '' });
       await store.announceLines(partition, [lineOf(job)], NOW_MS);
       await created(job);
-      await untilKeys(partition, SUITE_TIER, ['']);
+      await untilKeys(partition, SUITE_TYPE, ['']);
       await untilLine(partition, lineOf(job), [job.id]);
       const fence = await lease(partition);
       await store.commit(fence, aCommit({ ledgers: [aLedger({ fairnessKey: '' })] }));

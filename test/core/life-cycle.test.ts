@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Claim, isTerminal, type Job, type JobState } from '../../lib/core/job.ts';
 import {
+  askForEnd,
   cancel,
   claim,
   EDGES,
   finish,
-  giveBack,
   initialState,
   isLegal,
   isWaiting,
@@ -72,7 +72,6 @@ const TRANSITIONS: Readonly<
   promote: { to: 'pending', from: ['scheduled'], apply: (given) => promote(given, NOW) },
   claim: { to: 'claimed', from: ['pending'], apply: (given) => claim(given, CLAIM, given.version) },
   raiseVersion: { to: 'pending', from: ['pending'], apply: (given) => raiseVersion(given, given.version) },
-  giveBack: { to: 'pending', from: ['claimed'], apply: (given) => giveBack(given, CLAIM.claimId) },
   start: { to: 'running', from: ['claimed'], apply: (given) => start(given, CLAIM.claimId, WORKER, NOW) },
   succeed: {
     to: 'succeeded',
@@ -117,7 +116,7 @@ const TRANSITIONS: Readonly<
   },
   cancel: {
     to: 'cancelled',
-    from: ['scheduled', 'pending', 'claimed', 'running'],
+    from: ['scheduled', 'pending', 'claimed'],
     apply: (given) => cancel(given, NOW),
   },
 };
@@ -127,7 +126,7 @@ describe('the table of edges', () => {
     expect(EDGES).toEqual({
       scheduled: ['scheduled', 'pending', 'cancelled'],
       pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-      claimed: ['pending', 'running', 'cancelled'],
+      claimed: ['running', 'cancelled'],
       running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
       succeeded: [],
       failed: [],
@@ -209,7 +208,10 @@ describe('promote', () => {
   });
 
   it('counts the age from the time that was asked for, however late it is noticed', () => {
-    expect(moved(promote(job('scheduled', { runAtMs: NOW - 60_000 }), NOW)).readyAtMs).toBe(NOW - 60_000);
+    const atMs = NOW - 60_000;
+    const due = moved(promote(job('scheduled', { runAtMs: atMs, readyAtMs: atMs }), NOW));
+    expect(due).toMatchObject({ readyAtMs: atMs });
+    expect(due).not.toHaveProperty('firstReadyAtMs');
   });
 
   it('says of a pending job that there is nothing to promote, even before its time', () => {
@@ -250,8 +252,6 @@ describe('a claim that was superseded', () => {
 
   it('starts nothing', () => expect(start(other, CLAIM.claimId, WORKER, NOW)).toEqual(refusal));
 
-  it('gives nothing back', () => expect(giveBack(other, CLAIM.claimId)).toEqual(refusal));
-
   it('finishes nothing', () => {
     const running = job('running', { claim: { ...CLAIM, claimId: '4.c.0' } });
     for (const verdict of VERDICTS) {
@@ -268,7 +268,6 @@ describe('a claim that was superseded', () => {
     };
     expect(finish(bare, CLAIM.claimId, WORKER, VERDICTS[0] as Verdict, NOW)).toEqual(nobody);
     expect(loseWorker(bare, CLAIM.claimId, VERDICTS[1] as Verdict, NOW)).toEqual(nobody);
-    expect(giveBack({ ...bare, state: 'claimed' }, CLAIM.claimId)).toEqual(nobody);
     expect(start({ ...bare, state: 'claimed' }, CLAIM.claimId, WORKER, NOW)).toEqual(nobody);
   });
 });
@@ -312,6 +311,12 @@ describe('finish', () => {
     expect(done).toEqual({ ...running, state: 'succeeded', version: 8, result: { n: 1 }, finishedAtMs: NOW });
   });
 
+  it('forgets with a success why attempts before it failed', () => {
+    const again = job('running', { error: ERROR });
+    const done = moved(finish(again, CLAIM.claimId, WORKER, { kind: 'succeeded', result: 1 }, NOW));
+    expect(done).not.toHaveProperty('error');
+  });
+
   it('keeps who failed, and why', () => {
     const failed = moved(finish(running, CLAIM.claimId, WORKER, { kind: 'failed', error: ERROR }, NOW));
     expect(failed).toEqual({ ...running, state: 'failed', version: 8, error: ERROR, finishedAtMs: NOW });
@@ -329,6 +334,7 @@ describe('finish', () => {
       error: ERROR,
       runAtMs: NOW + 9,
       readyAtMs: NOW + 9,
+      firstReadyAtMs: running.readyAtMs,
       finishedAtMs: NOW,
     });
     const next = moved(claim({ ...again, state: 'pending' }, CLAIM, 8));
@@ -379,6 +385,18 @@ describe('loseWorker', () => {
     });
   });
 
+  it('leaves the job its age, through its promotion too', () => {
+    const retry = { kind: 'retry', error: ERROR, runAtMs: NOW + 9 } as const;
+    const again = moved(loseWorker(job('running'), CLAIM.claimId, retry, NOW));
+    const ready = moved(promote(again, NOW + 9));
+    for (const each of [again, ready]) {
+      expect(each.readyAtMs).toBe(job('running').readyAtMs);
+      expect(each).not.toHaveProperty('firstReadyAtMs');
+    }
+    expect(promote(again, NOW + 8).kind).toBe('refused');
+    expect(moved(retime(again, NOW + 1, NOW + 1)).readyAtMs).toBe(job('running').readyAtMs);
+  });
+
   it('counts it in a failure too', () => {
     const failed = moved(loseWorker(job('running'), CLAIM.claimId, { kind: 'failed', error: ERROR }, NOW));
     expect(failed).toMatchObject({
@@ -402,7 +420,33 @@ describe('retime', () => {
       version: 8,
       runAtMs: NOW + 77,
       readyAtMs: NOW + 77,
+      firstReadyAtMs: given.readyAtMs,
     });
+  });
+
+  it.each([
+    ['failed before', { firstReadyAtMs: NOW - 9_000, readyAtMs: NOW + 5, runAtMs: NOW + 5 }, NOW - 9_000],
+    ['has lost its worker', { readyAtMs: NOW - 9_000, runAtMs: NOW + 5 }, NOW - 9_000],
+    ['has been due unnoticed', { readyAtMs: NOW, runAtMs: NOW }, NOW],
+    ['was never ready', { readyAtMs: NOW + 5, runAtMs: NOW + 5 }, undefined],
+  ])('of a scheduled job that %s remembers since when it was ready', (_, changes, firstReadyAtMs) => {
+    const later = moved(retime(job('scheduled', changes), NOW + 77, NOW));
+    expect([later.readyAtMs, later.firstReadyAtMs]).toEqual([NOW + 77, firstReadyAtMs]);
+  });
+
+  it('remembers when a job was ready first, however often it fails or is moved, and not twice the same', () => {
+    const first = job('running').readyAtMs;
+    const retry = { kind: 'retry', error: ERROR, runAtMs: NOW + 9 } as const;
+    const again = moved(finish(job('running'), CLAIM.claimId, WORKER, retry, NOW));
+    const waiting = moved(promote(again, NOW + 9));
+    const later = moved(retime(waiting, NOW + 99, NOW + 10));
+    const now = moved(retime(later, NOW + 11, NOW + 11));
+    for (const each of [again, waiting, later, now]) expect(each.firstReadyAtMs).toBe(first);
+    expect([waiting, later, now].map(({ readyAtMs }) => readyAtMs)).toEqual([NOW + 9, NOW + 99, NOW + 11]);
+    const atOnce = job('running', { readyAtMs: NOW });
+    const same = moved(finish(atOnce, CLAIM.claimId, WORKER, { ...retry, runAtMs: NOW }, NOW));
+    expect(same.readyAtMs).toBe(NOW);
+    expect(same).not.toHaveProperty('firstReadyAtMs');
   });
 
   it.each([
@@ -478,22 +522,23 @@ describe('retime', () => {
   );
 });
 
-describe('giveBack', () => {
-  it('leaves no claim behind', () => {
-    const { claim: _, ...rest } = job('claimed');
-    expect(moved(giveBack(job('claimed'), CLAIM.claimId))).toStrictEqual({
-      ...rest,
-      state: 'pending',
-      version: 8,
-    });
+describe('cancel', () => {
+  it('says when, and makes the claim worth nothing', () => {
+    const cancelled = moved(cancel(job('claimed'), NOW));
+    expect(cancelled).toEqual({ ...job('claimed'), state: 'cancelled', version: 8, finishedAtMs: NOW });
+    expect(start(cancelled, CLAIM.claimId, WORKER, NOW).kind).toBe('refused');
+  });
+
+  it('still says what the last attempt used of a job that waits for its next one', () => {
+    expect(moved(cancel(job('scheduled', { finishedAtMs: NOW - 9 }), NOW)).finishedAtMs).toBe(NOW - 9);
   });
 });
 
-describe('cancel', () => {
-  it('says when, and makes the running attempt lose', () => {
-    const cancelled = moved(cancel(job('running'), NOW));
-    expect(cancelled).toEqual({ ...job('running'), state: 'cancelled', version: 8, finishedAtMs: NOW });
-    expect(finish(cancelled, CLAIM.claimId, WORKER, VERDICTS[0] as Verdict, NOW).kind).toBe('refused');
+describe('askForEnd', () => {
+  it('notes the first instant, and is no transition', () => {
+    const asked = askForEnd(job('running'), NOW);
+    expect(asked).toEqual({ ...job('running'), cancelRequestedAtMs: NOW });
+    expect(askForEnd(asked, NOW + 1)).toBe(asked);
   });
 });
 

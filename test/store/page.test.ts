@@ -54,11 +54,14 @@ describe('a page', () => {
               ? [aReservation(Array.from({ length: 10 }, (_, at) => ({ id: `job-${at}` })))]
               : [],
           });
-          const turn = turnPage(page, commit, new Set(batches.keys()));
+          const turn = turnPage(page, commit, batches);
           page = decodePage(encodePage(0, turn.page));
           expect(page).toEqual(turn.page);
           for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
-          for (const reservation of commit.reserve) batches.set(reservation.batchId, reservation);
+          for (const reservation of [...commit.reserve, ...turn.absorbed]) {
+            if (reservation.jobs.size > 0) batches.set(reservation.batchId, reservation);
+            else batches.delete(reservation.batchId);
+          }
           if (tidies) {
             for (const [batchId, each] of batches)
               if (asMarked(each, page) === undefined) batches.delete(batchId);
@@ -88,7 +91,7 @@ describe('a page', () => {
   it('keeps what whole types cost, and leaves what single resources cost to items of their own', () => {
     const ofType = anEstimate();
     const ofResource = anEstimate({ resourceId: 'photos' });
-    const { page, estimates } = turnPage(EMPTY_PAGE, aCommit({ estimates: [ofType, ofResource] }), new Set());
+    const { page, estimates } = turnPage(EMPTY_PAGE, aCommit({ estimates: [ofType, ofResource] }), new Map());
     expect([...page.estimates.values()]).toEqual([ofType]);
     expect(estimates).toEqual([ofResource]);
   });

@@ -13,24 +13,35 @@ import type {
   KeyBacklog,
   Ledger,
   Lock,
+  ParkedMark,
   Rejection,
   Reservation,
+  UnreadableItem,
   WorkerRecord,
 } from '../contract.ts';
 import { MalformedItemError } from '../errors.ts';
 import type { Page } from '../page.ts';
 import {
+  CONTROL_PREFIX,
+  costOfRank,
   dispatcherKey,
+  dueKey,
   type ItemKey,
   jobKey,
+  LOAN_PREFIX,
+  leaseKey,
   loanKey,
+  PARTITION_PREFIX,
   pageKey,
+  parkedKey,
   RESERVATION_PREFIX,
   type ReadyLine,
   rejectionKey,
   requestKey,
   reservationKey,
   TABLE,
+  unreadableKey,
+  WORKER_PREFIX,
   workerKey,
 } from '../schema.ts';
 
@@ -53,6 +64,7 @@ export const ATTRIBUTE = {
   fairnessKey: 'fairnessKey',
   resourceId: 'resourceId',
   readyAtMs: 'readyAtMs',
+  firstReadyAtMs: 'firstReadyAtMs',
   attempt: 'attempt',
   partition: 'partition',
   payload: 'payload',
@@ -72,6 +84,7 @@ export const ATTRIBUTE = {
   dispatcherId: 'dispatcherId',
   leads: 'leads',
   startedAtMs: 'startedAtMs',
+  runUntilMs: 'runUntilMs',
   finishedAtMs: 'finishedAtMs',
   result: 'result',
   error: 'error',
@@ -93,16 +106,16 @@ export const ATTRIBUTE = {
   reservedAtMs: 'r',
   turn: 'n',
   dueShards: 'dueShards',
-  leastShareMs: 'l',
   ledgers: 'k',
   estimates: 't',
   batches: 'b',
-  parked: 'x',
+  parks: 'x',
   attendance: 'a',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',
   lastSeenMs: 'lastSeenMs',
+  presentUntilMs: 'presentUntilMs',
   lines: 'lines',
   announcedAtMs: 'announcedAtMs',
   meanMs: 'meanMs',
@@ -127,6 +140,8 @@ export const ATTRIBUTE = {
   scopes: 'scopes',
   wants: 'wants',
   askedAtMs: 'askedAtMs',
+  // Parked conflict keys.
+  parkedAtMs: 'parkedAtMs',
   // Locks.
   conflictKey: 'conflictKey',
   turnOf: 'turnOf',
@@ -141,6 +156,12 @@ export const ATTRIBUTE = {
   rejectedAtMs: 'rejectedAtMs',
   name: 'name',
   message: 'message',
+  // Notes of items that cannot be read.
+  itemPk: 'itemPk',
+  itemSk: 'itemSk',
+  formerLine: 'formerLine',
+  formerRank: 'formerRank',
+  seenAtMs: 'seenAtMs',
 } as const;
 
 const A = ATTRIBUTE;
@@ -178,7 +199,8 @@ class Cells {
   malformed(name: string, expected: string, options?: ErrorOptions): MalformedItemError {
     const value = this.#values[name];
     const found = value === undefined ? 'is missing' : `is ${shown(value)}`;
-    return new MalformedItemError(this.#key, `${this.#path}${name}`, `${found}, not ${expected}`, options);
+    const problem = `${found}, not ${expected}`;
+    return new MalformedItemError(this.#key, `${this.#path}${name}`, problem, wayOutOf(this.#key), options);
   }
 
   has(name: string): boolean {
@@ -216,18 +238,18 @@ class Cells {
     return found;
   }
 
-  json(name: string): Json {
+  json(name: string, loosen = (text: string): string => text): Json {
     const text = this.text(name);
     try {
-      return JSON.parse(text) as Json;
+      return JSON.parse(loosen(text)) as Json;
     } catch (cause) {
       throw this.malformed(name, 'JSON', { cause });
     }
   }
 
   /** JSON of a shape of its own; `unpack` throws at whatever is wrong with it. */
-  packed<T>(name: string, unpack: (json: unknown) => T): T {
-    const json = this.json(name);
+  packed<T>(name: string, unpack: (json: unknown) => T, loosen?: (text: string) => string): T {
+    const json = this.json(name, loosen);
     try {
       return unpack(json);
     } catch (cause) {
@@ -270,6 +292,33 @@ class Cells {
 function shown(value: unknown): string {
   const text = value instanceof Set ? 'a set' : (JSON.stringify(value) ?? String(value));
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
+}
+
+/** What to do about an item that must not be guessed at, nor simply deleted. By the kind that its sort key names. */
+const WAYS_OUT: readonly (readonly [string, string])[] = [
+  [
+    leaseKey(0).sk,
+    'set epoch above all that were ever used; without it, whoever was superseded could write again',
+  ],
+  [
+    pageKey(0).sk,
+    'correct it; deleting it forgets what active keys were charged, and settled places count again',
+  ],
+  [dueKey(0).sk, 'set it to the most parts that lines of a type ever had'],
+  [
+    RESERVATION_PREFIX,
+    'correct it, or delete it once none of its jobs can be running: it holds their capacity',
+  ],
+  [
+    LOAN_PREFIX,
+    'correct it as the copy of the other partition says, or delete both once nothing lent is in use',
+  ],
+];
+
+function wayOutOf(key: string): string | undefined {
+  const [pk = '', sk = ''] = key.split(' ');
+  if (!pk.startsWith(PARTITION_PREFIX)) return undefined;
+  return WAYS_OUT.find(([name]) => (name.endsWith('/') ? sk.startsWith(name) : sk === name))?.[1];
 }
 
 function cellsOf(item: Item): Cells {
@@ -332,6 +381,7 @@ export function encodeJob(job: Job, standing: Standing | undefined): Item {
     [A.fairnessKey]: job.fairnessKey,
     [A.resourceId]: job.resourceId,
     [A.readyAtMs]: job.readyAtMs,
+    [A.firstReadyAtMs]: job.firstReadyAtMs,
     [A.attempt]: job.attempt,
     [A.partition]: job.partition,
     [A.payload]: encodeJson(job.payload),
@@ -342,10 +392,12 @@ export function encodeJob(job: Job, standing: Standing | undefined): Item {
     [A.claim]: job.claim && encodeClaim(job.claim),
     [A.worker]: job.worker && encodeWorker(job.worker),
     [A.startedAtMs]: job.startedAtMs,
+    [A.runUntilMs]: job.runUntilMs,
     [A.finishedAtMs]: job.finishedAtMs,
     [A.result]: job.result === undefined ? undefined : encodeJson(job.result),
     [A.error]: job.error && encodeError(job.error),
     [A.checkpoint]: job.checkpoint === undefined ? undefined : encodeJson(job.checkpoint),
+    [A.progress]: job.progress === undefined ? undefined : encodeJson(job.progress),
     [A.cancelRequestedAtMs]: job.cancelRequestedAtMs,
     [A.redriveOf]: job.redriveOf,
     [A.redrivenAs]: job.redrivenAs,
@@ -369,26 +421,57 @@ export const isJobItem = (item: Item): boolean =>
   String(item[A.pk]).startsWith(JOB_PREFIX) && item[A.sk] === jobKey('').sk;
 
 /**
- * Reads a job item, as the table, its index and its stream hold it.
+ * Reads a job item, as the table, its index and its stream hold it. What a line shows of it, and who runs it, must be
+ * right; of the rest, what is wrong is left out, and `unreadable` says so.
  *
  * @param item - with plain values: a stream record's image has to be unmarshalled first
  * @throws MalformedItemError - it names the item's key and the attribute
  */
 export function decodeJob(item: Item): Job {
   const cells = cellsOf(item);
+  const head = decodeJobHead(item);
+  const worker = cells.has(A.worker) ? decodeWorkerIdentity(cells.map(A.worker)) : undefined;
+  let unreadable: string | undefined;
+  const read = <T>(decode: () => T, otherwise: T): T => {
+    try {
+      return decode();
+    } catch (error) {
+      if (!(error instanceof MalformedItemError)) throw error;
+      unreadable ??= error.message;
+      return otherwise;
+    }
+  };
+  const optional = <T>(name: string, decode: () => T): T | undefined =>
+    cells.has(name) ? read(decode, undefined) : undefined;
+  const rest = {
+    payload: read(() => cells.json(A.payload), null),
+    contentHash: read(() => cells.text(A.contentHash), ''),
+    submittedAtMs: read(() => cells.number(A.submittedAtMs), head.readyAtMs),
+    workersLost: read(() => cells.count(A.workersLost), 0),
+  };
+  const result = optional(A.result, () => cells.json(A.result));
+  const error = optional(A.error, () => decodeError(cells.map(A.error)));
+  const checkpoint = optional(A.checkpoint, () => cells.json(A.checkpoint));
+  const progress = optional(A.progress, () => cells.json(A.progress));
+  // Whatever it says, somebody asked.
+  const cancelRequestedAtMs = cells.has(A.cancelRequestedAtMs)
+    ? read(() => cells.number(A.cancelRequestedAtMs), 0)
+    : undefined;
+  const redriveOf = optional(A.redriveOf, () => cells.text(A.redriveOf));
+  const redrivenAs = optional(A.redrivenAs, () => cells.text(A.redrivenAs));
   return {
-    ...decodeJobHead(item),
-    payload: cells.json(A.payload),
-    contentHash: cells.text(A.contentHash),
-    submittedAtMs: cells.number(A.submittedAtMs),
-    workersLost: cells.count(A.workersLost),
-    ...(cells.has(A.worker) ? { worker: decodeWorkerIdentity(cells.map(A.worker)) } : {}),
-    ...(cells.has(A.result) ? { result: cells.json(A.result) } : {}),
-    ...(cells.has(A.error) ? { error: decodeError(cells.map(A.error)) } : {}),
-    ...(cells.has(A.checkpoint) ? { checkpoint: cells.json(A.checkpoint) } : {}),
-    ...(cells.has(A.cancelRequestedAtMs) ? { cancelRequestedAtMs: cells.number(A.cancelRequestedAtMs) } : {}),
-    ...(cells.has(A.redriveOf) ? { redriveOf: cells.text(A.redriveOf) } : {}),
-    ...(cells.has(A.redrivenAs) ? { redrivenAs: cells.text(A.redrivenAs) } : {}),
+    ...head,
+    ...rest,
+    ...(worker === undefined ? {} : { worker }),
+    ...(cells.has(A.runUntilMs) ? { runUntilMs: cells.number(A.runUntilMs) } : {}),
+    ...(result === undefined ? {} : { result }),
+    ...(error === undefined ? {} : { error }),
+    ...(checkpoint === undefined ? {} : { checkpoint }),
+    ...(progress === undefined ? {} : { progress }),
+    ...(cancelRequestedAtMs === undefined ? {} : { cancelRequestedAtMs }),
+    ...(redriveOf === undefined ? {} : { redriveOf }),
+    ...(redrivenAs === undefined ? {} : { redrivenAs }),
+    ...(unreadable === undefined ? {} : { unreadable }),
   };
 }
 
@@ -408,6 +491,7 @@ export function decodeJobHead(item: Item): JobHead {
     fairnessKey: cells.text(A.fairnessKey),
     ...(cells.has(A.resourceId) ? { resourceId: cells.text(A.resourceId) } : {}),
     readyAtMs: cells.number(A.readyAtMs),
+    ...(cells.has(A.firstReadyAtMs) ? { firstReadyAtMs: cells.number(A.firstReadyAtMs) } : {}),
     version: cells.count(A.version),
     attempt: cells.count(A.attempt),
     partition: cells.count(A.partition),
@@ -492,8 +576,30 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
     if (position !== at) return [...common, job.version, job.attempt, position];
     return job.version === 1 && job.attempt === 1 ? common : [...common, job.version, job.attempt];
   });
-  return `[[${[...shapes.keys()].join(',')}],${JSON.stringify([...keys.keys()])},${JSON.stringify(rows)}]`;
+  return tightened(
+    `[[${[...shapes.keys()].join(',')}],${JSON.stringify([...keys.keys()])},${JSON.stringify(rows)}]`,
+  );
 }
+
+/** Where JSON takes six bytes for a control character, its picture takes three; pictures themselves take six. */
+const PICTURES = 0x2400;
+const PICTURE = /[\u2400-\u241f]/g;
+const TIGHTENED = /[\\\u2400-\u241f]/;
+
+function tightened(json: string): string {
+  if (!TIGHTENED.test(json)) return json;
+  return json
+    .replace(PICTURE, (picture) => `\\u${picture.charCodeAt(0).toString(16)}`)
+    .replace(/\\(?:u00([01][0-9a-f])|.)/gs, (escaped, code: string | undefined) =>
+      code === undefined ? escaped : String.fromCharCode(PICTURES + Number.parseInt(code, 16)),
+    );
+}
+
+const loosened = (text: string): string =>
+  text.replace(
+    PICTURE,
+    (picture) => `\\u${(picture.charCodeAt(0) - PICTURES).toString(16).padStart(4, '0')}`,
+  );
 
 /** Throws whatever is thrown on the way: the caller names the attribute. */
 function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
@@ -533,7 +639,7 @@ export function decodeReservation(item: Item): Reservation {
     epoch: cells.count(A.reservationEpoch),
     checkAtMs: cells.number(A.checkAtMs),
     reservedAtMs: cells.number(A.reservedAtMs),
-    jobs: cells.packed(A.reservedJobs, unpackJobs),
+    jobs: cells.packed(A.reservedJobs, unpackJobs, loosened),
   };
 }
 
@@ -557,25 +663,30 @@ function unpackPlaces(packed: string): ReadonlySet<number> {
 /** Flat: the instant from which the others count, then fairness key, settled cost and last seen for each. */
 function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
   const sinceMs = Math.min(...[...ledgers.values()].map(({ lastSeenMs }) => lastSeenMs));
-  const flat = [...ledgers.values()].flatMap(({ fairnessKey, settledCostMs, lastSeenMs }) => [
-    fairnessKey,
-    storable(settledCostMs),
-    lastSeenMs - sinceMs,
-  ]);
+  const flat = [...ledgers.values()].flatMap((ledger) => {
+    const seen = ledger.lastSeenMs - sinceMs;
+    const until = ledger.presentUntilMs === undefined ? undefined : ledger.presentUntilMs - sinceMs;
+    return [ledger.fairnessKey, storable(ledger.settledCostMs), until === undefined ? seen : [seen, until]];
+  });
   return JSON.stringify(ledgers.size === 0 ? [] : [sinceMs, ...flat]);
 }
 
 function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
-  const [sinceMs, ...flat] = packed as readonly [number, ...(string | number)[]];
+  const [sinceMs, ...flat] = packed as readonly [number, ...(string | number | readonly number[])[]];
   const ledgers = new Map<string, Ledger>();
   for (let at = 0; at < flat.length; at += 3) {
     const fairnessKey = flat[at];
     const settledCostMs = Number(flat[at + 1]);
-    const lastSeenMs = sinceMs + Number(flat[at + 2]);
-    if (typeof fairnessKey !== 'string' || !Number.isFinite(settledCostMs) || !Number.isFinite(lastSeenMs)) {
+    const seen = flat[at + 2];
+    const [lastSeenMs, presentUntilMs] = (Array.isArray(seen) ? seen : [seen]).map(
+      (each) => sinceMs + Number(each),
+    );
+    const isSound = [settledCostMs, lastSeenMs, presentUntilMs ?? 0].every((each) => Number.isFinite(each));
+    if (typeof fairnessKey !== 'string' || lastSeenMs === undefined || !isSound) {
       throw new TypeError(`entry ${at}`);
     }
-    ledgers.set(fairnessKey, { fairnessKey, settledCostMs, lastSeenMs });
+    const until = presentUntilMs === undefined ? {} : { presentUntilMs };
+    ledgers.set(fairnessKey, { fairnessKey, settledCostMs, lastSeenMs, ...until });
   }
   return ledgers;
 }
@@ -625,17 +736,6 @@ function unpackBatches(packed: unknown): Page['batches'] {
   );
 }
 
-function unpackParked(packed: unknown): Page['parked'] {
-  const rows = packed as readonly (readonly [string, number])[];
-  return new Map(
-    rows.map(([conflictKey, atMs]) => {
-      if (typeof conflictKey !== 'string' || !Number.isFinite(atMs))
-        throw new TypeError(`key ${conflictKey}`);
-      return [conflictKey, atMs] as const;
-    }),
-  );
-}
-
 const packAttendance = ({ sinceMs, atMs, heldBackSinceMs }: Attendance): string =>
   JSON.stringify([sinceMs, atMs, ...(heldBackSinceMs === undefined ? [] : [heldBackSinceMs])]);
 
@@ -649,11 +749,10 @@ export function encodePage(partition: number, page: Page): Item {
   return {
     ...pageKey(partition),
     [A.turn]: page.turn,
-    [A.leastShareMs]: storable(page.leastShareMs),
     [A.ledgers]: packLedgers(page.ledgers),
     [A.estimates]: packEstimates(page.estimates),
     [A.batches]: packBatches(page.batches),
-    [A.parked]: page.parked.size === 0 ? undefined : JSON.stringify([...page.parked]),
+    [A.parks]: page.parks ? true : undefined,
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
   };
 }
@@ -662,13 +761,23 @@ export function decodePage(item: Item): Page {
   const cells = cellsOf(item);
   return {
     turn: cells.count(A.turn),
-    leastShareMs: cells.number(A.leastShareMs),
     ledgers: cells.packed(A.ledgers, unpackLedgers),
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
-    parked: cells.has(A.parked) ? cells.packed(A.parked, unpackParked) : new Map(),
+    parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
   };
+}
+
+export const encodeParkedMark = (partition: number, { conflictKey, parkedAtMs }: ParkedMark): Item => ({
+  ...parkedKey(partition, conflictKey),
+  [A.conflictKey]: conflictKey,
+  [A.parkedAtMs]: parkedAtMs,
+});
+
+export function decodeParkedMark(item: Item): ParkedMark {
+  const cells = cellsOf(item);
+  return { conflictKey: cells.text(A.conflictKey), parkedAtMs: cells.number(A.parkedAtMs) };
 }
 
 // Workers and controls
@@ -714,6 +823,44 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
       ...(occupant.has(A.progress) ? { progress: occupant.json(A.progress) } : {}),
     })),
   };
+}
+
+/**
+ * What stands for a worker's record that cannot be read: a life without a slot that lasts until the record is collected or
+ * corrected, because its jobs may be running. Undefined once it has long been over.
+ *
+ * @throws MalformedItemError - `cause`: nothing in the item says whose record it is
+ */
+export function unreadableWorker(
+  partition: number,
+  item: Item,
+  nowMs: number,
+  cause: MalformedItemError,
+): WorkerRecord | undefined {
+  const ttl = item[A.ttl];
+  if (typeof ttl === 'number' && ttl * 1000 <= nowMs) return undefined;
+  const sk = String(item[A.sk]);
+  const workerId = [item[A.workerId], namedBy(sk.slice(WORKER_PREFIX.length))].find(
+    (name): name is string => typeof name === 'string' && workerKey(partition, name).sk === sk,
+  );
+  if (workerId === undefined) throw cause;
+  const forEver = Number.MAX_SAFE_INTEGER;
+  const life = { workerId, incarnation: '', fleet: '', slots: 0, isEnding: true, occupants: [] };
+  return { ...life, expiresAtMs: forEver, formerUntilMs: forEver };
+}
+
+/** Nobody knows what it says: its scope is paused. */
+export const unreadableControl = (item: Item): Control => ({
+  scope: String(item[A.sk]).slice(CONTROL_PREFIX.length),
+  paused: true,
+});
+
+function namedBy(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return undefined;
+  }
 }
 
 export function decodeControl(item: Item): Control {
@@ -861,6 +1008,7 @@ export const encodeLedger = (key: ItemKey, ledger: Ledger): Item => ({
   [A.fairnessKey]: ledger.fairnessKey,
   [A.settledCostMs]: storable(ledger.settledCostMs),
   [A.lastSeenMs]: ledger.lastSeenMs,
+  [A.presentUntilMs]: ledger.presentUntilMs,
 });
 
 export function decodeLedger(item: Item): Ledger {
@@ -869,15 +1017,13 @@ export function decodeLedger(item: Item): Ledger {
     fairnessKey: cells.text(A.fairnessKey),
     settledCostMs: cells.number(A.settledCostMs),
     lastSeenMs: cells.number(A.lastSeenMs),
+    ...(cells.has(A.presentUntilMs) ? { presentUntilMs: cells.number(A.presentUntilMs) } : {}),
   };
 }
 
-/** A line inside a backlog's set: the mode holds no slash, so whatever the type holds, the first one separates. */
-export const encodeBacklogLine = ({
-  type,
-  mode,
-  sub = 0,
-}: Pick<ReadyLine, 'type' | 'mode' | 'sub'>): string => `${mode}${sub === 0 ? '' : `.${sub}`}/${type}`;
+/** A line inside a backlog's set: its mode, and its part where it is not the first. */
+export const encodeBacklogLine = ({ mode, sub = 0 }: Pick<ReadyLine, 'mode' | 'sub'>): string =>
+  `${mode}${sub === 0 ? '' : `.${sub}`}`;
 
 export function decodeBacklog(item: Item): KeyBacklog {
   const cells = cellsOf(item);
@@ -887,26 +1033,15 @@ export function decodeBacklog(item: Item): KeyBacklog {
       .texts(A.lines)
       .toSorted()
       .map((text) => {
-        const slash = text.indexOf('/');
-        const [name, sub = '0', ...rest] = text.slice(0, slash).split('.');
+        const [name, sub = '0', ...rest] = text.split('.');
         const mode = MODES.find((each) => each === name);
         if (mode === undefined || rest.length > 0 || !/^\d{1,3}$/.test(sub))
-          throw cells.malformed(A.lines, 'a set of <mode>/<type> and <mode>.<part>/<type>');
-        const type = text.slice(slash + 1);
-        return sub === '0' ? { type, mode } : { type, mode, sub: Number(sub) };
+          throw cells.malformed(A.lines, 'a set of <mode> and <mode>.<part>');
+        return sub === '0' ? { mode } : { mode, sub: Number(sub) };
       }),
     announcedAtMs: cells.number(A.announcedAtMs),
-    rankCostMs: Number.parseFloat(cells.text(A.rank)),
+    rankCostMs: costOfRank(cells.text(A.rank)),
   };
-}
-
-/** The largest cost that a rank can tell from a larger one: some 31,000 years. */
-const COST_MAX = 1e15;
-
-/** A key's place in the keys line: settled cost, to the microsecond, sortable as text; then the key. */
-export function costRank(settledCostMs: number, fairnessKey: string): string {
-  const cost = Math.min(COST_MAX, Math.max(0, settledCostMs));
-  return `${cost.toFixed(3).padStart(20, '0')}/${fairnessKey}`;
 }
 
 export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord): Item => ({
@@ -929,6 +1064,56 @@ export function decodeEstimate(item: Item): EstimateRecord {
     samples: cells.count(A.samples),
     lastSeenMs: cells.number(A.lastSeenMs),
   };
+}
+
+// Items that cannot be read
+
+/** The note of one: it outlives the process that found it. */
+export const encodeUnreadable = (partition: number, item: Item, reason: string, seenAtMs: number): Item => {
+  const key = { pk: String(item[A.pk]), sk: String(item[A.sk]) };
+  return {
+    ...unreadableKey(partition, key),
+    [A.itemPk]: key.pk,
+    [A.itemSk]: key.sk,
+    [A.reason]: reason,
+    [A.formerLine]: item[A.line],
+    [A.formerRank]: item[A.rank],
+    [A.seenAtMs]: seenAtMs,
+  };
+};
+
+export function decodeUnreadable(item: Item): { readonly of: ItemKey; readonly told: UnreadableItem } {
+  const cells = cellsOf(item);
+  const of = { pk: cells.text(A.itemPk), sk: cells.text(A.itemSk) };
+  return {
+    of,
+    told: {
+      key: `${of.pk} ${of.sk}`,
+      reason: cells.text(A.reason),
+      ...(cells.has(A.formerLine) ? { line: cells.text(A.formerLine) } : {}),
+      ...(cells.has(A.formerRank) ? { rank: cells.text(A.formerRank) } : {}),
+      seenAtMs: cells.number(A.seenAtMs),
+    },
+  };
+}
+
+/** Whether an item of a kind that is noted can be read. */
+export function isReadable(item: Item): boolean {
+  const sk = String(item[A.sk]);
+  const decode = isJobItem(item)
+    ? decodeJob
+    : sk.startsWith(WORKER_PREFIX)
+      ? decodeWorkerRecord
+      : sk.startsWith(CONTROL_PREFIX)
+        ? decodeControl
+        : decodeBacklog;
+  try {
+    decode(item);
+    return true;
+  } catch (error) {
+    if (error instanceof MalformedItemError) return false;
+    throw error;
+  }
 }
 
 // Rejections

@@ -22,7 +22,14 @@ import {
   UpdateCommand,
 } from '@aws-sdk/lib-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
-import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
+import {
+  ItemTooLarge,
+  StoreMisconfigured,
+  StoreRefused,
+  StoreThrottled,
+  StoreUnavailable,
+} from '../errors.ts';
+import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { Meter } from '../metering.ts';
 import { type ItemKey, TABLE } from '../schema.ts';
 import { type Item, namesIn } from './codec.ts';
@@ -166,6 +173,7 @@ export class DynamoConnection {
   }
 
   async put(verb: string, { item, condition, values }: Put): Promise<WriteOutcome> {
+    requireItemFits(item);
     const names = namesIn(condition);
     const command = new PutCommand({
       TableName: this.#table,
@@ -196,11 +204,18 @@ export class DynamoConnection {
       ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
       ReturnConsumedCapacity: 'TOTAL',
     });
-    return this.#write(verb, async () => {
-      const output = await this.#documents.send(command);
-      this.#count(verb, 'write', output);
-      return output.Attributes ?? {};
-    });
+    try {
+      return await this.#write(verb, async () => {
+        const output = await this.#documents.send(command);
+        this.#count(verb, 'write', output);
+        return output.Attributes ?? {};
+      });
+    } catch (error) {
+      // Only the table knows what the item holds beside what is written.
+      if (error instanceof StoreRefused && TOO_LARGE.test(error.message))
+        throw new ItemTooLarge(`${key.pk} ${key.sk}`, undefined, { cause: error });
+      throw error;
+    }
   }
 
   /**
@@ -270,6 +285,7 @@ export class DynamoConnection {
     token: string,
     parts: readonly TransactionPart[],
   ): Promise<TransactionOutcome> {
+    requireTransactionFits(parts.flatMap(({ Put }) => Put?.Item ?? []));
     const command = new TransactWriteCommand({
       TransactItems: [...parts],
       ClientRequestToken: token,
@@ -410,6 +426,9 @@ export class DynamoConnection {
     this.#meter?.(verb, { readUnits: 0, writeUnits, requests: $metadata?.attempts ?? 1 });
   }
 }
+
+/** How the table says that an update would make its item too large. */
+const TOO_LARGE = /item size (to update )?has exceeded/i;
 
 const RETRYABLE_REASONS: ReadonlySet<string> = new Set([
   'TransactionConflict',

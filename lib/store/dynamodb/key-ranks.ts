@@ -7,11 +7,11 @@
  * pass that sees the key.
  */
 import type { KeyBacklog, Ledger } from '../contract.ts';
-import { costRank } from './codec.ts';
+import { costRank } from '../schema.ts';
 
-/** A key's entry in the keys line of a tier that stands at the wrong rank. */
+/** A key's entry in the keys line of a type that stands at the wrong rank. */
 export interface RankMove {
-  readonly tier: string;
+  readonly type: string;
   readonly fairnessKey: string;
   readonly from: string;
   readonly to: string;
@@ -24,7 +24,7 @@ interface KnownLedger {
 }
 
 interface Known {
-  /** By fairness key, then by tier: ranks seen since the last moves. */
+  /** By fairness key, then by type: ranks seen since the last moves. */
   readonly ranks: Map<string, Map<string, string>>;
   readonly ledgers: Map<string, KnownLedger>;
 }
@@ -36,11 +36,11 @@ const KEYS_MAX = 10_000;
 export class KeyRanks {
   readonly #partitions = new Map<number, Known>();
 
-  sawKey(partition: number, tier: string, backlog: KeyBacklog, rank: string): void {
+  sawKey(partition: number, type: string, backlog: KeyBacklog, rank: string): void {
     const { ranks } = this.#knownOf(partition);
     const ofKey = ranks.get(backlog.fairnessKey);
-    if (ofKey !== undefined) ofKey.set(tier, rank);
-    else if (ranks.size < KEYS_MAX) ranks.set(backlog.fairnessKey, new Map([[tier, rank]]));
+    if (ofKey !== undefined) ofKey.set(type, rank);
+    else if (ranks.size < KEYS_MAX) ranks.set(backlog.fairnessKey, new Map([[type, rank]]));
   }
 
   sawLedger(partition: number, ledger: Ledger): void {
@@ -61,13 +61,13 @@ export class KeyRanks {
   takeMoves(partition: number): readonly RankMove[] {
     const { ranks, ledgers } = this.#knownOf(partition);
     const moves: RankMove[] = [];
-    for (const [fairnessKey, byTier] of ranks) {
+    for (const [fairnessKey, byType] of ranks) {
       const known = ledgers.get(fairnessKey);
       if (known === undefined) continue;
       const to = this.rankOf(known.ledger);
-      for (const [tier, from] of byTier) {
+      for (const [type, from] of byType) {
         // Only a fresh ledger takes a rank back, as when costs are reset.
-        if (from < to || (known.isFresh && from !== to)) moves.push({ tier, fairnessKey, from, to });
+        if (from < to || (known.isFresh && from !== to)) moves.push({ type, fairnessKey, from, to });
       }
     }
     ranks.clear();

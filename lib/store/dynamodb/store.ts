@@ -7,9 +7,11 @@
 import { randomUUID } from 'node:crypto';
 import { isTerminal, type Job, type JobError, type JobState, type Json } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
-import { isWaiting, retime } from '../../core/life-cycle.ts';
+import { isWaiting, readyAgain, retime } from '../../core/life-cycle.ts';
+import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import {
   type Applied,
+  BLOCKED_HEADS,
   type CancelOutcome,
   type ClaimOutcome,
   type ClaimRequest,
@@ -33,12 +35,14 @@ import {
   type Ledger,
   type LinePage,
   type Lock,
+  type ParkedMark,
   type PartitionState,
   type Rejection,
   type Reservation,
   type RetimeOutcome,
   type StartOutcome,
   type StartRequest,
+  type UnreadableItem,
   type WorkerIdentity,
   type WorkerRecord,
   workerAt,
@@ -46,17 +50,19 @@ import {
 import {
   CommitAmbiguous,
   CommitTooLarge,
+  MalformedItemError,
   StaleCommit,
   StoreRefused,
   StoreThrottled,
   StoreUnavailable,
-  TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
+import { requireItemFits } from '../limits.ts';
 import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, turnPage } from '../page.ts';
 import {
   backlogKey,
+  behindGroup,
+  blockedGroup,
   blockedLineName,
-  blockedPrefix,
   blockedRank,
   CONTROL_PREFIX,
   controlKey,
@@ -77,6 +83,8 @@ import {
   lockKey,
   nextInTurn,
   pageKey,
+  parkedKey,
+  parkedPk,
   partitionPk,
   REQUEST_PREFIX,
   RESERVATION_PREFIX,
@@ -86,6 +94,7 @@ import {
   requestKey,
   reservationKey,
   TABLE,
+  unreadablePk,
   WORKER_PREFIX,
   wakeKey,
   workerKey,
@@ -104,9 +113,11 @@ import {
   decodeLoan,
   decodeLock,
   decodePage,
+  decodeParkedMark,
   decodeRejection,
   decodeRequest,
   decodeReservation,
+  decodeUnreadable,
   decodeWakes,
   decodeWorkerRecord,
   encodeBacklogLine,
@@ -120,15 +131,21 @@ import {
   encodeLoan,
   encodeOccupants,
   encodePage,
+  encodeParkedMark,
   encodePartition,
   encodeRejection,
   encodeRequest,
   encodeReservation,
+  encodeUnreadable,
   encodeWorker,
   encodeWorkerRecord,
   type Item,
+  isJobItem,
+  isReadable,
   type Standing,
   ttlSec,
+  unreadableControl,
+  unreadableWorker,
   workerTtlSec,
 } from './codec.ts';
 import {
@@ -142,11 +159,10 @@ import { KeyRanks, type RankMove } from './key-ranks.ts';
 import { chunksOf, inParallel } from './parallel.ts';
 
 /**
- * Where a job waits once it is ready: its type's tier, its place in its line, and which part of it, where lines are
- * split. Ranks are compared as text.
+ * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
+ * compared as text.
  */
 export type Place = (job: JobHead) => {
-  readonly tier: string;
   readonly rank: string;
   readonly sub?: number | undefined;
 };
@@ -155,10 +171,27 @@ export interface DynamoJobStoreOptions extends ConnectionOptions {
   readonly place: Place;
   /** Epoch milliseconds: an item that has expired is gone, whether or not it has been collected. */
   readonly nowMs?: (() => number) | undefined;
+  /** Hears once of each item that cannot be read. */
+  readonly unreadable?: ((item: UnreadableItem) => void) | undefined;
 }
 
 /** Writes on their way at once; the SDK's client opens 50 connections at most. */
 const PARALLEL_MAX = 32;
+
+/** Jobs of a blocked line read at once: they fill about what one unit reads. */
+const BLOCKED_READ = 12;
+
+/** Items that cannot be read: those that are listed, and those that a process remembers. */
+const UNREADABLE_MAX = 1_000;
+
+/** Under which items are noted that belong to no partition. */
+const NO_PARTITION = 0;
+
+/** Of a job that may not be readable as a whole. */
+const partitionIn = (item: Item): number => {
+  const partition = item[ATTRIBUTE.partition];
+  return typeof partition === 'number' ? partition : NO_PARTITION;
+};
 
 /** Pages of one query; a page holds up to 1 MB. */
 const PAGES_MAX = 1_000;
@@ -167,8 +200,8 @@ const PAGES_MAX = 1_000;
 interface Known {
   readonly epoch: number;
   readonly page: Page;
-  /** Places of the reservations whose items are there. */
-  readonly batches: Map<string, readonly number[]>;
+  /** The reservations as their items are. */
+  readonly batches: Map<string, Reservation>;
 }
 
 export class DynamoJobStore implements JobStore {
@@ -177,6 +210,9 @@ export class DynamoJobStore implements JobStore {
   readonly #keyRanks = new KeyRanks();
   readonly #nowMs: () => number;
   readonly #known = new Map<number, Known>();
+  readonly #tellUnreadable: ((item: UnreadableItem) => void) | undefined;
+  /** Keys of items that cannot be read, as far as they were told of. */
+  readonly #toldUnreadable = new Set<string>();
   /** By partition: the shards of its due line that are known to be noted. */
   readonly #dueShards = new Map<number, number>();
 
@@ -184,6 +220,7 @@ export class DynamoJobStore implements JobStore {
     this.#table = new DynamoConnection(options);
     this.#place = options.place;
     this.#nowMs = options.nowMs ?? Date.now;
+    this.#tellUnreadable = options.unreadable;
   }
 
   // Submitting
@@ -208,11 +245,11 @@ export class DynamoJobStore implements JobStore {
   }
 
   async announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void> {
-    const byKey = Map.groupBy(lines, (line) => JSON.stringify([line.tier, line.fairnessKey]));
+    const byKey = Map.groupBy(lines, (line) => JSON.stringify([line.type, line.fairnessKey]));
     await inParallel([...byKey.values()], PARALLEL_MAX, async (group) => {
       const [first] = group;
       if (first === undefined) return;
-      const key = backlogKey(partition, first.tier, first.fairnessKey);
+      const key = backlogKey(partition, first.type, first.fairnessKey);
       const values = { ':lines': new Set(group.map(encodeBacklogLine)), ':now': nowMs };
       const known = await this.#table.update('announceLines', {
         key,
@@ -231,7 +268,7 @@ export class DynamoJobStore implements JobStore {
         values: {
           ...values,
           ':fairnessKey': fairnessKey,
-          ':line': keysLineName(partition, first.tier),
+          ':line': keysLineName(partition, first.type),
           ':rank': this.#keyRanks.rankOf({ fairnessKey, settledCostMs }),
         },
       });
@@ -249,10 +286,21 @@ export class DynamoJobStore implements JobStore {
 
   // Reading
 
-  async getJobs(ids: readonly string[]): Promise<readonly (Job | undefined)[]> {
-    return this.#getAll('getJobs', ids.map(jobKey), (item) =>
-      this.#isGone(item) ? undefined : decodeJob(item),
+  async getJobs(
+    ids: readonly string[],
+    unreadable?: (id: string) => void,
+  ): Promise<readonly (Job | undefined)[]> {
+    const items = await this.#getAll('getJobs', ids.map(jobKey), (item) =>
+      this.#isGone(item) ? undefined : item,
     );
+    if (unreadable === undefined) return items.map((item) => item && decodeJob(item));
+    const jobs: (Job | undefined)[] = [];
+    for (const [at, item] of items.entries()) {
+      const [job] = item === undefined ? [] : await this.#readable(partitionIn(item), [item], decodeJob);
+      jobs.push(job);
+      if (item !== undefined && job === undefined) unreadable(ids[at] ?? '');
+    }
+    return jobs;
   }
 
   async listRejections(sourceId: string): Promise<readonly Rejection[]> {
@@ -352,29 +400,35 @@ export class DynamoJobStore implements JobStore {
       else if (sk === pageSk) page = decodePage(item);
       else if (sk === dueSk) dueShards = Math.max(1, decodeDueShards(item));
       else if (sk.startsWith(RESERVATION_PREFIX)) reservations.push(decodeReservation(item));
-      else if (sk.startsWith(WORKER_PREFIX)) workers.push(decodeWorkerRecord(item));
-      else if (sk.startsWith(CONTROL_PREFIX)) {
-        const control = decodeControl(item);
-        if (!isIdle(control)) controls.push(control);
+      else if (sk.startsWith(WORKER_PREFIX)) {
+        workers.push(
+          ...(await this.#readable(partition, [item], decodeWorkerRecord, (cause) =>
+            unreadableWorker(partition, item, nowMs, cause),
+          )),
+        );
+      } else if (sk.startsWith(CONTROL_PREFIX)) {
+        const read = await this.#readable(partition, [item], decodeControl, () => unreadableControl(item));
+        controls.push(...read.filter((control) => !isIdle(control)));
       } else if (sk.startsWith(LOAN_PREFIX)) loans.push(decodeLoan(item));
-      else if (sk.startsWith(REQUEST_PREFIX)) requests.push(decodeRequest(item));
+      // One that nobody can read asks for nothing, until its partition asks again.
+      else if (sk.startsWith(REQUEST_PREFIX))
+        requests.push(...(await this.#readable(partition, [item], decodeRequest)));
     }
     // Who only looks may have read it before somebody else's commit.
     if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
-      const batches = new Map(reservations.map(({ batchId, jobs }) => [batchId, [...jobs.keys()]]));
+      const batches = new Map(reservations.map((each) => [each.batchId, each]));
       this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
     }
     for (const ledger of page.ledgers.values()) this.#keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
       turn: page.turn,
-      leastShareMs: page.leastShareMs,
       reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
       controls,
       ledgers: [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
-      parked: page.parked,
+      parks: page.parks,
       dueShards,
       attendance: page.attendance,
       loans,
@@ -384,16 +438,16 @@ export class DynamoJobStore implements JobStore {
 
   async readKeys(
     partition: number,
-    tier: string,
+    type: string,
     limit: number,
     after?: string,
   ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
-    const { items, next } = await this.#heads('readKeys', keysLineName(partition, tier), limit, after);
-    const keys = items.map((item) => {
+    const { items, next } = await this.#heads('readKeys', keysLineName(partition, type), limit, after);
+    const keys = await this.#readable(partition, items, (item) => {
       const backlog = decodeBacklog(item);
       // Of a line that was read to its end, every key is known: where it stands does not matter.
       if (next !== undefined) {
-        this.#keyRanks.sawKey(partition, tier, backlog, String(item[ATTRIBUTE.rank]));
+        this.#keyRanks.sawKey(partition, type, backlog, String(item[ATTRIBUTE.rank]));
       }
       return backlog;
     });
@@ -402,14 +456,18 @@ export class DynamoJobStore implements JobStore {
 
   async readBacklogs(
     partition: number,
-    tier: string,
+    type: string,
     fairnessKeys: readonly string[],
   ): Promise<readonly (KeyBacklog | undefined)[]> {
     if (fairnessKeys.length === 0) return [];
-    const keys = fairnessKeys.map((key) => backlogKey(partition, tier, key));
+    const keys = fairnessKeys.map((key) => backlogKey(partition, type, key));
     // What is left of one whose last line was retired stands in no line.
-    return this.#getAll('readBacklogs', keys, (item) =>
-      item[ATTRIBUTE.line] === undefined ? undefined : decodeBacklog(item),
+    return this.#readableEach(
+      partition,
+      await this.#getAll('readBacklogs', keys, (item) =>
+        item[ATTRIBUTE.line] === undefined ? undefined : item,
+      ),
+      decodeBacklog,
     );
   }
 
@@ -436,8 +494,10 @@ export class DynamoJobStore implements JobStore {
     if (ids.length === 0) return [];
     const keys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId));
     // Those of resources never stand in the page.
-    if (ids.every(({ resourceId }) => resourceId !== ''))
-      return this.#getAll('getEstimates', keys, decodeEstimate);
+    if (ids.every(({ resourceId }) => resourceId !== '')) {
+      const items = await this.#getAll('getEstimates', keys, (item) => item);
+      return this.#readableEach(partition, items, decodeEstimate);
+    }
     const { page, found } = await this.#getBeside('getEstimates', partition, keys, decodeEstimate);
     return ids.map(
       ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
@@ -451,40 +511,53 @@ export class DynamoJobStore implements JobStore {
     keys: readonly ItemKey[],
     decode: (item: Item) => T,
   ): Promise<{ readonly page: Page; readonly found: readonly (T | undefined)[] }> {
-    const all = await this.#getAll(verb, [pageKey(partition), ...keys], (item): T | Page =>
-      item[ATTRIBUTE.sk] === pageKey(partition).sk ? decodePage(item) : decode(item),
-    );
-    const [page = EMPTY_PAGE, ...found] = all as readonly [Page | undefined, ...(T | undefined)[]];
-    return { page, found };
+    const [page, ...items] = await this.#getAll(verb, [pageKey(partition), ...keys], (item) => item);
+    return {
+      page: page === undefined ? EMPTY_PAGE : decodePage(page),
+      // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
+      found: await this.#readableEach(partition, items, decode),
+    };
   }
 
   async readLine(partition: number, line: ReadyLine, limit: number, after?: string): Promise<Heads> {
     const { items, next } = await this.#heads('readLine', readyLineName(partition, line), limit, after);
-    return { jobs: items.map(decodeJobHead), next };
+    return { jobs: await this.#readable(partition, items, decodeJobHead), next };
   }
 
-  async readDue(partition: number, nowMs: number, limit: number, after?: string, shard = 0): Promise<Heads> {
-    // The least rank of the next millisecond: whatever is due stands before it.
-    const bound = instantRank(Math.floor(nowMs) + 1, '');
+  async readDue(
+    partition: number,
+    nowMs: number,
+    limit: number,
+    after?: string,
+    shard = 0,
+    fromMs?: number,
+  ): Promise<Heads> {
+    // The table refuses a range that ends before it begins.
+    if (fromMs !== undefined && fromMs > nowMs) return { jobs: [] };
     const { items, next } = await this.#heads('readDue', dueLineName(partition, shard), limit, after, {
-      below: bound,
+      // The least rank of the next millisecond: whatever is due stands before it.
+      below: instantRank(Math.floor(nowMs) + 1, ''),
+      from: fromMs === undefined ? undefined : instantRank(fromMs, ''),
     });
-    return { jobs: items.map(decodeJobHead), next };
+    return { jobs: await this.#readable(partition, items, decodeJobHead), next };
   }
 
-  async promote(jobs: readonly JobHead[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
+  async promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]> {
     return inParallel(jobs, PARALLEL_MAX, async (job) => {
-      const outcome = await this.#changeJob('promote', job.id, {
-        update:
-          'SET #state = :pending, #version = :next, #readyAtMs = #runAtMs, #line = :line, #rank = :rank',
-        condition: '#state = :scheduled AND #version = :version',
+      const outcome = await this.#table.update('promote', {
+        key: jobKey(job.id),
+        update: 'SET #state = :pending, #version = :next, #line = :line, #rank = :rank',
+        condition: '#state = :scheduled AND #version = :version AND #runAtMs <= :now',
         values: {
           ...stateValues('pending', 'scheduled'),
+          ':now': nowMs,
           ...versionValues(job.version),
-          ...standingValues(this.#readyStanding({ ...job, readyAtMs: job.runAtMs })),
+          ...standingValues(this.#readyStanding(job)),
         },
       });
-      return outcome.applied ? outcome.job : undefined;
+      if (!outcome.applied) return undefined;
+      const [promoted] = await this.#readable(job.partition, [outcome.item], decodeJob);
+      return promoted;
     });
   }
 
@@ -500,7 +573,7 @@ export class DynamoJobStore implements JobStore {
     this.#known.delete(partition);
     if (known.epoch > fence.epoch) return 'lost';
     requireCurrent(fence, known, commit);
-    const turn = turnPage(known.page, commit, new Set(known.batches.keys()));
+    const turn = turnPage(known.page, commit, known.batches);
     const parts = this.#partsOf(fence, known.page, turn, commit);
     const outcome = await this.#table.transact('commit', randomUUID(), parts);
     if (!outcome.applied) {
@@ -509,7 +582,11 @@ export class DynamoJobStore implements JobStore {
         `the commit under epoch ${fence.epoch} follows a page, or makes reservations, that are not what it knows: parts ${[...outcome.refused].join(', ')}; load partition ${partition} again`,
       );
     }
-    for (const { batchId, jobs } of commit.reserve) known.batches.set(batchId, [...jobs.keys()]);
+    for (const reservation of commit.reserve) known.batches.set(reservation.batchId, reservation);
+    for (const reservation of turn.absorbed) {
+      if (reservation.jobs.size > 0) known.batches.set(reservation.batchId, reservation);
+      else known.batches.delete(reservation.batchId);
+    }
     if ((this.#known.get(partition)?.page.turn ?? 0) < turn.page.turn) {
       this.#known.set(partition, { ...known, page: turn.page });
     }
@@ -524,17 +601,84 @@ export class DynamoJobStore implements JobStore {
     ]);
   }
 
-  async readBlocked(
-    partition: number,
-    conflictKey: string,
-    limit: number,
-    of?: Pick<ReadyLine, 'tier' | 'type'>,
-    after?: string,
-  ): Promise<Heads> {
+  async readBlocked(partition: number, conflictKey: string, groups: number, after?: string): Promise<Heads> {
     const line = blockedLineName(partition, conflictKey);
-    const prefix = of === undefined ? undefined : blockedPrefix(of);
-    const { items, next } = await this.#heads('readBlocked', line, limit, after, { prefix });
-    return { jobs: items.map(decodeJobHead), next };
+    const jobs: JobHead[] = [];
+    let from = after;
+    let found = 0;
+    // One read shows some groups whole; where it ends inside one, the next read begins behind that group.
+    for (;;) {
+      const { items, next } = await this.#heads('readBlocked', line, BLOCKED_READ, undefined, {
+        above: from,
+      });
+      const read = await this.#readable(partition, items, decodeJobHead);
+      const byGroup = Map.groupBy(read, (job) => blockedGroup(job));
+      for (const [group, heads] of byGroup) {
+        if (found === groups) return { jobs, next: from };
+        jobs.push(...heads.slice(0, BLOCKED_HEADS));
+        found += 1;
+        from = behindGroup(group);
+      }
+      // What cannot be read says of no group where it ends.
+      if (next === undefined || byGroup.size === 0) return { jobs };
+    }
+  }
+
+  async markParked(partition: number, conflictKeys: readonly string[], nowMs: number): Promise<void> {
+    await inParallel(conflictKeys, PARALLEL_MAX, (conflictKey) =>
+      this.#table.put('markParked', {
+        item: encodeParkedMark(partition, { conflictKey, parkedAtMs: nowMs }),
+      }),
+    );
+  }
+
+  async readParked(partition: number, conflictKeys: readonly string[]): Promise<readonly ParkedMark[]> {
+    const keys = [...new Set(conflictKeys)].map((conflictKey) => parkedKey(partition, conflictKey));
+    const found = await this.#getAll('readParked', keys, decodeParkedMark);
+    return found.filter((mark) => mark !== undefined);
+  }
+
+  async listParked(
+    partition: number,
+    limit: number,
+    after?: string,
+  ): Promise<{ readonly marks: readonly ParkedMark[]; readonly next?: string | undefined }> {
+    const pk = parkedPk(partition);
+    const { items, next } = await this.#table.query('listParked', {
+      condition: '#pk = :pk',
+      values: { ':pk': pk },
+      limit,
+      after: after === undefined ? undefined : { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: after },
+    });
+    const last = next === undefined ? undefined : items.at(-1)?.[ATTRIBUTE.sk];
+    return { marks: items.map(decodeParkedMark), ...(last === undefined ? {} : { next: String(last) }) };
+  }
+
+  async unmarkParked(partition: number, { conflictKey, parkedAtMs }: ParkedMark): Promise<Applied> {
+    const outcome = await this.#table.delete(
+      'unmarkParked',
+      parkedKey(partition, conflictKey),
+      'attribute_not_exists(#pk) OR #parkedAtMs = :parkedAtMs',
+      { ':parkedAtMs': parkedAtMs },
+    );
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async unpark(jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[]> {
+    return inParallel(jobs, PARALLEL_MAX, async (job): Promise<Applied> => {
+      const outcome = await this.#table.update('unpark', {
+        key: jobKey(job.id),
+        update: 'SET #line = :line, #rank = :rank',
+        condition: '#state = :pending AND #version = :version AND #line = :blocked',
+        values: {
+          ...stateValues('pending'),
+          ':version': job.version,
+          ':blocked': blockedLineName(job.partition, conflictKey),
+          ...standingValues(this.#readyStanding(job)),
+        },
+      });
+      return outcome.applied ? 'applied' : 'superseded';
+    });
   }
 
   async park(
@@ -563,7 +707,7 @@ export class DynamoJobStore implements JobStore {
   }
 
   #parkPart(job: JobHead, conflictKey: string): TransactionPart {
-    const { tier, rank } = this.#place(job);
+    const { rank } = this.#place(job);
     return this.#table.updatePart({
       key: jobKey(job.id),
       update: 'SET #line = :line, #rank = :rank',
@@ -572,7 +716,7 @@ export class DynamoJobStore implements JobStore {
         ...stateValues('pending'),
         ':version': job.version,
         ':line': blockedLineName(job.partition, conflictKey),
-        ':rank': blockedRank({ tier, type: job.type }, rank),
+        ':rank': blockedRank(job, rank),
       },
     });
   }
@@ -593,7 +737,13 @@ export class DynamoJobStore implements JobStore {
   }
 
   async readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]> {
-    return this.#getAll('readLocks', conflictKeys.map(lockKey), decodeLock);
+    const items = await this.#getAll('readLocks', conflictKeys.map(lockKey), (item) => item);
+    // One that cannot be read is held, by nobody that is known: a claim would be refused.
+    return this.#readableEach(NO_PARTITION, items, decodeLock, (_, at) => ({
+      conflictKey: conflictKeys[at] ?? '',
+      holder: { partition: NO_PARTITION, claimId: '', jobId: '' },
+      waiting: [],
+    }));
   }
 
   async awaitLock(conflictKey: string, partition: number, nowMs: number): Promise<'waiting' | 'open'> {
@@ -628,7 +778,8 @@ export class DynamoJobStore implements JobStore {
         values,
       );
       if (gone.applied || gone.old === undefined) return {};
-      const lock = decodeLock(gone.old);
+      const [lock] = await this.#readable(partition, [gone.old], decodeLock);
+      if (lock === undefined) return {};
       const next = nextInTurn(lock.waiting, partition);
       // Somebody else's by now, or given back before: whose turn it is then was woken.
       if (lock.holder?.claimId !== claimId || lock.holder.partition !== partition || next === undefined)
@@ -680,7 +831,7 @@ export class DynamoJobStore implements JobStore {
   }
 
   async retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'> {
-    const key = backlogKey(partition, line.tier, line.fairnessKey);
+    const key = backlogKey(partition, line.type, line.fairnessKey);
     const name = encodeBacklogLine(line);
     const values = { ':announced': announcedAtMs, ':name': name, ':one': 1 };
     const isQuiet = '#announcedAtMs <= :announced AND contains(#lines, :name)';
@@ -710,19 +861,27 @@ export class DynamoJobStore implements JobStore {
   // The workers' side
 
   async startJob(request: StartRequest): Promise<StartOutcome> {
-    const { jobId, claimId, workerId, incarnation, nowMs } = request;
-    const outcome = await this.#changeJob('startJob', jobId, {
-      update: 'SET #state = :running, #version = #version + :one, #worker = :worker, #startedAtMs = :now',
+    const { jobId, claimId, workerId, incarnation, nowMs, runUntilMs } = request;
+    const isBounded = runUntilMs !== undefined;
+    const outcome = await this.#table.update('startJob', {
+      key: jobKey(jobId),
+      update: `SET #state = :running, #version = #version + :one, #worker = :worker, #startedAtMs = :now${
+        isBounded ? ', #runUntilMs = :until' : ''
+      }`,
       condition: '#state = :claimed AND #claim.#claimId = :claimId',
       values: {
         ...stateValues('running', 'claimed'),
         ':one': 1,
         ':worker': encodeWorker({ workerId, incarnation }),
         ':now': nowMs,
+        ...(isBounded ? { ':until': runUntilMs } : {}),
         ':claimId': claimId,
       },
     });
-    const { job } = outcome;
+    const item = outcome.applied ? outcome.item : outcome.old;
+    if (item === undefined || this.#isGone(item)) return { kind: 'superseded' };
+    // Nobody can run what cannot be read; its reservation goes on counting it, because it says that it runs.
+    const [job] = await this.#readable(partitionIn(item), [item], decodeJob);
     if (job === undefined) return { kind: 'superseded' };
     const isOurs =
       job.state === 'running' &&
@@ -749,15 +908,29 @@ export class DynamoJobStore implements JobStore {
   }
 
   async saveCheckpoint(job: Job, worker: WorkerIdentity, checkpoint: Json): Promise<Applied> {
-    const outcome = await this.#table.update('saveCheckpoint', {
+    return this.#note('saveCheckpoint', job, worker, '#checkpoint', checkpoint);
+  }
+
+  async saveProgress(job: Job, worker: WorkerIdentity, progress: Json): Promise<Applied> {
+    return this.#note('saveProgress', job, worker, '#progress', progress);
+  }
+
+  async #note(
+    verb: 'saveCheckpoint' | 'saveProgress',
+    job: Job,
+    worker: WorkerIdentity,
+    name: '#checkpoint' | '#progress',
+    data: Json,
+  ): Promise<Applied> {
+    const outcome = await this.#table.update(verb, {
       key: jobKey(job.id),
-      update: 'SET #checkpoint = :checkpoint',
+      update: `SET ${name} = :data`,
       condition: HELD_BY_WORKER,
       values: {
         ...stateValues('running'),
         ...holderValues(worker),
-        ':claimId': claimIdOf('saveCheckpoint', job),
-        ':checkpoint': encodeJson(checkpoint),
+        ':claimId': claimIdOf(verb, job),
+        ':data': encodeJson(data),
       },
     });
     return outcome.applied ? 'applied' : 'superseded';
@@ -797,6 +970,7 @@ export class DynamoJobStore implements JobStore {
   }
 
   async heartbeat(partition: number, record: WorkerRecord): Promise<Applied> {
+    requireItemFits(encodeWorkerRecord(partition, record));
     const outcome = await this.#table.update('heartbeat', {
       key: workerKey(partition, record.workerId),
       update: `SET ${RENEWED}`,
@@ -856,7 +1030,8 @@ export class DynamoJobStore implements JobStore {
 
   async listDispatchers(nowMs: number): Promise<readonly DispatcherRecord[]> {
     const items = await this.#collection('listDispatchers', DISPATCHERS_PK);
-    return items.map(decodeDispatcher).filter(({ expiresAtMs }) => expiresAtMs > nowMs);
+    const records = await this.#readable(NO_PARTITION, items, decodeDispatcher);
+    return records.filter(({ expiresAtMs }) => expiresAtMs > nowMs);
   }
 
   // Operators
@@ -905,17 +1080,18 @@ export class DynamoJobStore implements JobStore {
     // A job that is ready, and stays so, stays where it stands: it may be parked.
     const standing = job.state === 'pending' && next.state === 'pending' ? undefined : this.#standingOf(next);
     const callId = randomUUID();
+    const ready = readyChange(next);
     const outcome = await this.#table.update('retimeJob', {
       key: jobKey(job.id),
-      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #readyAtMs = :readyAt, #callId = :callId
-        ${standing === undefined ? '' : ', #line = :line, #rank = :rank'}`,
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}
+        ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
       condition: '#state = :before AND #version = :version',
       values: {
         ':before': job.state,
         ':after': next.state,
         ...versionValues(job.version),
         ':runAt': next.runAtMs,
-        ':readyAt': next.readyAtMs,
+        ...ready.values,
         ':callId': callId,
         ...(standing === undefined ? {} : standingValues(standing)),
       },
@@ -949,11 +1125,35 @@ export class DynamoJobStore implements JobStore {
     await this.#table.put('askForLoan', { item: encodeRequest(partition, request) });
   }
 
+  async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
+    const { items } = await this.#table.query('listUnreadable', {
+      condition: '#pk = :pk',
+      values: { ':pk': unreadablePk(partition) },
+      limit: UNREADABLE_MAX,
+    });
+    const notes = items.map(decodeUnreadable);
+    const present = await this.#getAll(
+      'listUnreadable',
+      notes.map(({ of }) => of),
+      (item) => item,
+    );
+    return notes.flatMap(({ told }, at) => {
+      const item = present[at];
+      return item === undefined || isReadable(item) ? [] : told;
+    });
+  }
+
   async readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>> {
     const { items, next } = await this.#heads('readDeadLetters', deadLineName(partition), limit, after);
-    const keys = items.map((item) => jobKey(decodeJobHead(item).id));
-    const jobs = await this.#getAll('readDeadLetters', keys, (item) =>
-      this.#isGone(item) ? undefined : decodeJob(item),
+    const heads = await this.#readable(partition, items, decodeJobHead);
+    const jobs = await this.#readableEach(
+      partition,
+      await this.#getAll(
+        'readDeadLetters',
+        heads.map(({ id }) => jobKey(id)),
+        (item) => (this.#isGone(item) ? undefined : item),
+      ),
+      decodeJob,
     );
     return {
       jobs: jobs.filter((job) => job?.state === 'failed' && job.redrivenAs === undefined) as Job[],
@@ -962,16 +1162,19 @@ export class DynamoJobStore implements JobStore {
   }
 
   async redrive(deadLetter: Job, job: Job): Promise<Applied> {
+    const nowSec = { ':nowSec': Math.floor(this.#nowMs() / 1000) };
     const outcome = await this.#table.transact('redrive', randomUUID(), [
       this.#table.putPart({
         item: encodeJob(job, this.#standingOf(job)),
-        condition: 'attribute_not_exists(#pk)',
+        condition: 'attribute_not_exists(#pk) OR #ttl <= :nowSec',
+        values: nowSec,
       }),
       this.#table.updatePart({
         key: jobKey(deadLetter.id),
         update: 'SET #redrivenAs = :id REMOVE #line, #rank',
-        condition: '#state = :failed AND #version = :version AND attribute_not_exists(#redrivenAs)',
-        values: { ...stateValues('failed'), ':version': deadLetter.version, ':id': job.id },
+        condition:
+          '#state = :failed AND #version = :version AND attribute_not_exists(#redrivenAs) AND #ttl > :nowSec',
+        values: { ...stateValues('failed'), ...nowSec, ':version': deadLetter.version, ':id': job.id },
       }),
     ]);
     if (outcome.applied) return 'applied';
@@ -1012,7 +1215,11 @@ export class DynamoJobStore implements JobStore {
         const answer = answers[at];
         if (answer?.kind === 'applied') outcomes.set(request, 'claimed');
         if (answer?.kind !== 'refused') continue;
-        const present = answer.old === undefined ? undefined : decodeJob(answer.old);
+        const { old } = answer;
+        const [present] =
+          old === undefined || this.#isGone(old)
+            ? []
+            : await this.#readable(partitionIn(old), [old], decodeJob);
         // The answer of an earlier try got lost: it was won then.
         outcomes.set(request, present?.claim?.claimId === request.claimId ? 'claimed' : 'lost');
       }
@@ -1024,7 +1231,7 @@ export class DynamoJobStore implements JobStore {
     const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs, lock } = request;
     const change = {
       update: `SET #state = :claimed, #version = :next, #claim = :claim
-        REMOVE #line, #rank, #worker, #startedAtMs, #finishedAtMs`,
+        REMOVE #line, #rank, #worker, #startedAtMs, #runUntilMs, #progress, #finishedAtMs`,
       condition: '#state = :pending AND #version = :version',
       values: {
         ...stateValues('claimed', 'pending'),
@@ -1085,9 +1292,10 @@ export class DynamoJobStore implements JobStore {
       ...stateValues('running'),
       ':claimId': claimId,
       ':one': 1,
-      ':lost': end.workersLost,
+      ':lost': after.workersLost,
     };
-    const counted = '#version = #version + :one, #workersLost = #workersLost + :lost';
+    // Absolute, because what is there may not be a number.
+    const counted = '#version = #version + :one, #workersLost = :lost';
     if (verdict.kind === 'retry') await this.#noteDueShard(running);
     const outcome = await this.#changeJob(verb, running.id, {
       condition:
@@ -1106,6 +1314,7 @@ export class DynamoJobStore implements JobStore {
     }
     // One transition only leads from a version to the next: this one, if it looks like it.
     const isOurs =
+      running.state === 'running' &&
       job.state === (isUnwanted ? 'cancelled' : stateAfter(verdict)) &&
       job.version === after.version &&
       job.attempt === (isUnwanted ? running.attempt : after.attempt) &&
@@ -1129,7 +1338,8 @@ export class DynamoJobStore implements JobStore {
     const outcome = await this.#table.update(verb, { key: jobKey(id), ...change });
     if (outcome.applied) return { applied: true, job: decodeJob(outcome.item) };
     const { old } = outcome;
-    return { applied: false, ...(old === undefined ? { job: old } : jobAndCall(old)) };
+    if (old === undefined || this.#isGone(old)) return { applied: false, job: undefined };
+    return { applied: false, ...jobAndCall(old) };
   }
 
   #partsOf(fence: Fence, before: Page, turn: PageTurn, commit: Commit): readonly TransactionPart[] {
@@ -1157,6 +1367,11 @@ export class DynamoJobStore implements JobStore {
           item: encodeReservation(partition, reservation),
           condition: 'attribute_not_exists(#pk)',
         }),
+      ),
+      ...turn.absorbed.map((reservation) =>
+        reservation.jobs.size === 0
+          ? table.deletePart(reservationKey(partition, reservation.batchId))
+          : table.putPart({ item: encodeReservation(partition, reservation) }),
       ),
       ...this.#lendingParts(partition, commit),
     ];
@@ -1198,10 +1413,7 @@ export class DynamoJobStore implements JobStore {
   async #deleteSettled(partition: number): Promise<void> {
     const known = this.#known.get(partition);
     if (known === undefined) return;
-    const settled = [...known.batches].filter(([batchId, places]) => {
-      const mark = known.page.batches.get(batchId);
-      return mark !== undefined && places.every((place) => mark.settled.has(place));
-    });
+    const settled = [...known.batches].filter(([, each]) => asMarked(each, known.page) === undefined);
     await inParallel(settled, PARALLEL_MAX, async ([batchId]) => {
       await this.#hint(async () => {
         await this.#table.delete('tidy', reservationKey(partition, batchId));
@@ -1221,10 +1433,10 @@ export class DynamoJobStore implements JobStore {
 
   /** Only hints move here: what fails is moved by a later pass. */
   async #moveKeys(partition: number, moves: readonly RankMove[]): Promise<void> {
-    await inParallel(moves, PARALLEL_MAX, ({ tier, fairnessKey, from, to }) =>
+    await inParallel(moves, PARALLEL_MAX, ({ type, fairnessKey, from, to }) =>
       this.#hint(() =>
         this.#table.update('tidy', {
-          key: backlogKey(partition, tier, fairnessKey),
+          key: backlogKey(partition, type, fairnessKey),
           update: 'SET #rank = :to',
           condition: '#rank = :from AND attribute_exists(#line)',
           values: { ':from': from, ':to': to },
@@ -1239,9 +1451,9 @@ export class DynamoJobStore implements JobStore {
   }
 
   #readyStanding(job: JobHead): Standing {
-    const { tier, rank, sub } = this.#place(job);
+    const { rank, sub } = this.#place(job);
     const { type, mode, fairnessKey } = job;
-    return { line: readyLineName(job.partition, { tier, type, mode, fairnessKey, sub }), rank };
+    return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
   }
 
   #subOf(job: JobHead): number {
@@ -1264,6 +1476,77 @@ export class DynamoJobStore implements JobStore {
   #isGone(item: Item): boolean {
     const ttl = item[ATTRIBUTE.ttl];
     return typeof ttl === 'number' && ttl * 1000 <= this.#nowMs();
+  }
+
+  /**
+   * Those of the items that can be read, as `decode` reads them. The others are told of, noted, and taken out of the line
+   * they stand in, so that nobody meets them again; `instead` may stand for one.
+   */
+  async #readable<T>(
+    partition: number,
+    items: readonly Item[],
+    decode: (item: Item) => T,
+    instead?: (cause: MalformedItemError) => T | undefined,
+  ): Promise<readonly T[]> {
+    const each = await this.#readableEach(partition, items, decode, instead);
+    return each.filter((value) => value !== undefined);
+  }
+
+  /** As `#readable`, in the order of the items. */
+  async #readableEach<T>(
+    partition: number,
+    items: readonly (Item | undefined)[],
+    decode: (item: Item) => T,
+    instead?: (cause: MalformedItemError, at: number) => T | undefined,
+  ): Promise<readonly (T | undefined)[]> {
+    const read: (T | undefined)[] = [];
+    for (const [at, item] of items.entries()) {
+      try {
+        read.push(item === undefined ? undefined : decode(item));
+      } catch (error) {
+        if (item === undefined || !(error instanceof MalformedItemError)) throw error;
+        read.push(instead?.(error, at));
+        await this.#setAside(partition, item, error);
+      }
+    }
+    return read;
+  }
+
+  /** First the note, then the line: what is nowhere must at least be in the list. */
+  async #setAside(
+    partition: number,
+    item: Item,
+    { key, attribute, message }: MalformedItemError,
+  ): Promise<void> {
+    const { pk, sk, line, rank } = ATTRIBUTE;
+    if (!this.#toldUnreadable.has(key)) {
+      const note = encodeUnreadable(partition, item, message, this.#nowMs());
+      const { [pk]: notePk, [sk]: noteSk, ...cells } = note;
+      const names = Object.keys(cells).filter((name) => cells[name] !== undefined);
+      // An update, not a put: whoever runs jobs may do nothing else.
+      await this.#hint(() =>
+        this.#table.update('setAside', {
+          key: { pk: String(notePk), sk: String(noteSk) },
+          update: `SET ${names.map((name) => `#${name} = :${name}`).join(', ')}`,
+          condition: 'attribute_not_exists(#pk)',
+          values: Object.fromEntries(names.map((name) => [`:${name}`, cells[name]])),
+        }),
+      );
+      if (this.#toldUnreadable.size >= UNREADABLE_MAX) this.#toldUnreadable.clear();
+      this.#toldUnreadable.add(key);
+      this.#tellUnreadable?.(decodeUnreadable(note).told);
+    }
+    if (typeof item[line] !== 'string' || typeof item[rank] !== 'string') return;
+    // Without what is wrong with it, a backlog is whole again as soon as one of its lines is announced.
+    const wrong = isJobItem(item) ? '' : `, #${attribute}`;
+    await this.#hint(() =>
+      this.#table.update('setAside', {
+        key: { pk: String(item[pk]), sk: String(item[sk]) },
+        update: `REMOVE #line, #rank${wrong}`,
+        condition: '#line = :line AND #rank = :rank',
+        values: { ':line': item[line], ':rank': item[rank] },
+      }),
+    );
   }
 
   async #getAll<T>(
@@ -1301,7 +1584,7 @@ export class DynamoJobStore implements JobStore {
     line: string,
     limit: number,
     cursor: string | undefined,
-    { below, prefix }: { readonly below?: string | undefined; readonly prefix?: string | undefined } = {},
+    { below, from, above }: RankRange = {},
   ): Promise<{ readonly items: readonly Item[]; readonly next: string | undefined }> {
     if (limit < 1) return { items: [], next: cursor };
     const items: Item[] = [];
@@ -1309,13 +1592,12 @@ export class DynamoJobStore implements JobStore {
     for (let page = 0; page < PAGES_MAX; page += 1) {
       const answer = await this.#table.query(verb, {
         index: TABLE.linesIndex,
-        condition: `#line = :line${below === undefined ? '' : ' AND #rank < :below'}${
-          prefix === undefined ? '' : ' AND begins_with(#rank, :prefix)'
-        }`,
+        condition: `#line = :line${conditionOf({ below, from, above })}`,
         values: {
           ':line': line,
           ...(below === undefined ? {} : { ':below': below }),
-          ...(prefix === undefined ? {} : { ':prefix': prefix }),
+          ...(from === undefined ? {} : { ':from': from }),
+          ...(above === undefined ? {} : { ':above': above }),
         },
         // One more than asked for tells whether the line goes on.
         limit: limit + 1 - items.length,
@@ -1328,6 +1610,20 @@ export class DynamoJobStore implements JobStore {
     const last = items.length > limit ? items[limit - 1] : undefined;
     return { items: items.slice(0, limit), next: last === undefined ? undefined : encodeCursor(last) };
   }
+}
+
+/** Which part of a line is read: all, that below a rank, from one rank to another, or what begins alike. */
+interface RankRange {
+  readonly below?: string | undefined;
+  /** With `below` only. No job stands exactly there, or exactly at `below`: its rank goes on with its id. */
+  readonly from?: string | undefined;
+  readonly above?: string | undefined;
+}
+
+function conditionOf({ below, from, above }: RankRange): string {
+  if (above !== undefined) return ' AND #rank > :above';
+  if (below === undefined) return '';
+  return from === undefined ? ' AND #rank < :below' : ' AND #rank BETWEEN :from AND :below';
 }
 
 /** Where the check of the lease's epoch stands in a commit's transaction. */
@@ -1382,9 +1678,8 @@ function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
   }
   for (const { reservation } of [...commit.drop, ...commit.postpone]) {
     const { batchId } = reservation;
-    const mark = known.page.batches.get(batchId);
-    const left = known.batches.get(batchId)?.filter((place) => mark?.settled.has(place) !== true) ?? [];
-    if (left.length > 0) continue;
+    const present = known.batches.get(batchId);
+    if (present !== undefined && asMarked(present, known.page) !== undefined) continue;
     throw new StaleCommit(
       `the commit under epoch ${fence.epoch} changes the reservation ${batchId}, which is gone; load partition ${fence.partition} again`,
     );
@@ -1423,7 +1718,8 @@ const REGISTER_TRIES_MAX = 3;
 
 /** `#claimJob`'s change and condition, for several jobs at once. */
 const CLAIM_STATEMENT = `SET #state = ? SET #version = ? SET #claim = ?
-  REMOVE #line REMOVE #rank REMOVE #worker REMOVE #startedAtMs REMOVE #finishedAtMs
+  REMOVE #line REMOVE #rank REMOVE #worker REMOVE #startedAtMs REMOVE #runUntilMs REMOVE #progress
+  REMOVE #finishedAtMs
   WHERE #pk = ? AND #sk = ? AND #state = ? AND #version = ?`;
 
 function claimParameters(request: ClaimRequest): readonly unknown[] {
@@ -1483,6 +1779,27 @@ const dueStanding = (job: Job, runAtMs: number, shard: number): Standing => ({
   rank: instantRank(runAtMs, job.id),
 });
 
+/** When a job is ready, and when it was so first. */
+const readyChange = ({
+  readyAtMs,
+  firstReadyAtMs,
+}: Pick<Job, 'readyAtMs' | 'firstReadyAtMs'>): {
+  readonly set: string;
+  readonly remove: string;
+  readonly values: Item;
+} =>
+  firstReadyAtMs === undefined
+    ? {
+        set: '#readyAtMs = :readyAt',
+        remove: 'REMOVE #firstReadyAtMs',
+        values: { ':readyAt': readyAtMs },
+      }
+    : {
+        set: '#readyAtMs = :readyAt, #firstReadyAtMs = :firstReadyAt',
+        remove: '',
+        values: { ':readyAt': readyAtMs, ':firstReadyAt': firstReadyAtMs },
+      };
+
 const deadStanding = (job: Job, failedAtMs: number): Standing => ({
   line: deadLineName(job.partition),
   rank: latestFirstRank(failedAtMs, job.id),
@@ -1534,18 +1851,27 @@ function endOf(
       };
     }
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
-    case 'retry':
+    case 'retry': {
+      const isLost = attempt === running.attempt;
+      const ready = isLost ? undefined : readyChange(readyAgain(running, verdict.runAtMs));
+      const removed = [
+        ...(ready === undefined || ready.remove === '' ? [] : ['#firstReadyAtMs']),
+        ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
+      ];
+      const removal = removed.length === 0 ? '' : ` REMOVE ${removed.join(', ')}`;
       return {
-        update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #readyAtMs = :runAt,
-          #finishedAtMs = :now, #error = :error, #line = :line, #rank = :rank`,
+        update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
+          #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`}${removal}`,
         values: {
           ...common,
+          ...ready?.values,
           ':attempt': attempt,
           ':runAt': verdict.runAtMs,
           ':error': encodeError(verdict.error),
           ...standingValues(dueStanding(running, verdict.runAtMs, shard)),
         },
       };
+    }
   }
 }
 

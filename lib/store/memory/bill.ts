@@ -27,8 +27,8 @@ const SMALL_BYTES = 200;
 const jobItem = (entry: LineEntry<Job>): Item =>
   encodeJob(entry.value, entry.line === '' ? undefined : { line: entry.line, rank: entry.rank });
 
-const backlogItem = (partition: number, tier: string, entry: LineEntry<KeyBacklog>): Item => ({
-  ...backlogKey(partition, tier, entry.value.fairnessKey),
+const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklog>): Item => ({
+  ...backlogKey(partition, type, entry.value.fairnessKey),
   fairnessKey: entry.value.fairnessKey,
   lines: new Set(entry.value.lines.map(encodeBacklogLine)),
   announcedAtMs: entry.value.announcedAtMs,
@@ -68,13 +68,13 @@ export class Bill {
   wroteBacklog(
     verb: string,
     partition: number,
-    tier: string,
+    type: string,
     before: LineEntry<KeyBacklog> | undefined,
     after: LineEntry<KeyBacklog> | undefined,
   ): void {
     if (this.meter === undefined) return;
     const items = [before, after].map((entry) =>
-      entry === undefined ? undefined : backlogItem(partition, tier, entry),
+      entry === undefined ? undefined : backlogItem(partition, type, entry),
     );
     this.meter(verb, { readUnits: 0, writeUnits: itemWriteUnits(items[0], items[1]), requests: 1 });
   }
@@ -94,10 +94,10 @@ export class Bill {
     this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
   }
 
-  readKeys(verb: string, partition: number, tier: string, entries: readonly LineEntry<KeyBacklog>[]): void {
+  readKeys(verb: string, partition: number, type: string, entries: readonly LineEntry<KeyBacklog>[]): void {
     if (this.meter === undefined) return;
     const bytes = entries.reduce(
-      (sum, entry) => sum + itemBytes(entryOf(backlogItem(partition, tier, entry))),
+      (sum, entry) => sum + itemBytes(entryOf(backlogItem(partition, type, entry))),
       0,
     );
     this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
@@ -130,7 +130,7 @@ export class Bill {
       ...turn.estimates.map((each) =>
         itemBytes(encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
       ),
-      ...commit.reserve.map((each) => itemBytes(encodeReservation(partition, each))),
+      ...[...commit.reserve, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
       ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
     ];
     const units = items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);

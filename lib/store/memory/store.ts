@@ -7,9 +7,22 @@
 import type { Job, Json, ReservedJob } from '../../core/job.ts';
 import { isTerminal } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
-import { retime } from '../../core/life-cycle.ts';
+import {
+  askForEnd,
+  cancel,
+  claim,
+  finish,
+  loseWorker,
+  promote,
+  raiseVersion,
+  retime,
+  start,
+  type Transition,
+} from '../../core/life-cycle.ts';
+import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import {
   type Applied,
+  BLOCKED_HEADS,
   type CancelOutcome,
   type ClaimOutcome,
   type ClaimRequest,
@@ -34,12 +47,14 @@ import {
   type Ledger,
   type LinePage,
   type Lock,
+  type ParkedMark,
   type PartitionState,
   type Rejection,
   type Reservation,
   type RetimeOutcome,
   type StartOutcome,
   type StartRequest,
+  type UnreadableItem,
   type WorkerIdentity,
   type WorkerRecord,
   workerAt,
@@ -48,16 +63,19 @@ import {
   CommitAmbiguous,
   CommitTooLarge,
   StaleCommit,
+  StoreRefused,
   StoreThrottled,
   StoreUnavailable,
-  TRANSACTION_ITEMS_MAX,
 } from '../errors.ts';
 import type { Meter } from '../metering.ts';
 import { asMarked, EMPTY_PAGE, lendingItems, type Page, turnPage } from '../page.ts';
 import {
+  behindGroup,
+  blockedGroup,
   blockedLineName,
-  blockedPrefix,
   blockedRank,
+  costOfRank,
+  costRank,
   deadLineName,
   dueLineName,
   instantRank,
@@ -68,18 +86,17 @@ import {
   readyLineName,
 } from '../schema.ts';
 import { Bill } from './bill.ts';
+import { requireCommitFits, requireJobFits, requireRejectionFits, requireWorkerFits } from './fits.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
 import { type LineEntry, LinesIndex } from './lines.ts';
 import { compareText, type Placed } from './sorted-line.ts';
 import { TimeHeap } from './time-heap.ts';
-import { cancelled, claimed, ended, promoted, started } from './transitions.ts';
 
 /**
- * Where a job waits once it is ready: its type's tier, its place in its line, and which part of it, where lines are
- * split. Ranks are compared as text.
+ * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
+ * compared as text.
  */
 export type Place = (job: JobHead) => {
-  readonly tier: string;
   readonly rank: string;
   readonly sub?: number | undefined;
 };
@@ -123,6 +140,9 @@ export interface PartitionView {
   readonly loans: ReadonlyMap<string, Loan>;
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
+  /** Marks of blocked lines, by conflict key, and whether passes look for them. */
+  readonly parked: ReadonlyMap<string, number>;
+  readonly parks: boolean;
 }
 
 interface PartitionItems {
@@ -143,7 +163,9 @@ interface PartitionItems {
   /** By the partition that asks. */
   readonly requests: Map<number, LoanRequest>;
   readonly ledgers: Map<string, Ledger>;
-  /** By fairness key, then by tier. */
+  /** By conflict key: when jobs were last parked. */
+  readonly parked: Map<string, number>;
+  /** By fairness key, then by type. */
   readonly backlogs: Map<string, Map<string, LineEntry<KeyBacklog>>>;
 }
 
@@ -215,6 +237,7 @@ export class MemoryJobStore implements JobStore {
       jobs.map((job): CreateOutcome => {
         const present = this.#item(job.id)?.value;
         if (present === undefined) {
+          requireJobFits(job, job.payload);
           this.#put(undefined, job);
           return { kind: 'created', job };
         }
@@ -228,13 +251,13 @@ export class MemoryJobStore implements JobStore {
   async announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void> {
     return this.#write('announceLines', () => {
       const { backlogs } = this.#partition(partition);
-      for (const { tier, fairnessKey, type, mode, sub = 0 } of lines) {
-        const present = backlogs.get(fairnessKey)?.get(tier)?.value;
+      for (const { fairnessKey, type, mode, sub = 0 } of lines) {
+        const present = backlogs.get(fairnessKey)?.get(type)?.value;
         const known = present?.lines ?? [];
-        const isKnown = known.some((line) => isSameLine(line, { type, mode, sub }));
-        this.#putBacklog(partition, tier, {
+        const isKnown = known.some((line) => isSameLine(line, { mode, sub }));
+        this.#putBacklog(partition, type, {
           fairnessKey,
-          lines: isKnown ? known : [...known, { type, mode, ...(sub === 0 ? {} : { sub }) }],
+          lines: isKnown ? known : [...known, { mode, ...(sub === 0 ? {} : { sub }) }],
           announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
         });
       }
@@ -244,6 +267,7 @@ export class MemoryJobStore implements JobStore {
   async recordRejections(rejections: readonly Rejection[]): Promise<void> {
     return this.#write('recordRejections', () => {
       for (const rejection of rejections) {
+        requireRejectionFits(rejection);
         const bySource = this.#rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
         this.#rejections.set(rejection.sourceId, bySource);
         if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);
@@ -339,13 +363,12 @@ export class MemoryJobStore implements JobStore {
       return {
         epoch: lease.epoch,
         turn: page.turn,
-        leastShareMs: page.leastShareMs,
         reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
         controls: [...controls.values()],
         ledgers: [...page.ledgers.values()],
         estimates: [...page.estimates.values()],
-        parked: page.parked,
+        parks: page.parks,
         dueShards,
         attendance: page.attendance,
         loans: [...loans.values()],
@@ -356,26 +379,26 @@ export class MemoryJobStore implements JobStore {
 
   async readKeys(
     partition: number,
-    tier: string,
+    type: string,
     limit: number,
     after?: string,
   ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
     return this.#read('readKeys', () => {
-      const { entries, next } = headsOf(this.#keyLines, keysLineName(partition, tier), limit, after);
-      this.#bill.readKeys('readKeys', partition, tier, entries);
+      const { entries, next } = headsOf(this.#keyLines, keysLineName(partition, type), limit, after);
+      this.#bill.readKeys('readKeys', partition, type, entries);
       return { keys: entries.map((entry) => entry.value), next };
     });
   }
 
   async readBacklogs(
     partition: number,
-    tier: string,
+    type: string,
     fairnessKeys: readonly string[],
   ): Promise<readonly (KeyBacklog | undefined)[]> {
     return this.#read('readBacklogs', () => {
       const { backlogs } = this.#partition(partition);
       this.#bill.readItems('readBacklogs', fairnessKeys.length);
-      return fairnessKeys.map((key) => backlogs.get(key)?.get(tier)?.value);
+      return fairnessKeys.map((key) => backlogs.get(key)?.get(type)?.value);
     });
   }
 
@@ -412,22 +435,29 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async readDue(partition: number, nowMs: number, limit: number, after?: string, shard = 0): Promise<Heads> {
+  async readDue(
+    partition: number,
+    nowMs: number,
+    limit: number,
+    after?: string,
+    shard = 0,
+    fromMs?: number,
+  ): Promise<Heads> {
     return this.#read('readDue', () => {
       const isDue = (job: Job): boolean => job.runAtMs <= nowMs;
-      return this.#headsOf('readDue', dueLineName(partition, shard), limit, after, isDue);
+      const from = fromMs === undefined ? after : tokenOf({ rank: instantRank(fromMs, ''), id: '' });
+      return this.#headsOf('readDue', dueLineName(partition, shard), limit, from, isDue);
     });
   }
 
-  async promote(jobs: readonly JobHead[], _nowMs: number): Promise<readonly (Job | undefined)[]> {
+  async promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]> {
     return this.#write('promote', () =>
       jobs.map((job) => {
         const item = this.#item(job.id);
-        if (item?.value.state !== 'scheduled' || item.value.version !== job.version) {
-          this.#bill.refused('promote', item);
-          return undefined;
-        }
-        return this.#put(item, promoted(item.value));
+        const transition = item?.value.version === job.version ? promote(item.value, nowMs) : undefined;
+        if (transition?.kind === 'moved') return this.#put(item, transition.job);
+        this.#bill.refused('promote', item);
+        return undefined;
       }),
     );
   }
@@ -465,9 +495,14 @@ export class MemoryJobStore implements JobStore {
         false,
       );
       this.#requireLendable(commit);
-      const turn = turnPage(present.page, commit, new Set(present.batches.keys()));
+      const turn = turnPage(present.page, commit, present.batches);
+      requireCommitFits(partition, turn, commit);
       this.#bill.committed(partition, present.page, turn, commit);
       present.page = turn.page;
+      for (const reservation of turn.absorbed) {
+        if (reservation.jobs.size > 0) present.batches.set(reservation.batchId, reservation);
+        else present.batches.delete(reservation.batchId);
+      }
       for (const ledger of turn.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
       for (const each of turn.estimates)
         present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
@@ -479,8 +514,8 @@ export class MemoryJobStore implements JobStore {
       }
       for (const ledger of commit.ledgers) {
         present.ledgers.set(ledger.fairnessKey, ledger);
-        for (const [tier, entry] of present.backlogs.get(ledger.fairnessKey) ?? []) {
-          this.#putBacklog(partition, tier, entry.value);
+        for (const [type, entry] of present.backlogs.get(ledger.fairnessKey) ?? []) {
+          this.#putBacklog(partition, type, entry.value);
         }
       }
       for (const reservation of commit.reserve) {
@@ -506,18 +541,24 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async readBlocked(
-    partition: number,
-    conflictKey: string,
-    limit: number,
-    of?: Pick<ReadyLine, 'tier' | 'type'>,
-    after?: string,
-  ): Promise<Heads> {
+  async readBlocked(partition: number, conflictKey: string, groups: number, after?: string): Promise<Heads> {
     return this.#read('readBlocked', () => {
       const line = blockedLineName(partition, conflictKey);
-      if (of === undefined) return this.#headsOf('readBlocked', line, limit, after);
-      const start = after ?? tokenOf({ rank: blockedPrefix(of), id: '' });
-      return this.#headsOf('readBlocked', line, limit, start, ({ type }) => type === of.type);
+      const jobs: Job[] = [];
+      let from = after;
+      for (let count = 0; count < groups; count += 1) {
+        const start = from === undefined ? undefined : { rank: from, id: '' };
+        const entries = this.#jobLines.read(line, BLOCKED_HEADS, start);
+        const [first] = entries;
+        if (first === undefined) return { jobs };
+        const group = blockedGroup(first.value);
+        const heads = entries.filter(({ rank }) => rank.startsWith(group));
+        this.#bill.readHeads('readBlocked', heads);
+        jobs.push(...heads.map(({ value }) => value));
+        from = behindGroup(group);
+      }
+      const follows = this.#jobLines.read(line, 1, from === undefined ? undefined : { rank: from, id: '' });
+      return follows.length === 0 ? { jobs } : { jobs, next: from };
     });
   }
 
@@ -535,14 +576,77 @@ export class MemoryJobStore implements JobStore {
           this.#bill.refused('park', item);
           return 'superseded';
         }
-        const { tier, rank } = this.#place(item.value);
+        const { rank } = this.#place(item.value);
         const line = blockedLineName(item.value.partition, conflictKey);
-        this.#put(item, item.value, undefined, {
-          line,
-          rank: blockedRank({ tier, type: item.value.type }, rank),
-        });
+        this.#put(item, item.value, undefined, { line, rank: blockedRank(item.value, rank) });
         return 'applied';
       });
+    });
+  }
+
+  async unpark(jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[]> {
+    return this.#write('unpark', () =>
+      jobs.map(({ id, version }): Applied => {
+        const item = this.#item(id);
+        const isParked =
+          item?.value.state === 'pending' &&
+          item.value.version === version &&
+          item.line === blockedLineName(item.value.partition, conflictKey);
+        if (item === undefined || !isParked) {
+          this.#bill.refused('unpark', item);
+          return 'superseded';
+        }
+        this.#put(item, item.value, undefined, this.#readyStanding(item.value));
+        return 'applied';
+      }),
+    );
+  }
+
+  async markParked(partition: number, conflictKeys: readonly string[], nowMs: number): Promise<void> {
+    return this.#write('markParked', () => {
+      const { parked } = this.#partition(partition);
+      for (const conflictKey of conflictKeys) {
+        this.#bill.small('markParked', 'write');
+        parked.set(conflictKey, Math.max(nowMs, parked.get(conflictKey) ?? -Infinity));
+      }
+    });
+  }
+
+  async readParked(partition: number, conflictKeys: readonly string[]): Promise<readonly ParkedMark[]> {
+    return this.#read('readParked', () => {
+      this.#bill.readItems('readParked', conflictKeys.length);
+      const { parked } = this.#partition(partition);
+      return [...new Set(conflictKeys)].flatMap((conflictKey) => {
+        const parkedAtMs = parked.get(conflictKey);
+        return parkedAtMs === undefined ? [] : [{ conflictKey, parkedAtMs }];
+      });
+    });
+  }
+
+  async listParked(
+    partition: number,
+    limit: number,
+    after?: string,
+  ): Promise<{ readonly marks: readonly ParkedMark[]; readonly next?: string | undefined }> {
+    return this.#read('listParked', () => {
+      const { parked } = this.#partition(partition);
+      const keys = [...parked.keys()].filter((key) => after === undefined || key > after).sort(compareText);
+      this.#bill.readItems('listParked', Math.min(keys.length, limit));
+      const marks = keys
+        .slice(0, limit)
+        .map((conflictKey) => ({ conflictKey, parkedAtMs: parked.get(conflictKey) ?? 0 }));
+      return { marks, ...(keys.length > limit ? { next: marks.at(-1)?.conflictKey } : {}) };
+    });
+  }
+
+  async unmarkParked(partition: number, { conflictKey, parkedAtMs }: ParkedMark): Promise<Applied> {
+    return this.#write('unmarkParked', () => {
+      this.#bill.small('unmarkParked', 'write');
+      const { parked } = this.#partition(partition);
+      const present = parked.get(conflictKey);
+      if (present !== undefined && present !== parkedAtMs) return 'superseded';
+      parked.delete(conflictKey);
+      return 'applied';
     });
   }
 
@@ -604,11 +708,12 @@ export class MemoryJobStore implements JobStore {
       'raiseVersion',
       () => {
         const item = this.#item(jobId);
-        if (item?.value.state !== 'pending' || item.value.version !== version) {
+        const transition = item === undefined ? undefined : raiseVersion(item.value, version);
+        if (transition?.kind !== 'moved') {
           this.#bill.refused('raiseVersion', item);
           return 'lost';
         }
-        this.#put(item, { ...item.value, version: version + 1 });
+        this.#put(item, transition.job);
         return 'raised';
       },
       version,
@@ -621,18 +726,20 @@ export class MemoryJobStore implements JobStore {
     nowMs: number,
     expiresAtMs: number,
   ): Promise<FinishOutcome> {
-    return this.#write('loseWorker', () => this.#end(job, verdict, nowMs, expiresAtMs, true), job);
+    const claimId = claimIdOf('loseWorker', job);
+    const lose = (running: Job): Transition => loseWorker(running, claimId, verdict, nowMs);
+    return this.#write('loseWorker', () => this.#end(job, lose, expiresAtMs), job);
   }
 
   async retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'> {
     return this.#write('retireLine', () => {
       const { backlogs } = this.#partition(partition);
-      const present = backlogs.get(line.fairnessKey)?.get(line.tier)?.value;
+      const present = backlogs.get(line.fairnessKey)?.get(line.type)?.value;
       const lines = present?.lines.filter((each) => !isSameLine(each, line));
       if (present === undefined || lines === undefined || lines.length === present.lines.length)
         return 'retired';
       if (present.announcedAtMs > announcedAtMs) return 'lost';
-      this.#putBacklog(partition, line.tier, { ...present, lines });
+      this.#putBacklog(partition, line.type, { ...present, lines });
       return 'retired';
     });
   }
@@ -645,11 +752,13 @@ export class MemoryJobStore implements JobStore {
       () => {
         const item = this.#item(request.jobId);
         const job = item?.value;
-        if (job?.claim?.claimId !== request.claimId) return { kind: 'superseded' };
-        if (job.state === 'claimed') return { kind: 'started', job: this.#put(item, started(job, request)) };
+        if (job === undefined) return { kind: 'superseded' };
+        const transition = start(job, request.claimId, request, request.nowMs, request.runUntilMs);
+        if (transition.kind === 'moved') return { kind: 'started', job: this.#put(item, transition.job) };
         this.#bill.refused('startJob', item);
         const isRepeat =
           job.state === 'running' &&
+          job.claim?.claimId === request.claimId &&
           job.worker?.workerId === request.workerId &&
           job.worker.incarnation === request.incarnation;
         return isRepeat ? { kind: 'started', job } : { kind: 'superseded' };
@@ -659,25 +768,34 @@ export class MemoryJobStore implements JobStore {
   }
 
   async finishJob(request: FinishRequest): Promise<FinishOutcome> {
-    return this.#write(
-      'finishJob',
-      () => {
-        const { job, workerId, incarnation, verdict, nowMs, expiresAtMs } = request;
-        const { worker } = job;
-        const isItsOwn = worker?.workerId === workerId && worker.incarnation === incarnation;
-        const running = isItsOwn ? job : { ...job, worker: { workerId, incarnation } };
-        return this.#end(running, verdict, nowMs, expiresAtMs, false);
-      },
-      request,
-    );
+    const { job, workerId, incarnation, verdict, nowMs, expiresAtMs } = request;
+    const claimId = claimIdOf('finishJob', job);
+    const { worker } = job;
+    const isItsOwn = worker?.workerId === workerId && worker.incarnation === incarnation;
+    const seen = isItsOwn ? job : { ...job, worker: { workerId, incarnation } };
+    const end = (running: Job): Transition => finish(running, claimId, request, verdict, nowMs);
+    return this.#write('finishJob', () => this.#end(seen, end, expiresAtMs), request);
   }
 
   async saveCheckpoint(job: Job, worker: WorkerIdentity, checkpoint: Json): Promise<Applied> {
+    claimIdOf('saveCheckpoint', job);
     return this.#write('saveCheckpoint', () => {
       const item = this.#item(job.id);
       if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
         return 'superseded';
-      this.#put(item, { ...item.value, checkpoint });
+      const kept = { ...item.value, checkpoint };
+      requireJobFits(kept, checkpoint);
+      this.#put(item, kept);
+      return 'applied';
+    });
+  }
+
+  async saveProgress(job: Job, worker: WorkerIdentity, progress: Json): Promise<Applied> {
+    return this.#write('saveProgress', () => {
+      const item = this.#item(job.id);
+      if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
+        return 'superseded';
+      this.#put(item, { ...item.value, progress });
       return 'applied';
     });
   }
@@ -685,6 +803,7 @@ export class MemoryJobStore implements JobStore {
   async registerWorker(partition: number, record: WorkerRecord): Promise<Applied> {
     return this.#write('registerWorker', () => {
       this.#bill.small('registerWorker', 'write');
+      requireWorkerFits(partition, record);
       const { workers } = this.#partition(partition);
       const present = workers.get(record.workerId);
       const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
@@ -697,6 +816,7 @@ export class MemoryJobStore implements JobStore {
   async heartbeat(partition: number, record: WorkerRecord): Promise<Applied> {
     return this.#write('heartbeat', () => {
       this.#bill.small('heartbeat', 'write');
+      requireWorkerFits(partition, record);
       const { workers } = this.#partition(partition);
       const present = workers.get(record.workerId);
       if (present?.incarnation !== record.incarnation) return 'superseded';
@@ -773,11 +893,12 @@ export class MemoryJobStore implements JobStore {
       if (item === undefined) return { kind: 'missing' };
       const job = item.value;
       if (isTerminal(job.state)) return { kind: 'ended', job };
-      if (job.state !== 'running') {
-        return { kind: 'cancelled', job: this.#put(item, cancelled(job, nowMs), expiresAtMs) };
+      const transition = cancel(job, nowMs);
+      if (transition.kind === 'moved') {
+        return { kind: 'cancelled', job: this.#put(item, transition.job, expiresAtMs) };
       }
-      if (job.cancelRequestedAtMs !== undefined) return { kind: 'requested', job };
-      return { kind: 'requested', job: this.#put(item, { ...job, cancelRequestedAtMs: nowMs }) };
+      const asked = askForEnd(job, nowMs);
+      return { kind: 'requested', job: asked === job ? job : this.#put(item, asked) };
     });
   }
 
@@ -803,6 +924,11 @@ export class MemoryJobStore implements JobStore {
       else controls.set(scope, control);
       return control;
     });
+  }
+
+  /** Here nothing else than the scheduler writes. */
+  async listUnreadable(_partition: number): Promise<readonly UnreadableItem[]> {
+    return [];
   }
 
   async readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>> {
@@ -858,7 +984,13 @@ export class MemoryJobStore implements JobStore {
 
   /** What a partition holds: for a simulation's invariants. */
   inspect(partition: number): PartitionView {
-    return this.#partition(partition);
+    const items = this.#partition(partition);
+    return { ...items, parks: items.page.parks };
+  }
+
+  /** The line in which a job's item stands; undefined: there is no such item. For a simulation's invariants. */
+  inspectLine(id: string): string | undefined {
+    return this.#item(id)?.line;
   }
 
   /** A conflict key's lock as it is: for a simulation's invariants. */
@@ -938,6 +1070,7 @@ export class MemoryJobStore implements JobStore {
         loans: new Map(),
         requests: new Map(),
         ledgers: new Map(),
+        parked: new Map(),
         backlogs: new Map(),
       };
       this.#partitions.set(partition, items);
@@ -1005,10 +1138,7 @@ export class MemoryJobStore implements JobStore {
       }
       case 'pending': {
         if (before?.value.state === 'pending') return { ...before, value: job };
-        const { tier, rank, sub } = this.#place(job);
-        const { type, mode, fairnessKey } = job;
-        const line = readyLineName(job.partition, { tier, type, mode, fairnessKey, sub });
-        return { id, line, rank, value: job };
+        return { id, ...this.#readyStanding(job), value: job };
       }
       case 'failed': {
         // Until somebody deals with it.
@@ -1020,26 +1150,31 @@ export class MemoryJobStore implements JobStore {
     }
   }
 
-  #putBacklog(partition: number, tier: string, backlog: Omit<KeyBacklog, 'rankCostMs'>): void {
+  #readyStanding(job: Job): { readonly line: string; readonly rank: string } {
+    const { rank, sub } = this.#place(job);
+    const { type, mode, fairnessKey } = job;
+    return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
+  }
+
+  #putBacklog(partition: number, type: string, backlog: Omit<KeyBacklog, 'rankCostMs'>): void {
     const { backlogs, ledgers } = this.#partition(partition);
     const { fairnessKey } = backlog;
-    const byTier = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
-    const before = byTier.get(tier);
+    const byType = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
+    const before = byType.get(type);
     let after: LineEntry<KeyBacklog> | undefined;
     if (backlog.lines.length > 0) {
-      const rankCostMs = ledgers.get(fairnessKey)?.settledCostMs ?? 0;
-      const rank = instantRank(rankCostMs, fairnessKey);
-      const value = { ...backlog, rankCostMs };
-      after = { id: fairnessKey, line: keysLineName(partition, tier), rank, value };
-      byTier.set(tier, after);
-      backlogs.set(fairnessKey, byTier);
+      const rank = costRank(ledgers.get(fairnessKey)?.settledCostMs ?? 0, fairnessKey);
+      const value = { ...backlog, rankCostMs: costOfRank(rank) };
+      after = { id: fairnessKey, line: keysLineName(partition, type), rank, value };
+      byType.set(type, after);
+      backlogs.set(fairnessKey, byType);
     } else {
-      byTier.delete(tier);
-      if (byTier.size === 0) backlogs.delete(fairnessKey);
+      byType.delete(type);
+      if (byType.size === 0) backlogs.delete(fairnessKey);
     }
     // A commit that only moves a key is no write of the item: a real table moves keys when it is tidied.
-    if (this.#verb !== 'commit') this.#bill.wroteBacklog(this.#verb, partition, tier, before, after);
-    this.#keyLines.move(`${partition}/${tier}/${fairnessKey}`, before, after);
+    if (this.#verb !== 'commit') this.#bill.wroteBacklog(this.#verb, partition, type, before, after);
+    this.#keyLines.move(`${partition}/${type}/${fairnessKey}`, before, after);
   }
 
   #drop(items: PartitionItems, batchId: string, positions: readonly number[]): void {
@@ -1051,16 +1186,17 @@ export class MemoryJobStore implements JobStore {
 
   #claimOne(request: ClaimRequest): ClaimOutcome {
     const item = this.#item(request.jobId);
-    const job = item?.value;
-    if (job?.state !== 'pending' || job.version !== request.version) this.#bill.refused('claim', item);
-    if (job === undefined) return 'lost';
-    if (job.state === 'pending' && job.version === request.version) {
+    const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
+    const won = { claimId, epoch, batchId, fleet, claimedAtMs };
+    const transition = item === undefined ? undefined : claim(item.value, won, request.version);
+    if (transition?.kind === 'moved') {
       if (request.lock !== undefined && !this.#takeLock(request, request.lock)) return 'blocked';
-      this.#put(item, claimed(job, request));
+      this.#put(item, transition.job);
       return 'claimed';
     }
+    this.#bill.refused('claim', item);
     // The answer of an earlier try got lost: it was won then.
-    return job.state === 'claimed' && job.claim?.claimId === request.claimId ? 'claimed' : 'lost';
+    return item?.value.claim?.claimId === claimId ? 'claimed' : 'lost';
   }
 
   #takeLock(
@@ -1075,31 +1211,30 @@ export class MemoryJobStore implements JobStore {
     return true;
   }
 
-  #end(
-    running: Job,
-    verdict: FinishVerdict,
-    nowMs: number,
-    expiresAtMs: number,
-    isWorkerLost: boolean,
-  ): FinishOutcome {
-    const item = this.#item(running.id);
-    const job = item?.value;
-    if (job === undefined) return { kind: 'superseded' };
-    const isSameClaim = isSameAttempt(job, running);
-    if (job.state === 'running' && isSameClaim) {
-      const after = ended(job, verdict, nowMs, isWorkerLost);
-      this.#put(item, after, isTerminal(after.state) ? expiresAtMs : undefined);
-      return { kind: 'finished', job: after };
+  /** Ends the attempt that whoever asks has seen, by the life cycle's own transition. */
+  #end(seen: Job, end: (running: Job) => Transition, expiresAtMs: number): FinishOutcome {
+    const item = this.#item(seen.id);
+    if (item === undefined) return { kind: 'superseded' };
+    const job = item.value;
+    const transition = end(job);
+    if (transition.kind === 'moved') {
+      const { job: after } = transition;
+      requireJobFits(after, after.result, after.error?.message);
+      return {
+        kind: 'finished',
+        job: this.#put(item, after, isTerminal(after.state) ? expiresAtMs : undefined),
+      };
     }
     // One transition only leads from a version to the next: this one, if it looks like it.
     const { cancelRequestedAtMs } = job;
-    const repeat = ended({ ...running, cancelRequestedAtMs }, verdict, nowMs, isWorkerLost);
+    const repeat = end({ ...seen, cancelRequestedAtMs });
     const isRepeat =
-      isSameClaim &&
-      job.version === repeat.version &&
-      job.state === repeat.state &&
-      job.attempt === repeat.attempt &&
-      job.workersLost === repeat.workersLost;
+      repeat.kind === 'moved' &&
+      isSameAttempt(job, seen) &&
+      job.version === repeat.job.version &&
+      job.state === repeat.job.state &&
+      job.attempt === repeat.job.attempt &&
+      job.workersLost === repeat.job.workersLost;
     return isRepeat ? { kind: 'finished', job } : { kind: 'superseded' };
   }
 
@@ -1144,7 +1279,7 @@ function headsOf<T>(
 }
 
 const isSameLine = (one: KeyBacklog['lines'][number], other: KeyBacklog['lines'][number]): boolean =>
-  one.type === other.type && one.mode === other.mode && (one.sub ?? 0) === (other.sub ?? 0);
+  one.mode === other.mode && (one.sub ?? 0) === (other.sub ?? 0);
 
 function changed(before: Control, change: ControlChange): Control {
   const { maxConcurrency, weight, ...rest } = before;
@@ -1169,6 +1304,11 @@ function isSameAttempt(one: Job, other: Job): boolean {
     one.worker?.workerId === other.worker?.workerId &&
     one.worker?.incarnation === other.worker?.incarnation
   );
+}
+
+function claimIdOf(verb: string, job: Job): string {
+  if (job.claim !== undefined) return job.claim.claimId;
+  throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
 }
 
 function requireDistinct(item: string, names: readonly string[]): void {

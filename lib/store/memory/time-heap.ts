@@ -22,6 +22,11 @@ export class TimeHeap<T> {
     return this.#heap[0]?.atMs;
   }
 
+  /** The next one, due or not. */
+  get next(): T | undefined {
+    return this.#heap[0]?.value;
+  }
+
   add(atMs: number, value: T): void {
     const added: Due<T> = { atMs, order: this.#added, value };
     this.#added += 1;

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../../lib/core/job.ts';
 import type { Reservation } from '../../../lib/store/contract.ts';
 import {
-  costRank,
   decodeBacklog,
   decodeControl,
   decodeDispatcher,
@@ -25,9 +24,22 @@ import {
   type Item,
   namesIn,
   ttlSec,
+  unreadableWorker,
 } from '../../../lib/store/dynamodb/codec.ts';
 import { MalformedItemError } from '../../../lib/store/errors.ts';
-import { backlogKey, controlKey, estimateKey, ledgerKey } from '../../../lib/store/schema.ts';
+import {
+  backlogKey,
+  controlKey,
+  costRank,
+  dueKey,
+  estimateKey,
+  leaseKey,
+  ledgerKey,
+  loanKey,
+  pageKey,
+  reservationKey,
+  workerKey,
+} from '../../../lib/store/schema.ts';
 import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
@@ -54,6 +66,7 @@ const anyJob: fc.Arbitrary<Job> = fc
     fairnessKey: text,
     resourceId: maybe(text),
     readyAtMs: instant,
+    firstReadyAtMs: maybe(instant),
     version: count,
     attempt: count,
     partition: count,
@@ -139,19 +152,14 @@ describe('a job item', () => {
     ['fairnessKey', null],
     ['resourceId', 1],
     ['readyAtMs', '1'],
+    ['firstReadyAtMs', '1'],
     ['version', -1],
     ['version', 1.5],
     ['attempt', undefined],
     ['partition', 'p'],
     ['state', 'done'],
     ['state', undefined],
-    ['payload', '{'],
-    ['payload', { n: 1 }],
-    ['payload', undefined],
-    ['contentHash', undefined],
     ['runAtMs', undefined],
-    ['submittedAtMs', true],
-    ['workersLost', undefined],
     ['claim', 'c'],
     ['claim.claimId', undefined],
     ['claim.epoch', '1'],
@@ -163,14 +171,6 @@ describe('a job item', () => {
     ['worker.incarnation', 1],
     ['startedAtMs', 'x'],
     ['finishedAtMs', 'x'],
-    ['result', 'undefined'],
-    ['error', 'E'],
-    ['error.name', undefined],
-    ['error.message', 5],
-    ['checkpoint', '['],
-    ['cancelRequestedAtMs', 'soon'],
-    ['redriveOf', 1],
-    ['redrivenAs', {}],
   ])('is refused by the name of its attribute: %s as %o', (path, value) => {
     const item = damaged(encodeJob(full, undefined), path, value);
     expect(() => decodeJob(item)).toThrow(
@@ -181,6 +181,82 @@ describe('a job item', () => {
         message: expect.stringContaining(path),
       }),
     );
+  });
+});
+
+describe('a job item of which only the content is wrong', () => {
+  const { payload: _, ...rest } = full;
+  it.each<readonly [string, unknown, Partial<Job>]>([
+    ['payload', '{', { payload: null }],
+    ['payload', { n: 1 }, { payload: null }],
+    ['payload', undefined, { payload: null }],
+    ['contentHash', undefined, { contentHash: '' }],
+    ['submittedAtMs', true, { submittedAtMs: full.readyAtMs }],
+    ['workersLost', undefined, { workersLost: 0 }],
+    ['result', 'undefined', { result: undefined }],
+    ['error', 'E', { error: undefined }],
+    ['error.name', undefined, { error: undefined }],
+    ['error.message', 5, { error: undefined }],
+    ['checkpoint', '[', {}],
+    ['cancelRequestedAtMs', 'soon', { cancelRequestedAtMs: 0 }],
+    ['redriveOf', 1, {}],
+    ['redrivenAs', {}, {}],
+  ])('can be dealt with, and says what is wrong: %s as %o', (path, value, instead) => {
+    const item = damaged(encodeJob(full, undefined), path, value);
+    const unreadable = expect.stringContaining(`attribute ${path} `);
+    expect(decodeJob(item)).toEqual({ ...rest, payload: full.payload, ...instead, unreadable });
+    expect(kept(encodeJob(decodeJob(item), undefined))).not.toHaveProperty('unreadable');
+  });
+
+  it('says it once, of the first attribute', () => {
+    const item = damaged(damaged(encodeJob(full, undefined), 'payload', 1), 'error', 1);
+    expect(decodeJob(item).unreadable).toContain('payload');
+  });
+});
+
+describe('an item that must not be guessed at', () => {
+  it.each([
+    ['lease', leaseKey(3), 'set epoch above all'],
+    ['page', pageKey(3), 'deleting it forgets'],
+    ['number of shards', dueKey(3), 'the most parts'],
+    ['reservation', reservationKey(3, '1-1'), 'once none of its jobs can be running'],
+    ['loan', loanKey(3, 'l'), 'the copy of the other partition'],
+    ['worker', workerKey(3, 'w'), 'correct or delete the item'],
+    ['ledger', ledgerKey(3, 'lease'), 'correct or delete the item'],
+  ])('names the way out of its kind: a %s', (_, key, wayOut) => {
+    expect(() => decodeLease({ ...key })).toThrow(wayOut);
+  });
+});
+
+describe("what stands for a worker's record that cannot be read", () => {
+  const cause = new MalformedItemError('k', 'slots', 'is missing');
+  const standIn = (workerId: string, changes: Item) =>
+    unreadableWorker(
+      2,
+      { ...encodeWorkerRecord(2, aWorkerRecord({ workerId })), slots: 'many', ...changes },
+      NOW_MS,
+      cause,
+    );
+
+  it('lives on without a slot: its jobs may be running', () => {
+    const life = { workerId: 'w', slots: 0, occupants: [], isEnding: true };
+    expect(standIn('w', {})).toMatchObject(life);
+    expect(standIn('w', {})?.formerUntilMs).toBeGreaterThan(NOW_MS * 10);
+  });
+
+  it('is named by its key where the item does not say', () => {
+    expect(standIn('a b/ü', { workerId: 7 })?.workerId).toBe('a b/ü');
+    expect(standIn('a b/ü', { workerId: 'somebody else' })?.workerId).toBe('a b/ü');
+  });
+
+  it('is nothing where not even its key says whose it is', () => {
+    for (const name of ['n'.repeat(300), '%'.repeat(300)])
+      expect(() => standIn(name, { workerId: undefined })).toThrow(cause);
+    expect(() => standIn('w', { sk: 'worker/%' })).toThrow(cause);
+  });
+
+  it('is gone once the record may be collected', () => {
+    expect(standIn('w', { ttl: NOW_MS / 1000 })).toBeUndefined();
   });
 });
 
@@ -257,15 +333,18 @@ describe('other items', () => {
     expect(encodeEstimate(estimateKey(0, 'a', ''), estimate).varianceMs2).toBe(0);
   });
 
-  it("tell a backlog's modes and types apart, whatever a type is called", () => {
+  it("tell a backlog's modes and parts apart", () => {
     fc.assert(
       fc.property(
-        fc.uniqueArray(fc.tuple(fc.constantFrom('queued' as const, 'onDemand' as const), text), {
-          minLength: 1,
-          selector: String,
-        }),
+        fc.uniqueArray(
+          fc.tuple(fc.constantFrom('queued' as const, 'onDemand' as const), fc.nat({ max: 999 })),
+          {
+            minLength: 1,
+            selector: String,
+          },
+        ),
         (pairs) => {
-          const lines = pairs.map(([mode, type]) => ({ mode, type }));
+          const lines = pairs.map(([mode, sub]) => ({ mode, sub }));
           const item = {
             ...backlogKey(0, 't', 'k'),
             fairnessKey: 'k',
@@ -288,7 +367,7 @@ describe('other items', () => {
     );
     expect(() => decodeLedger({ ...key, fairnessKey: 'k' })).toThrow(MalformedItemError);
     expect(() =>
-      decodeBacklog({ ...key, fairnessKey: 'k', lines: new Set(['slow/x']), announcedAtMs: 1 }),
+      decodeBacklog({ ...key, fairnessKey: 'k', lines: new Set(['slow']), announcedAtMs: 1 }),
     ).toThrow(expect.objectContaining({ attribute: 'lines' }));
     expect(() => decodeBacklog({ ...key, fairnessKey: 'k', lines: [], announcedAtMs: 1 })).toThrow(
       MalformedItemError,
@@ -304,21 +383,41 @@ describe('other items', () => {
 });
 
 describe('ranks and times', () => {
-  it('order keys by cost over weight, as text', () => {
-    const cost = fc.double({ min: 0, max: 1e12, noNaN: true });
+  it('order keys by cost, as text, to the last unit of 2^-16 ms', () => {
+    const cost = fc.maxSafeNat().map((units) => units / 65_536);
+    const rankCostMs = (rank: string): number =>
+      decodeBacklog({
+        ...backlogKey(0, 't', 'k'),
+        fairnessKey: 'k',
+        lines: new Set(),
+        announcedAtMs: 1,
+        rank,
+      }).rankCostMs;
     fc.assert(
-      fc.property(cost, cost, (a, b) => {
-        fc.pre(Math.abs(a - b) > 0.001);
-        const [first, second] = [costRank(a, 'k'), costRank(b, 'k')];
-        expect(first < second).toBe(a < b);
-        expect(first).toHaveLength(second.length);
-      }),
+      fc.property(
+        cost,
+        fc.oneof(
+          cost,
+          fc.nat(3).map((units) => units / 65_536),
+        ),
+        (a, b) => {
+          const [first, second] = [costRank(a, 'k'), costRank(a + b, 'k')];
+          expect(first < second).toBe(a < a + b);
+          expect(first).toHaveLength(second.length);
+          expect(rankCostMs(first)).toBe(a);
+        },
+      ),
     );
   });
 
   it('stay within their width at both ends', () => {
     expect(costRank(-5, 'k')).toBe(costRank(0, 'k'));
     expect(costRank(1e300, 'k')).toBe(costRank(1e15, 'k'));
+  });
+
+  it('stand among ranks that name no more than microseconds', () => {
+    expect(costRank(8_000.25, 'k') > '0000000000008000.249/k').toBe(true);
+    expect(costRank(8_000.25, 'k') < '0000000000008000.251/k').toBe(true);
   });
 
   it('let nothing be collected early', () => {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { costRank } from '../../../lib/store/dynamodb/codec.ts';
 import { KeyRanks } from '../../../lib/store/dynamodb/key-ranks.ts';
+import { costRank } from '../../../lib/store/schema.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
 
 const backlog = (fairnessKey: string) => ({ fairnessKey, lines: [], announcedAtMs: 1, rankCostMs: 0 });
 
 describe('the ranks of keys', () => {
-  it('move where a ledger says another cost than the line, in every tier where the key was seen', () => {
+  it('move where a ledger says another cost than the line, in every type where the key was seen', () => {
     const ranks = new KeyRanks();
     const from = costRank(0, 'a');
     ranks.sawKey(0, 'high', backlog('a'), from);
@@ -14,8 +14,8 @@ describe('the ranks of keys', () => {
     ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 5 }));
     const to = costRank(5, 'a');
     expect(ranks.takeMoves(0)).toEqual([
-      { tier: 'high', fairnessKey: 'a', from, to },
-      { tier: 'low', fairnessKey: 'a', from, to },
+      { type: 'high', fairnessKey: 'a', from, to },
+      { type: 'low', fairnessKey: 'a', from, to },
     ]);
   });
 
@@ -34,7 +34,7 @@ describe('the ranks of keys', () => {
     ranks.sawKey(0, 't', backlog('a'), from);
     ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 2 }));
     ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 3 }));
-    expect(ranks.takeMoves(0)).toEqual([{ tier: 't', fairnessKey: 'a', from, to: costRank(3, 'a') }]);
+    expect(ranks.takeMoves(0)).toEqual([{ type: 't', fairnessKey: 'a', from, to: costRank(3, 'a') }]);
     expect(ranks.takeMoves(0)).toEqual([]);
   });
 
@@ -44,7 +44,7 @@ describe('the ranks of keys', () => {
     expect(ranks.takeMoves(0)).toEqual([]);
     const from = costRank(1, 'a');
     ranks.sawKey(0, 't', backlog('a'), from);
-    expect(ranks.takeMoves(0)).toEqual([{ tier: 't', fairnessKey: 'a', from, to: costRank(5, 'a') }]);
+    expect(ranks.takeMoves(0)).toEqual([{ type: 't', fairnessKey: 'a', from, to: costRank(5, 'a') }]);
     ranks.sawKey(0, 't', backlog('a'), costRank(9, 'a'));
     expect(ranks.takeMoves(0)).toEqual([]);
   });
@@ -54,7 +54,7 @@ describe('the ranks of keys', () => {
     const from = costRank(9, 'a');
     ranks.sawKey(0, 't', backlog('a'), from);
     ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 0 }));
-    expect(ranks.takeMoves(0)).toEqual([{ tier: 't', fairnessKey: 'a', from, to: costRank(0, 'a') }]);
+    expect(ranks.takeMoves(0)).toEqual([{ type: 't', fairnessKey: 'a', from, to: costRank(0, 'a') }]);
   });
 
   it('are apart by partition', () => {

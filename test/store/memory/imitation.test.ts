@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { StoreImitation } from '../../../lib/store/memory/imitation.ts';
 import { MemoryJobStore } from '../../../lib/store/memory/store.ts';
+import { VirtualTime } from '../../../lib/testing/virtual-time.ts';
 import { suitePlace } from '../../contract/harness.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
@@ -9,7 +10,6 @@ import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';
 import { aWorker } from '../../fixtures/factories/worker.ts';
 import { seeded } from '../../simulation/random.ts';
-import { VirtualTime } from '../../simulation/virtual-time.ts';
 
 function aStore(imitate: StoreImitation): { store: MemoryJobStore; time: VirtualTime } {
   const time = new VirtualTime(NOW_MS);

@@ -1,0 +1,70 @@
+/**
+ * How large anything in the table can get. DynamoDB refuses what is beyond its limits, and a partition whose items outgrow
+ * them stands still: so each kind of item has a bound, and each bound a cause. A test writes each item at its bound.
+ *
+ * Sizes are UTF-8 bytes as DynamoDB counts them. In JSON a name may take up to six times as many: control characters and
+ * halves of surrogate pairs are written as six characters.
+ */
+import type { ReservedJob } from '../core/job.ts';
+
+/** DynamoDB's own. */
+export const ITEM_BYTES_MAX = 400 * 1024;
+/** The check of the lease's epoch is one of them. */
+export const TRANSACTION_ITEMS_MAX = 100;
+export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
+
+/** Of the partition summary: a transaction bills each started KB twice, so it is small. */
+export const LEDGERS_BYTES_MAX = 4_000;
+export const PAGE_TYPES_MAX = 40;
+/** What it says of reservations beside their items; what is beyond goes into these. */
+export const MARKS_BYTES_MAX = 4_000;
+/** Of the reservations that take over marks in one commit: with one more, and all else, within a transaction. */
+export const ABSORBED_BYTES_MAX = 1024 * 1024;
+
+/** Slots of one worker. */
+export const WORKER_SLOTS_MAX = 2_000;
+/** What a handler says of its progress, and what all handlers of a record do, as JSON. */
+export const PROGRESS_BYTES_MAX = 1_024;
+export const PROGRESS_TOTAL_BYTES_MAX = 100 * 1024;
+/** A worker's name. */
+export const WORKER_ID_BYTES_MAX = 512;
+
+/** The most that an item of each kind can take, and why. */
+export const ITEM_BOUNDS = {
+  /** Payload, result and checkpoint of 64 KB each, an error of 2,176 characters, names of 512 bytes and less. */
+  job: 220_000,
+  /** Batches of 50 jobs, each with names of its own. */
+  reservation: 350_000,
+  /** Ledgers, types and marks as above. */
+  page: 64_000,
+  /** So many slots, with 36 bytes of a claim and 32 of a job each, and the progress of all. */
+  worker: 380_000,
+  /** A fairness key as its scope. */
+  control: 2_000,
+  ledger: 2_000,
+  /** A conflict key: its type's and its resource's name, encoded. */
+  parkedMark: 2_000,
+  /** One type's lines of a key: two modes, 64 parts. */
+  backlog: 4_000,
+  estimate: 2_000,
+  /** 8,192 characters of what was sent, 1,000 of the reason, 200 of the field. */
+  rejection: 32_000,
+  /** A conflict key, and 4,096 partitions that wait. */
+  lock: 32_000,
+  /** Nothing but instants, numbers and a name. */
+  lease: 2_000,
+} as const satisfies Readonly<Record<string, number>>;
+
+const JSON_FACTOR = 6;
+const JOB_OVERHEAD_BYTES = 150;
+
+/** At most what the jobs of a reservation take; mostly several times less. */
+export function reservationBytesAtMost(jobs: Iterable<ReservedJob>): number {
+  let chars = 0;
+  let count = 0;
+  for (const { id, type, tier, fleet, fairnessKey, conflictKey = '' } of jobs) {
+    chars += id.length + type.length + tier.length + fleet.length + fairnessKey.length + conflictKey.length;
+    count += 1;
+  }
+  return chars * JSON_FACTOR + count * JOB_OVERHEAD_BYTES;
+}

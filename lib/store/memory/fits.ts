@@ -1,0 +1,59 @@
+/**
+ * What a table would refuse for its size, asked of the real codec. What is certainly small enough is not measured: that
+ * would cost more than the write.
+ */
+import type { Job, Json } from '../../core/job.ts';
+import { ITEM_BOUNDS, ITEM_BYTES_MAX, reservationBytesAtMost, TRANSACTION_BYTES_MAX } from '../bounds.ts';
+import type { Commit, Rejection, WorkerRecord } from '../contract.ts';
+import {
+  encodeEstimate,
+  encodeJob,
+  encodeLedger,
+  encodePage,
+  encodeRejection,
+  encodeReservation,
+  encodeWorkerRecord,
+} from '../dynamodb/codec.ts';
+import { requireItemFits, requireTransactionFits } from '../limits.ts';
+import type { PageTurn } from '../page.ts';
+import { estimateKey, ledgerKey } from '../schema.ts';
+
+/** Of one content: with four of them, a job's item is far from its bound. */
+const CONTENT_CHARS_SMALL = 16_000;
+
+const isSmall = (content: Json | undefined): boolean =>
+  content === undefined ||
+  content === null ||
+  typeof content === 'number' ||
+  typeof content === 'boolean' ||
+  (typeof content === 'string' ? content.length : JSON.stringify(content).length) <= CONTENT_CHARS_SMALL;
+
+/** @throws ItemTooLarge - for a job whose content is written */
+export function requireJobFits(job: Job, ...written: readonly (Json | undefined)[]): void {
+  if (!written.every(isSmall)) requireItemFits(encodeJob(job, undefined));
+}
+
+/** @throws ItemTooLarge */
+export const requireWorkerFits = (partition: number, record: WorkerRecord): void =>
+  requireItemFits(encodeWorkerRecord(partition, record));
+
+/** @throws ItemTooLarge */
+export const requireRejectionFits = (rejection: Rejection): void =>
+  requireItemFits(encodeRejection(rejection));
+
+/** @throws ItemTooLarge, TransactionTooLarge */
+export function requireCommitFits(partition: number, turn: PageTurn, commit: Commit): void {
+  const reservations = [...commit.reserve, ...turn.absorbed];
+  const sizes = reservations.map(({ jobs }) => reservationBytesAtMost(jobs.values()));
+  const page = ITEM_BOUNDS.page;
+  const others = (turn.spilled.length + turn.estimates.length) * ITEM_BOUNDS.ledger;
+  const bytes = sizes.reduce((sum, each) => sum + each, page + others);
+  const areAllSmall = sizes.every((each) => each <= ITEM_BYTES_MAX);
+  if (areAllSmall && bytes <= TRANSACTION_BYTES_MAX) return;
+  requireTransactionFits([
+    encodePage(partition, turn.page),
+    ...turn.spilled.map((ledger) => encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger)),
+    ...turn.estimates.map((each) => encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
+    ...reservations.filter(({ jobs }) => jobs.size > 0).map((each) => encodeReservation(partition, each)),
+  ]);
+}

@@ -1,0 +1,329 @@
+/** Each kind of item at its bound, with the longest names; and what keeps the partition summary within its own. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ITEM_BOUNDS, ITEM_BYTES_MAX, reservationBytesAtMost } from '../../lib/store/bounds.ts';
+import type { Commit, Reservation } from '../../lib/store/contract.ts';
+import {
+  decodeReservation,
+  encodeBacklogLine,
+  encodeEstimate,
+  encodeJob,
+  encodeLedger,
+  encodePage,
+  encodeParkedMark,
+  encodePartition,
+  encodeRejection,
+  encodeReservation,
+  encodeWorkerRecord,
+  type Item,
+} from '../../lib/store/dynamodb/codec.ts';
+import { ItemTooLarge, TransactionTooLarge } from '../../lib/store/errors.ts';
+import { requireItemFits, requireTransactionFits } from '../../lib/store/limits.ts';
+import { itemBytes } from '../../lib/store/metering.ts';
+import { asMarked, EMPTY_PAGE, type Page, type PageTurn, turnPage } from '../../lib/store/page.ts';
+import {
+  backlogKey,
+  blockedLineName,
+  blockedRank,
+  controlKey,
+  estimateKey,
+  keysLineName,
+  leaseKey,
+  ledgerKey,
+  lockKey,
+} from '../../lib/store/schema.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
+import {
+  KEY,
+  largestControl,
+  largestEstimate,
+  largestJob,
+  largestLedger,
+  largestRejection,
+  largestReservation,
+  largestWorker,
+  NAME,
+} from '../fixtures/largest.ts';
+
+const PARTITION = 4_095;
+const times = <T>(count: number, make: (at: number) => T): T[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+
+/** Commits one after the other, as a store does. */
+function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Commit>): {
+  readonly page: Page;
+  readonly live: ReadonlyMap<string, Reservation>;
+  readonly turns: readonly PageTurn[];
+} {
+  const live = new Map<string, Reservation>();
+  const turns: PageTurn[] = [];
+  let page = EMPTY_PAGE;
+  for (const next of commits) {
+    const commit = next(live);
+    const turn = turnPage(page, commit, live);
+    for (const each of [...commit.reserve, ...turn.absorbed]) {
+      if (each.jobs.size > 0) live.set(each.batchId, each);
+      else live.delete(each.batchId);
+    }
+    page = turn.page;
+    turns.push(turn);
+  }
+  return { page, live, turns };
+}
+
+const largestPage = (): Page => {
+  const reserving = times(200, (at) => () => aCommit({ reserve: [aReservation([], { batchId: `${at}` })] }));
+  const charging = times(
+    8,
+    (round) => () =>
+      aCommit({
+        ledgers: times(5, (at) => largestLedger(round * 5 + at)),
+        estimates: times(20, (at) => largestEstimate(round * 20 + at, '')),
+      }),
+  );
+  const postponing = times(
+    10,
+    (round) => (live: ReadonlyMap<string, Reservation>) =>
+      aCommit({
+        postpone: [...live.values()]
+          .slice(round * 20, round * 20 + 20)
+          .map((reservation) => ({ reservation, checkAtMs: NOW_MS + round })),
+        attendance: { sinceMs: NOW_MS, atMs: NOW_MS, heldBackSinceMs: NOW_MS },
+      }),
+  );
+  return turned([...reserving, ...charging, ...postponing]).page;
+};
+
+const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
+  job: () =>
+    encodeJob(largestJob(), {
+      line: blockedLineName(PARTITION, KEY),
+      rank: blockedRank({ type: NAME, mode: 'onDemand', fairnessKey: KEY }, 'r'.repeat(100)),
+    }),
+  reservation: () => encodeReservation(PARTITION, largestReservation()),
+  page: () => encodePage(PARTITION, largestPage()),
+  worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
+  control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
+  ledger: () => encodeLedger(ledgerKey(PARTITION, KEY), largestLedger(0)),
+  parkedMark: () => encodeParkedMark(PARTITION, { conflictKey: `${NAME}/${KEY}`, parkedAtMs: NOW_MS }),
+  backlog: () => ({
+    ...backlogKey(PARTITION, NAME, KEY),
+    fairnessKey: KEY,
+    lines: new Set(
+      (['queued', 'onDemand'] as const).flatMap((mode) =>
+        times(64, (sub) => encodeBacklogLine({ mode, sub })),
+      ),
+    ),
+    announcedAtMs: NOW_MS,
+    line: keysLineName(PARTITION, NAME),
+    rank: `${'9'.repeat(20)}/${KEY}`,
+  }),
+  estimate: () => encodeEstimate(estimateKey(PARTITION, NAME, KEY), largestEstimate(0)),
+  rejection: () => encodeRejection(largestRejection()),
+  lock: () => ({
+    ...lockKey(`${NAME}/${KEY}`),
+    conflictKey: `${encodeURIComponent(NAME)}/${KEY}`,
+    claimId: 'c'.repeat(40),
+    partition: PARTITION,
+    jobId: 'f'.repeat(32),
+    waiting: new Set(times(4_096, encodePartition)),
+  }),
+  lease: () => ({
+    ...leaseKey(PARTITION),
+    epoch: Number.MAX_SAFE_INTEGER,
+    holder: 'h'.repeat(512),
+    expiresAtMs: NOW_MS,
+    callId: 'c'.repeat(36),
+    wakesSeen: Number.MAX_SAFE_INTEGER,
+  }),
+};
+
+describe.each(Object.entries(LARGEST) as [keyof typeof ITEM_BOUNDS, () => Item][])(
+  'the largest item of a %s',
+  (kind, make) => {
+    it('is within its bound, and not far from it, and that is within what a table holds', () => {
+      const bytes = itemBytes(make());
+      expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS[kind]);
+      expect(bytes).toBeGreaterThan(ITEM_BOUNDS[kind] / 4);
+      expect(ITEM_BOUNDS[kind]).toBeLessThanOrEqual(ITEM_BYTES_MAX);
+      expect(() => requireItemFits(make())).not.toThrow();
+    });
+  },
+);
+
+describe('what is too large', () => {
+  it('is refused by its key and size', () => {
+    const item = { pk: 'job/x', sk: 'job', payload: 'x'.repeat(ITEM_BYTES_MAX) };
+    expect(() => requireItemFits(item)).toThrow(ItemTooLarge);
+    expect(() => requireItemFits(item)).toThrow(/item job\/x job would have 4096\d\d bytes/);
+  });
+
+  it('is refused as a transaction too', () => {
+    const item = { pk: 'a', sk: 'b', payload: 'x'.repeat(300_000) };
+    expect(() => requireTransactionFits(times(13, () => item))).not.toThrow();
+    expect(() => requireTransactionFits(times(14, () => item))).toThrow(TransactionTooLarge);
+  });
+});
+
+describe('a reservation', () => {
+  it('holds names of any characters, each in at most three bytes for its one', () => {
+    const odd = fc.string({
+      unit: fc.constantFrom('\u0000', '\u001f', '\n', '␀', '␟', '\\', 'u0001', '"', 'x'),
+    });
+    fc.assert(
+      fc.property(odd, odd, (type, fairnessKey) => {
+        const reservation = aReservation([{ id: 'a', type, fairnessKey }]);
+        const item = encodeReservation(0, reservation);
+        expect(decodeReservation(item)).toEqual(reservation);
+        expect(itemBytes(item)).toBeLessThan(reservationBytesAtMost(reservation.jobs.values()) + 200);
+      }),
+    );
+    const one = (fairnessKey: string): number =>
+      itemBytes(encodeReservation(0, aReservation([{ id: 'a', fairnessKey }], { batchId: '1-1' })));
+    expect(one(KEY) - one('')).toBe(3 * KEY.length);
+  });
+});
+
+describe('the partition summary', () => {
+  it('stays as small, whatever keys are charged: a commit writes as many items of their own as it must', () => {
+    const keys = fc.array(fc.tuple(fc.integer({ min: 1, max: 98 }), fc.constantFrom(1, 20, 512)), {
+      minLength: 1,
+      maxLength: 30,
+    });
+    fc.assert(
+      fc.property(keys, (rounds) => {
+        let made = 0;
+        const { turns } = turned(
+          rounds.map(
+            ([count, bytes]) =>
+              () =>
+                aCommit({
+                  ledgers: times(count, () => {
+                    made += 1;
+                    const fairnessKey = `${made}`.padStart(bytes, 'k');
+                    return { fairnessKey, settledCostMs: made, lastSeenMs: NOW_MS };
+                  }),
+                }),
+          ),
+        );
+        for (const { page, spilled } of turns) {
+          const used = [...page.ledgers.keys()].reduce((sum, key) => sum + key.length + 24, 0);
+          expect(used).toBeLessThanOrEqual(4_000);
+          expect(spilled.length).toBeLessThanOrEqual(98);
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('stays as small, however many reservations there are, and means the same', () => {
+    const step = fc.record({
+      drops: fc.array(fc.nat(), { minLength: 30, maxLength: 45 }),
+      postpones: fc.array(fc.nat(), { minLength: 10, maxLength: 10 }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 30, maxLength: 40 }), (steps) => {
+        const meant = new Map<string, Reservation>();
+        const reserving = times(24, (at) => () => {
+          const reserve = times(90, (n) => aReservation(times(4, (id) => ({ id: `job-${at}-${n}-${id}` }))));
+          for (const reservation of reserve) meant.set(reservation.batchId, reservation);
+          return aCommit({ reserve });
+        });
+        const settling = steps.map(({ drops, postpones }, at) => (): Commit => {
+          const touched = new Set<string>();
+          const take = (numbers: readonly number[], most: number): Reservation[] =>
+            numbers.slice(0, most).flatMap((number) => {
+              const each = [...meant.values()][number % Math.max(1, meant.size)];
+              if (each === undefined || touched.has(each.batchId)) return [];
+              touched.add(each.batchId);
+              return [each];
+            });
+          const drop = take(drops, 45).map((reservation) => ({
+            reservation,
+            positions: [...reservation.jobs.keys()].slice(0, 1 + (at % 3)),
+          }));
+          const postpone = take(postpones, 10).map((reservation) => ({
+            reservation,
+            checkAtMs: NOW_MS + at,
+          }));
+          for (const { reservation, positions } of drop) {
+            const jobs = new Map([...reservation.jobs].filter(([place]) => !positions.includes(place)));
+            if (jobs.size === 0) meant.delete(reservation.batchId);
+            else meant.set(reservation.batchId, { ...reservation, jobs });
+          }
+          for (const { reservation, checkAtMs } of postpone)
+            meant.set(reservation.batchId, { ...reservation, checkAtMs });
+          return aCommit({ drop, postpone });
+        });
+        const { page, live, turns } = turned([...reserving, ...settling]);
+        const seen = [...live.values()].flatMap((each) => asMarked(each, page) ?? []);
+        expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
+        for (const turn of turns) {
+          expect(itemBytes(encodePage(0, turn.page))).toBeLessThan(8_192);
+          expect(turn.absorbed.length + turn.spilled.length).toBeLessThanOrEqual(98);
+        }
+      }),
+      // What fails is large: a smaller one would take minutes to find.
+      { numRuns: 20, endOnFailure: true },
+    );
+  });
+
+  it('and a reservation that takes over its mark mean the same, whichever of them is seen before it', () => {
+    const commits = [
+      ...times(
+        200,
+        (at) => () => aCommit({ reserve: [aReservation(times(3, (id) => ({ id: `${at}-${id}` })))] }),
+      ),
+      ...times(
+        25,
+        (round) => (live: ReadonlyMap<string, Reservation>) =>
+          aCommit({
+            drop: [...live.values()]
+              .slice(round * 8, round * 8 + 8)
+              .map((reservation) => ({ reservation, positions: [1] })),
+          }),
+      ),
+    ];
+    const live = new Map<string, Reservation>();
+    let page = EMPTY_PAGE;
+    let torn = 0;
+    for (const next of commits) {
+      const commit = next(live);
+      const turn = turnPage(page, commit, live);
+      for (const after of turn.absorbed) {
+        const before = live.get(after.batchId);
+        if (before === undefined) throw new Error('absorbed what is not there');
+        // The new page with the old item, and what the old page says with the new one.
+        expect(asMarked(before, turn.page)).toEqual(asMarked(after, turn.page));
+        const known = page.batches.get(after.batchId);
+        if (known?.settled.has(1)) expect(asMarked(after, page)).toEqual(asMarked(before, page));
+        torn += 1;
+      }
+      for (const each of [...commit.reserve, ...turn.absorbed]) live.set(each.batchId, each);
+      page = turn.page;
+    }
+    expect(torn).toBeGreaterThan(50);
+  });
+
+  it('is absorbed by no more than a transaction takes', () => {
+    const { turns } = turned([
+      ...times(150, (at) => () => aCommit({ reserve: [largestReservation(`1-${at}`)] })),
+      ...times(
+        3,
+        (round) => (live: ReadonlyMap<string, Reservation>) =>
+          aCommit({
+            postpone: [...live.values()]
+              .slice(round * 50, round * 50 + 50)
+              .map((reservation) => ({ reservation, checkAtMs: NOW_MS + 1 + round })),
+          }),
+      ),
+    ]);
+    expect(turns.some(({ absorbed }) => absorbed.length > 0)).toBe(true);
+    for (const { absorbed, page } of turns) {
+      const items = [encodePage(0, page), ...absorbed.map((each) => encodeReservation(0, each))];
+      expect(() => requireTransactionFits(items)).not.toThrow();
+    }
+  });
+});
