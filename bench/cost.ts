@@ -17,9 +17,9 @@ import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
+import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { seeded } from '../test/simulation/random.ts';
-import { VirtualTime } from '../test/simulation/virtual-time.ts';
 
 const START_MS = 1_800_000_000_000;
 const TYPES = ['thumbnail', 'resize', 'index'];

@@ -2,6 +2,7 @@
 import type { StoreClient } from '../client/client.ts';
 import { ClientEnvironmentError } from '../client/errors.ts';
 import type { ResidentOptions } from '../dispatch/resident.ts';
+import type { UnreadableItem } from '../store/contract.ts';
 import { jsonFrom, UsageError } from './usage.ts';
 
 /** A client, and how to close it. */
@@ -15,6 +16,12 @@ export interface DispatcherConnection {
   readonly parts: Pick<ResidentOptions, 'store' | 'queue' | 'configuration' | 'clock' | 'random'>;
   readonly close: () => void;
 }
+
+/** `unreadable` hears of items that cannot be read. */
+export type ConnectDispatcher = (
+  envFile: string | undefined,
+  unreadable: (item: UnreadableItem) => void,
+) => Promise<DispatcherConnection>;
 
 /** Reaches the scheduler that the environment names. What the environment sets already wins over the file, as in Node. */
 export async function connect(envFile: string | undefined): Promise<Connection> {
@@ -32,7 +39,7 @@ const REQUESTS = {
 } as const;
 
 /** The same, for whoever makes passes: the environment that `schedulerEnvironment()` of the construct answers. */
-export async function connectDispatcher(envFile: string | undefined): Promise<DispatcherConnection> {
+export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) => {
   loadEnvironment(envFile);
   const required = (name: string): string => {
     const value = process.env[name];
@@ -61,7 +68,7 @@ export async function connectDispatcher(envFile: string | undefined): Promise<Di
   const sqs = new SQSClient(REQUESTS);
   return {
     parts: {
-      store: new DynamoJobStore({ client: dynamodb, table, place: placeOf(configuration) }),
+      store: new DynamoJobStore({ client: dynamodb, table, place: placeOf(configuration), unreadable }),
       queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl }),
       configuration,
       clock: systemClock,
@@ -72,7 +79,7 @@ export async function connectDispatcher(envFile: string | undefined): Promise<Di
       sqs.destroy();
     },
   };
-}
+};
 
 function loadEnvironment(envFile: string | undefined): void {
   if (envFile === undefined) return;

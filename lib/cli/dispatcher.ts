@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { Log } from '../runtime/contract.ts';
-import type { DispatcherConnection } from './connect.ts';
+import type { ConnectDispatcher } from './connect.ts';
 import { printable } from './report.ts';
 import { durationMsOf } from './usage.ts';
 
 /** What the command works with. */
 export interface Watchman {
-  readonly connectDispatcher: (envFile: string | undefined) => Promise<DispatcherConnection>;
+  readonly connectDispatcher: ConnectDispatcher;
   /** The process is told to end. */
   readonly signal?: AbortSignal | undefined;
   readonly out: (text: string) => void;
@@ -50,13 +50,17 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
   const { signal = new AbortController().signal } = watchman;
   const pollMs = durationMsOf('--poll', options.poll);
   const passEveryMs = durationMsOf('--pass-every', options.passEvery);
-  const { parts, close } = await watchman.connectDispatcher(options.envFile);
+  let log: Log | undefined;
+  const { parts, close } = await watchman.connectDispatcher(options.envFile, (item) =>
+    log?.warn('an item cannot be read', { ...item }),
+  );
+  log = options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs);
   // Here, not above: other commands make no passes.
   const { runDispatcher } = await import('../dispatch/resident.ts');
   try {
     const { end } = await runDispatcher({
       ...parts,
-      log: options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs),
+      log,
       dispatcherId: options.name ?? `${hostname()}/${randomUUID()}`,
       pollMs,
       passEveryMs,

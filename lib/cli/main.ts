@@ -22,9 +22,9 @@ process.exitCode = await runProgram(
       process.once('SIGINT', () => interrupted.abort());
       return connect(envFile);
     },
-    connectDispatcher: (envFile) => {
+    connectDispatcher: (envFile, unreadable) => {
       for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
-      return connectDispatcher(envFile);
+      return connectDispatcher(envFile, unreadable);
     },
     signal: interrupted.signal,
   },

@@ -26,6 +26,7 @@ import {
   keysText,
   redrivenText,
   submittedText,
+  unreadableText,
 } from './views.ts';
 
 /** What these commands work with. */
@@ -397,6 +398,16 @@ function addDeadLetters(program: Command, operator: Operator): void {
       return { data: { redriven: values, more }, text: redrivenText(values, more) };
     });
   });
+  common(
+    deadLetters
+      .command('unreadable')
+      .description('List items of the table that cannot be read: each was taken out of its line.'),
+  ).action((options: Common) =>
+    perform(operator, options, async (client) => {
+      const unreadable = await client.unreadable({ signal });
+      return { data: { unreadable }, text: unreadableText(unreadable) };
+    }),
+  );
 }
 
 function addControls(program: Command, operator: Operator): void {

@@ -55,7 +55,7 @@ export const productWorker = z.strictObject({
   fleet: name,
   slots: z.int().min(1),
   fromMs: atMs.default(0),
-  /** When it vanishes without a word. Its jobs are given up a lease later. */
+  /** When it vanishes without a word. Its jobs are given up once it is missed. */
   lostAtMs: atMs.optional(),
 });
 export type ProductWorker = z.output<typeof productWorker>;
@@ -86,8 +86,8 @@ export const productScenario = z.strictObject({
   untilMs: durationMs,
   /** Of the random numbers that spread retries. */
   seed: z.int().min(0).default(1),
-  /** How long a silent worker is taken for alive. */
-  leaseMs: intervalMs.default(30_000),
+  /** How long a silent worker process is taken for alive; absent: the product's own. */
+  leaseMs: intervalMs.optional(),
   jobs: z.array(productJob).default([]),
   schedules: z.array(productSchedule).max(1_000).default([]),
   workers: z.array(productWorker).max(1_000).default([]),

@@ -14,7 +14,7 @@ import {
 } from '../client/errors.ts';
 import { ConfigurationError } from '../core/errors.ts';
 import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../store/errors.ts';
-import { type Connection, connect, connectDispatcher, type DispatcherConnection } from './connect.ts';
+import { type ConnectDispatcher, type Connection, connect, connectDispatcher } from './connect.ts';
 import { addDispatcher } from './dispatcher.ts';
 import { addOperations, errorData } from './operations.ts';
 import { printable } from './report.ts';
@@ -44,7 +44,7 @@ export const EXIT = {
 /** How a command reaches what is outside. */
 export interface Surroundings {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
-  readonly connectDispatcher?: ((envFile: string | undefined) => Promise<DispatcherConnection>) | undefined;
+  readonly connectDispatcher?: ConnectDispatcher | undefined;
   /** The user has had enough. */
   readonly signal?: AbortSignal | undefined;
   /** Epoch milliseconds; the machine's clock unless given. */
@@ -131,17 +131,17 @@ function programFor(terminal: Terminal): Command {
     .option('--case <id>', 'run only this case')
     .option('--json', 'print the results as JSON')
     .addHelpText('after', '\nExit codes: 0 done, 2 the file or the options are wrong, 1 anything else.')
-    .action((file: string, options: { readonly case?: string; readonly json?: true }) => {
-      const simulation = inFile(file, () => simulate(readScenarioFile(file), options.case));
+    .action(async (file: string, options: { readonly case?: string; readonly json?: true }) => {
+      const simulation = await inFile(file, () => simulate(readScenarioFile(file), options.case));
       terminal.out(`${options.json === true ? JSON.stringify(asData(simulation)) : asText(simulation)}\n`);
     });
   return program;
 }
 
 /** Gives an error about a file the file's name. */
-function inFile<Value>(file: string, run: () => Value): Value {
+async function inFile<Value>(file: string, run: () => Promise<Value>): Promise<Value> {
   try {
-    return run();
+    return await run();
   } catch (error) {
     if (!(error instanceof ScenarioError)) throw error;
     const named = new ScenarioError(error.field, error.message);

@@ -1,18 +1,42 @@
-/** Schemas of the four reference formats. Fields that the product would not need, such as `expected`, are skipped. */
+/**
+ * Schemas of the four reference formats. A field that is none of theirs is refused, so that none seems to count that does
+ * not; what a case is expected to give, and what is written for readers, is accepted and never read.
+ */
 import { z } from 'zod';
-import { anyId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
+import { anyId, caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
+
+/** For readers, and for tests. */
+const remark = z.unknown().optional();
+
+/** What each case may have beside its input. */
+const about = { id: caseId, title: remark, tags: remark, note: remark, notes: remark, expected: remark };
+
+/** What each file may have beside its cases. */
+export const REFERENCE_REMARKS = {
+  title: remark,
+  note: remark,
+  notes: remark,
+  timeUnit: remark,
+  costUnit: remark,
+  arrivalOrder: remark,
+  tieBreak: remark,
+  sameInstantOrder: remark,
+  bounds: remark,
+  boundsNote: remark,
+};
 
 // Fairness: costs are seconds of run time.
 
 const cost = z.number().min(0);
 
-export const fairnessScenario = z.object({
-  config: z.object({
+export const fairnessScenario = z.strictObject({
+  ...about,
+  config: z.strictObject({
     /** Null: no pool-wide cap. */
     globalMax: count.nullable().default(null),
     alpha: z.number().min(0).max(1).default(0.3),
     types: z.array(
-      z.object({
+      z.strictObject({
         type: z.string(),
         /** The tier: order, the greater first, and cap. */
         priority: count,
@@ -21,7 +45,7 @@ export const fairnessScenario = z.object({
         defaultCost: cost,
       }),
     ),
-    initialEstimates: z.array(z.object({ type: z.string(), jobId: z.string(), cost })).default([]),
+    initialEstimates: z.array(z.strictObject({ type: z.string(), jobId: z.string(), cost })).default([]),
     keyTtlMs: intervalMs.nullable().default(null),
     estimateTtlMs: intervalMs.nullable().default(null),
     idlePolicy: z.enum(['none', 'advance']).default('none'),
@@ -29,13 +53,16 @@ export const fairnessScenario = z.object({
   }),
   untilMs: durationMs,
   arrivals: z.array(
-    z.object({
+    z.strictObject({
       atMs: durationMs,
       id: anyId,
       type: z.string(),
       jobId: z.string(),
       fairnessKey: z.string(),
       durationMs,
+      /** As its type has it: repeated for readers. */
+      priority: count.optional(),
+      conflictGroup: z.string().nullable().optional(),
     }),
   ),
 });
@@ -46,16 +73,16 @@ export type FairnessScenario = z.output<typeof fairnessScenario>;
 const priority = z.int().min(0).max(10);
 const slotType = anyId;
 const slotId = z.int().min(0);
-const slot = z.object({ id: slotId, types: z.array(slotType) });
+const slot = z.strictObject({ id: slotId, types: z.array(slotType) });
 
-const scoredJob = z.object({
+const scoredJob = z.strictObject({
   id: anyId,
   type: slotType,
   priority,
   createdAt: instantMs,
 });
 
-const contender = z.object({
+const contender = z.strictObject({
   priority,
   onDemand: z.boolean(),
   /** Free slots that can run it. */
@@ -64,7 +91,7 @@ const contender = z.object({
 });
 
 const streamJob = z
-  .object({
+  .strictObject({
     id: anyId,
     type: slotType,
     priority,
@@ -81,50 +108,58 @@ const streamJob = z
   });
 
 export const scoringCase = z.discriminatedUnion('kind', [
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('score'),
-    input: z.object({
+    input: z.strictObject({
       priority,
       ageMs: z.int(),
       onDemand: z.boolean(),
       compatibleFreeSlots: count,
     }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('crossover'),
-    input: z.object({ a: contender, b: contender, mode: z.enum(['b-fixed', 'together']) }),
+    input: z.strictObject({ a: contender, b: contender, mode: z.enum(['b-fixed', 'together']) }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('slot'),
-    input: z.object({ slots: z.array(slot), busy: z.array(slotId).default([]), type: slotType }),
+    input: z.strictObject({ slots: z.array(slot), busy: z.array(slotId).default([]), type: slotType }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('pool'),
-    input: z.object({
+    input: z.strictObject({
       ops: z.array(
         z.discriminatedUnion('op', [
-          z.object({ op: z.literal('register'), worker: z.string(), slots: z.array(slot) }),
-          z.object({ op: z.literal('unregister'), worker: z.string() }),
-          z.object({ op: z.literal('acquire'), type: slotType }),
-          z.object({ op: z.literal('release'), slot: slotId }),
+          z.strictObject({ op: z.literal('register'), worker: z.string(), slots: z.array(slot) }),
+          z.strictObject({ op: z.literal('unregister'), worker: z.string() }),
+          z.strictObject({ op: z.literal('acquire'), type: slotType }),
+          z.strictObject({ op: z.literal('release'), slot: slotId }),
         ]),
       ),
     }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('pass'),
-    input: z.object({
+    input: z.strictObject({
       now: instantMs,
       slots: z.array(slot),
+      /** Slots that run something. */
+      busy: z.array(slotId).default([]),
       queued: z.array(scoredJob),
       onDemand: z.array(scoredJob).default([]),
       /** Jobs that another scheduler wins. */
       lostClaims: z.array(anyId).default([]),
     }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('stream'),
-    input: z.object({
+    input: z.strictObject({
       slots: z.array(slot),
       /** `arrivals` is another name for it. */
       jobs: z.array(streamJob).optional(),
@@ -148,16 +183,17 @@ export type ScoredSlot = z.output<typeof slot>;
 const atMs = instantMs;
 const timerId = z.string();
 
-export const timersCase = z.object({
-  input: z.object({
+export const timersCase = z.strictObject({
+  ...about,
+  input: z.strictObject({
     horizonMs: instantMs,
     events: z.array(
       z.discriminatedUnion('op', [
-        z.object({ op: z.literal('start'), atMs }),
-        z.object({ op: z.literal('crash'), atMs }),
-        z.object({ op: z.literal('create'), atMs, id: timerId, triggerMs: instantMs }),
-        z.object({ op: z.literal('update'), atMs, id: timerId, triggerMs: instantMs }),
-        z.object({ op: z.literal('cancel'), atMs, id: timerId }),
+        z.strictObject({ op: z.literal('start'), atMs }),
+        z.strictObject({ op: z.literal('crash'), atMs }),
+        z.strictObject({ op: z.literal('create'), atMs, id: timerId, triggerMs: instantMs }),
+        z.strictObject({ op: z.literal('update'), atMs, id: timerId, triggerMs: instantMs }),
+        z.strictObject({ op: z.literal('cancel'), atMs, id: timerId }),
       ]),
     ),
   }),
@@ -179,7 +215,7 @@ const load = z
   .record(node, count)
   .refine((record) => Object.keys(record).length <= 1_000, { error: 'expected at most 1000 nodes' });
 
-const stealInput = z.object({
+const stealInput = z.strictObject({
   load,
   low: z.number(),
   high: z.number(),
@@ -188,16 +224,18 @@ const stealInput = z.object({
   movable: load,
 });
 
-const dueJob = z.object({ id: z.string(), hash, dueMs: instantMs, state: z.string().default('ready') });
+const dueJob = z.strictObject({ id: z.string(), hash, dueMs: instantMs, state: z.string().default('ready') });
 
 export const partitionsCase = z.discriminatedUnion('kind', [
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('ring-lookup'),
-    input: z.object({ space, positions, hashes: z.array(hash) }),
+    input: z.strictObject({ space, positions, hashes: z.array(hash) }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('ring-change'),
-    input: z.object({
+    input: z.strictObject({
       space,
       positions,
       add: positions.default({}),
@@ -205,9 +243,10 @@ export const partitionsCase = z.discriminatedUnion('kind', [
       hashes: z.array(hash),
     }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('membership-property'),
-    input: z.object({
+    input: z.strictObject({
       nodes: z.array(node),
       add: z.array(node).default([]),
       remove: z.array(node).default([]),
@@ -216,9 +255,10 @@ export const partitionsCase = z.discriminatedUnion('kind', [
       virtualNodes: z.int().min(1).max(4_096).optional(),
     }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('lease'),
-    input: z.object({
+    input: z.strictObject({
       leaseMs: intervalMs,
       heartbeatMs: intervalMs,
       scanMs: intervalMs,
@@ -226,27 +266,29 @@ export const partitionsCase = z.discriminatedUnion('kind', [
       space,
       positions,
       claims: z
-        .array(z.object({ job: z.string(), node, atMs: instantMs, runsMs: durationMs, hash }))
+        .array(z.strictObject({ job: z.string(), node, atMs: instantMs, runsMs: durationMs, hash }))
         .max(LONGEST_SCRIPT),
       events: z
-        .array(z.object({ op: z.enum(['crash', 'pause', 'resume']), node, atMs: instantMs }))
+        .array(z.strictObject({ op: z.enum(['crash', 'pause', 'resume']), node, atMs: instantMs }))
         .max(LONGEST_SCRIPT),
     }),
   }),
-  z.object({ kind: z.literal('steal-decision'), input: stealInput.extend({ thief: node }) }),
-  z.object({ kind: z.literal('steal-run'), input: stealInput }),
-  z.object({
+  z.strictObject({ ...about, kind: z.literal('steal-decision'), input: stealInput.extend({ thief: node }) }),
+  z.strictObject({ ...about, kind: z.literal('steal-run'), input: stealInput }),
+  z.strictObject({
+    ...about,
     kind: z.literal('due-window'),
-    input: z.object({
+    input: z.strictObject({
       nowMs: instantMs,
       horizonMs: durationMs,
       inclusiveRanges: z.array(z.tuple([hash, hash])),
       jobs: z.array(dueJob),
     }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('leave'),
-    input: z.object({
+    input: z.strictObject({
       way: z.enum(['handover', 'crash']),
       space,
       positions,
@@ -258,15 +300,16 @@ export const partitionsCase = z.discriminatedUnion('kind', [
       jobs: z.array(dueJob),
     }),
   }),
-  z.object({
+  z.strictObject({
+    ...about,
     kind: z.literal('fence'),
-    input: z.object({
+    input: z.strictObject({
       steps: z.array(
         z.discriminatedUnion('op', [
-          z.object({ op: z.literal('claim'), node }),
-          z.object({ op: z.literal('beat'), node, token: z.int() }),
-          z.object({ op: z.literal('complete'), node, token: z.int() }),
-          z.object({ op: z.literal('expire') }),
+          z.strictObject({ op: z.literal('claim'), node }),
+          z.strictObject({ op: z.literal('beat'), node, token: z.int() }),
+          z.strictObject({ op: z.literal('complete'), node, token: z.int() }),
+          z.strictObject({ op: z.literal('expire') }),
         ]),
       ),
     }),

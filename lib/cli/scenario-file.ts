@@ -2,8 +2,8 @@
  * The scenario formats that `fairlead simulate` reads, and the errors for files that are none.
  *
  * Four formats stand for the reference texts (fairness, scoring, timers, partitions), the fifth (`fairlead/1`, see
- * `product-scenario.ts`) for the product's own configuration. What a format does not know in a reference file, such
- * as `expected`, is skipped; in a product file it is refused, because there it is a misspelt setting.
+ * `product-scenario.ts`) for the product's own configuration. A field that a format does not know is refused: it is a
+ * misspelt setting, or one that would not be honoured.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';

@@ -1,8 +1,14 @@
-/** `fairlead simulate FILE`: what the core would do with a scenario, under virtual time. */
+/** `fairlead simulate FILE`: what the product, or its core, would do with a scenario, under virtual time. */
 import { z } from 'zod';
 import { ConfigurationError } from '../core/errors.ts';
 import { productScenario } from './product-scenario.ts';
-import { fairnessScenario, partitionsCase, scoringCase, timersCase } from './reference-scenarios.ts';
+import {
+  fairnessScenario,
+  partitionsCase,
+  REFERENCE_REMARKS,
+  scoringCase,
+  timersCase,
+} from './reference-scenarios.ts';
 import { chart, duration, number, printable, table } from './report.ts';
 import { caseId, check, pathOf, refuseDuplicates, ScenarioError } from './scenario-file.ts';
 import { type FairnessResult, type Run, simulateFairness } from './simulation/fairness.ts';
@@ -15,7 +21,8 @@ import { simulateTimers } from './simulation/timers.ts';
 export interface Simulated {
   readonly id: string;
   readonly result: Readonly<Record<string, unknown>>;
-  readonly text: string;
+  /** Made when it is asked for: tables and charts take longer than many a case. */
+  readonly text: () => string;
 }
 
 /** What a file gave. `results` are in the file's order. */
@@ -25,27 +32,30 @@ export interface Simulation {
 }
 
 /** Checks a case; what it answers runs it. */
-type Prepare = (scenario: unknown, path: string) => () => Omit<Simulated, 'id'>;
+type Prepare = (scenario: unknown, path: string) => () => Ran | Promise<Ran>;
+type Ran = Omit<Simulated, 'id'>;
 
 interface Format {
   /** The field that holds the cases. */
   readonly list: 'cases' | 'scenarios';
+  /** What a file may have beside them. */
+  readonly remarks: Readonly<Record<string, z.ZodType>>;
   readonly prepare: Prepare;
 }
 
 const FORMATS: ReadonlyMap<string, Format> = new Map<string, Format>([
-  ['fairness', { list: 'scenarios', prepare: fairness }],
-  ['scoring', { list: 'cases', prepare: scoring }],
-  ['timers', { list: 'cases', prepare: timers }],
-  ['partitions', { list: 'cases', prepare: partitions }],
-  ['fairlead', { list: 'scenarios', prepare: product }],
+  ['fairness', { list: 'scenarios', remarks: REFERENCE_REMARKS, prepare: fairness }],
+  ['scoring', { list: 'cases', remarks: REFERENCE_REMARKS, prepare: scoring }],
+  ['timers', { list: 'cases', remarks: REFERENCE_REMARKS, prepare: timers }],
+  ['partitions', { list: 'cases', remarks: REFERENCE_REMARKS, prepare: partitions }],
+  ['fairlead', { list: 'scenarios', remarks: {}, prepare: product }],
 ]);
 
 /**
  * Runs the cases of a file, or the one that is asked for. All cases are checked first, those too that do not run.
  * @throws ScenarioError with the path of the first field that is wrong.
  */
-export function simulate(file: unknown, only?: string): Simulation {
+export async function simulate(file: unknown, only?: string): Promise<Simulation> {
   const { schema } = check(z.looseObject({ schema: z.string() }), file, '');
   const format = FORMATS.get(schema.replace(/\/\d+$/, ''));
   if (format === undefined || !/\/\d+$/.test(schema)) {
@@ -53,6 +63,7 @@ export function simulate(file: unknown, only?: string): Simulation {
     throw new ScenarioError('schema', `${JSON.stringify(schema)} is none of ${known}`);
   }
   const list = z.array(z.looseObject({ id: caseId }));
+  check(z.strictObject({ schema: z.string(), [format.list]: list, ...format.remarks }), file, '');
   const cases = check(
     z.looseObject({ [format.list]: list }).transform((all) => all[format.list]),
     file,
@@ -67,12 +78,11 @@ export function simulate(file: unknown, only?: string): Simulation {
     const path = pathOf([format.list, index]);
     return { id: scenario.id, path, run: format.prepare(scenario, path) };
   });
-  return {
-    schema,
-    results: prepared
-      .filter(({ id }) => only === undefined || id === only)
-      .map(({ id, path, run }) => ({ id, ...placed(path, run) })),
-  };
+  const results: Simulated[] = [];
+  for (const { id, path, run } of prepared) {
+    if (only === undefined || id === only) results.push({ id, ...(await placed(path, run)) });
+  }
+  return { schema, results };
 }
 
 /** The `--json` output's shape. */
@@ -82,12 +92,12 @@ export function asData({ schema, results }: Simulation): Readonly<Record<string,
 
 /** The output for a person. */
 export function asText({ results }: Simulation): string {
-  return results.map(({ id, text }) => `■ ${printable(id)}\n${text}`).join('\n\n');
+  return results.map(({ id, text }) => `■ ${printable(id)}\n${text()}`).join('\n\n');
 }
 
-function placed<Value>(path: string, run: () => Value): Value {
+async function placed(path: string, run: () => Ran | Promise<Ran>): Promise<Ran> {
   try {
-    return run();
+    return await run();
   } catch (error) {
     // A rule of the core that no schema can see, such as a position outside its ring.
     if (error instanceof ConfigurationError) {
@@ -101,7 +111,7 @@ function fairness(scenario: unknown, path: string): ReturnType<Prepare> {
   const checked = check(fairnessScenario, scenario, path);
   return () => {
     const { result, runs } = simulateFairness(checked, path);
-    return { result: { ...result }, text: fairnessText(result, runs, checked.untilMs) };
+    return { result: { ...result }, text: () => fairnessText(result, runs, checked.untilMs) };
   };
 }
 
@@ -137,9 +147,14 @@ function scoring(scenario: unknown, path: string): ReturnType<Prepare> {
   const checked = check(scoringCase, scenario, path);
   return () => {
     const { result, runs } = simulateScoring(checked, path);
-    const text = fieldsText(result);
-    const lastMs = runs.reduce((last, { endMs, readyAtMs }) => Math.max(last, endMs ?? readyAtMs), 0);
-    return { result, text: runs.length === 0 ? text : `${chart(runs, lastMs)}\n${text}` };
+    return {
+      result,
+      text: () => {
+        const text = fieldsText(result);
+        const lastMs = runs.reduce((last, { endMs, readyAtMs }) => Math.max(last, endMs ?? readyAtMs), 0);
+        return runs.length === 0 ? text : `${chart(runs, lastMs)}\n${text}`;
+      },
+    };
   };
 }
 
@@ -147,7 +162,7 @@ function timers(scenario: unknown, path: string): ReturnType<Prepare> {
   const { input } = check(timersCase, scenario, path);
   return () => {
     const result = simulateTimers(input);
-    return { result: { ...result }, text: fieldsText({ ...result }) };
+    return { result: { ...result }, text: () => fieldsText({ ...result }) };
   };
 }
 
@@ -155,7 +170,7 @@ function partitions(scenario: unknown, path: string): ReturnType<Prepare> {
   const checked = check(partitionsCase, scenario, path);
   return () => {
     const result = simulatePartitions(checked, path);
-    return { result, text: fieldsText(result) };
+    return { result, text: () => fieldsText(result) };
   };
 }
 
@@ -183,9 +198,9 @@ function plain(value: unknown): string {
 
 function product(scenario: unknown, path: string): ReturnType<Prepare> {
   const checked = check(productScenario, scenario, path);
-  return () => {
-    const { result, runs } = simulateProduct(checked, path);
-    return { result: { ...result }, text: productText(result, runs, checked.untilMs) };
+  return async () => {
+    const { result, runs } = await simulateProduct(checked, path);
+    return { result: { ...result }, text: () => productText(result, runs, checked.untilMs) };
   };
 }
 

@@ -3,7 +3,7 @@ import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
 import type { Job } from '../core/job.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { FleetView, KeyView } from '../dispatch/inspect.ts';
-import type { Control } from '../store/contract.ts';
+import type { Control, UnreadableItem } from '../store/contract.ts';
 import { duration, number, printable, table } from './report.ts';
 
 /** Ids of those that come first which are named; the others are counted. */
@@ -35,6 +35,13 @@ export function jobsText(jobs: readonly Job[], more: boolean): string {
   return withMore(table([...head, ...errors], rows, all(rows)), more);
 }
 
+/** Items that cannot be read, and why. */
+export function unreadableText(items: readonly UnreadableItem[]): string {
+  if (items.length === 0) return 'every item that was met can be read';
+  const rows = items.map(({ seenAtMs, line, reason }) => [instant(seenAtMs), line ?? '-', reason]);
+  return table(['met at', 'taken out of', 'what is wrong, and what to do'], rows, all(rows));
+}
+
 function timeOf(jobs: readonly Job[]): string {
   const [first] = jobs;
   return first?.state === 'scheduled' ? 'runs at' : first?.state === 'failed' ? 'failed at' : 'ready at';
@@ -61,6 +68,7 @@ export function jobText(job: Job): string {
     ['finished', instant(job.finishedAtMs)],
     ['cancel requested', instant(job.cancelRequestedAtMs)],
     ['worker', job.worker?.workerId],
+    ['progress', job.progress === undefined ? undefined : JSON.stringify(job.progress)],
     ['error', job.error === undefined ? undefined : error(job)],
     ['another try of', job.redriveOf],
     ['tried again as', job.redrivenAs],
@@ -99,6 +107,7 @@ export function keysText(keys: readonly KeyView[], more: boolean): string {
   const rows = keys.map((key) => [
     key.fairnessKey,
     key.tier,
+    key.type,
     key.more ? `${key.waiting} or more` : key.waiting,
     key.inFlight,
     duration(key.settledCostMs),
@@ -111,6 +120,7 @@ export function keysText(keys: readonly KeyView[], more: boolean): string {
   const head = [
     'key',
     'tier',
+    'type',
     'waiting',
     'in flight',
     'cost settled',

@@ -18,8 +18,9 @@ export type { Job, JobError, JobMode, JobState, Json } from '../core/job.ts';
 export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 export type { FleetView, KeyView, ListedState } from '../dispatch/inspect.ts';
 export type { Scope } from '../dispatch/operate.ts';
-export type { Control } from '../store/contract.ts';
+export type { Control, UnreadableItem } from '../store/contract.ts';
 export {
+  ItemTooLarge,
   MalformedItemError,
   StoreMisconfigured,
   StoreRefused,

@@ -24,6 +24,7 @@ import {
   changeControl,
   drain,
   type OperateContext,
+  partitionsOf,
   readControls,
   type Scope,
   scopeName,
@@ -34,7 +35,7 @@ import { retimeJob } from '../dispatch/retime.ts';
 import { submit } from '../dispatch/submit.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { CancelOutcome, Control, CreateOutcome, JobStore } from '../store/contract.ts';
+import type { CancelOutcome, Control, CreateOutcome, JobStore, UnreadableItem } from '../store/contract.ts';
 import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
 import { CLIENT_LIMITS, checked, checkedRequest, checkedScope, checkType, SHAPES } from './arguments.ts';
 import {
@@ -342,7 +343,7 @@ export class StoreClient {
 
   /**
    * Tries a failed job again, as a new queued job from its beginning. Asked twice, it answers the same new job.
-   * @throws JobNotFoundError, JobStateError if it has not failed, or its type is gone
+   * @throws JobNotFoundError, JobStateError if it has not failed, its type is gone, or its record cannot be read
    */
   async retry(jobId: string, options?: CallOptions): Promise<RetryResult> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -361,6 +362,8 @@ export class StoreClient {
             ? 'only failed jobs are tried again: submit a new one'
             : 'only failed jobs are tried again, and this one has not ended',
         );
+      case 'unreadable':
+        throw new JobStateError(outcome.job, `its record cannot be read: ${outcome.job.unreadable}`);
       case 'unknownType':
         throw new JobStateError(
           outcome.job,
@@ -399,6 +402,16 @@ export class StoreClient {
   deadLetters(filter: DeadLetterFilter = {}, options?: CallOptions): AsyncIterableIterator<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     return eachWithin(signal, this.#deadLetters(filter));
+  }
+
+  /** Items of the table that cannot be read, with what is wrong and what to do; 1,000 of each partition at most. */
+  async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const { store } = this.#context;
+    const partitions = partitionsOf(this.#context);
+    return within(signal, async () =>
+      (await Promise.all(partitions.map((partition) => store.listUnreadable(partition)))).flat(),
+    );
   }
 
   /** Keys with backlog, tier by tier in the order of their turn, with their costs; then those that only have jobs in flight. */
@@ -536,6 +549,9 @@ export class StoreClient {
           break;
         case 'notFailed':
           yield { ...named, kind: 'skipped', reason: `it is ${outcome.job.state}` };
+          break;
+        case 'unreadable':
+          yield { ...named, kind: 'skipped', reason: `its record cannot be read: ${outcome.job.unreadable}` };
           break;
         case 'unknownType':
           yield { ...named, kind: 'skipped', reason: 'no worker takes its type any more' };

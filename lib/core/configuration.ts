@@ -89,7 +89,7 @@ export interface FairnessConfiguration {
   readonly defaultWeight: number;
   /** Running jobs of one key. */
   readonly maxConcurrencyPerKey: number | null;
-  /** `advance`: a new or returning key starts at the least cost among active keys. `none`: at 0, or where it was. */
+  /** `advance`: a new or returning key starts at the least cost over weight among active keys, in flight included. `none`: at 0, or where it was. */
   readonly idlePolicy: 'advance' | 'none';
   /** True: what an attempt really used replaces its estimate in the ledger. */
   readonly trueUp: boolean;

@@ -10,7 +10,7 @@ import { type Obstacle, type Override, Scheduler } from './scheduler.ts';
 import { compareRanked, type ScoreParts, scoreParts, starvationBoundMs } from './score.ts';
 
 /** The job that is asked about. */
-export type Explained = WaitingJob & Pick<Job, 'state' | 'runAtMs'>;
+export type Explained = WaitingJob & Pick<Job, 'state' | 'runAtMs' | 'finishedAtMs'>;
 
 /** What is known of the pool. What is missing makes the answer less exact, never wrong about a cap or a conflict. */
 export interface ExplainState {
@@ -63,12 +63,12 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
   if (isTerminal(job.state) || job.state === 'claimed' || job.state === 'running') {
     return { ...idle, waitsFor: [], key: undefined, latestStartAtMs: undefined };
   }
-  const readyAtMs = job.state === 'scheduled' ? job.runAtMs : job.readyAtMs;
-  if (readyAtMs > nowMs) {
-    const latestStartAtMs = latestStart({ ...job, readyAtMs }, state);
-    return { ...idle, waitsFor: [{ why: 'time', untilMs: readyAtMs }], key: undefined, latestStartAtMs };
+  const untilMs = job.state === 'scheduled' ? job.runAtMs : job.readyAtMs;
+  if (untilMs > nowMs) {
+    const latestStartAtMs = latestStart({ ...job, readyAtMs: untilMs }, state);
+    return { ...idle, waitsFor: [{ why: 'time', untilMs }], key: undefined, latestStartAtMs };
   }
-  const scheduler = fill({ ...job, readyAtMs }, state, nowMs);
+  const scheduler = fill(job, state, nowMs);
   const obstacles = scheduler.obstaclesTo(job);
   const key = scheduler.openKey(job.fairnessKey, nowMs);
   const { score: coefficients } = state.configuration;
@@ -76,12 +76,12 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
     id: job.id,
     state: job.state,
     position: inLine(job, state).filter((other) => compareRanked(other, job, coefficients) < 0).length,
-    score: scoreParts({ ...job, readyAtMs }, nowMs, scheduler.compatibleSlots(job.type), coefficients),
+    score: scoreParts(job, nowMs, scheduler.compatibleSlots(job.type), coefficients),
     key: { costMs: scheduler.ledgers.costOf(key), weight: scheduler.ledgers.weightOf(key) },
     blocker: obstacles.find((obstacle) => obstacle.why === 'conflict')?.holder,
     latestStartAtMs: obstacles.some((obstacle) => obstacle.why === 'paused' || obstacle.why === 'unknownType')
       ? undefined
-      : latestStart({ ...job, readyAtMs }, state),
+      : latestStart(job, state),
   };
   return { ...told, waitsFor: obstacles.length > 0 ? obstacles : [turnOf(job, scheduler)] };
 }
@@ -152,7 +152,7 @@ export function overridden(
   };
 }
 
-function latestStart(job: WaitingJob, state: ExplainState): number | undefined {
+function latestStart(job: Explained, state: ExplainState): number | undefined {
   const { inFlight, waiting, ledgers } = state;
   const configuration = overridden(state.configuration, state.overrides ?? []);
   const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
@@ -183,5 +183,7 @@ function latestStart(job: WaitingJob, state: ExplainState): number | undefined {
       ]),
     ),
   });
-  return Number.isFinite(boundMs) ? job.readyAtMs + boundMs : undefined;
+  // A job that lost its worker is older than the time for which it waits again.
+  const waitsFromMs = Math.max(job.readyAtMs, job.finishedAtMs ?? 0);
+  return Number.isFinite(boundMs) ? waitsFromMs + boundMs : undefined;
 }

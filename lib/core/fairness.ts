@@ -6,25 +6,41 @@
  *  - Admission charges max(estimate, floor): a mass of tiny jobs is not free.
  *  - Settlement replaces the estimate by max(used, floor) (`trueUp`): once all is settled, c_k is what the attempts used.
  *  - A key that becomes active, new or returning, is lifted to the least v among the keys that wait or run: being away
- *    saves nothing up, and being new is no licence to take everything until the others are caught up with. Where charges are
- *    corrected, that v is of settled costs (b_k below): an estimate in flight may be given back, and a key lifted to
- *    it would be left behind. So a new key is at once among the first, and starts within one decision for each active key.
+ *    saves nothing up, and being new is no licence to take everything until the others are caught up with. What is in
+ *    flight counts there as it does everywhere, because admission is what charges. A key whose job is moved, parked or
+ *    tried again has not been away.
  *  - A reset forgives: what was charged before it is never charged or given back after it.
+ *
+ * How soon a new key n starts, among keys that could all start. When it comes, v_k >= v_n for each active key k, and
+ * while n waits v_n stays. Let f be the least charge, and G_k what corrections give back to k meanwhile: of estimates in
+ * flight that were too high. k goes before n only while v_k <= v_n, and each time it is charged f at least: at most
+ * 1 + G_k / f times. Where nothing is given back, n starts within one decision for each active key.
+ *
+ * Exactness. Charges and corrections are whole numbers of 2^-16 ms. A double adds such numbers without rounding up to
+ * 2^37 ms: 4.3 years of work of one key without a reset. And division rounds correctly, so two quotients c / w that are
+ * equal on paper are the same double. So sums do not depend on the order of settlements, and a tie is a tie.
  */
 import type { FairnessConfiguration } from './configuration.ts';
 import { weightOf } from './score.ts';
 
-/** What an admission is charged. */
+/** Costs are multiples of 1 / UNITS_PER_MS ms: a power of two, so that their sums are exact. */
+const UNITS_PER_MS = 65_536;
+const UNIT_MS = 1 / UNITS_PER_MS;
+
+/** A cost as ledgers keep it: the nearest multiple of 2^-16 ms. */
+export const wholeUnits = (costMs: number): number => Math.round(costMs * UNITS_PER_MS) * UNIT_MS;
+
+/** What an admission is charged, in whole units. */
 export function chargeMs(
   estimatedCostMs: number,
   fairness: Pick<FairnessConfiguration, 'admissionFloorMs'>,
 ): number {
-  return Math.max(estimatedCostMs, fairness.admissionFloorMs);
+  return wholeUnits(Math.max(estimatedCostMs, fairness.admissionFloorMs));
 }
 
 /**
  * What settlement adds to a key's cost on top of the charge, negative when the attempt used less than was charged.
- * `usedMs` is undefined for an attempt that never ran: all of its charge is given back.
+ * `usedMs` is undefined for an attempt that never ran: all of its charge is given back. In whole units, if the charge is.
  */
 export function correctionMs(
   chargedMs: number,
@@ -35,13 +51,16 @@ export function correctionMs(
   return fairness.trueUp ? chargeMs(usedMs, fairness) - chargedMs : 0;
 }
 
-/** A new or returning key's cost: lifted to the least share among active keys, never lowered. */
+/**
+ * A new or returning key's cost: lifted to the least share among active keys, never lowered. In whole units, so a share
+ * that no multiple of them has at this weight is met to the nearest one.
+ */
 export function liftedCostMs(costMs: number, weight: number, leastShareMs: number | undefined): number {
-  return leastShareMs === undefined ? costMs : Math.max(costMs, leastShareMs * weight);
+  return leastShareMs === undefined ? costMs : Math.max(costMs, wholeUnits(leastShareMs * weight));
 }
 
-// A key's cells: v_k, c_k, w_k, counts, when it was last seen, and b_k: what of c_k is not given back. Eight, because that is
-// one line of a processor's cache: a decision looks at all of a key, at few keys, and seldom at the same ones.
+// A key's cells: v_k, c_k, w_k, counts, its cap, and when it was last seen. Eight to a key, one of them empty, because that
+// is one line of a processor's cache: a decision looks at all of a key, at few keys, and seldom at the same ones.
 const WIDTH = 8;
 const SHARE = 0;
 const COST = 1;
@@ -50,7 +69,6 @@ const WAITING = 3;
 const RUNNING = 4;
 const CAP = 5;
 const LAST_SEEN = 6;
-const BASE = 7;
 
 const NOWHERE = -1;
 
@@ -75,7 +93,7 @@ export class Ledgers {
   /** Raised by each reset: a charge of an older generation is not corrected. */
   generation = 0;
 
-  // The active keys as a heap by b_k / w_k. A share stored here may be older, hence less, than the key's: see `leastShareMs`.
+  // The active keys as a heap by v_k. A share stored here may be older, hence less, than the key's: see `leastShareMs`.
   #active = new Int32Array(16);
   #activeShare = new Float64Array(16);
   #activePlace = new Int32Array(16).fill(NOWHERE);
@@ -123,10 +141,10 @@ export class Ledgers {
     return this.#cells[key * WIDTH + WEIGHT] as number;
   }
 
-  /** Sets a key's cost to what its ledger says, all of it settled. */
+  /** Sets a key's cost to what its ledger says. */
   setCost(key: number, costMs: number): void {
-    this.#cells[key * WIDTH + COST] = costMs;
-    this.#cells[key * WIDTH + BASE] = costMs;
+    // A ledger may have been written before costs were whole units.
+    this.#cells[key * WIDTH + COST] = wholeUnits(costMs);
     this.#priced(key);
   }
 
@@ -155,18 +173,18 @@ export class Ledgers {
     return (this.#cells[at + RUNNING] as number) >= (this.#cells[at + CAP] as number);
   }
 
-  /** A job came. A key that was not active is lifted first, if the policy says so. Answers whether its share changed. */
-  arrive(key: number, nowMs: number): boolean {
+  /**
+   * A job came. A key that was not active is lifted first, if the policy says so, unless it `stays`: it has not been away.
+   * Answers whether it was lifted.
+   */
+  arrive(key: number, nowMs: number, stays = false): boolean {
     const returns = this.#placeOf(key) === NOWHERE;
     let lifted = false;
-    if (returns && this.#fairness.idlePolicy === 'advance') {
+    if (returns && !stays && this.#fairness.idlePolicy === 'advance') {
       const least = this.leastShareMs();
       if (least !== undefined && least > this.shareOf(key)) {
-        const costMs = liftedCostMs(this.costOf(key), this.weightOf(key), least);
-        this.#cells[key * WIDTH + COST] = costMs;
-        this.#cells[key * WIDTH + BASE] = costMs;
-        // Not cost / weight: a rounding error must not take the tie away.
-        this.#cells[key * WIDTH + SHARE] = least;
+        this.#cells[key * WIDTH + COST] = liftedCostMs(this.costOf(key), this.weightOf(key), least);
+        this.#shared(key);
         lifted = true;
       }
     }
@@ -207,20 +225,17 @@ export class Ledgers {
     if (generation === this.generation) {
       const correction = correctionMs(chargedMs, usedMs, this.#fairness);
       this.#cells[key * WIDTH + COST] = Math.max(0, this.costOf(key) + correction);
-      // What was a part of the base at admission is corrected there, what was not is added.
-      const settledMs = this.#fairness.trueUp ? chargedMs + correction : correction;
-      this.#cells[key * WIDTH + BASE] = Math.max(0, this.#baseOf(key) + settledMs);
-      if (settledMs < 0) this.#priced(key);
+      if (correction < 0) this.#priced(key);
       else this.#shared(key);
     }
     this.#deactivateIfIdle(key);
   }
 
-  /** The least share among keys that wait or run, without what may be given back; undefined when none does. */
+  /** The least share among keys that wait or run; undefined when none does. */
   leastShareMs(): number | undefined {
     while (this.#activeCount > 0) {
       const key = this.#active[0] as number;
-      const share = this.#baseOf(key) / this.weightOf(key);
+      const share = this.shareOf(key);
       if (share === this.#activeShare[0]) return share;
       this.#sinkActive(0, key, share);
     }
@@ -254,7 +269,6 @@ export class Ledgers {
     for (let at = 0; at < this.#cells.length; at += WIDTH) {
       this.#cells[at + COST] = 0;
       this.#cells[at + SHARE] = 0;
-      this.#cells[at + BASE] = 0;
     }
     // All equal: any order is a heap.
     this.#activeShare.fill(0);
@@ -281,7 +295,6 @@ export class Ledgers {
   #charge(key: number, chargedMs: number, nowMs: number): void {
     this.#add(key, RUNNING, 1);
     this.#add(key, COST, chargedMs);
-    if (!this.#fairness.trueUp) this.#add(key, BASE, chargedMs);
     this.#shared(key);
     this.#seen(key, nowMs);
   }
@@ -294,18 +307,14 @@ export class Ledgers {
     this.#shared(key);
     const place = this.#placeOf(key);
     if (place === NOWHERE) return;
-    const base = this.#baseOf(key) / this.weightOf(key);
+    const share = this.shareOf(key);
     // A share that rises is found out when the key comes to the top; one that falls must rise in the heap now.
-    if (base < (this.#activeShare[place] as number)) this.#liftActive(place, key, base);
-  }
-
-  #baseOf(key: number): number {
-    return this.#cells[key * WIDTH + BASE] as number;
+    if (share < (this.#activeShare[place] as number)) this.#liftActive(place, key, share);
   }
 
   #activate(key: number): void {
     this.#activeCount += 1;
-    this.#liftActive(this.#activeCount - 1, key, this.#baseOf(key) / this.weightOf(key));
+    this.#liftActive(this.#activeCount - 1, key, this.shareOf(key));
   }
 
   #deactivateIfIdle(key: number): void {

@@ -13,26 +13,27 @@
  *   T2  With equal scores, the order is fair-queuing's: tier, accumulated cost, arrival, then id.
  *   T3  The heads suffice: the plan made from the heads of lines is the plan that scoring and sorting the whole backlog makes.
  *       In a line the order is fixed (the rank), so its unread part is behind its read part. A key's unread line counts as
- *       better than anything of its key until it is read. A key that was not offered has at least the last offered
- *       key's settled share, as its rank states it, and what is in flight only adds to it.
+ *       better than anything of its key until it is read. Keys stand in a line for each type: one that was not offered
+ *       for a type has at least the settled share of the last one that was, as its rank states it, and what is in flight
+ *       only adds to it. Keys that may have the same share are asked for, too. A type that has no room is not asked for.
  *   T4  Work is conserved: a plan ends only when no job that was offered, or can still be asked for, may start.
  *   T5  No inversion: of two jobs of one line that may both start, the better ranked starts first.
- * Where a read is bounded, T3 and T4 hold for what was read: see `Step`. Keys of exactly equal settled share that the
- * keys line puts on different pages are taken in the line's order.
+ * Where a bound cuts the reading of keys short, T3 and T4 hold for what was read. Where blocked jobs reach theirs, the plan
+ * ends before it would pass over anything unread: whoever made it takes blocked jobs out of the way, and plans again.
  *
  * The bound. Let F be the free capacity when the pass begins, L the lines asked for, A the decisions made (at most F and
  * the lost ones), S the blocked jobs met. First requests sum up to at most 2 F + L heads, a further request for a line at most doubles
  * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
- * One line and no blocks: 2 F, the text's own limit. S ends the pass at 2 F + 64; keys are asked for F at a time, 4 F + 64 in all.
+ * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
+ * time, 4 F + 64 + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
-import type { PoolConfiguration, TierConfiguration } from './configuration.ts';
+import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { classOf, typeOf } from './pool-index.ts';
 import { type Decision, type Override, Scheduler } from './scheduler.ts';
 
 /** A line of waiting jobs. */
 export interface LineName {
-  readonly tier: string;
   readonly type: string;
   readonly mode: JobMode;
   readonly fairnessKey: string;
@@ -45,13 +46,13 @@ export interface KeyLedger {
   readonly settledCostMs: number;
 }
 
-/** A key with backlog in a tier, as the keys line gives it: by settled cost over weight. */
+/** A key with backlog of a type, as the type's keys line gives it: by settled cost over weight. */
 export interface OfferedKey {
   readonly fairnessKey: string;
   /** Absent: it was among the ledgers given at the start, or was never charged. */
   readonly settledCostMs?: number | undefined;
-  /** Its lines with backlog. */
-  readonly lines: readonly Pick<LineName, 'type' | 'mode'>[];
+  /** Of its lines of that type with backlog. */
+  readonly modes: readonly JobMode[];
   /** What its place in the keys line says of its settled share, where that trails: keys behind it have at least as much. */
   readonly rankShareMs?: number | undefined;
 }
@@ -67,6 +68,10 @@ export interface PlannerInput {
   /** What an attempt is expected to cost. */
   readonly costMs: (type: string, resourceId: string | undefined) => number;
   readonly overrides?: readonly Override[] | undefined;
+  /** Blocked jobs that the plan may meet; unless given, 2 F + 64. */
+  readonly blockedMax?: number | undefined;
+  /** So many more for each conflict key that turns out to be held elsewhere; 0 unless given. */
+  readonly blockedPerConflict?: number | undefined;
 }
 
 /** What the planner wants next. */
@@ -76,7 +81,7 @@ export type Step =
   | {
       readonly kind: 'need';
       readonly lines: readonly { readonly line: LineName; readonly count: number }[];
-      readonly keys: readonly { readonly tier: string; readonly count: number }[];
+      readonly keys: readonly { readonly type: string; readonly count: number }[];
     }
   | {
       readonly kind: 'done';
@@ -87,21 +92,14 @@ export type Step =
     };
 
 export interface Planner {
-  /** Keys with backlog in a tier, after those offered before; `more`: others follow. */
-  offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void;
+  /** Keys with backlog of a type, after those offered before; `more`: others follow. */
+  offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void;
   /** Jobs of a line in rank order, after those offered before; `more`: others follow. */
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
-  /**
-   * Jobs of a line that stand elsewhere, such as in a blocked line, and came to light when the line had been offered
-   * already; with their key's settled cost. They are taken for what is still free.
-   */
-  offerLate(line: LineName, jobs: readonly WaitingJob[], settledCostMs: number): void;
   /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
   liftKey(fairnessKey: string, settledCostMs: number): void;
   /** Whether a job runs, or was admitted, with this conflict key. */
   isConflictHeld(conflictKey: string): boolean;
-  /** Whether there is room for a job of this type, its key aside. */
-  isOpen(type: string): boolean;
   /** Nothing with this conflict key is admitted by this plan any more: another partition's job runs with it. */
   holdConflict(conflictKey: string): void;
   next(): Step;
@@ -118,7 +116,8 @@ export interface Planner {
   readonly room: number;
 }
 
-interface TierState {
+/** What is known of a type's keys. */
+interface KeysState {
   /** False until keys were offered. */
   read: boolean;
   /** Whether keys that were not offered may have backlog. */
@@ -151,7 +150,8 @@ class HeadsPlanner implements Planner {
   readonly #input: PlannerInput;
   readonly #settled: Map<string, number>;
   readonly #priced = new Set<number>();
-  readonly #tiers: readonly TierState[];
+  /** By type. */
+  readonly #keys: readonly KeysState[];
   /** By number, in the order in which they were offered. */
   readonly #lines = new Map<number, LineState>();
   /** Jobs that are in a plan, reserved, or lost: a lagging index may still show them. */
@@ -183,7 +183,7 @@ class HeadsPlanner implements Planner {
     this.#settled = new Map(
       (input.ledgers ?? []).map(({ fairnessKey, settledCostMs }) => [fairnessKey, settledCostMs]),
     );
-    this.#tiers = configuration.tiers.map(() => ({
+    this.#keys = configuration.types.map(() => ({
       read: false,
       more: true,
       boundShare: Number.NEGATIVE_INFINITY,
@@ -191,16 +191,16 @@ class HeadsPlanner implements Planner {
     this.#scheduler.beginPass(input.nowMs);
     const free = this.#scheduler.room;
     this.#firstHeadsLeft = 2 * free;
-    this.#keysLeft = 4 * free + 64;
-    this.#blockedLeft = 2 * free + 64;
+    this.#blockedLeft = input.blockedMax ?? 2 * free + 64;
+    this.#keysLeft = 4 * free + 64 + this.#blockedLeft;
   }
 
   get room(): number {
     return this.#scheduler.room;
   }
 
-  offerKeys(tier: string, keys: readonly OfferedKey[], more: boolean): void {
-    const state = this.#tiers[this.#scheduler.index.tierNumbers.get(tier) ?? NONE];
+  offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void {
+    const state = this.#keys[this.#scheduler.index.typeNumbers.get(type) ?? NONE];
     if (state === undefined) return;
     for (const offered of keys) {
       const key = this.#openKey(offered);
@@ -210,8 +210,9 @@ class HeadsPlanner implements Planner {
         state.boundShare,
         Math.min(settledShare, offered.rankShareMs ?? settledShare),
       );
-      for (const { type, mode } of offered.lines) {
-        const line = { tier, type, mode, fairnessKey: offered.fairnessKey };
+      if (!this.#scheduler.ledgers.isFull(key)) this.#keysLeft -= 1;
+      for (const mode of offered.modes) {
+        const line = { type, mode, fairnessKey: offered.fairnessKey };
         const lineState = this.#open(line, key);
         if (lineState !== undefined && lineState.asked === 0) this.#setMore(lineState, true);
       }
@@ -221,7 +222,7 @@ class HeadsPlanner implements Planner {
   }
 
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void {
-    const key = this.#openKey({ fairnessKey: line.fairnessKey, lines: [] });
+    const key = this.#openKey({ fairnessKey: line.fairnessKey });
     const state = this.#open(line, key);
     if (state === undefined) return;
     state.asked = Math.max(state.asked, jobs.length);
@@ -229,15 +230,10 @@ class HeadsPlanner implements Planner {
     this.#setMore(state, more);
   }
 
-  offerLate(line: LineName, jobs: readonly WaitingJob[], settledCostMs: number): void {
-    const key = this.#openKey({ fairnessKey: line.fairnessKey, settledCostMs, lines: [] });
-    if (this.#open(line, key) !== undefined) this.#offer(jobs);
-  }
-
   next(): Step {
     if (this.#scheduler.room <= 0) return this.#done();
     for (const belowGuarantee of [true, false]) {
-      for (let tier = 0; tier < this.#tiers.length; tier += 1) {
+      for (let tier = 0; tier < this.#scheduler.index.tiers.length; tier += 1) {
         if (belowGuarantee && !this.#scheduler.isBelowGuarantee(tier)) continue;
         const step = this.#stepIn(tier, belowGuarantee);
         if (step !== undefined) return step;
@@ -247,7 +243,7 @@ class HeadsPlanner implements Planner {
   }
 
   liftKey(fairnessKey: string, settledCostMs: number): void {
-    const key = this.#openKey({ fairnessKey, lines: [] });
+    const key = this.#openKey({ fairnessKey });
     const raisedMs = settledCostMs - (this.#settled.get(fairnessKey) as number);
     if (raisedMs <= 0) return;
     this.#settled.set(fairnessKey, settledCostMs);
@@ -258,14 +254,8 @@ class HeadsPlanner implements Planner {
     return this.#scheduler.isConflictHeld(conflictKey);
   }
 
-  isOpen(type: string): boolean {
-    const { index } = this.#scheduler;
-    const number = index.typeNumbers.get(type);
-    if (number === undefined || !this.#scheduler.isTypeOpen(number)) return false;
-    return this.#scheduler.isTierOpen(index.tierOfType[number] as number);
-  }
-
   holdConflict(conflictKey: string): void {
+    this.#blockedLeft += this.#input.blockedPerConflict ?? 0;
     this.#scheduler.holdConflict(conflictKey);
   }
 
@@ -291,7 +281,6 @@ class HeadsPlanner implements Planner {
 
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {
     const scheduler = this.#scheduler;
-    const state = this.#tiers[tier] as TierState;
     if (!this.#isTierOpen(tier)) {
       // Notes why, and finds nothing.
       scheduler.best(tier);
@@ -299,12 +288,11 @@ class HeadsPlanner implements Planner {
     }
     const line = scheduler.best(tier);
     this.#noteBlocked();
-    if (state.more && (line === NONE || this.#shareOf(line) > state.boundShare)) {
-      const needed = this.#needKeys(tier);
-      if (needed !== undefined) return needed;
-    }
+    const share = line === NONE ? Number.POSITIVE_INFINITY : this.#shareOf(line);
+    const needed = this.#needKeys(tier, share);
+    if (needed !== undefined) return needed;
     if (line === NONE) return undefined;
-    if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier) ?? this.#stepIn(tier, guaranteed);
+    if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier);
     const decision = scheduler.admit(line, guaranteed);
     this.#gone.add(decision.reserved.id);
     this.#blocked.delete(decision.reserved.id);
@@ -317,26 +305,41 @@ class HeadsPlanner implements Planner {
     return classes.some((class_) => this.#scheduler.isTypeOpen(typeOf(class_)));
   }
 
-  // Keys of this tier, and of every other open tier that was never read: one trip instead of one for each tier.
-  #needKeys(tier: number): Step | undefined {
-    const keys: { tier: string; count: number }[] = [];
-    this.#tiers.forEach((state, other) => {
-      const wanted = other === tier || (!state.read && this.#isTierOpen(other));
-      const count = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(other), this.#keysLeft);
-      if (!wanted) return;
-      if (count > 0) {
-        this.#keysLeft -= count;
-        keys.push({ tier: (this.#scheduler.index.tiers[other] as TierConfiguration).tier, count });
-      } else {
-        state.more = false;
-        this.#truncated = true;
-      }
+  // Keys of this tier's types that may come before this share, or tie with it, and of every other open type that was
+  // never read: one trip instead of one for each.
+  #needKeys(tier: number, share: number): Step | undefined {
+    const { index } = this.#scheduler;
+    const wanted = this.#keys.flatMap((state, type) => {
+      const ofTier = index.tierOfType[type] as number;
+      const isNext = ofTier === tier && state.more && state.boundShare <= share;
+      return this.#isOpen(type) && (isNext || !state.read) ? [{ type, isNext }] : [];
+    });
+    if (!wanted.some(({ isNext }) => isNext)) return undefined;
+    const keys = wanted.flatMap(({ type }) => {
+      const state = this.#keys[type] as KeysState;
+      const room = Math.min(
+        this.#scheduler.room,
+        this.#scheduler.roomOfTier(index.tierOfType[type] as number),
+      );
+      if (this.#keysLeft > 0)
+        return [{ type: (index.types[type] as JobTypeConfiguration).type, count: room }];
+      state.more = false;
+      state.read = true;
+      this.#truncated = true;
+      return [];
     });
     return keys.length === 0 ? undefined : { kind: 'need', lines: [], keys };
   }
 
+  #isOpen(type: number): boolean {
+    return (
+      this.#scheduler.isTypeOpen(type) &&
+      this.#scheduler.isTierOpen(this.#scheduler.index.tierOfType[type] as number)
+    );
+  }
+
   // Heads of the unread lines of the keys that come next, as many keys as there is room: each can take one slot at least.
-  #needHeads(tier: number): Step | undefined {
+  #needHeads(tier: number): Step {
     const unread = [...this.#lines.values()]
       .filter(
         (state) =>
@@ -347,9 +350,9 @@ class HeadsPlanner implements Planner {
       )
       .sort((a, b) => this.#shareOf(a.number) - this.#shareOf(b.number));
     if (this.#blockedLeft <= 0) {
-      for (const state of unread) this.#setMore(state, false);
+      // What is behind them would come first.
       this.#truncated = true;
-      return undefined;
+      return this.#done();
     }
     const room = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(tier));
     const keys = new Set<number>();
@@ -391,7 +394,7 @@ class HeadsPlanner implements Planner {
     return this.#scheduler.ledgers.shareOf(this.#scheduler.backlog.keyOf(line));
   }
 
-  #settledOf(offered: OfferedKey): number {
+  #settledOf(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs'>): number {
     return offered.settledCostMs ?? this.#settled.get(offered.fairnessKey) ?? 0;
   }
 
@@ -404,7 +407,7 @@ class HeadsPlanner implements Planner {
   }
 
   // What is in flight was charged when it was held; what is settled comes on top, once.
-  #openKey(offered: OfferedKey): number {
+  #openKey(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs'>): number {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
     if (this.#priced.has(key)) return key;
     this.#priced.add(key);
@@ -417,7 +420,7 @@ class HeadsPlanner implements Planner {
   #open(line: LineName, key: number): LineState | undefined {
     const { index, backlog } = this.#scheduler;
     const type = index.typeNumbers.get(line.type);
-    if (type === undefined || index.types[type]?.tier !== line.tier) return undefined;
+    if (type === undefined) return undefined;
     const class_ = classOf(type, line.mode);
     const number = backlog.lineOf(key, class_);
     const known = this.#lines.get(number);

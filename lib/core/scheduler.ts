@@ -288,19 +288,28 @@ export class Scheduler {
 
   /**
    * A job waits from now on. Answers its number, for `withdraw`; undefined for a type that is not configured, which
-   * never runs and disturbs nobody.
+   * never runs and disturbs nobody. `keyStays`: a job of its key was here and is moved, parked or tried again, so the key
+   * has not been away, and is not lifted.
    */
-  arrive(job: WaitingJob, nowMs: number): number | undefined {
+  arrive(job: WaitingJob, nowMs: number, keyStays = false): number | undefined {
     const type = this.index.typeNumbers.get(job.type);
     if (type === undefined) return undefined;
     const key = this.openKey(job.fairnessKey, nowMs);
-    this.ledgers.arrive(key, nowMs);
+    this.ledgers.arrive(key, nowMs, keyStays);
     const resource = (this.#estimates[type] as TypeEstimates).arrive(job.resourceId, nowMs);
     const conflict = this.#conflictOf(type, job.resourceId);
     return this.backlog.add(job, resource, key, classOf(type, job.mode), conflict);
   }
 
-  /** A waiting job waits no more: it was cancelled, or moved. Answers whether it did, under this number. */
+  /**
+   * A waiting job waits otherwise, such as from another instant on. Answers its new number; undefined if it does not wait
+   * under this one. Its key is not away for a moment.
+   */
+  replace(number: number, job: WaitingJob, nowMs: number): number | undefined {
+    return this.withdraw(number, job.id, nowMs) ? this.arrive(job, nowMs, true) : undefined;
+  }
+
+  /** A waiting job waits no more: it was cancelled, or moved to a later time. Answers whether it did, under this number. */
   withdraw(number: number, id: string, nowMs: number): boolean {
     const { jobs } = this.backlog;
     if (!jobs.isWaiting(number, id)) return false;

@@ -218,7 +218,9 @@ export function overtakenForMs(
  * keys, N the jobs of its own key that precede it.
  *  - Each of those N, and the job itself, is preceded only by admissions of keys that then had no greater cost over
  *    weight. While its own key is charged c once, another key of weight W is charged at most c W / w and one charge
- *    more: at most ceil(c W / (w f)) + 1 admissions. So at most M = N + (N + 1) (K - 1) (ceil(c W / (w f)) + 1) precede it.
+ *    more: at most ceil(c W / (w f)) + 1 admissions. Where charges are corrected, what is in flight when the key comes, in
+ *    at most R slots of the whole pool, may turn out to be f each, and others go first for what is given back: B = floor(R (c - f) / f)
+ *    admissions more. So at most M = N + (N + 1) (K - 1) (ceil(c W / (w f)) + 1) + B precede it; alone (K = 1), N.
  *  - m slots change hands at least once in every H, each time for one of those M or for the job itself.
  * It starts within T + (floor(M / m) + 1) H, where T = `overtakenForMs` is how long N can still grow; a conflict key adds H
  * for each job that waits for it or holds it.
@@ -241,9 +243,19 @@ export function starvationBoundMs(configuration: PoolConfiguration, load: Load):
   const weight = weightOf(fairness.weights, fairness.defaultWeight, load.fairnessKey);
   const heaviest = Math.max(fairness.defaultWeight, ...Object.values(fairness.weights));
   const perRound = others === 0 ? 0 : Math.ceil((mostMs * heaviest) / (weight * leastMs)) + 1;
-  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound;
+  const givenBack =
+    others === 0 || !fairness.trueUp
+      ? 0
+      : Math.floor((slotsOfPool(configuration, load) * (mostMs - leastMs)) / leastMs);
+  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + givenBack;
   const turnMs = (Math.floor(before / slots) + 1) * holdMs;
   return overtakenForMs(load, configuration.score) + turnMs + (load.conflictsAhead ?? 0) * holdMs;
+}
+
+/** How many jobs can run at once. */
+function slotsOfPool({ fleets, maxConcurrency }: PoolConfiguration, { slotsByFleet }: Load): number {
+  const slots = fleets.reduce((sum, { fleet, slots }) => sum + (slotsByFleet?.get(fleet) ?? slots ?? 0), 0);
+  return Math.min(slots, maxConcurrency ?? Number.POSITIVE_INFINITY);
 }
 
 function slotsToCountOn(

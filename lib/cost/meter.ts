@@ -25,6 +25,7 @@ const PHASE_OF: Readonly<Record<string, Phase>> = {
   startJob: 'start',
   receive: 'start',
   saveCheckpoint: 'start',
+  saveProgress: 'start',
   registerWorker: 'start',
   heartbeat: 'start',
   deregisterWorker: 'finish',

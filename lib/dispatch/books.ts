@@ -6,7 +6,13 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
-import type { EstimateRecord, JobStore, Ledger, PartitionState } from '../store/contract.ts';
+import {
+  type EstimateRecord,
+  type JobStore,
+  type Ledger,
+  type PartitionState,
+  presentUntilMs,
+} from '../store/contract.ts';
 import type { RememberedBooks } from './remembered.ts';
 import type { Settled } from './settle.ts';
 import { type Weights, weightsNow } from './weights.ts';
@@ -16,9 +22,6 @@ interface EstimateName {
   readonly type: string;
   readonly resourceId: string;
 }
-
-/** By how much a resource's learned cost must have moved to be written. */
-const NEWS_SHARE = 0.1;
 
 // A type's name holds no line break of its own accord; one that does is told apart by its length.
 const nameOf = ({ type, resourceId }: EstimateName): string => `${type.length}\n${type}\n${resourceId}`;
@@ -30,11 +33,14 @@ export class Books {
   readonly #configuration: PoolConfiguration;
   readonly #partition: number;
   readonly #nowMs: number;
+  readonly #newsShare: number;
   readonly #ledgers: Map<string, Ledger | undefined>;
   readonly #estimates: Map<string, EstimateRecord | undefined>;
   #weights: Weights;
   readonly #written: Map<string, EstimateRecord>;
   readonly #typeNames = new Map<string, string>();
+  /** Since when, at least, keys have jobs: their ledgers do not expire meanwhile. */
+  readonly #activeSinceMs = new Map<string, number>();
   /** What lifted keys had before, as long as their lift is not written. */
   readonly #beforeLift = new Map<string, Ledger | undefined>();
 
@@ -44,7 +50,10 @@ export class Books {
     partition: number,
     nowMs: number,
     remembered: RememberedBooks,
+    /** For who settles: by how much of itself a resource's learned cost must have moved to be written. */
+    newsShare = 0,
   ) {
+    this.#newsShare = newsShare;
     this.#store = store;
     this.#configuration = configuration;
     this.#weights = weightsNow(configuration, []);
@@ -88,6 +97,28 @@ export class Books {
     return this.#current(this.#ledgers.get(fairnessKey));
   }
 
+  /** The key had a job waiting, or in flight, at that instant, and has it still: since then it has not been idle. */
+  noteActive(fairnessKey: string, sinceMs: number): void {
+    const known = this.#activeSinceMs.get(fairnessKey);
+    if (known === undefined || sinceMs < known) this.#activeSinceMs.set(fairnessKey, sinceMs);
+  }
+
+  /**
+   * Keys whose jobs start. Answers ledgers that are to be written, because what is in flight does not tell that its key waited
+   * before: those that were last seen so long ago that they might expire meanwhile.
+   */
+  seeStarts(fairnessKeys: Iterable<string>): readonly Ledger[] {
+    const { keyTtlMs } = this.#configuration.fairness;
+    if (keyTtlMs === null) return [];
+    return [...new Set(fairnessKeys)].flatMap((fairnessKey) => {
+      const ledger = this.ledgerOf(fairnessKey);
+      if (ledger === undefined || this.#nowMs - presentUntilMs(ledger) <= keyTtlMs / 2) return [];
+      const seen = { ...ledger, presentUntilMs: this.#nowMs };
+      this.#ledgers.set(fairnessKey, seen);
+      return [seen];
+    });
+  }
+
   /** Keys whose shares the keys line cannot tell. */
   get weighted(): readonly string[] {
     return this.#weights.named;
@@ -99,17 +130,21 @@ export class Books {
 
   /** What an attempt is expected to cost, by what was read. */
   costMs(type: string, resourceId: string | undefined): number {
-    const ofType = this.#known(this.#nameOf(type, WHOLE_TYPE));
-    const declared = this.#configuration.types.find((each) => each.type === type);
-    return expectedCostMs(
-      resourceId === undefined ? ofType : this.#known(this.#nameOf(type, resourceId)),
-      this.#teachesType ? ofType : undefined,
-      declared?.defaultCostMs ?? 0,
-    );
+    return this.#costMsBy(this.#known(this.#nameOf(type, resourceId ?? WHOLE_TYPE)), type);
   }
 
-  /** Lifts a new or returning key to the least share among active keys. */
-  lift(fairnessKey: string, leastShareMs: number): Ledger {
+  /** @param own - what is known of the resource, or of the type where the attempt has none */
+  #costMsBy(own: EstimateRecord | undefined, type: string): number {
+    const declared = this.#configuration.types.find((each) => each.type === type);
+    const lent = this.#teachesType ? this.#known(this.#nameOf(type, WHOLE_TYPE)) : undefined;
+    return expectedCostMs(own, lent, declared?.defaultCostMs ?? 0);
+  }
+
+  /**
+   * A key that becomes active, new or returning, is lifted to the least share among active keys; undefined: there are none,
+   * and it stays where it is. It counts as seen from now on.
+   */
+  lift(fairnessKey: string, leastShareMs: number | undefined): Ledger {
     const before = this.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
     const settledCostMs = liftedCostMs(before, this.weightOf(fairnessKey), leastShareMs);
     const ledger = { fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
@@ -118,9 +153,21 @@ export class Books {
     return ledger;
   }
 
-  /** The lift of this key is going to be written. */
-  keepLift(fairnessKey: string): void {
-    this.#beforeLift.delete(fairnessKey);
+  /**
+   * One of the key's jobs waits for a time that is still to come, and was ready before: until then the key is not away.
+   * Answers the ledger to be written; undefined: it says so already, or there is none.
+   */
+  keepPresent(fairnessKey: string, untilMs: number): Ledger | undefined {
+    const ledger = this.ledgerOf(fairnessKey);
+    if (ledger === undefined || presentUntilMs(ledger) >= untilMs) return undefined;
+    const kept = { ...ledger, presentUntilMs: untilMs };
+    this.#ledgers.set(fairnessKey, kept);
+    return kept;
+  }
+
+  /** These lifts are written. */
+  keepLifts(fairnessKeys: Iterable<string>): void {
+    for (const fairnessKey of fairnessKeys) this.#beforeLift.delete(fairnessKey);
   }
 
   /** Lifts that were not written are none: remembered, they would be taken for what the store has. */
@@ -130,7 +177,7 @@ export class Books {
   }
 
   /** Charges what an attempt used, and learns from it. Answers what changed. */
-  settle({ entry, resourceId, durationMs, succeeded }: Settled): {
+  settle({ entry, resourceId, durationMs, succeeded, againAtMs }: Settled): {
     readonly ledgers: readonly Ledger[];
     readonly estimates: readonly EstimateRecord[];
   } {
@@ -140,7 +187,14 @@ export class Books {
       (this.ledgerOf(entry.fairnessKey)?.settledCostMs ?? 0) +
       charged +
       correctionMs(charged, durationMs, fairness);
-    const ledger = { fairnessKey: entry.fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
+    const before = this.ledgerOf(entry.fairnessKey)?.presentUntilMs ?? 0;
+    const untilMs = Math.max(before, againAtMs ?? 0);
+    const ledger = {
+      fairnessKey: entry.fairnessKey,
+      settledCostMs,
+      lastSeenMs: this.#nowMs,
+      ...(untilMs > this.#nowMs ? { presentUntilMs: untilMs } : {}),
+    };
     this.#ledgers.set(entry.fairnessKey, ledger);
     const estimates =
       succeeded && durationMs !== undefined ? this.#learn(entry.type, resourceId, durationMs) : [];
@@ -148,7 +202,7 @@ export class Books {
   }
 
   #learn(type: string, resourceId: string | undefined, durationMs: number): readonly EstimateRecord[] {
-    const startMs = this.costMs(type, undefined);
+    const startMs = this.#costMsBy(undefined, type);
     const changed: EstimateRecord[] = [];
     for (const id of this.#resourcesOf(resourceId)) {
       const name = this.#nameOf(type, id);
@@ -173,7 +227,7 @@ export class Books {
     if (written === undefined || learned.samples >= 2 * written.samples) return true;
     const ttlMs = this.#configuration.fairness.estimateTtlMs;
     if (ttlMs !== null && learned.lastSeenMs - written.lastSeenMs > ttlMs / 4) return true;
-    return Math.abs(learned.meanMs - written.meanMs) > NEWS_SHARE * written.meanMs;
+    return Math.abs(learned.meanMs - written.meanMs) > this.#newsShare * written.meanMs;
   }
 
   #known(name: string): EstimateRecord | undefined {
@@ -209,7 +263,8 @@ export class Books {
   #current(ledger: Ledger | undefined): Ledger | undefined {
     if (ledger === undefined) return undefined;
     const { keyTtlMs, resetEveryMs } = this.#configuration.fairness;
-    if (keyTtlMs !== null && this.#nowMs - ledger.lastSeenMs > keyTtlMs) return undefined;
+    const idleUntilMs = Math.min(this.#nowMs, this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity);
+    if (keyTtlMs !== null && idleUntilMs - presentUntilMs(ledger) >= keyTtlMs) return undefined;
     const wasReset =
       resetEveryMs !== null &&
       Math.floor(ledger.lastSeenMs / resetEveryMs) < Math.floor(this.#nowMs / resetEveryMs);

@@ -1,4 +1,5 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
+import type { JobMode } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead, KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
@@ -6,9 +7,18 @@ import { type ReadyLine, readyLineName } from '../store/schema.ts';
 import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { judge } from './judge.ts';
-import { partsOf, readLineParts, wholeLines } from './line-parts.ts';
+import { Lifts } from './lifts.ts';
+import { modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
-import { forgetLines, type RememberedHeads, type RememberedLines } from './remembered.ts';
+import {
+  forgetLines,
+  type LinePlaces,
+  noteAdmitted,
+  noteImages,
+  type RememberedHeads,
+  type RememberedKeys,
+  type RememberedLines,
+} from './remembered.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -22,14 +32,14 @@ interface Held {
 export interface CandidatesInput {
   readonly partition: number;
   readonly books: Books;
-  /** Jobs that were seen just now: the index may not show them yet. */
-  readonly hints: Iterable<JobHead>;
-  /** Others made passes since the hints were seen: one that the index does not show may have run since. */
-  readonly hintsAreOld: boolean;
+  /** Images of jobs that were seen just now, the newest of each: the index may not show yet what they show. */
+  readonly images: readonly JobHead[];
+  /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
+  readonly parkedHeads: readonly JobHead[];
+  /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
+  readonly justStored: ReadonlySet<string>;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
-  /** Remembered from earlier passes: the least share among active keys. */
-  readonly leastShareMs: number;
   /** What this process has read of the lines before. */
   readonly remembered: RememberedLines;
   readonly nowMs: number;
@@ -40,8 +50,8 @@ const HEADS_MIN = 12;
 /** Keys read at once: where there are fewer, their order among each other needs no index. */
 const KEYS_MIN = 100;
 /**
- * Heads are read anew after this long. What came in front of them without a hint waits for a dozen jobs of its own line
- * at most: a line that is used up is read again at once.
+ * Heads are read anew after this long. What came in front of them and was never hinted at waits for a dozen jobs of its
+ * own line at most: a line that is used up is read again at once.
  */
 const HEADS_TRUSTED_MS = 60_000;
 /** Lines that were used up, and keys, are believed to be all there is for this long, as long as no slot stays free. */
@@ -53,12 +63,14 @@ const RETIRE_MAX = 25;
 export class Candidates {
   readonly #context: DispatchContext;
   readonly #input: CandidatesInput;
-  /** Pending hints by ready line. */
-  readonly #hints: Map<string, readonly JobHead[]>;
+  readonly #places: LinePlaces;
+  readonly #lifts: Lifts;
+  /** Heads of blocked lines by the ready line in which they stood: no read of it shows them. */
+  readonly #parked: Map<string, readonly JobHead[]>;
   readonly #confirmed = new Set<string>();
   readonly #held = new Map<string, Held>();
-  readonly #heldCostMs = new Map<string, number>();
-  readonly #tierCursors = new Map<string, string | undefined>();
+  /** By type: how many of the remembered keys this pass has offered. */
+  readonly #keysOffered = new Map<string, number>();
   /** How many of a line's remembered heads this pass has offered. */
   readonly #offeredOf = new Map<string, number>();
   readonly #backlogs = new Map<string, KeyBacklog>();
@@ -68,42 +80,73 @@ export class Candidates {
   readonly #read = new Map<string, LineName>();
   /** Where this pass took an earlier one's word that there is nothing more. */
   readonly #believedEmpty = new Map<string, LineName>();
-  readonly #believedTiers = new Set<string>();
-  readonly #lifted = new Map<string, Ledger>();
+  readonly #believedTypes = new Set<string>();
   readonly #locksSeen = new Set<string>();
+  /** Types whose keys line this pass has read itself. */
+  readonly #keysRead = new Set<string>();
   /** When a conflict key that another partition has in turn is open again unless it is taken; undefined: none is. */
   openAtMs: number | undefined;
-  #leastActiveShareMs = Number.POSITIVE_INFINITY;
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
   readonly leftBehind: JobHead[] = [];
 
   constructor(context: DispatchContext, input: CandidatesInput) {
     this.#context = context;
     this.#input = input;
+    const held: { readonly fairnessKey: string; readonly estimatedCostMs: number }[] = [];
     for (const reservation of input.reservations) {
       for (const [position, entry] of reservation.jobs) {
         this.#held.set(entry.id, { reservation, position });
-        const cost = this.#heldCostMs.get(entry.fairnessKey) ?? 0;
-        this.#heldCostMs.set(entry.fairnessKey, cost + entry.estimatedCostMs);
+        held.push(entry);
       }
     }
-    const types = new Set(context.configuration.types.map((each) => each.type));
-    const pending = [...input.hints].filter((job) => job.state === 'pending' && types.has(job.type));
-    this.#hints = Map.groupBy(pending, (job) => this.#nameOf(readyLineOf(context.configuration, job)));
+    const { configuration } = context;
+    const types = new Set(configuration.types.map((each) => each.type));
+    this.#places = {
+      nameOf: (job) => this.#nameOf(readyLineOf(job)),
+      rankOf: (job) => rankKey(job, configuration.score),
+      subOf: (job) => subLineOf(configuration, job),
+    };
+    const isOfUse = (job: JobHead): boolean => types.has(job.type) && !this.#held.has(job.id);
+    noteImages(
+      input.remembered,
+      input.images.filter((job) => isOfUse(job) || job.state !== 'pending'),
+      this.#places,
+      input.nowMs,
+    );
+    this.#parked = Map.groupBy(input.parkedHeads.filter(isOfUse), this.#places.nameOf);
+    this.#lifts = new Lifts(context, {
+      partition: input.partition,
+      books: input.books,
+      held,
+      nowMs: input.nowMs,
+      keysOf: (type, after) => this.#keysOf(type, after),
+      namedOf: (type) => this.#readWeighted(type),
+      waitingOf: (line, lines, untilRank) => this.#waitingOf(line, lines, untilRank),
+      recentJobs: () => this.#recentJobs(),
+      rankOf: this.#places.rankOf,
+    });
+  }
+
+  /**
+   * Lifts the keys of jobs that hints told of, as far as those are new or have been away, where there is room for any job. Of
+   * other keys, those with the least cost are read first: they are lifted when they are.
+   */
+  async liftSeen(hasRoom: boolean): Promise<void> {
+    await this.#lifts.keepPresent(this.#input.images);
+    if (hasRoom) await this.#lifts.lift([...this.#recentJobs()]);
   }
 
   /** Reads what the planner needs next and offers it. */
   async answer(planner: Planner, need: Need): Promise<void> {
     const [lines] = await Promise.all([
       Promise.all(need.lines.map(({ line, count }) => this.#takeHeads(line, count))),
-      ...need.keys.map(({ tier, count }) => this.#offerKeys(planner, tier, count)),
+      ...need.keys.map(({ type, count }) => this.#offerKeys(planner, type, count)),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
     await Promise.all([this.#input.books.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
-    for (const { line, jobs, more } of lines) {
-      if (jobs.length > 0) this.#noteActive(planner, line.fairnessKey, jobs);
-      planner.offerHeads(line, jobs, more);
-    }
+    for (const { fairnessKey, settledCostMs } of await this.#lifts.lift(jobs))
+      planner.liftKey(fairnessKey, settledCostMs);
+    for (const { line, jobs: heads, more } of lines) planner.offerHeads(line, heads, more);
   }
 
   async #lookAtLocks(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
@@ -116,29 +159,16 @@ export class Candidates {
     if (openAtMs !== undefined) this.openAtMs = Math.min(openAtMs, this.openAtMs ?? openAtMs);
   }
 
-  /** Ledgers of these keys that were lifted and are not written yet: to be written with their first admission. */
-  takeLifted(fairnessKeys: Iterable<string>): readonly Ledger[] {
-    return [...new Set(fairnessKeys)].flatMap((key) => {
-      const ledger = this.#lifted.get(key);
-      this.#lifted.delete(key);
-      this.#input.books.keepLift(key);
-      return ledger === undefined ? [] : [ledger];
-    });
-  }
-
-  /** The least share among active keys, as far as this pass has seen them; never less than what was remembered. */
-  get leastShareMs(): number {
-    const { leastShareMs } = this.#input;
-    return Number.isFinite(this.#leastActiveShareMs)
-      ? Math.max(leastShareMs, this.#leastActiveShareMs)
-      : leastShareMs;
+  /** Ledgers of keys that were lifted, or that another attempt keeps from being away, and are not written yet. */
+  takeLifted(): readonly Ledger[] {
+    return this.#lifts.take();
   }
 
   /** Takes lines that have been empty for long out of their keys' sets, so that no pass asks for them again. */
   async retireEmptyLines(): Promise<void> {
     const { nowMs, partition } = this.#input;
     const old = this.#empty.flatMap((line) => {
-      const announcedAtMs = this.#backlogs.get(backlogName(line.tier, line.fairnessKey))?.announcedAtMs;
+      const announcedAtMs = this.#backlogs.get(backlogName(line.type, line.fairnessKey))?.announcedAtMs;
       return announcedAtMs !== undefined && nowMs - announcedAtMs > 2 * ANNOUNCE_EVERY_MS
         ? [{ line, announcedAtMs }]
         : [];
@@ -155,18 +185,18 @@ export class Candidates {
    * So what came without a hint does not wait for one.
    */
   async lookAgain(planner: Planner): Promise<boolean> {
-    const tiers = [...this.#believedTiers];
+    const types = [...this.#believedTypes];
     const lines = [...this.#believedEmpty.values()];
-    this.#believedTiers.clear();
+    this.#believedTypes.clear();
     this.#believedEmpty.clear();
-    if (tiers.length + lines.length === 0) return false;
-    for (const tier of tiers) {
-      this.#tierCursors.delete(tier);
-      this.#input.remembered.keys.delete(tier);
+    if (types.length + lines.length === 0) return false;
+    for (const type of types) {
+      this.#keysOffered.delete(type);
+      this.#input.remembered.keys.delete(type);
     }
     await this.answer(planner, {
       kind: 'need',
-      keys: tiers.map((tier) => ({ tier, count: KEYS_MIN })),
+      keys: types.map((type) => ({ type, count: KEYS_MIN })),
       lines: [],
     });
     // What was read of the keys may name parts of a line that this pass, or an earlier one, has not read.
@@ -184,98 +214,91 @@ export class Candidates {
     return read !== undefined && this.#subsOf(line, name).some((sub) => !read.includes(sub));
   }
 
-  /** Offers jobs that stand in no ready line. */
-  async offerLate(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
-    const { books } = this.#input;
-    const { configuration } = this.#context;
-    const types = new Set(configuration.types.map(({ type }) => type));
-    const waiting = jobs.filter(
-      ({ id, state, type }) => state === 'pending' && types.has(type) && !this.#held.has(id),
-    );
-    await Promise.all([
-      books.readLedgers(waiting.map(({ fairnessKey }) => fairnessKey)),
-      books.readEstimates(waiting),
-    ]);
-    for (const ofLine of Map.groupBy(waiting, (job) =>
-      this.#nameOf(readyLineOf(configuration, job)),
-    ).values()) {
-      const [first] = ofLine;
-      if (first === undefined) continue;
-      const line = readyLineOf(configuration, first);
-      const { fairnessKey } = line;
-      if (this.#isNew(fairnessKey)) this.#lift(fairnessKey);
-      planner.offerLate(line, ofLine, books.ledgerOf(fairnessKey)?.settledCostMs ?? 0);
-      this.#noteActive(planner, fairnessKey, ofLine);
-    }
-  }
-
-  async #readKeys(
-    tier: string,
-    count: number,
-  ): Promise<{ readonly keys: readonly KeyBacklog[]; readonly next?: string | undefined }> {
+  /** Keys of a type as far as they are remembered, or with one more page of its line. */
+  async #keysOf(type: string, after: number): Promise<RememberedKeys> {
     const { partition, nowMs, remembered } = this.#input;
-    const isFirst = !this.#tierCursors.has(tier);
-    const known = isFirst ? remembered.keys.get(tier) : undefined;
-    if (known !== undefined && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) {
-      this.#believedTiers.add(tier);
-      return { keys: known.keys };
-    }
-    const limit = Math.max(count, KEYS_MIN);
-    const read = await this.#context.store.readKeys(partition, tier, limit, this.#tierCursors.get(tier));
-    if (isFirst && read.next === undefined) remembered.keys.set(tier, { readAtMs: nowMs, keys: read.keys });
-    else remembered.keys.delete(tier);
-    return read;
-  }
-
-  async #readWeighted(tier: string): Promise<readonly KeyBacklog[]> {
-    const { partition, nowMs, books, remembered } = this.#input;
-    const { weighted } = books;
-    if (weighted.length === 0) return [];
-    const known = remembered.named.get(tier);
-    const isKnown = known !== undefined && weighted.every((key) => known.names.has(key));
-    if (isKnown && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) return known.keys;
-    const read = await this.#context.store.readBacklogs(partition, tier, weighted);
-    const keys = read.filter((key) => key !== undefined);
-    remembered.named.set(tier, { readAtMs: nowMs, names: new Set(weighted), keys });
+    const found = remembered.keys.get(type);
+    // Within a pass, and from one to the next while the line is being read, what was read stays.
+    const isTrusted = found !== undefined && nowMs - found.readAtMs < NOTHING_TRUSTED_MS;
+    const known = isTrusted || after > 0 ? found : undefined;
+    if (known !== undefined && (known.keys.length > after || known.next === undefined)) return known;
+    const read = await this.#context.store.readKeys(partition, type, KEYS_MIN, known?.next);
+    this.#keysRead.add(type);
+    const keys = {
+      readAtMs: known?.readAtMs ?? nowMs,
+      keys: [...(known?.keys ?? []), ...read.keys],
+      next: read.next,
+    };
+    remembered.keys.set(type, keys);
+    for (const key of read.keys) this.#backlogs.set(backlogName(type, key.fairnessKey), key);
     return keys;
   }
 
-  async #offerKeys(planner: Planner, tier: string, count: number): Promise<void> {
+  async #readWeighted(type: string): Promise<readonly KeyBacklog[]> {
+    const { partition, nowMs, books, remembered } = this.#input;
+    const { weighted } = books;
+    if (weighted.length === 0) return [];
+    const known = remembered.named.get(type);
+    const isKnown = known !== undefined && weighted.every((key) => known.names.has(key));
+    if (isKnown && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) return known.keys;
+    const read = await this.#context.store.readBacklogs(partition, type, weighted);
+    const keys = read.filter((key) => key !== undefined);
+    remembered.named.set(type, { readAtMs: nowMs, names: new Set(weighted), keys });
+    return keys;
+  }
+
+  async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
     const { configuration } = this.#context;
     const { books } = this.#input;
-    const isFirst = !this.#tierCursors.has(tier);
-    const read = await this.#readKeys(tier, count);
-    this.#tierCursors.set(tier, read.next);
+    const offered = this.#keysOffered.get(type) ?? 0;
+    const isFirst = offered === 0;
+    const known = await this.#keysOf(type, offered);
+    if (isFirst && !this.#keysRead.has(type)) this.#believedTypes.add(type);
+    const slice = known.keys.slice(offered, offered + Math.max(count, KEYS_MIN));
+    this.#keysOffered.set(type, offered + slice.length);
+    const more = known.keys.length > offered + slice.length || known.next !== undefined;
     // A line that was read to its end has shown them.
-    const named = isFirst && read.next !== undefined ? await this.#readWeighted(tier) : [];
-    for (const key of [...named, ...read.keys]) this.#backlogs.set(backlogName(tier, key.fairnessKey), key);
-    const lines = new Map(
-      [...named, ...read.keys].map((key) => [key.fairnessKey, [...wholeLines(key.lines)]]),
+    const named = isFirst && more ? await this.#readWeighted(type) : [];
+    for (const key of [...named, ...slice]) this.#backlogs.set(backlogName(type, key.fairnessKey), key);
+    const modes = new Map<string, readonly JobMode[]>(
+      [...named, ...slice].map((key) => [key.fairnessKey, modesOf(key.lines)]),
     );
-    const ranks = new Map(read.keys.map((key) => [key.fairnessKey, key.rankCostMs]));
+    const ranks = new Map(slice.map((key) => [key.fairnessKey, key.rankCostMs]));
     if (isFirst) {
-      for (const [job] of this.#hints.values()) {
-        if (job === undefined) continue;
-        const line = readyLineOf(configuration, job);
-        if (line.tier !== tier) continue;
-        const known = lines.get(line.fairnessKey) ?? [];
-        if (known.some((each) => each.type === line.type && each.mode === line.mode)) continue;
-        lines.set(line.fairnessKey, [...known, { type: line.type, mode: line.mode }]);
+      for (const job of this.#hintedJobs(type)) {
+        const ofKey = modes.get(job.fairnessKey) ?? [];
+        if (!ofKey.includes(job.mode)) modes.set(job.fairnessKey, [...ofKey, job.mode]);
       }
     }
-    await books.readLedgers(lines.keys());
-    for (const key of lines.keys()) if (this.#isNew(key)) this.#lift(key);
+    await books.readLedgers(modes.keys());
+    // After a reset, ranks say what keys were charged before it.
+    const weight =
+      configuration.fairness.resetEveryMs === null ? configuration.fairness.defaultWeight : Infinity;
     planner.offerKeys(
-      tier,
-      [...lines].map(([fairnessKey, ofKey]) => ({
+      type,
+      [...modes].map(([fairnessKey, ofKey]) => ({
         fairnessKey,
         settledCostMs: books.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
-        lines: ofKey,
+        modes: ofKey,
         // Of the keys that were not read, all of the default weight, only one met in their line says anything.
-        rankShareMs: (ranks.get(fairnessKey) ?? 0) / configuration.fairness.defaultWeight,
+        rankShareMs: (ranks.get(fairnessKey) ?? 0) / weight,
       })),
-      read.next !== undefined,
+      more,
     );
+  }
+
+  /** Jobs of a type that hints told of, and those that stand in blocked lines. */
+  *#hintedJobs(type: string): Generator<JobHead> {
+    for (const recents of this.#input.remembered.recent.values()) {
+      const [first] = recents.values();
+      if (first?.job.type === type) yield first.job;
+    }
+    for (const [first] of this.#parked.values()) if (first?.type === type) yield first;
+  }
+
+  *#recentJobs(): Generator<JobHead> {
+    for (const recents of this.#input.remembered.recent.values())
+      for (const { job } of recents.values()) if (!this.#held.has(job.id)) yield job;
   }
 
   async #takeHeads(
@@ -313,13 +336,44 @@ export class Candidates {
     return { line, jobs: free, more };
   }
 
+  /** Jobs of a key's line that are known to wait, read up to a rank; for the lifts. */
+  async #waitingOf(
+    line: LineName,
+    lines: KeyBacklog['lines'],
+    untilRank: string,
+  ): Promise<readonly JobHead[]> {
+    const name = this.#nameOf(line);
+    const { heads: remembered } = this.#input.remembered;
+    let heads = this.#offeredOf.has(name) ? remembered.get(name) : this.#openLine(line, name);
+    if (heads === undefined) {
+      const backlog = backlogName(line.type, line.fairnessKey);
+      if (!this.#backlogs.has(backlog))
+        this.#backlogs.set(backlog, {
+          fairnessKey: line.fairnessKey,
+          lines,
+          announcedAtMs: Number.POSITIVE_INFINITY,
+          rankCostMs: 0,
+        });
+      heads = await this.#readHeads(line, name, undefined, HEADS_MIN, false);
+      this.#read.set(name, line);
+    }
+    for (;;) {
+      const last = heads.jobs.at(-1);
+      const goesOn = heads.next !== undefined && last !== undefined && this.#places.rankOf(last) <= untilRank;
+      if (!goesOn) break;
+      heads = await this.#readHeads(line, name, heads, HEADS_MIN, false);
+    }
+    remembered.set(name, heads);
+    return heads.jobs.filter(({ id }) => !this.#held.has(id));
+  }
+
   /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
   #openLine(line: LineName, name: string): RememberedHeads | undefined {
     const known = this.#input.remembered.heads.get(name);
     if (known === undefined || this.#subsOf(line, name).some((sub) => !known.subs.includes(sub)))
       return undefined;
     const ageMs = this.#input.nowMs - known.readAtMs;
-    const jobs = this.#withHints(name, known.jobs, known.next !== undefined);
+    const jobs = this.#withHints(name, known.jobs, { untilRank: known.untilRank });
     return ageMs < (jobs.length === 0 ? NOTHING_TRUSTED_MS : HEADS_TRUSTED_MS)
       ? { ...known, jobs }
       : undefined;
@@ -338,71 +392,92 @@ export class Candidates {
     const subs = before?.subs ?? this.#subsOf(line, name);
     const read = await readLineParts(
       this.#context.store,
-      { partition, line, subs, rankOf: this.#rankOf },
+      { partition, line, subs, rankOf: this.#places.rankOf },
       limit,
       before?.next,
     );
-    if (this.#input.hintsAreOld) await this.#confirmHints(name, new Set(read.jobs.map(({ id }) => id)));
-    const hinted = new Set(this.#hints.get(name)?.map((job) => subLineOf(this.#context.configuration, job)));
+    await this.#confirmHints(name, new Set(read.jobs.map(({ id }) => id)));
+    const hinted = new Set(this.#hintsOf(name).map((job) => subLineOf(this.#context.configuration, job)));
     for (const sub of read.empty) {
       if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
     }
     // Hints were taken in with the first heads, up to where those ended.
-    const jobs = this.#withHints(name, read.jobs, read.next !== undefined, before?.jobs.at(-1));
+    const last = read.jobs.at(-1);
+    const untilRank =
+      read.next === undefined
+        ? undefined
+        : last === undefined
+          ? before?.untilRank
+          : this.#places.rankOf(last);
+    const jobs = this.#withHints(name, read.jobs, { afterRank: before?.untilRank, untilRank });
     return {
       readAtMs: before?.readAtMs ?? nowMs,
       jobs: [...(before?.jobs ?? []), ...jobs],
       next: read.next,
+      untilRank,
       subs,
     };
   }
 
-  /** Of old hints that the index does not show, those stay that still wait: the others would be lost claims. */
+  /** Of hints that the index does not show, those stay that still wait: the others would be lost claims. */
   async #confirmHints(name: string, shown: ReadonlySet<string>): Promise<void> {
-    const hints = this.#hints.get(name) ?? [];
-    const doubted = hints.filter(
-      ({ id }) => !shown.has(id) && !this.#held.has(id) && !this.#confirmed.has(id),
+    const recents = this.#input.remembered.recent.get(name);
+    if (recents === undefined) return;
+    const doubted = [...recents.keys()].filter(
+      (id) =>
+        !shown.has(id) && !this.#held.has(id) && !this.#confirmed.has(id) && !this.#input.justStored.has(id),
     );
     if (doubted.length === 0) return;
-    const found = await this.#context.store.getJobs(doubted.map(({ id }) => id));
-    const waiting = new Map(
-      found.flatMap((job) => (job?.state === 'pending' ? [[job.id, job] as const] : [])),
-    );
-    for (const id of waiting.keys()) this.#confirmed.add(id);
-    const doubtedIds = new Set(doubted.map(({ id }) => id));
-    this.#hints.set(
-      name,
-      hints.flatMap((job) => (doubtedIds.has(job.id) ? (waiting.get(job.id) ?? []) : [job])),
-    );
+    // One that cannot be read is no candidate.
+    const found = await this.#context.store.getJobs(doubted, () => {});
+    for (const [at, id] of doubted.entries()) {
+      const job = found[at];
+      if (job?.state !== 'pending') recents.delete(id);
+      else {
+        this.#confirmed.add(id);
+        recents.set(id, { job, rank: this.#places.rankOf(job), seenAtMs: this.#input.nowMs });
+      }
+    }
   }
 
-  readonly #rankOf = (job: JobHead): string => rankKey(job, this.#context.configuration.score);
+  /** Jobs of a line that no read of the index may show. */
+  #hintsOf(name: string): readonly JobHead[] {
+    const recents = this.#input.remembered.recent.get(name)?.values() ?? [];
+    return [...Array.from(recents, ({ job }) => job), ...(this.#parked.get(name) ?? [])];
+  }
 
   /** The parts of a line: those that its key names, and where only a hint told of it, those that there may be. */
   #subsOf(line: LineName, name: string): readonly number[] {
-    const backlog = this.#backlogs.get(backlogName(line.tier, line.fairnessKey));
-    const named = partsOf(backlog?.lines ?? [], line);
-    const hints = this.#hints.get(name) ?? [];
     const { configuration } = this.#context;
-    if (named.length > 0 && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
     const parts = configuration.types.find(({ type }) => type === line.type)?.subLines ?? 1;
+    const backlog = this.#backlogs.get(backlogName(line.type, line.fairnessKey));
+    const named = partsOf(backlog?.lines ?? [], line.mode);
+    if (parts === 1 && named.length <= 1) return named.length === 1 ? named : FIRST_PART;
+    const hints = this.#hintsOf(name);
+    if (named.length > 0 && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
     return [...new Set([...named, ...Array.from({ length: parts }, (_, sub) => sub)])];
   }
 
   /** Heads with hints between them. A hint behind what was read is left to the index: a line's order must not have holes. */
-  #withHints(name: string, heads: readonly JobHead[], more: boolean, after?: JobHead): readonly JobHead[] {
-    const hints = this.#hints.get(name);
-    if (hints === undefined) return heads;
-    const rankOf = this.#rankOf;
+  #withHints(
+    name: string,
+    heads: readonly JobHead[],
+    {
+      afterRank = '',
+      untilRank,
+    }: { readonly afterRank?: string | undefined; readonly untilRank: string | undefined },
+  ): readonly JobHead[] {
+    const recents = this.#input.remembered.recent.get(name);
+    const parked = this.#parked.get(name);
+    if (recents === undefined && parked === undefined) return heads;
+    const { rankOf } = this.#places;
     const byId = new Map(heads.map((job) => [job.id, job]));
-    const last = heads.at(-1);
-    const start = after === undefined ? '' : rankOf(after);
-    const end = more && last !== undefined ? rankOf(last) : undefined;
-    for (const job of hints) {
-      const rank = rankOf(job);
-      const isWithin = rank > start && (end === undefined || rank <= end);
+    const take = (job: JobHead, rank: string): void => {
+      const isWithin = rank > afterRank && (untilRank === undefined || rank <= untilRank);
       if (isWithin && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
-    }
+    };
+    for (const { job, rank } of recents?.values() ?? []) take(job, rank);
+    for (const job of parked ?? []) take(job, rankOf(job));
     const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
     return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
   }
@@ -423,11 +498,28 @@ export class Candidates {
     for (const { id } of jobs) this.#forgotten.add(id);
   }
 
+  /** These are claimed, or were tried in vain: a hint that shows them as they were tells nothing new. */
+  noteAdmitted(jobs: readonly Pick<JobHead, 'id' | 'version'>[]): void {
+    this.forget(jobs);
+    noteAdmitted(this.#input.remembered, jobs, this.#input.nowMs);
+  }
+
+  /** Parked heads that stand in their ready lines again. */
+  noteMovedBack(jobs: readonly JobHead[]): void {
+    noteImages(this.#input.remembered, jobs, this.#places, this.#input.nowMs);
+  }
+
   /** Claims that were lost in a row say that what was read is old: every line is read from its start. */
   readAgain(): void {
     forgetLines(this.#input.remembered);
+    this.#input.remembered.recent.clear();
     this.#offeredOf.clear();
     this.#believedEmpty.clear();
+  }
+
+  /** Whether this pass has read anything of the index: what a bound left unseen is then behind what is remembered. */
+  get hasRead(): boolean {
+    return this.#keysRead.size > 0;
   }
 
   /** Jobs that are known to wait, and were not admitted. */
@@ -437,20 +529,28 @@ export class Candidates {
       if (!this.#held.has(job.id) && !this.#forgotten.has(job.id)) byId.set(job.id, job);
     };
     for (const { jobs } of this.#input.remembered.heads.values()) jobs.forEach(note);
-    for (const jobs of this.#hints.values()) jobs.forEach(note);
+    for (const job of this.#recentJobs()) note(job);
+    for (const jobs of this.#parked.values()) jobs.forEach(note);
     return [...byId.values()];
   }
 
   /** Leaves to the next pass what this one has read and not used. */
   close(): void {
-    const { heads } = this.#input.remembered;
+    const { heads, recent } = this.#input.remembered;
+    const isOver = ({ id }: JobHead): boolean => this.#forgotten.has(id) || this.#held.has(id);
+    const parked = new Set([...this.#parked.values()].flatMap((jobs) => jobs.map(({ id }) => id)));
     for (const name of this.#offeredOf.keys()) {
       const known = heads.get(name);
       if (known === undefined) continue;
-      const jobs = known.jobs.filter((job) => !this.#forgotten.has(job.id) && !this.#held.has(job.id));
+      // What stands in a blocked line stands in this one only if it was moved back, and then hints tell of it.
+      const jobs = known.jobs.filter((job) => !isOver(job) && !parked.has(job.id));
       // Nothing is left, and the line goes on: only a read tells how.
       if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
       else heads.set(name, { ...known, jobs });
+    }
+    for (const [name, recents] of recent) {
+      for (const { job } of recents.values()) if (isOver(job)) recents.delete(job.id);
+      if (recents.size === 0) recent.delete(name);
     }
   }
 
@@ -461,42 +561,11 @@ export class Candidates {
     if (kind === 'ended' || kind === 'gone') this.leftBehind.push(job);
   }
 
-  /** Never charged, and nothing of it runs: it must not start at zero while the others have been paying. */
-  #isNew(fairnessKey: string): boolean {
-    return this.#input.books.ledgerOf(fairnessKey) === undefined && !this.#heldCostMs.has(fairnessKey);
-  }
-
-  /** A key none of whose jobs was there when it was last settled has been away: being away saves nothing up. */
-  #noteActive(planner: Planner, fairnessKey: string, jobs: readonly JobHead[]): void {
-    const { configuration } = this.#context;
-    const ledger = this.#input.books.ledgerOf(fairnessKey);
-    const isReturning =
-      ledger !== undefined &&
-      !this.#heldCostMs.has(fairnessKey) &&
-      jobs.every((job) => job.readyAtMs > ledger.lastSeenMs);
-    if (isReturning) planner.liftKey(fairnessKey, this.#lift(fairnessKey) ?? ledger.settledCostMs);
-    else if (!this.#lifted.has(fairnessKey)) {
-      // What is in flight may be given back where charges are corrected; a key lifted to it would be left behind.
-      const heldMs = configuration.fairness.trueUp ? 0 : (this.#heldCostMs.get(fairnessKey) ?? 0);
-      const costMs = (ledger?.settledCostMs ?? 0) + heldMs;
-      const share = costMs / this.#input.books.weightOf(fairnessKey);
-      this.#leastActiveShareMs = Math.min(this.#leastActiveShareMs, share);
-    }
-  }
-
-  /** Answers the cost to which the key was lifted; undefined if the policy knows no lift or it had as much already. */
-  #lift(fairnessKey: string): number | undefined {
-    const { books, leastShareMs } = this.#input;
-    if (this.#context.configuration.fairness.idlePolicy !== 'advance' || leastShareMs <= 0) return undefined;
-    const before = books.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
-    const ledger = books.lift(fairnessKey, leastShareMs);
-    this.#lifted.set(fairnessKey, ledger);
-    return ledger.settledCostMs > before ? ledger.settledCostMs : undefined;
-  }
-
   #nameOf(line: LineName): string {
     return readyLineName(this.#input.partition, line);
   }
 }
 
-const backlogName = (tier: string, fairnessKey: string): string => JSON.stringify([tier, fairnessKey]);
+const FIRST_PART: readonly number[] = [0];
+
+const backlogName = (type: string, fairnessKey: string): string => JSON.stringify([type, fairnessKey]);

@@ -16,7 +16,7 @@ export interface DispatchBudget {
   readonly passesMax: number;
   /** Jobs of one reservation. */
   readonly batchJobs: number;
-  /** Due jobs promoted in one pass. */
+  /** Due jobs promoted at once; a pass does so up to ten times. */
   readonly promoteMax: number;
   /** Reservations whose jobs are looked up in one pass because their time to be checked has come. */
   readonly checkMax: number;
@@ -24,6 +24,8 @@ export interface DispatchBudget {
   readonly parkKept: number;
   /** When a fresh reservation is looked at, if nothing settled it before. */
   readonly checkAfterMs: number;
+  /** By how much of itself a resource's learned cost must have moved to be written. */
+  readonly newsShare: number;
 }
 
 export const DISPATCH_BUDGET: DispatchBudget = {
@@ -35,6 +37,7 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   checkMax: 10,
   parkKept: 4,
   checkAfterMs: 60_000,
+  newsShare: 0.1,
 };
 
 export interface DispatchContext {

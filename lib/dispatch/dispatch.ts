@@ -88,6 +88,7 @@ async function runPasses(
   const { store, clock, queue, budget } = context;
   const { partition } = first.fence;
   const isStream = trigger.reason === 'stream';
+  const stored = new Set(trigger.jobs.map(({ id }) => id));
   let lease = first;
   let hints: readonly JobHead[] = trigger.jobs;
   let looksUp = false;
@@ -106,7 +107,7 @@ async function runPasses(
       // Whoever raised the counter has left its hints behind.
       looksUp: looksUp || wakesSeen > lookedAt,
       promotes,
-      hintsAreOld: first.waited,
+      justStored: trigger.reason === 'ingest' && !first.waited ? stored : NOTHING_STORED,
       nextBatch,
       goOnBeside: (work) => beside.push(work),
     });
@@ -158,6 +159,8 @@ const tryPass = (
   lease: HeldLease,
   input: PassInput,
 ): Promise<Awaited<ReturnType<typeof pass>>> => givingBack(context, lease, () => pass(context, lease, input));
+
+const NOTHING_STORED: ReadonlySet<string> = new Set();
 
 /** Work under a lease: if it fails, the lease is given back. */
 async function givingBack<T>(context: DispatchContext, lease: HeldLease, work: () => Promise<T>): Promise<T> {

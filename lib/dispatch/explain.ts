@@ -24,7 +24,7 @@ import { readyLineOf, subLineOf, tierOf } from './submit.ts';
 export const EXPLAIN_LIMITS = {
   /** Jobs of its own line that are read to find its place. */
   positionMax: 1_000,
-  keysPerTier: 50,
+  keysPerType: 50,
   lines: 100,
   headsPerLine: 20,
 } as const;
@@ -292,8 +292,8 @@ async function readWaiting(
   freeSlots: number,
   weighted: readonly string[],
 ): Promise<Waiting> {
-  const { store, configuration } = context;
-  const own = readyLineOf(configuration, job);
+  const { store } = context;
+  const own = readyLineOf(job);
   const [line, keys] = await Promise.all([readOwnLine(context, job, own), readKeys(context, job, weighted)]);
   const lines = keys.lines
     .filter(
@@ -326,8 +326,8 @@ async function readOwnLine(
   const { score } = context.configuration;
   const jobs: JobHead[] = [];
   const { partition } = job;
-  const [backlog] = await context.store.readBacklogs(partition, line.tier, [line.fairnessKey]);
-  const subs = new Set([...partsOf(backlog?.lines ?? [], line), subLineOf(context.configuration, job)]);
+  const [backlog] = await context.store.readBacklogs(partition, line.type, [line.fairnessKey]);
+  const subs = new Set([...partsOf(backlog?.lines ?? [], line.mode), subLineOf(context.configuration, job)]);
   const parts = {
     partition,
     line,
@@ -346,26 +346,31 @@ async function readOwnLine(
   return { jobs, cut: true };
 }
 
-/** Lines with backlog, in the order of their keys' turn, of the tiers that can come before the job's. */
+/** Lines with backlog, in the order of their keys' turn, of the types of the tiers that can come before the job's. */
 async function readKeys(
   context: OperateContext,
   job: Job,
   weighted: readonly string[],
 ): Promise<{ readonly lines: readonly ReadyLine[]; readonly cut: boolean }> {
-  const { tiers } = context.configuration;
+  const { tiers, types } = context.configuration;
   const own = tiers.findIndex(({ tier }) => tier === tierOf(context.configuration, job.type));
-  const before = tiers.filter(({ guaranteed }, place) => place <= own || guaranteed > 0);
+  const before = new Set(
+    tiers.flatMap(({ tier, guaranteed }, place) => (place <= own || guaranteed > 0 ? [tier] : [])),
+  );
   const pages = await Promise.all(
-    before.map(async ({ tier }) => {
-      const { keys, next } = await context.store.readKeys(job.partition, tier, EXPLAIN_LIMITS.keysPerTier);
-      const named = next === undefined ? [] : await context.store.readBacklogs(job.partition, tier, weighted);
-      const byName = new Map([...named, ...keys].flatMap((key) => (key ? [[key.fairnessKey, key]] : [])));
-      return { tier, keys: [...byName.values()], next };
-    }),
+    types
+      .filter(({ tier }) => before.has(tier))
+      .map(async ({ type }) => {
+        const { keys, next } = await context.store.readKeys(job.partition, type, EXPLAIN_LIMITS.keysPerType);
+        const named =
+          next === undefined ? [] : await context.store.readBacklogs(job.partition, type, weighted);
+        const byName = new Map([...named, ...keys].flatMap((key) => (key ? [[key.fairnessKey, key]] : [])));
+        return { type, keys: [...byName.values()], next };
+      }),
   );
   return {
-    lines: pages.flatMap(({ tier, keys }) =>
-      keys.flatMap(({ fairnessKey, lines }) => lines.map((line) => ({ ...line, tier, fairnessKey }))),
+    lines: pages.flatMap(({ type, keys }) =>
+      keys.flatMap(({ fairnessKey, lines }) => lines.map((line) => ({ ...line, type, fairnessKey }))),
     ),
     cut: pages.some(({ next }) => next !== undefined),
   };

@@ -3,9 +3,10 @@
 import type { Job, JobMode } from '../core/job.ts';
 import { rankKey } from '../core/score.ts';
 import type { Control, Heads, JobHead, JobStore, KeyBacklog, WorkerRecord } from '../store/contract.ts';
-import { type LineCursor, type LineParts, partsOf, readLineParts, wholeLines } from './line-parts.ts';
+import { Books } from './books.ts';
+import { type LineCursor, type LineParts, modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { combined, type OperateContext, partitionsOf } from './operate.ts';
-import { tierOf } from './submit.ts';
+import { openBooks } from './remembered.ts';
 import { dueShardsOf } from './timers.ts';
 import { weightsNow } from './weights.ts';
 
@@ -92,7 +93,7 @@ async function* jobsOf(
       const { reservations } = await store.loadPartition(partition, context.clock.nowMs());
       const ids = reservations.flatMap(({ jobs }) => [...jobs.values()].map((entry) => entry.id));
       for (let from = 0; from < ids.length; from += PAGE) {
-        const jobs = await store.getJobs([...new Set(ids)].slice(from, from + PAGE));
+        const jobs = await store.getJobs([...new Set(ids)].slice(from, from + PAGE), leftOut);
         yield jobs.filter((job) => job !== undefined);
       }
       return;
@@ -100,9 +101,13 @@ async function* jobsOf(
   }
 }
 
+/** What cannot be read is in a list of its own. */
+const leftOut = (): void => {};
+
 /** Lines show heads: the jobs themselves are read, and shown as they are by now. */
 async function wholeJobs(store: JobStore, heads: readonly JobHead[]): Promise<readonly Job[]> {
-  const jobs = await store.getJobs(heads.map((head) => head.id));
+  const ids = heads.map((head) => head.id);
+  const jobs = await store.getJobs(ids, leftOut);
   return jobs.filter((job) => job !== undefined);
 }
 
@@ -142,39 +147,41 @@ async function* linesOf(
   const { configuration, store } = context;
   const { fairnessKey, type } = filter;
   const rankOf = (job: JobHead): string => rankKey(job, configuration.score);
-  for (const { tier } of configuration.tiers) {
-    if (type !== undefined && tierOf(configuration, type) !== tier) continue;
+  for (const each of configuration.types) {
+    if (type !== undefined && each.type !== type) continue;
     const pages =
       fairnessKey === undefined
-        ? pagesOf((after: string | undefined) => store.readKeys(partition, tier, PAGE, after))
+        ? pagesOf((after: string | undefined) => store.readKeys(partition, each.type, PAGE, after))
         : [
             {
-              keys: (await store.readBacklogs(partition, tier, [fairnessKey])).filter(
+              keys: (await store.readBacklogs(partition, each.type, [fairnessKey])).filter(
                 (key) => key !== undefined,
               ),
             },
           ];
     for await (const { keys } of pages) {
       for (const key of keys) {
-        for (const line of wholeLines(key.lines)) {
-          const ofKey = { ...line, tier, fairnessKey: key.fairnessKey };
+        for (const mode of modesOf(key.lines)) {
+          const ofKey = { type: each.type, mode, fairnessKey: key.fairnessKey };
           if (matches(filter, ofKey))
-            yield { partition, line: ofKey, subs: partsOf(key.lines, line), rankOf };
+            yield { partition, line: ofKey, subs: partsOf(key.lines, mode), rankOf };
         }
       }
     }
   }
 }
 
-/** A fairness key as one tier sees it. */
+/** A fairness key as one type sees it. */
 export interface KeyView {
   readonly fairnessKey: string;
-  /** Where it has, or lately had, jobs waiting; undefined: only what is in flight. */
+  /** Of which it has, or lately had, jobs waiting; undefined: only what is in flight. */
+  readonly type?: string | undefined;
+  /** Of that type. */
   readonly tier?: string | undefined;
-  /** Jobs that wait in this tier, counted up to a bound; `more`: there are others. */
+  /** Jobs of this type that wait, counted up to a bound; `more`: there are others. */
   readonly waiting: number;
   readonly more: boolean;
-  /** Its jobs that hold capacity, in all tiers. */
+  /** Its jobs that hold capacity, of all types. */
   readonly inFlight: number;
   readonly inFlightCostMs: number;
   /** Of ended attempts. */
@@ -192,7 +199,7 @@ interface Held {
   readonly costMs: number;
 }
 
-/** Keys with backlog, tier by tier in the order of their turn; then those that only have jobs in flight. */
+/** Keys with backlog, tier by tier and type by type in the order of their turn; then those that only have jobs in flight. */
 export async function* listKeys(context: OperateContext, countUpTo: number): AsyncGenerator<KeyView> {
   for (const partition of partitionsOf(context)) {
     const { reservations, controls } = await context.store.loadPartition(partition, context.clock.nowMs());
@@ -202,10 +209,11 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
       held.set(entry.fairnessKey, { count: count + 1, costMs: costMs + entry.estimatedCostMs });
     }
     const seen = new Set<string>();
-    for (const { tier } of context.configuration.tiers) {
-      for await (const { key, view } of keysInTurn(context, partition, tier, held, controls)) {
+    const { tiers, types } = context.configuration;
+    for (const { type, tier } of tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier))) {
+      for await (const { key, view } of keysInTurn(context, partition, type, held, controls)) {
         seen.add(key.fairnessKey);
-        yield { ...view, tier, ...(await waitingOf(context, partition, tier, key, countUpTo)) };
+        yield { ...view, type, tier, ...(await waitingOf(context, partition, type, key, countUpTo)) };
       }
     }
     const others = [...held.keys()]
@@ -222,11 +230,11 @@ interface SeenKey {
   readonly view: KeyView;
 }
 
-/** Keys with backlog in a tier, the least settled share first: their line, and between them those that weigh otherwise. */
+/** Keys with backlog of a type, the least settled share first: their line, and between them those that weigh otherwise. */
 async function* keysInTurn(
   context: OperateContext,
   partition: number,
-  tier: string,
+  type: string,
   held: ReadonlyMap<string, Held>,
   controls: readonly Control[],
 ): AsyncGenerator<SeenKey> {
@@ -240,11 +248,11 @@ async function* keysInTurn(
   };
   const settledShare = ({ view }: SeenKey): number => view.settledCostMs / view.weight;
   const { named } = weightsNow(configuration, controls);
-  const backlogs = await store.readBacklogs(partition, tier, named);
+  const backlogs = await store.readBacklogs(partition, type, named);
   const weighted = await seen(backlogs.filter((key) => key !== undefined));
   weighted.sort((one, other) => settledShare(one) - settledShare(other));
   for await (const { keys } of pagesOf((after: string | undefined) =>
-    store.readKeys(partition, tier, PAGE, after),
+    store.readKeys(partition, type, PAGE, after),
   )) {
     for (const each of await seen(keys.filter(({ fairnessKey }) => !named.includes(fairnessKey)))) {
       while (weighted[0] !== undefined && settledShare(weighted[0]) < settledShare(each)) {
@@ -264,17 +272,18 @@ async function viewsOf(
   held: ReadonlyMap<string, Held>,
   controls: readonly Control[],
 ): Promise<readonly KeyView[]> {
-  const { maxConcurrencyPerKey } = context.configuration.fairness;
-  const weights = weightsNow(context.configuration, controls);
-  const ledgers = await context.store.getLedgers(
-    partition,
-    keys.map((key) => key.fairnessKey),
-  );
-  return keys.map(({ fairnessKey }, at) => {
+  const { store, clock, configuration } = context;
+  const { maxConcurrencyPerKey } = configuration.fairness;
+  const nowMs = clock.nowMs();
+  // As a pass counts them: an expired ledger is none, and a reset forgives.
+  const books = new Books(store, configuration, partition, nowMs, openBooks(new Map(), partition, 0));
+  books.know({ ledgers: [], estimates: [], controls });
+  await books.readLedgers(keys.map(({ fairnessKey }) => fairnessKey));
+  return keys.map(({ fairnessKey }) => {
     const control = controls.find((each) => each.scope === `key/${fairnessKey}`);
     const { count, costMs } = held.get(fairnessKey) ?? { count: 0, costMs: 0 };
-    const settledCostMs = ledgers[at]?.settledCostMs ?? 0;
-    const weight = weights.of(fairnessKey);
+    const settledCostMs = books.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
+    const weight = books.weightOf(fairnessKey);
     const maxConcurrency = control?.maxConcurrency ?? maxConcurrencyPerKey;
     return {
       fairnessKey,
@@ -294,13 +303,13 @@ async function viewsOf(
 async function waitingOf(
   context: OperateContext,
   partition: number,
-  tier: string,
+  type: string,
   key: KeyBacklog,
   countUpTo: number,
 ): Promise<{ readonly waiting: number; readonly more: boolean }> {
   let waiting = 0;
   for (const line of key.lines) {
-    const named = { ...line, tier, fairnessKey: key.fairnessKey };
+    const named = { ...line, type, fairnessKey: key.fairnessKey };
     if (waiting >= countUpTo) return { waiting, more: true };
     const { jobs, next } = await context.store.readLine(partition, named, countUpTo - waiting);
     waiting += jobs.length;

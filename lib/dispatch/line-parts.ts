@@ -3,8 +3,8 @@
  * Which part a job stands in follows from its id; its rank is that of the whole line. So the whole line is the merge of
  * its parts by rank, exactly: a head is given out only when every part that goes on has shown one behind it.
  */
-import type { Job } from '../core/job.ts';
-import type { JobHead, JobStore } from '../store/contract.ts';
+import type { JobMode } from '../core/job.ts';
+import type { JobHead, JobStore, KeyBacklog } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 
 /** Where the reading of a line goes on: its parts that are not used up. */
@@ -98,18 +98,12 @@ export async function readLineParts(
 export const heldBy = (cursor: LineCursor | undefined): number =>
   cursor?.reduce((total, { ahead }) => total + ahead.length, 0) ?? 0;
 
-/** The parts that a key's lines with backlog name, by type and mode. */
-export function partsOf(
-  lines: readonly Pick<ReadyLine, 'type' | 'mode' | 'sub'>[],
-  { type, mode }: Pick<Job, 'type' | 'mode'>,
-): readonly number[] {
-  return lines.flatMap((line) => (line.type === type && line.mode === mode ? [line.sub ?? 0] : []));
+/** The parts that a key's lines of a type with backlog name, by mode. */
+export function partsOf(lines: KeyBacklog['lines'], mode: JobMode): readonly number[] {
+  return lines.flatMap((line) => (line.mode === mode ? [line.sub ?? 0] : []));
 }
 
 /** Lines as wholes, each once. */
-export function wholeLines<Line extends Pick<ReadyLine, 'type' | 'mode' | 'sub'>>(
-  lines: readonly Line[],
-): readonly Pick<ReadyLine, 'type' | 'mode'>[] {
-  const seen = new Map(lines.map(({ type, mode }) => [`${mode}/${type}`, { type, mode }]));
-  return [...seen.values()];
-}
+export const modesOf = (lines: KeyBacklog['lines']): readonly JobMode[] => [
+  ...new Set(lines.map(({ mode }) => mode)),
+];

@@ -161,7 +161,6 @@ export interface LoansInput {
   readonly state: PartitionState;
   /** Of the last commit. */
   readonly turn: number;
-  readonly leastShareMs: number;
   /** Every place that holds capacity, now that the pass has reserved. */
   readonly held: readonly ReservedJob[];
   /** Jobs that are known to wait. */
@@ -205,7 +204,7 @@ export async function moveCapacity(
         ).slice(0, MOVED_MAX)
       : [];
   if (giveBack.length + lend.length > 0) {
-    const commit = { ...NOTHING, turn: input.turn, leastShareMs: input.leastShareMs, lend, giveBack };
+    const commit = { ...NOTHING, turn: input.turn, lend, giveBack };
     if ((await store.commit(lease.fence, commit)) === 'lost') return { kind: 'lost' };
     log.info('capacity was moved', { partition, lend, giveBack });
     const others = new Set([...lend.map(({ to }) => to), ...giveBack.map(({ loan }) => loan.from)]);
@@ -271,10 +270,10 @@ async function readWaiting(
   partition: number,
 ): Promise<readonly JobHead[]> {
   const heads = await Promise.all(
-    configuration.tiers.map(async ({ tier }) => {
-      const { keys } = await store.readKeys(partition, tier, KEYS_MAX);
+    configuration.types.map(async ({ type }) => {
+      const { keys } = await store.readKeys(partition, type, KEYS_MAX);
       const lines = keys.flatMap(({ fairnessKey, lines }) =>
-        lines.map((line) => ({ ...line, tier, fairnessKey })),
+        lines.map((line) => ({ ...line, type, fairnessKey })),
       );
       const first = Math.floor(random() * lines.length);
       const read = [...lines.slice(first), ...lines.slice(0, first)]

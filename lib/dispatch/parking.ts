@@ -2,150 +2,152 @@
  * Parking: of many jobs that wait for one conflict key, a few stay in their ready lines and the others stand in the
  * key's blocked line, so that a pass does not meet them again and again before it comes to those behind them.
  *
- * Why none is lost. A marker in the page names each conflict key that may have a blocked line, before any job is parked
- * there. Parking is fenced by the epoch, so it never comes after somebody else took the marker away. The marker goes
- * only when the line was found empty long after the last parking. A parked job is pending as before, at the same
- * version: when its conflict key is free, the first of the line are candidates, and a claim wins them where they stand.
+ * A blocked line is in groups, one for each ready line whose jobs stand in it. Of a group only the first job can be the
+ * next to start. So two rules are enough:
+ *  - A conflict key that may have a blocked line has a mark. It is made before any job is parked there, and taken away only
+ *    when the line was found empty long after the last parking.
+ *  - While nothing holds a conflict key, the first jobs of its groups stand in their ready lines, where every pass finds
+ *    them. Whoever settles the job that held the key reads them beforehand. Those that do not start in the same pass are
+ *    moved back before the settlement is written, so a dispatcher that dies in between leaves nothing behind.
+ * A job that was moved back may be cancelled, or moved in time: the image that shows it causes a look at the blocked line, and
+ * if that is lost, a round over all marks, some at each tick.
+ *
+ * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking is fenced by the epoch.
  */
-import { conflictPrefix } from '../core/conflict.ts';
-import type { ReservedJob, WaitingJob } from '../core/job.ts';
+import { conflictKeyOf, conflictPrefix } from '../core/conflict.ts';
+import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
 import type { Planner } from '../core/planner.ts';
-import type { Commit, JobHead } from '../store/contract.ts';
-import type { ReadyLine } from '../store/schema.ts';
+import type { Commit, JobHead, ParkedMark } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
+import { putAnnounced } from './submit.ts';
 
-/** Jobs of a free conflict key and a type read from its blocked line: the first is what runs, the others may be outdated. */
-const HEADS = 4;
-/** Read at once of what stands behind them, */
-const BEHIND_PAGE = 100;
-/** and by one pass in all. */
-const BEHIND_MAX = 1_000;
-/** Blocked lines read in one pass. */
-const LINES_MAX = 16;
+/** Groups read of one blocked line in one pass, from another one on each time where there are more. */
+const GROUPS_MAX = 200;
+/** Marks looked at by one tick. */
+const ROUND_MARKS = 100;
 /** The index shows a parked job within this, by far. */
 const EMPTY_AFTER_MS = 60_000;
-/** A marker is renewed when it is older and another job is parked. */
+/** A mark is renewed when it is older and another job is parked. */
 const RENEW_AFTER_MS = 20_000;
 
 export interface Unparked {
-  readonly heads: readonly JobHead[];
-  /** Conflict keys whose lines are empty for good. */
-  readonly empty: readonly string[];
-  /** More lines may have jobs whose conflict key is free. */
-  readonly more: boolean;
+  /** The first jobs of each group, by conflict key. */
+  readonly heads: ReadonlyMap<string, readonly JobHead[]>;
+  /** Marks whose lines are empty for good. */
+  readonly empty: readonly ParkedMark[];
+  /** There is no mark at all. */
+  readonly isNothingMarked: boolean;
+  /** Conflict keys among them that are another partition's for now. */
+  readonly taken: ReadonlySet<string>;
   /** When another partition's turn with one of them ends; undefined: none has one. */
   readonly openAtMs?: number | undefined;
-  /** Where blocked lines go on behind what was read of them. */
-  readonly rest: readonly Rest[];
+  /** Where the round of all marks goes on. */
+  readonly cursor?: string | undefined;
 }
 
-/** Jobs of one type in a blocked line, behind some that were read. */
-interface Rest {
-  readonly conflictKey: string;
-  readonly of: Pick<ReadyLine, 'tier' | 'type'>;
-  readonly after: string;
+export interface UnparkInput {
+  readonly partition: number;
+  /** Conflict keys that something may have let go: of what was settled, and of images that show jobs which do not wait. */
+  readonly freed: Iterable<string>;
+  readonly inFlight: readonly ReservedJob[];
+  /** Look at some of all marks, too. */
+  readonly looksAround: boolean;
+  readonly cursor: string | undefined;
+  readonly nowMs: number;
 }
 
-/** The first jobs of the blocked lines of conflict keys that nothing holds. */
-export async function readParked(
-  context: DispatchContext,
-  partition: number,
-  parked: ReadonlyMap<string, number>,
-  inFlight: readonly ReservedJob[],
-  nowMs: number,
-): Promise<Unparked> {
-  if (parked.size === 0) return { heads: [], empty: [], more: false, rest: [] };
+/** The conflict key of a job that does not stand in a ready line any more: what is parked behind it may be the next. */
+export function keyLetGo(context: Pick<DispatchContext, 'configuration'>, job: JobHead): string | undefined {
+  if (job.state !== 'scheduled' && !isTerminal(job.state)) return undefined;
+  const type = context.configuration.types.find((each) => each.type === job.type);
+  return conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
+}
+
+/** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
+export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<Unparked> {
+  const { store, random } = context;
+  const { partition, inFlight, nowMs } = input;
   const held = new Set(inFlight.map(({ conflictKey }) => conflictKey));
-  const free = [...parked].filter(([conflictKey]) => !held.has(conflictKey));
-  // From a random one on: no line waits for the others.
-  const start = Math.floor(context.random() * free.length);
-  const chosen = [...free.slice(start), ...free.slice(0, start)].slice(0, LINES_MAX);
-  // A marker outlives its jobs.
+  const isFree = (conflictKey: string): boolean => !held.has(conflictKey) && isKnown(context, conflictKey);
+  const [freed, round] = await Promise.all([
+    store.readParked(partition, [...new Set(input.freed)].filter(isFree)),
+    input.looksAround ? store.listParked(partition, ROUND_MARKS, input.cursor) : NO_ROUND,
+  ]);
+  const marks = new Map([...freed, ...round.marks].map((mark) => [mark.conflictKey, mark]));
+  const free = [...marks.values()].filter(({ conflictKey }) => isFree(conflictKey));
+  // A mark outlives its jobs.
   const hasJobs = async (conflictKey: string): Promise<boolean> =>
-    (await context.store.readBlocked(partition, conflictKey, 1)).jobs.length > 0;
+    (await store.readBlocked(partition, conflictKey, 1)).jobs.length > 0;
   const { taken, openAtMs } = needsLocks(context)
     ? await lookAtLocks(
         context,
         partition,
-        chosen.map(([conflictKey]) => conflictKey),
+        free.map(({ conflictKey }) => conflictKey),
         hasJobs,
       )
-    : { taken: new Set(), openAtMs: undefined };
-  const open = chosen.filter(([conflictKey]) => !taken.has(conflictKey));
-  const lines = await Promise.all(
-    open.map(async ([conflictKey, parkedAtMs]) => {
-      // Each type has its own limits: none stands behind another one.
-      const ofTypes = await Promise.all(
-        typesOf(context, conflictKey).map(async (of) => ({
-          of,
-          ...(await context.store.readBlocked(partition, conflictKey, HEADS, of)),
-        })),
-      );
-      const isEmpty = ofTypes.every(({ jobs }) => jobs.length === 0);
-      // Jobs of a type that is gone may come back with it.
-      const isOver = isEmpty && nowMs - parkedAtMs > EMPTY_AFTER_MS && !(await hasJobs(conflictKey));
-      return { conflictKey, ofTypes, isOver };
+    : { taken: new Set<string>(), openAtMs: undefined };
+  const heads = new Map<string, readonly JobHead[]>();
+  const empty: ParkedMark[] = [];
+  await Promise.all(
+    free.map(async (mark) => {
+      const { conflictKey, parkedAtMs } = mark;
+      const first = await store.readBlocked(partition, conflictKey, GROUPS_MAX);
+      // No group stands behind the others for ever.
+      const behind =
+        first.next !== undefined && random() < 0.5
+          ? await store.readBlocked(partition, conflictKey, GROUPS_MAX, first.next)
+          : undefined;
+      const jobs = [...first.jobs, ...(behind?.jobs ?? [])];
+      if (jobs.length > 0) heads.set(conflictKey, jobs);
+      else if (nowMs - parkedAtMs > EMPTY_AFTER_MS) empty.push(mark);
     }),
   );
+  const isWholeRound = input.looksAround && input.cursor === undefined && round.next === undefined;
   return {
-    heads: lines.flatMap(({ ofTypes }) => ofTypes.flatMap(({ jobs }) => jobs)),
-    empty: lines.flatMap(({ conflictKey, isOver }) => (isOver ? [conflictKey] : [])),
-    more: free.length > chosen.length,
+    heads,
+    taken,
+    empty,
+    isNothingMarked: isWholeRound && round.marks.length === 0,
     openAtMs,
-    rest: lines.flatMap(({ conflictKey, ofTypes }) =>
-      ofTypes.flatMap(({ of, next }) => (next === undefined ? [] : [{ conflictKey, of, after: next }])),
-    ),
+    cursor: input.looksAround ? round.next : input.cursor,
   };
 }
 
-/** The types whose jobs have this conflict key. */
-function typesOf(
-  { configuration }: DispatchContext,
-  conflictKey: string,
-): readonly Pick<ReadyLine, 'tier' | 'type'>[] {
-  return configuration.types.filter(({ conflictGroup }) => {
+const NO_ROUND: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };
+
+/** Jobs of a group that no type has any more may come back with it: until then they cannot start. */
+const isKnown = ({ configuration }: DispatchContext, conflictKey: string): boolean =>
+  configuration.types.some(({ conflictGroup }) => {
     const prefix = conflictPrefix(conflictGroup);
     return prefix !== undefined && conflictKey.startsWith(prefix);
   });
-}
 
-/**
- * Reads on in blocked lines whose first jobs of a type cannot start though their conflict key and their type are free: their
- * fairness keys are at their caps, or paused, and must not hold up those behind them.
- */
-export class ParkedBehind {
-  readonly #context: DispatchContext;
-  readonly #partition: number;
-  #rest: readonly Rest[];
-  #left = BEHIND_MAX;
-  /** What was read. */
-  readonly heads: JobHead[] = [];
-
-  constructor(context: DispatchContext, partition: number, { rest }: Pick<Unparked, 'rest'>) {
-    this.#context = context;
-    this.#partition = partition;
-    this.#rest = rest;
-  }
-
-  /** Some more jobs that might start; none when there are no more, or enough were read. */
-  async read(planner: Planner): Promise<readonly JobHead[]> {
-    const mayStart = ({ conflictKey, of }: Rest): boolean =>
-      this.#left > 0 && !planner.isConflictHeld(conflictKey) && planner.isOpen(of.type);
-    const next = this.#rest.find(mayStart);
-    if (next === undefined) return [];
-    const { conflictKey, of, after } = next;
-    const { store } = this.#context;
-    const page = await store.readBlocked(this.#partition, conflictKey, BEHIND_PAGE, of, after);
-    this.#left -= page.jobs.length;
-    this.heads.push(...page.jobs);
-    this.#rest = this.#rest.flatMap((each) => {
-      if (each !== next) return [each];
-      return page.next === undefined ? [] : [{ ...each, after: page.next }];
-    });
-    return page.jobs.length > 0 ? page.jobs : this.read(planner);
-  }
+/** Moves the first jobs of groups whose conflict key stays free back to their ready lines. Answers those that stand there now. */
+export async function moveBack(
+  context: DispatchContext,
+  planner: Planner,
+  { heads, taken }: Pick<Unparked, 'heads' | 'taken'>,
+  admitted: ReadonlySet<string>,
+): Promise<readonly JobHead[]> {
+  // What another partition has is waited for in a ready line, too.
+  const free = [...heads].filter(
+    ([conflictKey]) => taken.has(conflictKey) || !planner.isConflictHeld(conflictKey),
+  );
+  const moved = await Promise.all(
+    free.map(async ([conflictKey, jobs]) => {
+      const waiting = jobs.filter(({ id }) => !admitted.has(id));
+      if (waiting.length === 0) return [];
+      // Their lines may have been retired while they stood elsewhere.
+      const submitter = { ...context, nowMs: () => context.clock.nowMs() };
+      const outcomes = await putAnnounced(submitter, waiting, () =>
+        context.store.unpark(waiting, conflictKey),
+      );
+      return waiting.filter((_, at) => outcomes[at] === 'applied');
+    }),
+  );
+  return moved.flat();
 }
 
 /** What a pass met that is blocked, and is to be parked: by conflict key. */
@@ -175,35 +177,30 @@ export async function park(
   context: DispatchContext,
   lease: HeldLease,
   groups: ReadonlyMap<string, readonly JobHead[]>,
-  state: {
-    readonly parked: ReadonlyMap<string, number>;
-    readonly leastShareMs: number;
-    readonly turn: number;
-  },
+  state: { readonly parks: boolean; readonly turn: number; readonly marked: Map<string, number> },
 ): Promise<Parked> {
   const { store, clock } = context;
+  const { partition } = lease.fence;
   const nowMs = clock.nowMs();
-  const stale = [...groups.keys()].filter(
-    (conflictKey) => nowMs - (state.parked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,
-  );
-  if (stale.length > 0) {
-    const marker: Commit = {
-      turn: state.turn,
-      drop: [],
-      postpone: [],
-      ledgers: [],
-      estimates: [],
-      reserve: [],
-      leastShareMs: state.leastShareMs,
-      park: new Map(stale.map((conflictKey) => [conflictKey, nowMs])),
-    };
-    if ((await store.commit(lease.fence, marker)) === 'lost') return { kind: 'lost' };
+  if (!state.parks) {
+    const commit: Commit = { ...NOTHING, turn: state.turn, parks: true };
+    if ((await store.commit(lease.fence, commit)) === 'lost') return { kind: 'lost' };
   }
+  const stale = [...groups.keys()].filter(
+    (conflictKey) => nowMs - (state.marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,
+  );
+  await store.markParked(partition, stale, nowMs);
+  if (state.marked.size > MARKED_MAX) state.marked.clear();
+  for (const conflictKey of stale) state.marked.set(conflictKey, nowMs);
   const moved: JobHead[] = [];
   for (const [conflictKey, jobs] of groups) {
     const outcomes = await store.park(lease.fence, jobs, conflictKey);
     if (outcomes === 'lost') return { kind: 'lost' };
     moved.push(...jobs.filter((_, at) => outcomes[at] === 'applied'));
   }
-  return { kind: 'parked', jobs: moved, turn: state.turn + (stale.length > 0 ? 1 : 0) };
+  return { kind: 'parked', jobs: moved, turn: state.turn + (state.parks ? 0 : 1) };
 }
+
+/** Marks that a process remembers; forgetting costs a write. */
+const MARKED_MAX = 10_000;
+const NOTHING = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };

@@ -2,8 +2,8 @@
  * One pass: load, settle, promote, plan, commit, claim, send. The steps that take capacity are named as in the model
  * of the protocol (test/protocol): loads → reserves → sends the claim → raises the version → drops.
  *
- * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs, and as many heads as
- * the planner asks for, which is bounded by the free capacity.
+ * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs in each of ten rounds, and
+ * as many heads as the planner asks for, which is bounded by the free capacity.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, ReservedJob } from '../core/job.ts';
@@ -12,6 +12,7 @@ import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
+import { TRANSACTION_ITEMS_MAX } from '../store/bounds.ts';
 import type {
   Commit,
   EstimateRecord,
@@ -20,8 +21,8 @@ import type {
   PartitionState,
   Reservation,
 } from '../store/contract.ts';
-import { TRANSACTION_ITEMS_MAX } from '../store/errors.ts';
 import { placesWithout } from '../store/page.ts';
+import { readyLineName } from '../store/schema.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import type { DispatchContext } from './context.ts';
@@ -29,10 +30,10 @@ import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
-import { ParkedBehind, park, readParked, toPark } from './parking.ts';
-import { forgetLines, keepBooks, openBooks } from './remembered.ts';
+import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked } from './parking.ts';
+import { forgetLines, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
-import { announce } from './submit.ts';
+import { announceLate, putAnnounced, readyLineOf } from './submit.ts';
 import { dueShardsKnown, dueShardsOf, wakeLater } from './timers.ts';
 
 /** What one pass did. */
@@ -55,8 +56,8 @@ export interface PassInput {
   readonly looksUp: boolean;
   /** Look for scheduled jobs whose time has come. */
   readonly promotes: boolean;
-  /** Somebody else made passes since the hints were seen. */
-  readonly hintsAreOld: boolean;
+  /** Of the hints, jobs that were stored just now, and that nobody else can have seen. */
+  readonly justStored: ReadonlySet<string>;
   /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */
   readonly goOnBeside: (work: Promise<unknown>) => void;
 }
@@ -65,6 +66,12 @@ export interface PassInput {
 const SETTLED_ITEMS_MAX = 45;
 /** The check of the epoch, and the reservation. */
 const RESERVING_ITEMS = 2;
+/** A hint of a job that became ready within this is hardly outdated: what this process admitted lately it remembers. */
+const HINT_TRUSTED_MS = 30_000;
+/** How often the marks of parked jobs are looked at, for what lost hints left behind. */
+const ROUND_EVERY_MS = 60_000;
+/** Blocked jobs that a plan may meet where nothing is in flight and no slot is free. */
+const BLOCKED_MIN = 64;
 
 /** Everything a commit may hold, to be filled. */
 interface Draft {
@@ -107,6 +114,18 @@ function draftsOf(settled: readonly Settled[], books: Books): Draft[] {
 const itemsOf = (draft: Draft): number =>
   draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
 
+/** A draft in as few commits as their bound allows; the last one has room for so many items more. */
+function inCommits(draft: Draft, room: number): readonly Draft[] {
+  const ledgers = [...draft.ledgers];
+  const others = itemsOf(draft) - ledgers.length;
+  const most = TRANSACTION_ITEMS_MAX - room;
+  const first = Math.max(0, most - others);
+  const parts: Draft[] = [];
+  for (let from = first; from < ledgers.length; from += most)
+    parts.push({ ...emptyDraft(), ledgers: new Map(ledgers.slice(from, from + most)) });
+  return [...parts, { ...draft, ledgers: new Map(ledgers.slice(0, first)) }];
+}
+
 function dropPlace(draft: Draft, reservation: Reservation, position: number): void {
   const drop = draft.drops.get(reservation.batchId);
   if (drop === undefined) draft.drops.set(reservation.batchId, { reservation, positions: [position] });
@@ -114,13 +133,12 @@ function dropPlace(draft: Draft, reservation: Reservation, position: number): vo
   draft.postponed.delete(reservation.batchId);
 }
 
-const commitOf = (draft: Draft, reserve: readonly Reservation[], leastShareMs: number): Commit => ({
+const commitOf = (draft: Draft, reserve: readonly Reservation[]): Commit => ({
   drop: [...draft.drops.values()],
   postpone: [...draft.postponed.values()],
   ledgers: [...draft.ledgers.values()],
   estimates: [...draft.estimates.values()],
   reserve,
-  leastShareMs,
 });
 
 /** Reservations without the settled places; empty ones are gone. */
@@ -161,30 +179,56 @@ interface Promotion {
   readonly more: boolean;
 }
 
+/** Rounds in which one pass promotes due jobs. With more than these promote, it plans with what it has, and goes on. */
+const PROMOTE_ROUNDS_MAX = 10;
+
 const NOTHING_DUE: Promotion = { promoted: [], more: false };
 
-/** Moves due jobs of these shards of the due line to their ready lines. Answers their new images. */
+/** Due jobs that were read of one shard of the due line, and not promoted yet. */
+interface DueShard {
+  readonly shard: number;
+  readonly jobs: readonly JobHead[];
+  readonly next: string | undefined;
+  readonly isRead: boolean;
+}
+
+/**
+ * Moves due jobs of these shards of the due line to their ready lines: all of them, soonest first, up to `promoteMax` in each
+ * of `PROMOTE_ROUNDS_MAX` rounds. Who plans must know them: the best of them may have become due last. Answers their
+ * new images; `more`: others are left to the next pass.
+ */
 async function promoteDue(
   context: DispatchContext,
   partition: number,
   shards: readonly number[],
   nowMs: number,
 ): Promise<Promotion> {
-  const { store, budget } = context;
-  const read = await Promise.all(
-    shards.map((shard) => store.readDue(partition, nowMs, budget.promoteMax, undefined, shard)),
-  );
-  const due = read.flatMap(({ jobs }) => jobs);
-  if (due.length === 0) return NOTHING_DUE;
-  due.sort((one, other) => one.runAtMs - other.runAtMs);
-  const chosen = due.slice(0, budget.promoteMax);
-  // Their lines may have been retired while they waited for their time.
-  await announce({ ...context, nowMs: () => nowMs }, chosen);
-  const moved = await store.promote(chosen, nowMs);
-  return {
-    promoted: moved.filter((job) => job !== undefined),
-    more: chosen.length < due.length || read.some(({ next }) => next !== undefined),
+  const { store, clock, budget } = context;
+  const { promoteMax } = budget;
+  const readOn = async (due: DueShard): Promise<DueShard> => {
+    if (due.jobs.length >= promoteMax || (due.isRead && due.next === undefined)) return due;
+    // Behind what was read, not from the front: the index may go on showing what was promoted.
+    const { jobs, next } = await store.readDue(partition, nowMs, promoteMax, due.next, due.shard);
+    return { ...due, jobs: [...due.jobs, ...jobs], next, isRead: true };
   };
+  const promoted: Job[] = [];
+  let due = shards.map((shard): DueShard => ({ shard, jobs: [], next: undefined, isRead: false }));
+  for (let round = 0; round < PROMOTE_ROUNDS_MAX; round += 1) {
+    due = await Promise.all(due.map(readOn));
+    const chosen = due
+      .flatMap(({ jobs }) => jobs)
+      .sort((one, other) => one.runAtMs - other.runAtMs)
+      .slice(0, promoteMax);
+    if (chosen.length === 0) break;
+    // Their lines may have been retired while they waited for their time.
+    const submitter = { ...context, nowMs: () => clock.nowMs() };
+    const moved = await putAnnounced(submitter, chosen, () => store.promote(chosen, nowMs));
+    promoted.push(...moved.filter((job) => job !== undefined));
+    const taken = new Set(chosen.map(({ id }) => id));
+    due = due.map((each) => ({ ...each, jobs: each.jobs.filter(({ id }) => !taken.has(id)) }));
+    if (due.every(({ jobs, next }) => jobs.length === 0 && next === undefined)) break;
+  }
+  return { promoted, more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined) };
 }
 
 /** Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. */
@@ -218,11 +262,29 @@ export async function pass(
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
   const remembered = openBooks(context.books, partition, epoch);
-  const books = new Books(store, configuration, partition, nowMs, remembered);
+  const books = new Books(store, configuration, partition, nowMs, remembered, context.budget.newsShare);
   books.know(state);
+  for (const { reservedAtMs, jobs } of state.reservations)
+    for (const { fairnessKey } of jobs.values()) books.noteActive(fairnessKey, reservedAtMs);
   remembered.dueShards = state.dueShards;
   // Who looks up what is in flight missed hints: heads may have changed without one too.
   if (input.looksUp) forgetLines(remembered.lines);
+  const seen = await confirmed(
+    context,
+    newest([...images.values(), ...recovery.images]),
+    input,
+    remembered.lines,
+    nowMs,
+  );
+  input.goOnBeside(announceSeen(context, input.hints));
+  const freed = new Set([
+    ...remembered.letGo,
+    ...settled.flatMap(({ entry }) => entry.conflictKey ?? []),
+    ...[...seen.values()].flatMap((job) => keyLetGo(context, job) ?? []),
+  ]);
+  remembered.letGo.clear();
+  const isRoundDue = nowMs - (remembered.roundAtMs ?? -Infinity) >= ROUND_EVERY_MS;
+  if (isRoundDue) remembered.roundAtMs = nowMs;
   await Promise.all([
     books.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     books.readEstimates(
@@ -233,6 +295,16 @@ export async function pass(
   ]);
 
   input.goOnBeside(wakePartitions(context, await releaseLocks(context, partition, settled)));
+  const unparked = state.parks
+    ? await readFreed(context, {
+        partition,
+        freed,
+        inFlight,
+        looksAround: input.looksUp || isRoundDue,
+        cursor: remembered.markedCursor,
+        nowMs,
+      })
+    : NOTHING_PARKED;
 
   // What is settled frees the capacity that the plan counts on, so it is written with, or before, what is reserved.
   const drafts = draftsOf(settled, books);
@@ -244,7 +316,7 @@ export async function pass(
   }
   let { turn } = state;
   for (const full of drafts.slice(0, -1)) {
-    const outcome = await store.commit(lease.fence, { ...commitOf(full, [], state.leastShareMs), turn });
+    const outcome = await store.commit(lease.fence, { ...commitOf(full, []), turn });
     if (outcome === 'lost') return { kind: 'lost' };
     turn += 1;
   }
@@ -252,28 +324,36 @@ export async function pass(
   if (recovery.wakeInMs !== undefined) input.goOnBeside(wakeLater(context, partition, recovery.wakeInMs));
   const { attendance } = recovery;
 
-  const unparked = await readParked(context, partition, state.parked, inFlight, nowMs);
+  remembered.markedCursor = unparked.cursor;
+  input.goOnBeside(unmark(context, partition, unparked.empty));
+  const parkedHeads = [...unparked.heads.values()].flat();
   const candidates = new Candidates(context, {
     partition,
     books,
-    hints: newest([...unparked.heads, ...images.values(), ...recovery.images]).values(),
+    images: [...seen.values()],
+    parkedHeads,
     reservations,
-    leastShareMs: state.leastShareMs,
     remembered: remembered.lines,
-    hintsAreOld: input.hintsAreOld,
+    justStored: new Set([...input.justStored, ...[...promoted, ...recovery.images].map(({ id }) => id)]),
     nowMs,
   });
   const moved = movedTo(configuration, state, partition, nowMs);
   const share = shareOfPool(configuration, partition, moved);
+  const free = freeSlots(share, state, moved, inFlight);
   const planner = createPlanner(share, {
     nowMs,
     inFlight,
-    freeSlotsByFleet: freeSlots(share, state, moved, inFlight),
+    freeSlotsByFleet: free,
     costMs: (type, resourceId) => books.costMs(type, resourceId),
     overrides: shareOfOverrides(state.controls, partition, configuration.partitions, moved),
+    ...blockedBounds(budget.parkKept, inFlight, free, parkedHeads.length),
   });
+  for (const conflictKey of unparked.taken) planner.holdConflict(conflictKey);
+  await candidates.liftSeen(planner.room > 0);
 
-  const behind = new ParkedBehind(context, partition, unparked);
+  let parks = state.parks && !unparked.isNothingMarked;
+  let isMovedBack = false;
+  const admittedIds = new Set<string>();
   let admitted = 0;
   let lostClaims = 0;
   let truncated = false;
@@ -282,10 +362,20 @@ export async function pass(
   let blocked: Blocked = [];
   const held = [...inFlight];
   for (;;) {
-    const plan = await nextBatch(planner, candidates, behind, budget.batchJobs);
+    const plan = await nextBatch(planner, candidates, budget.batchJobs);
     const decisions = plan.decisions;
     blocked = plan.blocked;
     truncated ||= plan.truncated;
+    for (const { reserved } of decisions) admittedIds.add(reserved.id);
+    if (!isMovedBack) {
+      isMovedBack = true;
+      candidates.noteMovedBack(await moveBack(context, planner, unparked, admittedIds));
+    }
+    const lifted = [
+      ...candidates.takeLifted(),
+      ...books.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),
+    ];
+    for (const ledger of lifted) draft.ledgers.set(ledger.fairnessKey, ledger);
     if (decisions.length === 0 && itemsOf(draft) === 0) break;
     if (clock.monotonicMs() >= lease.trustedUntilMonotonicMs) {
       outOfTime = true;
@@ -299,19 +389,18 @@ export async function pass(
       checkAtMs: clock.nowMs() + budget.checkAfterMs,
       jobs: new Map(decisions.map(({ reserved }, position) => [position, reserved])),
     };
-    const lifted = candidates.takeLifted(decisions.map(({ reserved }) => reserved.fairnessKey));
-    if (itemsOf(draft) + lifted.length + RESERVING_ITEMS > TRANSACTION_ITEMS_MAX) {
-      const settling = { ...commitOf(draft, [], candidates.leastShareMs), turn, attendance };
-      if ((await store.commit(lease.fence, settling)) === 'lost') return { kind: 'lost' };
+    // What it has no room for goes before it.
+    const parts = inCommits(draft, RESERVING_ITEMS);
+    for (const part of parts.slice(0, -1)) {
+      if ((await store.commit(lease.fence, { ...commitOf(part, []), turn, attendance })) === 'lost')
+        return { kind: 'lost' };
       turn += 1;
-      draft = emptyDraft();
     }
-    for (const ledger of lifted)
-      if (!draft.ledgers.has(ledger.fairnessKey)) draft.ledgers.set(ledger.fairnessKey, ledger);
-    const commit = commitOf(draft, decisions.length === 0 ? [] : [reservation], candidates.leastShareMs);
-    if ((await store.commit(lease.fence, { ...commit, turn, attendance, unpark: unparked.empty })) === 'lost')
+    const commit = commitOf(parts.at(-1) ?? emptyDraft(), decisions.length === 0 ? [] : [reservation]);
+    if ((await store.commit(lease.fence, { ...commit, turn, attendance, parks })) === 'lost')
       return { kind: 'lost' };
     turn += 1;
+    books.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
     draft = emptyDraft();
     if (decisions.length === 0) break;
 
@@ -329,7 +418,7 @@ export async function pass(
           : {}),
       })),
     );
-    candidates.forget(decisions.map(({ reserved }) => reserved));
+    candidates.noteAdmitted(decisions.map(({ reserved }) => reserved));
     const won: { fleet: string; message: DispatchMessage }[] = [];
     let lost = 0;
     for (const [position, decision] of decisions.entries()) {
@@ -351,6 +440,8 @@ export async function pass(
       }
       if (outcome === 'lost') {
         lost += 1;
+        if (decision.reserved.conflictKey !== undefined && parks)
+          remembered.letGo.add(decision.reserved.conflictKey);
         if (planner.drop(decision)) candidates.readAgain();
         // A claim that was answered cannot come again: the place needs no raised version.
         dropPlace(draft, reservation, position);
@@ -370,7 +461,9 @@ export async function pass(
     input.goOnBeside(send(context, won));
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
-  const known = new Set([...unparked.heads, ...behind.heads].map(({ id }) => id));
+  // A claim that was lost may have let a conflict key go.
+  if (lostClaims > 0) candidates.noteMovedBack(await moveBack(context, planner, unparked, admittedIds));
+  const known = new Set(parkedHeads.map(({ id }) => id));
   const groups = outOfTime
     ? new Map<string, never>()
     : candidates.headsOf(toPark(blocked, known, budget.parkKept));
@@ -378,17 +471,17 @@ export async function pass(
   let parked = 0;
   if (groups.size > 0 && isInTime) {
     const outcome = await park(context, lease, groups, {
-      parked: state.parked,
-      leastShareMs: candidates.leastShareMs,
+      parks,
       turn,
+      marked: remembered.marked,
     });
     if (outcome.kind === 'lost') return outcome;
     turn = outcome.turn;
+    parks = true;
     parked = outcome.jobs.length;
     candidates.forget(outcome.jobs);
     log.info('jobs were parked', { partition, parked, conflictKeys: [...groups.keys()] });
   }
-  candidates.forget(unparked.heads);
   candidates.close();
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
   const again =
@@ -396,18 +489,15 @@ export async function pass(
     outOfTime ||
     isLockOpen ||
     candidates.leftBehind.length > 0 ||
-    (truncated && blocked.length === 0 && admitted > 0) ||
-    (truncated && parked > 0) ||
-    (unparked.more && admitted > 0);
+    (truncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
+    remembered.letGo.size > 0;
   const blockedIds = new Set(blocked.map(({ job }) => job.id));
   if (configuration.partitions > 1 && clock.monotonicMs() < lease.trustedUntilMonotonicMs) {
     const loans = await moveCapacity(context, lease, {
       state,
       turn,
-      leastShareMs: candidates.leastShareMs,
       held,
-      waiting: () =>
-        [...candidates.waiting(), ...unparked.heads, ...behind.heads].filter(({ id }) => !blockedIds.has(id)),
+      waiting: () => candidates.waiting().filter(({ id }) => !blockedIds.has(id)),
       isOver: !again,
       askedAtMs: remembered.askedAtMs,
       nowMs,
@@ -416,10 +506,8 @@ export async function pass(
     if (loans.kind === 'lost') return loans;
     remembered.askedAtMs = loans.askedAtMs;
   }
-  // A key all of whose jobs are parked has an empty line, and jobs.
-  const retiring = state.parked.size === 0 && parked === 0 ? candidates.retireEmptyLines() : undefined;
   input.goOnBeside(
-    Promise.all([retiring, store.tidy(partition)]).catch((error: unknown) =>
+    Promise.all([candidates.retireEmptyLines(), store.tidy(partition)]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );
@@ -439,13 +527,93 @@ export async function pass(
   };
 }
 
+const NOTHING_PARKED: Unparked = {
+  heads: new Map(),
+  taken: new Set(),
+  empty: [],
+  isNothingMarked: false,
+};
+
+/**
+ * How many blocked jobs a plan may meet. Of each conflict key that is held, or will be, up to twice `parkKept` jobs stay in
+ * their ready lines. So a plan that meets more of them finds some to park, and the next one gets further.
+ */
+function blockedBounds(
+  parkKept: number,
+  inFlight: readonly ReservedJob[],
+  free: ReadonlyMap<string, number>,
+  parkedHeads: number,
+): { readonly blockedMax: number; readonly blockedPerConflict: number } {
+  const conflictKeys = new Set(inFlight.flatMap(({ conflictKey }) => conflictKey ?? []));
+  const blockedPerConflict = 2 * parkKept;
+  const slots = [...free.values()].reduce((total, each) => total + each, 0);
+  const blockedMax = BLOCKED_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
+  return { blockedMax, blockedPerConflict };
+}
+
+/**
+ * Images without those of jobs that do not wait any more: a hint may come late, and a second time. One that came when it
+ * was to be expected is taken at its word. What is older, or should have been shown by a read of its line, is read itself,
+ * because a claim of it that is lost would have taken another job's place.
+ */
+async function confirmed(
+  { store }: DispatchContext,
+  images: Map<string, JobHead>,
+  { hints, justStored }: Pick<PassInput, 'hints' | 'justStored'>,
+  { heads }: RememberedLines,
+  nowMs: number,
+): Promise<ReadonlyMap<string, JobHead>> {
+  const isDoubtful = (job: JobHead): boolean => {
+    if (job.state !== 'pending' || justStored.has(job.id) || images.get(job.id) !== job) return false;
+    const known = heads.get(readyLineName(job.partition, readyLineOf(job)));
+    const isMissed = known !== undefined && known.readAtMs >= job.readyAtMs;
+    return (
+      nowMs - job.readyAtMs > HINT_TRUSTED_MS || (isMissed && !known.jobs.some(({ id }) => id === job.id))
+    );
+  };
+  const late = hints.filter(isDoubtful);
+  if (late.length === 0) return images;
+  // One that cannot be read is no candidate.
+  const found = await store.getJobs(
+    late.map(({ id }) => id),
+    () => {},
+  );
+  for (const [at, { id }] of late.entries()) {
+    const job = found[at];
+    if (job === undefined) images.delete(id);
+    else images.set(id, job);
+  }
+  return images;
+}
+
+/** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */
+async function announceSeen(context: DispatchContext, hints: readonly JobHead[]): Promise<void> {
+  try {
+    await announceLate({ ...context, nowMs: () => context.clock.nowMs() }, hints);
+  } catch (error) {
+    context.log.warn('lines of late jobs were not announced', { error: String(error) });
+  }
+}
+
+/** Takes marks away whose blocked lines are empty. One that stays costs a read. */
+async function unmark(
+  { store, log }: DispatchContext,
+  partition: number,
+  marks: Unparked['empty'],
+): Promise<void> {
+  try {
+    await Promise.all(marks.map((mark) => store.unmarkParked(partition, mark)));
+  } catch (error) {
+    log.warn('marks of parked jobs were not taken away; a later pass does it', { error: String(error) });
+  }
+}
+
 type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
 
 /** Up to `max` admissions, reading what the planner asks for. Bounded by the planner's own bounds. */
 async function nextBatch(
   planner: Planner,
   candidates: Candidates,
-  behind: ParkedBehind,
   max: number,
 ): Promise<{
   readonly decisions: readonly Decision[];
@@ -455,14 +623,8 @@ async function nextBatch(
   const decisions: Decision[] = [];
   while (decisions.length < max) {
     const step = planner.next();
-    if (step.kind === 'done' && planner.room > 0) {
-      if (await candidates.lookAgain(planner)) continue;
-      const parked = await behind.read(planner);
-      if (parked.length > 0) {
-        await candidates.offerLate(planner, parked);
-        continue;
-      }
-    }
+    if (step.kind === 'done' && !step.truncated && planner.room > 0 && (await candidates.lookAgain(planner)))
+      continue;
     if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked };
     if (step.kind === 'admit') decisions.push(step.decision);
     else await candidates.answer(planner, step);

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Job } from '../core/job.ts';
 import { partitionOf } from '../core/partition.ts';
-import { announce, type SubmitContext } from './submit.ts';
+import { putAnnounced, type SubmitContext } from './submit.ts';
 
 export type RedriveOutcome =
   | { readonly kind: 'redriven'; readonly jobId: string }
@@ -10,6 +10,8 @@ export type RedriveOutcome =
   | { readonly kind: 'repeated'; readonly jobId: string }
   /** It has not failed, or not any more. */
   | { readonly kind: 'notFailed'; readonly job: Job }
+  /** Its record cannot be read in full: nobody knows what to try again. */
+  | { readonly kind: 'unreadable'; readonly job: Job }
   /** No worker takes its type any more. */
   | { readonly kind: 'unknownType'; readonly job: Job }
   | { readonly kind: 'missing' };
@@ -55,9 +57,10 @@ export async function redriveJob(context: SubmitContext, jobId: string): Promise
   if (!configuration.types.some((type) => type.type === deadLetter.type)) {
     return { kind: 'unknownType', job: deadLetter };
   }
+  if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
   const job = anotherTryOf(deadLetter, configuration.partitions, context.nowMs());
-  await announce(context, [job]);
-  if ((await store.redrive(deadLetter, job)) === 'applied') return { kind: 'redriven', jobId: job.id };
+  const outcome = await putAnnounced(context, [job], () => store.redrive(deadLetter, job));
+  if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();
   return outcomeOf(since) ?? { kind: 'repeated', jobId: job.id };
 }

@@ -3,27 +3,59 @@ import type { EstimateRecord, JobHead, KeyBacklog, Ledger } from '../store/contr
 import { heldBy, type LineCursor } from './line-parts.ts';
 
 /** Entries kept between passes; beyond, all are read again. */
-const REMEMBERED_MAX = 20_000;
+const REMEMBERED_MAX = 50_000;
+/** Within this, by far, the index shows what a hint told before. */
+const RECENT_MS = 15_000;
+/** Jobs that hints have told of, kept until the index shows them; beyond, the oldest are left to the index. */
+const RECENT_MAX = 5_000;
+
+/** Admitted jobs are remembered for so long, and so many. */
+const ADMITTED_MS = 60_000;
+const ADMITTED_MAX = 5_000;
 
 /** Heads of a line that were read and not admitted yet. */
 export interface RememberedHeads {
   readonly readAtMs: number;
   /** In rank order. */
-  jobs: readonly JobHead[];
+  readonly jobs: readonly JobHead[];
   /** Where the line goes on; absent at its end. */
   readonly next?: LineCursor | undefined;
+  /** Of a line that goes on: the rank of the last job that was read of it. No job before it is missing. */
+  readonly untilRank?: string | undefined;
   /** The parts of the line that were read. */
   readonly subs: readonly number[];
 }
 
-/** What was read of the index and may be read again at any time. */
+/** A job that a hint told of. */
+export interface RecentJob {
+  readonly job: JobHead;
+  readonly rank: string;
+  readonly seenAtMs: number;
+}
+
+/** The first keys of a type's keys line. */
+export interface RememberedKeys {
+  readonly readAtMs: number;
+  readonly keys: readonly KeyBacklog[];
+  /** Where the line goes on; absent at its end. */
+  readonly next?: string | undefined;
+}
+
+/**
+ * What was read of the index and may be read again at any time. Whatever a pass believes without reading is corrected by
+ * each hint that arrives (`noteImages`), also when nothing can start at that moment.
+ */
 export interface RememberedLines {
   /** By line name. */
   readonly heads: Map<string, RememberedHeads>;
-  /** By tier: all of its keys with backlog, where one read showed them all. */
-  readonly keys: Map<string, { readonly readAtMs: number; readonly keys: readonly KeyBacklog[] }>;
-  /** By tier: the backlog of keys that are read by name, as far as they have one. */
+  /** By type. */
+  readonly keys: Map<string, RememberedKeys>;
+  /** By type: the backlog of keys that are read by name, as far as they have one. */
   readonly named: Map<string, RememberedNames>;
+  /** By line name, then by id: jobs that the index may not show yet. */
+  readonly recent: Map<string, Map<string, RecentJob>>;
+  /** By id: jobs that this process has admitted lately. A hint that shows one waiting at that version is an old one. */
+  readonly admitted: Map<string, { readonly version: number; readonly atMs: number }>;
 }
 
 export interface RememberedNames {
@@ -32,10 +64,120 @@ export interface RememberedNames {
   readonly keys: readonly KeyBacklog[];
 }
 
+const emptyLines = (): RememberedLines => ({
+  heads: new Map(),
+  keys: new Map(),
+  named: new Map(),
+  recent: new Map(),
+  admitted: new Map(),
+});
+
+/** Forgets what was read; what hints told stays. */
 export function forgetLines(lines: RememberedLines): void {
   lines.heads.clear();
   lines.keys.clear();
   lines.named.clear();
+}
+
+/** A line by its name, and a job's place in it. */
+export interface LinePlaces {
+  readonly nameOf: (job: JobHead) => string;
+  readonly rankOf: (job: JobHead) => string;
+  /** The part of its line. */
+  readonly subOf: (job: JobHead) => number;
+}
+
+/**
+ * Takes what images of jobs show into what is remembered: a job that waits is one of its line from now on, one that does
+ * not is none. An image older than what is known changes nothing.
+ */
+export function noteImages(
+  lines: RememberedLines,
+  images: Iterable<JobHead>,
+  { nameOf, rankOf, subOf }: LinePlaces,
+  nowMs: number,
+): void {
+  for (const job of images) {
+    const name = nameOf(job);
+    const ofLine = lines.recent.get(name);
+    const known = lines.heads.get(name);
+    const present = ofLine?.get(job.id)?.job ?? known?.jobs.find(({ id }) => id === job.id);
+    if (present !== undefined && present.version > job.version) continue;
+    if ((lines.admitted.get(job.id)?.version ?? 0) >= job.version) continue;
+    if (job.state === 'pending') {
+      const recents = ofLine ?? new Map<string, RecentJob>();
+      recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs });
+      lines.recent.set(name, recents);
+      if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
+    } else if (present !== undefined) {
+      forgetJob(lines, name, job.id);
+    }
+  }
+  forgetOld(lines, nowMs);
+}
+
+/** Puts a job among the heads of its line. One that stands behind them is left to the index. */
+function insertJob(
+  lines: RememberedLines,
+  name: string,
+  known: RememberedHeads,
+  job: JobHead,
+  { subOf, rankOf }: Pick<LinePlaces, 'subOf' | 'rankOf'>,
+): void {
+  if (!known.subs.includes(subOf(job))) {
+    lines.heads.delete(name);
+    return;
+  }
+  const rank = rankOf(job);
+  const others = known.jobs.filter(({ id }) => id !== job.id);
+  if (known.next !== undefined && rank > (known.untilRank ?? '')) {
+    lines.heads.set(name, { ...known, jobs: others });
+    return;
+  }
+  const behind = others.findIndex((other) => rankOf(other) > rank);
+  const at = behind === -1 ? others.length : behind;
+  lines.heads.set(name, { ...known, jobs: [...others.slice(0, at), job, ...others.slice(at)] });
+}
+
+/** Notes that jobs were admitted at their versions. */
+export function noteAdmitted(
+  { admitted }: RememberedLines,
+  jobs: Iterable<Pick<JobHead, 'id' | 'version'>>,
+  nowMs: number,
+): void {
+  for (const { id, version } of jobs) {
+    admitted.delete(id);
+    admitted.set(id, { version, atMs: nowMs });
+  }
+  // The oldest stand first.
+  for (const [id, { atMs }] of admitted) {
+    if (admitted.size <= ADMITTED_MAX && nowMs - atMs <= ADMITTED_MS) return;
+    admitted.delete(id);
+  }
+}
+
+/** A job that does not wait in this line any more. */
+function forgetJob(lines: RememberedLines, name: string, id: string): void {
+  const recents = lines.recent.get(name);
+  if (recents?.delete(id) === true && recents.size === 0) lines.recent.delete(name);
+  const known = lines.heads.get(name);
+  if (known?.jobs.some((job) => job.id === id) === true)
+    lines.heads.set(name, { ...known, jobs: known.jobs.filter((job) => job.id !== id) });
+}
+
+/** What hints told long ago, or before too many others, is left to the index. */
+function forgetOld(lines: RememberedLines, nowMs: number): void {
+  let count = 0;
+  for (const [name, recents] of lines.recent) {
+    for (const [id, { seenAtMs }] of recents) if (nowMs - seenAtMs > RECENT_MS) recents.delete(id);
+    if (recents.size === 0) lines.recent.delete(name);
+    count += recents.size;
+  }
+  for (const [name, recents] of lines.recent) {
+    if (count <= RECENT_MAX) return;
+    count -= recents.size;
+    lines.recent.delete(name);
+  }
 }
 
 /**
@@ -56,6 +198,14 @@ export interface RememberedBooks {
   dueShards?: number | undefined;
   /** When capacity was asked for last. */
   askedAtMs?: number | undefined;
+  /** By conflict key: when it was marked as having a blocked line. */
+  readonly marked: Map<string, number>;
+  /** Conflict keys that a lost claim may have let go. */
+  readonly letGo: Set<string>;
+  /** Where the round of all marked conflict keys goes on. */
+  markedCursor?: string | undefined;
+  /** When some of them were looked at last. */
+  roundAtMs?: number | undefined;
   readonly lines: RememberedLines;
 }
 
@@ -65,6 +215,7 @@ export type BooksMemory = Map<number, RememberedBooks>;
 const sizeOf = ({ ledgers, estimates, lines }: RememberedBooks): number => {
   let jobs = 0;
   for (const each of lines.heads.values()) jobs += 1 + each.jobs.length + heldBy(each.next);
+  for (const each of lines.keys.values()) jobs += each.keys.length;
   return ledgers.size + estimates.size + jobs;
 };
 
@@ -73,7 +224,9 @@ const emptyBooks = (epoch: number): RememberedBooks => ({
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),
-  lines: { heads: new Map(), keys: new Map(), named: new Map() },
+  marked: new Map(),
+  letGo: new Set(),
+  lines: emptyLines(),
 });
 
 /** The books for a pass under this epoch: remembered ones if they are exact, else empty. */

@@ -86,6 +86,8 @@ const joinPath = (prefix: string, path: readonly PropertyKey[]): string =>
 
 /** Field names are the sender's words: kept with the rejection only as far as they tell which field it was. */
 const FIELD_CHARS_MAX = 200;
+/** A reason may name every type of the pool. */
+const REASON_CHARS_MAX = 1_000;
 
 /** Whether arrays and objects stand in each other deeper than `levels`. Walks level by level, so it holds any depth. */
 function isDeeperThan(value: unknown, levels: number): boolean {
@@ -215,7 +217,7 @@ function refusalOf(position: number, { field, reason }: Omit<Refusal, 'position'
   return {
     position,
     field: field.slice(0, FIELD_CHARS_MAX).toWellFormed(),
-    reason: reason.toWellFormed(),
+    reason: reason.slice(0, REASON_CHARS_MAX).toWellFormed(),
   };
 }
 

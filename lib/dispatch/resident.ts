@@ -263,7 +263,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
           hints,
           looksUp,
           promotes: true,
-          hintsAreOld: false,
+          justStored: NOTHING_STORED,
           nextBatch,
           goOnBeside: (work) => beside.push(work),
         });
@@ -429,3 +429,5 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   log.info('dispatcher ended', { ...life, end, ...totals });
   return { end, ...totals };
 }
+
+const NOTHING_STORED: ReadonlySet<string> = new Set();

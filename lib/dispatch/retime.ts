@@ -2,7 +2,7 @@
 import type { Job } from '../core/job.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import { StoreThrottled } from '../store/errors.ts';
-import { announce, type SubmitContext } from './submit.ts';
+import { putAnnounced, type SubmitContext } from './submit.ts';
 import { wakeInMs } from './timers.ts';
 
 export interface RetimeContext extends SubmitContext {
@@ -32,9 +32,12 @@ export async function retimeJob(
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
     if (seen === undefined) return { kind: 'missing' };
     const nowMs = context.nowMs();
+    const job = seen;
     // It will stand in its ready line at once, which may have been retired while it waited for its time.
-    if (seen.state === 'scheduled' && runAtMs <= nowMs) await announce(context, [seen]);
-    const outcome = await store.retimeJob(seen, runAtMs, nowMs);
+    const isNew = job.state === 'scheduled' && runAtMs <= nowMs;
+    const outcome = await putAnnounced(context, isNew ? [job] : [], () =>
+      store.retimeJob(job, runAtMs, nowMs),
+    );
     if (outcome.kind === 'moved') await wakeFor(context, outcome.job);
     if (outcome.kind !== 'superseded') return outcome;
     seen = outcome.job;

@@ -4,7 +4,6 @@
  * A place of a reservation is settled by an image of its job, from the stream or read. Places that nothing was heard
  * of are looked up when their reservation's time to be checked has come (recovery).
  */
-import type { PoolConfiguration } from '../core/configuration.ts';
 import { isTerminal, type Job, type ReservedJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
@@ -12,11 +11,7 @@ import type { Attendance, JobHead, PartitionState, Reservation, WorkerRecord } f
 import { attend, CLOCK_SKEW_MAX_MS, mayDeclareLost, nextLook, rampOf, withHeldBack } from './attendance.ts';
 import type { DispatchContext } from './context.ts';
 import { claimIdOf, type Judgement, judge } from './judge.ts';
-
-/** How long after its type's timeout a Lambda attempt certainly runs no more: the grace, skewed clocks, and room. */
-export const RUN_LEASE_MARGIN_MS = 30_000;
-/** No Lambda runs longer. */
-const LAMBDA_TIMEOUT_MAX_MS = 15 * 60_000;
+import { putAnnounced } from './submit.ts';
 
 /** An attempt that is over. */
 export interface Settled {
@@ -29,7 +24,13 @@ export interface Settled {
   readonly durationMs?: number | undefined;
   /** Only successes teach the estimate. */
   readonly succeeded: boolean;
+  /** When the job is tried again; undefined: it is not. */
+  readonly againAtMs?: number | undefined;
 }
+
+/** When a job whose attempt has ended is tried again. */
+const againAtMsOf = (job: JobHead): number | undefined =>
+  job.state === 'scheduled' ? job.runAtMs : undefined;
 
 export interface Settlement {
   readonly settled: readonly Settled[];
@@ -69,49 +70,41 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
       if (judgement.kind !== 'ended') return;
       const { durationMs, succeeded } = judgement;
       const { resourceId } = image;
-      settled.push({ reservation, position, entry, resourceId, durationMs, succeeded });
+      const againAtMs = againAtMsOf(image);
+      settled.push({ reservation, position, entry, resourceId, durationMs, succeeded, againAtMs });
     });
   }
   return settled;
 }
 
-/** Its workers are processes with heartbeats, not functions with a timeout. */
-const isOfProcesses = (configuration: PoolConfiguration, fleet: string): boolean =>
-  configuration.fleets.find((each) => each.fleet === fleet)?.slots === null;
-
 /**
  * Whether whoever runs this attempt can be running it still. A worker that cannot be reached counts as running until
- * its lease has passed: a process renews its by heartbeats, a Lambda's is its type's timeout.
+ * its lease has passed: a process renews its by heartbeats, a function's stands on the job since its start. What is
+ * configured by now says nothing of it: a redeployed pool takes nothing from what runs.
  */
 function mayStillRun(
-  configuration: PoolConfiguration,
   workers: ReadonlyMap<string, WorkerRecord>,
-  fleet: string,
   job: Job,
   nowMs: number,
   loadedAtMs: number,
 ): boolean {
-  if (isOfProcesses(configuration, fleet)) {
-    // Whoever started it so lately may have registered after the workers were read.
-    if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
-    const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
-    if (record === undefined) return false;
-    // A new life of the worker says nothing about how far its former one is from its end.
-    return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
-  }
-  const timeoutMs =
-    configuration.types.find((each) => each.type === job.type)?.timeoutMs ?? LAMBDA_TIMEOUT_MAX_MS;
-  return nowMs < (job.startedAtMs ?? nowMs) + timeoutMs + RUN_LEASE_MARGIN_MS;
+  if (job.runUntilMs !== undefined) return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;
+  // Whoever started it so lately may have registered after the workers were read.
+  if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
+  const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
+  if (record === undefined) return false;
+  // A new life of the worker says nothing about how far its former one is from its end.
+  return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
 }
 
-/** Ends an attempt whose worker is gone, by its type's policy. Undefined: it has moved on meanwhile. */
+/** Ends an attempt whose worker is gone, by its type's policy, and answers its job too. Undefined: it has moved on meanwhile. */
 async function takeAway(
   { store, configuration, log }: DispatchContext,
   place: Pick<Settled, 'reservation' | 'position' | 'entry'>,
   job: Job,
   startedAtMs: number,
   nowMs: number,
-): Promise<Settled | undefined> {
+): Promise<{ readonly settled: Settled; readonly job: Job } | undefined> {
   const type = configuration.types.find((each) => each.type === place.entry.type);
   const verdict =
     type === undefined
@@ -130,7 +123,27 @@ async function takeAway(
   if (outcome.kind !== 'finished') return undefined;
   // By the item: another dispatcher may have noted the same loss a little earlier.
   const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
-  return { ...place, durationMs, succeeded: false };
+  return {
+    settled: { ...place, durationMs, succeeded: false, againAtMs: againAtMsOf(outcome.job) },
+    job: outcome.job,
+  };
+}
+
+/**
+ * Jobs that lost their worker wait again at once: this very pass, which frees what they held, must see them in their place.
+ * Answers what they are then.
+ */
+async function waitAgain(
+  context: DispatchContext,
+  lost: readonly Job[],
+  nowMs: number,
+): Promise<readonly Job[]> {
+  const again = lost.filter(({ state, runAtMs }) => state === 'scheduled' && runAtMs <= nowMs);
+  if (again.length === 0) return [];
+  // Their lines may have been retired while they ran.
+  const submitter = { ...context, nowMs: () => context.clock.nowMs() };
+  const moved = await putAnnounced(submitter, again, () => context.store.promote(again, nowMs));
+  return moved.filter((job) => job !== undefined);
 }
 
 /** Near work first: what can go on at once comes before what must be given up, and that before what must be taken away. */
@@ -177,14 +190,21 @@ export async function recover(
       .filter(([position]) => !done.has(claimIdOf(reservation.batchId, position)))
       .map(([position, entry]) => ({ reservation, position, entry })),
   );
-  const jobs = await store.getJobs(places.map(({ entry }) => entry.id));
-  const judged = places.map((place, at) => {
+  const unreadable = new Set<string>();
+  const jobs = await store.getJobs(
+    places.map(({ entry }) => entry.id),
+    (id) => unreadable.add(id),
+  );
+  const judged = places.flatMap((place, at) => {
+    // It may be running: until it can be read, or is gone, its place counts.
+    if (unreadable.has(place.entry.id)) return [];
     const job = jobs[at];
     return { place, job, judgement: judge(place.reservation, place.position, place.entry, job) };
   });
   const settled: Settled[] = [];
   const resend: { fleet: string; message: DispatchMessage }[] = [];
   const images: Job[] = [];
+  const taken: Job[] = [];
   let left = rampOf(attendance, loadedAtMs);
   const notComeTo = new Set<string>();
   const heldBack = new Set<string>();
@@ -195,8 +215,15 @@ export async function recover(
     notComeTo.add(batchId);
     return false;
   };
+  const resumes = new Set(
+    configuration.types.filter((type) => type.onWorkerLost === 'resume').map((type) => type.type),
+  );
+  /** What was long under way goes on first. */
+  const resumedFirst = judged.toSorted(
+    (one, other) => Number(resumes.has(other.place.entry.type)) - Number(resumes.has(one.place.entry.type)),
+  );
   for (const turn of TURNS) {
-    for (const { place, job, judgement } of judged) {
+    for (const { place, job, judgement } of turn === 'running' ? resumedFirst : judged) {
       if (judgement.kind !== turn) continue;
       const { reservation, position, entry } = place;
       // Before its time, a place is settled if it can be, and else left alone.
@@ -208,6 +235,7 @@ export async function recover(
             resourceId: job?.resourceId,
             durationMs: judgement.durationMs,
             succeeded: judgement.succeeded,
+            againAtMs: job === undefined ? undefined : againAtMsOf(job),
           });
           if (job !== undefined && !isTerminal(job.state)) images.push(job);
           break;
@@ -228,24 +256,23 @@ export async function recover(
           });
           break;
         case 'running': {
-          if (
-            !isDue ||
-            job === undefined ||
-            mayStillRun(configuration, workers, entry.fleet, job, nowMs, loadedAtMs)
-          )
-            break;
-          if (isOfProcesses(configuration, entry.fleet) && !mayDeclareLost(attendance, loadedAtMs)) {
+          if (!isDue || job === undefined || mayStillRun(workers, job, nowMs, loadedAtMs)) break;
+          // A function needs no store to keep its lease.
+          if (job.runUntilMs === undefined && !mayDeclareLost(attendance, loadedAtMs)) {
             heldBack.add(reservation.batchId);
             break;
           }
           if (!comesTo(reservation)) break;
           const lost = await takeAway(context, place, job, judgement.startedAtMs, nowMs);
-          if (lost !== undefined) settled.push(lost);
+          if (lost === undefined) break;
+          settled.push(lost.settled);
+          taken.push(lost.job);
           break;
         }
       }
     }
   }
+  images.push(...(await waitAgain(context, taken, nowMs)));
   if (heldBack.size > 0) {
     log.warn('losses are held back: the partition was not read for a while', {
       reservations: heldBack.size,

@@ -10,6 +10,7 @@ import { type ReadyLine, readyLineName } from '../store/schema.ts';
 export const ANNOUNCE_EVERY_MS = 5 * 60_000;
 
 const REMEMBERED_LINES_MAX = 50_000;
+const LATE_JOBS_MAX = 1_000;
 
 /** Which lines this process has announced, and when. Forgetting costs one write; it never hides a job. */
 export type AnnouncedLines = Map<string, number>;
@@ -36,20 +37,14 @@ export function subLineOf(configuration: PoolConfiguration, job: Pick<JobHead, '
 }
 
 /** The ready line in which a job waits, or will, as a whole. */
-export function readyLineOf(configuration: PoolConfiguration, job: JobHead): ReadyLine {
-  return {
-    tier: tierOf(configuration, job.type),
-    type: job.type,
-    mode: job.mode,
-    fairnessKey: job.fairnessKey,
-  };
+export function readyLineOf(job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>): ReadyLine {
+  return { type: job.type, mode: job.mode, fairnessKey: job.fairnessKey };
 }
 
-/** Where a pending job stands, for the stores: its tier, and its rank in its line. */
+/** Where a pending job stands, for the stores: its rank in its line, and which part of that. */
 export const placeOf =
   (configuration: PoolConfiguration) =>
-  (job: JobHead): { readonly tier: string; readonly rank: string; readonly sub: number } => ({
-    tier: tierOf(configuration, job.type),
+  (job: JobHead): { readonly rank: string; readonly sub: number } => ({
     rank: rankKey(job, configuration.score),
     sub: subLineOf(configuration, job),
   });
@@ -58,12 +53,12 @@ export const placeOf =
  * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that
  * nobody knows would wait for ever.
  */
-export async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promise<void> {
+async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promise<void> {
   const { announced, store } = context;
   const nowMs = context.nowMs();
   const fresh = new Map<string, { partition: number; line: ReadyLine }>();
   for (const job of jobs) {
-    const whole = readyLineOf(context.configuration, job);
+    const whole = readyLineOf(job);
     const sub = subLineOf(context.configuration, job);
     const line = sub === 0 ? whole : { ...whole, sub };
     const name = readyLineName(job.partition, line);
@@ -83,12 +78,39 @@ export async function announce(context: SubmitContext, jobs: readonly JobHead[])
   for (const name of fresh.keys()) announced.set(name, nowMs);
 }
 
+/**
+ * Puts jobs into lines that were announced before, by `store`. Whoever is stopped for so long between the two that its lines may
+ * have been retired meanwhile, announces them again: also when the store gave no answer, for it may have put them all the same.
+ */
+export async function putAnnounced<T>(
+  context: SubmitContext,
+  jobs: readonly JobHead[],
+  store: () => Promise<T>,
+): Promise<T> {
+  const startedMs = context.nowMs();
+  await announce(context, jobs);
+  try {
+    return await store();
+  } finally {
+    if (context.nowMs() - startedMs >= ANNOUNCE_EVERY_MS) await announce(context, jobs);
+  }
+}
+
+/**
+ * For jobs that a hint has shown. One that waits, and was ready so long ago, may have been put by somebody who was stopped on
+ * the way and is gone by now: then nobody else announces its line. Each line once in `ANNOUNCE_EVERY_MS`, as far as this
+ * process remembers. Of more jobs than `LATE_JOBS_MAX` those behind are left out: a stream shows a tenth as many at a time.
+ */
+export async function announceLate(context: SubmitContext, jobs: Iterable<JobHead>): Promise<void> {
+  const readyUntilMs = context.nowMs() - ANNOUNCE_EVERY_MS;
+  const late = [...jobs].filter(({ state, readyAtMs }) => state === 'pending' && readyAtMs <= readyUntilMs);
+  await announce(context, late.slice(0, LATE_JOBS_MAX));
+}
+
 /** Puts jobs, each once. The answers stand in the order of the jobs. */
 export async function submit(
   context: SubmitContext,
   jobs: readonly Job[],
 ): Promise<readonly CreateOutcome[]> {
-  if (jobs.length === 0) return [];
-  await announce(context, jobs);
-  return context.store.createJobs(jobs);
+  return jobs.length === 0 ? [] : putAnnounced(context, jobs, () => context.store.createJobs(jobs));
 }

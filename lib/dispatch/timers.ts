@@ -2,6 +2,9 @@
  * Future work without timers: each minute's tick looks ahead and sends one delayed wake for each second that has due
  * work, and whoever schedules inside that window sends its wake too. A wake that turns out to be outdated finds nothing,
  * so there is nothing to cancel; one that is lost is made up for by the next tick.
+ *
+ * The tick does not read all that its wakes will find: it reads a few jobs, notes their seconds, and goes on behind the last of
+ * these. So what it asks for grows with the seconds of its window that have due work, 75 at most, not with the jobs.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
@@ -9,8 +12,10 @@ import type { DispatchContext } from './context.ts';
 
 /** The tick's period and a little more, so that neighbouring windows overlap. */
 const LOOK_AHEAD_MS = 75_000;
-/** Scheduled jobs read by one tick; those behind them are found by the passes that these cause. */
-const LOOK_AHEAD_JOBS = 1_000;
+/** Jobs that a tick reads at once: a read of the index costs as much for one as for this many. */
+const LOOK_AHEAD_PAGE = 12;
+/** Queues delay messages by whole seconds. */
+const SECOND_MS = 1_000;
 
 /** Shards of the due line: as many as the configuration splits lines, or, as far as is known, once did. */
 export function dueShardsOf({ types }: PoolConfiguration, known = 1): readonly number[] {
@@ -23,13 +28,13 @@ export const dueShardsKnown = (context: DispatchContext, partition: number): rea
   dueShardsOf(context.configuration, context.books.get(partition)?.dueShards);
 
 /** Rounded up to whole seconds: a wake before its time would find nothing. */
-const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / 1_000);
+const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / SECOND_MS);
 
 /** When to wake a waiting job's partition, from now; undefined: a later tick looks ahead at it. */
 export function wakeInMs(job: Pick<Job, 'state' | 'runAtMs'>, nowMs: number): number | undefined {
   if (job.state === 'pending') return 0;
   const isSoon = job.state === 'scheduled' && job.runAtMs <= nowMs + LOOK_AHEAD_MS;
-  return isSoon ? Math.max(0, secondsUntil(job.runAtMs, nowMs)) * 1_000 : undefined;
+  return isSoon ? Math.max(0, secondsUntil(job.runAtMs, nowMs)) * SECOND_MS : undefined;
 }
 
 /** Wakes the partition after a while. One that is lost is made up for by the next tick. */
@@ -50,14 +55,14 @@ async function wakeAt(
   instants: Iterable<number>,
 ): Promise<void> {
   const nowMs = context.clock.nowMs();
-  const seconds = new Set([...instants].map((atMs) => secondsUntil(atMs, nowMs)));
-  const ahead = [...seconds].filter((second) => second > 0);
+  // What has become due meanwhile may have been missed by the passes that are under way.
+  const seconds = new Set([...instants].map((atMs) => Math.max(0, secondsUntil(atMs, nowMs))));
   try {
-    await Promise.all(ahead.map((second) => context.queue.sendWake(partition, second * 1_000)));
+    await Promise.all([...seconds].map((second) => context.queue.sendWake(partition, second * SECOND_MS)));
   } catch (error) {
     context.log.warn('delayed wakes were not sent; the next tick finds their work', {
       partition,
-      wakes: ahead.length,
+      wakes: seconds.size,
       error: String(error),
     });
   }
@@ -69,8 +74,10 @@ export async function wakeFor(
   partition: number,
   jobs: readonly Job[],
 ): Promise<void> {
-  const untilMs = context.clock.nowMs() + LOOK_AHEAD_MS;
-  const soon = jobs.filter((job) => job.state === 'scheduled' && job.runAtMs <= untilMs);
+  const nowMs = context.clock.nowMs();
+  const soon = jobs.filter(
+    (job) => job.state === 'scheduled' && job.runAtMs > nowMs && job.runAtMs <= nowMs + LOOK_AHEAD_MS,
+  );
   await wakeAt(
     context,
     partition,
@@ -92,18 +99,52 @@ export async function nextDueMs(context: DispatchContext, partition: number): Pr
   return instants.length === 0 ? undefined : Math.min(...instants);
 }
 
-/** For everything that becomes due before the next tick. */
+/** For everything that becomes due before the next tick. What is due by now is left to the tick's own passes. */
 export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
-  const { store, clock } = context;
-  const untilMs = clock.nowMs() + LOOK_AHEAD_MS;
-  const due = await Promise.all(
-    dueShardsKnown(context, partition).map((shard) =>
-      store.readDue(partition, untilMs, LOOK_AHEAD_JOBS, undefined, shard),
-    ),
+  const { clock } = context;
+  const startMs = clock.nowMs();
+  const looks = await Promise.all(
+    dueShardsKnown(context, partition).map((shard) => lookAhead(context, partition, shard, startMs)),
   );
+  if (looks.some(({ pages }) => pages > 1)) {
+    // What was skipped is due by the end of a second counted from the start. Wakes that are sent whole seconds after it come then.
+    const pastMs = (clock.nowMs() - startMs) % SECOND_MS;
+    if (pastMs > 0) await clock.sleep(SECOND_MS - pastMs);
+    const ends = looks.flatMap(({ instants }) =>
+      instants.map((atMs) => startMs + secondsUntil(atMs, startMs) * SECOND_MS),
+    );
+    await wakeAt(context, partition, ends);
+    return;
+  }
   await wakeAt(
     context,
     partition,
-    due.flatMap(({ jobs }) => jobs.map((job) => job.runAtMs)),
+    looks.flatMap(({ instants }) => instants),
   );
+}
+
+interface Look {
+  /** When jobs become due: one at least for each second, counted from the start, in which any does. */
+  readonly instants: readonly number[];
+  readonly pages: number;
+}
+
+/** Looks at each second of the window in which jobs of a shard become due. At most one page for each, and one more. */
+async function lookAhead(
+  { store }: DispatchContext,
+  partition: number,
+  shard: number,
+  startMs: number,
+): Promise<Look> {
+  const untilMs = startMs + LOOK_AHEAD_MS;
+  const instants: number[] = [];
+  let fromMs = startMs + 1;
+  for (let pages = 1; ; pages += 1) {
+    const { jobs, next } = await store.readDue(partition, untilMs, LOOK_AHEAD_PAGE, undefined, shard, fromMs);
+    instants.push(...jobs.map((job) => job.runAtMs));
+    const last = jobs.at(-1);
+    if (next === undefined || last === undefined) return { instants, pages };
+    fromMs = startMs + secondsUntil(last.runAtMs, startMs) * SECOND_MS + 1;
+    if (fromMs > untilMs) return { instants, pages };
+  }
 }

@@ -6,7 +6,11 @@ const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
-  monotonicMs: () => performance.now(),
+  // Unlike `performance.now()`, the same in all threads of the process.
+  monotonicMs: () => {
+    const [sec, ns] = process.hrtime();
+    return sec * 1_000 + ns / 1e6;
+  },
   sleep: async (ms, signal) => {
     for (let left = ms; left > 0 && signal?.aborted !== true; left -= TIMER_MAX_MS) {
       await wait(Math.min(left, TIMER_MAX_MS), signal);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { allOf, desk, errorOf } from './desk.ts';
+import { allOf, desk, errorOf, POOL } from './desk.ts';
 
 describe('getting a job', () => {
   it('answers it as it is now', async () => {
@@ -110,17 +110,45 @@ describe('looking at keys', () => {
     expect(of('runs')?.shareMs).toBe((of('runs')?.inFlightCostMs ?? 0) + (of('runs')?.settledCostMs ?? 0));
   });
 
+  it('shows what an operator set, and no cost, when the ledger has expired', async () => {
+    const { client, put, job, pass, work, advance, configuration } = desk();
+    await put(job({ fairnessKey: 'paid' }));
+    await pass({ jobs: await work(), reason: 'stream' });
+    await client.override({ fairnessKey: 'paid' }, { weight: 5 });
+    await advance((configuration.fairness.keyTtlMs ?? Infinity) + 60_000);
+    await client.pause({ fairnessKey: 'paid' });
+    const [waits] = await put(job({ fairnessKey: 'paid' }));
+    const weighs = { weight: 5, shareMs: 0 };
+    expect(await allOf(client.keys())).toEqual([
+      expect.objectContaining({ fairnessKey: 'paid', paused: true, settledCostMs: 0, ...weighs }),
+    ]);
+    expect((await client.explain(waits?.id ?? ''))?.key).toEqual({ costMs: 0, weight: 5 });
+  });
+
+  it('shows no cost that a reset has forgiven', async () => {
+    const resetEveryMs = 3_600_000;
+    const { client, put, job, pass, work, advance, time } = desk({
+      pool: { ...POOL, fairness: { resetEveryMs } },
+    });
+    await put(job({ fairnessKey: 'paid' }));
+    await pass({ jobs: await work(), reason: 'stream' });
+    await put(job({ fairnessKey: 'paid' }));
+    expect((await allOf(client.keys()))[0]?.settledCostMs).toBeGreaterThan(0);
+    await advance(resetEveryMs - (time.nowMs % resetEveryMs));
+    expect((await allOf(client.keys()))[0]).toMatchObject({
+      fairnessKey: 'paid',
+      settledCostMs: 0,
+      shareMs: 0,
+    });
+  });
+
   it('shows those that only have jobs in flight last', async () => {
     const { client, put, job, pass, store, advance } = desk();
     await put(job({ fairnessKey: 'runs' }));
     await pass();
     // Its line is empty for so long that it is retired.
     await advance(20 * 60_000);
-    await store.retireLine(
-      0,
-      { tier: 'urgent', type: 'resize', mode: 'queued', fairnessKey: 'runs' },
-      Infinity,
-    );
+    await store.retireLine(0, { type: 'resize', mode: 'queued', fairnessKey: 'runs' }, Infinity);
     await put(job({ fairnessKey: 'waits' }));
     expect((await allOf(client.keys())).map(({ fairnessKey, tier }) => [fairnessKey, tier])).toEqual([
       ['waits', 'urgent'],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { JobNotFoundError } from '../../lib/client/errors.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FAILED, storeWith } from '../dispatch/stage.ts';
 import { allOf, desk, errorOf } from './desk.ts';
@@ -288,6 +289,22 @@ describe('dead letters', () => {
     expect(await allOf(narrow.redriveDeadLetters({}))).toMatchObject([
       { kind: 'skipped', deadLetterId: failed.id, reason: expect.stringContaining('type') },
     ]);
+  });
+
+  it('whose record cannot be read are skipped with the reason, and refused by themselves', async () => {
+    const { anotherClient, store, deadLetter } = desk();
+    const { id } = await deadLetter();
+    const unreadable = 'its payload is no JSON';
+    const getJobs: JobStore['getJobs'] = async (ids) =>
+      (await store.getJobs(ids)).map((job) => job && { ...job, unreadable });
+    const client = anotherClient({ store: storeWith(store, { getJobs }) });
+    expect(await allOf(client.redriveDeadLetters({}))).toMatchObject([
+      { kind: 'skipped', deadLetterId: id, reason: `its record cannot be read: ${unreadable}` },
+    ]);
+    expect(await errorOf(client.retry(id))).toMatchObject({
+      name: 'JobStateError',
+      message: expect.stringContaining(unreadable),
+    });
   });
 
   it('are left alone until the iteration begins', async () => {

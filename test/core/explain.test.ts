@@ -106,14 +106,23 @@ describe('explain', () => {
     }
   });
 
-  it('takes a due job that was not promoted yet for one that waits since its time', () => {
-    const told = explain(
-      asked({ state: 'scheduled', runAtMs: NOW_MS - 2_000, readyAtMs: NOW_MS - 99_000 }),
-      state(),
-      NOW_MS,
-    );
-    expect(told.waitsFor).toEqual([{ why: 'pass' }]);
-    expect(told.score?.age).toBe(32);
+  it('takes a due job that was not promoted yet for one that waits since it was ready', () => {
+    const runAtMs = NOW_MS - 2_000;
+    for (const [readyAtMs, age] of [
+      [runAtMs, 32],
+      // It has lost its worker, not its age.
+      [NOW_MS - 99_000, 1_584],
+    ] as const) {
+      const told = explain(asked({ state: 'scheduled', runAtMs, readyAtMs }), state(), NOW_MS);
+      expect(told.waitsFor).toEqual([{ why: 'pass' }]);
+      expect(told.score?.age).toBe(age);
+    }
+  });
+
+  it('bounds the next start of a job that lost its worker from that loss on', () => {
+    const promised = explain(asked({ readyAtMs: NOW_MS - 1_000 }), state(), NOW_MS).latestStartAtMs;
+    const lost = asked({ readyAtMs: NOW_MS - 99_000, finishedAtMs: NOW_MS - 1_000 });
+    expect(explain(lost, state(), NOW_MS).latestStartAtMs).toBe(promised);
   });
 
   it('says nothing of a job that is claimed, runs or is over', () => {

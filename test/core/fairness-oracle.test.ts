@@ -12,7 +12,7 @@ interface Dispatched {
 function run(scenario: FairnessScenario): { dispatch: readonly Dispatched[]; scheduler: Scheduler } {
   const scheduler = new Scheduler(scenarioConfiguration(scenario.config));
   for (const { type, jobId, cost } of scenario.config.initialEstimates) {
-    scheduler.estimates.ofType(type).set(jobId, { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
+    scheduler.estimates.ofType(type).set(jobId, { meanMs: cost * 1_000, varianceMs2: 0, samples: 0 }, 0);
   }
   const arrivals = [...scenario.arrivals].sort((a, b) => a.atMs - b.atMs || a.id - b.id);
   const durations = new Map(arrivals.map((arrival) => [idOf(arrival.id), arrival.durationMs]));
@@ -43,13 +43,13 @@ function run(scenario: FairnessScenario): { dispatch: readonly Dispatched[]; sch
     }
     for (let end = ends[0]; end?.atMs === nowMs; end = ends[0]) {
       ends.shift();
-      scheduler.settle(end.id, { nowMs, usedMs: (durations.get(end.id) ?? 0) / 1000, succeeded: true });
+      scheduler.settle(end.id, { nowMs, usedMs: durations.get(end.id) ?? 0, succeeded: true });
     }
     scheduler.beginPass(nowMs);
     for (let decision = scheduler.next(); decision !== undefined; decision = scheduler.next()) {
       const { id, estimatedCostMs } = decision.reserved;
-      const accAfter = decision.reasons.keyCostMs + estimatedCostMs;
-      dispatch.push({ atMs: nowMs, id: Number(id), estimate: estimatedCostMs, accAfter });
+      const accAfter = (decision.reasons.keyCostMs + estimatedCostMs) / 1_000;
+      dispatch.push({ atMs: nowMs, id: Number(id), estimate: estimatedCostMs / 1_000, accAfter });
       ends.push({ atMs: nowMs + (durations.get(id) ?? 0), id });
     }
   }
@@ -69,14 +69,14 @@ describe('the cases of fair-queuing', () => {
       });
       expect(scheduler.costs().map((key) => key.fairnessKey)).toEqual(Object.keys(expected.perKey).sort());
       for (const { fairnessKey, costMs } of scheduler.costs()) {
-        expect(costMs).toBeCloseTo(expected.perKey[fairnessKey]?.accumulatedCost ?? Number.NaN, 6);
+        expect(costMs / 1_000).toBeCloseTo(expected.perKey[fairnessKey]?.accumulatedCost ?? Number.NaN, 6);
       }
       const learned = scheduler.estimates.list();
       expect(learned.map(({ type, resourceId }) => [type, resourceId])).toEqual(
         expected.estimates.map(({ type, jobId }) => [type, jobId]),
       );
       learned.forEach(({ meanMs }, index) => {
-        expect(meanMs).toBeCloseTo(expected.estimates[index]?.cost ?? Number.NaN, 6);
+        expect(meanMs / 1_000).toBeCloseTo(expected.estimates[index]?.cost ?? Number.NaN, 6);
       });
     });
   }

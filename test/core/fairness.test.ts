@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import type { FairnessConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import { chargeMs, correctionMs, Ledgers, liftedCostMs } from '../../lib/core/fairness.ts';
+import { chargeMs, correctionMs, Ledgers, liftedCostMs, wholeUnits } from '../../lib/core/fairness.ts';
+import type { ReservedJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 import { FEWER_RUNS } from './random-pass.ts';
 
@@ -62,6 +63,54 @@ describe('a charge', () => {
   });
 });
 
+describe('a cost', () => {
+  const UNIT_MS = 2 ** -16;
+
+  it('is a whole number of 2^-16 ms, whether it is charged, corrected or lifted to', () => {
+    const free = fairness();
+    expect(chargeMs(1 / 3, free)).toBe(21_845 * UNIT_MS);
+    expect(correctionMs(chargeMs(1 / 3, free), 2 / 3, free)).toBe((43_691 - 21_845) * UNIT_MS);
+    expect(liftedCostMs(0, 0.1, 10)).toBe(1);
+    expect(liftedCostMs(0, 1 / 3, 10)).toBe(wholeUnits(10 / 3));
+    const ledgers = new Ledgers(free);
+    const key = ledgers.open('key', 0);
+    ledgers.setCost(key, 0.1);
+    expect(ledgers.costOf(key)).toBe(6_554 * UNIT_MS);
+  });
+
+  it('is the same whatever the order in which attempts were charged and settled, for years', () => {
+    const cost = fc.double({ min: 0, max: 900_000, noNaN: true });
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(cost, fc.option(cost, { nil: undefined })), { maxLength: 60 }),
+        fc.integer({ min: 0, max: 2 ** 36 }),
+        fc.infiniteStream(fc.nat()),
+        (attempts, earlierMs, stream) => {
+          const free = fairness();
+          const ledgers = new Ledgers(free);
+          const [first, second] = [ledgers.open('first', 0), ledgers.open('second', 0)];
+          for (const key of [first, second]) ledgers.setCost(key, earlierMs);
+          const endings = attempts.map(
+            ([estimateMs, usedMs]) => [chargeMs(estimateMs, free), usedMs] as const,
+          );
+          for (const [charged, usedMs] of endings) {
+            ledgers.hold(first, charged, 0);
+            ledgers.settle(first, charged, usedMs, 0, 0);
+          }
+          for (const [charged] of endings) ledgers.hold(second, charged, 0);
+          const left = [...endings];
+          while (left.length > 0) {
+            const [ending] = left.splice((stream.next().value ?? 0) % left.length, 1);
+            if (ending !== undefined) ledgers.settle(second, ...ending, 0, 0);
+          }
+          expect(ledgers.costOf(second)).toBe(ledgers.costOf(first));
+        },
+      ),
+      { numRuns: FEWER_RUNS },
+    );
+  });
+});
+
 describe('a lift', () => {
   it('raises a key to the least share, by its weight, and lowers none', () => {
     expect(liftedCostMs(0, 2, 300)).toBe(600);
@@ -77,9 +126,9 @@ describe('ledgers', () => {
     ledgers.arrive(busy, 0);
     ledgers.arrive(busy, 0);
     ledgers.admit(busy, 400, 0);
-    // What is in flight may be given back: it does not count.
-    ledgers.admit(busy, 9_000, 0);
-    ledgers.settle(busy, 400, 1_000, ledgers.generation, 0);
+    // What is in flight counts as what is settled does.
+    ledgers.admit(busy, 700, 0);
+    ledgers.settle(busy, 400, 300, ledgers.generation, 0);
     const other = ledgers.open('other', 0);
     expect(ledgers.arrive(other, 0)).toBe(true);
     expect(ledgers.shareOf(other)).toBe(1_000);
@@ -121,7 +170,6 @@ describe('ledgers', () => {
     interface Known {
       cost: number;
       readonly charges: number[];
-      settled: number;
       weight: number;
       waiting: number;
     }
@@ -135,7 +183,7 @@ describe('ledgers', () => {
           for (const { key: number, kind, ms } of operations) {
             const name = `key${number}`;
             const key = ledgers.open(name, 0);
-            const known = model.get(name) ?? { cost: 0, weight: 1, waiting: 0, charges: [], settled: 0 };
+            const known = model.get(name) ?? { cost: 0, weight: 1, waiting: 0, charges: [] };
             model.set(name, known);
             if (kind === 'arrive') {
               ledgers.arrive(key, 0);
@@ -155,13 +203,12 @@ describe('ledgers', () => {
               ledgers.settle(key, charged, usedMs, ledgers.generation, 0);
               const settledMs = usedMs === undefined ? 0 : trueUp ? Math.max(usedMs, 5) : charged;
               known.cost += settledMs - charged;
-              known.settled += settledMs;
             } else if (kind === 'weight') {
               ledgers.setWeight(key, 1 + (ms % 4));
               known.weight = 1 + (ms % 4);
             } else if (kind === 'reset' && ms < 500) {
               ledgers.reset();
-              for (const other of model.values()) Object.assign(other, { cost: 0, settled: 0, charges: [] });
+              for (const other of model.values()) Object.assign(other, { cost: 0, charges: [] });
               // Nothing of the model's is left in flight: settle what runs, unseen.
               for (const { fairnessKey, running } of ledgers.list()) {
                 const own = ledgers.open(fairnessKey, 0);
@@ -173,9 +220,7 @@ describe('ledgers', () => {
             const active = [...model.values()].filter((other) => other.waiting + other.charges.length > 0);
             expect(ledgers.activeKeys).toBe(active.length);
             expect(ledgers.leastShareMs()).toBe(
-              active.length === 0
-                ? undefined
-                : Math.min(...active.map((other) => (trueUp ? other.settled : other.cost) / other.weight)),
+              active.length === 0 ? undefined : Math.min(...active.map((other) => other.cost / other.weight)),
             );
             expect(ledgers.list()).toEqual(
               [...model]
@@ -336,43 +381,49 @@ describe('a scheduler', () => {
     );
   });
 
-  it('starts a new key within as many decisions as there are active keys, for each place of a batch', () => {
+  it('starts a new key within one decision for each active key, and one for each floor that is given back meanwhile', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 8 }),
         fc.integer({ min: 1, max: 4 }),
         fc.nat(60),
         fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 20 }),
-        (keys, batch, before, usedMs) => {
-          const scheduler = new Scheduler(pool(batch, { admissionFloorMs: 1 }));
+        fc.constantFrom(100, 700),
+        fc.boolean(),
+        (keys, batch, before, usedMs, floorMs, trueUp) => {
+          const scheduler = new Scheduler(pool(batch, { admissionFloorMs: floorMs, trueUp }));
           const submit = submitter(scheduler);
           const names = Array.from({ length: keys }, (_, key) => `key${key}`);
-          for (const name of names) for (let job = 0; job < 120; job += 1) submit(name, 'a', 0);
-          const running: string[] = [];
+          for (const name of names) for (let job = 0; job < 300; job += 1) submit(name, 'a', 0);
+          const running: ReservedJob[] = [];
+          const givenBackMs = new Map(names.map((name) => [name, 0]));
           let settled = 0;
           const decide = (): string | undefined => {
             scheduler.beginPass(0);
             const next = scheduler.next();
             if (next !== undefined) {
-              running.push(next.reserved.id);
+              running.push(next.reserved);
               return next.reserved.fairnessKey;
             }
             const ended = running.shift();
             if (ended === undefined) throw new Error('something runs or may start');
             settled += 1;
-            scheduler.settle(ended, { nowMs: 0, usedMs: usedMs[settled % usedMs.length], succeeded: true });
+            const ending = { nowMs: 0, usedMs: usedMs[settled % usedMs.length] ?? 1, succeeded: true };
+            const tooMuchMs = trueUp ? ended.estimatedCostMs - Math.max(ending.usedMs, floorMs) : 0;
+            givenBackMs.set(
+              ended.fairnessKey,
+              (givenBackMs.get(ended.fairnessKey) ?? 0) + Math.max(0, tooMuchMs),
+            );
+            scheduler.settle(ended.id, ending);
             return undefined;
           };
           for (let count = 0; count < before; ) if (decide() !== undefined) count += 1;
+          for (const name of names) givenBackMs.set(name, 0);
           submit('new', 'a', 0);
-          let decisions = 0;
-          for (;;) {
-            const key = decide();
-            if (key === undefined) continue;
-            decisions += 1;
-            if (key === 'new') break;
-          }
-          expect(decisions).toBeLessThanOrEqual((keys + 1) * batch);
+          let others = 0;
+          for (let key = decide(); key !== 'new'; key = decide()) if (key !== undefined) others += 1;
+          const most = [...givenBackMs.values()].map((ms) => 1 + Math.floor(ms / floorMs));
+          expect(others).toBeLessThanOrEqual(most.reduce((sum, each) => sum + each, 0));
         },
       ),
       { numRuns: FEWER_RUNS },

@@ -143,7 +143,7 @@ function read(file: string): Record<string, unknown> {
 /** Ids that sort as text in the order of the numbers. */
 export const idOf = (number: number): string => String(number).padStart(12, '0');
 
-/** The product's defaults off where the text knows none. Costs are in seconds: the core does not care, and sums round as there. */
+/** The product's defaults off where the text knows none. The texts' costs are seconds. */
 export function scenarioConfiguration(config: FairnessScenario['config']): PoolConfiguration {
   const tiers = [...new Set(config.types.map((type) => type.priority))].sort((a, b) => b - a);
   return {
@@ -153,7 +153,7 @@ export function scenarioConfiguration(config: FairnessScenario['config']): PoolC
       tier: String(type.priority),
       maxConcurrency: type.maxConcurrency,
       conflictGroup: type.conflictGroup === '' ? null : type.conflictGroup,
-      defaultCostMs: type.defaultCost,
+      defaultCostMs: type.defaultCost * 1_000,
     })),
     tiers: tiers.map((priority) => ({ tier: String(priority), maxConcurrency: priority, guaranteed: 0 })),
     fleets: [{ fleet: 'all', types: config.types.map((type) => type.type), slots: Number.MAX_SAFE_INTEGER }],

@@ -1,5 +1,5 @@
 /** Runs the real planner in both of its forms on a state, the way their callers do. */
-import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
+import type { JobMode, ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import { createPlanner, type LineName, type Planner, type Step } from '../../lib/core/planner.ts';
 import { type Decision, Scheduler } from '../../lib/core/scheduler.ts';
 import { compareRanked, weightOf } from '../../lib/core/score.ts';
@@ -52,13 +52,13 @@ export class Index {
 
   /** What a planner asks for. Keys of equal share come on one page. */
   serve(planner: Planner, need: Extract<Step, { kind: 'need' }>): void {
-    for (const { tier, count } of need.keys) {
-      const keys = this.#keysOf(tier);
-      const from = this.#keysRead.get(tier) ?? 0;
+    for (const { type, count } of need.keys) {
+      const keys = this.#keysOf(type);
+      const from = this.#keysRead.get(type) ?? 0;
       let to = Math.min(from + count, keys.length);
       while (to > from && to < keys.length && keys[to]?.share === keys[to - 1]?.share) to += 1;
-      this.#keysRead.set(tier, to);
-      planner.offerKeys(tier, keys.slice(from, to), to < keys.length);
+      this.#keysRead.set(type, to);
+      planner.offerKeys(type, keys.slice(from, to), to < keys.length);
     }
     for (const { line, count } of need.lines) {
       const name = JSON.stringify(line);
@@ -75,15 +75,20 @@ export class Index {
   }
 
   #keysOf(
-    tier: string,
-  ): readonly { fairnessKey: string; settledCostMs: number; share: number; lines: LineName[] }[] {
+    type: string,
+  ): readonly { fairnessKey: string; settledCostMs: number; share: number; modes: JobMode[] }[] {
     const lines = [...this.#lines.keys()]
       .map((line): LineName => JSON.parse(line))
-      .filter((line) => line.tier === tier);
+      .filter((line) => line.type === type);
     return [...Map.groupBy(lines, (line) => line.fairnessKey)]
       .map(([fairnessKey, own]) => {
         const settledCostMs = this.#state.settledCostMs.get(fairnessKey) ?? 0;
-        return { fairnessKey, settledCostMs, share: settledCostMs / this.#weight(fairnessKey), lines: own };
+        return {
+          fairnessKey,
+          settledCostMs,
+          share: settledCostMs / this.#weight(fairnessKey),
+          modes: own.map(({ mode }) => mode),
+        };
       })
       .sort((a, b) => a.share - b.share);
   }
@@ -95,8 +100,7 @@ export class Index {
   }
 
   #lineOf(job: WaitingJob): LineName {
-    const type = this.#state.configuration.types.find((candidate) => candidate.type === job.type);
-    return { tier: type?.tier ?? '', type: job.type, mode: job.mode, fairnessKey: job.fairnessKey };
+    return { type: job.type, mode: job.mode, fairnessKey: job.fairnessKey };
   }
 }
 

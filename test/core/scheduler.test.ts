@@ -40,11 +40,7 @@ class Model {
     ]);
     const key = job.fairnessKey;
     if (!active.has(key) && active.size > 0 && this.configuration.fairness.idlePolicy === 'advance') {
-      // What is in flight may be given back, where charges are corrected.
-      const base = (other: string): number =>
-        (this.cost.get(other) ?? 0) -
-        (this.configuration.fairness.trueUp ? this.inFlightOf(other, this.forgiven) : 0);
-      const least = Math.min(...[...active].map((other) => base(other) / this.weight(other)));
+      const least = Math.min(...[...active].map((other) => (this.cost.get(other) ?? 0) / this.weight(other)));
       this.cost.set(key, Math.max(this.cost.get(key) ?? 0, least * this.weight(key)));
     }
     this.waiting.push({ job, number });
@@ -58,9 +54,9 @@ class Model {
     this.cost.set(key, (this.cost.get(key) ?? 0) + costMs);
   }
 
-  inFlightOf(key: string, without: ReadonlySet<string> = new Set()): number {
+  inFlightOf(key: string): number {
     return this.running
-      .filter((job) => job.fairnessKey === key && !without.has(job.id))
+      .filter((job) => job.fairnessKey === key)
       .reduce((sum, job) => sum + job.estimatedCostMs, 0);
   }
 
@@ -88,7 +84,9 @@ type Action =
   | { readonly kind: 'dispatch'; readonly most: number }
   | { readonly kind: 'settle'; readonly which: number; readonly usedMs: number; readonly succeeded: boolean }
   | { readonly kind: 'lose'; readonly which: number }
+  | { readonly kind: 'retry'; readonly which: number }
   | { readonly kind: 'withdraw'; readonly which: number }
+  | { readonly kind: 'replace'; readonly which: number }
   | { readonly kind: 'tick'; readonly ms: number }
   | { readonly kind: 'reset' }
   | { readonly kind: 'override'; readonly override: Override };
@@ -109,7 +107,9 @@ const actions: fc.Arbitrary<readonly Action[]> = fc
           }),
         },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose' as const), which: fc.nat(20) }) },
+        { weight: 2, arbitrary: fc.record({ kind: fc.constant('retry' as const), which: fc.nat(20) }) },
         { weight: 2, arbitrary: fc.record({ kind: fc.constant('withdraw' as const), which: fc.nat(30) }) },
+        { weight: 2, arbitrary: fc.record({ kind: fc.constant('replace' as const), which: fc.nat(30) }) },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const) }) },
         { weight: 1, arbitrary: fc.record({ kind: fc.constant('tick' as const), ms: fc.nat(100_000) }) },
         {
@@ -195,6 +195,16 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       expect(scheduler.isRunning(reserved.id)).toBe(false);
       return;
     }
+    case 'retry': {
+      const { id, type, fairnessKey } = model.running[action.which % Math.max(1, model.running.length)] ?? {};
+      if (id === undefined || type === undefined || fairnessKey === undefined) return;
+      const which = action.which % model.running.length;
+      play(scheduler, model, { kind: 'settle', which, usedMs: 100, succeeded: false });
+      model.forgiven.delete(id);
+      const job = waitingJob(id, { type, fairnessKey, readyAtMs: model.nowMs });
+      model.waiting.push({ job, number: scheduler.arrive(job, model.nowMs, true) ?? -1 });
+      return;
+    }
     case 'withdraw': {
       const other = model.waiting[action.which % Math.max(1, model.waiting.length)];
       if (other === undefined) return;
@@ -202,6 +212,17 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBe(true);
       expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBe(false);
       model.waiting = model.waiting.filter((waiting) => waiting !== other);
+      return;
+    }
+    case 'replace': {
+      const index = action.which % Math.max(1, model.waiting.length);
+      const other = model.waiting[index];
+      if (other === undefined) return;
+      const job = { ...other.job, readyAtMs: model.nowMs, version: other.job.version + 1 };
+      const stranger = { ...job, id: 'somebody else' };
+      expect(scheduler.replace(other.number, stranger, model.nowMs)).toBeUndefined();
+      const number = scheduler.replace(other.number, job, model.nowMs) ?? -1;
+      model.waiting = model.waiting.with(index, { job, number });
       return;
     }
     case 'tick':
@@ -1214,7 +1235,7 @@ describe('an index of a pool', () => {
 const idlePolicies = fc.constantFrom('advance' as const, 'none' as const);
 
 describe('a long-lived scheduler', () => {
-  it('decides as the reference does after any history of arrivals, ends, losses, withdrawals and overrides', () => {
+  it('decides as the reference does after any history of arrivals, ends, losses, retries, moves, withdrawals and overrides', () => {
     fc.assert(
       fc.property(
         pools,

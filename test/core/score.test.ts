@@ -233,8 +233,13 @@ describe('the starvation bound', () => {
 
   it('counts what each other key may be admitted while this one is charged once, by weight', () => {
     const overtakenMs = overtakenForMs(load, SCORE_DEFAULTS);
+    // Nothing of the other fleet is in flight, and nothing is given back.
     const bound = (changes: Partial<Load>, options: PoolOptions = {}): number =>
-      (starvationBoundMs(pool({ slots: 1, floorMs: 20_000, ...options }), { ...load, ...changes }) -
+      (starvationBoundMs(pool({ slots: 1, floorMs: 20_000, trueUp: false, ...options }), {
+        ...load,
+        slotsByFleet: new Map([['others', 0]]),
+        ...changes,
+      }) -
         overtakenMs) /
       60_000;
     // 60 s of the other's work in admissions of at least 20 s, and one more.
@@ -246,6 +251,19 @@ describe('the starvation bound', () => {
     expect(bound({ activeKeys: 2 }, { weights: { k: 3, other: 3 } })).toBe(1 + 4);
     expect(bound({ activeKeys: 2 }, { defaultCostMs: 100_000 })).toBe(1 + 6);
     expect(bound({ activeKeys: 0 })).toBe(1);
+    // What was in flight was charged 60 s and used 20 s: two admissions more for each slot of the pool.
+    expect(bound({ activeKeys: 2 }, { trueUp: true })).toBe(1 + 4 + 2);
+    expect(bound({ activeKeys: 3 }, { trueUp: true, defaultCostMs: 110_000 })).toBe(1 + 2 * 7 + 4);
+    expect(bound({ activeKeys: 2, slotsByFleet: undefined }, { trueUp: true })).toBe(1 + 4 + 51 * 2);
+    expect(bound({ activeKeys: 2, slotsByFleet: undefined }, { trueUp: true, poolCap: 7 })).toBe(
+      1 + 4 + 7 * 2,
+    );
+    expect(bound({ activeKeys: 1 }, { trueUp: true })).toBe(1);
+    // A fleet whose workers register has no slots before one is known of.
+    const { fleets, ...rest } = pool({ slots: 1, floorMs: 20_000 });
+    const unknown = fleets.map((fleet) => (fleet.fleet === 'others' ? { ...fleet, slots: null } : fleet));
+    const boundMs = starvationBoundMs({ ...rest, fleets: unknown }, { ...load, activeKeys: 2 });
+    expect((boundMs - overtakenMs) / 60_000).toBe(1 + 4 + 2);
   });
 
   it('counts on the slots that other tiers cannot take', () => {
@@ -287,8 +305,9 @@ describe('the starvation bound', () => {
         fc.integer({ min: 1, max: 3 }),
         fc.integer({ min: 2, max: 4 }),
         fc.integer({ min: 0, max: 4 }),
+        fc.nat(20),
         fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true })),
-        (slots, keys, jobsAhead, stream) => {
+        (slots, keys, jobsAhead, earlier, stream) => {
           const random = (): number => stream.next().value ?? 0;
           const configuration = pool({ slots, floorMs: 10_000 });
           const scheduler = new Scheduler(configuration);
@@ -301,16 +320,22 @@ describe('the starvation bound', () => {
             return id;
           };
           for (let key = 1; key < keys; key += 1) for (let job = 0; job < 5; job += 1) submit(`k${key}`, 0);
-          for (let job = 0; job < jobsAhead; job += 1) submit('k', 0);
-          const watched = submit('k', 0);
           const boundMs = starvationBoundMs(configuration, { ...load, activeKeys: keys, jobsAhead });
           const ends: { atMs: number; id: string; usedMs: number }[] = [];
           let nowMs = 0;
-          for (;;) {
+          let watched: string | undefined;
+          let readyAtMs = 0;
+          for (let ended = 0; ; ended += 1) {
+            // The others are in the midst of it when the key comes.
+            if (ended === earlier) {
+              readyAtMs = nowMs;
+              for (let job = 0; job < jobsAhead; job += 1) submit('k', nowMs);
+              watched = submit('k', nowMs);
+            }
             scheduler.beginPass(nowMs);
             for (let next = scheduler.next(); next !== undefined; next = scheduler.next()) {
               if (next.reserved.id === watched) {
-                expect(nowMs).toBeLessThanOrEqual(boundMs);
+                expect(nowMs - readyAtMs).toBeLessThanOrEqual(boundMs);
                 return;
               }
               const usedMs = Math.round(10_000 + random() * 50_000);
@@ -333,6 +358,7 @@ describe('the starvation bound', () => {
 interface PoolOptions {
   readonly slots?: number | null;
   readonly floorMs?: number;
+  readonly trueUp?: boolean;
   readonly weights?: Readonly<Record<string, number>>;
   readonly defaultCostMs?: number;
   readonly poolCap?: number;
@@ -378,6 +404,7 @@ function pool(options: PoolOptions): PoolConfiguration {
       weights,
       admissionFloorMs: floorMs,
       maxConcurrencyPerKey: options.keyCap ?? null,
+      trueUp: options.trueUp ?? true,
     },
     partitions: 1,
   };

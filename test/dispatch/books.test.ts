@@ -5,6 +5,7 @@ import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import type { EstimateRecord, FinishVerdict, JobStore } from '../../lib/store/contract.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
+import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { FAILED, type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
 const setting = (fairness: Partial<FairnessConfiguration> = {}, slots = 1): Stage =>
@@ -38,10 +39,21 @@ const estimateOf = async (on: Stage, type: string, resourceId: string): Promise<
   (await on.store.getEstimates(0, [{ type, resourceId }]))[0];
 const chargedFor = (on: Stage): readonly number[] => on.held().map(({ estimatedCostMs }) => estimatedCostMs);
 
-/** Gives the pool a history: active keys have been charged at least so much. */
+/** Gives the pool a history: a key that runs has been charged so much. */
 async function leastShare(on: Stage, leastShareMs: number): Promise<void> {
   const lease = await on.store.acquireLease(0, 'history', on.time.nowMs, 1_000);
-  await on.store.commit({ partition: 0, epoch: lease.epoch }, aCommit({ leastShareMs }));
+  const runs = aReservedJob(
+    { id: 'history' },
+    {
+      fairnessKey: 'history',
+      type: 'other',
+      fleet: 'elsewhere',
+      estimatedCostMs: 0,
+    },
+  );
+  const reserve = [aReservation([], { checkAtMs: on.time.nowMs + 3_600_000, jobs: new Map([[0, runs]]) })];
+  const ledgers = [{ fairnessKey: 'history', settledCostMs: leastShareMs, lastSeenMs: on.time.nowMs }];
+  await on.store.commit({ partition: 0, epoch: lease.epoch }, aCommit({ ledgers, reserve }));
   await on.store.releaseLease({ partition: 0, epoch: lease.epoch });
 }
 
@@ -50,7 +62,7 @@ describe('a key', () => {
     const on = setting();
     await on.put(on.job());
     await on.pass();
-    expect([chargedFor(on), ledgerOf(on, 'tenant-a')]).toEqual([[1_000], undefined]);
+    expect([chargedFor(on), ledgerOf(on, 'tenant-a')]).toEqual([[1_000], 0]);
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
     await on.advance(250);
@@ -283,7 +295,7 @@ describe('the books in memory', () => {
     await on.put(on.job());
     await on.pass({}, context);
     await on.pass({}, on.dispatcher());
-    await on.put(on.job());
+    await on.put(on.job({ fairnessKey: 'another' }));
     await on.pass({}, context);
     expect(reads()).toBe(2);
   });
@@ -307,7 +319,7 @@ describe('the books in memory', () => {
     };
     await on.put(on.job());
     await expect(on.pass({}, failing)).rejects.toThrow('no answer');
-    await on.put(on.job());
+    await on.put(on.job({ fairnessKey: 'another' }));
     await on.pass({}, failing);
     expect(reads()).toBe(2);
   });
@@ -359,7 +371,7 @@ describe('the books in memory', () => {
 
 describe('costs', () => {
   it('are conserved: what keys were charged is what their attempts used, whoever ran them', async () => {
-    const on = setting({ keyTtlMs: null }, 6);
+    const on = setting({ keyTtlMs: null, idlePolicy: 'none' }, 6);
     const used = new Map<string, number>();
     const dispatchers = [on.dispatcher(), on.dispatcher(), on.dispatcher()];
     let hints: Job[] = [];

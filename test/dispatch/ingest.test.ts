@@ -197,7 +197,7 @@ describe('an event', () => {
       ['b', 2],
     ]);
     for (const partition of [1, 2]) {
-      expect((await on.store.readKeys(partition, 'standard', 10)).keys).toHaveLength(1);
+      expect((await on.store.readKeys(partition, 'resize', 10)).keys).toHaveLength(1);
     }
   });
 

@@ -6,6 +6,8 @@ import { releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts
 import { pass } from '../../lib/dispatch/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
 import { everyOrder, type Point, steppedStore } from './interleave.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -306,6 +308,23 @@ describe('a run of passes', () => {
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBeGreaterThan(0);
   });
 
+  it('reserves nothing behind the back of another run under the same lease', async () => {
+    const on = stage();
+    const jobs = await on.put(...Array.from({ length: 8 }, () => on.job()));
+    let commits = 0;
+    const store = storeWith(on.store, {
+      commit: async (fence, commit) => {
+        commits += 1;
+        // As when a process serves two triggers at once: the other has filled the four slots since this one looked.
+        const reserve = [aReservation(jobs.slice(4), { batchId: 'other', epoch: fence.epoch })];
+        if (commits === 1) await on.store.commit(fence, { ...aCommit(), reserve });
+        return on.store.commit(fence, commit);
+      },
+    });
+    await expect(on.pass({}, on.dispatcher({ store }))).rejects.toMatchObject({ name: 'StaleCommit' });
+    expect([commits, on.held().length]).toEqual([1, 4]);
+  });
+
   it('sends itself a wake when its budget ends', async () => {
     const on = stage({
       budget: { passesMax: 3, batchJobs: 1 },
@@ -315,12 +334,12 @@ describe('a run of passes', () => {
         tiers: [{ tier: 'standard' }],
       },
     });
-    // Each pass promotes some, and sees that there are more.
-    const context = on.dispatcher({ budget: { ...on.main.budget, promoteMax: 2 } });
-    const due = Array.from({ length: 20 }, () => on.job({ state: 'scheduled' }));
+    // Each pass promotes some, ten times one, and sees that there are more.
+    const context = on.dispatcher({ budget: { ...on.main.budget, promoteMax: 1 } });
+    const due = Array.from({ length: 40 }, () => on.job({ state: 'scheduled' }));
     await on.put(...due);
     const report = await on.pass({}, context);
-    expect(report).toMatchObject({ kind: 'outOfBudget', passes: 3, admitted: 6 });
+    expect(report).toMatchObject({ kind: 'outOfBudget', passes: 3, admitted: 30 });
     await on.advance(0);
     expect(on.wakes).toHaveLength(1);
     expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
@@ -418,7 +437,7 @@ describe('a pass', () => {
       hints: [],
       looksUp: true,
       promotes: true,
-      hintsAreOld: false,
+      justStored: new Set<string>(),
       nextBatch: () => 1,
       goOnBeside: () => undefined,
     };

@@ -52,7 +52,7 @@ describe('the parts of a line', () => {
         const jobs = ages.map((age) => aJob({ readyAtMs: NOW_MS - age }));
         await store.createJobs(jobs);
         const [first = aJob()] = jobs;
-        const line = { tier: 't', type: first.type, mode: first.mode, fairnessKey: first.fairnessKey };
+        const line = { type: first.type, mode: first.mode, fairnessKey: first.fairnessKey };
         const subs = Array.from({ length: parts }, (_, sub) => sub);
         const read: string[] = [];
         let next: Awaited<ReturnType<typeof readLineParts>>['next'];
@@ -82,7 +82,7 @@ describe('the parts of a line', () => {
       },
     });
     const { type, mode, fairnessKey } = aJob();
-    const line = { tier: 't', type, mode, fairnessKey };
+    const line = { type, mode, fairnessKey };
     await readLineParts(counting, { partition: 0, line, subs: [0], rankOf }, 12);
     expect(requests).toBe(1);
   });
@@ -156,7 +156,7 @@ describe('a pool whose lines stand in parts', () => {
       on.store
         .inspect(0)
         .backlogs.get('tenant-a')
-        ?.get('standard')
+        ?.get('resize')
         ?.value.lines.map(({ sub = 0 }) => sub);
     expect(new Set(named())).toEqual(subs);
     let ended: readonly Job[] = [];

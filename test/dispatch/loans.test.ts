@@ -4,7 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import { LENDING, type Loan } from '../../lib/core/lending.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import type { WorkerRecord } from '../../lib/store/contract.ts';
 import { type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
@@ -116,6 +116,31 @@ describe('a partition whose share is used up', () => {
     expect(counts(on)).toEqual([6, 0]);
     expect(loansIn(on, 1).map((loan) => loan.scopes.map(({ scope }) => scope))).toEqual([scopes]);
   });
+
+  it.each(['claimed', 'unknown'] as const)(
+    'is lent nothing that the same pass has just filled, be its claims %s',
+    async (answer) => {
+      const on = stage({ pool: pool() });
+      const jobIn = (partition: number): Job => on.job({ partition, fairnessKey: keyIn(partition, 2) });
+      const [needy, lender] = [
+        Array.from({ length: 20 }, () => jobIn(0)),
+        Array.from({ length: 4 }, () => jobIn(1)),
+      ];
+      await on.put(...needy, ...lender);
+      await on.finish(dispatch(on.main, 0, { jobs: needy, reason: 'stream' }));
+      expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toHaveLength(1);
+      const store = storeWith(on.store, {
+        claim: async (requests) => {
+          const outcomes = await on.store.claim(requests);
+          return outcomes.map((outcome) => (answer === 'unknown' ? answer : outcome));
+        },
+      });
+      await on.finish(dispatch(on.dispatcher({ store }), 1, { jobs: lender, reason: 'stream' }));
+      expect(loansIn(on, 1)).toEqual([]);
+      await on.finish(dispatch(on.main, 0, { jobs: [], reason: 'tick' }));
+      expect([heldIn(on, 0).length, heldIn(on, 1).length]).toEqual([4, 4]);
+    },
+  );
 
   it('is lent nothing by one that wants the same', async () => {
     const on = pooled();

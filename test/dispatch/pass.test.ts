@@ -424,22 +424,10 @@ describe('a future job', () => {
   it('that is found late runs at once, and counts its age from the time it was asked for', async () => {
     const on = stage();
     const runAtMs = on.time.nowMs + 1_000;
-    const [job] = await on.put(on.job({ state: 'scheduled', runAtMs }));
+    const [job] = await on.put(on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs }));
     await on.advance(3_600_000);
     expect((await on.pass()).admitted).toBe(1);
     expect(on.store.inspectJob(job?.id ?? '')?.readyAtMs).toBe(runAtMs);
-  });
-
-  it('of a crowd is promoted in bounded passes until none is left', async () => {
-    const on = stage({
-      budget: { promoteMax: 7 },
-      pool: { types: { resize: {} }, tiers: TIER, fleets: { images: { types: ['resize'], slots: 100 } } },
-    });
-    const due = range(50).map(() => on.job({ state: 'scheduled' }));
-    await on.put(...due);
-    const report = await on.pass();
-    expect(report).toMatchObject({ kind: 'done', admitted: 50 });
-    expect(report.passes).toBeGreaterThanOrEqual(8);
   });
 });
 
@@ -511,7 +499,7 @@ describe('a line', () => {
     const announcing = steppedStore(on.store, ['retireLine'], async () => {
       await on.store.announceLines(
         0,
-        [{ tier: 'standard', type: 'resize', mode: 'queued', fairnessKey: 'tenant-a' }],
+        [{ type: 'resize', mode: 'queued', fairnessKey: 'tenant-a' }],
         on.time.nowMs,
       );
     });
@@ -567,7 +555,7 @@ describe('a commit', () => {
       await on.put(...jobs);
       await on.store.commit(
         { partition: 0, epoch: on.store.inspect(0).lease.epoch },
-        { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [], leastShareMs: 500 },
+        { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] },
       );
       const running = [...on.store.everyJob()].filter(({ state }) => state === 'running');
       const ended: Job[] = [];

@@ -2,17 +2,20 @@
 import { describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS, RAMP_FIRST } from '../../lib/dispatch/attendance.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { batchIdOf, claimIdOf, judge } from '../../lib/dispatch/judge.ts';
-import { newest, RUN_LEASE_MARGIN_MS } from '../../lib/dispatch/settle.ts';
+import { newest } from '../../lib/dispatch/settle.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
+import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { steppedStore } from './interleave.ts';
 import { FAILED, type Stage, type Started, stage, storeWith } from './stage.ts';
 
-const TIMEOUT_MS = 30_000;
+/** With what a function needs for its end, and what clocks differ: as long as a reservation waits for its check. */
+const TIMEOUT_MS = 50_000;
 
 const setting = (type: JobTypeInput = {}, slots: number | null = 4): Stage =>
   stage({
@@ -294,8 +297,61 @@ describe('a job that was reserved and never claimed', () => {
   });
 });
 
+describe('of jobs whose worker is lost, one that', () => {
+  const lostAndTaken = async (onWorkerLost: 'retry' | 'resume') => {
+    const on = setting({ onWorkerLost }, 1);
+    const { job } = await running(on);
+    await on.advance(10);
+    await on.put(on.job());
+    const worker = { workerId: 'worker', incarnation: 'worker-1' };
+    expect(await on.store.saveCheckpoint(job, worker, { page: 3 })).toBe('applied');
+    await on.advance(TIMEOUT_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS);
+    await on.pass();
+    const [next] = await on.startAll('images');
+    return { job, next };
+  };
+
+  it('is resumed comes before those that became ready after it, with its checkpoint', async () => {
+    const { job, next } = await lostAndTaken('resume');
+    expect(next?.job).toMatchObject({ id: job.id, workersLost: 1, checkpoint: { page: 3 } });
+  });
+
+  it('is tried again comes before them, too, and begins anew', async () => {
+    const { job, next } = await lostAndTaken('retry');
+    expect(next?.job).toMatchObject({ id: job.id, workersLost: 1 });
+    expect(next?.job).not.toHaveProperty('checkpoint');
+  });
+
+  it('is resumed is taken away first, where one pass may not take all', async () => {
+    const types = {
+      short: { timeoutMs: TIMEOUT_MS },
+      long: { timeoutMs: TIMEOUT_MS, onWorkerLost: 'resume' },
+    } as const;
+    const on = stage({
+      pool: {
+        types,
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['short', 'long'], slots: RAMP_FIRST + 10 } },
+      },
+      budget: { batchJobs: 5 },
+    });
+    const put = (type: keyof typeof types, count: number) =>
+      on.put(...Array.from({ length: count }, () => on.job({ type })));
+    const short = await put('short', RAMP_FIRST);
+    await on.pass();
+    const long = await put('long', 10);
+    await on.pass();
+    await on.startAll('images');
+    await on.advance(TIMEOUT_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS);
+    await on.pass({}, on.dispatcher({ budget: { ...on.main.budget, passesMax: 1 } }));
+    const lost = (jobs: readonly Job[]): number =>
+      jobs.filter(({ id }) => on.store.inspectJob(id)?.workersLost === 1).length;
+    expect([lost(long), lost(short)]).toEqual([10, RAMP_FIRST - 10]);
+  });
+});
+
 describe('a running job', () => {
-  const leasePassed = TIMEOUT_MS + RUN_LEASE_MARGIN_MS;
+  const leasePassed = TIMEOUT_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS;
 
   it('is left alone until no function can be running it any more', async () => {
     const on = setting();
@@ -311,7 +367,7 @@ describe('a running job', () => {
       { onWorkerLost: 'fail' },
       { state: 'failed', error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' } },
     ],
-    ['is tried again at once', { onWorkerLost: 'retry' }, { state: 'scheduled', attempt: 1, workersLost: 1 }],
+    ['is tried again at once', { onWorkerLost: 'retry' }, { state: 'claimed', attempt: 1, workersLost: 1 }],
     [
       'fails when it has lost too many',
       { onWorkerLost: 'retry', retry: { maxWorkersLost: 0 } },
@@ -323,9 +379,26 @@ describe('a running job', () => {
     await on.advance(leasePassed);
     await on.pass();
     expect(on.store.inspectJob(job.id)).toMatchObject(expected);
-    expect(on.held()).toEqual([]);
+    expect(on.held().filter(({ version }) => version < job.version)).toEqual([]);
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(leasePassed);
     expect(await on.store.getEstimates(0, [{ type: 'resize', resourceId: '' }])).toEqual([undefined]);
+  });
+
+  it('whose loss another dispatcher has noted a little earlier is charged up to then', async () => {
+    const on = setting({ onWorkerLost: 'fail' });
+    const earlierMs = 7_000;
+    await running(on);
+    await on.advance(leasePassed);
+    const store = storeWith(on.store, {
+      // Between the look at the job and this.
+      loseWorker: async (job, verdict, nowMs, expiresAtMs) => {
+        await on.store.loseWorker(job, verdict, nowMs - earlierMs, expiresAtMs);
+        return on.store.loseWorker(job, verdict, nowMs, expiresAtMs);
+      },
+    });
+    await on.pass({}, on.dispatcher({ store }));
+    expect(on.held()).toEqual([]);
+    expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(leasePassed - earlierMs);
   });
 
   it('whose worker is gone starts again, as the same attempt', async () => {
@@ -338,13 +411,24 @@ describe('a running job', () => {
     expect(again?.job).toMatchObject({ id: job.id, attempt: 1, workersLost: 1 });
   });
 
+  it('whose worker is gone takes the place it gives back before those that came meanwhile', async () => {
+    const on = setting({}, 1);
+    const { job } = await running(on);
+    await on.advance(1_000);
+    await on.put(on.job(), on.job());
+    await on.advance(leasePassed);
+    await on.pass();
+    const [again] = await on.startAll('images');
+    expect(again?.job).toMatchObject({ id: job.id, workersLost: 1, readyAtMs: job.readyAtMs });
+  });
+
   it('whose worker was given up cannot end it any more', async () => {
     const on = setting();
     const started = await running(on);
     await on.advance(leasePassed);
     await on.pass();
     await expect(on.end(started)).rejects.toThrow('superseded');
-    expect(on.stateOf(started.job.id)).toBe('scheduled');
+    expect(on.stateOf(started.job.id)).toBe('claimed');
   });
 
   it('of a process is left alone while its heartbeats come, and taken when they end', async () => {
@@ -364,7 +448,7 @@ describe('a running job', () => {
       await on.pass();
       await on.advance(5_000);
     }
-    expect(on.stateOf(job.id)).toBe('scheduled');
+    expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
   });
 
   it('that ended meanwhile is settled, though its hint was lost', async () => {
@@ -429,6 +513,23 @@ describe('a running job', () => {
     expect(on.held()).toEqual([]);
   });
 
+  it('whose record cannot be read keeps its place: it may be running', async () => {
+    const on = setting();
+    const { job: bad } = await running(on);
+    const { job } = await running(on);
+    const store = storeWith(on.store, {
+      getJobs: async (ids, unreadable) => {
+        if (ids.includes(bad.id)) unreadable?.(bad.id);
+        return (await on.store.getJobs(ids)).map((each) => (each?.id === bad.id ? undefined : each));
+      },
+    });
+    await on.advance(leasePassed);
+    await on.pass({}, on.dispatcher({ store }));
+    expect(on.held().filter(({ id }) => id === bad.id)).toHaveLength(1);
+    expect(on.stateOf(bad.id)).toBe('running');
+    expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
+  });
+
   it('of a type that is not configured any more fails when its worker is gone', async () => {
     const on = setting();
     const { job } = await running(on);
@@ -465,7 +566,7 @@ describe('after an outage', () => {
     }
     await on.advance(1_000);
     await on.pass();
-    expect(on.stateOf(id)).toBe('scheduled');
+    expect(on.store.inspectJob(id)?.workersLost).toBe(1);
   });
 
   it('a worker that is heard of in that time is not lost', async () => {
@@ -505,7 +606,7 @@ describe('after an outage', () => {
       await on.advance(60_000);
     }
     await on.pass();
-    expect(on.stateOf(id)).toBe('scheduled');
+    expect(on.store.inspectJob(id)?.workersLost).toBe(1);
   });
 
   it("a function's attempt needs no such guard: its time is over when it is over", async () => {
@@ -513,7 +614,7 @@ describe('after an outage', () => {
     const { job } = await running(on);
     await on.advance(600_000);
     await on.pass();
-    expect(on.stateOf(job.id)).toBe('scheduled');
+    expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
   });
 
   /** So many jobs are claimed, and nobody hears of it. */

@@ -13,9 +13,10 @@ import type { Log } from '../../lib/runtime/contract.ts';
 import type { FinishVerdict, JobStore } from '../../lib/store/contract.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
-import { VirtualTime } from '../simulation/virtual-time.ts';
 
 const TERMINAL_TTL_MS = 3_600_000;
 const HIDE_MS = 60_000;
@@ -132,6 +133,14 @@ export function stage(options: StageOptions = {}) {
   const job = (changes: Partial<Job> = {}): Job =>
     aJob({ readyAtMs: time.nowMs, runAtMs: time.nowMs, submittedAtMs: time.nowMs, ...changes });
 
+  /** What a function that lives as long as its type's timeout says of its end; nothing, for a process. */
+  const runUntilMsOf = (fleet: string, jobId: string): number | undefined => {
+    if (configuration.fleets.find((each) => each.fleet === fleet)?.slots === null) return undefined;
+    const type = store.inspectJob(jobId)?.type;
+    const timeoutMs = configuration.types.find((each) => each.type === type)?.timeoutMs ?? 0;
+    return time.nowMs + timeoutMs + FUNCTION_END_MS;
+  };
+
   let invocations = 0;
   /** Receives what a fleet was sent, and starts it. What cannot be started any more is deleted. */
   const startAll = async (fleet: string, workerId = 'worker'): Promise<readonly Started[]> => {
@@ -142,7 +151,12 @@ export function stage(options: StageOptions = {}) {
       for (const { message, receipt } of received) {
         invocations += 1;
         const worker = { workerId, incarnation: `${workerId}-${invocations}` };
-        const outcome = await store.startJob({ ...worker, ...message, nowMs: time.nowMs });
+        const outcome = await store.startJob({
+          ...worker,
+          ...message,
+          nowMs: time.nowMs,
+          runUntilMs: runUntilMsOf(fleet, message.jobId),
+        });
         await queue.delete(fleet, [receipt]);
         if (outcome.kind === 'started') started.push({ fleet, message, job: outcome.job });
       }

@@ -1,9 +1,12 @@
 /** Submitting: the dispatcher knows of a line before a job stands in it, and is told again only after a while. */
 import { describe, expect, it } from 'vitest';
-import { ANNOUNCE_EVERY_MS, submit, tierOf } from '../../lib/dispatch/submit.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { redriveJob } from '../../lib/dispatch/redrive.ts';
+import { retimeJob } from '../../lib/dispatch/retime.ts';
+import { ANNOUNCE_EVERY_MS, announceLate, submit, tierOf } from '../../lib/dispatch/submit.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
+import { FAILED, type Stage, stage, storeWith } from './stage.ts';
 
 /** Notes the verbs and what lines they were asked for. */
 function watched(on: Stage): { readonly store: JobStore; readonly verbs: string[] } {
@@ -49,11 +52,8 @@ describe('a line', () => {
     const context = on.submitter({ store });
     await submit(context, [on.job(), on.job({ mode: 'onDemand' })]);
     expect(verbs[0]).toBe('announce tenant-a,tenant-a');
-    const { keys } = await on.store.readKeys(0, 'standard', 10);
-    expect(keys[0]?.lines).toEqual([
-      { type: 'resize', mode: 'queued' },
-      { type: 'resize', mode: 'onDemand' },
-    ]);
+    const { keys } = await on.store.readKeys(0, 'resize', 10);
+    expect(keys[0]?.lines).toEqual([{ mode: 'queued' }, { mode: 'onDemand' }]);
   });
 
   it('that could not be announced is tried again with the next job, and no job is put before', async () => {
@@ -66,13 +66,13 @@ describe('a line', () => {
     await expect(submit(failing, [on.job()])).rejects.toThrow('busy');
     expect([...on.store.everyJob()]).toEqual([]);
     await submit(context, [on.job()]);
-    expect((await on.store.readKeys(0, 'standard', 10)).keys).toHaveLength(1);
+    expect((await on.store.readKeys(0, 'resize', 10)).keys).toHaveLength(1);
   });
 
   it('of a job for later is announced too', async () => {
     const on = stage();
     await on.put(on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 1_000 }));
-    expect((await on.store.readKeys(0, 'standard', 10)).keys).toHaveLength(1);
+    expect((await on.store.readKeys(0, 'resize', 10)).keys).toHaveLength(1);
   });
 
   it('is remembered with a bound: beyond it, all are announced again', async () => {
@@ -82,6 +82,142 @@ describe('a line', () => {
     await submit(on.submitter({ store, announced }), [on.job()]);
     expect(announced.size).toBe(1);
     expect(verbs[0]).toBe('announce tenant-a');
+  });
+});
+
+/** Nothing waits but what a test puts: passes look at the line of `paused`, find it empty, and retire it in time. */
+async function minutesGoBy(on: Stage, minutes: number): Promise<void> {
+  const dispatcher = on.dispatcher();
+  for (let minute = 0; minute < minutes; minute += 1) {
+    await on.pass({}, dispatcher);
+    await on.advance(60_000);
+  }
+}
+
+const linesOf = async (on: Stage, fairnessKey: string): Promise<number> => {
+  const [backlog] = await on.store.readBacklogs(0, 'resize', [fairnessKey]);
+  return backlog?.lines.length ?? 0;
+};
+
+/** A verb that is stopped for so long before it reaches the store. */
+const late =
+  <Asked extends readonly unknown[], Answer>(on: Stage, verb: (...asked: Asked) => Promise<Answer>) =>
+  async (...asked: Asked): Promise<Answer> => {
+    await on.clock.sleep(STOPPED_MS);
+    return verb(...asked);
+  };
+const STOPPED_MS = 13 * 60_000;
+
+describe('a submitter that is stopped for long between announcing a line and putting its job', () => {
+  it('announces it again, for it may have been retired', async () => {
+    const on = stage();
+    const createJobs = late(on, (jobs: readonly Job[]) => on.store.createJobs(jobs));
+    const job = on.job({ fairnessKey: 'paused' });
+    const submitted = submit(on.submitter({ store: storeWith(on.store, { createJobs }) }), [job]);
+    await minutesGoBy(on, 12);
+    expect(await linesOf(on, 'paused')).toBe(0);
+    await minutesGoBy(on, 2);
+    expect((await submitted).map(({ kind }) => kind)).toEqual(['created']);
+    expect(await linesOf(on, 'paused')).toBe(1);
+    // No hint told of it.
+    await on.pass({}, on.dispatcher());
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
+  it('announces it again also when the store gives no answer', async () => {
+    const on = stage();
+    const createJobs = late(on, async (jobs: readonly Job[]) => {
+      await on.store.createJobs(jobs);
+      throw new StoreThrottled('no answer');
+    });
+    const job = on.job({ fairnessKey: 'paused' });
+    const submitted = submit(on.submitter({ store: storeWith(on.store, { createJobs }) }), [job]);
+    submitted.catch(() => undefined);
+    await minutesGoBy(on, 14);
+    await expect(submitted).rejects.toThrow('no answer');
+    await on.pass({}, on.dispatcher());
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
+  it('and so does whoever moves a job to now, or makes a new one of a dead letter', async () => {
+    const on = stage();
+    const [failed] = await on.put(on.job({ fairnessKey: 'failed' }));
+    await on.pass();
+    for (const started of await on.startAll('images')) await on.end(started, FAILED);
+    const runAtMs = on.time.nowMs + 3_600_000;
+    const [moved] = await on.put(on.job({ fairnessKey: 'moved', state: 'scheduled', runAtMs }));
+    await minutesGoBy(on, 12);
+    expect([await linesOf(on, 'failed'), await linesOf(on, 'moved')]).toEqual([0, 0]);
+    const store = storeWith(on.store, {
+      retimeJob: late(on, (job: Job, atMs: number, nowMs: number) => on.store.retimeJob(job, atMs, nowMs)),
+      redrive: late(on, (deadLetter: Job, job: Job) => on.store.redrive(deadLetter, job)),
+    });
+    const context = { ...on.submitter({ store }), queue: on.queue };
+    const done = Promise.all([retimeJob(context, moved?.id ?? '', 0), redriveJob(context, failed?.id ?? '')]);
+    await minutesGoBy(on, 12);
+    expect([await linesOf(on, 'failed'), await linesOf(on, 'moved')]).toEqual([0, 0]);
+    await minutesGoBy(on, 2);
+    expect((await done).map(({ kind }) => kind)).toEqual(['moved', 'redriven']);
+    expect([await linesOf(on, 'failed'), await linesOf(on, 'moved')]).toEqual([1, 1]);
+  });
+
+  it('does not when it was fast enough', async () => {
+    const on = stage();
+    const { store, verbs } = watched(on);
+    const slow = storeWith(store, {
+      createJobs: async (jobs) => {
+        await on.advance(ANNOUNCE_EVERY_MS - 1);
+        return store.createJobs(jobs);
+      },
+    });
+    await submit(on.submitter({ store: slow }), [on.job({ fairnessKey: 'a' })]);
+    expect(verbs).toEqual(['announce a', 'create a']);
+  });
+});
+
+describe('a job that a hint shows long after it was ready', () => {
+  it('has its line announced: whoever put it may have been stopped before, and be gone since', async () => {
+    const on = stage();
+    const job = on.job({ fairnessKey: 'orphan' });
+    await on.advance(STOPPED_MS);
+    // Its line is announced no more, and its submitter died.
+    await on.store.createJobs([job]);
+    await on.pass({}, on.dispatcher());
+    expect(on.stateOf(job.id)).toBe('pending');
+    await announceLate(on.submitter(), [job]);
+    await on.pass({}, on.dispatcher());
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
+  it('has it announced once in some minutes, and none that waits elsewhere, or not for long', async () => {
+    const on = stage();
+    const { store, verbs } = watched(on);
+    const context = on.submitter({ store });
+    const since = (ms: number, changes: Partial<Job> = {}): Job =>
+      on.job({ readyAtMs: on.time.nowMs - ms, ...changes });
+    await announceLate(context, [
+      since(ANNOUNCE_EVERY_MS - 1),
+      since(STOPPED_MS, { state: 'scheduled' }),
+      since(STOPPED_MS, { state: 'claimed' }),
+      since(STOPPED_MS, { state: 'failed' }),
+    ]);
+    expect(verbs).toEqual([]);
+    const jobs = [since(ANNOUNCE_EVERY_MS, { fairnessKey: 'a' }), since(STOPPED_MS, { fairnessKey: 'a' })];
+    await announceLate(context, jobs);
+    await on.advance(ANNOUNCE_EVERY_MS - 1);
+    await announceLate(context, jobs);
+    expect(verbs).toEqual(['announce a']);
+    await on.advance(1);
+    await announceLate(context, jobs);
+    expect(verbs).toEqual(['announce a', 'announce a']);
+  });
+
+  it('is one of a thousand at most', async () => {
+    const on = stage();
+    const jobs = Array.from({ length: 1_005 }, (_, n) => on.job({ fairnessKey: `k${n}`, readyAtMs: 0 }));
+    const context = on.submitter();
+    await announceLate(context, jobs);
+    expect(context.announced.size).toBe(1_000);
   });
 });
 

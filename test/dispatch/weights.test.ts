@@ -30,7 +30,7 @@ async function backlog(on: Stage, jobsOfLast = SLOTS): Promise<void> {
     }));
     await on.store.commit(
       { partition: 0, epoch: lease.epoch },
-      { drop: [], postpone: [], estimates: [], reserve: [], leastShareMs: 0, ledgers },
+      { drop: [], postpone: [], estimates: [], reserve: [], ledgers },
     );
   }
   await on.advance(10);
@@ -93,8 +93,6 @@ describe('a weight that an operator puts', () => {
     await backlog(on);
     await on.pass();
     await workOff(on);
-    const { leastShareMs } = await on.store.loadPartition(0, on.time.nowMs);
-    expect(leastShareMs).toBeGreaterThanOrEqual(100_000);
     await on.store.changeControl(0, 'key/new', { weight: 4 });
     const waiting = on.job({ fairnessKey: 'new' });
     await on.put(waiting);

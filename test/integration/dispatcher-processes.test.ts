@@ -99,7 +99,7 @@ describe('dispatcher processes', () => {
   const pathOf = (relative: string): string => new URL(relative, import.meta.url).pathname;
 
   const startWorker = (): void => {
-    const words = [pathOf('./fleet-process.ts'), join(folder, 'journal')];
+    const words = [pathOf('./fleet-process.ts'), 'worker', join(folder, 'journal')];
     children.push(
       spawn(process.execPath, words, { env: environment, stdio: ['ignore', 'ignore', 'inherit'] }),
     );

@@ -31,7 +31,7 @@ async function live(store: JobStore): Promise<void> {
   await store.acquireLease(0, 'd', NOW_MS, 60_000);
   await store.readWakes(0);
   await store.loadPartition(0, NOW_MS);
-  await store.readKeys(0, 'standard', 10);
+  await store.readKeys(0, 'resize', 10);
   await store.readLine(0, lineOf(small), 10);
   const reservation = aReservation([small, large]);
   const fence = { partition: 0, epoch: 1 };

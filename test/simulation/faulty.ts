@@ -6,10 +6,10 @@ import type { JobQueue } from '../../lib/queue/contract.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedNode } from './node.ts';
 import type { SimulationPlan } from './plan.ts';
-import type { VirtualTime } from './virtual-time.ts';
 
 export interface Network {
   readonly plan: SimulationPlan;
@@ -47,7 +47,7 @@ const BATCHES: Readonly<Record<string, number>> = {
 const TRANSACTIONS: ReadonlySet<string> = new Set(['commit', 'redrive']);
 
 /** What a worker says of one attempt must not reach the next one: late more often than others. */
-const OF_ATTEMPTS: ReadonlySet<string> = new Set(['startJob', 'finishJob', 'saveCheckpoint']);
+const OF_ATTEMPTS: ReadonlySet<string> = new Set(['startJob', 'finishJob', 'saveCheckpoint', 'saveProgress']);
 
 const TIMEOUT_MIN_MS = 500;
 const TIMEOUT_MAX_MS = 8_000;

@@ -10,6 +10,7 @@ import { isInScope, type Scope, scopeName } from '../../lib/dispatch/operate.ts'
 import { placeOf, tierOf } from '../../lib/dispatch/submit.ts';
 import type {
   ClaimRequest,
+  Commit,
   Control,
   ControlChange,
   Fence,
@@ -21,7 +22,7 @@ import type {
 } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store.ts';
-import type { ReadyLine } from '../../lib/store/schema.ts';
+import { BLOCKED_PREFIX, type ReadyLine } from '../../lib/store/schema.ts';
 
 /** The invariants by their numbers in the design. */
 export const INVARIANTS = {
@@ -66,7 +67,7 @@ function signedBy(verdict: FinishVerdict): string | undefined {
 const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || job?.state === 'running';
 
 /** Verbs that note something on a job without moving it. */
-const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'cancelJob', 'redrive']);
+const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'saveProgress', 'cancelJob', 'redrive']);
 
 /** Verbs after which a wake is sent: what waited may start. */
 const OPENING: ReadonlySet<string> = new Set(['registerWorker', 'changeControl', 'retimeJob', 'createJobs']);
@@ -138,7 +139,6 @@ export class Invariants {
   readonly #heldBackSinceMs = new Map<number, number>();
   /** When a node last read the partition. */
   readonly #loadedAtMs = new Map<string, number>();
-  readonly #leastSharesMs = new Map<number, number>();
   /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
   readonly #refused = new Set<string>();
   #store: MemoryJobStore | undefined;
@@ -626,6 +626,8 @@ export class Invariants {
         `${verb} of ${after.id} counted ${attempts} attempts and ${losses} lost workers`,
       );
     }
+    if (losses > 0 && after.readyAtMs !== before.readyAtMs)
+      this.#violated('oneEnd', `${verb} made ${after.id} ${after.readyAtMs - before.readyAtMs} ms younger`);
   }
 
   /** Whoever is claimed or runs is counted by a reservation, at its very place. */
@@ -642,11 +644,17 @@ export class Invariants {
   }
 
   #requireAnnounced(store: MemoryJobStore, job: Job): void {
-    const tier = tierOf(this.#options.configuration, job.type);
-    const backlog = store.inspect(job.partition).backlogs.get(job.fairnessKey)?.get(tier)?.value;
+    if (store.inspectLine(job.id)?.startsWith(BLOCKED_PREFIX) === true) {
+      const { parked, parks } = store.inspect(job.partition);
+      const conflictKey = this.#conflictKey(job) ?? '';
+      if (!parks || !parked.has(conflictKey))
+        this.#violated('nothingLost', `${job.id} is parked behind ${conflictKey}, which has no mark`);
+      return;
+    }
+    const backlog = store.inspect(job.partition).backlogs.get(job.fairnessKey)?.get(job.type)?.value;
     const { sub = 0 } = placeOf(this.#options.configuration)(job);
-    const isIts = (line: Pick<ReadyLine, 'type' | 'mode' | 'sub'>): boolean =>
-      line.type === job.type && line.mode === job.mode && (line.sub ?? 0) === sub;
+    const isIts = (line: Pick<ReadyLine, 'mode' | 'sub'>): boolean =>
+      line.mode === job.mode && (line.sub ?? 0) === sub;
     if (backlog?.lines.some(isIts) !== true) {
       this.#violated(
         'nothingLost',
@@ -676,9 +684,10 @@ export class Invariants {
         chargedMs.set(entry.fairnessKey, before + this.#chargeOf(claimId, entry));
       }
     }
+    const mostShareMs = this.#mostShareMs(fence.partition, commit, chargedMs);
     for (const ledger of commit.ledgers) {
       if (unknown.has(ledger.fairnessKey)) this.#ledgers.set(ledger.fairnessKey, ledger);
-      else this.#onLedger(fence.partition, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
+      else this.#onLedger(mostShareMs, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
     }
     const written = new Set(commit.ledgers.map((ledger) => ledger.fairnessKey));
     for (const [fairnessKey, charge] of chargedMs) {
@@ -694,7 +703,6 @@ export class Invariants {
       if (lent !== borrowed)
         this.#violated('caps', `of loan ${loanId}, ${from} says ${lent} units and ${to} ${borrowed}`);
     }
-    this.#leastSharesMs.set(fence.partition, commit.leastShareMs);
     if (commit.attendance !== undefined)
       this.#heldBackSinceMs.set(fence.partition, commit.attendance.heldBackSinceMs ?? Infinity);
     this.#requireObeyed(fence.partition, fence.epoch, commit.reserve);
@@ -718,8 +726,31 @@ export class Invariants {
     return charged + correctionMs(charged, this.#usedMs.get(claimId), fairness);
   }
 
-  #onLedger(partition: number, ledger: Ledger, chargedMs: number): void {
-    const leastShareMs = this.#leastSharesMs.get(partition) ?? 0;
+  /** No key is lifted above all others: the most that any was charged, what is in flight included. */
+  #mostShareMs(partition: number, commit: Commit, chargedMs: ReadonlyMap<string, number>): number {
+    const inFlight = new Map<string, number>();
+    const dropped = commit.drop.flatMap(({ reservation, positions }) =>
+      positions.flatMap((position) => reservation.jobs.get(position) ?? []),
+    );
+    const held = [...this.#view(partition).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
+    for (const { fairnessKey, estimatedCostMs } of [...held, ...dropped])
+      inFlight.set(fairnessKey, (inFlight.get(fairnessKey) ?? 0) + estimatedCostMs);
+    const shares = [...new Set([...this.#ledgers.keys(), ...inFlight.keys()])].map((fairnessKey) => {
+      const settledCostMs =
+        (this.#ledgers.get(fairnessKey)?.settledCostMs ?? 0) + Math.max(0, chargedMs.get(fairnessKey) ?? 0);
+      const weight = Math.min(...this.#weightsOf(fairnessKey));
+      return (settledCostMs + (inFlight.get(fairnessKey) ?? 0)) / weight;
+    });
+    return Math.max(0, ...shares);
+  }
+
+  #weightsOf(fairnessKey: string): readonly number[] {
+    const { fairness } = this.#options.configuration;
+    const configured = weightOf(fairness.weights, fairness.defaultWeight, fairnessKey);
+    return [configured, ...(this.#weights.get(`key/${fairnessKey}`) ?? [])];
+  }
+
+  #onLedger(mostShareMs: number, ledger: Ledger, chargedMs: number): void {
     const { fairness } = this.#options.configuration;
     const known = this.#ledgers.get(ledger.fairnessKey);
     const isForgotten =
@@ -730,15 +761,13 @@ export class Invariants {
     this.#ledgers.set(ledger.fairnessKey, ledger);
     const surplusMs = ledger.settledCostMs - before - chargedMs;
     if (Math.abs(surplusMs) <= COST_TOLERANCE_MS) return;
-    const configured = weightOf(fairness.weights, fairness.defaultWeight, ledger.fairnessKey);
-    const weights = [configured, ...(this.#weights.get(`key/${ledger.fairnessKey}`) ?? [])];
-    const liftedMs = leastShareMs * Math.max(...weights) - before;
+    const liftedMs = mostShareMs * Math.max(...this.#weightsOf(ledger.fairnessKey)) - before;
     // A lift may happen before or after the charge of the same commit.
     const isLift = surplusMs > 0 && surplusMs <= Math.max(liftedMs, 0) + COST_TOLERANCE_MS;
     if (!isLift) {
       this.#violated(
         'costConserved',
-        `${ledger.fairnessKey} went from ${before} to ${ledger.settledCostMs} ms for ${chargedMs} ms used (least share ${leastShareMs})`,
+        `${ledger.fairnessKey} went from ${before} to ${ledger.settledCostMs} ms for ${chargedMs} ms used (most share ${mostShareMs})`,
       );
     }
   }

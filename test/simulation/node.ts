@@ -1,6 +1,6 @@
 /** One life of a process: it can die at any call, freeze at any await, and have a clock of its own. */
 import type { Clock } from '../../lib/runtime/contract.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 
 /** Less than what a worker's lease of 15 s leaves of itself after a heartbeat interval and its margins. */
 const LONG_FREEZE_MS = 2_000;

@@ -156,14 +156,15 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
       }),
   },
   'promote-version': {
-    removes: 'the version in the condition of a promotion',
+    // Either is enough: the version alone, or the time of the job as it is.
+    removes: 'the version and the time in the condition of a promotion',
     seenAt: 151,
     store: (store) =>
       instead(store, {
-        promote: (jobs: readonly JobHead[], nowMs: number) =>
+        promote: (jobs: readonly JobHead[]) =>
           store.promote(
             jobs.map((job) => ({ ...job, version: store.inspectJob(job.id)?.version ?? job.version })),
-            nowMs,
+            Number.MAX_SAFE_INTEGER,
           ),
       }),
   },
@@ -328,11 +329,11 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
       }),
   },
   'park-marker': {
-    removes: 'the marker of a blocked line, before jobs are parked in it',
+    removes: 'the mark of a blocked line, before jobs are parked in it',
     seenAt: 1,
     store: (store) =>
       instead(store, {
-        commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, park: undefined }),
+        markParked: async () => {},
       }),
   },
   'heartbeat-incarnation': {

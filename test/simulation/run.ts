@@ -1,11 +1,11 @@
 /** One seed, run: what it found, what happened to it, and the trace by which two runs are compared. */
 import { backoffMs } from '../../lib/core/retry.ts';
-import { ATTENDED_MS } from '../../lib/dispatch/attendance.ts';
-import { RUN_LEASE_MARGIN_MS } from '../../lib/dispatch/settle.ts';
+import { ATTENDED_MS, CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/attendance.ts';
+import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import type { CallFault, FiredFault } from './faults.ts';
 import type { Violation } from './invariants.ts';
 import { type FaultClass, MOVED_MAX_MS, MOVES_MAX_MS, planOf, type SimulationPlan } from './plan.ts';
-import { LATE_MAX_MS, type Sabotage, World } from './world.ts';
+import { LATE_MAX_MS, type Sabotage, WORKER_MARGIN_MS, World } from './world.ts';
 
 export interface RunReport {
   readonly seed: number;
@@ -63,8 +63,8 @@ function boundMs(plan: SimulationPlan): number {
   const { configuration, budget, jobs, processes, residents } = plan;
   const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
   const timeoutMs = Math.max(0, ...configuration.types.map((type) => type.timeoutMs));
-  const leasesMs =
-    LATE_MAX_MS + budget.leaseMs + timeoutMs + RUN_LEASE_MARGIN_MS + ATTENDED_MS + COMES_BACK_MS;
+  const functionMs = timeoutMs + WORKER_MARGIN_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS;
+  const leasesMs = LATE_MAX_MS + budget.leaseMs + functionMs + ATTENDED_MS + COMES_BACK_MS;
   // A worker may have two lives at once.
   const slots = processes.reduce((total, process) => total + 2 * process.slots, 0);
   const capacity = configuration.fleets.reduce((total, fleet) => total + (fleet.slots ?? 0), slots);

@@ -55,7 +55,7 @@ export async function shrink(
 }
 
 /** Takes ever smaller parts of a list away, and keeps away what was not needed. */
-async function withoutChunks<T>(
+export async function withoutChunks<T>(
   list: () => readonly T[],
   accept: (rest: readonly T[]) => Promise<boolean>,
 ): Promise<void> {

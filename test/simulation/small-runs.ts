@@ -95,7 +95,7 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       fleets: { images: { types: ['resize'], slots: 2 } },
     },
     jobs: [
-      { resourceId: 'a' },
+      { resourceId: 'a', checkpoints: true },
       { resourceId: 'a', fairnessKey: 'key-1' },
       { fails: true },
       { delayMs: 2_000, askedAtMs: 700 },
@@ -163,6 +163,24 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
     jobs: [
       ...Array.from({ length: 4 }, () => ({ resourceId: 'a', durationMs: 50 })),
       ...Array.from({ length: 3 }, () => ({ delayMs: 1_500, durationMs: 50 })),
+    ],
+  }),
+  'parked jobs whose conflict key becomes free while they are paused': smallRun(11, {
+    pool: {
+      types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['index'], slots: 4 } },
+    },
+    budget: { parkKept: 1 },
+    jobs: [
+      ...Array.from({ length: 5 }, () => ({ resourceId: 'a', durationMs: 500 })),
+      // Once the mark that is left is of no use any more, and once more when that may be seen.
+      { delayMs: 75_000 },
+      { delayMs: 140_000 },
+    ],
+    events: [
+      { atMs: 300, act: { kind: 'pause', scope: 'pool' } },
+      { atMs: 2_000, act: { kind: 'resume', scope: 'pool' } },
     ],
   }),
   'a dispatcher that dies between its reservation and its claims': smallRun(5, {

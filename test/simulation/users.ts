@@ -3,6 +3,7 @@ import type { StoreClient } from '../../lib/client/client.ts';
 import { type Scope, scopeName } from '../../lib/dispatch/operate.ts';
 import { jobIdOf } from '../../lib/dispatch/request.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Invariants } from './invariants.ts';
 import type { SimulatedNode } from './node.ts';
@@ -14,7 +15,6 @@ import {
   type SimulationPlan,
 } from './plan.ts';
 import { type Dice, diceOf } from './random.ts';
-import type { VirtualTime } from './virtual-time.ts';
 
 export interface UsersOptions {
   readonly plan: SimulationPlan;
@@ -192,6 +192,7 @@ export class Users {
     await client.explain(jobId);
     await client.fleets();
     await client.controls();
+    await client.unreadable();
     let seen = 0;
     for await (const _ of client.keys()) if (++seen >= LOOKED_AT_MAX) break;
     for (const state of ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const) {

@@ -20,6 +20,7 @@ import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Fence, JobStore, LeaseOutcome } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process.ts';
 import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
@@ -37,7 +38,6 @@ import {
 } from './plan.ts';
 import { diceOf, hashText, seeded } from './random.ts';
 import { requestOf, Users } from './users.ts';
-import { VirtualTime } from './virtual-time.ts';
 
 const START_MS = 1_800_000_000_000;
 const TICK_MS = 60_000;
@@ -47,7 +47,7 @@ const STREAM_BATCH_MAX = 100;
 const STREAM_RETRY_MS = 1_000;
 const STREAM_TRIES_MAX = 10;
 /** A worker function ends this long after its slowest type's timeout: time to say that it was too slow. */
-const WORKER_MARGIN_MS = 10_000;
+export const WORKER_MARGIN_MS = 10_000;
 /** Longer than a worker bears, as often as not. */
 const OUTAGE_MAX_MS = 60_000;
 /** No request is under way longer. */
@@ -727,6 +727,7 @@ export class World {
       }
       const signal = planned.heeds ? context.signal : undefined;
       if (planned.checkpoints) {
+        context.heartbeat({ at });
         await node.clock.sleep(planned.durationMs / 2, signal);
         await context.checkpoint({ at, by: context.fencingToken });
         await node.clock.sleep(planned.durationMs / 2, signal);

@@ -4,7 +4,7 @@ import type { PoolConfiguration } from '../../core/configuration.ts';
 import { resolveConfiguration, SCORE_DEFAULTS } from '../../core/defaults.ts';
 import { Scheduler } from '../../core/scheduler.ts';
 import type { FairnessScenario } from '../reference-scenarios.ts';
-import { type AnyId, compareIds, refuseDuplicates } from '../scenario-file.ts';
+import { type AnyId, compareIds, refuseDuplicates, ScenarioError } from '../scenario-file.ts';
 import { Agenda } from './agenda.ts';
 import { Books } from './books.ts';
 import { orderedNames } from './order-ids.ts';
@@ -48,11 +48,14 @@ export function simulateFairness(
     `${path}.arrivals`,
     'id',
   );
+  refuseOtherTerms(scenario, path);
   const pool = poolOf(config);
   const scheduler = new Scheduler(pool, { explains: false });
   const books = new Books(scheduler, pool.fairness);
   for (const { type, jobId, cost } of config.initialEstimates) {
-    scheduler.estimates.ofType(type).set(resourceOf(jobId), { meanMs: cost, varianceMs2: 0, samples: 0 }, 0);
+    scheduler.estimates
+      .ofType(type)
+      .set(resourceOf(jobId), { meanMs: cost * 1_000, varianceMs2: 0, samples: 0 }, 0);
     books.know(type, resourceOf(jobId));
   }
   const types = new Set(config.types.map(({ type }) => type));
@@ -79,7 +82,7 @@ export function simulateFairness(
     }
     for (const name of ends.take(nowMs)) {
       const durationMs = byName.get(name)?.durationMs ?? 0;
-      scheduler.settle(name, { nowMs, usedMs: durationMs / 1000, succeeded: true });
+      scheduler.settle(name, { nowMs, usedMs: durationMs, succeeded: true });
     }
     scheduler.beginPass(nowMs);
     for (let decision = scheduler.next(); decision !== undefined; decision = scheduler.next()) {
@@ -98,13 +101,29 @@ export function simulateFairness(
       accumulated: accumulated(scheduler, arrivals.slice(0, arrived)),
       estimates: scheduler.estimates
         .list()
-        .map(({ type, resourceId, meanMs }) => [type, jobIdOf(resourceId), meanMs]),
+        .map(({ type, resourceId, meanMs }) => [type, jobIdOf(resourceId), meanMs / 1_000]),
     },
     runs: arrivals.slice(0, arrived).map((arrival) => runOf(arrival, starts.get(arrival.id))),
   };
 }
 
-/** The text's configuration in the product's terms, with what the text does not know switched off. Costs are seconds. */
+/** What an arrival repeats of its type must be so: the type decides. */
+function refuseOtherTerms({ config, arrivals }: FairnessScenario, path: string): void {
+  const types = new Map(config.types.map((type) => [type.type, type]));
+  arrivals.forEach((arrival, index) => {
+    const type = types.get(arrival.type);
+    if (type === undefined) return;
+    for (const field of ['priority', 'conflictGroup'] as const) {
+      if (arrival[field] === undefined || arrival[field] === type[field]) continue;
+      throw new ScenarioError(
+        `${path}.arrivals[${index}].${field}`,
+        `is ${JSON.stringify(arrival[field])}, and ${JSON.stringify(type[field])} for its type ${arrival.type}`,
+      );
+    }
+  });
+}
+
+/** The text's configuration in the product's terms, with what the text does not know switched off. Its costs are seconds. */
 function poolOf(config: FairnessScenario['config']): PoolConfiguration {
   const tiers = [...new Set(config.types.map(({ priority }) => priority))].sort((one, other) => other - one);
   const base = resolveConfiguration({ types: { none: {} } });
@@ -116,7 +135,7 @@ function poolOf(config: FairnessScenario['config']): PoolConfiguration {
       tier: String(type.priority),
       maxConcurrency: type.maxConcurrency,
       conflictGroup: type.conflictGroup === '' ? null : type.conflictGroup,
-      defaultCostMs: type.defaultCost,
+      defaultCostMs: type.defaultCost * 1_000,
     })),
     tiers: tiers.map((priority) => ({ tier: String(priority), maxConcurrency: priority, guaranteed: 0 })),
     fleets: [{ fleet: FLEET, types: config.types.map(({ type }) => type), slots: SLOTS }],
@@ -156,7 +175,7 @@ function arrive(scheduler: Scheduler, name: string, arrival: Arrival): void {
 
 function accumulated(scheduler: Scheduler, arrivals: readonly Arrival[]): Readonly<Record<string, number>> {
   const costs = new Map(arrivals.map(({ fairnessKey }) => [fairnessKey, 0]));
-  for (const { fairnessKey, costMs } of scheduler.costs()) costs.set(fairnessKey, costMs);
+  for (const { fairnessKey, costMs } of scheduler.costs()) costs.set(fairnessKey, costMs / 1_000);
   return Object.fromEntries(costs);
 }
 

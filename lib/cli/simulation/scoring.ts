@@ -207,8 +207,10 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
     ...input.queued.map((job) => ({ job, onDemand: false })),
     ...input.onDemand.map((job) => ({ job, onDemand: true })),
   ];
+  const busy = new Set(input.busy);
+  const free = input.slots.filter(({ id }) => !busy.has(id));
   const scheduler = schedulerFor(
-    input.slots,
+    free,
     jobs.map(({ job }) => job.type),
   );
   // A job from the future has the age 0, and is still younger than one of this instant.
@@ -236,7 +238,7 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
       taken.add(slotId);
     },
   );
-  const freeSlots = input.slots.map(({ id }) => id).filter((id) => !taken.has(id));
+  const freeSlots = free.map(({ id }) => id).filter((id) => !taken.has(id));
   return { assignments, freeSlots: freeSlots.sort((one, other) => one - other) };
 }
 

@@ -1,9 +1,9 @@
 /** What the memory queue imitates when it is asked to, each by itself. */
 import { describe, expect, it } from 'vitest';
 import { MemoryJobQueue, type QueueImitation } from '../../../lib/queue/memory/queue.ts';
+import { VirtualTime } from '../../../lib/testing/virtual-time.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 import { seeded } from '../../simulation/random.ts';
-import { VirtualTime } from '../../simulation/virtual-time.ts';
 
 const FLEET = 'images';
 const HIDE_MS = 30_000;

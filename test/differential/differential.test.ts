@@ -1,0 +1,356 @@
+/** The deployed path starts what the policy says: held against a reference that knows everything and sorts everything. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { PartitionState } from '../../lib/store/contract.ts';
+import { idOf, readScenarios, scenarioConfiguration } from '../core/oracles.ts';
+import { breachOf } from './bounds.ts';
+import { CorePlayer } from './core.ts';
+import type { Planted } from './deployed.ts';
+import { differenceOf } from './difference.ts';
+import { play, type Scenario, type ScenarioEvent, type ScenarioJob, type Start } from './play.ts';
+import { Reference } from './reference.ts';
+import { ATTENTIVE, type Kind, scenarioOf } from './scenarios.ts';
+import { asSimulateScenario, simulatedStarts } from './simulate.ts';
+
+// Errors are part of the play: nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
+/** Of the deployed path. `DIFFERENTIAL_SEEDS` and `DIFFERENTIAL_FIRST` choose others. */
+const SEEDS_DEFAULT = 600;
+/** Kinds in which the deployed path starts what the reference starts, whatever the seed. */
+const EQUAL_KINDS: readonly Kind[] = [
+  'order',
+  'lifts',
+  'conflicts',
+  'keys',
+  'time',
+  'controls',
+  'books',
+  'walls',
+  'unheard',
+];
+/**
+ * Where everything comes together, some starts differ: docs/decisions/2026-11-22-lifts-are-read-not-remembered.md says why.
+ * These seeds do, of the first so many. One that is equal by now is to be taken out.
+ */
+const MIXED_SEEDS = 300;
+const KNOWN_TO_DIFFER: readonly number[] = [132];
+
+const SEEDS = Number(process.env.DIFFERENTIAL_SEEDS ?? SEEDS_DEFAULT);
+const FIRST = Number(process.env.DIFFERENTIAL_FIRST ?? 1);
+const SEEDS_MS = 600_000;
+
+const CORE_SEEDS = 1_000;
+/** Kinds that know no lifts, which the core makes as jobs come one by one, and no resets, which it is told of. */
+const CORE_KINDS: readonly Kind[] = ['order', 'conflicts', 'keys', 'time', 'controls'];
+
+/** Scenarios that once differed, the least of their kinds. */
+const FOUND: readonly { readonly title: string; readonly scenario: Scenario }[] = JSON.parse(
+  readFileSync(new URL('../fixtures/differential.json', import.meta.url), 'utf8'),
+);
+
+/** One type on one fleet, each job of two seconds, and what a test says. */
+function small(
+  jobs: readonly Partial<ScenarioJob>[],
+  {
+    slots = 1,
+    fairness = {},
+    events = [],
+  }: {
+    readonly slots?: number;
+    readonly fairness?: PoolInput['fairness'];
+    readonly events?: readonly ScenarioEvent[];
+  } = {},
+): Scenario {
+  return {
+    seed: 1,
+    kind: 'order',
+    pool: {
+      types: {
+        resize: {
+          defaultCostMs: 2_000,
+          retry: { maxAttempts: 2, delayMs: 3_000, backoff: 'fixed', jitter: 'none' },
+        },
+      },
+      fleets: { images: { types: ['resize'], slots } },
+      fairness: { alpha: 0, ...fairness },
+    },
+    budget: {},
+    hearing: ATTENTIVE,
+    untilMs: 600_000,
+    jobs: jobs.map((job, number) => ({
+      id: `${job.fairnessKey ?? 'a'}${number}`,
+      atMs: 0,
+      type: 'resize',
+      priority: 0,
+      mode: 'queued',
+      fairnessKey: 'a',
+      attempts: [{ durationMs: 2_000, outcome: 'succeeded' }],
+      ...job,
+    })),
+    events,
+  };
+}
+
+const byId = (starts: readonly Start[]): readonly Start[] =>
+  [...starts].sort((one, other) => one.atMs - other.atMs || (one.id < other.id ? -1 : 1));
+
+async function startsOf(scenario: Scenario): Promise<readonly string[]> {
+  const starts = await play(scenario, new Reference(scenario));
+  return starts.map(({ atMs, id }) => `${id} at ${atMs / 1_000} s`);
+}
+
+describe('the reference', () => {
+  it('lifts a new key to the least share there is, charges in flight included', async () => {
+    const jobs = [
+      ...Array(4).fill({ fairnessKey: 'a' }),
+      ...Array(3).fill({ fairnessKey: 'b', atMs: 4_500 }),
+    ];
+    // At 4.5 s, `a` has used 4 s and one more of its jobs runs: 6 s, and so `b` begins there, and ties.
+    expect(await startsOf(small(jobs))).toEqual(
+      ['a0', 'a1', 'a2', 'a3', 'b4', 'b5', 'b6'].map((id, nth) => `${id} at ${nth * 2} s`),
+    );
+    expect(await startsOf(small(jobs, { fairness: { idlePolicy: 'none' } }))).toEqual(
+      ['a0', 'a1', 'a2', 'b4', 'b5', 'b6', 'a3'].map((id, nth) => `${id} at ${nth * 2} s`),
+    );
+  });
+
+  it('lifts keys that come together one after another, in the order of their earliest jobs', async () => {
+    const spent = { fairnessKey: 'c', attempts: [{ durationMs: 10_000, outcome: 'succeeded' }] } as const;
+    const together = (ofB: string, ofC: string) =>
+      small([
+        spent,
+        { id: ofB, fairnessKey: 'b', atMs: 12_000 },
+        { id: ofC, fairnessKey: 'c', atMs: 12_000 },
+      ]);
+    // `b` comes first, and nobody is there: it stays at 0, and `c` at its 10 s.
+    expect(await startsOf(together('1', '2'))).toEqual(['c0 at 0 s', '1 at 12 s', '2 at 14 s']);
+    // `c` comes first: `b` is lifted to its 10 s, and ties with it.
+    expect(await startsOf(together('2', '1'))).toEqual(['c0 at 0 s', '1 at 12 s', '2 at 14 s']);
+  });
+
+  // `z` holds one slot all along, at a share that nobody reaches; `y` fills another one, 2 s a job.
+  const crowd = [
+    { fairnessKey: 'z', priority: 10, attempts: [{ durationMs: 60_000, outcome: 'succeeded' }] },
+    ...Array(9).fill({ fairnessKey: 'y' }),
+  ] as const;
+  const fairness = { weights: { z: 0.0625, x: 16 } };
+  const two = { slots: 2, fairness };
+
+  it('does not lift a key whose job waits to be tried again', async () => {
+    const failing = { fairnessKey: 'w', attempts: [{ durationMs: 2_000, outcome: 'failed' }] } as const;
+    const starts = await startsOf(small([...crowd, failing], two));
+    expect(starts.slice(1, 5)).toEqual(['w10 at 0 s', 'y1 at 2 s', 'y2 at 4 s', 'w10 at 6 s']);
+  });
+
+  it('lifts a key whose job was ready, and was moved to a later time before there was room for it', async () => {
+    const moved = { fairnessKey: 'w', atMs: 1_000 };
+    const events = [{ op: 'retime', atMs: 1_500, id: 'w10', runAtMs: 5_500 }] as const;
+    const starts = await startsOf(small([...crowd, moved], { ...two, events }));
+    expect(starts.slice(1, 5)).toEqual(['y1 at 0 s', 'y2 at 2 s', 'y3 at 4 s', 'y4 at 6 s']);
+  });
+
+  it('lifts a key whose job was moved before it was ever ready', async () => {
+    const moved = { fairnessKey: 'w', atMs: 1_000, runAtMs: 20_000 };
+    const events = [{ op: 'retime', atMs: 1_500, id: 'w10', runAtMs: 5_500 }] as const;
+    const starts = await startsOf(small([...crowd, moved], { ...two, events }));
+    expect(starts.slice(3, 6)).toEqual(['y3 at 4 s', 'y4 at 6 s', 'w10 at 8 s']);
+  });
+
+  it.each([
+    ['does not lift a key whose last job ends as the next one comes', 10_000, ['x11 at 10 s', 'y6 at 10 s']],
+    [
+      'lifts a key that was away for a moment',
+      10_001,
+      ['y6 at 10 s', 'y7 at 10 s', 'y8 at 12 s', 'x11 at 12 s'],
+    ],
+  ])('%s', async (_title, atMs, next) => {
+    const first = { fairnessKey: 'x', attempts: [{ durationMs: 10_000, outcome: 'succeeded' }] } as const;
+    const starts = await startsOf(
+      small([...crowd, first, { fairnessKey: 'x', atMs }], { slots: 3, fairness }),
+    );
+    expect(starts.slice(7, 7 + next.length)).toEqual(next);
+  });
+
+  it('keeps the age of a job whose worker was lost', async () => {
+    const jobs = [
+      {
+        attempts: [
+          { durationMs: 2_000, outcome: 'lost' },
+          { durationMs: 1_000, outcome: 'succeeded' },
+        ],
+      },
+      { atMs: 500 },
+    ] as const;
+    expect(await startsOf(small(jobs))).toEqual(['a0 at 0 s', 'a0 at 2 s', 'a1 at 3 s']);
+  });
+
+  it('never lowers a returning key, and forgets an idle one after its time', async () => {
+    const jobs = [
+      { fairnessKey: 'a', attempts: [{ durationMs: 20_000, outcome: 'succeeded' }] },
+      { fairnessKey: 'b', atMs: 20_000, attempts: [{ durationMs: 10_000, outcome: 'succeeded' }] },
+      { fairnessKey: 'a', atMs: 25_000, priority: 10 },
+      { fairnessKey: 'b', atMs: 25_000 },
+    ] as const;
+    expect((await startsOf(small(jobs))).slice(2)).toEqual(['b3 at 30 s', 'a2 at 32 s']);
+    expect((await startsOf(small(jobs, { fairness: { keyTtlMs: 4_000 } }))).slice(2)).toEqual([
+      'a2 at 30 s',
+      'b3 at 32 s',
+    ]);
+  });
+
+  for (const oracle of readScenarios()) {
+    it(`starts what the oracle says in ${oracle.id}: ${oracle.title}`, async () => {
+      const { types, tiers, maxConcurrency, fairness } = scenarioConfiguration(oracle.config);
+      const pool: PoolInput = {
+        types: Object.fromEntries(
+          types.map(({ type, tier, maxConcurrency: cap, conflictGroup, defaultCostMs }) => [
+            type,
+            { tier, maxConcurrency: cap, conflictGroup, defaultCostMs },
+          ]),
+        ),
+        tiers,
+        fleets: { all: { types: types.map(({ type }) => type), slots: 1_000 } },
+        maxConcurrency,
+        fairness,
+      };
+      const scenario: Scenario = {
+        ...small([], {}),
+        pool,
+        untilMs: oracle.untilMs,
+        jobs: oracle.arrivals.map(({ id, atMs, type, jobId, fairnessKey, durationMs }) => ({
+          ...{
+            id: idOf(id),
+            atMs,
+            type,
+            fairnessKey,
+            resourceId: jobId,
+            priority: 0,
+            mode: 'queued' as const,
+          },
+          attempts: [{ durationMs, outcome: 'succeeded' as const }],
+        })),
+      };
+      const learned = oracle.config.initialEstimates.map(({ type, jobId, cost }) => ({
+        type,
+        resourceId: jobId,
+        meanMs: cost * 1_000,
+      }));
+      const reference = new Reference(scenario, learned);
+      const starts = await play(scenario, reference);
+      expect(starts.map(({ atMs, id }) => [atMs, Number(id)])).toEqual(
+        oracle.expected.dispatch.map(({ atMs, id }) => [atMs, id]),
+      );
+      for (const [key, { accumulatedCost }] of Object.entries(oracle.expected.perKey))
+        expect((reference.costs().get(key) ?? 0) / 1_000).toBeCloseTo(accumulatedCost, 6);
+      expect(
+        reference
+          .learned()
+          .map(({ type, resourceId, meanMs }) => [type, resourceId, (meanMs / 1_000).toFixed(6)]),
+      ).toEqual(oracle.expected.estimates.map(({ type, jobId, cost }) => [type, jobId, cost.toFixed(6)]));
+    });
+  }
+
+  it(`starts what the core starts, in ${CORE_SEEDS} scenarios`, { timeout: SEEDS_MS }, async () => {
+    const differing: string[] = [];
+    for (let seed = 1; seed <= CORE_SEEDS; seed += 1) {
+      const scenario = scenarioOf(seed, CORE_KINDS[seed % CORE_KINDS.length]);
+      const difference = await differenceOf(scenario, (each) => new CorePlayer(each));
+      if (difference !== undefined)
+        differing.push(`seed ${seed} (${scenario.kind}): ${JSON.stringify(difference)}`);
+    }
+    expect(differing).toEqual([]);
+  });
+});
+
+describe('the deployed path', () => {
+  for (const { title, scenario } of FOUND) {
+    it(`differs no more: ${title}`, async () => {
+      expect(await differenceOf(scenario)).toBeUndefined();
+    });
+  }
+
+  it(`starts what the reference starts, in ${SEEDS} scenarios`, { timeout: SEEDS_MS }, async () => {
+    const differing: string[] = [];
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed += 1) {
+      const scenario = scenarioOf(seed, EQUAL_KINDS[seed % EQUAL_KINDS.length]);
+      const difference = await differenceOf(scenario);
+      if (difference !== undefined)
+        differing.push(`seed ${seed} (${scenario.kind}): ${JSON.stringify(difference)}`);
+    }
+    expect(differing).toEqual([]);
+  });
+
+  it(`differs from it in ${KNOWN_TO_DIFFER.length} of ${MIXED_SEEDS} in which all of that comes together`, {
+    timeout: SEEDS_MS,
+  }, async () => {
+    const differing: number[] = [];
+    for (let seed = 1; seed <= MIXED_SEEDS; seed += 1) {
+      const scenario = scenarioOf(seed);
+      if (EQUAL_KINDS.includes(scenario.kind as Kind)) continue;
+      if ((await differenceOf(scenario)) !== undefined) differing.push(seed);
+    }
+    expect(differing).toEqual(KNOWN_TO_DIFFER);
+  });
+});
+
+/** What dispatchers read of their partition, changed. */
+const reads =
+  (change: (state: PartitionState) => Partial<PartitionState>): Planted =>
+  (store) => ({
+    loadPartition: async (partition, nowMs) => {
+      const state = await store.loadPartition(partition, nowMs);
+      return { ...state, ...change(state) };
+    },
+  });
+
+/** Seeds in which a planted bug must be found. */
+const PLANTED_SEEDS = 60;
+
+describe('the bounds where hints are lost', () => {
+  it.each([
+    ['pauses and caps that operators set are not seen', reads(() => ({ controls: [] }))],
+    [
+      'what is in flight is half forgotten',
+      reads(({ reservations }) => ({ reservations: reservations.slice(1) })),
+    ],
+    [
+      'ends that nobody told of are never looked for',
+      reads(({ reservations }) => ({
+        reservations: reservations.map((each) => ({ ...each, checkAtMs: Number.MAX_SAFE_INTEGER })),
+      })),
+    ],
+    ['keys with backlog are not read', (() => ({ readKeys: async () => ({ keys: [] }) })) satisfies Planted],
+  ])('are broken where %s', { timeout: SEEDS_MS }, async (_title, planted) => {
+    let found: string | undefined;
+    for (let seed = 1; seed <= PLANTED_SEEDS && found === undefined; seed += 1) {
+      const scenario = scenarioOf(seed, 'unheard');
+      if ((await breachOf(scenario)) === undefined) found = await breachOf(scenario, planted);
+    }
+    expect(found).toMatch(/against the rules|may start since/);
+  });
+});
+
+describe('fairlead simulate', () => {
+  it(`starts what the reference starts, in ${SEEDS} scenarios`, { timeout: SEEDS_MS }, async () => {
+    const differing: string[] = [];
+    let expressed = 0;
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed += 1) {
+      const scenario = scenarioOf(seed);
+      const own = await asSimulateScenario(scenario);
+      if (own === undefined) continue;
+      expressed += 1;
+      // What starts at one instant is listed there by id.
+      const expected = byId(await play(scenario, new Reference(scenario)));
+      const actual = byId(await simulatedStarts(own));
+      const at = expected.findIndex((start, nth) => JSON.stringify(start) !== JSON.stringify(actual[nth]));
+      if (at !== -1 || expected.length !== actual.length)
+        differing.push(
+          `seed ${seed} (${scenario.kind}): start ${at}: ${JSON.stringify([expected[at], actual[at]])}`,
+        );
+    }
+    expect(differing).toEqual([]);
+    expect(expressed).toBeGreaterThan(SEEDS / 3);
+  });
+});

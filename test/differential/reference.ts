@@ -1,0 +1,506 @@
+/**
+ * What should start, by a scheduler that knows everything and sorts everything: at each instant it applies what happens,
+ * then looks at every waiting job, sorts them all, and takes the first that may start, again and again.
+ *
+ * Written from the texts and the rulings, to be read and not to be fast. It shares no code with the schedulers it is held
+ * against: of the product it imports types, and the configuration with its defaults.
+ *
+ * What it takes for the policy, where the texts leave it open:
+ *  - A key is active from when one of its jobs is first ready until none of its jobs that were ever ready is left: one that
+ *    is tried again, or was moved to a later time, keeps its key active. An end and an arrival at one instant leave no
+ *    time between them: the key was not away.
+ *  - Keys that became active are lifted at the first instant with room for a job: in the order of their earliest jobs, to the
+ *    least share among the other keys that have jobs pending or in flight then, and those lifted before them. Until there is
+ *    room nothing is decided, and what is in flight may turn out to have cost less.
+ *  - What ends at one instant is settled in the order in which it started.
+ *  - A reset forgives what was settled before it; what is in flight goes on counting.
+ *  - Costs are whole multiples of 2^-16 ms, so their sums are exact.
+ */
+import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import {
+  delayMs,
+  EPOCH_MS,
+  type Happening,
+  type Player,
+  type Scenario,
+  type ScenarioJob,
+  type Start,
+} from './play.ts';
+
+const UNITS_PER_MS = 65_536;
+
+const exact = (costMs: number): number => Math.round(costMs * UNITS_PER_MS) / UNITS_PER_MS;
+
+interface RefJob extends Pick<ScenarioJob, 'id' | 'priority' | 'mode' | 'fairnessKey' | 'resourceId'> {
+  readonly type: JobTypeConfiguration;
+  state: 'scheduled' | 'pending' | 'running';
+  runAtMs: number;
+  readyAtMs: number;
+  attempt: number;
+  workersLost: number;
+  wasReady: boolean;
+  isCancelled: boolean;
+  startedAtMs: number;
+  chargedMs: number;
+  fleet: string;
+}
+
+interface RefLedger {
+  settledMs: number;
+  /** When the settled cost changed last. */
+  chargedAtMs: number;
+  /** The last arrival, start or end. */
+  seenAtMs: number;
+}
+
+/** What was learned of a type on a resource; the empty resource is the type's own average. */
+export interface Learned {
+  readonly type: string;
+  readonly resourceId: string;
+  readonly meanMs: number;
+}
+
+type Counted = 'pool' | 'tier' | 'type' | 'key' | 'fleet' | 'conflict';
+
+interface Room {
+  running(of: Counted, name: string): number;
+  /** What a key was charged for its running jobs. */
+  chargedMs(key: string): number;
+}
+
+interface RefControl {
+  paused: boolean;
+  maxConcurrency: number | null;
+  weight: number | null;
+}
+
+export class Reference implements Player {
+  readonly #configuration: PoolConfiguration;
+  /** Jobs that are not over. */
+  readonly #jobs = new Map<string, RefJob>();
+  readonly #ledgers = new Map<string, RefLedger>();
+  readonly #means = new Map<string, number>();
+  readonly #controls = new Map<string, RefControl>();
+  readonly #slots: Map<string, number>;
+  /** Keys that became active, and are to be lifted when there is room. */
+  readonly #coming = new Set<string>();
+  #atMs = 0;
+
+  constructor({ pool }: Pick<Scenario, 'pool'>, learned: readonly Learned[] = []) {
+    this.#configuration = resolveConfiguration(pool);
+    for (const { type, resourceId, meanMs } of learned) this.#means.set(nameOf(type, resourceId), meanMs);
+    this.#slots = new Map(this.#configuration.fleets.map(({ fleet, slots }) => [fleet, slots ?? 0]));
+  }
+
+  instant(atMs: number, happenings: readonly Happening[]): readonly Start[] {
+    this.#happen(atMs, happenings);
+    return this.#choose();
+  }
+
+  /**
+   * Somebody else chose what starts at an instant. Answers which of these starts break a rule: what is not ready, what a
+   * cap, a pause, a full fleet or a held conflict key stops.
+   */
+  follow(atMs: number, happenings: readonly Happening[], starts: readonly Start[]): readonly Start[] {
+    this.#happen(atMs, happenings);
+    return starts.filter(({ id, fleet }) => {
+      const job = this.#jobs.get(id);
+      const room = this.#room();
+      if (job === undefined || job.state === 'running') return true;
+      const isBreach = !this.#mayStart(job, room) || this.#roomOf(fleet, room) === 0;
+      this.#start(job, fleet);
+      return isBreach;
+    });
+  }
+
+  /** What may start now, whoever's turn it is. */
+  able(): readonly string[] {
+    const room = this.#room();
+    return [...this.#jobs.values()].filter((job) => this.#mayStart(job, room)).map(({ id }) => id);
+  }
+
+  #happen(atMs: number, happenings: readonly Happening[]): void {
+    this.#atMs = atMs;
+    const wasActive = new Set(
+      [...this.#jobs.values()].filter(({ wasReady }) => wasReady).map(({ fairnessKey }) => fairnessKey),
+    );
+    this.#forget(wasActive);
+    for (const happening of happenings) this.#apply(happening);
+    for (const job of this.#jobs.values()) {
+      if (job.state === 'scheduled' && job.runAtMs <= atMs) job.state = 'pending';
+    }
+    this.#arrive(wasActive);
+  }
+
+  /** Each key's charge, settled and in flight. */
+  costs(): ReadonlyMap<string, number> {
+    const room = this.#room();
+    return new Map([...this.#ledgers.keys()].map((key) => [key, this.#settledMs(key) + room.chargedMs(key)]));
+  }
+
+  /** What was learned. */
+  learned(): readonly Learned[] {
+    return [...this.#means]
+      .map(([name, meanMs]): Learned => {
+        const [type, resourceId] = JSON.parse(name) as [string, string];
+        return { type, resourceId, meanMs };
+      })
+      .sort((one, other) =>
+        nameOf(one.type, one.resourceId) < nameOf(other.type, other.resourceId) ? -1 : 1,
+      );
+  }
+
+  /** What an attempt of a type is expected to cost on a resource. */
+  #expectedMs(type: JobTypeConfiguration, resourceId: string | undefined): number {
+    const ofType = this.#means.get(nameOf(type.type, ''));
+    const { estimateFallback } = this.#configuration.fairness;
+    if (resourceId === undefined) return ofType ?? type.defaultCostMs;
+    const fallback = estimateFallback === 'default' ? undefined : ofType;
+    return this.#means.get(nameOf(type.type, resourceId)) ?? fallback ?? type.defaultCostMs;
+  }
+
+  #apply(happening: Happening): void {
+    const { atMs } = happening;
+    switch (happening.op) {
+      case 'submit': {
+        const { job } = happening;
+        const type = this.#configuration.types.find((each) => each.type === job.type);
+        if (type === undefined) throw new Error(`no type ${job.type}`);
+        const runAtMs = Math.max(job.runAtMs ?? atMs, atMs);
+        this.#jobs.set(job.id, {
+          ...job,
+          type,
+          state: 'scheduled',
+          runAtMs,
+          readyAtMs: runAtMs,
+          attempt: 1,
+          workersLost: 0,
+          wasReady: false,
+          isCancelled: false,
+          startedAtMs: 0,
+          chargedMs: 0,
+          fleet: '',
+        });
+        return;
+      }
+      case 'cancel': {
+        const job = this.#jobs.get(happening.id);
+        if (job === undefined) return;
+        // What runs is asked to end, and is not tried again.
+        if (job.state === 'running') job.isCancelled = true;
+        else this.#jobs.delete(job.id);
+        return;
+      }
+      case 'retime': {
+        const job = this.#jobs.get(happening.id);
+        if (job === undefined || job.state === 'running') return;
+        const { runAtMs } = happening;
+        if (runAtMs > atMs) {
+          job.state = 'scheduled';
+          job.readyAtMs = runAtMs;
+        } else if (job.state === 'scheduled') {
+          job.readyAtMs = Math.min(job.runAtMs, atMs);
+          job.state = 'pending';
+        }
+        job.runAtMs = runAtMs;
+        return;
+      }
+      case 'control': {
+        const { scope, paused, maxConcurrency, weight } = happening;
+        const control = this.#controls.get(scope) ?? { paused: false, maxConcurrency: null, weight: null };
+        if (paused !== undefined) control.paused = paused;
+        if (maxConcurrency !== undefined) control.maxConcurrency = maxConcurrency;
+        if (weight !== undefined) control.weight = weight;
+        this.#controls.set(scope, control);
+        return;
+      }
+      case 'slots':
+        this.#slots.set(happening.fleet, happening.slots);
+        return;
+      case 'end': {
+        const job = this.#jobs.get(happening.start.id);
+        if (job?.state !== 'running') throw new Error(`${happening.start.id} ended, and did not run`);
+        this.#end(job, happening.outcome);
+        return;
+      }
+      case 'due':
+      case 'tick':
+      case 'wake':
+        return;
+    }
+  }
+
+  #end(job: RefJob, outcome: 'succeeded' | 'failed' | 'lost'): void {
+    const { fairness } = this.#configuration;
+    const usedMs = this.#atMs - job.startedAtMs;
+    const ledger = this.#ledgerOf(job.fairnessKey);
+    const settledMs = fairness.trueUp ? exact(Math.max(usedMs, fairness.admissionFloorMs)) : job.chargedMs;
+    ledger.settledMs = this.#settledMs(job.fairnessKey) + settledMs;
+    ledger.chargedAtMs = this.#atMs;
+    ledger.seenAtMs = this.#atMs;
+    const { retry, onWorkerLost } = job.type;
+    switch (outcome) {
+      case 'succeeded':
+        this.#learn(job, usedMs);
+        this.#jobs.delete(job.id);
+        return;
+      case 'failed':
+        if (job.isCancelled || job.attempt >= retry.maxAttempts) {
+          this.#jobs.delete(job.id);
+          return;
+        }
+        job.runAtMs = this.#atMs + delayMs(retry, job.attempt);
+        job.readyAtMs = job.runAtMs;
+        job.attempt += 1;
+        job.state = 'scheduled';
+        return;
+      case 'lost':
+        job.workersLost += 1;
+        if (job.isCancelled || onWorkerLost === 'fail' || job.workersLost > retry.maxWorkersLost) {
+          this.#jobs.delete(job.id);
+          return;
+        }
+        // Its age is what it was: it is not punished for its worker.
+        job.runAtMs = this.#atMs;
+        job.state = 'scheduled';
+        return;
+    }
+  }
+
+  #learn({ type, resourceId = '' }: RefJob, usedMs: number): void {
+    const { alpha, estimateFallback } = this.#configuration.fairness;
+    const learn = (resource: string, startMs: number): void => {
+      const name = nameOf(type.type, resource);
+      this.#means.set(name, alpha * usedMs + (1 - alpha) * (this.#means.get(name) ?? startMs));
+    };
+    if (resourceId === '') learn('', type.defaultCostMs);
+    else if (estimateFallback === 'default') learn(resourceId, type.defaultCostMs);
+    else {
+      learn(resourceId, this.#expectedMs(type, undefined));
+      learn('', type.defaultCostMs);
+    }
+  }
+
+  /** Idle keys' ledgers are dropped after their time to live. */
+  #forget(wasActive: ReadonlySet<string>): void {
+    const { keyTtlMs } = this.#configuration.fairness;
+    if (keyTtlMs === null) return;
+    for (const [key, { seenAtMs }] of this.#ledgers)
+      if (!wasActive.has(key) && this.#atMs - seenAtMs >= keyTtlMs) this.#ledgers.delete(key);
+  }
+
+  /** Jobs that are ready for the first time; keys that become active by them are lifted. */
+  #arrive(wasActive: ReadonlySet<string>): void {
+    const arrived = [...this.#jobs.values()]
+      .filter(({ state, wasReady }) => state === 'pending' && !wasReady)
+      .sort((one, other) => one.readyAtMs - other.readyAtMs || (one.id < other.id ? -1 : 1));
+    for (const { fairnessKey } of arrived) if (!wasActive.has(fairnessKey)) this.#coming.add(fairnessKey);
+    const room = this.#room();
+    if (this.#configuration.fairness.idlePolicy === 'advance' && this.#hasRoom(room)) {
+      const waiting = [...this.#jobs.values()]
+        .filter(({ state, fairnessKey }) => state === 'pending' && this.#coming.has(fairnessKey))
+        .sort((one, other) => one.readyAtMs - other.readyAtMs || (one.id < other.id ? -1 : 1));
+      const coming = [...new Set(waiting.map(({ fairnessKey }) => fairnessKey))];
+      // One whose jobs were moved to a later time comes when they do; one that has none left is away again.
+      for (const key of this.#coming) {
+        const left = [...this.#jobs.values()].some(
+          ({ fairnessKey, wasReady }) => fairnessKey === key && wasReady,
+        );
+        if (coming.includes(key) || !left) this.#coming.delete(key);
+      }
+      const there = new Set<string>();
+      for (const { state, fairnessKey } of this.#jobs.values())
+        if (state !== 'scheduled' && !coming.includes(fairnessKey)) there.add(fairnessKey);
+      let leastShare = Math.min(...[...there].map((key) => this.#shareOf(key, room)));
+      for (const key of coming) {
+        if (leastShare < Infinity && leastShare > this.#shareOf(key, room)) {
+          const ledger = this.#ledgerOf(key);
+          ledger.settledMs = exact(leastShare * this.#weightOf(key));
+          ledger.chargedAtMs = this.#atMs;
+        }
+        leastShare = Math.min(leastShare, this.#shareOf(key, room));
+      }
+    }
+    for (const job of arrived) {
+      job.wasReady = true;
+      this.#ledgerOf(job.fairnessKey).seenAtMs = this.#atMs;
+    }
+  }
+
+  /** Whether any job could start, types, tiers and keys aside. */
+  #hasRoom(room: Room): boolean {
+    const { maxConcurrency, fleets } = this.#configuration;
+    return (
+      this.#isOpen('pool', maxConcurrency, room.running('pool', '')) &&
+      fleets.some(({ fleet }) => this.#roomOf(fleet, room) > 0)
+    );
+  }
+
+  #choose(): readonly Start[] {
+    const { tiers, types } = this.#configuration;
+    const waiting = new Set<RefJob>();
+    for (const job of this.#jobs.values()) if (job.state === 'pending') waiting.add(job);
+    let room = this.#room();
+    const rarity = new Map(types.map(({ type }) => [type, this.#rarityOf(type, room)]));
+    const starts: Start[] = [];
+    for (;;) {
+      const shares = new Map<string, number>();
+      for (const { fairnessKey } of waiting) shares.set(fairnessKey, 0);
+      for (const key of shares.keys()) shares.set(key, this.#shareOf(key, room));
+      const below = tiers.filter(({ tier, guaranteed }) => room.running('tier', tier) < guaranteed);
+      let next: RefJob | undefined;
+      for (const { tier } of [...below, ...tiers]) {
+        if (next !== undefined) break;
+        [next] = [...waiting]
+          .filter((job) => job.type.tier === tier && this.#mayStart(job, room))
+          .sort((one, other) => this.#compare(one, other, shares, rarity));
+      }
+      if (next === undefined) return starts;
+      waiting.delete(next);
+      starts.push(this.#start(next, this.#fleetFor(next.type.type, room) ?? ''));
+      room = this.#room();
+    }
+  }
+
+  #start(job: RefJob, fleet: string): Start {
+    const { admissionFloorMs } = this.#configuration.fairness;
+    job.state = 'running';
+    job.startedAtMs = this.#atMs;
+    job.fleet = fleet;
+    job.chargedMs = exact(Math.max(this.#expectedMs(job.type, job.resourceId), admissionFloorMs));
+    this.#ledgerOf(job.fairnessKey).seenAtMs = this.#atMs;
+    return { atMs: this.#atMs, id: job.id, fleet: job.fleet, attempt: job.attempt };
+  }
+
+  /** Negative if `one` goes first. */
+  #compare(
+    one: RefJob,
+    other: RefJob,
+    shares: ReadonlyMap<string, number>,
+    rarity: ReadonlyMap<string, number>,
+  ): number {
+    return (
+      (shares.get(one.fairnessKey) ?? 0) - (shares.get(other.fairnessKey) ?? 0) ||
+      this.#milliPoints(other, rarity) - this.#milliPoints(one, rarity) ||
+      one.readyAtMs - other.readyAtMs ||
+      (one.id < other.id ? -1 : 1)
+    );
+  }
+
+  #milliPoints({ mode, priority, readyAtMs, type }: RefJob, rarity: ReadonlyMap<string, number>): number {
+    const { score } = this.#configuration;
+    const ageMs = Math.max(0, this.#atMs - readyAtMs);
+    const onDemand = mode === 'onDemand' ? score.onDemand * 1000 + ageMs * score.onDemandAgeSec : 0;
+    const points = priority * score.priority + (rarity.get(type.type) ?? 0);
+    return points * 1000 + ageMs * score.ageSec + onDemand;
+  }
+
+  #rarityOf(type: string, room: Room): number {
+    const free = this.#fleetsOf(type).reduce((sum, { fleet }) => sum + this.#roomOf(fleet, room), 0);
+    return free > 0 ? Math.trunc(this.#configuration.score.rarity / free) : 0;
+  }
+
+  #mayStart(job: RefJob, room: Room): boolean {
+    if (job.state !== 'pending') return false;
+    const { type, tier } = job.type;
+    const { maxConcurrency, fairness, tiers } = this.#configuration;
+    const ofTier = tiers.find((each) => each.tier === tier)?.maxConcurrency ?? null;
+    const conflictKey = conflictKeyOf(job);
+    return (
+      this.#isOpen('pool', maxConcurrency, room.running('pool', '')) &&
+      this.#isOpen(`tier/${tier}`, ofTier, room.running('tier', tier)) &&
+      this.#isOpen(`type/${type}`, job.type.maxConcurrency, room.running('type', type)) &&
+      this.#isOpen(
+        `key/${job.fairnessKey}`,
+        fairness.maxConcurrencyPerKey,
+        room.running('key', job.fairnessKey),
+      ) &&
+      this.#fleetFor(type, room) !== undefined &&
+      (conflictKey === undefined || room.running('conflict', conflictKey) === 0)
+    );
+  }
+
+  #isOpen(scope: string, configured: number | null, running: number): boolean {
+    const control = this.#controls.get(scope);
+    const cap = control?.maxConcurrency ?? configured;
+    return control?.paused !== true && (cap === null || running < cap);
+  }
+
+  #fleetsOf(type: string): PoolConfiguration['fleets'] {
+    return this.#configuration.fleets.filter(({ types }) => types.includes(type));
+  }
+
+  /** Of the fleets with a free slot, the first of those with the fewest types. */
+  #fleetFor(type: string, room: Room): string | undefined {
+    const free = this.#fleetsOf(type).filter(({ fleet }) => this.#roomOf(fleet, room) > 0);
+    const fewest = Math.min(...free.map(({ types }) => new Set(types).size));
+    return free.find(({ types }) => new Set(types).size === fewest)?.fleet;
+  }
+
+  #roomOf(fleet: string, room: Room): number {
+    const control = this.#controls.get(`fleet/${fleet}`);
+    if (control?.paused === true) return 0;
+    const slots = Math.min(this.#slots.get(fleet) ?? 0, control?.maxConcurrency ?? Infinity);
+    return Math.max(0, slots - room.running('fleet', fleet));
+  }
+
+  /** What runs, and what it was charged, counted anew. */
+  #room(): Room {
+    const counts = new Map<string, number>();
+    const chargedMs = new Map<string, number>();
+    const count = (of: Counted, name: string): void => {
+      counts.set(`${of}/${name}`, (counts.get(`${of}/${name}`) ?? 0) + 1);
+    };
+    for (const job of this.#jobs.values()) {
+      if (job.state !== 'running') continue;
+      count('pool', '');
+      count('tier', job.type.tier);
+      count('type', job.type.type);
+      count('key', job.fairnessKey);
+      count('fleet', job.fleet);
+      count('conflict', conflictKeyOf(job) ?? '');
+      chargedMs.set(job.fairnessKey, (chargedMs.get(job.fairnessKey) ?? 0) + job.chargedMs);
+    }
+    return {
+      running: (of, name) => counts.get(`${of}/${name}`) ?? 0,
+      chargedMs: (key) => chargedMs.get(key) ?? 0,
+    };
+  }
+
+  #shareOf(key: string, room: Room): number {
+    return (this.#settledMs(key) + room.chargedMs(key)) / this.#weightOf(key);
+  }
+
+  #settledMs(key: string): number {
+    const { resetEveryMs } = this.#configuration.fairness;
+    const ledger = this.#ledgers.get(key);
+    if (ledger === undefined) return 0;
+    const periodOf = (atMs: number): number =>
+      resetEveryMs === null ? 0 : Math.floor((EPOCH_MS + atMs) / resetEveryMs);
+    return periodOf(ledger.chargedAtMs) < periodOf(this.#atMs) ? 0 : ledger.settledMs;
+  }
+
+  #weightOf(key: string): number {
+    const { weights, defaultWeight } = this.#configuration.fairness;
+    const configured = Object.hasOwn(weights, key) ? weights[key] : undefined;
+    return this.#controls.get(`key/${key}`)?.weight ?? configured ?? defaultWeight;
+  }
+
+  #ledgerOf(key: string): RefLedger {
+    let ledger = this.#ledgers.get(key);
+    if (ledger === undefined) {
+      ledger = { settledMs: 0, chargedAtMs: this.#atMs, seenAtMs: this.#atMs };
+      this.#ledgers.set(key, ledger);
+    }
+    return ledger;
+  }
+}
+
+/** The text without a group, and a job without a resource, exclude nothing. */
+const conflictKeyOf = ({ type, resourceId }: RefJob): string | undefined =>
+  type.conflictGroup === null || resourceId === undefined
+    ? undefined
+    : JSON.stringify([type.conflictGroup, resourceId]);
+
+const nameOf = (type: string, resourceId: string): string => JSON.stringify([type, resourceId]);

@@ -1,0 +1,389 @@
+/** Random scenarios: a seed and a kind draw a pool, its load, and what happens to it. */
+import type { FleetInput, JobTypeInput, PoolInput, TierInput } from '../../lib/core/defaults.ts';
+import type { DispatchBudget } from '../../lib/dispatch/context.ts';
+import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
+import type { AttemptPlan, Hearing, Scenario, ScenarioEvent, ScenarioJob } from './play.ts';
+
+/** What a kind of scenario is about; `mixed` and `large` are about all of it. */
+export const KINDS = [
+  /** Tiers, guarantees, caps, fleets, modes and priorities; keys start at 0, or where they were. */
+  'order',
+  /** The same, and new and returning keys are lifted. */
+  'lifts',
+  /** Many jobs for few resources. */
+  'conflicts',
+  /** Many keys, at their caps, with weights. */
+  'keys',
+  /** Work for later, retries, moves, cancellations, lost workers. */
+  'time',
+  /** As `time`, and workers vanish without a word. */
+  'losses',
+  /** Pauses, caps and weights that operators change. */
+  'controls',
+  /** Costs: resets, times to live, floors, learning. */
+  'books',
+  'mixed',
+  /** Hundreds of jobs, keys and resources. */
+  'large',
+  /** Hundreds of jobs that may not start stand before those that may. */
+  'walls',
+  /** As `mixed`, and hints are lost: there only bounds hold. */
+  'unheard',
+] as const;
+
+export type Kind = (typeof KINDS)[number];
+
+/** Kinds by seed. */
+const TURNS: readonly Kind[] = [
+  ...(['order', 'lifts', 'conflicts', 'keys', 'time', 'controls', 'books'] as const),
+  ...(['mixed', 'mixed', 'mixed', 'mixed', 'mixed', 'losses', 'unheard', 'walls'] as const),
+];
+/** Large ones are as dear as fifteen others: one in so many seeds. */
+const LARGE_EVERY = 60;
+
+/** The kind that a seed is of, unless somebody asks for one. */
+export const kindOf = (seed: number): Kind =>
+  seed % LARGE_EVERY === 0 ? 'large' : (TURNS[seed % TURNS.length] ?? 'mixed');
+
+/** Where hints are lost, what they would have told comes out by ticks. */
+const UNHEARD_FOR_MS = 600_000;
+
+/** The chance of each theme in scenarios that are about all. */
+const MIXED = 0.5;
+
+interface Themes {
+  readonly lifts: boolean;
+  readonly conflicts: boolean;
+  readonly keys: boolean;
+  readonly time: boolean;
+  readonly losses: boolean;
+  readonly controls: boolean;
+  readonly books: boolean;
+  readonly large: boolean;
+}
+
+function themesOf(kind: Kind, dice: Dice): Themes {
+  const isAbout = (theme: Kind): boolean =>
+    kind === 'mixed' || kind === 'large' || kind === 'unheard' ? dice.chance(MIXED) : kind === theme;
+  return {
+    lifts: isAbout('lifts') || (kind === 'books' && dice.chance(0.5)),
+    conflicts: isAbout('conflicts'),
+    keys: isAbout('keys'),
+    time: isAbout('time') || kind === 'losses',
+    losses: kind === 'losses',
+    controls: isAbout('controls'),
+    books: isAbout('books'),
+    large: kind === 'large',
+  };
+}
+
+/** How a scenario's dispatchers miss nothing. */
+export const ATTENTIVE: Hearing = {
+  dispatchers: 1,
+  changes: 0,
+  noise: 0,
+  repeats: 0,
+  leftWord: 0,
+  forgets: 0,
+  lost: 0,
+};
+
+function hearingOf(dice: Dice): Hearing {
+  const dispatchers = dice.pick([1, 1, 2, 3]);
+  return {
+    dispatchers,
+    changes: dispatchers === 1 ? 0 : dice.pick([0.05, 0.3, 1]),
+    noise: dice.pick([0, 0.3, 1]),
+    repeats: dice.pick([0, 0.2]),
+    leftWord: dispatchers === 1 ? 0 : dice.pick([0, 0.1, 0.5]),
+    forgets: dice.pick([0, 0, 0, 0.1, 1]),
+    lost: 0,
+  };
+}
+
+/**
+ * What a dispatcher that did not see all of the past cannot know as the reference does, and need not: a learned cost that
+ * moved by little is not written, so here every move is; and how long a key has waited is known by its head alone, so that
+ * its ledger may be dropped early. A ledger lives for hours, so here it lives on.
+ *
+ * KNOWN: who forgot a key that came while there was no room meets it, and lifts it, when its tier, its type and its place in the
+ * keys line are read again, which may be passes later. So where keys are lifted, dispatchers remember.
+ */
+function heard(
+  themes: Themes,
+  all: Pick<Scenario, 'pool' | 'budget' | 'hearing'>,
+): Pick<Scenario, 'pool' | 'budget' | 'hearing'> {
+  const { pool, budget, hearing } = all;
+  if (hearing.forgets === 0 && hearing.dispatchers === 1) return all;
+  if (themes.lifts)
+    return { pool, budget, hearing: { ...hearing, forgets: 0, dispatchers: 1, changes: 0, leftWord: 0 } };
+  const { keyTtlMs: _, ...fairness } = pool.fairness ?? {};
+  return { pool: { ...pool, fairness }, budget: { ...budget, newsShare: 0 }, hearing };
+}
+
+function budgetOf(dice: Dice, { conflicts, large, lifts }: Themes): Partial<DispatchBudget> {
+  const chosen: { -readonly [Field in keyof DispatchBudget]?: DispatchBudget[Field] } = {};
+  // KNOWN: a key all of whose jobs are parked is not looked at when another one is lifted; there, nothing is parked.
+  if (conflicts) chosen.parkKept = lifts ? 1_000_000 : dice.pick([1, 4]);
+  if (dice.chance(0.5)) chosen.batchJobs = dice.pick([1, 2, 5, 20]);
+  if (large && dice.chance(0.3)) chosen.passesMax = dice.pick([1, 3]);
+  if (dice.chance(0.1)) chosen.promoteMax = dice.pick([1, 3, 10]);
+  return chosen;
+}
+
+const named = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, number) => `${prefix}${number}`);
+
+function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput {
+  const { conflicts, large, books, time } = themes;
+  const tierNames = named('tier', dice.whole(1, 3));
+  const typeNames = named('type', dice.whole(1, large ? 6 : 4));
+  const tiers: TierInput[] = tierNames.map((tier) => ({
+    tier,
+    ...(dice.chance(0.3) ? { maxConcurrency: dice.whole(2, large ? 20 : 5) } : {}),
+    ...(dice.chance(0.3) ? { guaranteed: dice.whole(0, 2) } : {}),
+  }));
+  const types: Record<string, JobTypeInput> = {};
+  for (const type of typeNames) {
+    types[type] = {
+      tier: dice.pick(tierNames as [string]),
+      defaultCostMs: dice.pick([100, 1_000, 1_000, 3_000, 7_000]),
+      ...(dice.chance(0.25) ? { maxConcurrency: dice.whole(1, large ? 8 : 3) } : {}),
+      ...(conflicts && dice.chance(0.8) ? { conflictGroup: dice.pick(['group0', 'group0', 'group1']) } : {}),
+      ...(dice.chance(0.2) ? { subLines: dice.whole(2, 4) } : {}),
+      retry: time
+        ? {
+            maxAttempts: dice.whole(1, 4),
+            backoff: dice.pick(['fixed', 'linear', 'exponential']),
+            delayMs: dice.pick([0, 500, 1_000, 4_000]),
+            jitter: 'none',
+            maxWorkersLost: dice.whole(0, 3),
+          }
+        : { maxAttempts: 1, jitter: 'none' },
+      ...(themes.losses ? { timeoutMs: 20_000 } : {}),
+      onWorkerLost: dice.pick(['retry', 'retry', 'resume', 'fail']),
+    };
+  }
+  const most = large ? dice.pick([5, 15, 40]) : dice.pick([1, 3, 6]);
+  const fleets: Record<string, FleetInput> = {};
+  // A worker process that vanishes takes all its slots along.
+  const slotsOf = (): number | null => (dice.chance(0.15) && !themes.losses ? null : dice.whole(1, most));
+  for (const type of typeNames)
+    if (dice.chance(0.6)) fleets[`own-${type}`] = { types: [type], slots: slotsOf() };
+  const homeless = typeNames.filter((type) => fleets[`own-${type}`] === undefined);
+  const versatile = typeNames.filter(() => dice.chance(0.5));
+  const shared = [...new Set([...homeless, ...versatile])];
+  if (shared.length > 0) fleets.shared = { types: shared, slots: slotsOf() };
+  if (dice.chance(0.3)) fleets.all = { types: typeNames, slots: slotsOf() };
+  const weights: Record<string, number> = {};
+  if (themes.keys) for (const key of keys) if (dice.chance(0.3)) weights[key] = dice.pick([0.25, 0.5, 2, 4]);
+  return {
+    types,
+    tiers,
+    fleets,
+    ...(dice.chance(0.2) ? { maxConcurrency: dice.whole(6, large ? 60 : 12) } : {}),
+    fairness: {
+      idlePolicy: themes.lifts ? 'advance' : 'none',
+      alpha: dice.pick([0, 0.3, 0.5, 1]),
+      admissionFloorMs: books ? dice.pick([0, 10, 1_500]) : 10,
+      trueUp: dice.chance(0.7),
+      weights,
+      ...(themes.keys && dice.chance(0.7) ? { maxConcurrencyPerKey: dice.whole(1, 3) } : {}),
+      // One millisecond more than any time in a scenario: whether the boundary counts is nobody's question.
+      // KNOWN: whether a ledger has expired is seen from the heads of lines; with lifts, it may be kept, or dropped, too long.
+      ...(books && !themes.lifts && dice.chance(0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
+      ...(books && dice.chance(0.4) ? { resetEveryMs: dice.pick([20_000, 60_000]) } : {}),
+      ...(books && dice.chance(0.4) ? { estimateFallback: 'default' } : {}),
+    },
+  };
+}
+
+const slotsIn = ({ fleets = {} }: PoolInput): number =>
+  Object.values(fleets).reduce((sum, { slots }) => sum + (slots ?? 3), 0);
+
+function attemptsOf(
+  dice: Dice,
+  { time, losses }: Themes,
+  durationMs: () => number,
+): readonly [AttemptPlan, ...AttemptPlan[]] {
+  const attempt = (): AttemptPlan => ({
+    durationMs: durationMs(),
+    outcome:
+      time && dice.chance(0.3)
+        ? dice.pick(losses ? ['vanished', 'failed', 'lost'] : ['failed', 'failed', 'lost'])
+        : 'succeeded',
+  });
+  return time && dice.chance(0.5) ? [attempt(), attempt(), attempt()] : [attempt()];
+}
+
+/** The scenario that a seed draws of a kind. */
+export function scenarioOf(seed: number, kind: Kind = kindOf(seed)): Scenario {
+  const dice = diceOf(seeded(hashText(`${kind}/${seed}`)));
+  if (kind !== 'unheard') return kind === 'walls' ? wallOf(dice, seed) : anyOf(dice, seed, kind);
+  const scenario = dice.chance(0.2) ? wallOf(dice, seed) : anyOf(dice, seed, kind);
+  return {
+    ...scenario,
+    kind,
+    // A holder that hears of nothing may start what was unheard of before the word is left.
+    hearing: { ...scenario.hearing, leftWord: 0, lost: dice.pick([0.1, 0.5, 1]) },
+    untilMs: scenario.untilMs + UNHEARD_FOR_MS,
+  };
+}
+
+function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
+  const themes = themesOf(kind, dice);
+  const { large, conflicts, time, controls } = themes;
+  const isWide = themes.keys || large;
+  const keys = named('key', isWide ? dice.whole(5, large ? 150 : 25) : dice.whole(1, 6));
+  const resources = named('resource', large ? dice.pick([3, 20, 100]) : dice.whole(1, 5));
+  const pool = poolOf(dice, themes, keys);
+  const typeNames = Object.keys(pool.types ?? {}) as [string, ...string[]];
+  const slots = slotsIn(pool);
+  const jobCount = large ? dice.whole(100, 400) : dice.whole(5, 40);
+  const gridMs = dice.pick([100, 250, 1_000, 1_000]);
+  const meanMs = dice.pick([1_000, 3_000, 8_000]);
+  const durationMs = (): number => Math.max(1, Math.round(dice.between(0.2, 2) * (meanMs / gridMs))) * gridMs;
+  // From twice what the slots can do to half of it; idle gaps come from the bursts.
+  const spanMs = Math.ceil((jobCount * meanMs) / slots / dice.pick([0.5, 1, 2, 4]) / gridMs) * gridMs;
+  const instant = (): number => Math.floor(dice.between(0, spanMs) / gridMs) * gridMs;
+  const bursts = Array.from({ length: dice.whole(1, 4) }, instant);
+  const isBursty = dice.chance(0.5);
+  const jobs: ScenarioJob[] = Array.from({ length: jobCount }, (_, number) => {
+    const atMs = isBursty && dice.chance(0.8) ? dice.pick(bursts as [number]) : instant();
+    const skewed = Math.floor(keys.length * dice.between(0, 1) ** 2);
+    return {
+      // Ids say nothing of the order in which jobs come.
+      id: `job-${String((number * 7_919) % 10_007).padStart(5, '0')}`,
+      atMs,
+      type: dice.pick(typeNames),
+      priority: dice.chance(0.5) ? 0 : dice.whole(0, 10),
+      mode: dice.chance(0.2) ? 'onDemand' : 'queued',
+      fairnessKey: (dice.chance(0.5) ? keys[skewed] : dice.pick(keys as [string])) ?? '',
+      ...(conflicts || dice.chance(0.5)
+        ? { resourceId: dice.chance(conflicts ? 0.5 : 0) ? 'resource0' : dice.pick(resources as [string]) }
+        : {}),
+      ...(time && dice.chance(0.3)
+        ? { runAtMs: atMs + dice.whole(0, Math.ceil(spanMs / gridMs / 2)) * gridMs }
+        : {}),
+      attempts: attemptsOf(dice, themes, durationMs),
+    };
+  });
+  const untilMs = Math.min(spanMs * 2 + 20 * meanMs, 1_800_000) + (themes.losses ? UNHEARD_FOR_MS : 0);
+  const events: ScenarioEvent[] = [];
+  for (const [fleet, declared] of Object.entries(pool.fleets ?? {})) {
+    if (declared.slots !== null) continue;
+    events.push({ op: 'slots', atMs: 0, fleet, slots: dice.whole(1, 3) });
+    if (dice.chance(0.5)) events.push({ op: 'slots', atMs: instant(), fleet, slots: dice.whole(0, 5) });
+  }
+  if (time) {
+    for (const { id, atMs } of jobs) {
+      const laterMs = (): number => atMs + dice.whole(1, Math.ceil(spanMs / gridMs / 2)) * gridMs;
+      if (dice.chance(0.08)) events.push({ op: 'cancel', atMs: laterMs(), id });
+      for (let moves = 0; dice.chance(0.2) && moves < 3; moves += 1) {
+        const movedMs = laterMs();
+        const inMs = dice.pick([-5_000, 0, 0, 2_000, 10_000]);
+        events.push({ op: 'retime', atMs: movedMs, id, runAtMs: Math.max(0, movedMs + inMs) });
+      }
+    }
+  }
+  if (controls) events.push(...controlsOf(dice, pool, keys, instant));
+  return {
+    seed,
+    kind,
+    ...heard(themes, { pool, budget: budgetOf(dice, themes), hearing: hearingOf(dice) }),
+    untilMs,
+    jobs,
+    events,
+  };
+}
+
+/** A wall of jobs that a held conflict key, a full or paused type, or their keys' caps stop, and then some that may start. */
+function wallOf(dice: Dice, seed: number): Scenario {
+  const what = dice.pick(['conflict', 'typeCap', 'pause', 'keyCap']);
+  const slots = dice.whole(5, 60);
+  const groups = dice.whole(20, 150);
+  const each = dice.whole(2, 6);
+  const gridMs = 1_000;
+  const longMs = dice.pick([60_000, 300_000]);
+  const behindMs = dice.whole(1, 30) * gridMs;
+  const type: JobTypeInput = {
+    ...(what === 'conflict' ? { conflictGroup: 'album' } : {}),
+    ...(what === 'typeCap' ? { maxConcurrency: dice.whole(1, 3) } : {}),
+    retry: { maxAttempts: 1, jitter: 'none' },
+  };
+  const pool: PoolInput = {
+    types: { wall: type, other: { retry: { maxAttempts: 1, jitter: 'none' } } },
+    tiers: [{ tier: 'default' }],
+    fleets: { all: { types: ['wall', 'other'], slots } },
+    fairness: {
+      idlePolicy: dice.pick(['none', 'advance']),
+      ...(what === 'keyCap' ? { maxConcurrencyPerKey: dice.whole(1, 2) } : {}),
+    },
+  };
+  const inAll = groups * each;
+  const job = (number: number, atMs: number, group: string, of: string, priority = 0): ScenarioJob => ({
+    id: `job-${String((number * 7_919) % 10_007).padStart(5, '0')}`,
+    atMs,
+    type: of,
+    priority,
+    mode: 'queued',
+    fairnessKey: what === 'conflict' ? `key${number % 3}` : group,
+    resourceId: group,
+    attempts: [{ durationMs: of === 'other' ? dice.whole(1, 5) * gridMs : longMs, outcome: 'succeeded' }],
+  });
+  // Of some groups as many as there are slots: what stands behind the wall may start.
+  const standing =
+    what === 'keyCap' || what === 'conflict' ? Math.max(1, Math.min(groups, slots - 2)) : groups;
+  const wall = Array.from({ length: inAll }, (_, number) =>
+    job(number, dice.whole(0, 3) * gridMs, `wall${number % standing}`, 'wall', dice.whole(0, 3)),
+  );
+  const behind = Array.from({ length: dice.whole(1, 10) }, (_, number) =>
+    job(
+      inAll + number,
+      behindMs + dice.whole(0, 5) * gridMs,
+      `behind${number}`,
+      what === 'conflict' || what === 'keyCap' ? 'wall' : 'other',
+    ),
+  );
+  return {
+    seed,
+    kind: 'walls',
+    pool,
+    budget: dice.chance(0.3) ? { parkKept: 1 } : {},
+    hearing: hearingOf(dice),
+    untilMs: behindMs + 2 * longMs,
+    jobs: [...wall, ...behind],
+    events: what === 'pause' ? [{ op: 'control', atMs: 0, scope: 'type/wall', paused: true }] : [],
+  };
+}
+
+function controlsOf(
+  dice: Dice,
+  { types = {}, tiers = [], fleets = {} }: PoolInput,
+  keys: readonly string[],
+  instant: () => number,
+): readonly ScenarioEvent[] {
+  const scopes = [
+    'pool',
+    ...tiers.map(({ tier }) => `tier/${tier}`),
+    ...Object.keys(types).map((type) => `type/${type}`),
+    ...Object.keys(fleets).map((fleet) => `fleet/${fleet}`),
+    ...keys.slice(0, 5).map((key) => `key/${key}`),
+  ] as [string, ...string[]];
+  return Array.from({ length: dice.whole(1, 6) }, () => {
+    const scope = dice.pick(scopes);
+    const [fromMs, otherMs] = [instant(), instant()];
+    const atMs = Math.min(fromMs, otherMs);
+    const untilMs = Math.max(fromMs, otherMs);
+    const kinds: readonly ['pause', 'cap', ...'weight'[]] = scope.startsWith('key/')
+      ? ['pause', 'cap', 'weight']
+      : ['pause', 'cap'];
+    const { on, off } = {
+      pause: { on: { paused: true }, off: { paused: false } },
+      cap: { on: { maxConcurrency: dice.whole(0, 4) }, off: { maxConcurrency: null } },
+      weight: { on: { weight: dice.pick([0.25, 2, 8]) }, off: { weight: null } },
+    }[dice.pick<'pause' | 'cap' | 'weight'>(kinds)];
+    const event: ScenarioEvent = { op: 'control', atMs, scope, ...on };
+    return dice.chance(0.8) ? [event, { op: 'control' as const, atMs: untilMs, scope, ...off }] : [event];
+  }).flat();
+}

@@ -1,0 +1,175 @@
+/** Slots are not left free while a job waits that may start, however many wait before it that may not. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+const times = <T>(count: number, make: (at: number) => T): T[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+
+/** Ticks as a minute's rule sends them, to dispatchers that know nothing. */
+async function ticks(on: Stage, count: number): Promise<void> {
+  for (let at = 0; at < count; at += 1) {
+    await on.pass({}, on.dispatcher());
+    await on.advance(60_000);
+  }
+}
+
+const isPending = (on: Stage, jobs: readonly Job[]): readonly Job[] =>
+  jobs.filter(({ id }) => on.stateOf(id) === 'pending');
+
+describe('jobs whose conflict keys are held', () => {
+  const albums = (slots: number): Stage =>
+    stage({
+      pool: {
+        types: { resize: { timeoutMs: 860_000, conflictGroup: 'album' } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots } },
+      },
+    });
+
+  it.each([
+    [40, 30, 4],
+    [40, 30, 6],
+    [60, 50, 9],
+    [32, 30, 4],
+    [40, 30, 12],
+    [110, 100, 30],
+  ])(
+    'keep none of others waiting: %i slots, %i albums of %i photos, then other albums',
+    async (slots, count, each) => {
+      const on = albums(slots);
+      const first = times(count * each, (at) => on.job({ resourceId: `album-${Math.floor(at / each)}` }));
+      await on.put(...first);
+      await on.pass({ jobs: first, reason: 'stream' });
+      await on.startAll('images');
+      await on.advance(1_000);
+      const others = times(slots - count, (at) => on.job({ resourceId: `other-${at}` }));
+      await on.put(...others);
+      await on.pass({ jobs: others, reason: 'stream' });
+      expect(isPending(on, others)).toEqual([]);
+      expect(on.held()).toHaveLength(slots);
+    },
+  );
+
+  it('keep none of others waiting that no hint told of, for a dispatcher that knows nothing', async () => {
+    const on = albums(40);
+    await on.put(...times(30 * 12, (at) => on.job({ resourceId: `album-${Math.floor(at / 12)}` })));
+    const others = times(10, (at) => on.job({ resourceId: `other-${at}` }));
+    await on.put(...others);
+    await ticks(on, 1);
+    expect(isPending(on, others)).toEqual([]);
+  });
+
+  it('run in the order of their keys, each as soon as the one before has ended, wherever they stand', async () => {
+    const on = albums(4);
+    const keys = times(20, (at) => `customer-${at}`);
+    // Of one album, photos of many customers: each customer's first photo comes before anyone's second one.
+    const photos = times(60, (at) => on.job({ resourceId: 'shared', fairnessKey: keys[at % 20] ?? '' }));
+    await on.put(...photos);
+    const context = on.dispatcher({ budget: { ...on.main.budget, parkKept: 1 } });
+    let hints: Job[] = photos;
+    const order: string[] = [];
+    for (let round = 0; round < 60; round += 1) {
+      await on.pass({ jobs: hints, reason: 'stream' }, context);
+      const [started] = await on.startAll('images');
+      if (started === undefined) throw new Error(`nothing started in round ${round}`);
+      order.push(started.job.fairnessKey);
+      await on.advance(1_000);
+      hints = [await on.end(started)];
+    }
+    for (const round of [0, 1, 2]) expect(new Set(order.slice(20 * round, 20 * round + 20)).size).toBe(20);
+  });
+
+  it('are found again when the first of them is cancelled while its conflict key is free', async () => {
+    // A slot more than may run, so that the others are met, and parked.
+    const on = albums(2);
+    const [blocker] = await on.put(on.job({ resourceId: 'photos', priority: 10 }));
+    const photos = await on.put(...times(20, () => on.job({ resourceId: 'photos' })));
+    const context = on.dispatcher({ budget: { ...on.main.budget, parkKept: 1 } });
+    if (blocker === undefined) throw new Error('no blocker');
+    await on.pass({ jobs: [blocker, ...photos], reason: 'stream' }, context);
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    expect(on.store.inspectLine(photos[12]?.id ?? '')).toMatch(/^blocked/);
+    await on.store.changeControl(0, 'type/resize', { paused: true });
+    await on.pass({ jobs: [await on.end(started)], reason: 'stream' }, context);
+    await on.store.changeControl(0, 'type/resize', { paused: false });
+    const cancelled: Job[] = [];
+    for (const { id } of photos.slice(0, 12)) {
+      const outcome = await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 1_000_000);
+      if (outcome.kind === 'cancelled') cancelled.push(outcome.job);
+    }
+    await on.pass({ jobs: cancelled, reason: 'stream' }, on.dispatcher());
+    expect(on.held().map(({ id }) => id)).toEqual([photos[12]?.id]);
+  });
+});
+
+describe('keys none of whose jobs may start', () => {
+  const twoTypes = (slots: number, cap: number | null, perKey: number | null = null): Stage =>
+    stage({
+      pool: {
+        types: { x: { timeoutMs: 800_000, maxConcurrency: cap }, y: { timeoutMs: 30_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['x', 'y'], slots } },
+        fairness: { maxConcurrencyPerKey: perKey },
+      },
+    });
+  const customer = (at: number): string => `customer-${String(at).padStart(5, '0')}`;
+
+  it.each([
+    [4, 400],
+    [20, 1_000],
+    [100, 2_000],
+  ])(
+    'because their type is at its cap keep no other type waiting: %i slots, %i keys',
+    async (slots, keys) => {
+      const on = twoTypes(slots, 2);
+      await on.put(...times(keys, (at) => on.job({ type: 'x', fairnessKey: customer(at) })));
+      await ticks(on, 1);
+      await on.startAll('images');
+      const [wanted] = await on.put(on.job({ type: 'y', fairnessKey: 'zulu' }));
+      await ticks(on, 1);
+      expect(on.stateOf(wanted?.id ?? '')).toBe('claimed');
+    },
+  );
+
+  it('because their type is paused keep no other type waiting', async () => {
+    const on = twoTypes(4, null);
+    await on.store.changeControl(0, 'type/x', { paused: true });
+    await on.put(...times(1_000, (at) => on.job({ type: 'x', fairnessKey: customer(at) })));
+    const [wanted] = await on.put(on.job({ type: 'y', fairnessKey: 'zulu' }));
+    await ticks(on, 1);
+    expect(on.stateOf(wanted?.id ?? '')).toBe('claimed');
+  });
+
+  it('because each is at its cap keep no other key waiting', async () => {
+    const on = twoTypes(900, null, 1);
+    const busy = times(1_600, (at) => on.job({ type: 'x', fairnessKey: customer(at % 800) }));
+    await on.put(...busy);
+    await ticks(on, 1);
+    await on.startAll('images');
+    expect(on.held()).toHaveLength(800);
+    const [wanted] = await on.put(on.job({ type: 'x', fairnessKey: 'zulu' }));
+    await ticks(on, 1);
+    expect(on.stateOf(wanted?.id ?? '')).toBe('claimed');
+  });
+
+  it('are not read of the index, nor their ledgers, because of a type at its cap', async () => {
+    const on = twoTypes(4, 2);
+    await on.put(...times(1_000, (at) => on.job({ type: 'x', fairnessKey: customer(at) })));
+    await ticks(on, 1);
+    const read: string[] = [];
+    const store = storeWith(on.store, {
+      readKeys: (partition, type, ...rest) => {
+        read.push(type);
+        return on.store.readKeys(partition, type, ...rest);
+      },
+      getLedgers: (partition, keys) => {
+        read.push(...keys);
+        return on.store.getLedgers(partition, keys);
+      },
+    });
+    await on.pass({}, on.dispatcher({ store }));
+    expect(read).toEqual(['y']);
+  });
+});

@@ -1,0 +1,188 @@
+/** Due work of any number: who is woken for it, what that asks for, and in which order it starts. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { compareRanked } from '../../lib/core/score.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { nextDueMs, wakeForDueWork } from '../../lib/dispatch/timers.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { seeded } from '../simulation/random.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+const WINDOW_MS = 75_000;
+const LONG_MS = 60_000;
+
+const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+
+const poolOf = (slots: number, subLines = 1): PoolInput => ({
+  types: { resize: { timeoutMs: 600_000, subLines } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots } },
+});
+
+/** Jobs that become due at these instants, counted from now. */
+async function schedule(on: Stage, inMs: readonly number[]): Promise<readonly Job[]> {
+  const jobs = inMs.map((ms, n) => {
+    const runAtMs = on.time.nowMs + ms;
+    return on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs, fairnessKey: `k${n % 7}` });
+  });
+  for (let from = 0; from < jobs.length; from += 500) await on.put(...jobs.slice(from, from + 500));
+  return jobs;
+}
+
+/** A store whose reads of the due line take their time, and are counted by shard. */
+function slowStore(on: Stage, latencyMs: number): { store: JobStore; readsOf: Map<number, number> } {
+  const readsOf = new Map<number, number>();
+  const store = storeWith(on.store, {
+    readDue: async (...asked) => {
+      const shard = asked[4] ?? 0;
+      readsOf.set(shard, (readsOf.get(shard) ?? 0) + 1);
+      if (latencyMs > 0) await on.clock.sleep(latencyMs);
+      return on.store.readDue(...asked);
+    },
+  });
+  return { store, readsOf };
+}
+
+/** The wakes of one look ahead: when they come, counted from its start. */
+async function wakesOf(on: Stage, store: JobStore): Promise<readonly number[]> {
+  const startMs = on.time.nowMs;
+  await on.finish(wakeForDueWork(on.dispatcher({ store }), 0));
+  await on.advance(2 * WINDOW_MS);
+  return on.wakes.map((atMs) => atMs - startMs);
+}
+
+describe('a tick that looks ahead', () => {
+  it.each([
+    ['evenly spread', range(5_000).map((n) => 1 + n * 15), 1],
+    ['in three seconds', range(5_000).map((n) => 20_000 + (n % 3) * 25_000 + (n % 1_000)), 1],
+    ['evenly spread over three shards', range(5_000).map((n) => 1 + n * 15), 3],
+    ['few and far between', range(40).map((n) => 700 + n * 1_850), 1],
+  ] as const)(
+    'wakes for each of many jobs less than a second after its time, by a read for each second: %s',
+    { timeout: LONG_MS },
+    async (_, inMs, shards) => {
+      for (const latencyMs of [0, 7]) {
+        const on = stage({ pool: poolOf(10, shards) });
+        await schedule(on, inMs);
+        // Shards are known from the first pass on.
+        await on.pass();
+        const { store, readsOf } = slowStore(on, latencyMs);
+        const wakes = await wakesOf(on, store);
+        for (const ms of inMs) expect(wakes.some((wake) => wake >= ms && wake < ms + 1_000)).toBe(true);
+        expect(wakes.length).toBeLessThanOrEqual(76);
+        expect([...readsOf.keys()].sort()).toEqual(range(shards));
+        for (const reads of readsOf.values()) expect(reads).toBeLessThanOrEqual(76);
+      }
+    },
+  );
+
+  it('reads once when nothing is due, or only what its own pass promotes, or what the next tick looks at', async () => {
+    const on = stage();
+    const { store, readsOf } = slowStore(on, 0);
+    expect(await wakesOf(on, store)).toEqual([]);
+    await schedule(on, [...range(30).map(() => 0), 3 * WINDOW_MS]);
+    await on.finish(wakeForDueWork(on.dispatcher({ store }), 0));
+    expect([...readsOf]).toEqual([[0, 2]]);
+    expect(on.wakes).toEqual([]);
+  });
+
+  it('wakes at once for what has become due while it looked', async () => {
+    const on = stage();
+    await schedule(on, [30, 5_000]);
+    expect(await wakesOf(on, slowStore(on, 40).store)).toEqual([40, 5_040]);
+  });
+
+  it('starts five thousand jobs, each within a second of its time', { timeout: LONG_MS }, async () => {
+    const on = stage({ pool: poolOf(6_000) });
+    const random = seeded(7);
+    const jobs = await schedule(
+      on,
+      range(5_000).map(() => 1 + Math.floor(random() * (WINDOW_MS - 1))),
+    );
+    let runs = Promise.resolve<unknown>(undefined);
+    on.queue.onWake(() => {
+      runs = runs.then(() => dispatchAll(on.main, { jobs: [], reason: 'wake', partitions: [0] }));
+    });
+    await on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
+    await on.advance(WINDOW_MS + 1_000);
+    await on.finish(runs);
+    const lateMs = jobs.map(({ id, runAtMs }) => {
+      const claimedAtMs = on.store.inspectJob(id)?.claim?.claimedAtMs ?? Number.NaN;
+      return claimedAtMs - runAtMs;
+    });
+    expect(Math.min(...lateMs)).toBeGreaterThanOrEqual(0);
+    expect(Math.max(...lateMs)).toBeLessThan(1_000);
+  });
+});
+
+describe('a dispatcher that runs on', () => {
+  it('knows when the next of many jobs becomes due, by one read of each shard', async () => {
+    const on = stage({ pool: poolOf(10, 3) });
+    const startMs = on.time.nowMs;
+    await schedule(on, [...range(3_000).map((n) => 9_000 + n), 8_000]);
+    const { store, readsOf } = slowStore(on, 0);
+    expect(await nextDueMs(on.dispatcher({ store }), 0)).toBe(startMs + 8_000);
+    expect([...readsOf.values()]).toEqual([1, 1, 1]);
+  });
+});
+
+describe('a pass over a crowd that became due at one instant', () => {
+  it('plans among all of it: the best start first', { timeout: LONG_MS }, async () => {
+    const on = stage({ pool: poolOf(4, 2) });
+    const random = seeded(3);
+    const runAtMs = on.time.nowMs + 5_000;
+    const jobs = range(1_500).map(() =>
+      on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs, priority: Math.floor(random() * 11) }),
+    );
+    for (let from = 0; from < jobs.length; from += 500) await on.put(...jobs.slice(from, from + 500));
+    await on.advance(5_000);
+    const starts: string[] = [];
+    let hints: Job[] = [];
+    for (let round = 0; round < 10; round += 1) {
+      await on.pass({ jobs: hints, reason: round === 0 ? 'wake' : 'stream' });
+      hints = [];
+      const started = await on.startAll('images');
+      const byRank = started.map(({ job }) => job);
+      starts.push(...byRank.sort((a, b) => compareRanked(a, b, on.configuration.score)).map(({ id }) => id));
+      await on.advance(10);
+      for (const each of started) hints.push(await on.end(each));
+    }
+    const inOrder = jobs.toSorted((a, b) => compareRanked(a, b, on.configuration.score));
+    expect(starts).toEqual(inOrder.slice(0, 40).map(({ id }) => id));
+  });
+
+  it('reads the due line once when nothing is due, and never again what it has promoted', async () => {
+    const on = stage({ pool: poolOf(100), budget: { promoteMax: 7 }, store: { indexLagMs: 500 } });
+    const { store, readsOf } = slowStore(on, 0);
+    const context = on.dispatcher({ store });
+    await on.pass({}, context);
+    expect([...readsOf]).toEqual([[0, 1]]);
+    await schedule(
+      on,
+      range(50).map(() => 0),
+    );
+    await on.advance(1_000);
+    const asked: (readonly string[])[] = [];
+    const watching = on.dispatcher({
+      store: storeWith(store, {
+        promote: async (due, nowMs) => {
+          asked.push(due.map(({ id }) => id));
+          return on.store.promote(due, nowMs);
+        },
+      }),
+    });
+    expect(await on.pass({}, watching)).toMatchObject({ kind: 'done', passes: 1, admitted: 50 });
+    expect(asked.map((ids) => ids.length)).toEqual([7, 7, 7, 7, 7, 7, 7, 1]);
+    expect(new Set(asked.flat()).size).toBe(50);
+  });
+
+  it('that is larger than a pass promotes plans with what it has, and goes on', async () => {
+    const on = stage({ pool: poolOf(100), budget: { promoteMax: 2 } });
+    await schedule(
+      on,
+      range(50).map(() => 0),
+    );
+    expect(await on.pass()).toMatchObject({ kind: 'done', passes: 3, admitted: 50 });
+  });
+});
