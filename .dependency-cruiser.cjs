@@ -5,7 +5,7 @@ const ADAPTERS = '^lib/(store|queue|events|schedule)/[^/]+/';
 const USE_CASES = '^lib/(dispatch|worker)/';
 /** The only places where adapters are built and the environment is read. */
 const ROOTS =
-  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker)\\.ts$|lib/(client|cli|testing|dashboard)/)';
+  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker|guard-thread)\\.ts$|lib/(client|cli|testing|dashboard)/)';
 
 module.exports = {
   forbidden: [

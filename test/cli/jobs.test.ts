@@ -5,6 +5,7 @@ import { connect } from '../../lib/cli/connect.ts';
 import { ClientEnvironmentError } from '../../lib/client/errors.ts';
 import { StoreMisconfigured } from '../../lib/store/errors.ts';
 import { FAILED, storeWith } from '../dispatch/stage.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { counter, fileOf } from './desk.ts';
 
@@ -138,10 +139,11 @@ describe('jobs run', () => {
 describe('jobs get, list, cancel, retime and retry', () => {
   it('get shows the job', async () => {
     const { fairlead, data, put, job } = counter();
-    const [stored] = await put(job({ resourceId: 'album-1' }));
+    const [stored] = await put(job({ resourceId: 'album-1', progress: { page: 3 } }));
     const { code, out } = await fairlead('jobs', 'get', stored?.id ?? '');
     expect(code).toBe(0);
     expect(out).toMatch(/state {2,}pending/);
+    expect(out).toMatch(/progress {2,}\{"page":3\}/);
     expect(await data('jobs', 'get', stored?.id ?? '')).toEqual(stored);
   });
 
@@ -265,6 +267,27 @@ describe('keys and fleets', () => {
     expect(await data('fleets')).toMatchObject({
       fleets: [{ fleet: 'images' }, { fleet: 'general', slots: 2 }],
     });
+  });
+});
+
+describe('dead-letters unreadable', () => {
+  it('lists what cannot be read, where it stood, and what to do', async () => {
+    const { data, fairlead, fairleadIn, anotherClient, store } = counter();
+    expect((await fairlead('dead-letters', 'unreadable')).out).toContain(
+      'every item that was met can be read',
+    );
+    const item = {
+      key: 'job/x job',
+      reason: 'item job/x job: attribute mode is 7; correct or delete the item',
+      line: 'due/0/0',
+      rank: '1/x',
+      seenAtMs: NOW_MS,
+    };
+    const client = anotherClient({ store: storeWith(store, { listUnreadable: async () => [item] }) });
+    const connect = async () => ({ client, close: () => {} });
+    const { out } = await fairleadIn({ connect }, 'dead-letters', 'unreadable');
+    for (const part of [item.line, item.reason, new Date(NOW_MS).toISOString()]) expect(out).toContain(part);
+    expect(await data('dead-letters', 'unreadable')).toEqual({ unreadable: [] });
   });
 });
 

@@ -164,6 +164,120 @@ describe('a wrong field is named with its path', () => {
   });
 });
 
+describe('a field that a format does not know is refused by its name', () => {
+  it.each([
+    ['fairness', 'C1', 'configs', /scenarios\[0\]\.configs: is not a known field/],
+    ['fairness', 'C1', 'config.globalMaximum', /scenarios\[0\]\.config\.globalMaximum: is not/],
+    ['fairness', 'C1', 'config.types[1].weight', /scenarios\[0\]\.config\.types\[1\]\.weight: is not/],
+    ['fairness', 'C1', 'arrivals[2].runAtMs', /scenarios\[0\]\.arrivals\[2\]\.runAtMs: is not/],
+    ['scoring', 'A-S1', 'busy', /cases\[0\]\.busy: is not a known field/],
+    ['scoring', 'A-S1', 'input.resourceId', /cases\[0\]\.input\.resourceId: is not/],
+    ['scoring', 'A-X1', 'input.a.age', /cases\[0\]\.input\.a\.age: is not/],
+    ['scoring', 'A-L1', 'input.slots[1].busy', /cases\[0\]\.input\.slots\[1\]\.busy: is not/],
+    ['scoring', 'A-P1', 'input.ops[0].types', /cases\[0\]\.input\.ops\[0\]\.types: is not/],
+    ['scoring', 'A-A1', 'input.limit', /cases\[0\]\.input\.limit: is not/],
+    ['scoring', 'A-A1', 'input.queued[0].ageMs', /cases\[0\]\.input\.queued\[0\]\.ageMs: is not/],
+    ['timers', 'B1', 'input.until', /cases\[0\]\.input\.until: is not/],
+    ['timers', 'B1', 'input.events[1].atSec', /cases\[0\]\.input\.events\[1\]\.atSec: is not/],
+    ['partitions', 'D1', 'input.nodes', /cases\[0\]\.input\.nodes: is not/],
+    ['partitions', 'D9', 'input.claims[0].leaseMs', /cases\[0\]\.input\.claims\[0\]\.leaseMs: is not/],
+    ['partitions', 'D14', 'input.capacity', /cases\[0\]\.input\.capacity: is not/],
+    ['partitions', 'D20', 'input.jobs[0].type', /cases\[0\]\.input\.jobs\[0\]\.type: is not/],
+    ['partitions', 'D23', 'input.steps[0].epoch', /cases\[0\]\.input\.steps\[0\]\.epoch: is not/],
+  ] as const)('%s %s: %s', async (file, id, field, message) => refused(one(file, id, field, 1), message));
+
+  it.each(['fairness', 'scoring', 'timers', 'partitions'])(
+    'beside the cases of a file of %s',
+    async (file) => {
+      await refused({ ...read(file), cores: 2 }, /^fairlead: [^:]*: cores: is not a known field$/m);
+    },
+  );
+
+  it.each([
+    ['of the file', { defaults: {} }, {}, /: defaults: is not a known field/],
+    ['of a scenario', {}, { workload: [] }, /scenarios\[0\]\.workload: is not/],
+    ['of the configuration', {}, { configuration: { fleet: {} } }, /scenarios\[0\]\.configuration\.fleet: /],
+    ['of a job', {}, { jobs: [{ type: 'a', atMs: 0, durationMs: 1, prio: 1 }] }, /jobs\[0\]\.prio: is not/],
+    [
+      'of a failure',
+      {},
+      { jobs: [{ type: 'a', atMs: 0, durationMs: 1, failures: [{ name: 'E', atMs: 1 }] }] },
+      /jobs\[0\]\.failures\[0\]\.atMs: is not/,
+    ],
+    [
+      'of a worker',
+      {},
+      { workers: [{ worker: 'w', fleet: 'a', slots: 1, leaseMs: 1 }] },
+      /workers\[0\]\.leaseMs: is not/,
+    ],
+    [
+      'of an event',
+      {},
+      { events: [{ op: 'cancel', atMs: 0, id: 'x', why: '' }] },
+      /events\[0\]\.why: is not/,
+    ],
+    [
+      'of a schedule',
+      {},
+      { schedules: [{ id: 's', schedule: '@daily', job: { type: 'a', durationMs: 1, atMs: 0 } }] },
+      /schedules\[0\]\.job\.atMs: is not/,
+    ],
+  ])('fairlead: %s', async (_, beside, within, message) => {
+    const scenario = { id: 's', untilMs: 1, configuration: { types: { a: {} } }, ...within };
+    await refused({ schema: 'fairlead/1', scenarios: [scenario], ...beside }, message);
+  });
+
+  it('but what is expected, and what is for readers, is accepted and never read', async () => {
+    const content = read('timers');
+    const [first] = content.cases;
+    const plain = { schema: content.schema, cases: [{ id: first.id, input: first.input }] };
+    const remarked = {
+      ...plain,
+      note: 'of the file',
+      cases: [{ ...plain.cases[0], title: 1, tags: [], note: '', notes: [], expected: 'nothing' }],
+    };
+    expect(await simulated(remarked, '--json')).toEqual(await simulated(plain, '--json'));
+  });
+
+  it('and what an arrival repeats of its type must be so', async () => {
+    await refused(
+      one('fairness', 'C1', 'arrivals[0].priority', 99),
+      /scenarios\[0\]\.arrivals\[0\]\.priority: is 99, and \d+ for its type /,
+    );
+  });
+});
+
+describe('a busy slot', () => {
+  it('is not free in a pass', async () => {
+    const input = {
+      now: 0,
+      slots: [
+        { id: 1, types: [1] },
+        { id: 2, types: [1, 2] },
+        { id: 3, types: [1, 2, 3] },
+      ],
+      queued: [1, 2, 3].map((id) => ({ id, type: 1, priority: 0, createdAt: -id })),
+    };
+    const cases = [
+      { id: 'free', kind: 'pass', input },
+      { id: 'busy', kind: 'pass', input: { ...input, busy: [1, 3] } },
+    ];
+    const { out } = await simulated({ schema: 'scoring/2', cases }, '--json');
+    expect(JSON.parse(out).results).toEqual([
+      {
+        id: 'free',
+        assignments: [
+          [3, 1],
+          [2, 2],
+          [1, 3],
+        ],
+        freeSlots: [],
+      },
+      { id: 'busy', assignments: [[3, 2]], freeSlots: [] },
+    ]);
+  });
+});
+
 describe('wrong words', () => {
   it.each([
     [['simulate'], /missing required argument 'file'/],

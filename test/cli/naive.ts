@@ -35,6 +35,9 @@ export interface NaiveFairness {
   }[];
 }
 
+/** Ledgers count in whole units, of which 65,536 are a millisecond: a tie on paper is a tie here. */
+const UNITS_PER_SEC = 65_536_000;
+
 export function naiveFairness({ config, untilMs, arrivals }: NaiveFairness) {
   type Arrival = (typeof arrivals)[number];
   const typeOf = (job: Arrival) => config.types.find(({ type }) => type === job.type);
@@ -124,7 +127,7 @@ export function naiveFairness({ config, untilMs, arrivals }: NaiveFairness) {
       pending = pending.filter((job) => job !== next);
       running.push({ job: next, endMs: nowMs + next.durationMs });
       const cost = estimates.get(pair(next)) ?? typeOf(next)?.defaultCost ?? 0;
-      ledger.set(next.fairnessKey, (ledger.get(next.fairnessKey) ?? 0) + cost);
+      ledger.set(next.fairnessKey, (ledger.get(next.fairnessKey) ?? 0) + Math.round(cost * UNITS_PER_SEC));
       see(next, nowMs);
       dispatch.push([nowMs, next.id]);
     }
@@ -134,7 +137,7 @@ export function naiveFairness({ config, untilMs, arrivals }: NaiveFairness) {
   return {
     dispatch,
     accumulated: Object.fromEntries(
-      arrived.map(({ fairnessKey }) => [fairnessKey, ledger.get(fairnessKey) ?? 0]),
+      arrived.map(({ fairnessKey }) => [fairnessKey, (ledger.get(fairnessKey) ?? 0) / UNITS_PER_SEC]),
     ),
     estimates: [...estimates]
       .map(([name, cost]) => [...(JSON.parse(name) as [string, string]), cost] as const)

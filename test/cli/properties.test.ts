@@ -12,8 +12,8 @@ import {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function resultOf(schema: string, list: 'cases' | 'scenarios', scenario: object): Fields {
-  const data = asData(simulate({ schema, [list]: [{ id: 'x', ...scenario }] }));
+async function resultOf(schema: string, list: 'cases' | 'scenarios', scenario: object): Promise<Fields> {
+  const data = asData(await simulate({ schema, [list]: [{ id: 'x', ...scenario }] }));
   return (data.results as Fields[])[0] ?? {};
 }
 
@@ -60,11 +60,11 @@ function typeNamed(type: string) {
 }
 
 describe('simulate', { timeout: 60_000 }, () => {
-  it('decides fairness as the naive scheduler does, on random scenarios', () => {
-    fc.assert(
-      fc.property(fairness, (scenario) => {
+  it('decides fairness as the naive scheduler does, on random scenarios', async () => {
+    await fc.assert(
+      fc.asyncProperty(fairness, async (scenario) => {
         const naive = naiveFairness(scenario);
-        const result = resultOf('fairness/1', 'scenarios', scenario);
+        const result = await resultOf('fairness/1', 'scenarios', scenario);
         expect(result.dispatch).toEqual(naive.dispatch);
         const accumulated = result.accumulated as Record<string, number>;
         expect(Object.keys(accumulated).sort()).toEqual(Object.keys(naive.accumulated).sort());
@@ -99,69 +99,95 @@ describe('simulate', { timeout: 60_000 }, () => {
     isLost: fc.boolean(),
   });
 
-  it('assigns slots as the naive scheduler does, on random passes', () => {
+  it('assigns slots as the naive scheduler does, on random passes', async () => {
     const now = 1_800_000_000_000;
-    fc.assert(
-      fc.property(slots, fc.array(job, { maxLength: 30 }), (pool, drawn) => {
-        const jobs: NaiveJob[] = drawn.map((one, id) => ({ ...one, id, createdAt: now - one.ageMs }));
-        const lost = drawn.flatMap(({ isLost }, id) => (isLost ? [id] : []));
-        const free = new Set(pool.map(({ id }) => id));
-        const assignments = naivePass(now, free, pool, [...jobs], new Set(lost));
-        const input = {
-          now,
-          slots: pool,
-          queued: jobs.filter(({ onDemand }) => !onDemand),
-          onDemand: jobs.filter(({ onDemand }) => onDemand),
-          lostClaims: lost,
-        };
-        expect(resultOf('scoring/2', 'cases', { kind: 'pass', input })).toEqual({
-          id: 'x',
-          assignments,
-          freeSlots: [...free].sort((a, b) => a - b),
-        });
-      }),
+    await fc.assert(
+      fc.asyncProperty(
+        slots,
+        fc.array(job, { maxLength: 30 }),
+        fc.array(fc.nat(30)),
+        async (pool, drawn, busy) => {
+          const jobs: NaiveJob[] = drawn.map((one, id) => ({ ...one, id, createdAt: now - one.ageMs }));
+          const lost = drawn.flatMap(({ isLost }, id) => (isLost ? [id] : []));
+          const idle = pool.filter(({ id }) => !busy.includes(id));
+          const free = new Set(idle.map(({ id }) => id));
+          const assignments = naivePass(now, free, idle, [...jobs], new Set(lost));
+          const asked = (isOnDemand: boolean): readonly object[] =>
+            jobs
+              .filter(({ onDemand }) => onDemand === isOnDemand)
+              .map(({ id, type, priority, createdAt }) => ({ id, type, priority, createdAt }));
+          const input = {
+            now,
+            slots: pool,
+            busy,
+            queued: asked(false),
+            onDemand: asked(true),
+            lostClaims: lost,
+          };
+          expect(await resultOf('scoring/2', 'cases', { kind: 'pass', input })).toEqual({
+            id: 'x',
+            assignments,
+            freeSlots: [...free].sort((a, b) => a - b),
+          });
+        },
+      ),
       { numRuns: 1_500 },
     );
   });
 
-  it('runs a stream as the naive scheduler does', () => {
-    fc.assert(
-      fc.property(slots, fc.array(job, { maxLength: 30 }), fc.nat(2_000_000), (pool, drawn, untilMs) => {
-        const jobs: NaiveJob[] = drawn.map((one, id) => ({ ...one, id, createdAt: 700_000 - one.ageMs }));
-        const starts = naiveStream(pool, jobs, untilMs);
-        for (const list of ['jobs', 'arrivals'] as const) {
-          const input = { untilMs, slots: pool, [list]: jobs };
-          expect(resultOf('scoring/2', 'cases', { kind: 'stream', input }).starts).toEqual(starts);
-        }
-        const split = {
-          horizonMs: untilMs,
-          slots: pool,
-          queued: jobs.filter(({ onDemand }) => !onDemand).map(({ onDemand: _, ...rest }) => rest),
-          onDemand: jobs
-            .filter(({ onDemand }) => onDemand)
-            .map(({ onDemand: _, createdAt, ...rest }) => ({ ...rest, atMs: createdAt })),
-        };
-        expect(resultOf('scoring/2', 'cases', { kind: 'stream', input: split }).starts).toEqual(starts);
-      }),
+  it('runs a stream as the naive scheduler does', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        slots,
+        fc.array(job, { maxLength: 30 }),
+        fc.nat(2_000_000),
+        async (pool, drawn, untilMs) => {
+          const jobs: NaiveJob[] = drawn.map((one, id) => ({ ...one, id, createdAt: 700_000 - one.ageMs }));
+          const starts = naiveStream(pool, jobs, untilMs);
+          const asked = jobs.map(({ id, type, priority, createdAt, durationMs, onDemand }) => ({
+            id,
+            type,
+            priority,
+            createdAt,
+            durationMs,
+            onDemand,
+          }));
+          for (const list of ['jobs', 'arrivals'] as const) {
+            const input = { untilMs, slots: pool, [list]: asked };
+            expect((await resultOf('scoring/2', 'cases', { kind: 'stream', input })).starts).toEqual(starts);
+          }
+          const split = {
+            horizonMs: untilMs,
+            slots: pool,
+            queued: asked.filter(({ onDemand }) => !onDemand).map(({ onDemand: _, ...rest }) => rest),
+            onDemand: asked
+              .filter(({ onDemand }) => onDemand)
+              .map(({ onDemand: _, createdAt, ...rest }) => ({ ...rest, atMs: createdAt })),
+          };
+          expect((await resultOf('scoring/2', 'cases', { kind: 'stream', input: split })).starts).toEqual(
+            starts,
+          );
+        },
+      ),
       { numRuns: 300 },
     );
   });
 
-  it('follows leases as a step-by-step run does', () => {
+  it('follows leases as a step-by-step run does', async () => {
     const event = fc.record({
       op: fc.constantFrom('crash' as const, 'pause' as const, 'resume' as const),
       node: fc.constantFrom('a', 'b'),
       atMs: fc.integer({ min: 1, max: 120 }),
     });
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         fc.integer({ min: 2, max: 40 }),
         fc.integer({ min: 1, max: 20 }),
         fc.integer({ min: 1, max: 15 }),
         fc.nat(20),
         fc.integer({ min: 1, max: 90 }),
         fc.uniqueArray(event, { maxLength: 5, selector: ({ node, atMs }) => `${node}${atMs}` }),
-        (leaseMs, heartbeatMs, scanMs, atMs, runsMs, events) => {
+        async (leaseMs, heartbeatMs, scanMs, atMs, runsMs, events) => {
           const input = {
             leaseMs,
             heartbeatMs,
@@ -172,7 +198,7 @@ describe('simulate', { timeout: 60_000 }, () => {
             claims: [{ job: 'j', node: 'a', atMs, runsMs, hash: 10 }],
             events,
           };
-          const { jobs } = resultOf('partitions/1', 'cases', { kind: 'lease', input });
+          const { jobs } = await resultOf('partitions/1', 'cases', { kind: 'lease', input });
           expect((jobs as Fields[])[0]).toEqual({ job: 'j', ...stepByStep(input) });
         },
       ),
