@@ -22,7 +22,7 @@ jobStoreContract('DynamoDB', async () => {
   };
 });
 
-partitionRaceContract('DynamoDB', 150, async () => {
+partitionRaceContract('DynamoDB', 75, async () => {
   const { client, table, drop } = await createTable();
   return { store: new DynamoJobStore({ client, table, place: placeOf(PARTED_POOL) }), close: drop };
 });

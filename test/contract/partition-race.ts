@@ -4,7 +4,8 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
@@ -16,7 +17,7 @@ const PARTITIONS = 3;
 const SLOTS = 12;
 const TYPE_CAP = 7;
 const TABLE_WAIT_MS = 60_000;
-const RACE_MS = 120_000;
+const RACE_MS = 240_000;
 const JOB_MS = 10;
 const LOOK_EVERY_MS = 200;
 
@@ -54,15 +55,27 @@ export function partitionRaceContract(
       const errors: unknown[] = [];
       const under: Promise<unknown>[] = [];
       /** As Lambda does: whichever dispatcher is free, beside the others. */
-      const dispatchBeside = (trigger: Parameters<typeof dispatchAll>[1]): void => {
-        const context = dispatchers[Math.floor(random() * dispatchers.length)];
-        if (context === undefined) return;
-        under.push(
-          dispatchAll(context, trigger).catch((error: unknown) => {
-            // Another dispatcher's transaction was in the way: the next look makes up for it.
-            if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) errors.push(error);
-          }),
-        );
+      const dispatch = async (trigger: Trigger): Promise<void> => {
+        const context = dice.pick(dispatchers as [DispatchContext]);
+        try {
+          await dispatchAll(context, trigger);
+        } catch (error) {
+          // Another dispatcher's transaction was in the way: the next look makes up for it.
+          if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) errors.push(error);
+        }
+      };
+      const dispatchBeside = (trigger: Trigger): void => {
+        under.push(dispatch(trigger));
+      };
+      // As a stream does: one batch after the other, with all that came meanwhile.
+      let changed: Job[] = [];
+      const readStream = async (): Promise<void> => {
+        while (left > 0) {
+          const jobs = changed;
+          changed = [];
+          if (jobs.length > 0) await dispatch({ jobs, reason: 'stream' });
+          else await systemClock.sleep(JOB_MS);
+        }
       };
       queue.onWake((partition) => dispatchBeside({ jobs: [], reason: 'wake', partitions: [partition] }));
 
@@ -89,13 +102,13 @@ export function partitionRaceContract(
           running.delete(job.id);
           const ended = await finish(store, job);
           left -= 1;
-          dispatchBeside({ jobs: [ended], reason: 'stream' });
+          changed.push(ended);
         }
       };
       const lookOn = async (): Promise<void> => {
         while (left > 0) {
           await systemClock.sleep(LOOK_EVERY_MS);
-          dispatchBeside({ jobs: [], reason: 'tick' });
+          await dispatch({ jobs: [], reason: 'tick' });
         }
       };
 
@@ -115,7 +128,7 @@ export function partitionRaceContract(
       });
       await submit({ store, configuration: PARTED_POOL, nowMs: Date.now, announced: new Map() }, jobs);
       dispatchBeside({ jobs, reason: 'ingest' });
-      await Promise.all([lookOn(), ...Array.from({ length: SLOTS + 4 }, workOn)]);
+      await Promise.all([lookOn(), readStream(), ...Array.from({ length: SLOTS + 4 }, workOn)]);
       await Promise.all(under);
 
       expect(errors).toEqual([]);

@@ -44,23 +44,28 @@ const WORKER = { workerId: 'worker', incarnation: '1' };
 const HIDE_MS = 60_000;
 const KEPT_MS = 3_600_000;
 
+interface Where {
+  readonly fleet: string;
+  readonly nowMs: () => number;
+}
+
 /** Takes one message, if one comes in time, and starts its job. Undefined: there was none, or it was outdated. */
 export async function startNext(
   store: JobStore,
   queue: MemoryJobQueue,
   waitMs: number,
+  { fleet = 'general', nowMs = Date.now }: Partial<Where> = {},
 ): Promise<Job | undefined> {
-  const [received] = await queue.receive('general', 1, waitMs, HIDE_MS);
+  const [received] = await queue.receive(fleet, 1, waitMs, HIDE_MS);
   if (received === undefined) return undefined;
-  await queue.delete('general', [received.receipt]);
+  await queue.delete(fleet, [received.receipt]);
   const message: DispatchMessage = received.message;
-  const started = await store.startJob({ ...WORKER, ...message, nowMs: Date.now() });
+  const started = await store.startJob({ ...WORKER, ...message, nowMs: nowMs() });
   return started.kind === 'started' ? started.job : undefined;
 }
 
 /** Ends a job that `startNext` has started. Answers its new image. */
-export async function finish(store: JobStore, job: Job): Promise<Job> {
-  const nowMs = Date.now();
+export async function finish(store: JobStore, job: Job, nowMs = Date.now()): Promise<Job> {
   const verdict = { kind: 'succeeded', result: null } as const;
   const finished = await store.finishJob({ ...WORKER, job, verdict, nowMs, expiresAtMs: nowMs + KEPT_MS });
   if (finished.kind !== 'finished') throw new Error(`${job.id} was taken from its worker`);

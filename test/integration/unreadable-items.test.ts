@@ -4,12 +4,7 @@ import { DeleteCommand, DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/l
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
-import { dispatch } from '../../lib/dispatch/dispatch.ts';
-import { placeOf, submit } from '../../lib/dispatch/submit.ts';
-import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
-import { systemClock } from '../../lib/runtime/system.ts';
-import type { JobHead, JobStore, UnreadableItem } from '../../lib/store/contract.ts';
+import type { JobHead, UnreadableItem } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import {
   backlogKey,
@@ -34,6 +29,7 @@ import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { lineOf } from '../fixtures/factories/ready-line.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { tableStage } from './table-stage.ts';
 
 const WAIT_MS = 60_000;
 const EXPIRES_AT_MS = NOW_MS + 3_600_000;
@@ -65,10 +61,10 @@ beforeEach(() => {
 });
 
 /** Writes what the scheduler never would. */
-const damage = (key: ItemKey, name: string, value: unknown): Promise<unknown> =>
+const damage = (key: ItemKey, name: string, value: unknown, of: TestTable = table): Promise<unknown> =>
   documents.send(
     new UpdateCommand({
-      TableName: table.table,
+      TableName: of.table,
       Key: key,
       UpdateExpression: 'SET #name = :value',
       ExpressionAttributeNames: { '#name': name },
@@ -321,54 +317,29 @@ describe('other items that cannot be read', () => {
 
 describe('a pass', () => {
   it('starts all others, however often it comes', { timeout: WAIT_MS }, async () => {
-    // The pool's only one.
-    partition = 0;
-    const configuration = resolveConfiguration({
-      types: { resize: {} },
-      tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize'], slots: 10 } },
-    });
-    const clock = systemClock;
-    const onTable: JobStore = new DynamoJobStore({
-      ...table,
-      place: placeOf(configuration),
-      unreadable: (item) => told.push(item),
-    });
-    const queue = new MemoryJobQueue({
-      clock: clock.nowMs,
-      random: Math.random,
-      after: (_, action) => queueMicrotask(action),
-    });
-    const log = { info: () => {}, warn: () => {} };
-    const context = {
-      store: onTable,
-      queue,
-      configuration,
-      clock,
-      random: Math.random,
-      log,
-      holder: 'dispatcher',
-      budget: DISPATCH_BUDGET,
-      announced: new Map<string, number>(),
-      books: new Map(),
-    };
-    const atMs = clock.nowMs();
-    const jobs = Array.from({ length: 5 }, () =>
-      aJob({ partition, readyAtMs: atMs, runAtMs: atMs, submittedAtMs: atMs }),
+    const on = await tableStage(
+      resolveConfiguration({
+        types: { resize: {} },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 10 } },
+      }),
+      { unreadable: (item) => told.push(item) },
     );
-    await submit({ ...context, nowMs: clock.nowMs }, jobs);
-    await damage(jobKey(jobs[2]?.id ?? ''), 'mode', 'fast');
+    const jobs = Array.from({ length: 5 }, () => on.job());
+    await on.put(jobs);
+    await damage(jobKey(jobs[2]?.id ?? ''), 'mode', 'fast', on.table);
+    const dispatcher = on.dispatcher();
     let admitted = 0;
     await expect
       .poll(
         async () => {
-          const report = await dispatch(context, partition, { jobs: [], reason: 'tick' });
-          admitted += report.admitted;
+          admitted += (await on.pass(dispatcher)).admitted;
           return admitted;
         },
         { timeout: 20_000 },
       )
       .toBe(4);
     expect(told).toMatchObject(named([jobs[2]?.id ?? '']) as object[]);
+    await on.drop();
   });
 });

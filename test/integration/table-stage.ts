@@ -1,0 +1,89 @@
+/** Dispatchers on the emulator's table, with a queue in memory, and a clock that a test puts forward. */
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { placeOf, submit } from '../../lib/dispatch/submit.ts';
+import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
+import type { Clock } from '../../lib/runtime/contract.ts';
+import { systemClock } from '../../lib/runtime/system.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { DynamoJobStore, type DynamoJobStoreOptions } from '../../lib/store/dynamodb/store.ts';
+import { createTable, type TestTable } from '../contract/aws.ts';
+import { finish, startNext } from '../contract/racers.ts';
+import { aJob } from '../fixtures/factories/job.ts';
+
+export interface TableStage {
+  readonly table: TestTable;
+  readonly store: JobStore;
+  readonly clock: Clock;
+  /** A dispatch function's process, with a memory of its own. */
+  readonly dispatcher: () => DispatchContext;
+  readonly job: (changes?: Partial<Job>) => Job;
+  /** Stores jobs as a submitter does. */
+  readonly put: (jobs: readonly Job[]) => Promise<readonly Job[]>;
+  readonly pass: (context: DispatchContext, trigger?: Partial<Trigger>) => Promise<DispatchReport>;
+  /** Starts all that was sent, in the order in which it was. */
+  readonly startAll: (fleet: string) => Promise<readonly Job[]>;
+  readonly end: (job: Job) => Promise<Job>;
+  readonly advance: (ms: number) => void;
+  readonly drop: () => Promise<void>;
+}
+
+export async function tableStage(
+  configuration: PoolConfiguration,
+  own: Pick<DynamoJobStoreOptions, 'unreadable'> = {},
+): Promise<TableStage> {
+  let aheadMs = 0;
+  const clock: Clock = { ...systemClock, nowMs: () => systemClock.nowMs() + aheadMs };
+  const table = await createTable();
+  const store = new DynamoJobStore({ ...table, ...own, nowMs: clock.nowMs, place: placeOf(configuration) });
+  const queue = new MemoryJobQueue({
+    clock: clock.nowMs,
+    random: Math.random,
+    after: (_, action) => queueMicrotask(action),
+  });
+  let made = 0;
+  return {
+    table,
+    store,
+    clock,
+    dispatcher: () => {
+      made += 1;
+      return {
+        store,
+        queue,
+        configuration,
+        clock,
+        random: Math.random,
+        log: { info: () => {}, warn: () => {} },
+        holder: `dispatcher-${made}`,
+        budget: DISPATCH_BUDGET,
+        announced: new Map(),
+        books: new Map(),
+      };
+    },
+    job: (changes = {}) => {
+      const nowMs = clock.nowMs();
+      return aJob({ readyAtMs: nowMs, runAtMs: nowMs, submittedAtMs: nowMs, ...changes });
+    },
+    put: async (jobs) => {
+      await submit({ store, configuration, nowMs: clock.nowMs, announced: new Map() }, jobs);
+      return jobs;
+    },
+    pass: (context, trigger = {}) => dispatch(context, 0, { jobs: [], reason: 'tick', ...trigger }),
+    startAll: async (fleet) => {
+      const started: Job[] = [];
+      for (;;) {
+        const job = await startNext(store, queue, 0, { fleet, nowMs: clock.nowMs });
+        if (job === undefined) return started;
+        started.push(job);
+      }
+    },
+    end: (job) => finish(store, job, clock.nowMs()),
+    advance: (ms) => {
+      aheadMs += ms;
+    },
+    drop: table.drop,
+  };
+}
