@@ -244,6 +244,12 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
       return turnText(waits.before);
     case 'pass':
       return 'the next pass, which starts it';
+    case 'promotion':
+      return `its place in line: due for ${duration(explainedAtMs - waits.dueSinceMs)}, the soonest due jobs go first, and there are many`;
+    case 'announcement':
+      return `the announcement of its line: whoever put it was stopped on the way; the next job of ${printable(waits.fairnessKey)} makes up for it`;
+    case 'index':
+      return 'the index, which does not show it yet';
     case 'worker':
       return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
   }

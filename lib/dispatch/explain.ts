@@ -20,6 +20,7 @@ import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openBooks } from './remembered.ts';
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
+import { dueShardsOf } from './timers.ts';
 
 export const EXPLAIN_LIMITS = {
   /** Jobs of its own line that are read to find its place. */
@@ -49,6 +50,12 @@ export type LiveWaitsFor =
       readonly partition: number;
       readonly untilMs: number;
     }
+  /** More jobs are due before it than a pass moves to their lines; the soonest go first. */
+  | { readonly why: 'promotion'; readonly dueSinceMs: number }
+  /** No pass reads its line: whoever put it was stopped on the way. Its stream record, or its key's next job, ends that. */
+  | { readonly why: 'announcement'; readonly fairnessKey: string }
+  /** The lines do not show it yet, so that no pass sees it; a hint may have told of it. */
+  | { readonly why: 'index' }
   /** It is claimed, its message is with the fleet, and no worker has started it. */
   | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
 
@@ -127,8 +134,15 @@ export async function explainJob(
   books.know(state);
   const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
   const read = isReady
-    ? await readWaiting(context, job, new Set(inFlight.map((entry) => entry.id)), freeSlots, books.weighted)
-    : { waiting: [], keys: [], positionIsLeast: false, partial: false };
+    ? await readWaiting(
+        context,
+        job,
+        new Set(inFlight.map((entry) => entry.id)),
+        freeSlots,
+        books.weighted,
+        state.dueShards,
+      )
+    : { waiting: [], keys: [], positionIsLeast: false, partial: false, unseen: undefined };
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (isReady) await Promise.all([books.readLedgers(keys), books.readEstimates([job, ...read.waiting])]);
   const ledgers = [...keys].flatMap((fairnessKey) => {
@@ -162,7 +176,7 @@ export async function explainJob(
           .map((each) => withSplit(context.configuration, state.controls, job, each)),
       ];
   if (waitsFor.length === 0 && explanation.waitsFor.some(({ why }) => why === 'pass'))
-    waitsFor.push({ why: 'pass' });
+    waitsFor.push(read.unseen ?? { why: 'pass' });
   const tier = tierOf(configuration, job.type);
   const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
   const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
@@ -282,6 +296,8 @@ interface Waiting {
   readonly keys: readonly string[];
   readonly positionIsLeast: boolean;
   readonly partial: boolean;
+  /** Why passes do not see the job in its line; undefined: they do. */
+  readonly unseen: LiveWaitsFor | undefined;
 }
 
 /** The job's own line as far as the job, and the heads of what may come before it. */
@@ -291,10 +307,14 @@ async function readWaiting(
   held: ReadonlySet<string>,
   freeSlots: number,
   weighted: readonly string[],
+  dueShards: number,
 ): Promise<Waiting> {
   const { store } = context;
   const own = readyLineOf(job);
-  const [line, keys] = await Promise.all([readOwnLine(context, job, own), readKeys(context, job, weighted)]);
+  const [line, keys] = await Promise.all([
+    readOwnLine(context, job, own, dueShards),
+    readKeys(context, job, weighted),
+  ]);
   const lines = keys.lines
     .filter(
       ({ type, mode, fairnessKey }) =>
@@ -310,6 +330,7 @@ async function readWaiting(
     waiting: [...byId.values()].filter((each) => each.state === 'pending' && !held.has(each.id)),
     keys: [...new Set(keys.lines.map(({ fairnessKey }) => fairnessKey))],
     positionIsLeast: line.cut,
+    unseen: line.unseen,
     partial:
       line.cut ||
       keys.cut ||
@@ -322,12 +343,15 @@ async function readOwnLine(
   context: OperateContext,
   job: Job,
   line: ReadyLine,
-): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean }> {
+  dueShards: number,
+): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean } & Pick<Waiting, 'unseen'>> {
   const { score } = context.configuration;
   const jobs: JobHead[] = [];
-  const { partition } = job;
-  const [backlog] = await context.store.readBacklogs(partition, line.type, [line.fairnessKey]);
-  const subs = new Set([...partsOf(backlog?.lines ?? [], line.mode), subLineOf(context.configuration, job)]);
+  const { partition, fairnessKey } = job;
+  const [backlog] = await context.store.readBacklogs(partition, line.type, [fairnessKey]);
+  const announced = partsOf(backlog?.lines ?? [], line.mode);
+  const own = subLineOf(context.configuration, job);
+  const subs = new Set([...announced, own]);
   const parts = {
     partition,
     line,
@@ -339,11 +363,34 @@ async function readOwnLine(
     const page = await readLineParts(context.store, parts, PAGE, after);
     jobs.push(...page.jobs);
     const last = page.jobs.at(-1);
-    if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0))
-      return { jobs, cut: false };
+    if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0)) {
+      if (job.state === 'scheduled')
+        return { jobs, cut: false, unseen: await unseenDue(context, job, dueShards) };
+      if (!announced.includes(own)) return { jobs, cut: false, unseen: { why: 'announcement', fairnessKey } };
+      return { jobs, cut: false, unseen: isAmong(jobs, job) ? undefined : { why: 'index' } };
+    }
     after = page.next;
   }
-  return { jobs, cut: true };
+  return { jobs, cut: true, unseen: undefined };
+}
+
+const isAmong = (jobs: readonly JobHead[], job: Job): boolean => jobs.some(({ id }) => id === job.id);
+
+/** Of a due job: a pass moves so many to their lines, and as many as are read here by far. */
+async function unseenDue(
+  { store, configuration }: OperateContext,
+  job: Job,
+  dueShards: number,
+): Promise<LiveWaitsFor | undefined> {
+  const { partition, runAtMs } = job;
+  const pages = await Promise.all(
+    dueShardsOf(configuration, dueShards).map((shard) =>
+      store.readDue(partition, runAtMs, EXPLAIN_LIMITS.positionMax, undefined, shard),
+    ),
+  );
+  if (pages.some(({ jobs }) => isAmong(jobs, job))) return undefined;
+  const isLong = pages.some(({ next }) => next !== undefined);
+  return isLong ? { why: 'promotion', dueSinceMs: runAtMs } : { why: 'index' };
 }
 
 /** Lines with backlog, in the order of their keys' turn, of the types of the tiers that can come before the job's. */
