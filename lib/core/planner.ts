@@ -98,6 +98,8 @@ export interface Planner {
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
   /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
   liftKey(fairnessKey: string, settledCostMs: number): void;
+  /** Whether a key is at its cap, so that what it was charged does not matter to this plan. */
+  isKeyFull(fairnessKey: string): boolean;
   /** Whether a job runs, or was admitted, with this conflict key. */
   isConflictHeld(conflictKey: string): boolean;
   /** Nothing with this conflict key is admitted by this plan any more: another partition's job runs with it. */
@@ -248,6 +250,11 @@ class HeadsPlanner implements Planner {
     if (raisedMs <= 0) return;
     this.#settled.set(fairnessKey, settledCostMs);
     this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
+  }
+
+  isKeyFull(fairnessKey: string): boolean {
+    const { ledgers } = this.#scheduler;
+    return ledgers.isFull(this.#scheduler.openKey(fairnessKey, this.#input.nowMs));
   }
 
   isConflictHeld(conflictKey: string): boolean {

@@ -12,7 +12,10 @@ import { modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
 import {
   forgetLines,
+  isLongKeysLine,
+  keysTrustedMs,
   type LinePlaces,
+  NOTHING_TRUSTED_MS,
   noteAdmitted,
   noteImages,
   type RememberedHeads,
@@ -54,8 +57,8 @@ const KEYS_MIN = 100;
  * own line at most: a line that is used up is read again at once.
  */
 const HEADS_TRUSTED_MS = 60_000;
-/** Lines that were used up, and keys, are believed to be all there is for this long, as long as no slot stays free. */
-const NOTHING_TRUSTED_MS = 5_000;
+/** Lines that are looked at again though they were read a moment ago, because a slot is free. */
+const AGAIN_LINES = 20;
 
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 25;
@@ -185,14 +188,19 @@ export class Candidates {
    * So what came without a hint does not wait for one.
    */
   async lookAgain(planner: Planner): Promise<boolean> {
-    const types = [...this.#believedTypes];
-    const lines = [...this.#believedEmpty.values()];
+    const { keys, heads } = this.#input.remembered;
+    const types = [...this.#believedTypes].filter((type) => !isLongKeysLine(keys.get(type)));
+    const readAtMs = (name: string): number => heads.get(name)?.readAtMs ?? 0;
+    const lines = [...this.#believedEmpty]
+      .sort(([one], [other]) => readAtMs(one) - readAtMs(other))
+      .filter(([name], at) => at < AGAIN_LINES || this.#input.nowMs - readAtMs(name) >= NOTHING_TRUSTED_MS)
+      .map(([, line]) => line);
     this.#believedTypes.clear();
     this.#believedEmpty.clear();
     if (types.length + lines.length === 0) return false;
     for (const type of types) {
       this.#keysOffered.delete(type);
-      this.#input.remembered.keys.delete(type);
+      keys.delete(type);
     }
     await this.answer(planner, {
       kind: 'need',
@@ -219,10 +227,12 @@ export class Candidates {
     const { partition, nowMs, remembered } = this.#input;
     const found = remembered.keys.get(type);
     // Within a pass, and from one to the next while the line is being read, what was read stays.
-    const isTrusted = found !== undefined && nowMs - found.readAtMs < NOTHING_TRUSTED_MS;
+    const isTrusted = found !== undefined && nowMs - found.readAtMs < keysTrustedMs(found);
     const known = isTrusted || after > 0 ? found : undefined;
     if (known !== undefined && (known.keys.length > after || known.next === undefined)) return known;
-    const read = await this.#context.store.readKeys(partition, type, KEYS_MIN, known?.next);
+    // The further a line is read, the more of it at once.
+    const count = Math.max(KEYS_MIN, known?.keys.length ?? 0);
+    const read = await this.#context.store.readKeys(partition, type, count, known?.next);
     this.#keysRead.add(type);
     const keys = {
       readAtMs: known?.readAtMs ?? nowMs,
@@ -270,7 +280,7 @@ export class Candidates {
         if (!ofKey.includes(job.mode)) modes.set(job.fairnessKey, [...ofKey, job.mode]);
       }
     }
-    await books.readLedgers(modes.keys());
+    await books.readLedgers([...modes.keys()].filter((fairnessKey) => !planner.isKeyFull(fairnessKey)));
     // After a reset, ranks say what keys were charged before it.
     const weight =
       configuration.fairness.resetEveryMs === null ? configuration.fairness.defaultWeight : Infinity;

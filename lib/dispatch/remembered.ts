@@ -72,6 +72,20 @@ const emptyLines = (): RememberedLines => ({
   admitted: new Map(),
 });
 
+/** Lines that were used up, and short keys lines, are believed to be all there is for this long, while no slot stays free. */
+export const NOTHING_TRUSTED_MS = 5_000;
+/** More keys than a pass should read anew because a slot is free. */
+const LONG_KEYS_LINE = 500;
+/** What is read of a long keys line amounts to a hundred keys a second: hints tell of new ones, and only a lost one needs this. */
+const READ_AGAIN_MS_PER_KEY = 10;
+
+export const isLongKeysLine = (read: RememberedKeys | undefined): boolean =>
+  read !== undefined && read.keys.length > LONG_KEYS_LINE;
+
+/** How long the keys of a type that were read are believed to be all there are. */
+export const keysTrustedMs = (read: RememberedKeys): number =>
+  isLongKeysLine(read) ? read.keys.length * READ_AGAIN_MS_PER_KEY : NOTHING_TRUSTED_MS;
+
 /** Forgets what was read; what hints told stays. */
 export function forgetLines(lines: RememberedLines): void {
   lines.heads.clear();

@@ -172,4 +172,34 @@ describe('keys none of whose jobs may start', () => {
     await on.pass({}, on.dispatcher({ store }));
     expect(read).toEqual(['y']);
   });
+
+  it('because each is at its cap are read without their ledgers, and not anew by each pass of one who knows them', async () => {
+    const on = twoTypes(900, null, 1);
+    await on.put(...times(1_600, (at) => on.job({ type: 'x', fairnessKey: customer(at % 800) })));
+    await ticks(on, 1);
+    let keysRead = 0;
+    const charged: string[] = [];
+    const store = storeWith(on.store, {
+      readKeys: async (...asked) => {
+        const read = await on.store.readKeys(...asked);
+        keysRead += read.keys.length;
+        return read;
+      },
+      getLedgers: (partition, keys) => {
+        charged.push(...keys);
+        return on.store.getLedgers(partition, keys);
+      },
+    });
+    const warm = on.dispatcher({ store });
+    await on.pass({}, warm);
+    for (let again = 0; again < 7; again += 1) {
+      await on.advance(1_000);
+      await on.pass({}, warm);
+    }
+    expect(charged).toEqual([]);
+    expect(keysRead).toBe(800);
+    await on.advance(60_000);
+    await on.pass({}, warm);
+    expect(keysRead).toBe(1_600);
+  });
 });
