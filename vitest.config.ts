@@ -3,19 +3,23 @@ import { defineConfig } from 'vitest/config';
 /** What needs an emulator: it is started once for all of these, and never for the others. */
 const INTEGRATION = ['test/contract/aws.test.ts', 'test/integration/**/*.test.ts'];
 
+/** What takes minutes: CI runs it beside `npm test`, with `npm run test:long`. */
+const LONG = ['test/**/*.long.test.ts'];
+
 export default defineConfig({
   test: {
-    reporters: [
-      'default',
-      ['json', { outputFile: process.env.FAIRLEAD_TEST_REPORT ?? 'reports/vitest.json' }],
-    ],
+    reporters: ['default', 'json'],
+    outputFile: { json: process.env.FAIRLEAD_TEST_REPORT ?? 'reports/vitest.json' },
     coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },
     projects: [
       {
-        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: INTEGRATION },
+        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: [...INTEGRATION, ...LONG] },
       },
       {
         test: { name: 'integration', include: INTEGRATION, globalSetup: 'test/global-setup.ts' },
+      },
+      {
+        test: { name: 'long', include: LONG },
       },
     ],
   },

@@ -1,4 +1,7 @@
-/** Switches that each take one protection away. Each must be found: one that is not means that an invariant is missing. */
+/**
+ * Bugs that are planted on purpose, each of which takes one protection away: by a switch of the simulation, or by a change of
+ * the sources. Each must be found: one that is not means that an invariant is missing, or a scenario.
+ */
 import type { Job } from '../../lib/core/job.ts';
 import type {
   ClaimRequest,
@@ -9,21 +12,44 @@ import type {
   JobStore,
   StartRequest,
 } from '../../lib/store/contract.ts';
+import type { Kind } from '../differential/scenarios.ts';
 import { instead } from './instead.ts';
+import { CHANGED } from './planted-changes.ts';
 import type { Sabotage } from './world.ts';
 
 const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [] });
 
-export interface Planted extends Sabotage {
-  readonly removes: string;
-  /** A seed that shows it, at the time of writing. */
-  readonly seenAt: number;
+/** A text that stands once in a source file, and what stands there instead. */
+export interface Change {
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
 }
 
-export const PLANTED: Readonly<Record<string, Planted>> = {
+/** What finds it, and where it did when that was written. */
+export type FoundBy =
+  /** A seed of the simulation. */
+  | { readonly simulation: number }
+  /** A seed of the simulation's big worlds. */
+  | { readonly bigWorld: number }
+  /** A seed of a kind of the differential test's scenarios. */
+  | { readonly differential: number; readonly kind: Kind }
+  /** A run in `small-runs.ts`, with nothing forced upon it but what it always meets. */
+  | { readonly smallRun: string }
+  /** A test, by its file and a part of its name. On an emulator: `test/integration/planted.test.ts` runs it. */
+  | { readonly test: string; readonly name: string; readonly onEmulator?: boolean };
+
+export interface Planted extends Sabotage {
+  readonly removes: string;
+  readonly changes?: readonly Change[];
+  readonly foundBy: FoundBy;
+}
+
+/** Switches of the simulation. */
+const SWITCHED: Readonly<Record<string, Planted>> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
-    seenAt: 161,
+    foundBy: { simulation: 111 },
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -37,7 +63,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'commit-epoch': {
     removes: 'the check of the epoch in a commit, and of the turn that it follows',
-    seenAt: 42,
+    foundBy: { simulation: 42 },
     store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) =>
@@ -49,7 +75,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'reserve-before-claim': {
     removes: 'the reservation before the claim',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, withoutReservations(commit)),
@@ -57,12 +83,12 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    seenAt: 11,
+    foundBy: { simulation: 11 },
     store: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
     removes: 'the claim in the condition of a start',
-    seenAt: 15,
+    foundBy: { simulation: 2 },
     store: (store) =>
       instead(store, {
         startJob: async (request: StartRequest) => {
@@ -80,7 +106,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
-    seenAt: 161,
+    foundBy: { simulation: 664 },
     store: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
@@ -95,7 +121,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lose-worker-claim': {
     removes: 'the lease of a worker before it is declared lost',
-    seenAt: 4,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         getJobs: async (ids: readonly string[]) =>
@@ -106,7 +132,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
-    seenAt: 932,
+    foundBy: { simulation: 932 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -118,13 +144,13 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'expired-workers': {
     removes: 'the expiry of workers',
-    seenAt: 8,
+    foundBy: { simulation: 8 },
     store: (store) =>
       instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
   },
   'outage-guard': {
     removes: 'the time that workers have after an outage',
-    seenAt: 443,
+    foundBy: { simulation: 22 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => ({
@@ -135,12 +161,12 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
-    seenAt: 56,
+    foundBy: { simulation: 56 },
     store: (store) => instead(store, { readWakes: async () => 0 }),
   },
   'true-up': {
     removes: 'the charge of what attempts used',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, ledgers: [] }),
@@ -148,7 +174,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'due-time': {
     removes: 'the time in the due line',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
@@ -158,7 +184,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   'promote-version': {
     // Either is enough: the version alone, or the time of the job as it is.
     removes: 'the version and the time in the condition of a promotion',
-    seenAt: 151,
+    foundBy: { simulation: 151 },
     store: (store) =>
       instead(store, {
         promote: (jobs: readonly JobHead[]) =>
@@ -170,7 +196,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'retime-version': {
     removes: 'the version in the condition of a move to another time',
-    seenAt: 4,
+    foundBy: { simulation: 4 },
     store: (store) =>
       instead(store, {
         retimeJob: (job: Job, runAtMs: number, nowMs: number) =>
@@ -179,12 +205,12 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'announce-lines': {
     removes: 'the announcement of a line before its first job',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) => instead(store, { announceLines: async () => {} }),
   },
   'retire-quiet-lines': {
     removes: 'the condition that a retired line was not announced meanwhile',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         retireLine: (partition, line) => store.retireLine(partition, line, Number.MAX_SAFE_INTEGER),
@@ -197,7 +223,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'conflict-keys': {
     removes: 'the conflict key in the reservation',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -218,7 +244,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'count-reservations': {
     removes: 'one place in five from what a pass counts',
-    seenAt: 8,
+    foundBy: { simulation: 8 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -229,7 +255,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'resend-unstarted': {
     removes: 'looking again at what was reserved',
-    seenAt: 4,
+    foundBy: { simulation: 4 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -243,7 +269,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'idempotent-create': {
     removes: 'the condition that a job is created once',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         createJobs: (jobs: readonly Job[]) =>
@@ -256,7 +282,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'strong-reads': {
     removes: 'the strong consistency of the partition read',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) => {
       let stale: Awaited<ReturnType<JobStore['loadPartition']>> | undefined;
       return instead(store, {
@@ -271,7 +297,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'unknown-claims': {
     removes: 'the difference between a claim that was lost and one that was not answered',
-    seenAt: 25,
+    foundBy: { simulation: 5 },
     answers: (store) =>
       instead(store, {
         claim: async (requests: readonly ClaimRequest[]) =>
@@ -280,12 +306,12 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'ingest-failures': {
     removes: 'what a batch of requests says of those that failed',
-    seenAt: 2,
+    foundBy: { simulation: 11 },
     forgetsFailures: true,
   },
   'bus-failures': {
     removes: 'what the bus says of events that it did not take',
-    seenAt: 138,
+    foundBy: { simulation: 149 },
     bus: (bus) =>
       instead(bus, {
         publish: async (events) => {
@@ -296,7 +322,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'redrive-once': {
     removes: 'the note on a dead letter that another job was made of it',
-    seenAt: 7,
+    foundBy: { simulation: 7 },
     store: (store) =>
       instead(store, {
         redrive: async (_deadLetter: Job, job: Job) => {
@@ -308,7 +334,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'checkpoint-claim': {
     removes: 'claim, worker and incarnation in the condition of a checkpoint',
-    seenAt: 693,
+    foundBy: { simulation: 999 },
     store: (store) =>
       instead(store, {
         saveCheckpoint: (job: Job, worker, checkpoint) => {
@@ -319,7 +345,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   controls: {
     removes: "the operators' controls",
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => ({
@@ -330,7 +356,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'park-marker': {
     removes: 'the mark of a blocked line, before jobs are parked in it',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         markParked: async () => {},
@@ -338,7 +364,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'heartbeat-incarnation': {
     removes: 'the incarnation in the condition of a heartbeat',
-    seenAt: 1,
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         heartbeat: (partition: number, record) => {
@@ -349,7 +375,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'claim-with-lock': {
     removes: 'the lock of a conflict key in the condition of a claim',
-    seenAt: 22,
+    foundBy: { simulation: 22 },
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -358,7 +384,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lent-is-gone': {
     removes: 'what was lent from what the lender has',
-    seenAt: 58,
+    foundBy: { simulation: 58 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -369,7 +395,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'loans-come-back': {
     removes: 'the wait of a lender until a loan that has ended was given back',
-    seenAt: 144,
+    foundBy: { simulation: 144 },
     store: (store) =>
       instead(store, {
         loadPartition: async (partition: number, nowMs: number) => {
@@ -383,7 +409,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'lease-refused': {
     removes: 'what the answer to a renewal says of a lease that is lost',
-    seenAt: 68,
+    foundBy: { simulation: 164 },
     answers: (store) =>
       instead(store, {
         renewLease: async (fence: Fence, nowMs: number, leaseMs: number) => {
@@ -394,7 +420,7 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'leave-incarnation': {
     removes: "the incarnation in the condition of a dispatcher's leave",
-    seenAt: 47,
+    foundBy: { simulation: 47 },
     store: (store) =>
       instead(store, {
         removeDispatcher: async (dispatcher) => {
@@ -406,7 +432,9 @@ export const PLANTED: Readonly<Record<string, Planted>> = {
   },
   'locks-come-back': {
     removes: 'giving back the lock of a conflict key',
-    seenAt: 22,
+    foundBy: { simulation: 22 },
     store: (store) => instead(store, { releaseLock: async () => ({}) }),
   },
 };
+
+export const PLANTED: Readonly<Record<string, Planted>> = { ...SWITCHED, ...CHANGED };

@@ -1,0 +1,73 @@
+/** What becomes of marks and lines while jobs are parked for long. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
+import { type Stage, type Started, stage, storeWith } from './stage.ts';
+
+const KEY = 'tenant-a';
+
+/** A job of a conflict key runs, and others are parked behind it. */
+async function parked(): Promise<{
+  readonly on: Stage;
+  readonly context: DispatchContext;
+  readonly running: Started;
+  readonly photos: readonly Job[];
+}> {
+  const on = stage({
+    pool: {
+      types: { resize: { defaultCostMs: 1_000, timeoutMs: 3_600_000, conflictGroup: 'album' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+    budget: { parkKept: 1 },
+  });
+  const context = on.dispatcher();
+  const photos = await on.put(...someOf(on));
+  await on.pass({ jobs: photos, reason: 'stream' }, context);
+  const [running] = await on.startAll('images');
+  if (running === undefined) throw new Error('nothing started');
+  return { on, context, running, photos };
+}
+
+const someOf = (on: Stage): readonly Job[] =>
+  Array.from({ length: 10 }, () => on.job({ fairnessKey: KEY, resourceId: 'photos' }));
+
+const isParked = (on: Stage, { id }: Job): boolean =>
+  on.store.inspectLine(id)?.startsWith('blocked/') === true;
+
+describe('while jobs are parked', () => {
+  it('their mark outlives a look that does not see what was parked since', async () => {
+    const { on, context, running } = await parked();
+    await on.advance(50_000);
+    const later = await on.put(...someOf(on));
+    await on.pass({ jobs: later, reason: 'stream' }, context);
+    expect(later.some((job) => isParked(on, job))).toBe(true);
+    await on.advance(15_000);
+    const store = storeWith(on.store, { readBlocked: async () => ({ jobs: [] }) });
+    await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, { ...context, store });
+    expect(on.store.inspect(0).parked.size).toBe(1);
+  });
+
+  it('a line that is retired meanwhile is announced for those that come back to it', async () => {
+    const { on, context, running, photos } = await parked();
+    const isAnnounced = (): boolean =>
+      (on.store.inspect(0).backlogs.get(KEY)?.get('resize')?.value.lines ?? []).length > 0;
+    const cancelled: Job[] = [];
+    for (const { id } of photos.filter((job) => !isParked(on, job))) {
+      const outcome = await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + ANNOUNCE_EVERY_MS);
+      if (outcome.kind === 'cancelled') cancelled.push(outcome.job);
+    }
+    await on.pass({ jobs: cancelled, reason: 'stream' }, context);
+    for (let minute = 0; minute < 12; minute += 1) {
+      await on.advance(60_000);
+      await on.pass({}, on.dispatcher());
+    }
+    expect(isAnnounced()).toBe(false);
+    await on.store.changeControl(0, 'type/resize', { paused: true });
+    await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, on.dispatcher());
+    const [first] = photos.filter((job) => on.stateOf(job.id) === 'pending');
+    expect(first !== undefined && isParked(on, first)).toBe(false);
+    expect(isAnnounced()).toBe(true);
+  });
+});

@@ -1,0 +1,15 @@
+/** Bugs that are planted in what only a table can show: `test/simulation/planted.test.ts` has the others. */
+import { describe, expect, inject, it } from 'vitest';
+import { find } from '../simulation/finders.ts';
+import { PLANTED } from '../simulation/planted.ts';
+
+const FIND_MS = 120_000;
+
+describe('a protection that is taken away is missed', () => {
+  it.each(
+    Object.entries(PLANTED).filter(([, { foundBy }]) => 'test' in foundBy && foundBy.onEmulator === true),
+  )('%s', { timeout: FIND_MS }, async (name, planted) => {
+    const found = await find(name, planted, { FAIRLEAD_TEST_ENDPOINT: inject('endpoint') });
+    expect(found).toBeDefined();
+  });
+});

@@ -1,0 +1,43 @@
+/** Every call of some small runs, with everything that can happen to a call. */
+import { describe, expect, it } from 'vitest';
+import type { CallFault } from './faults.ts';
+import { type RunReport, run } from './run.ts';
+import { SMALL_RUNS, type SmallRun } from './small-runs.ts';
+
+// Errors are part of the play: nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
+const MATRIX_MS = 300_000;
+
+/** What happens to a call, and the fault that does it. */
+export type CrashPoint = readonly [what: string, fault: CallFault];
+
+export const again = (
+  { plan, forced }: SmallRun,
+  more: ReadonlyMap<string, CallFault> = new Map(),
+): Promise<RunReport> => run(plan.seed, { plan, forced: new Map([...forced, ...more]) });
+
+/** Each of these happens to each call of each small run, one at a time. */
+export function testCrashPoints(points: readonly CrashPoint[]): void {
+  describe.each(Object.entries(SMALL_RUNS))('%s', (_, small) => {
+    it.each(points)(
+      'ends well whichever call it is of which %s',
+      { timeout: MATRIX_MS },
+      async (_what, fault) => {
+        const { calls } = await again(small);
+        const tried = new Set(calls.filter((call) => !small.forced.has(call)));
+        const broken: string[] = [];
+        const missed: string[] = [];
+        for (const call of tried) {
+          const report = await again(small, new Map([[call, fault]]));
+          if (!report.fired.includes(`${call}:${fault}`)) missed.push(call);
+          if (report.violations.length > 0) broken.push(`${call}: ${report.violations[0]?.what}`);
+        }
+        expect(broken).toEqual([]);
+        // Each was met: the run up to it is the same each time.
+        expect(missed).toEqual([]);
+        expect(tried.size).toBeGreaterThan(50);
+      },
+    );
+  });
+}

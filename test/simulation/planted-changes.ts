@@ -1,0 +1,367 @@
+/** Bugs that are planted as changes of the sources: about what starts next, and whether anything does. */
+import type { Planted } from './planted.ts';
+
+export const CHANGED: Readonly<Record<string, Planted>> = {
+  ratchet: {
+    removes: 'the fall of the least share: it is remembered, and only rises',
+    foundBy: { differential: 10, kind: 'lifts' },
+    changes: [
+      {
+        file: 'lib/dispatch/lifts.ts',
+        from: 'return { leastMs: Number.isFinite(leastMs) ? leastMs : undefined, unseen: [...unseen.values()] };',
+        to: `const kept = this.#context.books as unknown as { leastMs: number };
+          kept.leastMs = Math.max(kept.leastMs ?? 0, Number.isFinite(leastMs) ? leastMs : 0);
+          return { leastMs: kept.leastMs, unseen: [...unseen.values()] };`,
+      },
+    ],
+  },
+  'dropped-hint': {
+    removes:
+      'what a hint told from what is remembered, where its job does not start in the pass that heard it',
+    foundBy: { differential: 9, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/dispatch/remembered.ts',
+        from: 'if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });',
+        to: '',
+      },
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'const { heads, recent } = this.#input.remembered;',
+        to: 'const { heads, recent } = this.#input.remembered; recent.clear();',
+      },
+    ],
+  },
+  'front-again': {
+    removes: 'the way past what a bound left unseen: each plan begins at the front again',
+    foundBy: { differential: 4, kind: 'walls' },
+    changes: [
+      { file: 'lib/dispatch/pass.ts', from: 'const groups = outOfTime', to: 'const groups = true' },
+      { file: 'lib/dispatch/pass.ts', from: '(truncated && (admitted', to: '(false && (admitted' },
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'return { blockedMax, blockedPerConflict };',
+        to: 'return { blockedMax: Math.min(BLOCKED_MIN, blockedMax), blockedPerConflict: 0 };',
+      },
+    ],
+  },
+  'first-page-of-keys': {
+    removes: 'the cursor in the keys line: only its first page is ever read',
+    foundBy: {
+      test: 'test/dispatch/blocked.test.ts',
+      name: 'because each is at its cap keep no other key waiting',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'readKeys(partition, type, KEYS_MIN, known?.next)',
+        to: 'readKeys(partition, type, KEYS_MIN)',
+      },
+    ],
+  },
+  'unbounded-marker': {
+    removes: 'the bound on what the page says of reservations',
+    foundBy: {
+      test: 'test/store/bounds.test.ts',
+      name: 'stays as small, however many reservations there are',
+    },
+    changes: [{ file: 'lib/store/page.ts', from: 'if (bytes <= MARKS_BYTES_MAX || ', to: 'if (true || ' }],
+  },
+  'tiers-in-one-batch': {
+    removes: 'the order of tiers in all but the first batch of a pass',
+    foundBy: { differential: 1, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/core/planner.ts',
+        from: `for (let tier = 0; tier < this.#scheduler.index.tiers.length; tier += 1) {
+        if (belowGuarantee`,
+        to: `for (let nth = 0; nth < this.#scheduler.index.tiers.length; nth += 1) {
+        const tier = this.#gone.size < 2 ? nth : this.#scheduler.index.tiers.length - 1 - nth;
+        if (belowGuarantee`,
+      },
+    ],
+  },
+  'on-demand-behind': {
+    removes: 'the head start of jobs on demand',
+    foundBy: { differential: 1, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/core/scheduler.ts',
+        from: '(ageSec + onDemandAgeSec) * nowMs + onDemand * 1000;',
+        to: '(ageSec + onDemandAgeSec) * nowMs;',
+      },
+    ],
+  },
+  'age-of-lost': {
+    removes: 'the age of a job that lost its worker',
+    foundBy: { simulation: 15 },
+    changes: [
+      {
+        file: 'lib/core/life-cycle.ts',
+        from: 'const again = lost === 1 ? kept :',
+        to: 'const again = lost === 1 ? readyAgain(kept, runAtMs) :',
+      },
+    ],
+  },
+  'lines-trusted-for-ever': {
+    removes: 'reading again what was found empty: a returning key is seen only if a hint tells of it',
+    foundBy: { differential: 1, kind: 'unheard' },
+    changes: [
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'const NOTHING_TRUSTED_MS = 5_000;',
+        to: 'const NOTHING_TRUSTED_MS = Infinity;',
+      },
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'if (types.length + lines.length === 0) return false;',
+        to: 'if (types.length + lines.length >= 0) return false;',
+      },
+      { file: 'lib/dispatch/pass.ts', from: 'if (input.looksUp) forgetLines(remembered.lines);', to: '' },
+    ],
+  },
+  guarantees: {
+    removes: 'the turn of tiers below their guarantee before all others',
+    foundBy: { differential: 11, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/core/planner.ts',
+        from: 'for (const belowGuarantee of [true, false]) {',
+        to: 'for (const belowGuarantee of [false]) {',
+      },
+    ],
+  },
+  'one-page-of-due': {
+    removes: 'due work beyond the first page: it is left to the next tick',
+    foundBy: { differential: 4, kind: 'time' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'const PROMOTE_ROUNDS_MAX = 10;',
+        to: 'const PROMOTE_ROUNDS_MAX = 1;',
+      },
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'return { promoted, more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined) };',
+        to: 'return { promoted, more: false };',
+      },
+    ],
+  },
+  'stale-controls': {
+    removes: 'reading caps and pauses again: those of the first pass stay in force',
+    foundBy: { differential: 1, kind: 'controls' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'overrides: shareOfOverrides(state.controls,',
+        to: `overrides: shareOfOverrides(
+          ((context.books as unknown as { controls: typeof state.controls }).controls ??= state.controls),`,
+      },
+    ],
+  },
+  'parked-by-another': {
+    removes: 'looking for jobs that another dispatcher has parked',
+    foundBy: { differential: 2, kind: 'conflicts' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'const unparked = state.parks',
+        to: 'const unparked = state.parks && remembered.marked.size > 0',
+      },
+    ],
+  },
+  'parked-not-freed': {
+    removes: 'the look at what is parked behind a conflict key that a settlement lets go',
+    foundBy: { differential: 1, kind: 'conflicts' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: '...settled.flatMap(({ entry }) => entry.conflictKey ?? []),',
+        to: '',
+      },
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: '...[...seen.values()].flatMap((job) => keyLetGo(context, job) ?? []),',
+        to: '',
+      },
+    ],
+  },
+  'weight-of-flight': {
+    removes: 'the weight from what is in flight',
+    foundBy: { differential: 12, kind: 'keys' },
+    changes: [
+      {
+        file: 'lib/core/scheduler.ts',
+        from: 'this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);',
+        to: 'this.ledgers.hold(key, reserved.estimatedCostMs * this.ledgers.weightOf(key), nowMs);',
+      },
+    ],
+  },
+  'flight-uncounted': {
+    removes: 'what is in flight from the cost of its key',
+    foundBy: { differential: 1, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/core/scheduler.ts',
+        from: 'this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);',
+        to: 'this.ledgers.hold(key, 0, nowMs);',
+      },
+    ],
+  },
+  'fractions-of-cost': {
+    removes: 'whole units of cost: ties on paper are decided by rounding',
+    foundBy: { differential: 34, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/core/fairness.ts',
+        from: 'Math.round(costMs * UNITS_PER_MS) * UNIT_MS;',
+        to: 'costMs;',
+      },
+    ],
+  },
+  'old-images': {
+    removes: 'the versions of images: an old one takes the place of what is known',
+    foundBy: { differential: 40, kind: 'time' },
+    changes: [
+      {
+        file: 'lib/dispatch/remembered.ts',
+        from: 'if (present !== undefined && present.version > job.version) continue;',
+        to: '',
+      },
+      {
+        file: 'lib/dispatch/remembered.ts',
+        from: 'if ((lines.admitted.get(job.id)?.version ?? 0) >= job.version) continue;',
+        to: '',
+      },
+    ],
+  },
+  'books-after-takeover': {
+    removes: 'forgetting the books when another dispatcher held the partition in between',
+    foundBy: { differential: 24, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/dispatch/remembered.ts',
+        from: '(known.epoch === epoch || known.epoch === epoch - 1);',
+        to: 'known.epoch >= 0;',
+      },
+    ],
+  },
+  'lifts-forgotten': {
+    removes: 'lifted ledgers from the commit of the pass that lifts them',
+    foundBy: { differential: 1, kind: 'lifts' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: '...candidates.takeLifted(),',
+        to: '',
+      },
+    ],
+  },
+  'trust-from-answer': {
+    removes: "the instant of the request from a worker's trust: it counts from the answer",
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'counts from before its first heartbeat was sent',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: 'renewed.set(partition, asked);',
+        to: 'renewed.set(partition, instantOf(clock));',
+      },
+    ],
+  },
+  'unknown-claims-lent': {
+    removes: 'claims that were not answered from what is held when capacity is lent',
+    foundBy: { test: 'test/dispatch/loans.test.ts', name: 'has just filled, be its claims unknown' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: `held.push(decision.reserved);
+      if (outcome === 'claimed') {`,
+        to: `if (outcome === 'claimed') held.push(decision.reserved);
+      if (outcome === 'claimed') {`,
+      },
+    ],
+  },
+  'marks-not-renewed': {
+    removes: 'renewing the mark of a blocked line',
+    foundBy: { test: 'test/dispatch/parked-lines.test.ts', name: 'their mark outlives a look' },
+    changes: [
+      {
+        file: 'lib/dispatch/parking.ts',
+        from: '(conflictKey) => nowMs - (state.marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,',
+        to: '(conflictKey) => !state.marked.has(conflictKey),',
+      },
+    ],
+  },
+  'retired-while-parked': {
+    removes: 'announcing the lines of jobs that come back from blocked lines',
+    foundBy: { test: 'test/dispatch/parked-lines.test.ts', name: 'a line that is retired meanwhile' },
+    changes: [
+      {
+        file: 'lib/dispatch/parking.ts',
+        from: `const outcomes = await putAnnounced(submitter, waiting, () =>
+        context.store.unpark(waiting, conflictKey),
+      );`,
+        to: 'const outcomes = await context.store.unpark(waiting, conflictKey);',
+      },
+    ],
+  },
+  'loss-by-own-clock': {
+    removes: 'the instant of a loss as its item has it: it is charged by the own clock',
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'whose loss another dispatcher has noted a little earlier',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: '(outcome.job.finishedAtMs ?? nowMs) - startedAtMs',
+        to: 'nowMs - startedAtMs',
+      },
+    ],
+  },
+  'commit-turn': {
+    removes: 'the turn that a commit follows from its condition, in the memory store',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'follows the turn that it knows, once' },
+    changes: [
+      {
+        file: 'lib/store/memory/store.ts',
+        from: 'if (commit.turn !== undefined && commit.turn !== present.page.turn) {',
+        to: 'if (commit.turn === -1) {',
+      },
+    ],
+  },
+  'commit-sequence': {
+    removes: 'the turn that a commit follows from its condition, in the table',
+    foundBy: {
+      test: 'test/integration/commit-sequence.test.ts',
+      name: 'is refused, and takes nothing back: a later one, by its turn',
+      onEmulator: true,
+    },
+    changes: [
+      {
+        file: 'lib/store/dynamodb/store.ts',
+        from: `condition: before.turn === 0 ? 'attribute_not_exists(#pk)' : '#turn = :turn',
+        values: before.turn === 0 ? undefined : { ':turn': before.turn },`,
+        to: '',
+      },
+    ],
+  },
+  'retired-in-between': {
+    removes: 'an announcement between the two writes that retire a line from the condition of the second',
+    foundBy: {
+      test: 'test/integration/retire-line.test.ts',
+      name: 'is lost to an announcement of that line that comes between',
+      onEmulator: true,
+    },
+    changes: [
+      {
+        file: 'lib/store/dynamodb/store.ts',
+        from: ' AND size(#lines) = :one`',
+        to: ' OR size(#lines) = :one`',
+      },
+    ],
+  },
+};

@@ -1,0 +1,24 @@
+/** The whole scheduler under virtual time, in the seeds that `simulation.test.ts` leaves. */
+import { describe, expect, it } from 'vitest';
+import { FAULT_CLASSES } from './plan.ts';
+import { runSeeds } from './seeds.ts';
+
+// Errors are part of the play: nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
+const FIRST = 501;
+const LAST = 2_000;
+const SEEDS_MS = 1_200_000;
+/** How often each fault must have been met by then. */
+const TIMES_LEAST = 75;
+
+describe('the simulation', () => {
+  it(`holds every invariant in seeds ${FIRST} to ${LAST}, and meets every fault ${TIMES_LEAST} times in them`, {
+    timeout: SEEDS_MS,
+  }, async () => {
+    const { broken, finished, faults } = await runSeeds(FIRST, LAST);
+    expect(broken).toEqual([]);
+    expect(finished).toBeGreaterThan(LAST - FIRST);
+    expect(FAULT_CLASSES.filter((fault) => faults[fault] < TIMES_LEAST)).toEqual([]);
+  });
+});
