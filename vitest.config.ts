@@ -6,6 +6,9 @@ const INTEGRATION = ['test/contract/aws.test.ts', 'test/integration/**/*.test.ts
 /** What takes minutes: CI runs it beside `npm test`, with `npm run test:long`. */
 const LONG = ['test/**/*.long.test.ts'];
 
+/** Against what hangs, not against what is slow: tests share the machine, and start processes. */
+const BOUNDS = { testTimeout: 30_000, hookTimeout: 60_000 };
+
 export default defineConfig({
   test: {
     reporters: ['default', 'json'],
@@ -13,13 +16,13 @@ export default defineConfig({
     coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },
     projects: [
       {
-        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: [...INTEGRATION, ...LONG] },
+        test: { ...BOUNDS, name: 'unit', include: ['test/**/*.test.ts'], exclude: [...INTEGRATION, ...LONG] },
       },
       {
-        test: { name: 'integration', include: INTEGRATION, globalSetup: 'test/global-setup.ts' },
+        test: { ...BOUNDS, name: 'integration', include: INTEGRATION, globalSetup: 'test/global-setup.ts' },
       },
       {
-        test: { name: 'long', include: LONG },
+        test: { ...BOUNDS, name: 'long', include: LONG },
       },
     ],
   },

@@ -182,10 +182,13 @@ export function explanationText(explanation: LiveExplanation): string {
     `job ${job.id} is ${job.state}: type ${job.type}, key ${printable(job.fairnessKey)}${resource}, priority ${job.priority}, ${job.mode}, attempt ${job.attempt}`,
   ];
   if (explanation.runs !== undefined) {
-    const { workerId, fleet, startedAtMs, progress } = explanation.runs;
+    const { workerId, fleet, startedAtMs, progress, givenUpAtMs } = explanation.runs;
     lines.push(
       `it runs on ${printable(workerId)} of fleet ${fleet}, for ${duration(explainedAtMs - startedAtMs)}`,
       ...(progress === undefined ? [] : [`progress: ${printable(JSON.stringify(progress))}`]),
+      givenUpAtMs > explainedAtMs
+        ? `if nothing is heard of it, it is given up at ${instant(givenUpAtMs)}, in ${duration(givenUpAtMs - explainedAtMs)}`
+        : 'nothing is heard of it any more: a pass that looks gives it up',
     );
   }
   if (job.cancelRequestedAtMs !== undefined && job.state === 'running') {

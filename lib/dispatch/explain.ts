@@ -13,6 +13,7 @@ import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import type { Control, JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
+import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
 import { Books } from './books.ts';
 import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
 import { movedTo, slotsOfWorkers } from './loans.ts';
@@ -97,8 +98,10 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
         readonly incarnation: string;
         readonly fleet: string;
         readonly startedAtMs: number;
-        /** As the worker's last heartbeat said. */
+        /** As the worker's last heartbeat said, or the function. */
         readonly progress?: Json | undefined;
+        /** If nothing is heard of the attempt, passes give it up from then on; in the past where they only have to look. */
+        readonly givenUpAtMs: number;
       }
     | undefined;
   /** A bound cut the reading short: others may come first that are not named. */
@@ -201,7 +204,7 @@ export async function explainJob(
         );
       return { fairnessKey, costMs, weight, shareMs: costMs / weight };
     }),
-    runs: runsOf(job, state.workers),
+    runs: runsOf(job, state.workers, nowMs),
     partial: read.partial,
   };
 }
@@ -254,18 +257,23 @@ function waitingFor(job: Job, explanation: Explanation): readonly LiveWaitsFor[]
   return [{ why: 'worker', fleet: job.claim.fleet, sinceMs: job.claim.claimedAtMs }];
 }
 
-function runsOf(job: Job, workers: readonly WorkerRecord[]): LiveExplanation['runs'] {
+function runsOf(job: Job, workers: readonly WorkerRecord[], nowMs: number): LiveExplanation['runs'] {
   const { worker, claim, startedAtMs } = job;
   if (job.state !== 'running' || worker === undefined || claim === undefined) return undefined;
-  const progress = workers
-    .find(({ workerId, incarnation }) => workerId === worker.workerId && incarnation === worker.incarnation)
-    ?.occupants.find((occupant) => occupant.claimId === claim.claimId)?.progress;
+  const record = workers.find(
+    ({ workerId, incarnation }) => workerId === worker.workerId && incarnation === worker.incarnation,
+  );
+  const progress =
+    record?.occupants.find((occupant) => occupant.claimId === claim.claimId)?.progress ?? job.progress;
+  // Records whose lease is over are not read any more.
+  const leaseUntilMs = job.runUntilMs ?? record?.expiresAtMs ?? nowMs - CLOCK_SKEW_MAX_MS;
   return {
     workerId: worker.workerId,
     incarnation: worker.incarnation,
     fleet: claim.fleet,
     startedAtMs: startedAtMs ?? claim.claimedAtMs,
     ...(progress === undefined ? {} : { progress }),
+    givenUpAtMs: leaseUntilMs + CLOCK_SKEW_MAX_MS,
   };
 }
 

@@ -210,7 +210,31 @@ describe('explaining a job', () => {
     await scene.client.cancel(jobId);
     const { runs, waitsFor } = await explained(scene, jobId, /progress: \{"page":3\}[\s\S]*asked to stop/);
     expect(waitsFor).toEqual([]);
-    expect(runs).toMatchObject({ workerId: worker.workerId, fleet: 'general', progress: { page: 3 } });
+    expect(runs).toMatchObject({
+      workerId: worker.workerId,
+      fleet: 'general',
+      progress: { page: 3 },
+      givenUpAtMs: worker.expiresAtMs + 5_000,
+    });
+    await explained(scene, jobId, /if nothing is heard of it, it is given up at .*, in 1.08 min/);
+    await scene.advance(60_000);
+    await explained(scene, jobId, /nothing is heard of it any more: a pass that looks gives it up/);
+  });
+
+  it('that runs in a function tells how far it is, and until when it may', async () => {
+    const scene = desk();
+    const [job] = await scene.put(scene.job());
+    await scene.pass();
+    const [received] = await scene.queue.receive('images', 1, 0, 60_000);
+    const claimId = received?.message.claimId ?? '';
+    const runUntilMs = scene.time.nowMs + 40_000;
+    const worker = { workerId: 'function', incarnation: '1' };
+    const start = { ...worker, jobId: job?.id ?? '', claimId, nowMs: scene.time.nowMs, runUntilMs };
+    const started = await scene.store.startJob(start);
+    if (started.kind !== 'started') throw new Error('not started');
+    await scene.store.saveProgress(started.job, worker, 'half');
+    const { runs } = await explained(scene, job?.id, /progress: "half"/);
+    expect(runs).toMatchObject({ progress: 'half', givenUpAtMs: runUntilMs + 5_000 });
   });
 
   it('that has ended waits for nothing', async () => {
