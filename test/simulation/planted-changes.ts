@@ -54,8 +54,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/candidates.ts',
-        from: 'readKeys(partition, type, KEYS_MIN, known?.next)',
-        to: 'readKeys(partition, type, KEYS_MIN)',
+        from: '...read.keys],\n      next: read.next,',
+        to: '...read.keys],\n      next: undefined,',
       },
     ],
   },
@@ -108,9 +108,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'unheard' },
     changes: [
       {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'const NOTHING_TRUSTED_MS = 5_000;',
-        to: 'const NOTHING_TRUSTED_MS = Infinity;',
+        file: 'lib/dispatch/remembered.ts',
+        from: 'export const NOTHING_TRUSTED_MS = 5_000;',
+        to: 'export const NOTHING_TRUSTED_MS = Infinity;',
       },
       {
         file: 'lib/dispatch/candidates.ts',
