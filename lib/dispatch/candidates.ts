@@ -13,8 +13,8 @@ import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
 import {
   forgetLines,
   type LinePlaces,
-  noteAdmitted,
   noteImages,
+  noteOutdated,
   type RememberedHeads,
   type RememberedKeys,
   type RememberedLines,
@@ -501,7 +501,7 @@ export class Candidates {
   /** These are claimed, or were tried in vain: a hint that shows them as they were tells nothing new. */
   noteAdmitted(jobs: readonly Pick<JobHead, 'id' | 'version'>[]): void {
     this.forget(jobs);
-    noteAdmitted(this.#input.remembered, jobs, this.#input.nowMs);
+    noteOutdated(this.#input.remembered, jobs, this.#input.nowMs);
   }
 
   /** Parked heads that stand in their ready lines again. */

@@ -67,7 +67,7 @@ export class Lifts {
   async lift(jobs: readonly JobHead[]): Promise<readonly Ledger[]> {
     const { books } = this.#input;
     await books.readLedgers(jobs.map(({ fairnessKey }) => fairnessKey));
-    const kept = this.#kept(jobs);
+    const kept = await this.#kept(jobs);
     if (this.#context.configuration.fairness.idlePolicy !== 'advance') return kept;
     const byKey = Map.groupBy(
       jobs.filter(({ fairnessKey }) => !this.#seen.has(fairnessKey)),
@@ -100,22 +100,33 @@ export class Lifts {
   }
 
   /** Ledgers that seemed to have expired: jobs of their keys have been waiting since before. */
-  #kept(jobs: readonly JobHead[]): readonly Ledger[] {
+  async #kept(jobs: readonly JobHead[]): Promise<readonly Ledger[]> {
     const { books } = this.#input;
-    const expired = jobs.filter(({ fairnessKey }) => books.ledgerOf(fairnessKey) === undefined);
+    const keys = [...new Set(jobs.map(({ fairnessKey }) => fairnessKey))];
+    const expired = keys.filter((fairnessKey) => books.ledgerOf(fairnessKey) === undefined);
     for (const job of jobs) books.noteActive(job.fairnessKey, firstReadyMs(job));
-    return [...new Set(expired.map(({ fairnessKey }) => fairnessKey))].flatMap(
-      (fairnessKey) => books.ledgerOf(fairnessKey) ?? [],
-    );
+    for (const fairnessKey of keys) {
+      const untilMs = books.expiredMs(fairnessKey);
+      if (untilMs === undefined) continue;
+      if (!expired.includes(fairnessKey)) expired.push(fairnessKey);
+      // An older job of its may stand behind those, or in another line.
+      const older = await this.#findReady(fairnessKey, jobs, untilMs);
+      if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
+    }
+    return expired.flatMap((fairnessKey) => books.ledgerOf(fairnessKey) ?? []);
   }
 
   /** Jobs that were ready before and wait for a time to come: until then, their keys are not away. */
   async keepPresent(jobs: readonly JobHead[]): Promise<void> {
+    const { books } = this.#input;
     if (this.#context.configuration.fairness.idlePolicy !== 'advance') return;
     const again = jobs.filter((job) => job.state === 'scheduled' && job.firstReadyAtMs !== undefined);
-    await this.#input.books.readLedgers(again.map(({ fairnessKey }) => fairnessKey));
-    for (const { fairnessKey, runAtMs } of again) {
-      const kept = this.#input.books.keepPresent(fairnessKey, runAtMs);
+    await books.readLedgers(again.map(({ fairnessKey }) => fairnessKey));
+    for (const job of again) {
+      const { fairnessKey, runAtMs } = job;
+      // One that nothing has been decided of yet comes when its job does.
+      const isPresent = this.#heldCostMs.has(fairnessKey) || (await this.#isActive(fairnessKey, [job]));
+      const kept = isPresent ? books.keepPresent(fairnessKey, runAtMs) : undefined;
       if (kept !== undefined) this.#toWrite.set(fairnessKey, kept);
     }
   }
@@ -135,18 +146,25 @@ export class Lifts {
   /** Whether a key with these jobs has been seen before, and was never away since. */
   async #isActive(fairnessKey: string, waiting: readonly JobHead[]): Promise<boolean> {
     const ledger = this.#input.books.ledgerOf(fairnessKey);
-    return ledger !== undefined && (await this.#wasPresent(fairnessKey, waiting, presentUntilMs(ledger)));
+    if (ledger === undefined) return false;
+    return (await this.#findReady(fairnessKey, waiting, presentUntilMs(ledger))) !== undefined;
   }
 
-  /** Whether a job of the key that waits was ready by then. */
-  async #wasPresent(fairnessKey: string, known: readonly JobHead[], untilMs: number): Promise<boolean> {
+  /** A job of the key that waits and was ready by then. */
+  async #findReady(
+    fairnessKey: string,
+    known: readonly JobHead[],
+    untilMs: number,
+  ): Promise<JobHead | undefined> {
     const wasReady = (job: JobHead): boolean =>
       job.fairnessKey === fairnessKey && firstReadyMs(job) <= untilMs;
-    if (known.some(wasReady)) return true;
-    for (const job of this.#input.recentJobs()) if (wasReady(job)) return true;
-    for await (const waiting of this.#waitingBy(fairnessKey, untilMs))
-      if (waiting.some(wasReady)) return true;
-    return false;
+    const met = known.find(wasReady) ?? [...this.#input.recentJobs()].find(wasReady);
+    if (met !== undefined) return met;
+    for await (const waiting of this.#waitingBy(fairnessKey, untilMs)) {
+      const found = waiting.find(wasReady);
+      if (found !== undefined) return found;
+    }
+    return undefined;
   }
 
   /**

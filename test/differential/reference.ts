@@ -196,6 +196,9 @@ export class Reference implements Player {
         const job = this.#jobs.get(happening.id);
         if (job === undefined || job.state === 'running') return;
         const { runAtMs } = happening;
+        // One whose time has come is ready, if only for this instant.
+        const isDue = job.state === 'scheduled' && job.runAtMs <= atMs;
+        if (isDue && !job.wasReady) this.#becomeReady(job);
         if (runAtMs > atMs) {
           job.state = 'scheduled';
           job.readyAtMs = runAtMs;
@@ -280,6 +283,17 @@ export class Reference implements Player {
       learn(resourceId, this.#expectedMs(type, undefined));
       learn('', type.defaultCostMs);
     }
+  }
+
+  /** For the first time; its key becomes active, unless it is. */
+  #becomeReady(job: RefJob): void {
+    const { fairnessKey } = job;
+    const isActive = [...this.#jobs.values()].some(
+      (other) => other.fairnessKey === fairnessKey && other.wasReady,
+    );
+    if (!isActive) this.#coming.add(fairnessKey);
+    job.wasReady = true;
+    this.#ledgerOf(fairnessKey).seenAtMs = this.#atMs;
   }
 
   /** Idle keys' ledgers are dropped after their time to live. */
