@@ -63,6 +63,8 @@ export class Deployed implements Player {
   readonly #announced = new Map<string, number>();
   readonly #workers = new Map<string, WorkerRecord>();
   readonly #operate: OperateContext;
+  /** Whether workers vanish: any pass may find one to be gone. */
+  readonly #vanishes: boolean;
   #nowMs = EPOCH_MS;
   #wakeAt: (atMs: number) => void = () => undefined;
   #last = 0;
@@ -81,6 +83,9 @@ export class Deployed implements Player {
   /** @param planted - verbs of the dispatchers' store that are wrong on purpose */
   constructor(scenario: Scenario, planted: Planted = () => ({})) {
     this.#scenario = scenario;
+    this.#vanishes = scenario.jobs.some(({ attempts }) =>
+      attempts.some(({ outcome }) => outcome === 'vanished'),
+    );
     this.configuration = resolveConfiguration(scenario.pool);
     const clock = (): number => this.#nowMs;
     const random = seeded(scenario.seed);
@@ -152,8 +157,8 @@ export class Deployed implements Player {
       for (const happening of happenings) await this.#apply(happening);
       this.#isWorld = false;
     };
-    // What is due before the word is left starts before it is known what else there is.
-    const mayLeaveWord = !happenings.some(({ op }) => op === 'due');
+    // What is due, or is found to be lost, before the word is left starts before it is known what else there is.
+    const mayLeaveWord = !this.#vanishes && !happenings.some(({ op }) => op === 'due');
     if (dice.chance(this.#scenario.hearing.leftWord) && mayLeaveWord) await this.#leaveWord(dice, happen);
     else {
       await happen();
