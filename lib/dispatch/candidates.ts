@@ -13,6 +13,7 @@ import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
 import {
   forgetLines,
   type LinePlaces,
+  noteComing,
   noteImages,
   noteOutdated,
   type RememberedHeads,
@@ -38,6 +39,8 @@ export interface CandidatesInput {
   readonly parkedHeads: readonly JobHead[];
   /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
   readonly justStored: ReadonlySet<string>;
+  /** All keys that had come by then have been lifted. */
+  readonly liftedAtMs: number | undefined;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
   /** What this process has read of the lines before. */
@@ -123,6 +126,8 @@ export class Candidates {
       namedOf: (type) => this.#readWeighted(type),
       waitingOf: (line, lines, untilRank) => this.#waitingOf(line, lines, untilRank),
       recentJobs: () => this.#recentJobs(),
+      justStored: input.justStored,
+      liftedAtMs: input.liftedAtMs,
       rankOf: this.#places.rankOf,
     });
   }
@@ -132,8 +137,20 @@ export class Candidates {
    * other keys, those with the least cost are read first: they are lifted when they are.
    */
   async liftSeen(hasRoom: boolean): Promise<void> {
+    const { remembered } = this.#input;
     await this.#lifts.keepPresent(this.#input.images);
-    if (hasRoom) await this.#lifts.lift([...this.#recentJobs()]);
+    if (!hasRoom) {
+      noteComing(remembered, this.#recentJobs());
+      return;
+    }
+    const coming = [...(remembered.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
+    await this.#lifts.lift([...this.#recentJobs(), ...coming], remembered.coming === undefined);
+    remembered.coming = this.#lifts.isCutShort ? undefined : new Map();
+  }
+
+  /** Whether this pass has looked for all keys that came, and met some key: who comes after need not look again. */
+  get hasLifted(): boolean {
+    return this.#lifts.hasLifted;
   }
 
   /** Reads what the planner needs next and offers it. */

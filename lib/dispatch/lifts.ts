@@ -20,6 +20,8 @@ import type { RememberedKeys } from './remembered.ts';
 
 /** Lines that are read to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. */
 const LEAST_LINES_MAX = 100;
+/** Keys whose lines are read together at first, then twice as many each time. */
+const TOGETHER_MIN = 4;
 /** Types in whose lines a returning key is looked up by name; of more, those whose keys are remembered. */
 const LOOKED_TYPES_MAX = 16;
 
@@ -40,6 +42,10 @@ export interface LiftsInput {
     untilRank: string,
   ) => Promise<readonly JobHead[]>;
   readonly recentJobs: () => Iterable<JobHead>;
+  /** Jobs that nobody can have seen before. */
+  readonly justStored: ReadonlySet<string>;
+  /** All keys that had come by then have been lifted. */
+  readonly liftedAtMs: number | undefined;
   readonly rankOf: (job: JobHead) => string;
 }
 
@@ -63,8 +69,16 @@ export class Lifts {
       this.#heldCostMs.set(fairnessKey, (this.#heldCostMs.get(fairnessKey) ?? 0) + estimatedCostMs);
   }
 
-  /** Lifts the keys of these jobs, which wait, as far as those are new or have been away. Answers their ledgers. */
-  async lift(jobs: readonly JobHead[]): Promise<readonly Ledger[]> {
+  /** Not all keys that came may have been met. */
+  isCutShort = false;
+  /** All keys that came, and that there is something to lift to, are lifted. */
+  hasLifted = false;
+
+  /**
+   * Lifts the keys of these jobs, which wait, as far as those are new or have been away; with `looksAround`, all such keys
+   * below the least share. Answers their ledgers.
+   */
+  async lift(jobs: readonly JobHead[], looksAround = false): Promise<readonly Ledger[]> {
     const { books } = this.#input;
     await books.readLedgers(jobs.map(({ fairnessKey }) => fairnessKey));
     const kept = await this.#kept(jobs);
@@ -75,15 +89,19 @@ export class Lifts {
     );
     // What runs was charged: its key is active, and has a ledger or will have one.
     for (const key of byKey.keys()) if (this.#heldCostMs.has(key)) this.#note(key, byKey);
-    if (byKey.size === 0) return kept;
-    await this.#lookUp([...byKey.keys()].filter((key) => books.ledgerOf(key) !== undefined));
-    const arrivals: Arrival[] = [];
-    for (const [fairnessKey, ofKey] of byKey) {
-      this.#seen.add(fairnessKey);
-      if (!(await this.#isActive(fairnessKey, ofKey))) arrivals.push(arrivalOf(fairnessKey, ofKey));
-    }
-    if (arrivals.length === 0) return kept;
+    if (byKey.size === 0 && !looksAround) return kept;
+    await this.#lookUp([...byKey.keys()].filter((key) => this.#mayBeActive(key)));
+    const met = await Promise.all(
+      [...byKey].map(async ([fairnessKey, ofKey]) => {
+        this.#seen.add(fairnessKey);
+        return (await this.#isActive(fairnessKey, ofKey)) ? undefined : arrivalOf(fairnessKey, ofKey);
+      }),
+    );
+    const arrivals = met.filter((arrival) => arrival !== undefined);
+    if (arrivals.length === 0 && !looksAround) return kept;
     const least = await this.#leastShareMs(new Set(arrivals.map(({ fairnessKey }) => fairnessKey)));
+    this.isCutShort ||= least.isCutShort;
+    this.hasLifted ||= looksAround && !least.isCutShort && least.hasKeys;
     // Those that no pass has met so far come with these.
     for (const { fairnessKey } of least.unseen) this.#seen.add(fairnessKey);
     arrivals.push(...least.unseen);
@@ -110,7 +128,7 @@ export class Lifts {
       if (untilMs === undefined) continue;
       if (!expired.includes(fairnessKey)) expired.push(fairnessKey);
       // An older job of its may stand behind those, or in another line.
-      const older = await this.#findReady(fairnessKey, jobs, untilMs);
+      const older = await this.#findReady(fairnessKey, jobs, untilMs, (job) => firstReadyMs(job) <= untilMs);
       if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
     }
     return expired.flatMap((fairnessKey) => books.ledgerOf(fairnessKey) ?? []);
@@ -145,23 +163,40 @@ export class Lifts {
 
   /** Whether a key with these jobs has been seen before, and was never away since. */
   async #isActive(fairnessKey: string, waiting: readonly JobHead[]): Promise<boolean> {
+    if (!this.#mayBeActive(fairnessKey)) return false;
     const ledger = this.#input.books.ledgerOf(fairnessKey);
-    if (ledger === undefined) return false;
-    return (await this.#findReady(fairnessKey, waiting, presentUntilMs(ledger))) !== undefined;
+    const presentMs = ledger === undefined ? -Infinity : presentUntilMs(ledger);
+    const wasPresent = (job: JobHead): boolean => firstReadyMs(job) <= presentMs || this.#isDecided(job);
+    const untilMs = Math.max(presentMs, this.#decidedMs);
+    return (await this.#findReady(fairnessKey, waiting, untilMs, wasPresent)) !== undefined;
   }
 
-  /** A job of the key that waits and was ready by then. */
+  #mayBeActive(fairnessKey: string): boolean {
+    return this.#decidedMs > -Infinity || this.#input.books.ledgerOf(fairnessKey) !== undefined;
+  }
+
+  /** Of jobs that were ready by then, a pass has decided whether their keys are lifted. */
+  get #decidedMs(): number {
+    const { liftedAtMs = -Infinity } = this.#input;
+    return liftedAtMs - this.#context.budget.seenWithinMs;
+  }
+
+  #isDecided(job: JobHead): boolean {
+    return job.readyAtMs <= this.#decidedMs && !this.#input.justStored.has(job.id);
+  }
+
+  /** A job of the key that waits, among those that were ready by then, of which this is true. */
   async #findReady(
     fairnessKey: string,
     known: readonly JobHead[],
     untilMs: number,
+    isIt: (job: JobHead) => boolean,
   ): Promise<JobHead | undefined> {
-    const wasReady = (job: JobHead): boolean =>
-      job.fairnessKey === fairnessKey && firstReadyMs(job) <= untilMs;
-    const met = known.find(wasReady) ?? [...this.#input.recentJobs()].find(wasReady);
+    const isOfKey = (job: JobHead): boolean => job.fairnessKey === fairnessKey && isIt(job);
+    const met = known.find(isOfKey) ?? [...this.#input.recentJobs()].find(isOfKey);
     if (met !== undefined) return met;
     for await (const waiting of this.#waitingBy(fairnessKey, untilMs)) {
-      const found = waiting.find(wasReady);
+      const found = waiting.find(isOfKey);
       if (found !== undefined) return found;
     }
     return undefined;
@@ -254,63 +289,126 @@ export class Lifts {
 
   /**
    * The least share among keys that wait or run, those that become active now left out; undefined: there are none. `unseen`:
-   * keys met on the way that become active now, too, because no pass has seen their jobs before.
+   * keys met on the way that become active now, too, because no pass has seen their jobs before. Keys are met by share, so the
+   * first one that is active ends the search.
    */
   async #leastShareMs(arriving: ReadonlySet<string>): Promise<Least> {
     const { books } = this.#input;
-    const { types, fairness } = this.#context.configuration;
-    await books.readLedgers([
-      ...this.#heldCostMs.keys(),
-      ...Array.from(this.#input.recentJobs(), ({ fairnessKey }) => fairnessKey),
-    ]);
-    let leastMs = Math.min(...[...this.#heldCostMs.keys()].map((key) => this.#shareOf(key)));
-    let linesLeft = LEAST_LINES_MAX;
-    const unseen = new Map<string, Arrival>();
-    const consider = async (type: string, key: KeyBacklog): Promise<void> => {
-      const { fairnessKey, lines } = key;
-      if (arriving.has(fairnessKey) || this.#heldCostMs.has(fairnessKey)) return;
-      if (unseen.has(fairnessKey)) return;
-      const shareMs = this.#shareOf(fairnessKey);
-      if (shareMs >= leastMs) return;
-      for (const mode of modesOf(lines)) {
-        if (linesLeft <= 0) {
-          leastMs = shareMs;
-          return;
-        }
-        linesLeft -= 1;
-        const jobs = await this.#input.waitingOf({ type, mode, fairnessKey }, lines, '');
-        if (jobs.length === 0) continue;
-        if (await this.#isActive(fairnessKey, jobs)) leastMs = this.#shareOf(fairnessKey);
-        else unseen.set(fairnessKey, arrivalOf(fairnessKey, jobs));
-        return;
-      }
+    await books.readLedgers(this.#heldCostMs.keys());
+    const search: Search = {
+      leastMs: Math.min(...[...this.#heldCostMs.keys()].map((key) => this.#shareOf(key))),
+      linesLeft: LEAST_LINES_MAX,
+      isCutShort: false,
+      unseen: new Map(),
     };
-    // Ranks never say more than was charged; after a reset they say nothing.
-    const isBehind = (key: KeyBacklog): boolean =>
-      fairness.resetEveryMs === null && key.rankCostMs / fairness.defaultWeight >= leastMs;
-    for (const { type } of types) {
-      const named = await this.#input.namedOf(type);
-      await books.readLedgers(named.map(({ fairnessKey }) => fairnessKey));
-      for (const key of named) await consider(type, key);
-      for (let from = 0; ; ) {
-        const { keys, next } = await this.#input.keysOf(type, from);
-        const page = keys.slice(from).filter((key) => !isBehind(key));
-        await books.readLedgers(page.map(({ fairnessKey }) => fairnessKey));
-        for (const key of page) await consider(type, key);
-        if (next === undefined || page.length < keys.length - from) break;
-        from = keys.length;
+    let hasKeys = false;
+    for await (const met of this.#keysByPages(search)) {
+      hasKeys ||= met.length > 0;
+      await books.readLedgers(met.map(({ fairnessKey }) => fairnessKey));
+      const inOrder = met
+        .filter(({ fairnessKey }) => !arriving.has(fairnessKey) && !this.#heldCostMs.has(fairnessKey))
+        .map((key) => ({ ...key, shareMs: this.#shareOf(key.fairnessKey) }))
+        .sort((one, other) => one.shareMs - other.shareMs);
+      let from = 0;
+      for (let count = TOGETHER_MIN; (inOrder[from]?.shareMs ?? Infinity) < search.leastMs; count *= 2) {
+        await this.#consider(search, inOrder.slice(from, from + count));
+        from += count;
       }
     }
-    // Keys that came since their line was read.
-    for (const { type, mode, fairnessKey } of this.#input.recentJobs())
-      await consider(type, { fairnessKey, lines: [{ mode }], announcedAtMs: 0, rankCostMs: 0 });
-    return { leastMs: Number.isFinite(leastMs) ? leastMs : undefined, unseen: [...unseen.values()] };
+    const { leastMs, isCutShort, unseen } = search;
+    return {
+      leastMs: Number.isFinite(leastMs) ? leastMs : undefined,
+      unseen: [...unseen.values()],
+      isCutShort,
+      hasKeys,
+    };
   }
+
+  /** Keys that hints told of and the first of each type's keys line, then what follows as long as it may be below the least. */
+  async *#keysByPages(search: Readonly<Search>): AsyncGenerator<readonly Met[]> {
+    const { types, fairness } = this.#context.configuration;
+    // Ranks never say more than was charged; after a reset they say nothing.
+    const isBehind = (key: KeyBacklog | undefined): boolean =>
+      key === undefined ||
+      (fairness.resetEveryMs === null && key.rankCostMs / fairness.defaultWeight >= search.leastMs);
+    const hinted = Array.from(this.#input.recentJobs(), ({ type, mode, fairnessKey }) => ({
+      type,
+      fairnessKey,
+      lines: [{ mode }],
+    }));
+    const firsts = await Promise.all(
+      types.map(async ({ type }) => {
+        const [named, line] = await Promise.all([this.#input.namedOf(type), this.#input.keysOf(type, 0)]);
+        return { type, met: [...named, ...line.keys], line };
+      }),
+    );
+    yield [...hinted, ...firsts.flatMap(({ type, met }) => met.map((key) => ({ ...key, type })))];
+    let lines = firsts.map(({ type, line }) => ({ type, line }));
+    for (;;) {
+      const goOn = lines.filter(({ line }) => line.next !== undefined && !isBehind(line.keys.at(-1)));
+      if (goOn.length === 0) return;
+      const pages = await Promise.all(
+        goOn.map(async ({ type, line }) => {
+          const longer = await this.#input.keysOf(type, line.keys.length);
+          return { type, line: longer, met: longer.keys.slice(line.keys.length) };
+        }),
+      );
+      yield pages.flatMap(({ type, met }) => met.map((key) => ({ ...key, type })));
+      lines = pages;
+    }
+  }
+
+  /** Whether these keys, of one share after another, wait, and if so, since when. */
+  async #consider(search: Search, keys: readonly (Met & { readonly shareMs: number })[]): Promise<void> {
+    await this.#lookUp(
+      keys.map(({ fairnessKey }) => fairnessKey).filter((fairnessKey) => this.#mayBeActive(fairnessKey)),
+    );
+    const waits = await Promise.all(
+      keys.map(async ({ type, fairnessKey, lines, shareMs }) => {
+        if (search.unseen.has(fairnessKey)) return undefined;
+        const modes = modesOf(lines).slice(0, search.linesLeft);
+        search.linesLeft -= modes.length;
+        // Who knows: it counts as if it had jobs.
+        if (modes.length === 0) return { shareMs, isCutShort: true };
+        const jobs = await Promise.all(
+          modes.map((mode) => this.#input.waitingOf({ type, mode, fairnessKey }, lines, '')),
+        );
+        const [first, ...others] = jobs.flat();
+        if (first === undefined) return undefined;
+        if (await this.#isActive(fairnessKey, [first, ...others]))
+          return { shareMs: this.#shareOf(fairnessKey) };
+        return { arrival: arrivalOf(fairnessKey, [first, ...others]) };
+      }),
+    );
+    for (const found of waits) {
+      if (found?.arrival !== undefined) search.unseen.set(found.arrival.fairnessKey, found.arrival);
+      if (found?.isCutShort === true) search.isCutShort = true;
+      if (found?.shareMs !== undefined) search.leastMs = Math.min(search.leastMs, found.shareMs);
+    }
+  }
+}
+
+/** A key that may have jobs of a type waiting. */
+type Met = Pick<KeyBacklog, 'fairnessKey' | 'lines'> & {
+  readonly type: string;
+  readonly rankCostMs?: number | undefined;
+};
+
+/** The search for the least share, as far as it is. */
+interface Search {
+  leastMs: number;
+  linesLeft: number;
+  isCutShort: boolean;
+  readonly unseen: Map<string, Arrival>;
 }
 
 interface Least {
   readonly leastMs: number | undefined;
   readonly unseen: readonly Arrival[];
+  /** A bound ended the search. */
+  readonly isCutShort: boolean;
+  /** Whether any key had, or lately had, jobs waiting. */
+  readonly hasKeys: boolean;
 }
 
 /** A key that becomes active, and the first of its jobs that are known. */

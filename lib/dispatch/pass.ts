@@ -31,7 +31,7 @@ import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
 import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked } from './parking.ts';
-import { forgetLines, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
+import { forgetMissed, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announceLate, putAnnounced, readyLineOf } from './submit.ts';
 import { dueShardsKnown, dueShardsOf, wakeLater } from './timers.ts';
@@ -241,16 +241,22 @@ export async function pass(
   const { partition, epoch } = lease.fence;
   const nowMs = clock.nowMs();
 
+  const remembered = openBooks(context.books, partition, epoch);
+  // Who looks up what is in flight missed hints: heads may have changed without one too, and keys may have come.
+  if (input.looksUp) forgetMissed(remembered.lines);
+  const mayLift = configuration.fairness.idlePolicy === 'advance' && remembered.lines.coming === undefined;
+  // Who lifts all keys that came must see all jobs that are due.
+  const promotes = input.promotes || mayLift;
   const shards = dueShardsKnown(context, partition);
   const [state, due] = await Promise.all([
     store.loadPartition(partition, nowMs),
-    input.promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
+    promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
   ]);
   if (state.epoch !== epoch) return { kind: 'lost' };
   // Lines were split further once: what waits in those parts is not forgotten.
   const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =
-    input.promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
+    promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
   const promoted = [...due.promoted, ...dueThere.promoted];
   const moreDue = due.more || dueThere.more;
 
@@ -261,14 +267,11 @@ export async function pass(
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
-  const remembered = openBooks(context.books, partition, epoch);
   const books = new Books(store, configuration, partition, nowMs, remembered, context.budget.newsShare);
   books.know(state);
   for (const { reservedAtMs, jobs } of state.reservations)
     for (const { fairnessKey } of jobs.values()) books.noteActive(fairnessKey, reservedAtMs);
   remembered.dueShards = state.dueShards;
-  // Who looks up what is in flight missed hints: heads may have changed without one too.
-  if (input.looksUp) forgetLines(remembered.lines);
   const seen = await confirmed(
     context,
     newest([...images.values(), ...recovery.images]),
@@ -335,6 +338,7 @@ export async function pass(
     reservations,
     remembered: remembered.lines,
     justStored: new Set([...input.justStored, ...[...promoted, ...recovery.images].map(({ id }) => id)]),
+    liftedAtMs: state.liftedAtMs,
     nowMs,
   });
   const moved = movedTo(configuration, state, partition, nowMs);
@@ -350,6 +354,7 @@ export async function pass(
   });
   for (const conflictKey of unparked.taken) planner.holdConflict(conflictKey);
   await candidates.liftSeen(planner.room > 0);
+  let liftedAtMs = candidates.hasLifted && !moreDue ? nowMs : undefined;
 
   let parks = state.parks && !unparked.isNothingMarked;
   let isMovedBack = false;
@@ -376,7 +381,7 @@ export async function pass(
       ...books.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),
     ];
     for (const ledger of lifted) draft.ledgers.set(ledger.fairnessKey, ledger);
-    if (decisions.length === 0 && itemsOf(draft) === 0) break;
+    if (decisions.length === 0 && itemsOf(draft) === 0 && liftedAtMs === undefined) break;
     if (clock.monotonicMs() >= lease.trustedUntilMonotonicMs) {
       outOfTime = true;
       break;
@@ -397,9 +402,10 @@ export async function pass(
       turn += 1;
     }
     const commit = commitOf(parts.at(-1) ?? emptyDraft(), decisions.length === 0 ? [] : [reservation]);
-    if ((await store.commit(lease.fence, { ...commit, turn, attendance, parks })) === 'lost')
+    if ((await store.commit(lease.fence, { ...commit, turn, attendance, parks, liftedAtMs })) === 'lost')
       return { kind: 'lost' };
     turn += 1;
+    liftedAtMs = undefined;
     books.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
     draft = emptyDraft();
     if (decisions.length === 0) break;

@@ -54,6 +54,11 @@ export interface RememberedLines {
   readonly named: Map<string, RememberedNames>;
   /** By line name, then by id: jobs that the index may not show yet. */
   readonly recent: Map<string, Map<string, RecentJob>>;
+  /**
+   * By id: jobs that hints have told of since a pass last had room, as their keys may have come with them. Undefined: others
+   * may have come unseen.
+   */
+  coming: Map<string, JobHead> | undefined;
   /** By id: jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
   readonly outdated: Map<string, { readonly version: number; readonly atMs: number }>;
 }
@@ -69,6 +74,7 @@ const emptyLines = (): RememberedLines => ({
   keys: new Map(),
   named: new Map(),
   recent: new Map(),
+  coming: undefined,
   outdated: new Map(),
 });
 
@@ -77,6 +83,18 @@ export function forgetLines(lines: RememberedLines): void {
   lines.heads.clear();
   lines.keys.clear();
   lines.named.clear();
+}
+
+/** Notes jobs that wait while nothing has room. Of too many, none is remembered. */
+export function noteComing(lines: RememberedLines, jobs: Iterable<JobHead>): void {
+  for (const job of jobs) lines.coming?.set(job.id, job);
+  if ((lines.coming?.size ?? 0) > RECENT_MAX) lines.coming = undefined;
+}
+
+/** Hints were missed: what was read may have changed, and keys may have come unseen. */
+export function forgetMissed(lines: RememberedLines): void {
+  forgetLines(lines);
+  lines.coming = undefined;
 }
 
 /** A line by its name, and a job's place in it. */
@@ -111,6 +129,7 @@ export function noteImages(
       if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
     } else {
       noteOutdated(lines, [job], nowMs);
+      lines.coming?.delete(job.id);
       if (present !== undefined) forgetJob(lines, name, job.id);
     }
   }

@@ -140,6 +140,8 @@ export interface PartitionState {
   readonly dueShards: number;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
+  /** All keys that had come by then, and were below the least share, have been lifted to it; undefined: nobody has looked. */
+  readonly liftedAtMs?: number | undefined;
   /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
   readonly loans: readonly Loan[];
   /** What other partitions ask to be lent: the last request of each, granted or not. */
@@ -207,6 +209,8 @@ export interface Commit {
   readonly parks?: boolean | undefined;
   /** To be remembered; undefined: as it was. */
   readonly attendance?: Attendance | undefined;
+  /** By now all keys that came are lifted; undefined: as it was. */
+  readonly liftedAtMs?: number | undefined;
   /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
   readonly lend?: readonly Loan[] | undefined;
   /** Loans to the fence's partition that end, or get smaller. */

@@ -137,7 +137,8 @@ export class Deployed implements Player {
       random,
       log: SILENT,
       holder: `dispatcher-${number}`,
-      budget: { ...DISPATCH_BUDGET, ...scenario.budget },
+      // Here the index lags behind nothing.
+      budget: { ...DISPATCH_BUDGET, seenWithinMs: 0, ...scenario.budget },
       announced: new Map(),
       books: new Map(),
     }));
@@ -283,7 +284,11 @@ export class Deployed implements Player {
   async #leaveWord(dice: Dice, happen: () => Promise<void>): Promise<void> {
     const holder = this.#dispatcher(dice);
     const other = (holder + 1) % this.#scenario.hearing.dispatchers;
+    const atMs = this.#nowMs;
+    // Nothing that happens now is ready when it looks.
+    this.#nowMs = atMs - 1;
     this.#beforeRelease = async () => {
+      this.#nowMs = atMs;
       await happen();
       const jobs = this.#fresh;
       this.#fresh = [];

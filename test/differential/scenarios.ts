@@ -115,8 +115,6 @@ function heard(
 ): Pick<Scenario, 'pool' | 'budget' | 'hearing'> {
   const { pool, budget, hearing } = all;
   if (hearing.forgets === 0 && hearing.dispatchers === 1) return all;
-  if (themes.lifts)
-    return { pool, budget, hearing: { ...hearing, forgets: 0, dispatchers: 1, changes: 0, leftWord: 0 } };
   const { keyTtlMs: _, ...fairness } = pool.fairness ?? {};
   return { pool: { ...pool, fairness }, budget: { ...budget, newsShare: 0 }, hearing };
 }

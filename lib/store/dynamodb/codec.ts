@@ -111,6 +111,7 @@ export const ATTRIBUTE = {
   batches: 'b',
   parks: 'x',
   attendance: 'a',
+  liftedAtMs: 'l',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',
@@ -754,6 +755,7 @@ export function encodePage(partition: number, page: Page): Item {
     [A.batches]: packBatches(page.batches),
     [A.parks]: page.parks ? true : undefined,
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
+    [A.liftedAtMs]: page.liftedAtMs,
   };
 }
 
@@ -766,6 +768,7 @@ export function decodePage(item: Item): Page {
     batches: cells.packed(A.batches, unpackBatches),
     parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
+    ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
   };
 }
 

@@ -431,6 +431,7 @@ export class DynamoJobStore implements JobStore {
       parks: page.parks,
       dueShards,
       attendance: page.attendance,
+      liftedAtMs: page.liftedAtMs,
       loans,
       requests,
     };

@@ -371,6 +371,7 @@ export class MemoryJobStore implements JobStore {
         parks: page.parks,
         dueShards,
         attendance: page.attendance,
+        liftedAtMs: page.liftedAtMs,
         loans: [...loans.values()],
         requests: [...requests.values()],
       };
