@@ -121,17 +121,21 @@ export class Lifts {
   async #kept(jobs: readonly JobHead[]): Promise<readonly Ledger[]> {
     const { books } = this.#input;
     const keys = [...new Set(jobs.map(({ fairnessKey }) => fairnessKey))];
-    const expired = keys.filter((fairnessKey) => books.ledgerOf(fairnessKey) === undefined);
-    for (const job of jobs) books.noteActive(job.fairnessKey, firstReadyMs(job));
-    for (const fairnessKey of keys) {
-      const untilMs = books.expiredMs(fairnessKey);
-      if (untilMs === undefined) continue;
-      if (!expired.includes(fairnessKey)) expired.push(fairnessKey);
-      // An older job of its may stand behind those, or in another line.
-      const older = await this.#findReady(fairnessKey, jobs, untilMs, (job) => firstReadyMs(job) <= untilMs);
-      if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
-    }
+    const expired = keys.filter((fairnessKey) => books.expiredMs(fairnessKey) !== undefined);
+    const byKey = Map.groupBy(jobs, ({ fairnessKey }) => fairnessKey);
+    await Promise.all([...byKey].map(([fairnessKey, ofKey]) => this.#noteWaiting(fairnessKey, ofKey)));
     return expired.flatMap((fairnessKey) => books.ledgerOf(fairnessKey) ?? []);
+  }
+
+  /** These jobs of a key wait: its ledger counts if it was not idle for too long before the first of all that do. */
+  async #noteWaiting(fairnessKey: string, jobs: readonly JobHead[]): Promise<void> {
+    const { books } = this.#input;
+    for (const job of jobs) books.noteActive(fairnessKey, firstReadyMs(job));
+    const untilMs = books.expiredMs(fairnessKey);
+    if (untilMs === undefined) return;
+    // An older one may stand behind those, or in another line.
+    const older = await this.#findReady(fairnessKey, jobs, untilMs, (job) => firstReadyMs(job) <= untilMs);
+    if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
   }
 
   /** Jobs that were ready before and wait for a time to come: until then, their keys are not away. */
@@ -163,6 +167,7 @@ export class Lifts {
 
   /** Whether a key with these jobs has been seen before, and was never away since. */
   async #isActive(fairnessKey: string, waiting: readonly JobHead[]): Promise<boolean> {
+    await this.#noteWaiting(fairnessKey, waiting.filter(isWaitingNow));
     if (!this.#mayBeActive(fairnessKey)) return false;
     const ledger = this.#input.books.ledgerOf(fairnessKey);
     const presentMs = ledger === undefined ? -Infinity : presentUntilMs(ledger);
@@ -410,6 +415,8 @@ interface Least {
   /** Whether any key had, or lately had, jobs waiting. */
   readonly hasKeys: boolean;
 }
+
+const isWaitingNow = ({ state }: JobHead): boolean => state === 'pending';
 
 /** A key that becomes active, and the first of its jobs that are known. */
 interface Arrival {

@@ -115,8 +115,7 @@ function heard(
 ): Pick<Scenario, 'pool' | 'budget' | 'hearing'> {
   const { pool, budget, hearing } = all;
   if (hearing.forgets === 0 && hearing.dispatchers === 1) return all;
-  const { keyTtlMs: _, ...fairness } = pool.fairness ?? {};
-  return { pool: { ...pool, fairness }, budget: { ...budget, newsShare: 0 }, hearing };
+  return { pool, budget: { ...budget, newsShare: 0 }, hearing };
 }
 
 function budgetOf(dice: Dice, { conflicts, large, lifts }: Themes): Partial<DispatchBudget> {
@@ -189,7 +188,7 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
       ...(themes.keys && dice.chance(0.7) ? { maxConcurrencyPerKey: dice.whole(1, 3) } : {}),
       // One millisecond more than any time in a scenario: whether the boundary counts is nobody's question.
       // KNOWN: whether a ledger has expired is seen from the heads of lines; with lifts, it may be kept, or dropped, too long.
-      ...(books && !themes.lifts && dice.chance(0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
+      ...(books && dice.chance(0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
       ...(books && dice.chance(0.4) ? { resetEveryMs: dice.pick([20_000, 60_000]) } : {}),
       ...(books && dice.chance(0.4) ? { estimateFallback: 'default' } : {}),
     },
