@@ -10,6 +10,7 @@ import { judge } from './judge.ts';
 import { Lifts } from './lifts.ts';
 import { modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
+import { readGroup } from './parking.ts';
 import {
   forgetLines,
   type LinePlaces,
@@ -125,6 +126,11 @@ export class Candidates {
       keysOf: (type, after) => this.#keysOf(type, after),
       namedOf: (type) => this.#readWeighted(type),
       waitingOf: (line, lines, untilRank) => this.#waitingOf(line, lines, untilRank),
+      parkedOf: async (line, conflictKey, untilRank) => {
+        const { rankOf } = this.#places;
+        const jobs = await readGroup(context, input.partition, line, conflictKey, { untilRank, rankOf });
+        return jobs.filter(({ id }) => !this.#held.has(id));
+      },
       recentJobs: () => this.#recentJobs(),
       justStored: input.justStored,
       liftedAtMs: input.liftedAtMs,
@@ -146,6 +152,11 @@ export class Candidates {
     const coming = [...(remembered.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
     await this.#lifts.lift([...this.#recentJobs(), ...coming], remembered.coming === undefined);
     remembered.coming = this.#lifts.isCutShort ? undefined : new Map();
+  }
+
+  /** Blocked lines in which jobs of a key were looked for, and none was found. */
+  get emptyGroups(): Lifts['emptyGroups'] {
+    return this.#lifts.emptyGroups.slice(0, RETIRE_MAX);
   }
 
   /** Whether this pass has looked for all keys that came, and met some key: who comes after need not look again. */

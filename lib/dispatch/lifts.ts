@@ -10,12 +10,13 @@
  * A key is away when none of its jobs that were ever ready is left. Its ledger says when it was last seen. A job that was
  * ready before that shows that it was never away, and so does one that waits to be tried again or was moved.
  */
-import { firstReadyMs } from '../core/job.ts';
+import { firstReadyMs, type JobMode } from '../core/job.ts';
 import type { LineName } from '../core/planner.ts';
 import { type JobHead, type KeyBacklog, type Ledger, presentUntilMs } from '../store/contract.ts';
 import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { modesOf } from './line-parts.ts';
+import type { ParkedName } from './parking.ts';
 import type { RememberedKeys } from './remembered.ts';
 
 /** Lines that are read to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. */
@@ -41,6 +42,8 @@ export interface LiftsInput {
     lines: KeyBacklog['lines'],
     untilRank: string,
   ) => Promise<readonly JobHead[]>;
+  /** Of those of a line that are parked for a conflict key, all up to a rank. */
+  readonly parkedOf: (line: LineName, conflictKey: string, untilRank: string) => Promise<readonly JobHead[]>;
   readonly recentJobs: () => Iterable<JobHead>;
   /** Jobs that nobody can have seen before. */
   readonly justStored: ReadonlySet<string>;
@@ -56,10 +59,7 @@ export class Lifts {
   /** Keys that need not be looked at again in this pass. */
   readonly #seen = new Set<string>();
   /** By key: the lines that it has, as they were looked up in this pass. */
-  readonly #backlogs = new Map<
-    string,
-    readonly { readonly type: string; readonly lines: KeyBacklog['lines'] }[]
-  >();
+  readonly #backlogs = new Map<string, readonly Met[]>();
   #toWrite = new Map<string, Ledger>();
 
   constructor(context: DispatchContext, input: LiftsInput) {
@@ -69,6 +69,11 @@ export class Lifts {
       this.#heldCostMs.set(fairnessKey, (this.#heldCostMs.get(fairnessKey) ?? 0) + estimatedCostMs);
   }
 
+  /** Names of blocked lines in which there is nothing of their keys any more. */
+  readonly emptyGroups: {
+    readonly line: ParkedName;
+    readonly announcedAtMs: number;
+  }[] = [];
   /** Not all keys that came may have been met. */
   isCutShort = false;
   /** All keys that came, and that there is something to lift to, are lifted. */
@@ -230,12 +235,27 @@ export class Lifts {
   /** By line, the key's jobs that wait, with all those that were ready by an instant. */
   async *#waitingBy(fairnessKey: string, readyAtMs: number): AsyncGenerator<readonly JobHead[]> {
     await this.#lookUp([fairnessKey]);
-    for (const { type, lines } of this.#backlogs.get(fairnessKey) ?? []) {
-      for (const mode of modesOf(lines)) {
-        const line = { type, mode, fairnessKey };
-        yield this.#input.waitingOf(line, lines, this.#rankAt(line, readyAtMs));
+    for (const met of this.#backlogs.get(fairnessKey) ?? []) {
+      for (const mode of modesOf(met.lines)) {
+        const line = { type: met.type, mode, fairnessKey };
+        yield this.#input.waitingOf(line, met.lines, this.#rankAt(line, readyAtMs));
       }
+      for (const { mode, conflictKey } of met.parked ?? [])
+        yield this.#parkedOf(met, mode, conflictKey, readyAtMs);
     }
+  }
+
+  async #parkedOf(
+    { type, fairnessKey, announcedAtMs }: Met,
+    mode: JobMode,
+    conflictKey: string,
+    readyAtMs: number,
+  ): Promise<readonly JobHead[]> {
+    const line = { type, mode, fairnessKey };
+    const untilRank = readyAtMs > -Infinity ? this.#rankAt(line, readyAtMs) : '';
+    const jobs = await this.#input.parkedOf(line, conflictKey, untilRank);
+    if (jobs.length === 0) this.emptyGroups.push({ line: { ...line, parkedIn: conflictKey }, announcedAtMs });
+    return jobs;
   }
 
   /** The last rank of a job that was ready by an instant: urgent ones stand before it. */
@@ -263,25 +283,22 @@ export class Lifts {
     const byType = await Promise.all(types.map(({ type }) => this.#linesOf(type, unknown)));
     for (const fairnessKey of unknown) {
       const found = types.flatMap(({ type }, at) => {
-        const lines = byType[at]?.get(fairnessKey) ?? [];
-        return lines.length > 0 ? [{ type, lines }] : [];
+        const backlog = byType[at]?.get(fairnessKey);
+        return backlog === undefined ? [] : [{ ...backlog, type }];
       });
       this.#backlogs.set(fairnessKey, found);
     }
   }
 
-  async #linesOf(
-    type: string,
-    fairnessKeys: readonly string[],
-  ): Promise<ReadonlyMap<string, KeyBacklog['lines']>> {
+  async #linesOf(type: string, fairnessKeys: readonly string[]): Promise<ReadonlyMap<string, KeyBacklog>> {
     const { store, configuration } = this.#context;
     const { keys, next } = await this.#input.keysOf(type, 0);
-    const found = new Map(keys.map((key) => [key.fairnessKey, key.lines]));
+    const found = new Map(keys.map((key) => [key.fairnessKey, key]));
     if (next === undefined || configuration.types.length > LOOKED_TYPES_MAX) return found;
     const missing = fairnessKeys.filter((fairnessKey) => !found.has(fairnessKey));
     if (missing.length === 0) return found;
     const named = await store.readBacklogs(this.#input.partition, type, missing);
-    for (const key of named) if (key !== undefined) found.set(key.fairnessKey, key.lines);
+    for (const key of named) if (key !== undefined) found.set(key.fairnessKey, key);
     return found;
   }
 
@@ -340,6 +357,7 @@ export class Lifts {
       type,
       fairnessKey,
       lines: [{ mode }],
+      announcedAtMs: 0,
     }));
     const firsts = await Promise.all(
       types.map(async ({ type }) => {
@@ -363,22 +381,35 @@ export class Lifts {
     }
   }
 
+  /** The first of a key's jobs of a type that wait: of those in its ready lines, or else of those that are parked. */
+  async #firstOf(key: Met, search: Search): Promise<readonly JobHead[]> {
+    const { type, fairnessKey, lines, parked = [] } = key;
+    const modes = modesOf(lines);
+    search.linesLeft -= modes.length;
+    const ready = await Promise.all(
+      modes.map((mode) => this.#input.waitingOf({ type, mode, fairnessKey }, lines, '')),
+    );
+    const standing = ready.flat();
+    if (standing.length > 0) return standing;
+    search.linesLeft -= parked.length;
+    const blocked = await Promise.all(
+      parked.map(({ mode, conflictKey }) => this.#parkedOf(key, mode, conflictKey, -Infinity)),
+    );
+    return blocked.flat();
+  }
+
   /** Whether these keys, of one share after another, wait, and if so, since when. */
   async #consider(search: Search, keys: readonly (Met & { readonly shareMs: number })[]): Promise<void> {
     await this.#lookUp(
       keys.map(({ fairnessKey }) => fairnessKey).filter((fairnessKey) => this.#mayBeActive(fairnessKey)),
     );
     const waits = await Promise.all(
-      keys.map(async ({ type, fairnessKey, lines, shareMs }) => {
+      keys.map(async (key) => {
+        const { fairnessKey, shareMs } = key;
         if (search.unseen.has(fairnessKey)) return undefined;
-        const modes = modesOf(lines).slice(0, search.linesLeft);
-        search.linesLeft -= modes.length;
         // Who knows: it counts as if it had jobs.
-        if (modes.length === 0) return { shareMs, isCutShort: true };
-        const jobs = await Promise.all(
-          modes.map((mode) => this.#input.waitingOf({ type, mode, fairnessKey }, lines, '')),
-        );
-        const [first, ...others] = jobs.flat();
+        if (search.linesLeft <= 0) return { shareMs, isCutShort: true };
+        const [first, ...others] = await this.#firstOf(key, search);
         if (first === undefined) return undefined;
         if (await this.#isActive(fairnessKey, [first, ...others]))
           return { shareMs: this.#shareOf(fairnessKey) };
@@ -394,7 +425,7 @@ export class Lifts {
 }
 
 /** A key that may have jobs of a type waiting. */
-type Met = Pick<KeyBacklog, 'fairnessKey' | 'lines'> & {
+type Met = Pick<KeyBacklog, 'fairnessKey' | 'lines' | 'parked' | 'announcedAtMs'> & {
   readonly type: string;
   readonly rankCostMs?: number | undefined;
 };

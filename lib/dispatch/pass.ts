@@ -30,7 +30,7 @@ import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
-import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked } from './parking.ts';
+import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked, unnameParked } from './parking.ts';
 import { forgetMissed, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announceLate, putAnnounced, readyLineOf } from './submit.ts';
@@ -479,7 +479,7 @@ export async function pass(
     const outcome = await park(context, lease, groups, {
       parks,
       turn,
-      marked: remembered.marked,
+      remembered,
     });
     if (outcome.kind === 'lost') return outcome;
     turn = outcome.turn;
@@ -513,7 +513,11 @@ export async function pass(
     remembered.askedAtMs = loans.askedAtMs;
   }
   input.goOnBeside(
-    Promise.all([candidates.retireEmptyLines(), store.tidy(partition)]).catch((error: unknown) =>
+    Promise.all([
+      candidates.retireEmptyLines(),
+      unnameParked(context, partition, candidates.emptyGroups, remembered.parkedNames, nowMs),
+      store.tidy(partition),
+    ]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );

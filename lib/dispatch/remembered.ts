@@ -220,6 +220,8 @@ export interface RememberedBooks {
   askedAtMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line. */
   readonly marked: Map<string, number>;
+  /** Lines that are known to be named as parked in a conflict key's blocked line. */
+  readonly parkedNames: Set<string>;
   /** Conflict keys that a lost claim may have let go. */
   readonly letGo: Set<string>;
   /** Where the round of all marked conflict keys goes on. */
@@ -245,6 +247,7 @@ const emptyBooks = (epoch: number): RememberedBooks => ({
   estimates: new Map(),
   written: new Map(),
   marked: new Map(),
+  parkedNames: new Set(),
   letGo: new Set(),
   lines: emptyLines(),
 });

@@ -4,10 +4,10 @@
  *
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
  */
-import type { Job, Json, ReservedJob } from '../core/job.ts';
+import type { Job, JobMode, Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest, Return } from '../core/lending.ts';
 import type { Verdict } from '../core/life-cycle.ts';
-import type { ReadyLine } from './schema.ts';
+import type { AnnouncedLine, ReadyLine } from './schema.ts';
 
 /** The right to change a partition: whoever holds a newer epoch has superseded it. */
 export interface Fence {
@@ -170,11 +170,19 @@ export interface ParkedMark {
   readonly parkedAtMs: number;
 }
 
+/** The blocked line of a conflict key, and the mode of the ready line whose jobs stand there. */
+export interface ParkedLine {
+  readonly mode: JobMode;
+  readonly conflictKey: string;
+}
+
 /** A fairness key that has, or lately had, jobs of a type waiting. */
 export interface KeyBacklog {
   readonly fairnessKey: string;
   /** Of that type. */
   readonly lines: readonly Pick<ReadyLine, 'mode' | 'sub'>[];
+  /** Blocked lines in which jobs of these lines have been parked; absent: none. There may be no such jobs any more. */
+  readonly parked?: readonly ParkedLine[] | undefined;
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
   /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */
@@ -383,7 +391,7 @@ export interface JobStore {
   /** Puts each job unless its id is there. Jobs stand in their line at once. */
   createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]>;
   /** Adds a line to its key's set of lines with backlog. To be called before jobs are put into a line that may be new. */
-  announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void>;
+  announceLines(partition: number, lines: readonly AnnouncedLine[], nowMs: number): Promise<void>;
   /** Keeps a rejected request; the same source and position once. */
   recordRejections(rejections: readonly Rejection[]): Promise<void>;
 
@@ -522,7 +530,7 @@ export interface JobStore {
    */
   loseWorker(job: Job, verdict: FinishVerdict, nowMs: number, expiresAtMs: number): Promise<FinishOutcome>;
   /** Takes a line out of a key's set, if nobody announced it since `announcedAtMs`. */
-  retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'>;
+  retireLine(partition: number, line: AnnouncedLine, announcedAtMs: number): Promise<'retired' | 'lost'>;
 
   // The workers' side
 

@@ -118,10 +118,9 @@ function heard(
   return { pool, budget: { ...budget, newsShare: 0 }, hearing };
 }
 
-function budgetOf(dice: Dice, { conflicts, large, lifts }: Themes): Partial<DispatchBudget> {
+function budgetOf(dice: Dice, { conflicts, large }: Themes): Partial<DispatchBudget> {
   const chosen: { -readonly [Field in keyof DispatchBudget]?: DispatchBudget[Field] } = {};
-  // KNOWN: a key all of whose jobs are parked is not looked at when another one is lifted; there, nothing is parked.
-  if (conflicts) chosen.parkKept = lifts ? 1_000_000 : dice.pick([1, 4]);
+  if (conflicts) chosen.parkKept = dice.pick([1, 4]);
   if (dice.chance(0.5)) chosen.batchJobs = dice.pick([1, 2, 5, 20]);
   if (large && dice.chance(0.3)) chosen.passesMax = dice.pick([1, 3]);
   if (dice.chance(0.1)) chosen.promoteMax = dice.pick([1, 3, 10]);
