@@ -159,6 +159,17 @@ export class Candidates {
     return this.#lifts.emptyGroups.slice(0, RETIRE_MAX);
   }
 
+  /** Whether no key can have come that this process knows nothing of. */
+  get knowsAllKeys(): boolean {
+    return this.#input.remembered.coming !== undefined;
+  }
+
+  /** Whether keys may have come that wait for a pass with room. */
+  get hasKeysComing(): boolean {
+    const { coming } = this.#input.remembered;
+    return coming === undefined || coming.size > 0;
+  }
+
   /** Whether this pass has looked for all keys that came, and met some key: who comes after need not look again. */
   get hasLifted(): boolean {
     return this.#lifts.hasLifted;

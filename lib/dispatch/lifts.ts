@@ -23,6 +23,8 @@ import type { RememberedKeys } from './remembered.ts';
 const LEAST_LINES_MAX = 100;
 /** Keys whose lines are read together at first, then twice as many each time. */
 const TOGETHER_MIN = 4;
+/** Keys that are met of each type, to find those; of more, those behind count as if they had jobs. */
+const MET_MAX = 1_000;
 /** Types in whose lines a returning key is looked up by name; of more, those whose keys are remembered. */
 const LOOKED_TYPES_MAX = 16;
 
@@ -324,19 +326,23 @@ export class Lifts {
       unseen: new Map(),
     };
     let hasKeys = false;
+    const fresh: (Met & { readonly shareMs: number })[] = [];
     for await (const met of this.#keysByPages(search)) {
       hasKeys ||= met.length > 0;
       await books.readLedgers(met.map(({ fairnessKey }) => fairnessKey));
-      const inOrder = met
+      const byShare = met
         .filter(({ fairnessKey }) => !arriving.has(fairnessKey) && !this.#heldCostMs.has(fairnessKey))
         .map((key) => ({ ...key, shareMs: this.#shareOf(key.fairnessKey) }))
         .sort((one, other) => one.shareMs - other.shareMs);
-      let from = 0;
-      for (let count = TOGETHER_MIN; (inOrder[from]?.shareMs ?? Infinity) < search.leastMs; count *= 2) {
-        await this.#consider(search, inOrder.slice(from, from + count));
-        from += count;
-      }
+      // A key without a ledger came, if it has jobs at all: that is looked at when there is something to lift it to.
+      fresh.push(...byShare.filter(({ fairnessKey }) => !this.#mayBeActive(fairnessKey)));
+      await this.#considerInTurn(
+        search,
+        byShare.filter(({ fairnessKey }) => this.#mayBeActive(fairnessKey)),
+      );
     }
+    const isLeveled = [...arriving, ...search.unseen.keys()].every((key) => this.#shareOf(key) === 0);
+    if (search.leastMs < Infinity || !isLeveled) await this.#considerInTurn(search, fresh);
     const { leastMs, isCutShort, unseen } = search;
     return {
       leastMs: Number.isFinite(leastMs) ? leastMs : undefined,
@@ -346,8 +352,20 @@ export class Lifts {
     };
   }
 
+  /** Those of these keys, the least share first, that are below the least share of those that wait. */
+  async #considerInTurn(
+    search: Search,
+    byShare: readonly (Met & { readonly shareMs: number })[],
+  ): Promise<void> {
+    let from = 0;
+    for (let count = TOGETHER_MIN; (byShare[from]?.shareMs ?? Infinity) < search.leastMs; count *= 2) {
+      await this.#consider(search, byShare.slice(from, from + count));
+      from += count;
+    }
+  }
+
   /** Keys that hints told of and the first of each type's keys line, then what follows as long as it may be below the least. */
-  async *#keysByPages(search: Readonly<Search>): AsyncGenerator<readonly Met[]> {
+  async *#keysByPages(search: Search): AsyncGenerator<readonly Met[]> {
     const { types, fairness } = this.#context.configuration;
     // Ranks never say more than was charged; after a reset they say nothing.
     const isBehind = (key: KeyBacklog | undefined): boolean =>
@@ -368,7 +386,9 @@ export class Lifts {
     yield [...hinted, ...firsts.flatMap(({ type, met }) => met.map((key) => ({ ...key, type })))];
     let lines = firsts.map(({ type, line }) => ({ type, line }));
     for (;;) {
-      const goOn = lines.filter(({ line }) => line.next !== undefined && !isBehind(line.keys.at(-1)));
+      const unread = lines.filter(({ line }) => line.next !== undefined && !isBehind(line.keys.at(-1)));
+      const goOn = unread.filter(({ line }) => line.keys.length < MET_MAX);
+      search.isCutShort ||= goOn.length < unread.length;
       if (goOn.length === 0) return;
       const pages = await Promise.all(
         goOn.map(async ({ type, line }) => {

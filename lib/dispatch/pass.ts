@@ -244,9 +244,9 @@ export async function pass(
   const remembered = openBooks(context.books, partition, epoch);
   // Who looks up what is in flight missed hints: heads may have changed without one too, and keys may have come.
   if (input.looksUp) forgetMissed(remembered.lines);
-  const mayLift = configuration.fairness.idlePolicy === 'advance' && remembered.lines.coming === undefined;
+  const lifts = configuration.fairness.idlePolicy === 'advance';
   // Who lifts all keys that came must see all jobs that are due.
-  const promotes = input.promotes || mayLift;
+  const promotes = input.promotes || (lifts && remembered.lines.coming === undefined);
   const shards = dueShardsKnown(context, partition);
   const [state, due] = await Promise.all([
     store.loadPartition(partition, nowMs),
@@ -266,6 +266,7 @@ export async function pass(
   const settled = [...settledByHints, ...recovery.settled];
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  if (state.isLifted === true && !input.looksUp) remembered.lines.coming ??= new Map();
 
   const books = new Books(store, configuration, partition, nowMs, remembered, context.budget.newsShare);
   books.know(state);
@@ -355,6 +356,11 @@ export async function pass(
   for (const conflictKey of unparked.taken) planner.holdConflict(conflictKey);
   await candidates.liftSeen(planner.room > 0);
   let liftedAtMs = candidates.hasLifted && !moreDue ? nowMs : undefined;
+  /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
+  const isLifted = (): boolean | undefined =>
+    planner.room <= 0 ? false : candidates.knowsAllKeys && !moreDue ? true : undefined;
+  // A key that comes while nothing has room is remembered here alone.
+  let mustWarn = lifts && state.isLifted === true && planner.room <= 0 && candidates.hasKeysComing;
 
   let parks = state.parks && !unparked.isNothingMarked;
   let isMovedBack = false;
@@ -381,7 +387,7 @@ export async function pass(
       ...books.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),
     ];
     for (const ledger of lifted) draft.ledgers.set(ledger.fairnessKey, ledger);
-    if (decisions.length === 0 && itemsOf(draft) === 0 && liftedAtMs === undefined) break;
+    if (decisions.length === 0 && itemsOf(draft) === 0 && liftedAtMs === undefined && !mustWarn) break;
     if (clock.monotonicMs() >= lease.trustedUntilMonotonicMs) {
       outOfTime = true;
       break;
@@ -402,10 +408,20 @@ export async function pass(
       turn += 1;
     }
     const commit = commitOf(parts.at(-1) ?? emptyDraft(), decisions.length === 0 ? [] : [reservation]);
-    if ((await store.commit(lease.fence, { ...commit, turn, attendance, parks, liftedAtMs })) === 'lost')
+    if (
+      (await store.commit(lease.fence, {
+        ...commit,
+        turn,
+        attendance,
+        parks,
+        liftedAtMs,
+        isLifted: isLifted(),
+      })) === 'lost'
+    )
       return { kind: 'lost' };
     turn += 1;
     liftedAtMs = undefined;
+    mustWarn = false;
     books.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
     draft = emptyDraft();
     if (decisions.length === 0) break;

@@ -142,6 +142,8 @@ export interface PartitionState {
   readonly attendance?: Attendance | undefined;
   /** All keys that had come by then, and were below the least share, have been lifted to it; undefined: nobody has looked. */
   readonly liftedAtMs?: number | undefined;
+  /** No key has come unseen since a pass lifted all that had: there was room whenever one came. */
+  readonly isLifted?: boolean | undefined;
   /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
   readonly loans: readonly Loan[];
   /** What other partitions ask to be lent: the last request of each, granted or not. */
@@ -219,6 +221,8 @@ export interface Commit {
   readonly attendance?: Attendance | undefined;
   /** By now all keys that came are lifted; undefined: as it was. */
   readonly liftedAtMs?: number | undefined;
+  /** Whether that goes on until there is no room; undefined: as it was. */
+  readonly isLifted?: boolean | undefined;
   /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
   readonly lend?: readonly Loan[] | undefined;
   /** Loans to the fence's partition that end, or get smaller. */

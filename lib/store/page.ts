@@ -39,6 +39,8 @@ export interface Page {
   readonly attendance?: Attendance | undefined;
   /** By when all keys that came were lifted. */
   readonly liftedAtMs?: number | undefined;
+  /** No key has come unseen since. */
+  readonly isLifted?: boolean | undefined;
 }
 
 export const EMPTY_PAGE: Page = {
@@ -103,6 +105,7 @@ export function turnPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
       parks: commit.parks ?? page.parks,
       attendance: commit.attendance ?? page.attendance,
       liftedAtMs: commit.liftedAtMs ?? page.liftedAtMs,
+      isLifted: commit.isLifted ?? page.isLifted,
     },
     spilled,
     estimates: own,

@@ -113,6 +113,7 @@ export const ATTRIBUTE = {
   parks: 'x',
   attendance: 'a',
   liftedAtMs: 'l',
+  isLifted: 'f',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',
@@ -757,6 +758,7 @@ export function encodePage(partition: number, page: Page): Item {
     [A.parks]: page.parks ? true : undefined,
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
     [A.liftedAtMs]: page.liftedAtMs,
+    [A.isLifted]: page.isLifted === true ? true : undefined,
   };
 }
 
@@ -770,6 +772,7 @@ export function decodePage(item: Item): Page {
     parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
     ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
+    ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
   };
 }
 

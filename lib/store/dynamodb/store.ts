@@ -434,6 +434,7 @@ export class DynamoJobStore implements JobStore {
       dueShards,
       attendance: page.attendance,
       liftedAtMs: page.liftedAtMs,
+      isLifted: page.isLifted,
       loans,
       requests,
     };

@@ -371,6 +371,7 @@ export class MemoryJobStore implements JobStore {
         dueShards,
         attendance: page.attendance,
         liftedAtMs: page.liftedAtMs,
+        isLifted: page.isLifted,
         loans: [...loans.values()],
         requests: [...requests.values()],
       };
