@@ -17,6 +17,7 @@
 import { conflictKeyOf, conflictPrefix } from '../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
 import type { LineName, Planner } from '../core/planner.ts';
+import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../store/bounds.ts';
 import type { Commit, JobHead, ParkedMark } from '../store/contract.ts';
 import { blockedGroup, blockedRank } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
@@ -173,10 +174,6 @@ export function toPark(
 export interface ParkedName extends LineName {
   readonly parkedIn: string;
 }
-
-/** Of a key's jobs of one type: so many conflict keys are named in whose blocked lines they may stand, and none that is longer. */
-const PARKED_NAMES_MAX = 20;
-const PARKED_NAME_BYTES_MAX = 128;
 
 /**
  * Names, with the keys of these jobs, the blocked lines in which they will stand: a key all of whose jobs are parked waits,
