@@ -118,7 +118,7 @@ export class Lifts {
       const ledger = books.lift(fairnessKey, leastMs);
       this.#toWrite.set(fairnessKey, ledger);
       const shareMs = ledger.settledCostMs / books.weightOf(fairnessKey);
-      leastMs = Math.min(leastMs ?? shareMs, shareMs);
+      if (least.leastMs === undefined) leastMs = Math.min(leastMs ?? shareMs, shareMs);
       return ledger;
     });
     return [...kept, ...lifted];
@@ -145,17 +145,25 @@ export class Lifts {
     if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
   }
 
-  /** Jobs that were ready before and wait for a time to come: until then, their keys are not away. */
+  /** Jobs that were ready and wait for a time to come, or did until they were cancelled: so long, their keys were not away. */
   async keepPresent(jobs: readonly JobHead[]): Promise<void> {
     const { books } = this.#input;
-    if (this.#context.configuration.fairness.idlePolicy !== 'advance') return;
-    const again = jobs.filter((job) => job.state === 'scheduled' && job.firstReadyAtMs !== undefined);
-    await books.readLedgers(again.map(({ fairnessKey }) => fairnessKey));
-    for (const job of again) {
-      const { fairnessKey, runAtMs } = job;
+    const { idlePolicy, keyTtlMs } = this.#context.configuration.fairness;
+    if (idlePolicy !== 'advance' && keyTtlMs === null) return;
+    const waited = jobs.flatMap((job) => {
+      const untilMs = waitedUntilMs(job);
+      return untilMs === undefined ? [] : [{ job, untilMs }];
+    });
+    await books.readLedgers(waited.map(({ job }) => job.fairnessKey));
+    for (const { job, untilMs } of waited) {
+      const { fairnessKey } = job;
+      books.noteActive(fairnessKey, firstReadyMs(job));
       // One that nothing has been decided of yet comes when its job does.
-      const isPresent = this.#heldCostMs.has(fairnessKey) || (await this.#isActive(fairnessKey, [job]));
-      const kept = isPresent ? books.keepPresent(fairnessKey, runAtMs) : undefined;
+      const isPresent =
+        idlePolicy !== 'advance' ||
+        this.#heldCostMs.has(fairnessKey) ||
+        (await this.#isActive(fairnessKey, [job]));
+      const kept = isPresent ? books.keepPresent(fairnessKey, untilMs) : undefined;
       if (kept !== undefined) this.#toWrite.set(fairnessKey, kept);
     }
   }
@@ -465,6 +473,19 @@ interface Least {
   readonly isCutShort: boolean;
   /** Whether any key had, or lately had, jobs waiting. */
   readonly hasKeys: boolean;
+}
+
+/** Until when a job, once it was ready, has waited or will wait; undefined: it waits still, was given to a worker, or never was. */
+function waitedUntilMs({
+  state,
+  runAtMs,
+  readyAtMs,
+  firstReadyAtMs,
+  finishedAtMs,
+}: JobHead): number | undefined {
+  if (state === 'scheduled') return firstReadyAtMs === undefined ? undefined : runAtMs;
+  const wasReady = finishedAtMs !== undefined && readyAtMs <= finishedAtMs;
+  return state === 'cancelled' && wasReady ? finishedAtMs : undefined;
 }
 
 const isWaitingNow = ({ state }: JobHead): boolean => state === 'pending';
