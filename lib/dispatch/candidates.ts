@@ -139,8 +139,8 @@ export class Candidates {
   }
 
   /**
-   * Lifts the keys of jobs that hints told of, as far as those are new or have been away, where there is room for any job. Of
-   * other keys, those with the least cost are read first: they are lifted when they are.
+   * Lifts the keys of jobs that hints told of, as far as those are new or have been away, where there is room for any job; where
+   * hints may have been missed, of all jobs. Without room, what hints tell is kept until there is.
    */
   async liftSeen(hasRoom: boolean): Promise<void> {
     const { remembered } = this.#input;

@@ -2,10 +2,14 @@
  * Lifts: a key that becomes active, new or returning, starts at the least share among the keys that wait or run, so that
  * being away saves nothing up, and being new neither takes everything nor waits behind what others were charged before.
  *
- * The share is (settled + in flight) / weight, as it is at the first pass that has room for a job and is shown one of the
- * key's: it is not remembered, because a minimum that is remembered can only be a maximum of what was seen. The lift is written
- * with that pass, whether or not the job starts in it, so that nobody is pushed back by what others are charged later.
+ * The share is (settled + in flight) / weight, as it is at the first pass that has room for any job after the key came: it is
+ * not remembered, because a minimum that is remembered can only be a maximum of what was seen. The lift is written with that
+ * pass, whether or not the job starts in it, so that nobody is pushed back by what others are charged later.
  * Source: fair-queuing, and the ruling that charges count from dispatch on.
+ *
+ * It does not matter which dispatcher makes that pass. One that missed nothing knows from hints which keys came. Any other one
+ * looks around: whoever came and is below the least share stands before all that wait, in the keys line of its type. The
+ * commit says that it did, so that keys which came before and were not lifted are never lifted later.
  *
  * A key is away when none of its jobs that were ever ready is left. Its ledger says when it was last seen. A job that was
  * ready before that shows that it was never away, and so does one that waits to be tried again or was moved.
