@@ -97,6 +97,17 @@ export class Books {
     return this.#current(this.#ledgers.get(fairnessKey));
   }
 
+  /**
+   * Of a key whose ledger has expired by what is known: until when a job of its must have been ready that shows that the key was
+   * not idle for so long. Undefined: the ledger counts, or there is none.
+   */
+  expiredMs(fairnessKey: string): number | undefined {
+    const ledger = this.#ledgers.get(fairnessKey);
+    const { keyTtlMs } = this.#configuration.fairness;
+    if (ledger === undefined || keyTtlMs === null || this.#isCounted(ledger)) return undefined;
+    return presentUntilMs(ledger) + keyTtlMs - 1;
+  }
+
   /** The key had a job waiting, or in flight, at that instant, and has it still: since then it has not been idle. */
   noteActive(fairnessKey: string, sinceMs: number): void {
     const known = this.#activeSinceMs.get(fairnessKey);
@@ -262,12 +273,18 @@ export class Books {
   /** The ledger as it counts now: an idle key's is dropped, and a reset forgives what was charged before it. */
   #current(ledger: Ledger | undefined): Ledger | undefined {
     if (ledger === undefined) return undefined;
-    const { keyTtlMs, resetEveryMs } = this.#configuration.fairness;
-    const idleUntilMs = Math.min(this.#nowMs, this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity);
-    if (keyTtlMs !== null && idleUntilMs - presentUntilMs(ledger) >= keyTtlMs) return undefined;
+    if (!this.#isCounted(ledger)) return undefined;
+    const { resetEveryMs } = this.#configuration.fairness;
     const wasReset =
       resetEveryMs !== null &&
       Math.floor(ledger.lastSeenMs / resetEveryMs) < Math.floor(this.#nowMs / resetEveryMs);
     return wasReset ? { ...ledger, settledCostMs: 0 } : ledger;
+  }
+
+  /** Whether the key was not idle for its ledger's time to live, by what is known. */
+  #isCounted(ledger: Ledger): boolean {
+    const { keyTtlMs } = this.#configuration.fairness;
+    const idleUntilMs = Math.min(this.#nowMs, this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity);
+    return keyTtlMs === null || idleUntilMs - presentUntilMs(ledger) < keyTtlMs;
   }
 }

@@ -10,14 +10,16 @@ import { judge } from './judge.ts';
 import { Lifts } from './lifts.ts';
 import { modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
+import { readGroup } from './parking.ts';
 import {
   forgetLines,
   isLongKeysLine,
   keysTrustedMs,
   type LinePlaces,
   NOTHING_TRUSTED_MS,
-  noteAdmitted,
+  noteComing,
   noteImages,
+  noteOutdated,
   type RememberedHeads,
   type RememberedKeys,
   type RememberedLines,
@@ -41,6 +43,8 @@ export interface CandidatesInput {
   readonly parkedHeads: readonly JobHead[];
   /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
   readonly justStored: ReadonlySet<string>;
+  /** All keys that had come by then have been lifted. */
+  readonly liftedAtMs: number | undefined;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
   /** What this process has read of the lines before. */
@@ -125,18 +129,53 @@ export class Candidates {
       keysOf: (type, after) => this.#keysOf(type, after),
       namedOf: (type) => this.#readWeighted(type),
       waitingOf: (line, lines, untilRank) => this.#waitingOf(line, lines, untilRank),
+      parkedOf: async (line, conflictKey, untilRank) => {
+        const { rankOf } = this.#places;
+        const jobs = await readGroup(context, input.partition, line, conflictKey, { untilRank, rankOf });
+        return jobs.filter(({ id }) => !this.#held.has(id));
+      },
       recentJobs: () => this.#recentJobs(),
+      justStored: input.justStored,
+      liftedAtMs: input.liftedAtMs,
       rankOf: this.#places.rankOf,
     });
   }
 
   /**
-   * Lifts the keys of jobs that hints told of, as far as those are new or have been away, where there is room for any job. Of
-   * other keys, those with the least cost are read first: they are lifted when they are.
+   * Lifts the keys of jobs that hints told of, as far as those are new or have been away, where there is room for any job; where
+   * hints may have been missed, of all jobs. Without room, what hints tell is kept until there is.
    */
   async liftSeen(hasRoom: boolean): Promise<void> {
+    const { remembered } = this.#input;
     await this.#lifts.keepPresent(this.#input.images);
-    if (hasRoom) await this.#lifts.lift([...this.#recentJobs()]);
+    if (!hasRoom) {
+      noteComing(remembered, this.#recentJobs());
+      return;
+    }
+    const coming = [...(remembered.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
+    await this.#lifts.lift([...this.#recentJobs(), ...coming], remembered.coming === undefined);
+    remembered.coming = this.#lifts.isCutShort ? undefined : new Map();
+  }
+
+  /** Blocked lines in which jobs of a key were looked for, and none was found. */
+  get emptyGroups(): Lifts['emptyGroups'] {
+    return this.#lifts.emptyGroups.slice(0, RETIRE_MAX);
+  }
+
+  /** Whether no key can have come that this process knows nothing of. */
+  get knowsAllKeys(): boolean {
+    return this.#input.remembered.coming !== undefined;
+  }
+
+  /** Whether keys may have come that wait for a pass with room. */
+  get hasKeysComing(): boolean {
+    const { coming } = this.#input.remembered;
+    return coming === undefined || coming.size > 0;
+  }
+
+  /** Whether this pass has looked for all keys that came, and met some key: who comes after need not look again. */
+  get hasLifted(): boolean {
+    return this.#lifts.hasLifted;
   }
 
   /** Reads what the planner needs next and offers it. */
@@ -511,7 +550,7 @@ export class Candidates {
   /** These are claimed, or were tried in vain: a hint that shows them as they were tells nothing new. */
   noteAdmitted(jobs: readonly Pick<JobHead, 'id' | 'version'>[]): void {
     this.forget(jobs);
-    noteAdmitted(this.#input.remembered, jobs, this.#input.nowMs);
+    noteOutdated(this.#input.remembered, jobs, this.#input.nowMs);
   }
 
   /** Parked heads that stand in their ready lines again. */

@@ -26,6 +26,8 @@ export interface DispatchBudget {
   readonly checkAfterMs: number;
   /** By how much of itself a resource's learned cost must have moved to be written. */
   readonly newsShare: number;
+  /** A job that became ready so long ago is seen by every read: clocks differ, writes take their time, and the index lags. */
+  readonly seenWithinMs: number;
 }
 
 export const DISPATCH_BUDGET: DispatchBudget = {
@@ -38,6 +40,7 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   parkKept: 4,
   checkAfterMs: 60_000,
   newsShare: 0.1,
+  seenWithinMs: 10_000,
 };
 
 export interface DispatchContext {

@@ -2,24 +2,33 @@
  * Lifts: a key that becomes active, new or returning, starts at the least share among the keys that wait or run, so that
  * being away saves nothing up, and being new neither takes everything nor waits behind what others were charged before.
  *
- * The share is (settled + in flight) / weight, as it is at the first pass that has room for a job and is shown one of the
- * key's: it is not remembered, because a minimum that is remembered can only be a maximum of what was seen. The lift is written
- * with that pass, whether or not the job starts in it, so that nobody is pushed back by what others are charged later.
+ * The share is (settled + in flight) / weight, as it is at the first pass that has room for any job after the key came: it is
+ * not remembered, because a minimum that is remembered can only be a maximum of what was seen. The lift is written with that
+ * pass, whether or not the job starts in it, so that nobody is pushed back by what others are charged later.
  * Source: fair-queuing, and the ruling that charges count from dispatch on.
+ *
+ * It does not matter which dispatcher makes that pass. One that missed nothing knows from hints which keys came. Any other one
+ * looks around: whoever came and is below the least share stands before all that wait, in the keys line of its type. The
+ * commit says that it did, so that keys which came before and were not lifted are never lifted later.
  *
  * A key is away when none of its jobs that were ever ready is left. Its ledger says when it was last seen. A job that was
  * ready before that shows that it was never away, and so does one that waits to be tried again or was moved.
  */
-import { firstReadyMs } from '../core/job.ts';
+import { firstReadyMs, type JobMode } from '../core/job.ts';
 import type { LineName } from '../core/planner.ts';
 import { type JobHead, type KeyBacklog, type Ledger, presentUntilMs } from '../store/contract.ts';
 import type { Books } from './books.ts';
 import type { DispatchContext } from './context.ts';
 import { modesOf } from './line-parts.ts';
+import type { ParkedName } from './parking.ts';
 import type { RememberedKeys } from './remembered.ts';
 
 /** Lines that are read to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. */
 const LEAST_LINES_MAX = 100;
+/** Keys whose lines are read together at first, then twice as many each time. */
+const TOGETHER_MIN = 4;
+/** Keys that are met of each type, to find those; of more, those behind count as if they had jobs. */
+const MET_MAX = 1_000;
 /** Types in whose lines a returning key is looked up by name; of more, those whose keys are remembered. */
 const LOOKED_TYPES_MAX = 16;
 
@@ -39,7 +48,13 @@ export interface LiftsInput {
     lines: KeyBacklog['lines'],
     untilRank: string,
   ) => Promise<readonly JobHead[]>;
+  /** Of those of a line that are parked for a conflict key, all up to a rank. */
+  readonly parkedOf: (line: LineName, conflictKey: string, untilRank: string) => Promise<readonly JobHead[]>;
   readonly recentJobs: () => Iterable<JobHead>;
+  /** Jobs that nobody can have seen before. */
+  readonly justStored: ReadonlySet<string>;
+  /** All keys that had come by then have been lifted. */
+  readonly liftedAtMs: number | undefined;
   readonly rankOf: (job: JobHead) => string;
 }
 
@@ -50,10 +65,7 @@ export class Lifts {
   /** Keys that need not be looked at again in this pass. */
   readonly #seen = new Set<string>();
   /** By key: the lines that it has, as they were looked up in this pass. */
-  readonly #backlogs = new Map<
-    string,
-    readonly { readonly type: string; readonly lines: KeyBacklog['lines'] }[]
-  >();
+  readonly #backlogs = new Map<string, readonly Met[]>();
   #toWrite = new Map<string, Ledger>();
 
   constructor(context: DispatchContext, input: LiftsInput) {
@@ -63,11 +75,24 @@ export class Lifts {
       this.#heldCostMs.set(fairnessKey, (this.#heldCostMs.get(fairnessKey) ?? 0) + estimatedCostMs);
   }
 
-  /** Lifts the keys of these jobs, which wait, as far as those are new or have been away. Answers their ledgers. */
-  async lift(jobs: readonly JobHead[]): Promise<readonly Ledger[]> {
+  /** Names of blocked lines in which there is nothing of their keys any more. */
+  readonly emptyGroups: {
+    readonly line: ParkedName;
+    readonly announcedAtMs: number;
+  }[] = [];
+  /** Not all keys that came may have been met. */
+  isCutShort = false;
+  /** All keys that came, and that there is something to lift to, are lifted. */
+  hasLifted = false;
+
+  /**
+   * Lifts the keys of these jobs, which wait, as far as those are new or have been away; with `looksAround`, all such keys
+   * below the least share. Answers their ledgers.
+   */
+  async lift(jobs: readonly JobHead[], looksAround = false): Promise<readonly Ledger[]> {
     const { books } = this.#input;
     await books.readLedgers(jobs.map(({ fairnessKey }) => fairnessKey));
-    const kept = this.#kept(jobs);
+    const kept = await this.#kept(jobs);
     if (this.#context.configuration.fairness.idlePolicy !== 'advance') return kept;
     const byKey = Map.groupBy(
       jobs.filter(({ fairnessKey }) => !this.#seen.has(fairnessKey)),
@@ -75,15 +100,19 @@ export class Lifts {
     );
     // What runs was charged: its key is active, and has a ledger or will have one.
     for (const key of byKey.keys()) if (this.#heldCostMs.has(key)) this.#note(key, byKey);
-    if (byKey.size === 0) return kept;
-    await this.#lookUp([...byKey.keys()].filter((key) => books.ledgerOf(key) !== undefined));
-    const arrivals: Arrival[] = [];
-    for (const [fairnessKey, ofKey] of byKey) {
-      this.#seen.add(fairnessKey);
-      if (!(await this.#isActive(fairnessKey, ofKey))) arrivals.push(arrivalOf(fairnessKey, ofKey));
-    }
-    if (arrivals.length === 0) return kept;
+    if (byKey.size === 0 && !looksAround) return kept;
+    await this.#lookUp([...byKey.keys()].filter((key) => this.#mayBeActive(key)));
+    const met = await Promise.all(
+      [...byKey].map(async ([fairnessKey, ofKey]) => {
+        this.#seen.add(fairnessKey);
+        return (await this.#isActive(fairnessKey, ofKey)) ? undefined : arrivalOf(fairnessKey, ofKey);
+      }),
+    );
+    const arrivals = met.filter((arrival) => arrival !== undefined);
+    if (arrivals.length === 0 && !looksAround) return kept;
     const least = await this.#leastShareMs(new Set(arrivals.map(({ fairnessKey }) => fairnessKey)));
+    this.isCutShort ||= least.isCutShort;
+    this.hasLifted ||= looksAround && !least.isCutShort && least.hasKeys;
     // Those that no pass has met so far come with these.
     for (const { fairnessKey } of least.unseen) this.#seen.add(fairnessKey);
     arrivals.push(...least.unseen);
@@ -93,29 +122,52 @@ export class Lifts {
       const ledger = books.lift(fairnessKey, leastMs);
       this.#toWrite.set(fairnessKey, ledger);
       const shareMs = ledger.settledCostMs / books.weightOf(fairnessKey);
-      leastMs = Math.min(leastMs ?? shareMs, shareMs);
+      if (least.leastMs === undefined) leastMs = Math.min(leastMs ?? shareMs, shareMs);
       return ledger;
     });
     return [...kept, ...lifted];
   }
 
   /** Ledgers that seemed to have expired: jobs of their keys have been waiting since before. */
-  #kept(jobs: readonly JobHead[]): readonly Ledger[] {
+  async #kept(jobs: readonly JobHead[]): Promise<readonly Ledger[]> {
     const { books } = this.#input;
-    const expired = jobs.filter(({ fairnessKey }) => books.ledgerOf(fairnessKey) === undefined);
-    for (const job of jobs) books.noteActive(job.fairnessKey, firstReadyMs(job));
-    return [...new Set(expired.map(({ fairnessKey }) => fairnessKey))].flatMap(
-      (fairnessKey) => books.ledgerOf(fairnessKey) ?? [],
-    );
+    const keys = [...new Set(jobs.map(({ fairnessKey }) => fairnessKey))];
+    const expired = keys.filter((fairnessKey) => books.expiredMs(fairnessKey) !== undefined);
+    const byKey = Map.groupBy(jobs, ({ fairnessKey }) => fairnessKey);
+    await Promise.all([...byKey].map(([fairnessKey, ofKey]) => this.#noteWaiting(fairnessKey, ofKey)));
+    return expired.flatMap((fairnessKey) => books.ledgerOf(fairnessKey) ?? []);
   }
 
-  /** Jobs that were ready before and wait for a time to come: until then, their keys are not away. */
+  /** These jobs of a key wait: its ledger counts if it was not idle for too long before the first of all that do. */
+  async #noteWaiting(fairnessKey: string, jobs: readonly JobHead[]): Promise<void> {
+    const { books } = this.#input;
+    for (const job of jobs) books.noteActive(fairnessKey, firstReadyMs(job));
+    const untilMs = books.expiredMs(fairnessKey);
+    if (untilMs === undefined) return;
+    // An older one may stand behind those, or in another line.
+    const older = await this.#findReady(fairnessKey, jobs, untilMs, (job) => firstReadyMs(job) <= untilMs);
+    if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
+  }
+
+  /** Jobs that were ready and wait for a time to come, or did until they were cancelled: so long, their keys were not away. */
   async keepPresent(jobs: readonly JobHead[]): Promise<void> {
-    if (this.#context.configuration.fairness.idlePolicy !== 'advance') return;
-    const again = jobs.filter((job) => job.state === 'scheduled' && job.firstReadyAtMs !== undefined);
-    await this.#input.books.readLedgers(again.map(({ fairnessKey }) => fairnessKey));
-    for (const { fairnessKey, runAtMs } of again) {
-      const kept = this.#input.books.keepPresent(fairnessKey, runAtMs);
+    const { books } = this.#input;
+    const { idlePolicy, keyTtlMs } = this.#context.configuration.fairness;
+    if (idlePolicy !== 'advance' && keyTtlMs === null) return;
+    const waited = jobs.flatMap((job) => {
+      const untilMs = waitedUntilMs(job);
+      return untilMs === undefined ? [] : [{ job, untilMs }];
+    });
+    await books.readLedgers(waited.map(({ job }) => job.fairnessKey));
+    for (const { job, untilMs } of waited) {
+      const { fairnessKey } = job;
+      books.noteActive(fairnessKey, firstReadyMs(job));
+      // One that nothing has been decided of yet comes when its job does.
+      const isPresent =
+        idlePolicy !== 'advance' ||
+        this.#heldCostMs.has(fairnessKey) ||
+        (await this.#isActive(fairnessKey, [job]));
+      const kept = isPresent ? books.keepPresent(fairnessKey, untilMs) : undefined;
       if (kept !== undefined) this.#toWrite.set(fairnessKey, kept);
     }
   }
@@ -134,19 +186,44 @@ export class Lifts {
 
   /** Whether a key with these jobs has been seen before, and was never away since. */
   async #isActive(fairnessKey: string, waiting: readonly JobHead[]): Promise<boolean> {
+    await this.#noteWaiting(fairnessKey, waiting.filter(isWaitingNow));
+    if (!this.#mayBeActive(fairnessKey)) return false;
     const ledger = this.#input.books.ledgerOf(fairnessKey);
-    return ledger !== undefined && (await this.#wasPresent(fairnessKey, waiting, presentUntilMs(ledger)));
+    const presentMs = ledger === undefined ? -Infinity : presentUntilMs(ledger);
+    const wasPresent = (job: JobHead): boolean => firstReadyMs(job) <= presentMs || this.#isDecided(job);
+    const untilMs = Math.max(presentMs, this.#decidedMs);
+    return (await this.#findReady(fairnessKey, waiting, untilMs, wasPresent)) !== undefined;
   }
 
-  /** Whether a job of the key that waits was ready by then. */
-  async #wasPresent(fairnessKey: string, known: readonly JobHead[], untilMs: number): Promise<boolean> {
-    const wasReady = (job: JobHead): boolean =>
-      job.fairnessKey === fairnessKey && firstReadyMs(job) <= untilMs;
-    if (known.some(wasReady)) return true;
-    for (const job of this.#input.recentJobs()) if (wasReady(job)) return true;
-    for await (const waiting of this.#waitingBy(fairnessKey, untilMs))
-      if (waiting.some(wasReady)) return true;
-    return false;
+  #mayBeActive(fairnessKey: string): boolean {
+    return this.#decidedMs > -Infinity || this.#input.books.ledgerOf(fairnessKey) !== undefined;
+  }
+
+  /** Of jobs that were ready by then, a pass has decided whether their keys are lifted. */
+  get #decidedMs(): number {
+    const { liftedAtMs = -Infinity } = this.#input;
+    return liftedAtMs - this.#context.budget.seenWithinMs;
+  }
+
+  #isDecided(job: JobHead): boolean {
+    return job.readyAtMs <= this.#decidedMs && !this.#input.justStored.has(job.id);
+  }
+
+  /** A job of the key that waits, among those that were ready by then, of which this is true. */
+  async #findReady(
+    fairnessKey: string,
+    known: readonly JobHead[],
+    untilMs: number,
+    isIt: (job: JobHead) => boolean,
+  ): Promise<JobHead | undefined> {
+    const isOfKey = (job: JobHead): boolean => job.fairnessKey === fairnessKey && isIt(job);
+    const met = known.find(isOfKey) ?? [...this.#input.recentJobs()].find(isOfKey);
+    if (met !== undefined) return met;
+    for await (const waiting of this.#waitingBy(fairnessKey, untilMs)) {
+      const found = waiting.find(isOfKey);
+      if (found !== undefined) return found;
+    }
+    return undefined;
   }
 
   /**
@@ -172,12 +249,27 @@ export class Lifts {
   /** By line, the key's jobs that wait, with all those that were ready by an instant. */
   async *#waitingBy(fairnessKey: string, readyAtMs: number): AsyncGenerator<readonly JobHead[]> {
     await this.#lookUp([fairnessKey]);
-    for (const { type, lines } of this.#backlogs.get(fairnessKey) ?? []) {
-      for (const mode of modesOf(lines)) {
-        const line = { type, mode, fairnessKey };
-        yield this.#input.waitingOf(line, lines, this.#rankAt(line, readyAtMs));
+    for (const met of this.#backlogs.get(fairnessKey) ?? []) {
+      for (const mode of modesOf(met.lines)) {
+        const line = { type: met.type, mode, fairnessKey };
+        yield this.#input.waitingOf(line, met.lines, this.#rankAt(line, readyAtMs));
       }
+      for (const { mode, conflictKey } of met.parked ?? [])
+        yield this.#parkedOf(met, mode, conflictKey, readyAtMs);
     }
+  }
+
+  async #parkedOf(
+    { type, fairnessKey, announcedAtMs }: Met,
+    mode: JobMode,
+    conflictKey: string,
+    readyAtMs: number,
+  ): Promise<readonly JobHead[]> {
+    const line = { type, mode, fairnessKey };
+    const untilRank = readyAtMs > -Infinity ? this.#rankAt(line, readyAtMs) : '';
+    const jobs = await this.#input.parkedOf(line, conflictKey, untilRank);
+    if (jobs.length === 0) this.emptyGroups.push({ line: { ...line, parkedIn: conflictKey }, announcedAtMs });
+    return jobs;
   }
 
   /** The last rank of a job that was ready by an instant: urgent ones stand before it. */
@@ -205,25 +297,22 @@ export class Lifts {
     const byType = await Promise.all(types.map(({ type }) => this.#linesOf(type, unknown)));
     for (const fairnessKey of unknown) {
       const found = types.flatMap(({ type }, at) => {
-        const lines = byType[at]?.get(fairnessKey) ?? [];
-        return lines.length > 0 ? [{ type, lines }] : [];
+        const backlog = byType[at]?.get(fairnessKey);
+        return backlog === undefined ? [] : [{ ...backlog, type }];
       });
       this.#backlogs.set(fairnessKey, found);
     }
   }
 
-  async #linesOf(
-    type: string,
-    fairnessKeys: readonly string[],
-  ): Promise<ReadonlyMap<string, KeyBacklog['lines']>> {
+  async #linesOf(type: string, fairnessKeys: readonly string[]): Promise<ReadonlyMap<string, KeyBacklog>> {
     const { store, configuration } = this.#context;
     const { keys, next } = await this.#input.keysOf(type, 0);
-    const found = new Map(keys.map((key) => [key.fairnessKey, key.lines]));
+    const found = new Map(keys.map((key) => [key.fairnessKey, key]));
     if (next === undefined || configuration.types.length > LOOKED_TYPES_MAX) return found;
     const missing = fairnessKeys.filter((fairnessKey) => !found.has(fairnessKey));
     if (missing.length === 0) return found;
     const named = await store.readBacklogs(this.#input.partition, type, missing);
-    for (const key of named) if (key !== undefined) found.set(key.fairnessKey, key.lines);
+    for (const key of named) if (key !== undefined) found.set(key.fairnessKey, key);
     return found;
   }
 
@@ -236,64 +325,174 @@ export class Lifts {
 
   /**
    * The least share among keys that wait or run, those that become active now left out; undefined: there are none. `unseen`:
-   * keys met on the way that become active now, too, because no pass has seen their jobs before.
+   * keys met on the way that become active now, too, because no pass has seen their jobs before. Keys are met by share, so the
+   * first one that is active ends the search.
    */
   async #leastShareMs(arriving: ReadonlySet<string>): Promise<Least> {
     const { books } = this.#input;
-    const { types, fairness } = this.#context.configuration;
-    await books.readLedgers([
-      ...this.#heldCostMs.keys(),
-      ...Array.from(this.#input.recentJobs(), ({ fairnessKey }) => fairnessKey),
-    ]);
-    let leastMs = Math.min(...[...this.#heldCostMs.keys()].map((key) => this.#shareOf(key)));
-    let linesLeft = LEAST_LINES_MAX;
-    const unseen = new Map<string, Arrival>();
-    const consider = async (type: string, key: KeyBacklog): Promise<void> => {
-      const { fairnessKey, lines } = key;
-      if (arriving.has(fairnessKey) || this.#heldCostMs.has(fairnessKey)) return;
-      if (unseen.has(fairnessKey)) return;
-      const shareMs = this.#shareOf(fairnessKey);
-      if (shareMs >= leastMs) return;
-      for (const mode of modesOf(lines)) {
-        if (linesLeft <= 0) {
-          leastMs = shareMs;
-          return;
-        }
-        linesLeft -= 1;
-        const jobs = await this.#input.waitingOf({ type, mode, fairnessKey }, lines, '');
-        if (jobs.length === 0) continue;
-        if (await this.#isActive(fairnessKey, jobs)) leastMs = this.#shareOf(fairnessKey);
-        else unseen.set(fairnessKey, arrivalOf(fairnessKey, jobs));
-        return;
-      }
+    await books.readLedgers(this.#heldCostMs.keys());
+    const search: Search = {
+      leastMs: Math.min(...[...this.#heldCostMs.keys()].map((key) => this.#shareOf(key))),
+      linesLeft: LEAST_LINES_MAX,
+      isCutShort: false,
+      unseen: new Map(),
     };
-    // Ranks never say more than was charged; after a reset they say nothing.
-    const isBehind = (key: KeyBacklog): boolean =>
-      fairness.resetEveryMs === null && key.rankCostMs / fairness.defaultWeight >= leastMs;
-    for (const { type } of types) {
-      const named = await this.#input.namedOf(type);
-      await books.readLedgers(named.map(({ fairnessKey }) => fairnessKey));
-      for (const key of named) await consider(type, key);
-      for (let from = 0; ; ) {
-        const { keys, next } = await this.#input.keysOf(type, from);
-        const page = keys.slice(from).filter((key) => !isBehind(key));
-        await books.readLedgers(page.map(({ fairnessKey }) => fairnessKey));
-        for (const key of page) await consider(type, key);
-        if (next === undefined || page.length < keys.length - from) break;
-        from = keys.length;
-      }
+    let hasKeys = false;
+    const fresh: (Met & { readonly shareMs: number })[] = [];
+    for await (const met of this.#keysByPages(search)) {
+      hasKeys ||= met.length > 0;
+      await books.readLedgers(met.map(({ fairnessKey }) => fairnessKey));
+      const byShare = met
+        .filter(({ fairnessKey }) => !arriving.has(fairnessKey) && !this.#heldCostMs.has(fairnessKey))
+        .map((key) => ({ ...key, shareMs: this.#shareOf(key.fairnessKey) }))
+        .sort((one, other) => one.shareMs - other.shareMs);
+      // A key without a ledger came, if it has jobs at all: that is looked at when there is something to lift it to.
+      fresh.push(...byShare.filter(({ fairnessKey }) => !this.#mayBeActive(fairnessKey)));
+      await this.#considerInTurn(
+        search,
+        byShare.filter(({ fairnessKey }) => this.#mayBeActive(fairnessKey)),
+      );
     }
-    // Keys that came since their line was read.
-    for (const { type, mode, fairnessKey } of this.#input.recentJobs())
-      await consider(type, { fairnessKey, lines: [{ mode }], announcedAtMs: 0, rankCostMs: 0 });
-    return { leastMs: Number.isFinite(leastMs) ? leastMs : undefined, unseen: [...unseen.values()] };
+    const isLeveled = [...arriving, ...search.unseen.keys()].every((key) => this.#shareOf(key) === 0);
+    if (search.leastMs < Infinity || !isLeveled) await this.#considerInTurn(search, fresh);
+    const { leastMs, isCutShort, unseen } = search;
+    return {
+      leastMs: Number.isFinite(leastMs) ? leastMs : undefined,
+      unseen: [...unseen.values()],
+      isCutShort,
+      hasKeys,
+    };
   }
+
+  /** Those of these keys, the least share first, that are below the least share of those that wait. */
+  async #considerInTurn(
+    search: Search,
+    byShare: readonly (Met & { readonly shareMs: number })[],
+  ): Promise<void> {
+    let from = 0;
+    for (let count = TOGETHER_MIN; (byShare[from]?.shareMs ?? Infinity) < search.leastMs; count *= 2) {
+      await this.#consider(search, byShare.slice(from, from + count));
+      from += count;
+    }
+  }
+
+  /** Keys that hints told of and the first of each type's keys line, then what follows as long as it may be below the least. */
+  async *#keysByPages(search: Search): AsyncGenerator<readonly Met[]> {
+    const { types, fairness } = this.#context.configuration;
+    // Ranks never say more than was charged; after a reset they say nothing.
+    const isBehind = (key: KeyBacklog | undefined): boolean =>
+      key === undefined ||
+      (fairness.resetEveryMs === null && key.rankCostMs / fairness.defaultWeight >= search.leastMs);
+    const hinted = Array.from(this.#input.recentJobs(), ({ type, mode, fairnessKey }) => ({
+      type,
+      fairnessKey,
+      lines: [{ mode }],
+      announcedAtMs: 0,
+    }));
+    const firsts = await Promise.all(
+      types.map(async ({ type }) => {
+        const [named, line] = await Promise.all([this.#input.namedOf(type), this.#input.keysOf(type, 0)]);
+        return { type, met: [...named, ...line.keys], line };
+      }),
+    );
+    yield [...hinted, ...firsts.flatMap(({ type, met }) => met.map((key) => ({ ...key, type })))];
+    let lines = firsts.map(({ type, line }) => ({ type, line }));
+    for (;;) {
+      const unread = lines.filter(({ line }) => line.next !== undefined && !isBehind(line.keys.at(-1)));
+      const goOn = unread.filter(({ line }) => line.keys.length < MET_MAX);
+      search.isCutShort ||= goOn.length < unread.length;
+      if (goOn.length === 0) return;
+      const pages = await Promise.all(
+        goOn.map(async ({ type, line }) => {
+          const longer = await this.#input.keysOf(type, line.keys.length);
+          return { type, line: longer, met: longer.keys.slice(line.keys.length) };
+        }),
+      );
+      yield pages.flatMap(({ type, met }) => met.map((key) => ({ ...key, type })));
+      lines = pages;
+    }
+  }
+
+  /** The first of a key's jobs of a type that wait: of those in its ready lines, or else of those that are parked. */
+  async #firstOf(key: Met, search: Search): Promise<readonly JobHead[]> {
+    const { type, fairnessKey, lines, parked = [] } = key;
+    const modes = modesOf(lines);
+    search.linesLeft -= modes.length;
+    const ready = await Promise.all(
+      modes.map((mode) => this.#input.waitingOf({ type, mode, fairnessKey }, lines, '')),
+    );
+    const standing = ready.flat();
+    if (standing.length > 0) return standing;
+    search.linesLeft -= parked.length;
+    const blocked = await Promise.all(
+      parked.map(({ mode, conflictKey }) => this.#parkedOf(key, mode, conflictKey, -Infinity)),
+    );
+    return blocked.flat();
+  }
+
+  /** Whether these keys, of one share after another, wait, and if so, since when. */
+  async #consider(search: Search, keys: readonly (Met & { readonly shareMs: number })[]): Promise<void> {
+    await this.#lookUp(
+      keys.map(({ fairnessKey }) => fairnessKey).filter((fairnessKey) => this.#mayBeActive(fairnessKey)),
+    );
+    const waits = await Promise.all(
+      keys.map(async (key) => {
+        const { fairnessKey, shareMs } = key;
+        if (search.unseen.has(fairnessKey)) return undefined;
+        // Who knows: it counts as if it had jobs.
+        if (search.linesLeft <= 0) return { shareMs, isCutShort: true };
+        const [first, ...others] = await this.#firstOf(key, search);
+        if (first === undefined) return undefined;
+        if (await this.#isActive(fairnessKey, [first, ...others]))
+          return { shareMs: this.#shareOf(fairnessKey) };
+        return { arrival: arrivalOf(fairnessKey, [first, ...others]) };
+      }),
+    );
+    for (const found of waits) {
+      if (found?.arrival !== undefined) search.unseen.set(found.arrival.fairnessKey, found.arrival);
+      if (found?.isCutShort === true) search.isCutShort = true;
+      if (found?.shareMs !== undefined) search.leastMs = Math.min(search.leastMs, found.shareMs);
+    }
+  }
+}
+
+/** A key that may have jobs of a type waiting. */
+type Met = Pick<KeyBacklog, 'fairnessKey' | 'lines' | 'parked' | 'announcedAtMs'> & {
+  readonly type: string;
+  readonly rankCostMs?: number | undefined;
+};
+
+/** The search for the least share, as far as it is. */
+interface Search {
+  leastMs: number;
+  linesLeft: number;
+  isCutShort: boolean;
+  readonly unseen: Map<string, Arrival>;
 }
 
 interface Least {
   readonly leastMs: number | undefined;
   readonly unseen: readonly Arrival[];
+  /** A bound ended the search. */
+  readonly isCutShort: boolean;
+  /** Whether any key had, or lately had, jobs waiting. */
+  readonly hasKeys: boolean;
 }
+
+/** Until when a job, once it was ready, has waited or will wait; undefined: it waits still, was given to a worker, or never was. */
+function waitedUntilMs({
+  state,
+  runAtMs,
+  readyAtMs,
+  firstReadyAtMs,
+  finishedAtMs,
+}: JobHead): number | undefined {
+  if (state === 'scheduled') return firstReadyAtMs === undefined ? undefined : runAtMs;
+  const wasReady = finishedAtMs !== undefined && readyAtMs <= finishedAtMs;
+  return state === 'cancelled' && wasReady ? finishedAtMs : undefined;
+}
+
+const isWaitingNow = ({ state }: JobHead): boolean => state === 'pending';
 
 /** A key that becomes active, and the first of its jobs that are known. */
 interface Arrival {

@@ -30,8 +30,8 @@ import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
-import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked } from './parking.ts';
-import { forgetLines, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
+import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked, unnameParked } from './parking.ts';
+import { forgetMissed, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announceLate, putAnnounced, readyLineOf } from './submit.ts';
 import { dueShardsKnown, dueShardsOf, wakeLater } from './timers.ts';
@@ -241,16 +241,22 @@ export async function pass(
   const { partition, epoch } = lease.fence;
   const nowMs = clock.nowMs();
 
+  const remembered = openBooks(context.books, partition, epoch);
+  // Who looks up what is in flight missed hints: heads may have changed without one too, and keys may have come.
+  if (input.looksUp) forgetMissed(remembered.lines);
+  const lifts = configuration.fairness.idlePolicy === 'advance';
+  // Who lifts all keys that came must see all jobs that are due.
+  const promotes = input.promotes || (lifts && remembered.lines.coming === undefined);
   const shards = dueShardsKnown(context, partition);
   const [state, due] = await Promise.all([
     store.loadPartition(partition, nowMs),
-    input.promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
+    promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
   ]);
   if (state.epoch !== epoch) return { kind: 'lost' };
   // Lines were split further once: what waits in those parts is not forgotten.
   const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =
-    input.promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
+    promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
   const promoted = [...due.promoted, ...dueThere.promoted];
   const moreDue = due.more || dueThere.more;
 
@@ -260,15 +266,13 @@ export async function pass(
   const settled = [...settledByHints, ...recovery.settled];
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  if (state.isLifted === true && !input.looksUp) remembered.lines.coming ??= new Map();
 
-  const remembered = openBooks(context.books, partition, epoch);
   const books = new Books(store, configuration, partition, nowMs, remembered, context.budget.newsShare);
   books.know(state);
   for (const { reservedAtMs, jobs } of state.reservations)
     for (const { fairnessKey } of jobs.values()) books.noteActive(fairnessKey, reservedAtMs);
   remembered.dueShards = state.dueShards;
-  // Who looks up what is in flight missed hints: heads may have changed without one too.
-  if (input.looksUp) forgetLines(remembered.lines);
   const seen = await confirmed(
     context,
     newest([...images.values(), ...recovery.images]),
@@ -335,6 +339,7 @@ export async function pass(
     reservations,
     remembered: remembered.lines,
     justStored: new Set([...input.justStored, ...[...promoted, ...recovery.images].map(({ id }) => id)]),
+    liftedAtMs: state.liftedAtMs,
     nowMs,
   });
   const moved = movedTo(configuration, state, partition, nowMs);
@@ -350,6 +355,12 @@ export async function pass(
   });
   for (const conflictKey of unparked.taken) planner.holdConflict(conflictKey);
   await candidates.liftSeen(planner.room > 0);
+  let liftedAtMs = candidates.hasLifted && !moreDue ? nowMs : undefined;
+  /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
+  const isLifted = (): boolean | undefined =>
+    planner.room <= 0 ? false : candidates.knowsAllKeys && !moreDue ? true : undefined;
+  // A key that comes while nothing has room is remembered here alone.
+  let mustWarn = lifts && state.isLifted === true && planner.room <= 0 && candidates.hasKeysComing;
 
   let parks = state.parks && !unparked.isNothingMarked;
   let isMovedBack = false;
@@ -376,7 +387,7 @@ export async function pass(
       ...books.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),
     ];
     for (const ledger of lifted) draft.ledgers.set(ledger.fairnessKey, ledger);
-    if (decisions.length === 0 && itemsOf(draft) === 0) break;
+    if (decisions.length === 0 && itemsOf(draft) === 0 && liftedAtMs === undefined && !mustWarn) break;
     if (clock.monotonicMs() >= lease.trustedUntilMonotonicMs) {
       outOfTime = true;
       break;
@@ -397,9 +408,20 @@ export async function pass(
       turn += 1;
     }
     const commit = commitOf(parts.at(-1) ?? emptyDraft(), decisions.length === 0 ? [] : [reservation]);
-    if ((await store.commit(lease.fence, { ...commit, turn, attendance, parks })) === 'lost')
+    if (
+      (await store.commit(lease.fence, {
+        ...commit,
+        turn,
+        attendance,
+        parks,
+        liftedAtMs,
+        isLifted: isLifted(),
+      })) === 'lost'
+    )
       return { kind: 'lost' };
     turn += 1;
+    liftedAtMs = undefined;
+    mustWarn = false;
     books.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
     draft = emptyDraft();
     if (decisions.length === 0) break;
@@ -473,7 +495,7 @@ export async function pass(
     const outcome = await park(context, lease, groups, {
       parks,
       turn,
-      marked: remembered.marked,
+      remembered,
     });
     if (outcome.kind === 'lost') return outcome;
     turn = outcome.turn;
@@ -507,7 +529,11 @@ export async function pass(
     remembered.askedAtMs = loans.askedAtMs;
   }
   input.goOnBeside(
-    Promise.all([candidates.retireEmptyLines(), store.tidy(partition)]).catch((error: unknown) =>
+    Promise.all([
+      candidates.retireEmptyLines(),
+      unnameParked(context, partition, candidates.emptyGroups, remembered.parkedNames, nowMs),
+      store.tidy(partition),
+    ]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );

@@ -9,9 +9,9 @@ const RECENT_MS = 15_000;
 /** Jobs that hints have told of, kept until the index shows them; beyond, the oldest are left to the index. */
 const RECENT_MAX = 5_000;
 
-/** Admitted jobs are remembered for so long, and so many. */
-const ADMITTED_MS = 60_000;
-const ADMITTED_MAX = 5_000;
+/** Jobs that hints may show as they were are remembered for so long, and so many. */
+const OUTDATED_MS = 60_000;
+const OUTDATED_MAX = 5_000;
 
 /** Heads of a line that were read and not admitted yet. */
 export interface RememberedHeads {
@@ -54,8 +54,13 @@ export interface RememberedLines {
   readonly named: Map<string, RememberedNames>;
   /** By line name, then by id: jobs that the index may not show yet. */
   readonly recent: Map<string, Map<string, RecentJob>>;
-  /** By id: jobs that this process has admitted lately. A hint that shows one waiting at that version is an old one. */
-  readonly admitted: Map<string, { readonly version: number; readonly atMs: number }>;
+  /**
+   * By id: jobs that hints have told of since a pass last had room, as their keys may have come with them. Undefined: others
+   * may have come unseen.
+   */
+  coming: Map<string, JobHead> | undefined;
+  /** By id: jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
+  readonly outdated: Map<string, { readonly version: number; readonly atMs: number }>;
 }
 
 export interface RememberedNames {
@@ -69,7 +74,8 @@ const emptyLines = (): RememberedLines => ({
   keys: new Map(),
   named: new Map(),
   recent: new Map(),
-  admitted: new Map(),
+  coming: undefined,
+  outdated: new Map(),
 });
 
 /** Lines that were used up, and short keys lines, are believed to be all there is for this long, while no slot stays free. */
@@ -91,6 +97,18 @@ export function forgetLines(lines: RememberedLines): void {
   lines.heads.clear();
   lines.keys.clear();
   lines.named.clear();
+}
+
+/** Notes jobs that wait while nothing has room. Of too many, none is remembered. */
+export function noteComing(lines: RememberedLines, jobs: Iterable<JobHead>): void {
+  for (const job of jobs) lines.coming?.set(job.id, job);
+  if ((lines.coming?.size ?? 0) > RECENT_MAX) lines.coming = undefined;
+}
+
+/** Hints were missed: what was read may have changed, and keys may have come unseen. */
+export function forgetMissed(lines: RememberedLines): void {
+  forgetLines(lines);
+  lines.coming = undefined;
 }
 
 /** A line by its name, and a job's place in it. */
@@ -117,14 +135,16 @@ export function noteImages(
     const known = lines.heads.get(name);
     const present = ofLine?.get(job.id)?.job ?? known?.jobs.find(({ id }) => id === job.id);
     if (present !== undefined && present.version > job.version) continue;
-    if ((lines.admitted.get(job.id)?.version ?? 0) >= job.version) continue;
+    if ((lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;
     if (job.state === 'pending') {
       const recents = ofLine ?? new Map<string, RecentJob>();
       recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs });
       lines.recent.set(name, recents);
       if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
-    } else if (present !== undefined) {
-      forgetJob(lines, name, job.id);
+    } else {
+      noteOutdated(lines, [job], nowMs);
+      lines.coming?.delete(job.id);
+      if (present !== undefined) forgetJob(lines, name, job.id);
     }
   }
   forgetOld(lines, nowMs);
@@ -153,20 +173,20 @@ function insertJob(
   lines.heads.set(name, { ...known, jobs: [...others.slice(0, at), job, ...others.slice(at)] });
 }
 
-/** Notes that jobs were admitted at their versions. */
-export function noteAdmitted(
-  { admitted }: RememberedLines,
+/** Notes that jobs were admitted at their versions, or do not wait at them. */
+export function noteOutdated(
+  { outdated }: RememberedLines,
   jobs: Iterable<Pick<JobHead, 'id' | 'version'>>,
   nowMs: number,
 ): void {
   for (const { id, version } of jobs) {
-    admitted.delete(id);
-    admitted.set(id, { version, atMs: nowMs });
+    outdated.delete(id);
+    outdated.set(id, { version, atMs: nowMs });
   }
   // The oldest stand first.
-  for (const [id, { atMs }] of admitted) {
-    if (admitted.size <= ADMITTED_MAX && nowMs - atMs <= ADMITTED_MS) return;
-    admitted.delete(id);
+  for (const [id, { atMs }] of outdated) {
+    if (outdated.size <= OUTDATED_MAX && nowMs - atMs <= OUTDATED_MS) return;
+    outdated.delete(id);
   }
 }
 
@@ -214,6 +234,8 @@ export interface RememberedBooks {
   askedAtMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line. */
   readonly marked: Map<string, number>;
+  /** Lines that are known to be named as parked in a conflict key's blocked line. */
+  readonly parkedNames: Set<string>;
   /** Conflict keys that a lost claim may have let go. */
   readonly letGo: Set<string>;
   /** Where the round of all marked conflict keys goes on. */
@@ -239,6 +261,7 @@ const emptyBooks = (epoch: number): RememberedBooks => ({
   estimates: new Map(),
   written: new Map(),
   marked: new Map(),
+  parkedNames: new Set(),
   letGo: new Set(),
   lines: emptyLines(),
 });

@@ -44,8 +44,8 @@ export const ITEM_BOUNDS = {
   ledger: 2_000,
   /** A conflict key: its type's and its resource's name, encoded. */
   parkedMark: 2_000,
-  /** One type's lines of a key: two modes, 64 parts. */
-  backlog: 4_000,
+  /** One type's lines of a key: two modes, 64 parts, and 20 conflict keys of 128 bytes. */
+  backlog: 8_000,
   estimate: 2_000,
   /** 8,192 characters of what was sent, 1,000 of the reason, 200 of the field. */
   rejection: 32_000,
@@ -54,6 +54,10 @@ export const ITEM_BOUNDS = {
   /** Nothing but instants, numbers and a name. */
   lease: 2_000,
 } as const satisfies Readonly<Record<string, number>>;
+
+/** Of a key's jobs of one type: so many conflict keys are named for which some of them are parked, and none that is longer. */
+export const PARKED_NAMES_MAX = 20;
+export const PARKED_NAME_BYTES_MAX = 128;
 
 const JSON_FACTOR = 6;
 const JOB_OVERHEAD_BYTES = 150;

@@ -4,10 +4,10 @@
  *
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
  */
-import type { Job, Json, ReservedJob } from '../core/job.ts';
+import type { Job, JobMode, Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest, Return } from '../core/lending.ts';
 import type { Verdict } from '../core/life-cycle.ts';
-import type { ReadyLine } from './schema.ts';
+import type { AnnouncedLine, ReadyLine } from './schema.ts';
 
 /** The right to change a partition: whoever holds a newer epoch has superseded it. */
 export interface Fence {
@@ -140,6 +140,10 @@ export interface PartitionState {
   readonly dueShards: number;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
+  /** All keys that had come by then, and were below the least share, have been lifted to it; undefined: nobody has looked. */
+  readonly liftedAtMs?: number | undefined;
+  /** No key has come unseen since a pass lifted all that had: there was room whenever one came. */
+  readonly isLifted?: boolean | undefined;
   /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
   readonly loans: readonly Loan[];
   /** What other partitions ask to be lent: the last request of each, granted or not. */
@@ -168,11 +172,19 @@ export interface ParkedMark {
   readonly parkedAtMs: number;
 }
 
+/** The blocked line of a conflict key, and the mode of the ready line whose jobs stand there. */
+export interface ParkedLine {
+  readonly mode: JobMode;
+  readonly conflictKey: string;
+}
+
 /** A fairness key that has, or lately had, jobs of a type waiting. */
 export interface KeyBacklog {
   readonly fairnessKey: string;
   /** Of that type. */
   readonly lines: readonly Pick<ReadyLine, 'mode' | 'sub'>[];
+  /** Blocked lines in which jobs of these lines have been parked; absent: none. There may be no such jobs any more. */
+  readonly parked?: readonly ParkedLine[] | undefined;
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
   /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */
@@ -207,6 +219,10 @@ export interface Commit {
   readonly parks?: boolean | undefined;
   /** To be remembered; undefined: as it was. */
   readonly attendance?: Attendance | undefined;
+  /** By now all keys that came are lifted; undefined: as it was. */
+  readonly liftedAtMs?: number | undefined;
+  /** Whether that goes on until there is no room; undefined: as it was. */
+  readonly isLifted?: boolean | undefined;
   /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
   readonly lend?: readonly Loan[] | undefined;
   /** Loans to the fence's partition that end, or get smaller. */
@@ -379,7 +395,7 @@ export interface JobStore {
   /** Puts each job unless its id is there. Jobs stand in their line at once. */
   createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]>;
   /** Adds a line to its key's set of lines with backlog. To be called before jobs are put into a line that may be new. */
-  announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void>;
+  announceLines(partition: number, lines: readonly AnnouncedLine[], nowMs: number): Promise<void>;
   /** Keeps a rejected request; the same source and position once. */
   recordRejections(rejections: readonly Rejection[]): Promise<void>;
 
@@ -518,7 +534,7 @@ export interface JobStore {
    */
   loseWorker(job: Job, verdict: FinishVerdict, nowMs: number, expiresAtMs: number): Promise<FinishOutcome>;
   /** Takes a line out of a key's set, if nobody announced it since `announcedAtMs`. */
-  retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'>;
+  retireLine(partition: number, line: AnnouncedLine, announcedAtMs: number): Promise<'retired' | 'lost'>;
 
   // The workers' side
 

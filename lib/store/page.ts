@@ -37,6 +37,10 @@ export interface Page {
   readonly parks: boolean;
   /** How steadily the partition has been read. */
   readonly attendance?: Attendance | undefined;
+  /** By when all keys that came were lifted. */
+  readonly liftedAtMs?: number | undefined;
+  /** No key has come unseen since. */
+  readonly isLifted?: boolean | undefined;
 }
 
 export const EMPTY_PAGE: Page = {
@@ -100,6 +104,8 @@ export function turnPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
       batches,
       parks: commit.parks ?? page.parks,
       attendance: commit.attendance ?? page.attendance,
+      liftedAtMs: commit.liftedAtMs ?? page.liftedAtMs,
+      isLifted: commit.isLifted ?? page.isLifted,
     },
     spilled,
     estimates: own,

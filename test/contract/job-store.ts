@@ -653,6 +653,23 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await untilKeys(partition, SUITE_TYPE, []);
       });
 
+      it('name the blocked lines in which jobs of theirs are parked, until those are retired', async () => {
+        const partition = freshPartition();
+        const parkedIn = 'album!of.7';
+        const parked = { ...aReadyLine(), parkedIn };
+        const backlog = async () => (await store.readBacklogs(partition, SUITE_TYPE, ['tenant-a']))[0];
+        await store.announceLines(partition, [aReadyLine(), parked], NOW_MS);
+        await store.announceLines(partition, [parked], NOW_MS);
+        expect(await backlog()).toMatchObject({
+          lines: [{ mode: 'queued' }],
+          parked: [{ mode: 'queued', conflictKey: parkedIn }],
+        });
+        expect(await store.retireLine(partition, aReadyLine(), NOW_MS)).toBe('retired');
+        expect(await backlog()).toMatchObject({ lines: [], parked: [{ conflictKey: parkedIn }] });
+        expect(await store.retireLine(partition, parked, NOW_MS)).toBe('retired');
+        expect(await backlog()).toBeUndefined();
+      });
+
       it('keep a line that was announced since', async () => {
         const partition = freshPartition();
         await store.announceLines(partition, [aReadyLine()], NOW_MS);
@@ -1060,6 +1077,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const held = { ...attendance, atMs: NOW_MS + 1, heldBackSinceMs: NOW_MS + 1 };
         await store.commit(fence, aCommit({ attendance: held }));
         expect(await attendanceNow()).toEqual(held);
+      });
+
+      it('remembers when keys were lifted, and whether none has come unseen since', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const lifted = async () => {
+          const { liftedAtMs, isLifted = false } = await store.loadPartition(partition, NOW_MS);
+          return { liftedAtMs, isLifted };
+        };
+        expect(await lifted()).toEqual({ liftedAtMs: undefined, isLifted: false });
+        await store.commit(fence, aCommit({ liftedAtMs: NOW_MS, isLifted: true }));
+        await store.commit(fence, aCommit({ ledgers: [aLedger()] }));
+        expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: true });
+        await store.commit(fence, aCommit({ isLifted: false }));
+        expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: false });
       });
 
       it('commits nothing at all without complaint', async () => {

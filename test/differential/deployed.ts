@@ -63,6 +63,8 @@ export class Deployed implements Player {
   readonly #announced = new Map<string, number>();
   readonly #workers = new Map<string, WorkerRecord>();
   readonly #operate: OperateContext;
+  /** Whether workers vanish: any pass may find one to be gone. */
+  readonly #vanishes: boolean;
   #nowMs = EPOCH_MS;
   #wakeAt: (atMs: number) => void = () => undefined;
   #last = 0;
@@ -81,6 +83,9 @@ export class Deployed implements Player {
   /** @param planted - verbs of the dispatchers' store that are wrong on purpose */
   constructor(scenario: Scenario, planted: Planted = () => ({})) {
     this.#scenario = scenario;
+    this.#vanishes = scenario.jobs.some(({ attempts }) =>
+      attempts.some(({ outcome }) => outcome === 'vanished'),
+    );
     this.configuration = resolveConfiguration(scenario.pool);
     const clock = (): number => this.#nowMs;
     const random = seeded(scenario.seed);
@@ -132,7 +137,8 @@ export class Deployed implements Player {
       random,
       log: SILENT,
       holder: `dispatcher-${number}`,
-      budget: { ...DISPATCH_BUDGET, ...scenario.budget },
+      // Here the index lags behind nothing.
+      budget: { ...DISPATCH_BUDGET, seenWithinMs: 0, ...scenario.budget },
       announced: new Map(),
       books: new Map(),
     }));
@@ -152,8 +158,8 @@ export class Deployed implements Player {
       for (const happening of happenings) await this.#apply(happening);
       this.#isWorld = false;
     };
-    // What is due before the word is left starts before it is known what else there is.
-    const mayLeaveWord = !happenings.some(({ op }) => op === 'due');
+    // What is due, or is found to be lost, before the word is left starts before it is known what else there is.
+    const mayLeaveWord = !this.#vanishes && !happenings.some(({ op }) => op === 'due');
     if (dice.chance(this.#scenario.hearing.leftWord) && mayLeaveWord) await this.#leaveWord(dice, happen);
     else {
       await happen();
@@ -278,7 +284,11 @@ export class Deployed implements Player {
   async #leaveWord(dice: Dice, happen: () => Promise<void>): Promise<void> {
     const holder = this.#dispatcher(dice);
     const other = (holder + 1) % this.#scenario.hearing.dispatchers;
+    const atMs = this.#nowMs;
+    // Nothing that happens now is ready when it looks.
+    this.#nowMs = atMs - 1;
     this.#beforeRelease = async () => {
+      this.#nowMs = atMs;
       await happen();
       const jobs = this.#fresh;
       this.#fresh = [];

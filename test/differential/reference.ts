@@ -9,9 +9,9 @@
  *  - A key is active from when one of its jobs is first ready until none of its jobs that were ever ready is left: one that
  *    is tried again, or was moved to a later time, keeps its key active. An end and an arrival at one instant leave no
  *    time between them: the key was not away.
- *  - Keys that became active are lifted at the first instant with room for a job: in the order of their earliest jobs, to the
- *    least share among the other keys that have jobs pending or in flight then, and those lifted before them. Until there is
- *    room nothing is decided, and what is in flight may turn out to have cost less.
+ *  - Keys that became active are lifted at the first instant with room for a job: to the least share among the other keys
+ *    that have jobs pending or in flight then; where there are none, in the order of their earliest jobs, to the least share
+ *    of those before them. Until there is room nothing is decided, and what is in flight may turn out to have cost less.
  *  - What ends at one instant is settled in the order in which it started.
  *  - A reset forgives what was settled before it; what is in flight goes on counting.
  *  - Costs are whole multiples of 2^-16 ms, so their sums are exact.
@@ -196,6 +196,9 @@ export class Reference implements Player {
         const job = this.#jobs.get(happening.id);
         if (job === undefined || job.state === 'running') return;
         const { runAtMs } = happening;
+        // One whose time has come is ready, if only for this instant.
+        const isDue = job.state === 'scheduled' && job.runAtMs <= atMs;
+        if (isDue && !job.wasReady) this.#becomeReady(job);
         if (runAtMs > atMs) {
           job.state = 'scheduled';
           job.readyAtMs = runAtMs;
@@ -282,6 +285,17 @@ export class Reference implements Player {
     }
   }
 
+  /** For the first time; its key becomes active, unless it is. */
+  #becomeReady(job: RefJob): void {
+    const { fairnessKey } = job;
+    const isActive = [...this.#jobs.values()].some(
+      (other) => other.fairnessKey === fairnessKey && other.wasReady,
+    );
+    if (!isActive) this.#coming.add(fairnessKey);
+    job.wasReady = true;
+    this.#ledgerOf(fairnessKey).seenAtMs = this.#atMs;
+  }
+
   /** Idle keys' ledgers are dropped after their time to live. */
   #forget(wasActive: ReadonlySet<string>): void {
     const { keyTtlMs } = this.#configuration.fairness;
@@ -319,7 +333,8 @@ export class Reference implements Player {
           ledger.settledMs = exact(leastShare * this.#weightOf(key));
           ledger.chargedAtMs = this.#atMs;
         }
-        leastShare = Math.min(leastShare, this.#shareOf(key, room));
+        // Where nobody is there, the first stays where it is, and is there for the others.
+        if (there.size === 0) leastShare = Math.min(leastShare, this.#shareOf(key, room));
       }
     }
     for (const job of arrived) {

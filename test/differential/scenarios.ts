@@ -102,29 +102,15 @@ function hearingOf(dice: Dice): Hearing {
 }
 
 /**
- * What a dispatcher that did not see all of the past cannot know as the reference does, and need not: a learned cost that
- * moved by little is not written, so here every move is; and how long a key has waited is known by its head alone, so that
- * its ledger may be dropped early. A ledger lives for hours, so here it lives on.
- *
- * KNOWN: who forgot a key that came while there was no room meets it, and lifts it, when its tier, its type and its place in the
- * keys line are read again, which may be passes later. So where keys are lifted, dispatchers remember.
+ * What a dispatcher that did not see all of the past cannot know as the reference does, and need not: a learned cost that moved
+ * by less than a tenth is not written. So where dispatchers forget or take turns, every move is.
  */
-function heard(
-  themes: Themes,
-  all: Pick<Scenario, 'pool' | 'budget' | 'hearing'>,
-): Pick<Scenario, 'pool' | 'budget' | 'hearing'> {
-  const { pool, budget, hearing } = all;
-  if (hearing.forgets === 0 && hearing.dispatchers === 1) return all;
-  if (themes.lifts)
-    return { pool, budget, hearing: { ...hearing, forgets: 0, dispatchers: 1, changes: 0, leftWord: 0 } };
-  const { keyTtlMs: _, ...fairness } = pool.fairness ?? {};
-  return { pool: { ...pool, fairness }, budget: { ...budget, newsShare: 0 }, hearing };
-}
+const newsShareFor = ({ forgets, dispatchers }: Hearing): Partial<DispatchBudget> =>
+  forgets === 0 && dispatchers === 1 ? {} : { newsShare: 0 };
 
-function budgetOf(dice: Dice, { conflicts, large, lifts }: Themes): Partial<DispatchBudget> {
+function budgetOf(dice: Dice, { conflicts, large }: Themes): Partial<DispatchBudget> {
   const chosen: { -readonly [Field in keyof DispatchBudget]?: DispatchBudget[Field] } = {};
-  // KNOWN: a key all of whose jobs are parked is not looked at when another one is lifted; there, nothing is parked.
-  if (conflicts) chosen.parkKept = lifts ? 1_000_000 : dice.pick([1, 4]);
+  if (conflicts) chosen.parkKept = dice.pick([1, 4]);
   if (dice.chance(0.5)) chosen.batchJobs = dice.pick([1, 2, 5, 20]);
   if (large && dice.chance(0.3)) chosen.passesMax = dice.pick([1, 3]);
   if (dice.chance(0.1)) chosen.promoteMax = dice.pick([1, 3, 10]);
@@ -190,8 +176,7 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
       weights,
       ...(themes.keys && dice.chance(0.7) ? { maxConcurrencyPerKey: dice.whole(1, 3) } : {}),
       // One millisecond more than any time in a scenario: whether the boundary counts is nobody's question.
-      // KNOWN: whether a ledger has expired is seen from the heads of lines; with lifts, it may be kept, or dropped, too long.
-      ...(books && !themes.lifts && dice.chance(0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
+      ...(books && dice.chance(0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
       ...(books && dice.chance(0.4) ? { resetEveryMs: dice.pick([20_000, 60_000]) } : {}),
       ...(books && dice.chance(0.4) ? { estimateFallback: 'default' } : {}),
     },
@@ -287,10 +272,14 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
     }
   }
   if (controls) events.push(...controlsOf(dice, pool, keys, instant));
+  const budget = budgetOf(dice, themes);
+  const hearing = hearingOf(dice);
   return {
     seed,
     kind,
-    ...heard(themes, { pool, budget: budgetOf(dice, themes), hearing: hearingOf(dice) }),
+    pool,
+    budget: { ...budget, ...newsShareFor(hearing) },
+    hearing,
     untilMs,
     jobs,
     events,

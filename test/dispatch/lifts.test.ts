@@ -118,6 +118,40 @@ describe('a new key', () => {
     expect(await served(on, 1, 1_000, () => on.dispatcher())).toEqual(['new']);
   });
 
+  it('stays where it was if that was not below the least share then, whoever meets it later', async () => {
+    const on = stage({ pool: pool() });
+    await charged(on, { a: 10_000, back: 50_000 });
+    await on.put(...Array.from({ length: 9 }, () => on.job({ fairnessKey: 'a' })));
+    await served(on, 1, 20_000);
+    const late = on.job({ fairnessKey: 'back' });
+    await on.put(late);
+    await on.pass({ jobs: [late], reason: 'stream' });
+    // At 50,000 ms and more, `a` is behind.
+    expect(await served(on, 3, 20_000, () => on.dispatcher())).toEqual(['a', 'a', 'back']);
+    expect(costOf(on, 'back') ?? 50_000).toBe(50_000);
+  });
+
+  it('is lifted to the share of a key all of whose jobs are parked', async () => {
+    const on = stage({
+      budget: { parkKept: 1 },
+      pool: pool({
+        types: { resize: { defaultCostMs: 1_000, conflictGroup: 'album', timeoutMs: 600_000 } },
+        fleets: { images: { types: ['resize'], slots: 3 } },
+      }),
+    });
+    await charged(on, { busy: 10_000, first: 500, patient: 1_000 });
+    const photo = (fairnessKey: string): Job => on.job({ fairnessKey, resourceId: 'holiday' });
+    await on.put(photo('busy'));
+    await on.pass();
+    const [kept] = await on.put(photo('first'), ...Array.from({ length: 4 }, () => photo('patient')));
+    await on.pass({}, on.dispatcher());
+    await on.store.cancelJob(kept?.id ?? '', on.time.nowMs, on.time.nowMs + 1_000_000);
+    const late = on.job({ fairnessKey: 'new' });
+    await on.put(late);
+    await on.pass({ jobs: [late], reason: 'stream' }, on.dispatcher());
+    expect(costOf(on, 'new')).toBe(1_000);
+  });
+
   /** Two slots, one of them busy with a key that was charged 10,000 ms before, and 1,000 ms for the job in flight. */
   async function halfBusy(changes: Partial<PoolInput> = {}): Promise<Stage> {
     const on = stage({ pool: pool({ fleets: { images: { types: ['resize'], slots: 2 } }, ...changes }) });

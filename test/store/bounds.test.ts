@@ -1,7 +1,13 @@
 /** Each kind of item at its bound, with the longest names; and what keeps the partition summary within its own. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ITEM_BOUNDS, ITEM_BYTES_MAX, reservationBytesAtMost } from '../../lib/store/bounds.ts';
+import {
+  ITEM_BOUNDS,
+  ITEM_BYTES_MAX,
+  PARKED_NAME_BYTES_MAX,
+  PARKED_NAMES_MAX,
+  reservationBytesAtMost,
+} from '../../lib/store/bounds.ts';
 import type { Commit, Reservation } from '../../lib/store/contract.ts';
 import {
   decodeReservation,
@@ -91,6 +97,8 @@ const largestPage = (): Page => {
           .slice(round * 20, round * 20 + 20)
           .map((reservation) => ({ reservation, checkAtMs: NOW_MS + round })),
         attendance: { sinceMs: NOW_MS, atMs: NOW_MS, heldBackSinceMs: NOW_MS },
+        liftedAtMs: NOW_MS,
+        isLifted: true,
       }),
   );
   return turned([...reserving, ...charging, ...postponing]).page;
@@ -111,11 +119,17 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
   backlog: () => ({
     ...backlogKey(PARTITION, NAME, KEY),
     fairnessKey: KEY,
-    lines: new Set(
-      (['queued', 'onDemand'] as const).flatMap((mode) =>
+    lines: new Set([
+      ...(['queued', 'onDemand'] as const).flatMap((mode) =>
         times(64, (sub) => encodeBacklogLine({ mode, sub })),
       ),
-    ),
+      ...times(PARKED_NAMES_MAX, (at) =>
+        encodeBacklogLine({
+          mode: 'onDemand',
+          parkedIn: String(at).padStart(PARKED_NAME_BYTES_MAX, 'x'),
+        }),
+      ),
+    ]),
     announcedAtMs: NOW_MS,
     line: keysLineName(PARTITION, NAME),
     rank: `${'9'.repeat(20)}/${KEY}`,

@@ -13,6 +13,7 @@ import type {
   KeyBacklog,
   Ledger,
   Lock,
+  ParkedLine,
   ParkedMark,
   Rejection,
   Reservation,
@@ -22,6 +23,7 @@ import type {
 import { MalformedItemError } from '../errors.ts';
 import type { Page } from '../page.ts';
 import {
+  type AnnouncedLine,
   CONTROL_PREFIX,
   costOfRank,
   dispatcherKey,
@@ -35,7 +37,6 @@ import {
   pageKey,
   parkedKey,
   RESERVATION_PREFIX,
-  type ReadyLine,
   rejectionKey,
   requestKey,
   reservationKey,
@@ -111,6 +112,8 @@ export const ATTRIBUTE = {
   batches: 'b',
   parks: 'x',
   attendance: 'a',
+  liftedAtMs: 'l',
+  isLifted: 'f',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',
@@ -754,6 +757,8 @@ export function encodePage(partition: number, page: Page): Item {
     [A.batches]: packBatches(page.batches),
     [A.parks]: page.parks ? true : undefined,
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
+    [A.liftedAtMs]: page.liftedAtMs,
+    [A.isLifted]: page.isLifted === true ? true : undefined,
   };
 }
 
@@ -766,6 +771,8 @@ export function decodePage(item: Item): Page {
     batches: cells.packed(A.batches, unpackBatches),
     parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
+    ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
+    ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
   };
 }
 
@@ -1021,24 +1028,37 @@ export function decodeLedger(item: Item): Ledger {
   };
 }
 
-/** A line inside a backlog's set: its mode, and its part where it is not the first. */
-export const encodeBacklogLine = ({ mode, sub = 0 }: Pick<ReadyLine, 'mode' | 'sub'>): string =>
-  `${mode}${sub === 0 ? '' : `.${sub}`}`;
+/** A line inside a backlog's set: its mode, and its part where it is not the first, or the conflict key whose jobs are parked. */
+export const encodeBacklogLine = ({
+  mode,
+  sub = 0,
+  parkedIn,
+}: Pick<AnnouncedLine, 'mode' | 'sub' | 'parkedIn'>): string =>
+  parkedIn === undefined ? `${mode}${sub === 0 ? '' : `.${sub}`}` : `${mode}!${parkedIn}`;
+
+const isMode = (text: string): text is JobMode => MODES.some((mode) => mode === text);
+
+/** As a backlog's set names its lines. */
+export const namesOf = ({ lines, parked = [] }: Pick<KeyBacklog, 'lines' | 'parked'>): readonly string[] => [
+  ...lines.map(encodeBacklogLine),
+  ...parked.map(({ mode, conflictKey }) => encodeBacklogLine({ mode, parkedIn: conflictKey })),
+];
 
 export function decodeBacklog(item: Item): KeyBacklog {
   const cells = cellsOf(item);
+  const lines: KeyBacklog['lines'][number][] = [];
+  const parked: ParkedLine[] = [];
+  for (const text of cells.texts(A.lines).toSorted()) {
+    const [, mode = '', sub = '0', conflictKey] = /^(\w+)(?:\.(\d{1,3})|!(.*))?$/s.exec(text) ?? [];
+    if (!isMode(mode))
+      throw cells.malformed(A.lines, 'a set of <mode>, <mode>.<part> and <mode>!<conflict key>');
+    if (conflictKey !== undefined) parked.push({ mode, conflictKey });
+    else lines.push(sub === '0' ? { mode } : { mode, sub: Number(sub) });
+  }
   return {
     fairnessKey: cells.text(A.fairnessKey),
-    lines: cells
-      .texts(A.lines)
-      .toSorted()
-      .map((text) => {
-        const [name, sub = '0', ...rest] = text.split('.');
-        const mode = MODES.find((each) => each === name);
-        if (mode === undefined || rest.length > 0 || !/^\d{1,3}$/.test(sub))
-          throw cells.malformed(A.lines, 'a set of <mode> and <mode>.<part>');
-        return sub === '0' ? { mode } : { mode, sub: Number(sub) };
-      }),
+    lines,
+    ...(parked.length === 0 ? {} : { parked }),
     announcedAtMs: cells.number(A.announcedAtMs),
     rankCostMs: costOfRank(cells.text(A.rank)),
   };

@@ -59,6 +59,7 @@ import {
 import { requireItemFits } from '../limits.ts';
 import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, turnPage } from '../page.ts';
 import {
+  type AnnouncedLine,
   backlogKey,
   behindGroup,
   blockedGroup,
@@ -142,6 +143,7 @@ import {
   type Item,
   isJobItem,
   isReadable,
+  namesOf,
   type Standing,
   ttlSec,
   unreadableControl,
@@ -244,7 +246,7 @@ export class DynamoJobStore implements JobStore {
     return jobs.flatMap((_, index) => outcomes.get(index) ?? []);
   }
 
-  async announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void> {
+  async announceLines(partition: number, lines: readonly AnnouncedLine[], nowMs: number): Promise<void> {
     const byKey = Map.groupBy(lines, (line) => JSON.stringify([line.type, line.fairnessKey]));
     await inParallel([...byKey.values()], PARALLEL_MAX, async (group) => {
       const [first] = group;
@@ -431,6 +433,8 @@ export class DynamoJobStore implements JobStore {
       parks: page.parks,
       dueShards,
       attendance: page.attendance,
+      liftedAtMs: page.liftedAtMs,
+      isLifted: page.isLifted,
       loans,
       requests,
     };
@@ -830,7 +834,11 @@ export class DynamoJobStore implements JobStore {
     });
   }
 
-  async retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'> {
+  async retireLine(
+    partition: number,
+    line: AnnouncedLine,
+    announcedAtMs: number,
+  ): Promise<'retired' | 'lost'> {
     const key = backlogKey(partition, line.type, line.fairnessKey);
     const name = encodeBacklogLine(line);
     const values = { ':announced': announcedAtMs, ':name': name, ':one': 1 };
@@ -845,7 +853,7 @@ export class DynamoJobStore implements JobStore {
       });
       if (one.applied || one.old === undefined) return 'retired';
       const backlog = one.old[ATTRIBUTE.lines] === undefined ? undefined : decodeBacklog(one.old);
-      if (backlog?.lines.some((each) => encodeBacklogLine(each) === name) !== true) return 'retired';
+      if (backlog === undefined || !namesOf(backlog).includes(name)) return 'retired';
       if (backlog.announcedAtMs > announcedAtMs) return 'lost';
       const last = await this.#table.update('retireLine', {
         key,

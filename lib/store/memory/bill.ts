@@ -5,13 +5,13 @@
 import type { Job } from '../../core/job.ts';
 import type { Commit, KeyBacklog, Ledger } from '../contract.ts';
 import {
-  encodeBacklogLine,
   encodeEstimate,
   encodeJob,
   encodeLedger,
   encodePage,
   encodeReservation,
   type Item,
+  namesOf,
 } from '../dynamodb/codec.ts';
 import { entryOf, itemBytes, itemWriteUnits, type Meter, readUnitsOf, writeUnitsOf } from '../metering.ts';
 import { lendingItems, type Page, type PageTurn } from '../page.ts';
@@ -30,7 +30,7 @@ const jobItem = (entry: LineEntry<Job>): Item =>
 const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklog>): Item => ({
   ...backlogKey(partition, type, entry.value.fairnessKey),
   fairnessKey: entry.value.fairnessKey,
-  lines: new Set(entry.value.lines.map(encodeBacklogLine)),
+  lines: new Set(namesOf(entry.value)),
   announcedAtMs: entry.value.announcedAtMs,
   [TABLE.line]: entry.line,
   [TABLE.rank]: entry.rank,

@@ -70,6 +70,7 @@ import {
 import type { Meter } from '../metering.ts';
 import { asMarked, EMPTY_PAGE, lendingItems, type Page, turnPage } from '../page.ts';
 import {
+  type AnnouncedLine,
   behindGroup,
   blockedGroup,
   blockedLineName,
@@ -248,16 +249,14 @@ export class MemoryJobStore implements JobStore {
     );
   }
 
-  async announceLines(partition: number, lines: readonly ReadyLine[], nowMs: number): Promise<void> {
+  async announceLines(partition: number, lines: readonly AnnouncedLine[], nowMs: number): Promise<void> {
     return this.#write('announceLines', () => {
       const { backlogs } = this.#partition(partition);
-      for (const { fairnessKey, type, mode, sub = 0 } of lines) {
+      for (const line of lines) {
+        const { fairnessKey, type } = line;
         const present = backlogs.get(fairnessKey)?.get(type)?.value;
-        const known = present?.lines ?? [];
-        const isKnown = known.some((line) => isSameLine(line, { mode, sub }));
         this.#putBacklog(partition, type, {
-          fairnessKey,
-          lines: isKnown ? known : [...known, { mode, ...(sub === 0 ? {} : { sub }) }],
+          ...withLine(present ?? { fairnessKey, lines: [], announcedAtMs: nowMs }, line),
           announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
         });
       }
@@ -371,6 +370,8 @@ export class MemoryJobStore implements JobStore {
         parks: page.parks,
         dueShards,
         attendance: page.attendance,
+        liftedAtMs: page.liftedAtMs,
+        isLifted: page.isLifted,
         loans: [...loans.values()],
         requests: [...requests.values()],
       };
@@ -731,15 +732,19 @@ export class MemoryJobStore implements JobStore {
     return this.#write('loseWorker', () => this.#end(job, lose, expiresAtMs), job);
   }
 
-  async retireLine(partition: number, line: ReadyLine, announcedAtMs: number): Promise<'retired' | 'lost'> {
+  async retireLine(
+    partition: number,
+    line: AnnouncedLine,
+    announcedAtMs: number,
+  ): Promise<'retired' | 'lost'> {
     return this.#write('retireLine', () => {
       const { backlogs } = this.#partition(partition);
       const present = backlogs.get(line.fairnessKey)?.get(line.type)?.value;
-      const lines = present?.lines.filter((each) => !isSameLine(each, line));
-      if (present === undefined || lines === undefined || lines.length === present.lines.length)
-        return 'retired';
+      if (present === undefined) return 'retired';
+      const left = withoutLine(present, line);
+      if (countOf(left) === countOf(present)) return 'retired';
       if (present.announcedAtMs > announcedAtMs) return 'lost';
-      this.#putBacklog(partition, line.type, { ...present, lines });
+      this.#putBacklog(partition, line.type, left);
       return 'retired';
     });
   }
@@ -1162,7 +1167,7 @@ export class MemoryJobStore implements JobStore {
     const byType = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
     const before = byType.get(type);
     let after: LineEntry<KeyBacklog> | undefined;
-    if (backlog.lines.length > 0) {
+    if (countOf(backlog) > 0) {
       const rank = costRank(ledgers.get(fairnessKey)?.settledCostMs ?? 0, fairnessKey);
       const value = { ...backlog, rankCostMs: costOfRank(rank) };
       after = { id: fairnessKey, line: keysLineName(partition, type), rank, value };
@@ -1278,8 +1283,33 @@ function headsOf<T>(
   };
 }
 
-const isSameLine = (one: KeyBacklog['lines'][number], other: KeyBacklog['lines'][number]): boolean =>
-  one.mode === other.mode && (one.sub ?? 0) === (other.sub ?? 0);
+type OwnBacklog = Omit<KeyBacklog, 'rankCostMs'>;
+
+const countOf = ({ lines, parked = [] }: OwnBacklog): number => lines.length + parked.length;
+
+function withoutLine(
+  { fairnessKey, lines, parked = [], announcedAtMs }: OwnBacklog,
+  { mode, sub = 0, parkedIn }: AnnouncedLine,
+): OwnBacklog {
+  const left = parked.filter((each) => each.mode !== mode || each.conflictKey !== parkedIn);
+  return {
+    fairnessKey,
+    announcedAtMs,
+    lines: lines.filter((each) => parkedIn !== undefined || each.mode !== mode || (each.sub ?? 0) !== sub),
+    ...(left.length === 0 ? {} : { parked: left }),
+  };
+}
+
+function withLine(backlog: OwnBacklog, line: AnnouncedLine): OwnBacklog {
+  const { lines, parked = [], ...rest } = withoutLine(backlog, line);
+  const { mode, sub = 0, parkedIn } = line;
+  if (parkedIn !== undefined) return { ...rest, lines, parked: [...parked, { mode, conflictKey: parkedIn }] };
+  return {
+    ...rest,
+    lines: [...lines, { mode, ...(sub === 0 ? {} : { sub }) }],
+    ...(parked.length === 0 ? {} : { parked }),
+  };
+}
 
 function changed(before: Control, change: ControlChange): Control {
   const { maxConcurrency, weight, ...rest } = before;
