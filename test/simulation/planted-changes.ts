@@ -46,7 +46,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     ],
   },
   'first-page-of-keys': {
-    removes: 'the cursor in the keys line: only its first page is ever read',
+    removes: 'what is behind the first page of a keys line',
     foundBy: {
       test: 'test/dispatch/blocked.test.ts',
       name: 'because each is at its cap keep no other key waiting',
@@ -54,8 +54,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/candidates.ts',
-        from: 'readKeys(partition, type, KEYS_MIN, known?.next)',
-        to: 'readKeys(partition, type, KEYS_MIN)',
+        from: `next: read.next,
+    };
+    remembered.keys.set(type, keys);`,
+        to: `next: undefined,
+    };
+    remembered.keys.set(type, keys);`,
       },
     ],
   },
@@ -361,6 +365,31 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/store/dynamodb/store.ts',
         from: ' AND size(#lines) = :one`',
         to: ' OR size(#lines) = :one`',
+      },
+    ],
+  },
+  'no-wake-for-due': {
+    removes: 'the wakes for work that becomes due before the next tick',
+    foundBy: { simulation: 34 },
+    changes: [
+      {
+        file: 'lib/dispatch/dispatch.ts',
+        from: 'const look = isTick ? wakeForDueWork(context, partition) : wakeFor(context, partition, jobs);',
+        to: 'const look = undefined;',
+      },
+    ],
+  },
+  'parked-not-moved-back': {
+    removes: 'moving the first parked jobs of a free conflict key back into their lines',
+    foundBy: {
+      test: 'test/dispatch/loans.test.ts',
+      name: 'asks for jobs that are parked, once their conflict key is free',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/parking.ts',
+        from: 'if (waiting.length === 0) return [];',
+        to: 'if (waiting.length >= 0) return [];',
       },
     ],
   },
