@@ -262,10 +262,15 @@ export class Invariants {
     }
   }
 
-  /** A job's time has come a while ago: somebody has seen it. */
+  isScheduled(id: string, version: number): boolean {
+    const job = this.#store?.inspectJob(id);
+    return job?.state === 'scheduled' && job.version === version;
+  }
+
+  /** A job's time has come a while ago, and nobody is at work: somebody has seen it. */
   requireNotDue(id: string, version: number): void {
     const job = this.#store?.inspectJob(id);
-    if (job?.state === 'scheduled' && job.version === version)
+    if (job !== undefined && this.isScheduled(id, version))
       this.#violated(
         'noStarvation',
         `${id} is due since ${this.#options.nowMs() - job.runAtMs} ms, and nobody sees it`,

@@ -475,8 +475,16 @@ export class World {
   /** Whoever sleeps until a job's time, or is woken then, sees that it is due: long before the next tick may. */
   #expectDue({ id, version, runAtMs }: Job): void {
     const pollMs = Math.max(0, ...this.plan.residents.map((resident) => resident.pollMs));
-    this.time.after(runAtMs - this.time.nowMs + DUE_LATE_MS + pollMs, () => {
-      if (this.#isCalm && !this.plan.endless) this.invariants.requireNotDue(id, version);
+    this.time.after(runAtMs - this.time.nowMs + DUE_LATE_MS + pollMs, () => this.#requireNotDue(id, version));
+  }
+
+  /** A pass that is under way has read what was due before it began: the next one sees the others. */
+  #requireNotDue(id: string, version: number): void {
+    if (!this.#isCalm || this.plan.endless) return;
+    const round = this.#busyRound;
+    this.time.after(QUIET_MS, () => {
+      if (this.#busyCount === 0 && this.#busyRound === round) this.invariants.requireNotDue(id, version);
+      else if (this.invariants.isScheduled(id, version)) this.#requireNotDue(id, version);
     });
   }
 
