@@ -102,10 +102,14 @@ async function runPasses(
   };
   for (;;) {
     const wakesSeen = await wakesOf(context, lease);
+    // Whoever raised the counter has left its hints behind, and may have come for what is due.
+    if (wakesSeen > lookedAt) {
+      looksUp = true;
+      promotes = true;
+    }
     const outcome = await tryPass(context, lease, {
       hints,
-      // Whoever raised the counter has left its hints behind.
-      looksUp: looksUp || wakesSeen > lookedAt,
+      looksUp,
       promotes,
       justStored: trigger.reason === 'ingest' && !first.waited ? stored : NOTHING_STORED,
       nextBatch,

@@ -7,12 +7,15 @@ import { fileURLToPath } from 'node:url';
 import { Deployed } from '../differential/deployed.ts';
 import { differenceOf } from '../differential/difference.ts';
 import { type Kind, scenarioOf } from '../differential/scenarios.ts';
+import { bigPlanOf } from './big.ts';
 import type { Planted } from './planted.ts';
 import { type RunReport, run } from './run.ts';
 import { SMALL_RUNS } from './small-runs.ts';
 
 /** A planted bug must be found within this many seeds of the simulation, */
 const SEEDS_MAX = 2_000;
+/** or of its big worlds, */
+const BIG_WORLDS_MAX = 100;
 /** or of a kind of the differential test's scenarios. */
 const SCENARIOS_MAX = 600;
 
@@ -32,6 +35,10 @@ export async function find(
   if ('simulation' in foundBy)
     return inSeeds(foundBy.simulation, SEEDS_MAX, async (seed) =>
       firstOf(await run(seed, { sabotage: planted })),
+    );
+  if ('bigWorld' in foundBy)
+    return inSeeds(foundBy.bigWorld, BIG_WORLDS_MAX, async (seed) =>
+      firstOf(await run(seed, { plan: bigPlanOf(seed), sabotage: planted })),
     );
   if ('differential' in foundBy)
     return inSeeds(foundBy.differential, SCENARIOS_MAX, (seed) => differs(seed, foundBy.kind));

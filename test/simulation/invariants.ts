@@ -1,4 +1,4 @@
-/** The ten invariants of the design, checked at every write of the store and after every step. */
+/** The invariants of the design, checked at every write of the store, after every step and after every pass. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { conflictKeyOf } from '../../lib/core/conflict.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
@@ -23,6 +23,7 @@ import type {
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store.ts';
 import { BLOCKED_PREFIX, type ReadyLine } from '../../lib/store/schema.ts';
+import { type Loaded, Order, type OrderBounds } from './order.ts';
 
 /** The invariants by their numbers in the design. */
 export const INVARIANTS = {
@@ -36,6 +37,7 @@ export const INVARIANTS = {
   noStarvation: '8 no starvation',
   costConserved: '9 cost is conserved',
   hintsAreHints: '10 hints are only hints',
+  policyOrder: "11 order is the policy's",
 } as const;
 
 export interface Violation {
@@ -83,7 +85,7 @@ const TIMING: ReadonlySet<string> = new Set(['retimeJob', 'finishJob', 'loseWork
 const moveName = (id: string, version: number, runAtMs: number): string => `${id}/${version}/${runAtMs}`;
 
 const COST_TOLERANCE_MS = 0.01;
-/** A full look at all waiting jobs costs a little: every so many steps. */
+/** A full look at all jobs costs a little for each: not sooner than after so many steps, and as many as there are jobs. */
 const SWEEP_STEPS = 128;
 
 export interface InvariantsOptions {
@@ -95,6 +97,7 @@ export interface InvariantsOptions {
   readonly recordsExpire: boolean;
   /** Every change of an item reaches the stream, however late. */
   readonly streamIsWhole: boolean;
+  readonly orderBounds: OrderBounds;
 }
 
 export class Invariants {
@@ -139,10 +142,17 @@ export class Invariants {
   readonly #heldBackSinceMs = new Map<number, number>();
   /** When a node last read the partition. */
   readonly #loadedAtMs = new Map<string, number>();
+  /** By node and partition: what it read last. */
+  readonly #loaded = new Map<string, Loaded>();
+  /** By partition and epoch. */
+  readonly #committers = new Map<string, string>();
+  /** Undefined in a pool of several partitions. */
+  readonly #order: Order | undefined;
   /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
   readonly #refused = new Set<string>();
   #store: MemoryJobStore | undefined;
   #steps = 0;
+  #sweepAtStep = SWEEP_STEPS;
   #openedAtMs = 0;
   /** By partition. */
   readonly #wakeSteps = new Map<number, { readonly step: number; readonly atMs: number }>();
@@ -150,6 +160,16 @@ export class Invariants {
 
   constructor(options: InvariantsOptions) {
     this.#options = options;
+    const { configuration, orderBounds, nowMs, skewMaxMs, partitions } = options;
+    if (partitions.length > 1) return;
+    this.#order = new Order({
+      configuration,
+      bounds: orderBounds,
+      nowMs,
+      skewMaxMs,
+      isParked: (id) => this.#store?.inspectLine(id)?.startsWith(BLOCKED_PREFIX) === true,
+      conflictKeyOf: (job) => this.#conflictKey(job),
+    });
   }
 
   watch(store: MemoryJobStore): void {
@@ -207,7 +227,9 @@ export class Invariants {
 
   afterStep(): void {
     this.#steps += 1;
-    if (this.#steps % SWEEP_STEPS === 0) this.sweep();
+    if (this.#steps < this.#sweepAtStep) return;
+    this.#sweepAtStep = this.#steps + Math.max(SWEEP_STEPS, this.#accepted.size);
+    this.sweep();
   }
 
   /** Whatever was accepted is there, and a waiting job stands in a line that its key announces. */
@@ -238,6 +260,21 @@ export class Invariants {
         this.#violated('noStarvation', `${id} could start, and nobody is on the way to see it`);
       }
     }
+  }
+
+  isScheduled(id: string, version: number): boolean {
+    const job = this.#store?.inspectJob(id);
+    return job?.state === 'scheduled' && job.version === version;
+  }
+
+  /** A job's time has come a while ago, and nobody is at work: somebody has seen it. */
+  requireNotDue(id: string, version: number): void {
+    const job = this.#store?.inspectJob(id);
+    if (job !== undefined && this.isScheduled(id, version))
+      this.#violated(
+        'noStarvation',
+        `${id} is due since ${this.#options.nowMs() - job.runAtMs} ms, and nobody sees it`,
+      );
   }
 
   /** A dispatcher that runs on was told whether it holds a lease: if it does not, it makes no pass until it does. */
@@ -271,8 +308,16 @@ export class Invariants {
         this.#requireNotRefused(verb, node, parameters[0] as number);
         this.#loadSteps.set(parameters[0] as number, this.#steps);
         this.#loadedAtMs.set(`${node}/${String(parameters[0])}`, this.#options.nowMs());
+        if (this.#order !== undefined)
+          this.#loaded.set(
+            `${node}/${String(parameters[0])}`,
+            this.#order.loaded(this.#view(parameters[0] as number)),
+          );
         break;
       case 'commit':
+        this.#committers.set(`${(parameters[0] as Fence).partition}/${(parameters[0] as Fence).epoch}`, node);
+        this.#requireNotRefused(verb, node, (parameters[0] as Fence).partition);
+        break;
       case 'renewLease':
         this.#requireNotRefused(verb, node, (parameters[0] as Fence).partition);
         break;
@@ -288,6 +333,21 @@ export class Invariants {
         break;
       }
     }
+  }
+
+  /** A dispatcher was shown these jobs, and its run of passes ended well. */
+  onTold(jobs: Iterable<Pick<Job, 'id' | 'version'>>): void {
+    this.#order?.onTold(jobs);
+  }
+
+  /** A dispatcher has nothing more to do for now: nothing may start that it knows of. */
+  onDone(node: string, partition: number): void {
+    const loaded = this.#loaded.get(`${node}/${partition}`);
+    const view = this.#view(partition);
+    // Another one may be at work by now.
+    if (loaded === undefined || view.lease.epoch !== loaded.epoch) return;
+    const left = this.#order?.leftBehind(view, loaded);
+    if (left !== undefined) this.#violated('noStarvation', left);
   }
 
   /** A process has begun an attempt: it holds it until it ends, or the attempt is taken away. */
@@ -479,6 +539,7 @@ export class Invariants {
 
   #onJob(verb: string, input: unknown, before: Job | undefined, after: Job): void {
     const { id } = after;
+    this.#order?.onJob(after);
     if (before === undefined) {
       if (verb !== 'createJobs' && verb !== 'redrive')
         this.#violated('oneEnd', `${verb} made ${id} out of nothing`);
@@ -706,6 +767,14 @@ export class Invariants {
     if (commit.attendance !== undefined)
       this.#heldBackSinceMs.set(fence.partition, commit.attendance.heldBackSinceMs ?? Infinity);
     this.#requireObeyed(fence.partition, fence.epoch, commit.reserve);
+    this.#requireInOrder(fence, commit);
+  }
+
+  #requireInOrder({ partition, epoch }: Fence, commit: Commit): void {
+    const loaded = this.#loaded.get(`${this.#committers.get(`${partition}/${epoch}`)}/${partition}`);
+    const isOfLease = loaded?.epoch === epoch;
+    const broken = this.#order?.onCommit(this.#view(partition), commit, isOfLease ? loaded : undefined);
+    if (broken !== undefined) this.#violated('policyOrder', broken);
   }
 
   /** A place may only be given up when its claim is over, or cannot come any more. */

@@ -150,6 +150,8 @@ export interface SimulationPlan {
   readonly configuration: PoolConfiguration;
   readonly budget: DispatchBudget;
   readonly jobs: readonly PlannedJob[];
+  /** Jobs in a row that come over the bus do so in events of so many; undefined: each in one of its own. */
+  readonly eventJobs?: number | undefined;
   readonly processes: readonly PlannedProcess[];
   readonly residents: readonly PlannedResident[];
   /** Chance of each fault of calls; 0 for those that this seed leaves out. */

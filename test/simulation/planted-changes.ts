@@ -8,10 +8,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/lifts.ts',
-        from: 'return { leastMs: Number.isFinite(leastMs) ? leastMs : undefined, unseen: [...unseen.values()] };',
+        from: `return {
+      leastMs: Number.isFinite(leastMs) ? leastMs : undefined,`,
         to: `const kept = this.#context.books as unknown as { leastMs: number };
-          kept.leastMs = Math.max(kept.leastMs ?? 0, Number.isFinite(leastMs) ? leastMs : 0);
-          return { leastMs: kept.leastMs, unseen: [...unseen.values()] };`,
+    kept.leastMs = Math.max(kept.leastMs ?? 0, Number.isFinite(leastMs) ? leastMs : 0);
+    return {
+      leastMs: kept.leastMs,`,
       },
     ],
   },
@@ -46,7 +48,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     ],
   },
   'first-page-of-keys': {
-    removes: 'the cursor in the keys line: only its first page is ever read',
+    removes: 'what is behind the first page of a keys line',
     foundBy: {
       test: 'test/dispatch/blocked.test.ts',
       name: 'because each is at its cap keep no other key waiting',
@@ -117,7 +119,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         from: 'if (types.length + lines.length === 0) return false;',
         to: 'if (types.length + lines.length >= 0) return false;',
       },
-      { file: 'lib/dispatch/pass.ts', from: 'if (input.looksUp) forgetLines(remembered.lines);', to: '' },
+      { file: 'lib/dispatch/pass.ts', from: 'if (input.looksUp) forgetMissed(remembered.lines);', to: '' },
     ],
   },
   guarantees: {
@@ -230,7 +232,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/remembered.ts',
-        from: 'if ((lines.admitted.get(job.id)?.version ?? 0) >= job.version) continue;',
+        from: 'if ((lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;',
         to: '',
       },
     ],
@@ -290,8 +292,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/parking.ts',
-        from: '(conflictKey) => nowMs - (state.marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,',
-        to: '(conflictKey) => !state.marked.has(conflictKey),',
+        from: '(conflictKey) => nowMs - (marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,',
+        to: '(conflictKey) => !marked.has(conflictKey),',
       },
     ],
   },
@@ -361,6 +363,31 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/store/dynamodb/store.ts',
         from: ' AND size(#lines) = :one`',
         to: ' OR size(#lines) = :one`',
+      },
+    ],
+  },
+  'no-wake-for-due': {
+    removes: 'the wakes for work that becomes due before the next tick',
+    foundBy: { simulation: 34 },
+    changes: [
+      {
+        file: 'lib/dispatch/dispatch.ts',
+        from: 'const look = isTick ? wakeForDueWork(context, partition) : wakeFor(context, partition, jobs);',
+        to: 'const look = undefined;',
+      },
+    ],
+  },
+  'parked-not-moved-back': {
+    removes: 'moving the first parked jobs of a free conflict key back into their lines',
+    foundBy: {
+      test: 'test/dispatch/loans.test.ts',
+      name: 'asks for jobs that are parked, once their conflict key is free',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/parking.ts',
+        from: 'if (waiting.length === 0) return [];',
+        to: 'if (waiting.length >= 0) return [];',
       },
     ],
   },

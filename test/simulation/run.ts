@@ -31,8 +31,9 @@ export interface RunOptions {
   readonly onTrace?: ((line: string) => void) | undefined;
 }
 
-/** More steps than any run needs; a run that takes them all is itself a finding. */
+/** More steps than any run needs, and than any job of it does; a run that takes them all is itself a finding. */
 const STEPS_MAX = 400_000;
+const STEPS_PER_JOB_MAX = 500;
 
 const TICK_MS = 60_000;
 /** A message that was received, and a process that ended, come back within this. */
@@ -97,9 +98,10 @@ export async function run(seed: number, options: RunOptions = {}): Promise<RunRe
   const afterStep = (): void => invariants.afterStep();
   const isBroken = (): boolean => invariants.violations.length > 0;
   const untilMs = startMs + plan.faultsUntilMs + (plan.endless ? 0 : boundMs(plan));
+  const stepsMax = STEPS_MAX + STEPS_PER_JOB_MAX * plan.jobs.length;
   const end = await time.run({
     untilMs,
-    stepsMax: STEPS_MAX,
+    stepsMax,
     afterStep,
     isOver: () => isBroken() || (world.isQuiet && time.nowMs - startMs > plan.faultsUntilMs),
   });
@@ -108,7 +110,7 @@ export async function run(seed: number, options: RunOptions = {}): Promise<RunRe
       invariants.violations.push({
         invariant: '8 no starvation',
         atMs: time.nowMs,
-        what: `not over after ${STEPS_MAX} steps`,
+        what: `not over after ${stepsMax} steps`,
       });
     } else if (plan.endless) invariants.sweep();
     else {

@@ -1,12 +1,13 @@
 /**
- * `npm run simulate -- --seeds N [--seed FIRST] [--replay] [--json] [--break NAME]`
+ * `npm run simulate -- --seeds N [--seed FIRST] [--big | --wide] [--replay] [--json] [--break NAME]`
  *
- * Runs seeds of the simulation. Exit status 0: no violation. A violation is printed with its seed, the faults that are
+ * Runs seeds of the simulation; `--big`: of its big worlds, `--wide`: of those whose keys have jobs of every type. Exit status 0: no violation. A violation is printed with its seed, the faults that are
  * left after shrinking, the last of what happened, and the command that replays it.
  */
 import { parseArgs } from 'node:util';
+import { bigPlanOf } from './big.ts';
 import type { Violation } from './invariants.ts';
-import { FAULT_CLASSES, type FaultClass, planOf } from './plan.ts';
+import { FAULT_CLASSES, type FaultClass, planOf, type SimulationPlan } from './plan.ts';
 import { PLANTED } from './planted.ts';
 import { type RunOptions, type RunReport, run } from './run.ts';
 import { shrink } from './shrink.ts';
@@ -29,7 +30,7 @@ interface Summary {
 
 function usage(problem: string): never {
   console.error(
-    `fairlead: ${problem}; use: npm run simulate -- --seeds N [--seed FIRST] [--replay] [--json] [--break NAME]`,
+    `fairlead: ${problem}; use: npm run simulate -- --seeds N [--seed FIRST] [--big | --wide] [--replay] [--json] [--break NAME]`,
   );
   process.exit(2);
 }
@@ -41,7 +42,7 @@ function wholeNumber(name: string, text: string): number {
 }
 
 async function explain(report: RunReport, options: RunOptions, command: string): Promise<void> {
-  const small = await shrink(report, planOf(report.seed), options);
+  const small = await shrink(report, planFor(report.seed), options);
   const history: string[] = [];
   const again = await run(report.seed, {
     ...options,
@@ -64,8 +65,9 @@ async function explain(report: RunReport, options: RunOptions, command: string):
 }
 
 async function replay(seed: number, options: RunOptions): Promise<boolean> {
-  const first = await run(seed, { ...options, onTrace: (line) => console.log(line) });
-  const second = await run(seed, options);
+  const plan = planFor(seed);
+  const first = await run(seed, { ...options, plan, onTrace: (line) => console.log(line) });
+  const second = await run(seed, { ...options, plan });
   for (const { invariant, what } of first.violations) console.log(`violation: ${invariant}: ${what}`);
   const isSame = first.traceHash === second.traceHash;
   console.log(
@@ -78,6 +80,8 @@ const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '1' },
     seed: { type: 'string', default: '1' },
+    big: { type: 'boolean', default: false },
+    wide: { type: 'boolean', default: false },
     replay: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     break: { type: 'string' },
@@ -85,12 +89,16 @@ const { values } = parseArgs({
 });
 const seeds = wholeNumber('seeds', values.seeds);
 const first = wholeNumber('seed', values.seed);
+const planFor = (seed: number): SimulationPlan =>
+  values.big || values.wide ? bigPlanOf(seed, values.wide) : planOf(seed);
 const planted = values.break === undefined ? undefined : PLANTED[values.break];
+if (planted?.changes !== undefined)
+  usage(`${values.break} is found by: node test/simulation/find.ts ${values.break}`);
 if (values.break !== undefined && planted === undefined) {
   usage(`unknown protection ${values.break}: one of ${Object.keys(PLANTED).join(', ')}`);
 }
 const options: RunOptions = planted === undefined ? {} : { sabotage: planted };
-const command = `npm run simulate --${values.break === undefined ? '' : ` --break ${values.break}`}`;
+const command = `npm run simulate --${values.wide ? ' --wide' : values.big ? ' --big' : ''}${values.break === undefined ? '' : ` --break ${values.break}`}`;
 
 if (values.replay) {
   process.exitCode = (await replay(first, options)) ? 0 : 1;
@@ -107,7 +115,7 @@ if (values.replay) {
   const startedMs = performance.now();
   let broken = 0;
   for (let seed = first; seed < first + seeds && broken < BROKEN_MAX; seed += 1) {
-    const report = await run(seed, options);
+    const report = await run(seed, { ...options, plan: planFor(seed) });
     summary.seeds += 1;
     summary.steps += report.steps;
     summary.jobs += report.jobs;

@@ -29,6 +29,7 @@ import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
 import { instead } from './instead.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
 import { SimulatedNode } from './node.ts';
+import type { OrderBounds } from './order.ts';
 import {
   OPERATOR_FAULTS,
   type PlannedJob,
@@ -62,6 +63,8 @@ const IDLE_VERBS: ReadonlySet<string> = new Set([
   'keepDispatcher',
   'listDispatchers',
 ]);
+/** Work that becomes due is seen within this. */
+const DUE_LATE_MS = 12_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
@@ -111,6 +114,8 @@ export class World {
   readonly calls: string[] = [];
   readonly #options: WorldOptions;
   readonly #network: Network;
+  /** No fault is possible in this run. */
+  readonly #isHarmless: boolean;
   readonly #containers = new Map<string, Container[]>();
   readonly #nodes = new Map<string, SimulatedNode>();
   readonly #planned = new Map<number, PlannedJob>();
@@ -119,6 +124,8 @@ export class World {
   /** When the lives of a dispatcher's name began, by the clocks that name them. */
   readonly #lives = new Map<string, number[]>();
   readonly #doubled = new Set<string>();
+  /** By node and partition: looks at the wake counter since the last pass. */
+  readonly #looked = new Map<string, number>();
   readonly #shutdowns = new Map<string, AbortController>();
   readonly #born = new Map<string, number>();
   readonly #stream: Job[] = [];
@@ -150,6 +157,7 @@ export class World {
       skewMaxMs: plan.skewMaxMs + JUMP_MAX_MS,
       recordsExpire: plan.terminalTtlMs !== undefined,
       streamIsWhole: plan.store.streamLost === undefined,
+      orderBounds: orderBoundsOf(plan),
     });
     const clock = (): number => this.time.nowMs;
     const { after } = this.time;
@@ -165,6 +173,7 @@ export class World {
         else {
           if (event.kind === 'job')
             this.trace(`${this.time.nowMs} item ${event.verb} ${describe(event.newJob)}`);
+          if (event.kind === 'job' && event.newJob.state === 'scheduled') this.#expectDue(event.newJob);
           this.invariants.onStore(event);
         }
       },
@@ -184,6 +193,7 @@ export class World {
       imitate: this.#whileActive(plan.bus),
       imitated: (what) => this.#countImitated(`bus.${what}`),
     });
+    this.#isHarmless = options.forced === undefined && Object.values(plan.rates).every((rate) => rate === 0);
     this.#network = {
       plan,
       time: this.time,
@@ -201,6 +211,8 @@ export class World {
       onAnswered: (verb, node, parameters, answer) => {
         // A function's partition may fail while another of its partitions goes on, beside the next invocation.
         if (!this.#residents.has(node.name)) return;
+        if (verb === 'readWakes') this.#onLook(node, parameters[0] as number);
+        if (verb === 'loadPartition') this.#looked.delete(`${node.name}/${String(parameters[0])}`);
         if (verb === 'renewLease') {
           this.invariants.onLeaseAnswer(node.name, (parameters[0] as Fence).partition, answer === 'renewed');
         }
@@ -244,8 +256,9 @@ export class World {
 
   start(): void {
     const { jobs, rates, malformed, events } = this.plan;
-    for (const [at, job] of jobs.entries()) {
-      this.#planned.set(at, job);
+    for (const [at, job] of jobs.entries()) this.#planned.set(at, job);
+    if (this.plan.eventJobs !== undefined) this.#askTogether(this.plan.eventJobs);
+    for (const [at, job] of this.plan.eventJobs === undefined ? jobs.entries() : []) {
       this.time.after(job.askedAtMs, () => this.#ask(at, job));
       if (this.faults.happens('requestDoubled', `request-${at}`, 5)) {
         this.time.after(job.askedAtMs + this.faults.randomOf(`request-${at}/again`)() * 90_000, () =>
@@ -394,7 +407,14 @@ export class World {
       nowMs: node.clock.nowMs,
       random: this.faults.randomOf(`${node.name}/random`),
       log: {
-        info: () => {},
+        info: (message, fields) => {
+          const { partition, kind } = (fields ?? {}) as {
+            readonly partition?: number;
+            readonly kind?: string;
+          };
+          if (message === 'dispatched' && kind === 'done' && partition !== undefined)
+            this.invariants.onDone(node.name, partition);
+        },
         warn: (message, fields) =>
           this.trace(`${this.time.nowMs} ${node.name} warns ${message} ${JSON.stringify(fields)}`),
       },
@@ -445,17 +465,40 @@ export class World {
     const hearsMs =
       residents.length === 0 ? 0 : QUIET_MS + Math.max(...residents.map(({ pollMs }) => pollMs));
     this.time.after(QUIET_MS + hearsMs, () => {
-      const isCalm = this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS || this.#isHarmless;
       const isQuiet = this.#busyCount === 0 && this.#busyRound === round && this.#stream.length === 0;
-      if (!isQuiet || !isCalm || this.plan.endless) return;
+      if (!isQuiet || !this.#isCalm || this.plan.endless) return;
       this.invariants.requireNothingLeftBehind(this.time.nowMs - QUIET_MS);
       this.invariants.requireWakesHeard(this.time.nowMs - QUIET_MS);
     });
   }
 
-  /** No fault is possible in this run. */
-  get #isHarmless(): boolean {
-    return this.#options.forced === undefined && Object.values(this.plan.rates).every((rate) => rate === 0);
+  /** Whoever sleeps until a job's time, or is woken then, sees that it is due: long before the next tick may. */
+  #expectDue({ id, version, runAtMs }: Job): void {
+    const pollMs = Math.max(0, ...this.plan.residents.map((resident) => resident.pollMs));
+    this.time.after(runAtMs - this.time.nowMs + DUE_LATE_MS + pollMs, () => this.#requireNotDue(id, version));
+  }
+
+  /** A pass that is under way has read what was due before it began: the next one sees the others. */
+  #requireNotDue(id: string, version: number): void {
+    if (!this.#isCalm || this.plan.endless) return;
+    const round = this.#busyRound;
+    this.time.after(QUIET_MS, () => {
+      if (this.#busyCount === 0 && this.#busyRound === round) this.invariants.requireNotDue(id, version);
+      else if (this.invariants.isScheduled(id, version)) this.#requireNotDue(id, version);
+    });
+  }
+
+  /** Nothing has failed for a while. */
+  get #isCalm(): boolean {
+    return this.#isHarmless || this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS;
+  }
+
+  /** A dispatcher that runs on looks at the wake counter. If it did so before, and made no pass since, it was done by then. */
+  #onLook(node: SimulatedNode, partition: number): void {
+    const name = `${node.name}/${partition}`;
+    const looks = (this.#looked.get(name) ?? 0) + 1;
+    this.#looked.set(name, looks);
+    if (looks === 2) this.invariants.onDone(node.name, partition);
   }
 
   #onBug(what: string): void {
@@ -471,13 +514,28 @@ export class World {
     } else this.#users.submit(job, at);
   }
 
+  /** Events of many jobs: each comes with its first. */
+  #askTogether(eventJobs: number): void {
+    const { jobs } = this.plan;
+    for (let from = 0; from < jobs.length; from += eventJobs) {
+      const together = jobs.slice(from, from + eventJobs);
+      const detail = { jobs: together.map((job, at) => requestOf(job, from + at, START_MS)) };
+      this.time.after(together[0]?.askedAtMs ?? 0, () =>
+        this.#takeIn(`requests-${from}`, { id: `event-${from}`, detail }, 1),
+      );
+    }
+  }
+
   #takeIn(messageId: string, event: object, tries: number): void {
     void this.#invoke('ingest', `${messageId} try ${tries}`, async (context) => {
       const report = await ingest(context, [{ messageId, body: JSON.stringify(event) }]);
       if (report.created.length > 0) {
-        await dispatchAll(context, { jobs: report.created, reason: 'ingest' }).catch((error: unknown) => {
-          if (!isExpected(error)) throw error;
-        });
+        await dispatchAll(context, { jobs: report.created, reason: 'ingest' }).then(
+          () => this.invariants.onTold(report.created),
+          (error: unknown) => {
+            if (!isExpected(error)) throw error;
+          },
+        );
       }
       return report.failedMessageIds.length === 0 || this.#options.sabotage?.forgetsFailures === true;
     }).then((isDone) => {
@@ -542,6 +600,7 @@ export class World {
   /** A shard is read in order: the next batch waits for this one. */
   async #deliver(batch: readonly Job[], tries: number): Promise<void> {
     const isDone = await this.#dispatch({ jobs: batch, reason: 'stream' }, `stream of ${batch.length}`);
+    if (isDone) this.invariants.onTold(batch);
     if (!isDone && tries === STREAM_TRIES_MAX) this.invariants.giveUpOutcomes();
     if (!isDone && tries < STREAM_TRIES_MAX) {
       this.time.after(STREAM_RETRY_MS, () => void this.#deliver(batch, tries + 1));
@@ -802,6 +861,27 @@ export class World {
       node.freeze(this.faults.randomOf(`${moment}/freeze`)() * 90_000);
     }
   }
+}
+
+/** What a dispatcher remembers of lines is read again after this long, by its own clock. */
+const REMEMBERED_MS = 60_000 + 5_000;
+/** A round over marks of parked jobs begins as often, with the ticks, and comes to so many. */
+const ROUND_MS = 60_000;
+const ROUND_MARKS = 100;
+
+/** When a pass knows a job: see `order.ts`. */
+function orderBoundsOf(plan: SimulationPlan): OrderBounds {
+  const { rates, residents, store, jobs } = plan;
+  const lagMs = store.indexLagMs ?? 0;
+  const slackMs = QUIET_MS + Math.max(0, ...residents.map(({ pollMs }) => pollMs)) + 2 * JUMP_MAX_MS;
+  const freezes = rates.frozenBeforeCall + rates.frozenAfterCall + rates.dispatcherFrozen > 0;
+  const rounds = 1 + Math.ceil(new Set(jobs.map(({ resourceId }) => resourceId)).size / ROUND_MARKS);
+  const seenMs = REMEMBERED_MS + lagMs + slackMs;
+  return {
+    toldMs: freezes ? undefined : slackMs + lagMs,
+    seenMs,
+    parkedMs: seenMs + rounds * (ROUND_MS + TICK_MS) + LATE_MAX_MS,
+  };
 }
 
 const partitionsOf = ({ configuration }: SimulationPlan): readonly number[] =>

@@ -1,0 +1,17 @@
+/** A hundred big worlds. */
+import { describe, expect, it } from 'vitest';
+import { bigPlanOf } from './big.ts';
+import { runSeeds } from './seeds.ts';
+
+// Errors are part of the play: nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
+const FIRST = 3;
+const LAST = 102;
+const SEEDS_MS = 1_800_000;
+
+describe('a big world', () => {
+  it(`holds every invariant in seeds ${FIRST} to ${LAST}`, { timeout: SEEDS_MS }, async () => {
+    expect((await runSeeds(FIRST, LAST, bigPlanOf)).broken).toEqual([]);
+  });
+});
