@@ -12,6 +12,8 @@ const BOUNDS = { testTimeout: 30_000, hookTimeout: 60_000 };
 export default defineConfig({
   test: {
     reporters: ['default', 'json'],
+    // Many tests wait for processes and time: one worker for each core, not one less.
+    maxWorkers: '100%',
     outputFile: { json: process.env.FAIRLEAD_TEST_REPORT ?? 'reports/vitest.json' },
     coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },
     projects: [

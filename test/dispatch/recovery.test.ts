@@ -540,6 +540,33 @@ describe('a running job', () => {
   });
 });
 
+describe('a worker process that begins a new life', () => {
+  it('has what its former one runs taken from it only when that one has ended for certain', async () => {
+    const on = setting({}, null);
+    const life = { workerId: 'worker', fleet: 'images', slots: 1, occupants: [] };
+    const formerUntilMs = on.time.nowMs + 150_000;
+    await on.store.registerWorker(0, { ...life, incarnation: 'worker-1', expiresAtMs: formerUntilMs });
+    const { job } = await running(on);
+    await on.advance(1_000);
+    await on.store.registerWorker(0, {
+      ...life,
+      incarnation: 'worker-2',
+      expiresAtMs: formerUntilMs + 600_000,
+    });
+    for (; on.time.nowMs < formerUntilMs; await on.advance(1_000)) {
+      await on.pass();
+      expect(on.stateOf(job.id)).toBe('running');
+    }
+    // A place is looked at each minute.
+    await on.advance(60_000);
+    for (let second = 0; second < 30; second += 1) {
+      await on.pass();
+      await on.advance(1_000);
+    }
+    expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
+  });
+});
+
 describe('after an outage', () => {
   const LIFE = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
 

@@ -1,6 +1,6 @@
 /** Sources that are changed as they are loaded. */
 import { registerHooks } from 'node:module';
-import type { Change } from './planted.ts';
+import type { Change } from './planted-bug.ts';
 
 const ROOT = new URL('../../', import.meta.url);
 

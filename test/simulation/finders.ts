@@ -8,7 +8,7 @@ import { Deployed } from '../differential/deployed.ts';
 import { differenceOf } from '../differential/difference.ts';
 import { type Kind, scenarioOf } from '../differential/scenarios.ts';
 import { bigPlanOf } from './big.ts';
-import type { Planted } from './planted.ts';
+import type { Planted } from './planted-bug.ts';
 import { type RunReport, run } from './run.ts';
 import { SMALL_RUNS } from './small-runs.ts';
 

@@ -1,5 +1,5 @@
 /** Bugs that are planted as changes of the sources: about what starts next, and whether anything does. */
-import type { Planted } from './planted.ts';
+import type { Planted } from './planted-bug.ts';
 
 export const CHANGED: Readonly<Record<string, Planted>> = {
   ratchet: {
@@ -388,6 +388,45 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/dispatch/parking.ts',
         from: 'if (waiting.length === 0) return [];',
         to: 'if (waiting.length >= 0) return [];',
+      },
+    ],
+  },
+  'former-life': {
+    removes: "the time that a worker's former life may still run",
+    foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'has what its former one runs taken from it' },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: ' || nowMs < (record.formerUntilMs ?? 0)',
+        to: '',
+      },
+    ],
+  },
+  'outage-guard': {
+    removes: 'the time that workers have after an outage',
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'nothing is declared lost until the partition has been read for a lease',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/attendance.ts',
+        from: 'if (nowMs - sinceMs >= ATTENDED_MS) return true;',
+        to: 'if (nowMs >= sinceMs) return true;',
+      },
+    ],
+  },
+  'checkpoint-claim': {
+    removes: 'claim, worker and incarnation in the condition of a checkpoint',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'are refused from another life of the worker' },
+    changes: [
+      {
+        file: 'lib/store/memory/store.ts',
+        from: `if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
+        return 'superseded';
+      const kept = { ...item.value, checkpoint };`,
+        to: `if (item?.value.state !== 'running') return 'superseded';
+      const kept = { ...item.value, checkpoint };`,
       },
     ],
   },

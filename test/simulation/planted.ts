@@ -12,38 +12,11 @@ import type {
   JobStore,
   StartRequest,
 } from '../../lib/store/contract.ts';
-import type { Kind } from '../differential/scenarios.ts';
 import { instead } from './instead.ts';
+import type { Planted } from './planted-bug.ts';
 import { CHANGED } from './planted-changes.ts';
-import type { Sabotage } from './world.ts';
 
 const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [] });
-
-/** A text that stands once in a source file, and what stands there instead. */
-export interface Change {
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
-}
-
-/** What finds it, and where it did when that was written. */
-export type FoundBy =
-  /** A seed of the simulation. */
-  | { readonly simulation: number }
-  /** A seed of the simulation's big worlds. */
-  | { readonly bigWorld: number }
-  /** A seed of a kind of the differential test's scenarios. */
-  | { readonly differential: number; readonly kind: Kind }
-  /** A run in `small-runs.ts`, with nothing forced upon it but what it always meets. */
-  | { readonly smallRun: string }
-  /** A test, by its file and a part of its name. On an emulator: `test/integration/planted.test.ts` runs it. */
-  | { readonly test: string; readonly name: string; readonly onEmulator?: boolean };
-
-export interface Planted extends Sabotage {
-  readonly removes: string;
-  readonly changes?: readonly Change[];
-  readonly foundBy: FoundBy;
-}
 
 /** Switches of the simulation. */
 const SWITCHED: Readonly<Record<string, Planted>> = {
@@ -130,34 +103,11 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           ),
       }),
   },
-  'former-life': {
-    removes: "the time that a worker's former life may still run",
-    foundBy: { simulation: 932 },
-    store: (store) =>
-      instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => {
-          const state = await store.loadPartition(partition, nowMs);
-          const workers = state.workers.map(({ formerUntilMs: _formerUntilMs, ...worker }) => worker);
-          return { ...state, workers };
-        },
-      }),
-  },
   'expired-workers': {
     removes: 'the expiry of workers',
     foundBy: { simulation: 8 },
     store: (store) =>
       instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
-  },
-  'outage-guard': {
-    removes: 'the time that workers have after an outage',
-    foundBy: { simulation: 22 },
-    store: (store) =>
-      instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => ({
-          ...(await store.loadPartition(partition, nowMs)),
-          attendance: { sinceMs: 0, atMs: nowMs },
-        }),
-      }),
   },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
@@ -329,17 +279,6 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           const isThere = store.inspectJob(job.id) !== undefined;
           await store.createJobs([isThere ? { ...job, id: `${job.id}-again` } : job]);
           return 'applied';
-        },
-      }),
-  },
-  'checkpoint-claim': {
-    removes: 'claim, worker and incarnation in the condition of a checkpoint',
-    foundBy: { simulation: 999 },
-    store: (store) =>
-      instead(store, {
-        saveCheckpoint: (job: Job, worker, checkpoint) => {
-          const present = store.inspectJob(job.id) ?? job;
-          return store.saveCheckpoint(present, present.worker ?? worker, checkpoint);
         },
       }),
   },
