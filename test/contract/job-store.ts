@@ -48,6 +48,8 @@ const SUCCESS: FinishVerdict = { kind: 'succeeded', result: { ok: true } };
 const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 const TABLE_WAIT_MS = 60_000;
 const CONCURRENT_MS = 30_000;
+/** The index may lag: so long at most. */
+const SHOWN = { timeout: 10_000 };
 
 const retryAt = (runAtMs: number): FinishVerdict => ({
   kind: 'retry',
@@ -121,17 +123,17 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       vi.waitFor(async () => {
         const { jobs } = await store.readLine(partition, line, 100);
         expect(jobs.map((job) => job.id)).toEqual(ids);
-      });
+      }, SHOWN);
     const untilDue = (partition: number, nowMs: number, ids: readonly string[]) =>
       vi.waitFor(async () => {
         const { jobs } = await store.readDue(partition, nowMs, 100);
         expect(jobs.map((job) => job.id)).toEqual(ids);
-      });
+      }, SHOWN);
     const untilKeys = (partition: number, type: string, keys: readonly string[]) =>
       vi.waitFor(async () => {
         const read = await store.readKeys(partition, type, 100);
         expect(read.keys.map((key) => key.fairnessKey)).toEqual(keys);
-      });
+      }, SHOWN);
 
     describe('creating jobs', () => {
       it('keeps a job as it was given', async () => {
@@ -393,7 +395,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           await vi.waitFor(async () => {
             const due = await store.readDue(partition, NOW_MS + 5, 100, undefined, shard);
             expect(due.jobs.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
-          });
+          }, SHOWN);
         }
       });
 
@@ -410,7 +412,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           const [head] = due.jobs;
           if (head === undefined) throw new Error('nothing is due');
           await store.promote([head], NOW_MS + 40);
-        });
+        }, SHOWN);
         await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 1 }), [job.id]);
       });
     });
@@ -587,7 +589,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
             'queued 0',
             'queued 1',
           ]);
-        });
+        }, SHOWN);
       });
 
       it('can be read by name, in the order of the names, as they are now', async () => {
@@ -625,8 +627,10 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           keys.map((fairnessKey) => aReadyLine({ fairnessKey })),
           NOW_MS,
         );
-        await vi.waitFor(async () =>
-          expect((await store.readKeys(partition, SUITE_TYPE, 100)).keys).toHaveLength(keys.length),
+        await vi.waitFor(
+          async () =>
+            expect((await store.readKeys(partition, SUITE_TYPE, 100)).keys).toHaveLength(keys.length),
+          SHOWN,
         );
         const seen: string[] = [];
         let after: string | undefined;
@@ -648,7 +652,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await vi.waitFor(async () => {
           const { keys } = await store.readKeys(partition, SUITE_TYPE, 10);
           expect(keys.map((key) => key.lines)).toEqual([[{ mode: 'onDemand' }]]);
-        });
+        }, SHOWN);
         expect(await store.retireLine(partition, two, NOW_MS)).toBe('retired');
         await untilKeys(partition, SUITE_TYPE, []);
       });
@@ -689,7 +693,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           expect(keys.flatMap((key) => key.lines.map(({ sub = 0 }) => sub)).sort()).toEqual(
             lines.map(({ sub }) => sub),
           );
-        });
+        }, SHOWN);
       });
     });
 
@@ -1450,12 +1454,11 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.createJobs([first, second]);
         const fence = await lease(partition);
         expect(await store.park(fence, [first], 'catalogue/photos')).toEqual(['applied']);
-        await expect.poll(() => parkedIds(partition)).toEqual([first.id]);
-        const { jobs } = await store.readLine(partition, aReadyLine(), 10);
-        expect(jobs.map(({ id }) => id)).toEqual([second.id]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([first.id]);
+        await untilLine(partition, aReadyLine(), [second.id]);
         expect(await store.getJobs([first.id])).toEqual([first]);
         expect(await store.claim([aClaimRequest(first)])).toEqual(['claimed']);
-        await expect.poll(() => parkedIds(partition)).toEqual([]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([]);
       });
 
       it('shows the first jobs of each group, whatever stands behind them', async () => {
@@ -1494,7 +1497,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
               expect(shown.length).toBeGreaterThanOrEqual(1);
               expect(shown.length).toBeLessThanOrEqual(BLOCKED_HEADS);
             }
-          });
+          }, SHOWN);
         }
       });
 
@@ -1517,7 +1520,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           [back, elsewhere].map(({ id }) => id),
         );
         expect(await stored(back.id)).toEqual(back);
-        await expect.poll(() => parkedIds(partition)).toEqual([]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([]);
       });
 
       it('leaves a job alone that has moved on, and moves the others', async () => {
@@ -1528,7 +1531,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.claim([aClaimRequest(gone)]);
         const outcomes = await store.park(fence, [gone, aJob({ partition }), waiting], 'catalogue/photos');
         expect(outcomes).toEqual(['superseded', 'superseded', 'applied']);
-        await expect.poll(() => parkedIds(partition)).toEqual([waiting.id]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([waiting.id]);
       });
 
       it('is lost to a dispatcher whose lease another one has taken', async () => {
@@ -2675,13 +2678,17 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(again).toMatchObject({ readyAtMs: NOW_MS + 20, firstReadyAtMs: NOW_MS - 9 });
         expect((await retime(again, LATER_MS)).kind).toBe('moved');
         await untilDue(partition, LATER_MS, [job.id]);
-        const { jobs: due } = await store.readDue(partition, LATER_MS, 10);
-        expect(due).toMatchObject([{ readyAtMs: LATER_MS, firstReadyAtMs: NOW_MS - 9 }]);
+        const standsDue = { readyAtMs: LATER_MS, firstReadyAtMs: NOW_MS - 9 };
+        await expect
+          .poll(async () => (await store.readDue(partition, LATER_MS, 10)).jobs, SHOWN)
+          .toMatchObject([standsDue]);
         expect((await store.retimeJob(await stored(job.id), 0, NOW_MS + 30)).kind).toBe('moved');
         const now = { state: 'pending', readyAtMs: NOW_MS + 30, firstReadyAtMs: NOW_MS - 9 };
         expect(await stored(job.id)).toMatchObject(now);
         await untilLine(partition, lineOf(job), [job.id]);
-        expect((await store.readLine(partition, lineOf(job), 10)).jobs).toMatchObject([now]);
+        await expect
+          .poll(async () => (await store.readLine(partition, lineOf(job), 10)).jobs, SHOWN)
+          .toMatchObject([now]);
       });
 
       it('leaves a job that is ready, and stays so, where it stands', async () => {
@@ -2698,7 +2705,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await vi.waitFor(async () => {
           const { jobs } = await store.readBlocked(partition, 'catalogue/photos', 10);
           expect(jobs.map(({ id, version }) => [id, version])).toEqual([[parked.id, 2]]);
-        });
+        }, SHOWN);
       });
 
       it('takes a parked job out of its blocked line', async () => {
@@ -2708,7 +2715,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect((await retime(job, LATER_MS)).kind).toBe('moved');
         await untilDue(partition, LATER_MS, [job.id]);
         await expect
-          .poll(async () => (await store.readBlocked(partition, 'catalogue/photos', 10)).jobs)
+          .poll(async () => (await store.readBlocked(partition, 'catalogue/photos', 10)).jobs, SHOWN)
           .toEqual([]);
         const [promoted] = await store.promote([await stored(job.id)], LATER_MS);
         expect(promoted).toMatchObject({ state: 'pending', version: 3, readyAtMs: LATER_MS });
@@ -2728,7 +2735,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await vi.waitFor(async () => {
           const due = await store.readDue(partition, LATER_MS, 10, undefined, 2);
           expect(due.jobs.map(({ id }) => id)).toEqual([job.id]);
-        });
+        }, SHOWN);
         expect((await retime(await stored(job.id), NOW_MS)).kind).toBe('moved');
         await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 2 }), [job.id]);
       });
@@ -2886,7 +2893,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         vi.waitFor(async () => {
           const { jobs } = await store.readDeadLetters(partition, 100);
           expect(jobs.map((job) => job.id)).toEqual(ids);
-        });
+        }, SHOWN);
 
       it('are the failed jobs, the latest first', async () => {
         const partition = freshPartition();

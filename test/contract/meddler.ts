@@ -151,7 +151,9 @@ interface Input {
   readonly TableName?: string;
   readonly Key?: Item;
   readonly Item?: Item;
-  readonly RequestItems?: Readonly<Record<string, { readonly Keys: readonly Item[]; readonly ConsistentRead?: boolean }>>;
+  readonly RequestItems?: Readonly<
+    Record<string, { readonly Keys: readonly Item[]; readonly ConsistentRead?: boolean }>
+  >;
   readonly TransactItems?: readonly Readonly<Record<string, { readonly Key?: Item; readonly Item?: Item }>>[];
   readonly Statements?: readonly { readonly Statement: string; readonly Parameters: readonly unknown[] }[];
   readonly IndexName?: string;
@@ -177,7 +179,13 @@ const NOT_SENT = { $metadata: { attempts: 1 } };
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** A statement names the item that it changes among its parameters. */
-function keyOfStatement({ Statement, Parameters }: { readonly Statement: string; readonly Parameters: readonly unknown[] }): Item {
+function keyOfStatement({
+  Statement,
+  Parameters,
+}: {
+  readonly Statement: string;
+  readonly Parameters: readonly unknown[];
+}): Item {
   const before = Statement.slice(0, Statement.indexOf(`"${TABLE.partitionKey}" = ?`));
   const at = before.split('?').length - 1;
   return { [TABLE.partitionKey]: Parameters[at], [TABLE.sortKey]: Parameters[at + 1] };
@@ -235,7 +243,11 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
     times.set(kind, (times.get(kind) ?? 0) + 1);
   };
 
-  async function query(input: Input, { limit = Infinity, isEmpty = false }: Shape, send: Send): Promise<Output> {
+  async function query(
+    input: Input,
+    { limit = Infinity, isEmpty = false }: Shape,
+    send: Send,
+  ): Promise<Output> {
     const { IndexName, ExclusiveStartKey, Limit = Infinity, ExpressionAttributeValues = {} } = input;
     const names =
       IndexName === undefined
@@ -254,7 +266,10 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
     const most = Math.min(limit, Limit);
     if (most < Limit) count('limit');
     const output = await send(most === Infinity ? from : { ...from, Limit: most });
-    const page = past.page({ Items: output.Items ?? [], LastEvaluatedKey: output.LastEvaluatedKey }, { ...from, Limit: most });
+    const page = past.page(
+      { Items: output.Items ?? [], LastEvaluatedKey: output.LastEvaluatedKey },
+      { ...from, Limit: most },
+    );
     // A page that is full says that others may follow, also where nothing does.
     const last = page.Items.length === most ? page.Items.at(-1) : undefined;
     const next = page.LastEvaluatedKey ?? (last && keyOf(last));
@@ -282,7 +297,11 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
     };
   }
 
-  async function batchStatements(input: Input, { statements = new Map() }: Shape, send: Send): Promise<Output> {
+  async function batchStatements(
+    input: Input,
+    { statements = new Map() }: Shape,
+    send: Send,
+  ): Promise<Output> {
     const { Statements = [] } = input;
     if (statements.size > 0) count('statements');
     const sent = Statements.flatMap((_, at) => (statements.get(at)?.kind === 'undone' ? [] : [at]));
@@ -294,7 +313,9 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
     const Responses = Statements.map((_, at): object | undefined => {
       const fault = statements.get(at);
       if (fault === undefined) return answers.get(at);
-      return fault.kind === 'missing' ? undefined : { Error: { Code: fault.code, Message: 'says the meddler' } };
+      return fault.kind === 'missing'
+        ? undefined
+        : { Error: { Code: fault.code, Message: 'says the meddler' } };
     });
     return { ...output, Responses };
   }

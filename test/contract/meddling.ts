@@ -1,6 +1,7 @@
 /** What a seed does to requests, and a store whose caller tries again. */
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+
 import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import { jobKey, wakeKey } from '../../lib/store/schema.ts';
 import { diceOf, hashText, seeded } from '../simulation/random.ts';
 import {
@@ -46,16 +47,17 @@ export const STATEMENT_CODES = [
 
 const CHANCE = {
   fault: 0.1,
-  /** Of all tries: what then surfaces. */
-  persistentFault: 0.03,
+  /** Of all tries: what then surfaces. Only of the first requests of a kind, so that who calls again gets through. */
+  persistentFault: 0.08,
   conflict: 0.08,
   unanswered: 0.05,
   late: 0.05,
   page: 0.5,
   emptyPage: 0.2,
   batch: 0.5,
-  lag: 0.3,
+  lag: 0.15,
 } as const;
+const PERSISTENT_UNTIL = 8;
 const LATE_MS_MAX = 20;
 const LAG_READS_MAX = 2;
 
@@ -75,13 +77,13 @@ export function seededPlan(seed: number, scope: () => string): Plan {
     const kind = `${asked.command} ${(asked.keys[0] ?? '').replaceAll(/\d+/g, '#')}`;
     const nth = (seen.get(kind) ?? 0) + 1;
     seen.set(kind, nth);
-    return diceOf(seeded(hashText(`${seed} ${present} ${kind} ${nth}`)));
+    return { dice: diceOf(seeded(hashText(`${seed} ${present} ${kind} ${nth}`))), nth };
   };
   const faults = new WeakMap<Asked, readonly (TryFault | undefined)[]>();
   return {
     shape: (asked) => {
-      const dice = diceFor(asked);
-      faults.set(asked, faultsOf(asked, dice));
+      const { dice, nth } = diceFor(asked);
+      faults.set(asked, faultsOf(asked, dice, nth));
       return shapeOf(asked, dice);
     },
     fault: (asked, tries) => faults.get(asked)?.[tries - 1],
@@ -93,17 +95,20 @@ type Dice = ReturnType<typeof diceOf>;
 const refused = (error: () => Error): TryFault => ({ kind: 'refused', error });
 
 /** By try. */
-function faultsOf({ command, parts }: Asked, dice: Dice): readonly (TryFault | undefined)[] {
+function faultsOf({ command, parts }: Asked, dice: Dice, nth: number): readonly (TryFault | undefined)[] {
   const passing = (): TryFault =>
     dice.chance(0.2) ? { kind: 'unsent' } : refused(named(dice.pick(REPEATED_BY_SDK)));
   const named = (name: ExceptionName) => () => exception(name);
-  if (dice.chance(CHANCE.persistentFault)) return Array.from({ length: TRIES }, passing);
+  if (nth <= PERSISTENT_UNTIL && dice.chance(CHANCE.persistentFault))
+    return Array.from({ length: TRIES }, passing);
   if (command === 'TransactWriteItems' && dice.chance(2 * CHANCE.conflict)) {
     const count = dice.whole(1, Math.min(3, parts));
     const reasons = new Map(
       Array.from({ length: count }, () => [dice.whole(0, parts - 1), dice.pick(PASSING_REASONS)]),
     );
-    return [refused(dice.chance(0.2) ? named('TransactionInProgressException') : () => cancelled(parts, reasons))];
+    return [
+      refused(dice.chance(0.2) ? named('TransactionInProgressException') : () => cancelled(parts, reasons)),
+    ];
   }
   const isSingleWrite = ['PutItem', 'UpdateItem', 'DeleteItem'].includes(command);
   if (isSingleWrite && dice.chance(CHANCE.conflict)) return [refused(named('TransactionConflictException'))];
@@ -136,14 +141,13 @@ function shapeOf({ command, keys, parts }: Asked, dice: Dice): Shape {
   }
 }
 
-const lagOf = (dice: Dice): Shape =>
-  dice.chance(CHANCE.lag) ? { lag: dice.whole(1, LAG_READS_MAX) } : {};
+const lagOf = (dice: Dice): Shape => (dice.chance(CHANCE.lag) ? { lag: dice.whole(1, LAG_READS_MAX) } : {});
 
 function statementsOf(parts: number, dice: Dice): ReadonlyMap<number, StatementFault> {
   const faults = new Map<number, StatementFault>();
   for (let at = 0; at < parts; at += 1) {
     if (!dice.chance(0.3)) continue;
-    const kind = dice.pick(['undone', 'done', 'missing']);
+    const kind = dice.pick<StatementFault['kind']>(['undone', 'done', 'missing']);
     faults.set(at, kind === 'missing' ? { kind } : { kind, code: dice.pick(STATEMENT_CODES) });
   }
   return faults;

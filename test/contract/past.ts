@@ -73,7 +73,7 @@ export class Past {
   /** What a weak read by keys shows of what it found. */
   items(keys: readonly Item[], found: readonly Item[]): readonly Item[] {
     const present = new Map(found.map((item) => [nameOfKey(item), item]));
-    return keys.flatMap((key) => {
+    return keys.flatMap((key): readonly Item[] | Item => {
       const name = nameOfKey(key);
       const kept = this.#kept.get(name);
       if (kept === undefined) return present.get(name) ?? [];
@@ -87,8 +87,13 @@ export class Past {
     if (asks.ConsistentRead === true || this.#kept.size === 0) return page;
     const isIndex = asks.IndexName !== undefined;
     const [of, by] = isIndex ? [TABLE.line, TABLE.rank] : [TABLE.partitionKey, TABLE.sortKey];
-    const { ':line': line, ':pk': pk, ':above': above, ':below': below, ':from': from } =
-      asks.ExpressionAttributeValues ?? {};
+    const {
+      ':line': line,
+      ':pk': pk,
+      ':above': above,
+      ':below': below,
+      ':from': from,
+    } = asks.ExpressionAttributeValues ?? {};
     const isAsked = (item: Item): boolean => {
       const at = item[by];
       if (item[of] !== (isIndex ? line : pk)) return false;

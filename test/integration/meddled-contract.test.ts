@@ -1,5 +1,5 @@
 /** The conformance suite of the job store, with a client that meddles. `FAIRLEAD_MEDDLE_SEED` replays a failure. */
-import { afterAll, expect } from 'vitest';
+import { afterAll, expect, vi } from 'vitest';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { createTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
@@ -20,6 +20,9 @@ const KINDS: readonly Meddling[] = [
   'statements',
   'lag',
 ];
+
+// Each request may be several.
+vi.setConfig({ testTimeout: 30_000 });
 
 const times = new Map<Meddling, number>();
 
