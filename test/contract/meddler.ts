@@ -14,7 +14,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   type CancellationReason,
-  ConditionalCheckFailedException,
   DynamoDBClient,
   type DynamoDBClientConfig,
   DynamoDBServiceException,
@@ -126,12 +125,6 @@ export const exception = (name: ExceptionName): Error =>
     $metadata: { httpStatusCode: STATUS[name] },
   });
 
-export const conditionFailed = (): Error =>
-  new ConditionalCheckFailedException({
-    message: 'The conditional request failed, says the meddler',
-    $metadata: { httpStatusCode: 400 },
-  });
-
 /** A transaction that is cancelled: by position, why. */
 export const cancelled = (parts: number, reasons: ReadonlyMap<number, string>): Error =>
   new TransactionCanceledException({
@@ -191,7 +184,8 @@ function keyOfStatement({
   return { [TABLE.partitionKey]: Parameters[at], [TABLE.sortKey]: Parameters[at + 1] };
 }
 
-const isWrite = (command: string): boolean => !['GetItem', 'BatchGetItem', 'Query'].includes(command);
+export const isWrite = ({ command }: Pick<Asked, 'command'>): boolean =>
+  !['GetItem', 'BatchGetItem', 'Query'].includes(command);
 
 /** Keys of the items of a request, as they stand in it. */
 function itemKeys(command: string, input: Input): readonly Item[] {
@@ -211,6 +205,7 @@ function itemKeys(command: string, input: Input): readonly Item[] {
     case 'BatchExecuteStatement':
       return (input.Statements ?? []).map(keyOfStatement);
     case 'Query':
+    case 'DeleteTable':
       return [];
     default:
       throw new Error(`the meddler does not know ${command}: say here what DynamoDB may do to it`);
@@ -353,7 +348,7 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
             return send(input);
         }
       };
-      const keys = shape.lag === undefined || !isWrite(command) ? [] : itemKeys(command, input);
+      const keys = shape.lag === undefined || !isWrite({ command }) ? [] : itemKeys(command, input);
       const before = await past.look(keys);
       const output = await carryOut();
       if (shape.lag !== undefined && keys.length > 0) {
@@ -378,7 +373,7 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
       const carryOut = async (): Promise<Awaited<ReturnType<typeof next>>> => {
         const answer = await next(args);
         const done = calls.getStore();
-        if (isWrite(asked.command)) for (const key of asked.keys) done?.set(key, (done.get(key) ?? 0) + 1);
+        if (isWrite(asked)) for (const key of asked.keys) done?.set(key, (done.get(key) ?? 0) + 1);
         return answer;
       };
       if (fault?.kind === 'late') {
