@@ -1,5 +1,5 @@
 /** What every job store does: sentences, each checked on every implementation. */
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
 import { ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
@@ -40,7 +40,7 @@ import {
   largestWorker,
   NAME,
 } from '../fixtures/largest.ts';
-import { HOT_TYPE, ODD_NAMES, type StoreHarness, SUITE_TYPE, suitePlace } from './harness.ts';
+import { HOT_TYPE, type JobStoreHarness, ODD_NAMES, SUITE_TYPE, suitePlace } from './harness.ts';
 
 const LEASE_MS = 20_000;
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
@@ -60,9 +60,9 @@ const retryAt = (runAtMs: number): FinishVerdict => ({
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
-export function jobStoreContract(name: string, makeHarness: () => Promise<StoreHarness>): void {
+export function jobStoreContract(name: string, makeHarness: () => Promise<JobStoreHarness>): void {
   describe(`the job store on ${name}`, () => {
-    let harness: StoreHarness;
+    let harness: JobStoreHarness;
     let store: JobStore;
     let partitions = 0;
 
@@ -1023,6 +1023,33 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           name: 'CommitTooLarge',
         });
         expect(await store.getLedgers(partition, ['key-0', 'key-99'])).toEqual([undefined, undefined]);
+      });
+
+      it('refuses more than a hundred items beside its fence and its own record, and changes nothing', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reserve = times(99, () => aReservation());
+        await expect(store.commit(fence, aCommit({ reserve }))).rejects.toMatchObject({
+          name: 'CommitTooLarge',
+        });
+        // A loan takes two, and the request that it grants a third.
+        const lend = times(
+          33,
+          (at): Loan => ({
+            loanId: `${partition}-1-0-${at}`,
+            from: partition,
+            to: 20_000 + at,
+            units: 1,
+            scopes: [],
+            expiresAtMs: NOW_MS + 30_000,
+          }),
+        );
+        await expect(store.commit(fence, aCommit({ lend }))).rejects.toMatchObject({
+          name: 'CommitTooLarge',
+        });
+        expect(await store.loadPartition(partition, NOW_MS)).toMatchObject({ turn: 0, reservations: [] });
+        expect(await store.commit(fence, aCommit({ reserve: reserve.slice(1) }))).toBe('committed');
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toHaveLength(98);
       });
 
       it('refuses to name an item twice and changes nothing', async () => {
@@ -2880,6 +2907,64 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         const winner = outcomes.findIndex(({ kind }) => kind === 'moved');
         expect(outcomes.filter(({ kind }) => kind === 'moved')).toHaveLength(1);
         expect(await stored(job.id)).toMatchObject({ version: 2, runAtMs: LATER_MS + winner });
+      });
+    });
+
+    describe('a job that has ended', () => {
+      afterEach(() => harness.setClock(NOW_MS));
+
+      /** A job that ended, and is kept so long. */
+      const ended = async (keptMs: number, verdict: FinishVerdict): Promise<Job> => {
+        const { job, worker } = await runningJob();
+        const expiresAtMs = NOW_MS + keptMs;
+        await store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs });
+        return stored(job.id);
+      };
+
+      // Tables count in seconds: what expires within one is there until then at least, and gone when the second ends.
+      it.each([
+        ['at a full second', 10_000, 10_000],
+        ['early in a second', 10_001, 11_000],
+        ['late in a second', 10_999, 11_000],
+      ])('keeps its id until it expires %s, to the very millisecond', async (_, keptMs, goneMs) => {
+        const job = await ended(keptMs, SUCCESS);
+        const other = { ...job, state: 'pending' as const, contentHash: 'other' };
+        const { result: _result, claim: _claim, worker: _worker, ...fresh } = other;
+        harness.setClock(NOW_MS + keptMs - 1);
+        expect(await store.getJobs([job.id])).toEqual([job]);
+        expect(await store.createJobs([{ ...fresh, contentHash: job.contentHash }])).toEqual([
+          { kind: 'repeated', job },
+        ]);
+        expect(await store.createJobs([fresh])).toEqual([{ kind: 'conflict', job }]);
+        expect((await store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS)).kind).toBe('ended');
+        harness.setClock(NOW_MS + goneMs);
+        expect(await store.getJobs([job.id])).toEqual([undefined]);
+        expect((await store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS)).kind).toBe('missing');
+        expect((await store.createJobs([fresh])).map(({ kind }) => kind)).toEqual(['created']);
+      });
+
+      it.each([
+        ['at a full second', 10_000, 10_000],
+        ['within a second', 10_500, 11_000],
+      ])('can be redriven, if it failed, until it expires %s', async (_, keptMs, goneMs) => {
+        const [present, gone] = [await ended(keptMs, FAILURE), await ended(keptMs, FAILURE)];
+        const [one, other] = [aJob({ redriveOf: present.id }), aJob({ redriveOf: gone.id })];
+        harness.setClock(NOW_MS + keptMs - 1);
+        expect(await store.redrive(present, one)).toBe('applied');
+        harness.setClock(NOW_MS + goneMs);
+        expect(await store.redrive(gone, other)).toBe('superseded');
+        expect(await store.getJobs([one.id, other.id])).toEqual([one, undefined]);
+      });
+
+      it('gives its id to a redriven job once it has expired, not before', async () => {
+        const dead = await ended(60_000, FAILURE);
+        const former = await ended(10_000, SUCCESS);
+        const job = aJob({ id: former.id, redriveOf: dead.id });
+        harness.setClock(NOW_MS + 9_999);
+        expect(await store.redrive(dead, job)).toBe('superseded');
+        harness.setClock(NOW_MS + 10_000);
+        expect(await store.redrive(dead, job)).toBe('applied');
+        expect(await stored(job.id)).toEqual(job);
       });
     });
 

@@ -19,15 +19,16 @@ import {
 } from './meddler.ts';
 import { nameOfKey } from './past.ts';
 
-/** What the SDK tries again. */
-export const REPEATED_BY_SDK: readonly [ExceptionName, ...ExceptionName[]] = [
+/** How DynamoDB says that there are too many requests. */
+export const THROTTLES = [
   'ProvisionedThroughputExceededException',
   'ThrottlingException',
   'RequestLimitExceeded',
   'LimitExceededException',
-  'InternalServerError',
-  'ServiceUnavailable',
-];
+] as const satisfies readonly ExceptionName[];
+
+/** What the SDK tries again. */
+export const REPEATED_BY_SDK = [...THROTTLES, 'InternalServerError', 'ServiceUnavailable'] as const;
 
 /** Why a transaction is cancelled that the adapter tries again. */
 export const PASSING_REASONS = [

@@ -30,15 +30,19 @@ jobStoreContract(`DynamoDB with a client that meddles (seed ${SEED})`, async () 
   const { client, table, drop } = await createTable({ retryStrategy: hurriedRetries() });
   const meddler = meddle({ client, table });
   meddler.follow(seededPlan(SEED, () => expect.getState().currentTestName ?? ''));
+  let clockMs = NOW_MS;
   const store = new DynamoJobStore({
     client,
     table,
     place: suitePlace,
-    nowMs: () => NOW_MS,
+    nowMs: () => clockMs,
     sleep: async () => {},
   });
   return {
     store: persistent(store, meddler),
+    setClock: (nowMs) => {
+      clockMs = nowMs;
+    },
     close: async () => {
       meddler.follow({});
       for (const [kind, count] of meddler.times) times.set(kind, count);
@@ -49,6 +53,5 @@ jobStoreContract(`DynamoDB with a client that meddles (seed ${SEED})`, async () 
 });
 
 afterAll(() => {
-  console.log(times);
   for (const kind of KINDS) expect(times.get(kind) ?? 0, kind).toBeGreaterThan(0);
 });

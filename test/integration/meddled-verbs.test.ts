@@ -18,7 +18,7 @@ import {
   type Shape,
   type TryFault,
 } from '../contract/meddler.ts';
-import { PASSING_REASONS, REPEATED_BY_SDK, STATEMENT_CODES } from '../contract/meddling.ts';
+import { PASSING_REASONS, REPEATED_BY_SDK, STATEMENT_CODES, THROTTLES } from '../contract/meddling.ts';
 import { SCENES, type Scene, type Scenes, thrown } from '../contract/scenes.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 
@@ -118,14 +118,23 @@ interface Undisturbed {
   readonly left: unknown;
 }
 
+const undisturbedOf = new Map<Scenes, Undisturbed>();
+
+/** What comes of a call with which nobody meddles. */
 async function undisturbed(scenes: Scenes): Promise<Undisturbed> {
+  const before = undisturbedOf.get(scenes);
+  if (before !== undefined) return before;
   const scene = await set(scenes);
   const answer = await outcomeOf(scene, {});
   const asked = meddler.takeAsked();
-  return { asked, answer, left: plain(await scene.left()) };
+  const came = { asked, answer, left: plain(await scene.left()) };
+  undisturbedOf.set(scenes, came);
+  return came;
 }
 
 const isTransaction = ({ command }: Asked): boolean => command === 'TransactWriteItems';
+const isSingleWrite = ({ command }: Asked): boolean =>
+  ['PutItem', 'UpdateItem', 'DeleteItem'].includes(command);
 const isSame = (one: Asked, other: Asked | undefined): boolean =>
   one.command === other?.command && one.keys[0] === other.keys[0];
 
@@ -149,7 +158,7 @@ function passing(number: number, turn: number): Plan {
   let target: Asked | undefined;
   let met = 0;
   const conflictOf = (asked: Asked): TryFault | undefined => {
-    if (!isWrite(asked) || asked.command === 'BatchExecuteStatement' || met >= CONFLICTS) return undefined;
+    if (!(isSingleWrite(asked) || isTransaction(asked)) || met >= CONFLICTS) return undefined;
     met += 1;
     if (!isTransaction(asked)) return answered('TransactionConflictException');
     if (met === CONFLICTS) return answered('TransactionInProgressException');
@@ -201,31 +210,12 @@ function failing(number: number, how: (asked: Asked, tries: number) => TryFault)
 
 /** What does not pass, and what becomes of the call. */
 const LASTING: readonly (readonly [error: string, how: (asked: Asked, tries: number) => TryFault])[] = [
-  [
-    'StoreThrottled',
-    (_, tries) =>
-      answered(
-        turnAbout(
-          [
-            'ProvisionedThroughputExceededException',
-            'RequestLimitExceeded',
-            'ThrottlingException',
-            'LimitExceededException',
-          ],
-          tries,
-        ),
-      ),
-  ],
-  ['StoreThrottled', () => answered('LimitExceededException')],
-  ['StoreThrottled', () => answered('ThrottlingException')],
-  ['StoreThrottled', () => answered('ProvisionedThroughputExceededException')],
+  ...THROTTLES.map((name) => ['StoreThrottled', () => answered(name)] as const),
   [
     'StoreThrottled',
     (asked) => {
-      if (!isWrite(asked) || asked.command === 'BatchExecuteStatement')
-        return answered('RequestLimitExceeded');
-      if (!isTransaction(asked)) return answered('TransactionConflictException');
-      return refused(() => cancelled(asked.parts, new Map([[asked.parts - 1, 'TransactionConflict']])));
+      if (isTransaction(asked)) return answered('TransactionInProgressException');
+      return answered(isSingleWrite(asked) ? 'TransactionConflictException' : 'ThrottlingException');
     },
   ],
   [

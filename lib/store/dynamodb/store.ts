@@ -57,7 +57,7 @@ import {
   StoreUnavailable,
 } from '../errors.ts';
 import { requireItemFits } from '../limits.ts';
-import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, turnPage } from '../page.ts';
+import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, partsOf, turnPage } from '../page.ts';
 import {
   backlogKey,
   behindGroup,
@@ -574,6 +574,7 @@ export class DynamoJobStore implements JobStore {
     if (known.epoch > fence.epoch) return 'lost';
     requireCurrent(fence, known, commit);
     const turn = turnPage(known.page, commit, known.batches);
+    if (partsOf(turn, commit) > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(partsOf(turn, commit));
     const parts = this.#partsOf(fence, known.page, turn, commit);
     const outcome = await this.#table.transact('commit', randomUUID(), parts);
     if (!outcome.applied) {
