@@ -14,6 +14,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   type CancellationReason,
+  ConditionalCheckFailedException,
   DynamoDBClient,
   type DynamoDBClientConfig,
   DynamoDBServiceException,
@@ -31,6 +32,8 @@ export interface Asked {
   readonly keys: readonly string[];
   /** Of a transaction, or a batch of statements. */
   readonly parts: number;
+  /** A write that is done on a condition. */
+  readonly isConditional: boolean;
 }
 
 /** What becomes of one try of a request; the SDK makes up to `TRIES` of them. */
@@ -54,7 +57,7 @@ export interface Shape {
   readonly limit?: number | undefined;
   /** Of a query: a page without items, behind which others follow. */
   readonly isEmpty?: boolean | undefined;
-  /** Of a batch of keys: so many are read, in another order. */
+  /** Of a batch of keys: so many are read. None are answered in the order of the keys. */
   readonly read?: number | undefined;
   /** By position. */
   readonly statements?: ReadonlyMap<number, StatementFault> | undefined;
@@ -125,6 +128,13 @@ export const exception = (name: ExceptionName): Error =>
     $metadata: { httpStatusCode: STATUS[name] },
   });
 
+/** A condition that fails, of an item that is not there. */
+export const conditionFailed = (): Error =>
+  new ConditionalCheckFailedException({
+    message: 'The conditional request failed, says the meddler',
+    $metadata: { httpStatusCode: 400 },
+  });
+
 /** A transaction that is cancelled: by position, why. */
 export const cancelled = (parts: number, reasons: ReadonlyMap<number, string>): Error =>
   new TransactionCanceledException({
@@ -149,6 +159,7 @@ interface Input {
   >;
   readonly TransactItems?: readonly Readonly<Record<string, { readonly Key?: Item; readonly Item?: Item }>>[];
   readonly Statements?: readonly { readonly Statement: string; readonly Parameters: readonly unknown[] }[];
+  readonly ConditionExpression?: string;
   readonly IndexName?: string;
   readonly ExpressionAttributeValues?: Item;
   readonly ConsistentRead?: boolean;
@@ -218,6 +229,7 @@ function askedOf(command: string, input: Input): Asked {
     command,
     keys: command === 'Query' ? [String(line ?? pk)] : itemKeys(command, input).map(nameOfKey),
     parts: (input.TransactItems ?? input.Statements ?? []).length,
+    isConditional: input.ConditionExpression !== undefined,
   };
 }
 
@@ -287,7 +299,7 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
     const shown = request.ConsistentRead === true ? found : past.items(some, found);
     return {
       ...output,
-      Responses: { [table]: read === Infinity ? shown : shown.toReversed() },
+      Responses: { [table]: shown.toReversed() },
       UnprocessedKeys: left.length === 0 ? {} : { [table]: { ...request, Keys: left } },
     };
   }

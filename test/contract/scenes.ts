@@ -160,6 +160,18 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   getJobs: [
     {
+      name: 'that are all there',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(
+          stage,
+          [0, 1, 2].map(() => aJob({ partition })),
+        );
+        return { call: () => store.getJobs(jobs.map(({ id }) => id)), left: left(stage, jobs) };
+      },
+    },
+    {
+      name: 'of which one is not there',
       set: async (stage) => {
         const { store, partition } = stage;
         const { job } = await runningJob(stage);
