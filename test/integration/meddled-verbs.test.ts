@@ -315,7 +315,7 @@ describe.each(ALL)('$title', { timeout: WAIT_MS }, ({ verb, scenes }) => {
       const outcome = await outcomeOf(scene, failing(number, refuse));
       // What is in the way and gone when it is looked at may come again: then nothing was changed.
       expect(['StoreRefused', 'StaleCommit'].map(thrown)).not.toContainEqual(outcome);
-      expectOneOf(await outcomeOf(scene, {}), [known.answer]);
+      expectOneOf(await outcomeOf(scene, {}), [known.answer, ...(number === 0 ? [] : [again(known.answer)])]);
       if (!isHint) expect(plain(await scene.left())).toEqual(known.left);
     }
   });
