@@ -18,7 +18,7 @@ export interface Fence {
 /** What `createJobs` did with one job. */
 export type CreateOutcome =
   | { readonly kind: 'created'; readonly job: Job }
-  /** The same id and content was there before: `job` is that one. */
+  /** The same id and content was there before, or was put by an earlier try whose answer got lost: `job` is that one. */
   | { readonly kind: 'repeated'; readonly job: Job }
   /** The id is taken by other content. */
   | { readonly kind: 'conflict'; readonly job: Job };
@@ -466,7 +466,10 @@ export interface JobStore {
     shard?: number,
     fromMs?: number,
   ): Promise<Heads>;
-  /** Moves scheduled jobs whose time has come, at exactly their version, to their ready lines. Answers the new job, or undefined for a lost race. */
+  /**
+   * Moves scheduled jobs whose time has come, at exactly their version, to their ready lines. Answers the new job, or
+   * undefined for a lost race: its own success may read as one, where the answer got lost.
+   */
   promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
   commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
@@ -503,7 +506,10 @@ export interface JobStore {
    * conflict key was marked.
    */
   park(fence: Fence, jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[] | 'lost'>;
-  /** Moves parked jobs at exactly their version back to their ready lines, which were announced before. */
+  /**
+   * Moves parked jobs at exactly their version back to their ready lines, which were announced before. As with `promote`,
+   * a success whose answer got lost may read as a lost race.
+   */
   unpark(jobs: readonly JobHead[], conflictKey: string): Promise<readonly Applied[]>;
   /** Leaves a request with the partition that may grant it, in place of an earlier one of the same partition. A hint. */
   askForLoan(partition: number, request: LoanRequest): Promise<void>;

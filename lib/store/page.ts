@@ -207,6 +207,15 @@ function absorb(
 export const lendingItems = ({ lend = [], giveBack = [] }: Commit): number =>
   2 * (lend.length + giveBack.length) + new Set(lend.map(({ to }) => to)).size;
 
+/** Parts of the transaction that turns a page. */
+export const partsOf = (turn: PageTurn, commit: Commit): number =>
+  OWN_ITEMS +
+  turn.spilled.length +
+  turn.estimates.length +
+  turn.absorbed.length +
+  commit.reserve.length +
+  lendingItems(commit);
+
 /** The places of a reservation that are not among these. */
 export function placesWithout(
   places: Reservation['jobs'],

@@ -16,8 +16,12 @@ import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 
 jobStoreContract('DynamoDB', async () => {
   const { client, table, drop } = await createTable();
+  let clockMs = NOW_MS;
   return {
-    store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => NOW_MS }),
+    store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => clockMs }),
+    setClock: (nowMs) => {
+      clockMs = nowMs;
+    },
     close: drop,
   };
 });

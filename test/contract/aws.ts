@@ -3,6 +3,7 @@ import {
   CreateTableCommand,
   DeleteTableCommand,
   DynamoDBClient,
+  type DynamoDBClientConfig,
   waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
 import {
@@ -53,8 +54,8 @@ export interface TestTable {
   readonly drop: () => Promise<void>;
 }
 
-export async function createTable(): Promise<TestTable> {
-  const client = new DynamoDBClient(clientConfiguration);
+export async function createTable(changes: DynamoDBClientConfig = {}): Promise<TestTable> {
+  const client = new DynamoDBClient({ ...clientConfiguration, ...changes });
   const table = freshName('table');
   await client.send(
     new CreateTableCommand({

@@ -25,6 +25,11 @@ export interface StoreHarness {
   readonly close: () => Promise<void>;
 }
 
+export interface JobStoreHarness extends StoreHarness {
+  /** By which items expire: `NOW_MS` at first. */
+  readonly setClock: (nowMs: number) => void;
+}
+
 export interface QueueHarness {
   readonly queue: JobQueue;
   /** Fleets that exist, each with an empty queue at the start. */

@@ -1,5 +1,5 @@
 /** What every job store does: sentences, each checked on every implementation. */
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
 import { ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
@@ -40,7 +40,7 @@ import {
   largestWorker,
   NAME,
 } from '../fixtures/largest.ts';
-import { HOT_TYPE, ODD_NAMES, type StoreHarness, SUITE_TYPE, suitePlace } from './harness.ts';
+import { HOT_TYPE, type JobStoreHarness, ODD_NAMES, SUITE_TYPE, suitePlace } from './harness.ts';
 
 const LEASE_MS = 20_000;
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
@@ -48,6 +48,8 @@ const SUCCESS: FinishVerdict = { kind: 'succeeded', result: { ok: true } };
 const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 const TABLE_WAIT_MS = 60_000;
 const CONCURRENT_MS = 30_000;
+/** The index may lag: so long at most. */
+const SHOWN = { timeout: 10_000 };
 
 const retryAt = (runAtMs: number): FinishVerdict => ({
   kind: 'retry',
@@ -58,9 +60,9 @@ const retryAt = (runAtMs: number): FinishVerdict => ({
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
-export function jobStoreContract(name: string, makeHarness: () => Promise<StoreHarness>): void {
+export function jobStoreContract(name: string, makeHarness: () => Promise<JobStoreHarness>): void {
   describe(`the job store on ${name}`, () => {
-    let harness: StoreHarness;
+    let harness: JobStoreHarness;
     let store: JobStore;
     let partitions = 0;
 
@@ -121,17 +123,17 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       vi.waitFor(async () => {
         const { jobs } = await store.readLine(partition, line, 100);
         expect(jobs.map((job) => job.id)).toEqual(ids);
-      });
+      }, SHOWN);
     const untilDue = (partition: number, nowMs: number, ids: readonly string[]) =>
       vi.waitFor(async () => {
         const { jobs } = await store.readDue(partition, nowMs, 100);
         expect(jobs.map((job) => job.id)).toEqual(ids);
-      });
+      }, SHOWN);
     const untilKeys = (partition: number, type: string, keys: readonly string[]) =>
       vi.waitFor(async () => {
         const read = await store.readKeys(partition, type, 100);
         expect(read.keys.map((key) => key.fairnessKey)).toEqual(keys);
-      });
+      }, SHOWN);
 
     describe('creating jobs', () => {
       it('keeps a job as it was given', async () => {
@@ -393,7 +395,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           await vi.waitFor(async () => {
             const due = await store.readDue(partition, NOW_MS + 5, 100, undefined, shard);
             expect(due.jobs.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
-          });
+          }, SHOWN);
         }
       });
 
@@ -410,7 +412,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           const [head] = due.jobs;
           if (head === undefined) throw new Error('nothing is due');
           await store.promote([head], NOW_MS + 40);
-        });
+        }, SHOWN);
         await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 1 }), [job.id]);
       });
     });
@@ -587,7 +589,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
             'queued 0',
             'queued 1',
           ]);
-        });
+        }, SHOWN);
       });
 
       it('can be read by name, in the order of the names, as they are now', async () => {
@@ -625,8 +627,10 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           keys.map((fairnessKey) => aReadyLine({ fairnessKey })),
           NOW_MS,
         );
-        await vi.waitFor(async () =>
-          expect((await store.readKeys(partition, SUITE_TYPE, 100)).keys).toHaveLength(keys.length),
+        await vi.waitFor(
+          async () =>
+            expect((await store.readKeys(partition, SUITE_TYPE, 100)).keys).toHaveLength(keys.length),
+          SHOWN,
         );
         const seen: string[] = [];
         let after: string | undefined;
@@ -648,7 +652,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await vi.waitFor(async () => {
           const { keys } = await store.readKeys(partition, SUITE_TYPE, 10);
           expect(keys.map((key) => key.lines)).toEqual([[{ mode: 'onDemand' }]]);
-        });
+        }, SHOWN);
         expect(await store.retireLine(partition, two, NOW_MS)).toBe('retired');
         await untilKeys(partition, SUITE_TYPE, []);
       });
@@ -706,7 +710,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           expect(keys.flatMap((key) => key.lines.map(({ sub = 0 }) => sub)).sort()).toEqual(
             lines.map(({ sub }) => sub),
           );
-        });
+        }, SHOWN);
       });
     });
 
@@ -1036,6 +1040,33 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           name: 'CommitTooLarge',
         });
         expect(await store.getLedgers(partition, ['key-0', 'key-99'])).toEqual([undefined, undefined]);
+      });
+
+      it('refuses more than a hundred items beside its fence and its own record, and changes nothing', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const reserve = times(99, () => aReservation());
+        await expect(store.commit(fence, aCommit({ reserve }))).rejects.toMatchObject({
+          name: 'CommitTooLarge',
+        });
+        // A loan takes two, and the request that it grants a third.
+        const lend = times(
+          33,
+          (at): Loan => ({
+            loanId: `${partition}-1-0-${at}`,
+            from: partition,
+            to: 20_000 + at,
+            units: 1,
+            scopes: [],
+            expiresAtMs: NOW_MS + 30_000,
+          }),
+        );
+        await expect(store.commit(fence, aCommit({ lend }))).rejects.toMatchObject({
+          name: 'CommitTooLarge',
+        });
+        expect(await store.loadPartition(partition, NOW_MS)).toMatchObject({ turn: 0, reservations: [] });
+        expect(await store.commit(fence, aCommit({ reserve: reserve.slice(1) }))).toBe('committed');
+        expect((await store.loadPartition(partition, NOW_MS)).reservations).toHaveLength(98);
       });
 
       it('refuses to name an item twice and changes nothing', async () => {
@@ -1482,12 +1513,11 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.createJobs([first, second]);
         const fence = await lease(partition);
         expect(await store.park(fence, [first], 'catalogue/photos')).toEqual(['applied']);
-        await expect.poll(() => parkedIds(partition)).toEqual([first.id]);
-        const { jobs } = await store.readLine(partition, aReadyLine(), 10);
-        expect(jobs.map(({ id }) => id)).toEqual([second.id]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([first.id]);
+        await untilLine(partition, aReadyLine(), [second.id]);
         expect(await store.getJobs([first.id])).toEqual([first]);
         expect(await store.claim([aClaimRequest(first)])).toEqual(['claimed']);
-        await expect.poll(() => parkedIds(partition)).toEqual([]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([]);
       });
 
       it('shows the first jobs of each group, whatever stands behind them', async () => {
@@ -1526,7 +1556,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
               expect(shown.length).toBeGreaterThanOrEqual(1);
               expect(shown.length).toBeLessThanOrEqual(BLOCKED_HEADS);
             }
-          });
+          }, SHOWN);
         }
       });
 
@@ -1549,7 +1579,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
           [back, elsewhere].map(({ id }) => id),
         );
         expect(await stored(back.id)).toEqual(back);
-        await expect.poll(() => parkedIds(partition)).toEqual([]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([]);
       });
 
       it('leaves a job alone that has moved on, and moves the others', async () => {
@@ -1560,7 +1590,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await store.claim([aClaimRequest(gone)]);
         const outcomes = await store.park(fence, [gone, aJob({ partition }), waiting], 'catalogue/photos');
         expect(outcomes).toEqual(['superseded', 'superseded', 'applied']);
-        await expect.poll(() => parkedIds(partition)).toEqual([waiting.id]);
+        await expect.poll(() => parkedIds(partition), SHOWN).toEqual([waiting.id]);
       });
 
       it('is lost to a dispatcher whose lease another one has taken', async () => {
@@ -2707,13 +2737,17 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect(again).toMatchObject({ readyAtMs: NOW_MS + 20, firstReadyAtMs: NOW_MS - 9 });
         expect((await retime(again, LATER_MS)).kind).toBe('moved');
         await untilDue(partition, LATER_MS, [job.id]);
-        const { jobs: due } = await store.readDue(partition, LATER_MS, 10);
-        expect(due).toMatchObject([{ readyAtMs: LATER_MS, firstReadyAtMs: NOW_MS - 9 }]);
+        const standsDue = { readyAtMs: LATER_MS, firstReadyAtMs: NOW_MS - 9 };
+        await expect
+          .poll(async () => (await store.readDue(partition, LATER_MS, 10)).jobs, SHOWN)
+          .toMatchObject([standsDue]);
         expect((await store.retimeJob(await stored(job.id), 0, NOW_MS + 30)).kind).toBe('moved');
         const now = { state: 'pending', readyAtMs: NOW_MS + 30, firstReadyAtMs: NOW_MS - 9 };
         expect(await stored(job.id)).toMatchObject(now);
         await untilLine(partition, lineOf(job), [job.id]);
-        expect((await store.readLine(partition, lineOf(job), 10)).jobs).toMatchObject([now]);
+        await expect
+          .poll(async () => (await store.readLine(partition, lineOf(job), 10)).jobs, SHOWN)
+          .toMatchObject([now]);
       });
 
       it('leaves a job that is ready, and stays so, where it stands', async () => {
@@ -2730,7 +2764,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await vi.waitFor(async () => {
           const { jobs } = await store.readBlocked(partition, 'catalogue/photos', 10);
           expect(jobs.map(({ id, version }) => [id, version])).toEqual([[parked.id, 2]]);
-        });
+        }, SHOWN);
       });
 
       it('takes a parked job out of its blocked line', async () => {
@@ -2740,7 +2774,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         expect((await retime(job, LATER_MS)).kind).toBe('moved');
         await untilDue(partition, LATER_MS, [job.id]);
         await expect
-          .poll(async () => (await store.readBlocked(partition, 'catalogue/photos', 10)).jobs)
+          .poll(async () => (await store.readBlocked(partition, 'catalogue/photos', 10)).jobs, SHOWN)
           .toEqual([]);
         const [promoted] = await store.promote([await stored(job.id)], LATER_MS);
         expect(promoted).toMatchObject({ state: 'pending', version: 3, readyAtMs: LATER_MS });
@@ -2760,7 +2794,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         await vi.waitFor(async () => {
           const due = await store.readDue(partition, LATER_MS, 10, undefined, 2);
           expect(due.jobs.map(({ id }) => id)).toEqual([job.id]);
-        });
+        }, SHOWN);
         expect((await retime(await stored(job.id), NOW_MS)).kind).toBe('moved');
         await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 2 }), [job.id]);
       });
@@ -2908,6 +2942,64 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
       });
     });
 
+    describe('a job that has ended', () => {
+      afterEach(() => harness.setClock(NOW_MS));
+
+      /** A job that ended, and is kept so long. */
+      const ended = async (keptMs: number, verdict: FinishVerdict): Promise<Job> => {
+        const { job, worker } = await runningJob();
+        const expiresAtMs = NOW_MS + keptMs;
+        await store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs });
+        return stored(job.id);
+      };
+
+      // Tables count in seconds: what expires within one is there until then at least, and gone when the second ends.
+      it.each([
+        ['at a full second', 10_000, 10_000],
+        ['early in a second', 10_001, 11_000],
+        ['late in a second', 10_999, 11_000],
+      ])('keeps its id until it expires %s, to the very millisecond', async (_, keptMs, goneMs) => {
+        const job = await ended(keptMs, SUCCESS);
+        const other = { ...job, state: 'pending' as const, contentHash: 'other' };
+        const { result: _result, claim: _claim, worker: _worker, ...fresh } = other;
+        harness.setClock(NOW_MS + keptMs - 1);
+        expect(await store.getJobs([job.id])).toEqual([job]);
+        expect(await store.createJobs([{ ...fresh, contentHash: job.contentHash }])).toEqual([
+          { kind: 'repeated', job },
+        ]);
+        expect(await store.createJobs([fresh])).toEqual([{ kind: 'conflict', job }]);
+        expect((await store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS)).kind).toBe('ended');
+        harness.setClock(NOW_MS + goneMs);
+        expect(await store.getJobs([job.id])).toEqual([undefined]);
+        expect((await store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS)).kind).toBe('missing');
+        expect((await store.createJobs([fresh])).map(({ kind }) => kind)).toEqual(['created']);
+      });
+
+      it.each([
+        ['at a full second', 10_000, 10_000],
+        ['within a second', 10_500, 11_000],
+      ])('can be redriven, if it failed, until it expires %s', async (_, keptMs, goneMs) => {
+        const [present, gone] = [await ended(keptMs, FAILURE), await ended(keptMs, FAILURE)];
+        const [one, other] = [aJob({ redriveOf: present.id }), aJob({ redriveOf: gone.id })];
+        harness.setClock(NOW_MS + keptMs - 1);
+        expect(await store.redrive(present, one)).toBe('applied');
+        harness.setClock(NOW_MS + goneMs);
+        expect(await store.redrive(gone, other)).toBe('superseded');
+        expect(await store.getJobs([one.id, other.id])).toEqual([one, undefined]);
+      });
+
+      it('gives its id to a redriven job once it has expired, not before', async () => {
+        const dead = await ended(60_000, FAILURE);
+        const former = await ended(10_000, SUCCESS);
+        const job = aJob({ id: former.id, redriveOf: dead.id });
+        harness.setClock(NOW_MS + 9_999);
+        expect(await store.redrive(dead, job)).toBe('superseded');
+        harness.setClock(NOW_MS + 10_000);
+        expect(await store.redrive(dead, job)).toBe('applied');
+        expect(await stored(job.id)).toEqual(job);
+      });
+    });
+
     describe('dead letters', () => {
       const failedJob = async (partition: number, nowMs: number): Promise<Job> => {
         const { job, worker } = await runningJob(aJob({ partition }));
@@ -2918,7 +3010,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<StoreH
         vi.waitFor(async () => {
           const { jobs } = await store.readDeadLetters(partition, 100);
           expect(jobs.map((job) => job.id)).toEqual(ids);
-        });
+        }, SHOWN);
 
       it('are the failed jobs, the latest first', async () => {
         const partition = freshPartition();

@@ -15,9 +15,13 @@ import { jobStoreContract } from './job-store.ts';
 import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 
 jobStoreContract('memory', async () => {
-  const store = new MemoryJobStore({ clock: () => NOW_MS, random: seeded(1), place: suitePlace });
+  let clockMs = NOW_MS;
+  const store = new MemoryJobStore({ clock: () => clockMs, random: seeded(1), place: suitePlace });
   return {
     store,
+    setClock: (nowMs) => {
+      clockMs = nowMs;
+    },
     close: async () => {},
   };
 });

@@ -443,6 +443,7 @@ const CONFLICTS: ReadonlySet<string> = new Set([
 ]);
 
 const THROTTLES: ReadonlySet<string> = new Set([
+  'LimitExceededException',
   'ProvisionedThroughputExceededException',
   'RequestLimitExceeded',
   'ThrottlingException',

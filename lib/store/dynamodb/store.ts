@@ -57,7 +57,7 @@ import {
   StoreUnavailable,
 } from '../errors.ts';
 import { requireItemFits } from '../limits.ts';
-import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, turnPage } from '../page.ts';
+import { asMarked, EMPTY_PAGE, lendingItems, type Page, type PageTurn, partsOf, turnPage } from '../page.ts';
 import {
   type AnnouncedLine,
   backlogKey,
@@ -578,6 +578,7 @@ export class DynamoJobStore implements JobStore {
     if (known.epoch > fence.epoch) return 'lost';
     requireCurrent(fence, known, commit);
     const turn = turnPage(known.page, commit, known.batches);
+    if (partsOf(turn, commit) > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(partsOf(turn, commit));
     const parts = this.#partsOf(fence, known.page, turn, commit);
     const outcome = await this.#table.transact('commit', randomUUID(), parts);
     if (!outcome.applied) {
@@ -648,14 +649,13 @@ export class DynamoJobStore implements JobStore {
     after?: string,
   ): Promise<{ readonly marks: readonly ParkedMark[]; readonly next?: string | undefined }> {
     const pk = parkedPk(partition);
-    const { items, next } = await this.#table.query('listParked', {
+    const { items, last } = await this.#upTo(limit, 'listParked', {
       condition: '#pk = :pk',
       values: { ':pk': pk },
-      limit,
       after: after === undefined ? undefined : { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: after },
     });
-    const last = next === undefined ? undefined : items.at(-1)?.[ATTRIBUTE.sk];
-    return { marks: items.map(decodeParkedMark), ...(last === undefined ? {} : { next: String(last) }) };
+    const next = last === undefined ? {} : { next: String(last[ATTRIBUTE.sk]) };
+    return { marks: items.map(decodeParkedMark), ...next };
   }
 
   async unmarkParked(partition: number, { conflictKey, parkedAtMs }: ParkedMark): Promise<Applied> {
@@ -1134,11 +1134,8 @@ export class DynamoJobStore implements JobStore {
   }
 
   async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
-    const { items } = await this.#table.query('listUnreadable', {
-      condition: '#pk = :pk',
-      values: { ':pk': unreadablePk(partition) },
-      limit: UNREADABLE_MAX,
-    });
+    const query = { condition: '#pk = :pk', values: { ':pk': unreadablePk(partition) } };
+    const items = await this.#pages('listUnreadable', query, UNREADABLE_MAX);
     const notes = items.map(decodeUnreadable);
     const present = await this.#getAll(
       'listUnreadable',
@@ -1572,18 +1569,8 @@ export class DynamoJobStore implements JobStore {
   }
 
   /** All items under a partition key, strongly consistent, in the order of their sort keys. */
-  async #collection(verb: string, pk: string): Promise<readonly Item[]> {
-    const items: Item[] = [];
-    let after: Item | undefined;
-    for (let page = 0; page < PAGES_MAX; page += 1) {
-      const answer = await this.#table.query(verb, { condition: '#pk = :pk', values: { ':pk': pk }, after });
-      items.push(...answer.items);
-      after = answer.next;
-      if (after === undefined) return items;
-    }
-    throw new StoreRefused(
-      `${verb}: ${pk} holds more than ${PAGES_MAX} pages of items; delete what is left over`,
-    );
+  #collection(verb: string, pk: string): Promise<readonly Item[]> {
+    return this.#pages(verb, { condition: '#pk = :pk', values: { ':pk': pk } });
   }
 
   /** Up to `limit` items of a line, in its order; `next` only if more follow. */
@@ -1595,30 +1582,51 @@ export class DynamoJobStore implements JobStore {
     { below, from, above }: RankRange = {},
   ): Promise<{ readonly items: readonly Item[]; readonly next: string | undefined }> {
     if (limit < 1) return { items: [], next: cursor };
+    const query = {
+      index: TABLE.linesIndex,
+      condition: `#line = :line${conditionOf({ below, from, above })}`,
+      values: {
+        ':line': line,
+        ...(below === undefined ? {} : { ':below': below }),
+        ...(from === undefined ? {} : { ':from': from }),
+        ...(above === undefined ? {} : { ':above': above }),
+      },
+      after: cursor === undefined ? undefined : decodeCursor(verb, line, cursor),
+    };
+    const { items, last } = await this.#upTo(limit, verb, query);
+    return { items, next: last === undefined ? undefined : encodeCursor(last) };
+  }
+
+  /** The first items of a query; `last` of these only if more follow. */
+  async #upTo(
+    limit: number,
+    verb: string,
+    query: PagedQuery,
+  ): Promise<{ readonly items: readonly Item[]; readonly last: Item | undefined }> {
+    // One more than asked for tells whether others follow.
+    const items = await this.#pages(verb, query, limit + 1);
+    return { items: items.slice(0, limit), last: items.length > limit ? items[limit - 1] : undefined };
+  }
+
+  /** A query's items, at most so many. A page may end anywhere, and hold nothing, and others follow it. */
+  async #pages(verb: string, query: PagedQuery, most?: number): Promise<readonly Item[]> {
     const items: Item[] = [];
-    let after = cursor === undefined ? undefined : decodeCursor(verb, line, cursor);
+    let { after } = query;
     for (let page = 0; page < PAGES_MAX; page += 1) {
-      const answer = await this.#table.query(verb, {
-        index: TABLE.linesIndex,
-        condition: `#line = :line${conditionOf({ below, from, above })}`,
-        values: {
-          ':line': line,
-          ...(below === undefined ? {} : { ':below': below }),
-          ...(from === undefined ? {} : { ':from': from }),
-          ...(above === undefined ? {} : { ':above': above }),
-        },
-        // One more than asked for tells whether the line goes on.
-        limit: limit + 1 - items.length,
-        after,
-      });
+      const limit = most === undefined ? undefined : most - items.length;
+      const answer = await this.#table.query(verb, { ...query, limit, after });
       items.push(...answer.items);
       after = answer.next;
-      if (after === undefined || items.length > limit) break;
+      if (after === undefined || (most !== undefined && items.length >= most)) return items;
     }
-    const last = items.length > limit ? items[limit - 1] : undefined;
-    return { items: items.slice(0, limit), next: last === undefined ? undefined : encodeCursor(last) };
+    throw new StoreRefused(
+      `${verb}: more than ${PAGES_MAX} pages of items answer ${JSON.stringify(query.values)}; delete what is left over`,
+    );
   }
 }
+
+/** A query without what says which page is read. */
+type PagedQuery = Omit<Parameters<DynamoConnection['query']>[1], 'limit'>;
 
 /** Which part of a line is read: all, that below a rank, from one rank to another, or what begins alike. */
 interface RankRange {

@@ -68,7 +68,7 @@ import {
   StoreUnavailable,
 } from '../errors.ts';
 import type { Meter } from '../metering.ts';
-import { asMarked, EMPTY_PAGE, lendingItems, type Page, turnPage } from '../page.ts';
+import { asMarked, EMPTY_PAGE, lendingItems, type Page, partsOf, turnPage } from '../page.ts';
 import {
   type AnnouncedLine,
   behindGroup,
@@ -497,6 +497,7 @@ export class MemoryJobStore implements JobStore {
       );
       this.#requireLendable(commit);
       const turn = turnPage(present.page, commit, present.batches);
+      if (partsOf(turn, commit) > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(partsOf(turn, commit));
       requireCommitFits(partition, turn, commit);
       this.#bill.committed(partition, present.page, turn, commit);
       present.page = turn.page;

@@ -1,0 +1,232 @@
+/** What a seed does to requests, and a store whose caller tries again. */
+
+import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import { jobKey, wakeKey } from '../../lib/store/schema.ts';
+import { diceOf, hashText, seeded } from '../simulation/random.ts';
+import {
+  type Asked,
+  cancelled,
+  type Done,
+  type ExceptionName,
+  exception,
+  type Meddler,
+  type Plan,
+  type Shape,
+  type StatementFault,
+  TRIES,
+  type TryFault,
+} from './meddler.ts';
+import { nameOfKey } from './past.ts';
+
+/** How DynamoDB says that there are too many requests. */
+export const THROTTLES = [
+  'ProvisionedThroughputExceededException',
+  'ThrottlingException',
+  'RequestLimitExceeded',
+  'LimitExceededException',
+] as const satisfies readonly ExceptionName[];
+
+/** What the SDK tries again. */
+export const REPEATED_BY_SDK = [...THROTTLES, 'InternalServerError', 'ServiceUnavailable'] as const;
+
+/** Why a transaction is cancelled that the adapter tries again. */
+export const PASSING_REASONS = [
+  'TransactionConflict',
+  'ProvisionedThroughputExceeded',
+  'ThrottlingError',
+] as const;
+
+/** What a statement of a batch is answered that was not clearly refused. */
+export const STATEMENT_CODES = [
+  'TransactionConflict',
+  'ProvisionedThroughputExceeded',
+  'ThrottlingError',
+  'RequestLimitExceeded',
+  'InternalServerError',
+] as const;
+
+const CHANCE = {
+  fault: 0.1,
+  /** Of all tries: what then surfaces. Only of the first requests of a kind, so that who calls again gets through. */
+  persistentFault: 0.08,
+  conflict: 0.08,
+  unanswered: 0.05,
+  late: 0.05,
+  page: 0.5,
+  emptyPage: 0.2,
+  batch: 0.5,
+  lag: 0.15,
+} as const;
+const PERSISTENT_UNTIL = 8;
+const LATE_MS_MAX = 20;
+const LAG_READS_MAX = 2;
+
+/**
+ * What a seed does. Its dice are thrown for each request by itself, by what it is and how many like it came before in the
+ * same scope, so that what happens beside it changes nothing.
+ *
+ * @param scope - such as the name of a test
+ */
+export function seededPlan(seed: number, scope: () => string): Plan {
+  const seen = new Map<string, number>();
+  let current = '';
+  const diceFor = (asked: Asked) => {
+    const present = scope();
+    if (present !== current) seen.clear();
+    current = present;
+    const kind = `${asked.command} ${(asked.keys[0] ?? '').replaceAll(/\d+/g, '#')}`;
+    const nth = (seen.get(kind) ?? 0) + 1;
+    seen.set(kind, nth);
+    return { dice: diceOf(seeded(hashText(`${seed} ${present} ${kind} ${nth}`))), nth };
+  };
+  const faults = new WeakMap<Asked, readonly (TryFault | undefined)[]>();
+  return {
+    shape: (asked) => {
+      const { dice, nth } = diceFor(asked);
+      faults.set(asked, faultsOf(asked, dice, nth));
+      return shapeOf(asked, dice);
+    },
+    fault: (asked, tries) => faults.get(asked)?.[tries - 1],
+  };
+}
+
+type Dice = ReturnType<typeof diceOf>;
+
+const refused = (error: () => Error): TryFault => ({ kind: 'refused', error });
+
+/** By try. */
+function faultsOf({ command, parts }: Asked, dice: Dice, nth: number): readonly (TryFault | undefined)[] {
+  const passing = (): TryFault =>
+    dice.chance(0.2) ? { kind: 'unsent' } : refused(named(dice.pick(REPEATED_BY_SDK)));
+  const named = (name: ExceptionName) => () => exception(name);
+  if (nth <= PERSISTENT_UNTIL && dice.chance(CHANCE.persistentFault))
+    return Array.from({ length: TRIES }, passing);
+  if (command === 'TransactWriteItems' && dice.chance(2 * CHANCE.conflict)) {
+    const count = dice.whole(1, Math.min(3, parts));
+    const reasons = new Map(
+      Array.from({ length: count }, () => [dice.whole(0, parts - 1), dice.pick(PASSING_REASONS)]),
+    );
+    return [
+      refused(dice.chance(0.2) ? named('TransactionInProgressException') : () => cancelled(parts, reasons)),
+    ];
+  }
+  const isSingleWrite = ['PutItem', 'UpdateItem', 'DeleteItem'].includes(command);
+  if (isSingleWrite && dice.chance(CHANCE.conflict)) return [refused(named('TransactionConflictException'))];
+  const first = Array.from({ length: dice.whole(1, TRIES - 1) }, () =>
+    dice.chance(CHANCE.fault) ? passing() : undefined,
+  );
+  if (dice.chance(CHANCE.unanswered)) return [...first.slice(1), { kind: 'unanswered' }];
+  if (dice.chance(CHANCE.late)) return [...first, { kind: 'late', ms: dice.whole(1, LATE_MS_MAX) }];
+  return first;
+}
+
+function shapeOf({ command, keys, parts }: Asked, dice: Dice): Shape {
+  switch (command) {
+    case 'Query':
+      return {
+        ...(dice.chance(CHANCE.page) ? { limit: dice.pick([1, 2, 3, 10, 30]) } : {}),
+        isEmpty: dice.chance(CHANCE.emptyPage),
+      };
+    case 'BatchGetItem':
+      return dice.chance(CHANCE.batch) ? { read: dice.whole(Math.floor(keys.length / 3), keys.length) } : {};
+    case 'GetItem':
+      return {};
+    case 'BatchExecuteStatement':
+      return {
+        ...(dice.chance(CHANCE.batch) ? { statements: statementsOf(parts, dice) } : {}),
+        ...lagOf(dice),
+      };
+    default:
+      return lagOf(dice);
+  }
+}
+
+const lagOf = (dice: Dice): Shape => (dice.chance(CHANCE.lag) ? { lag: dice.whole(1, LAG_READS_MAX) } : {});
+
+function statementsOf(parts: number, dice: Dice): ReadonlyMap<number, StatementFault> {
+  const faults = new Map<number, StatementFault>();
+  for (let at = 0; at < parts; at += 1) {
+    if (!dice.chance(0.3)) continue;
+    const kind = dice.pick<StatementFault['kind']>(['undone', 'done', 'missing']);
+    faults.set(at, kind === 'missing' ? { kind } : { kind, code: dice.pick(STATEMENT_CODES) });
+  }
+  return faults;
+}
+
+const CALLS_MAX = 20;
+
+/**
+ * A store whose caller makes each call again that fails in a way that passes. What a lost answer turned into a lost race is
+ * put right by what the call has done.
+ */
+export function persistent(store: JobStore, { during }: Meddler): JobStore {
+  const extraWakes = new Map<number, number>();
+  async function untilAnswered<T>(done: Done, call: () => Promise<T>): Promise<T> {
+    for (let calls = 1; ; calls += 1) {
+      try {
+        return await during(done, call);
+      } catch (error) {
+        if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
+        if (calls === CALLS_MAX) throw error;
+      }
+    }
+  }
+  const isDone = (done: Done, id: string): boolean => done.has(nameOfKey({ ...jobKey(id) }));
+  const inPlace: Partial<JobStore> = {
+    createJobs: async (jobs) => {
+      const done: Done = new Map();
+      const told = new Set<string>();
+      const outcomes = await untilAnswered(done, () => store.createJobs(jobs));
+      for (const { kind, job } of outcomes) if (kind === 'created') told.add(job.id);
+      return outcomes.map((outcome) => {
+        const { id } = outcome.job;
+        if (outcome.kind !== 'repeated' || told.has(id) || !isDone(done, id)) return outcome;
+        told.add(id);
+        return { ...outcome, kind: 'created' };
+      });
+    },
+    promote: async (jobs, nowMs) => {
+      const done: Done = new Map();
+      const promoted = await untilAnswered(done, () => store.promote(jobs, nowMs));
+      return Promise.all(
+        promoted.map(async (job, at) => {
+          const id = jobs[at]?.id ?? '';
+          if (job !== undefined || !isDone(done, id)) return job;
+          return (await untilAnswered(done, () => store.getJobs([id])))[0];
+        }),
+      );
+    },
+    unpark: async (jobs, conflictKey) => {
+      const done: Done = new Map();
+      const outcomes = await untilAnswered(done, () => store.unpark(jobs, conflictKey));
+      return outcomes.map((outcome, at) => (isDone(done, jobs[at]?.id ?? '') ? 'applied' : outcome));
+    },
+    claim: async (requests) => {
+      const outcomes = [...(await store.claim(requests))];
+      for (let calls = 1; outcomes.includes('unknown') && calls < CALLS_MAX; calls += 1) {
+        const open = requests.filter((_, at) => outcomes[at] === 'unknown');
+        const again = await store.claim(open);
+        for (const [at, request] of open.entries())
+          outcomes[requests.indexOf(request)] = again[at] ?? 'unknown';
+      }
+      return outcomes;
+    },
+    wake: async (partition) => {
+      const done: Done = new Map();
+      await untilAnswered(done, () => store.wake(partition));
+      const extra = (done.get(nameOfKey({ ...wakeKey(partition) })) ?? 1) - 1;
+      extraWakes.set(partition, (extraWakes.get(partition) ?? 0) + extra);
+    },
+    readWakes: async (partition) =>
+      (await untilAnswered(new Map(), () => store.readWakes(partition))) - (extraWakes.get(partition) ?? 0),
+  };
+  return new Proxy(store, {
+    get: (_, verb: keyof JobStore) => {
+      const call: (...parameters: never[]) => Promise<unknown> = store[verb].bind(store);
+      return (
+        inPlace[verb] ?? ((...parameters: never[]) => untilAnswered(new Map(), () => call(...parameters)))
+      );
+    },
+  });
+}

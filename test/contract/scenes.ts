@@ -1,0 +1,860 @@
+/** Each verb of the store in scenes: what comes before it, the call, and what it has left behind. */
+import type { Job } from '../../lib/core/job.ts';
+import type { Fence, FinishVerdict, JobStore, WorkerIdentity } from '../../lib/store/contract.ts';
+import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
+import { aReadyLine } from '../fixtures/factories/ready-line.ts';
+import { aRejection } from '../fixtures/factories/rejection.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
+import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { HOT_TYPE, SUITE_TYPE, suitePlace } from './harness.ts';
+
+export interface Scene {
+  readonly call: () => Promise<unknown>;
+  /** Read by a store with which nobody meddles. */
+  readonly left: () => Promise<unknown>;
+}
+
+export interface Scenes {
+  /** Where the verb has several. */
+  readonly name?: string | undefined;
+  /** Makes what comes before the call. The partition and the next one are the scene's own. */
+  readonly set: (stage: Stage) => Promise<Scene>;
+  /** Reads the index. */
+  readonly isWeak?: true | undefined;
+  /** Only tidies: what fails is made up for later, and nobody hears of it. */
+  readonly isHint?: true | undefined;
+  /** What the answer reads as where that of an earlier try was lost, if not as the first one would have. */
+  readonly lost?: ((answer: unknown) => unknown) | undefined;
+  /** What the same call answers once it was done, and its caller was told that nobody knows. */
+  readonly again?: ((answer: unknown) => unknown) | undefined;
+  /** By position of the transaction's part that is refused: what becomes of the call. */
+  readonly refused?: readonly unknown[] | undefined;
+}
+
+export interface Stage {
+  /** Under test. */
+  readonly store: JobStore;
+  /** Of the same table; nobody meddles with it. */
+  readonly quiet: JobStore;
+  readonly partition: number;
+}
+
+/** An error, as what a call came to. */
+export const thrown = (name: string): unknown => ({ thrown: name });
+
+const EXPIRES_AT_MS = NOW_MS + 3_600_000;
+const LEASE_MS = 20_000;
+const SUCCESS: FinishVerdict = { kind: 'succeeded', result: { ok: true } };
+const RETRY: FinishVerdict = {
+  kind: 'retry',
+  error: { name: 'Flaky', message: 'try again' },
+  runAtMs: NOW_MS + 50,
+};
+const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+const CONFLICT_KEY = 'catalogue/photos';
+
+const jobsOf = async ({ store }: Stage, jobs: readonly Job[]): Promise<readonly Job[]> => {
+  await store.createJobs(jobs);
+  return jobs;
+};
+
+const left =
+  ({ quiet, partition }: Stage, jobs: readonly Pick<Job, 'id'>[] = []) =>
+  async (): Promise<unknown> => ({
+    jobs: await quiet.getJobs(jobs.map(({ id }) => id)),
+    partition: await quiet.loadPartition(partition, NOW_MS),
+    wakes: await quiet.readWakes(partition),
+  });
+
+const leased = async ({ store, partition }: Stage, of = partition): Promise<Fence> => {
+  const { epoch } = await store.acquireLease(of, 'dispatcher', NOW_MS, LEASE_MS);
+  return { partition: of, epoch };
+};
+
+const runningJob = async (
+  stage: Stage,
+  job: Job = aJob({ partition: stage.partition }),
+): Promise<{ readonly job: Job; readonly worker: WorkerIdentity }> => {
+  const { store } = stage;
+  await store.createJobs([job]);
+  const request = aClaimRequest(job);
+  await store.claim([request]);
+  const worker = aWorker();
+  const started = await store.startJob({ ...worker, jobId: job.id, claimId: request.claimId, nowMs: NOW_MS });
+  if (started.kind !== 'started') throw new Error('not started');
+  return { job: started.job, worker };
+};
+
+const hotJob = (sub: number, make: () => Job): Job => {
+  for (let tries = 0; tries < 50; tries += 1) {
+    const job = make();
+    if (suitePlace(job).sub === sub) return job;
+  }
+  throw new Error(`no job of part ${sub}`);
+};
+
+const finishing =
+  (verdict: FinishVerdict): Scenes['set'] =>
+  async (stage) => {
+    const hot = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
+    const { job, worker } = await runningJob(stage, hot);
+    return {
+      call: () =>
+        stage.store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS }),
+      left: left(stage, [job]),
+    };
+  };
+
+/** An answer of another kind. */
+const reads =
+  (from: string, to: string) =>
+  (answer: unknown): unknown =>
+    JSON.parse(JSON.stringify(answer).replaceAll(`"kind":"${from}"`, `"kind":"${to}"`));
+
+const always = (answer: unknown) => (): unknown => answer;
+
+export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
+  createJobs: [
+    {
+      lost: reads('created', 'repeated'),
+      again: reads('created', 'repeated'),
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const job = aJob({ partition });
+        const scheduled = hotJob(2, () => aScheduledJob(NOW_MS + 5, { partition, type: HOT_TYPE }));
+        return {
+          call: () => store.createJobs([job, scheduled]),
+          left: left(stage, [job, scheduled]),
+        };
+      },
+    },
+  ],
+  announceLines: [
+    {
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        await store.announceLines(partition, [aReadyLine({ fairnessKey: 'known' })], NOW_MS);
+        const lines = ['known', 'new'].map((fairnessKey) => aReadyLine({ fairnessKey, mode: 'onDemand' }));
+        return {
+          call: () => store.announceLines(partition, lines, NOW_MS + 1),
+          left: () => quiet.readBacklogs(partition, SUITE_TYPE, ['known', 'new']),
+        };
+      },
+    },
+  ],
+  recordRejections: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        const sourceId = `event-of-${partition}`;
+        const rejections = [0, 1].map((position) => aRejection({ sourceId, position }));
+        return {
+          call: () => store.recordRejections(rejections),
+          left: () => quiet.listRejections(sourceId),
+        };
+      },
+    },
+  ],
+  getJobs: [
+    {
+      name: 'that are all there',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(
+          stage,
+          [0, 1, 2].map(() => aJob({ partition })),
+        );
+        return { call: () => store.getJobs(jobs.map(({ id }) => id)), left: left(stage, jobs) };
+      },
+    },
+    {
+      name: 'of which one is not there',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const { job } = await runningJob(stage);
+        const jobs = [job, ...(await jobsOf(stage, [aJob({ partition }), aJob({ partition })]))];
+        const ids = [...jobs.map(({ id }) => id), `unheard-of-${partition}`];
+        return { call: () => store.getJobs(ids), left: left(stage, jobs) };
+      },
+    },
+  ],
+  listRejections: [
+    {
+      set: async ({ store, partition }) => {
+        const sourceId = `event-of-${partition}`;
+        const rejections = [0, 1, 2, 3].map((position) => aRejection({ sourceId, position }));
+        await store.recordRejections(rejections);
+        return { call: () => store.listRejections(sourceId), left: async () => undefined };
+      },
+    },
+  ],
+  acquireLease: [
+    {
+      again: always({ kind: 'held', epoch: 1, expiresAtMs: NOW_MS + LEASE_MS, holder: 'dispatcher' }),
+      set: async (stage) => ({
+        call: () => stage.store.acquireLease(stage.partition, 'dispatcher', NOW_MS, LEASE_MS),
+        left: left(stage),
+      }),
+    },
+  ],
+  renewLease: [
+    {
+      set: async (stage) => {
+        const fence = await leased(stage);
+        return { call: () => stage.store.renewLease(fence, NOW_MS + 5, LEASE_MS), left: left(stage) };
+      },
+    },
+  ],
+  releaseLease: [
+    {
+      set: async (stage) => {
+        const fence = await leased(stage);
+        return { call: () => stage.store.releaseLease(fence, 3), left: left(stage) };
+      },
+    },
+  ],
+  wake: [
+    {
+      set: async ({ store, quiet, partition }) => ({
+        call: () => store.wake(partition),
+        // One too many is a hint too many.
+        left: async () => (await quiet.readWakes(partition)) > 0,
+      }),
+    },
+  ],
+  readWakes: [
+    {
+      set: async ({ store, partition }) => {
+        await store.wake(partition);
+        await store.wake(partition);
+        return { call: () => store.readWakes(partition), left: async () => undefined };
+      },
+    },
+  ],
+  loadPartition: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const fence = await leased(stage);
+        const reserve = [1, 2, 3].map((at) => aReservation([aJob({ partition })], { batchId: `1-${at}` }));
+        await store.registerWorker(partition, aWorkerRecord());
+        await store.changeControl(partition, 'pool', { paused: true });
+        await store.commit(fence, aCommit({ reserve, ledgers: [aLedger()] }));
+        return { call: () => store.loadPartition(partition, NOW_MS), left: async () => undefined };
+      },
+    },
+  ],
+  readKeys: [
+    {
+      isWeak: true,
+      set: async ({ store, partition }) => {
+        const lines = ['a', 'b', 'c', 'd', 'e'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines(partition, lines, NOW_MS);
+        return { call: () => store.readKeys(partition, SUITE_TYPE, 4), left: async () => undefined };
+      },
+    },
+  ],
+  readBacklogs: [
+    {
+      set: async ({ store, partition }) => {
+        const lines = ['a', 'b', 'c'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines(partition, lines, NOW_MS);
+        await store.announceLines(partition, lines.slice(0, 2), NOW_MS + 1);
+        const keys = ['c', 'none', 'a', 'b'];
+        return { call: () => store.readBacklogs(partition, SUITE_TYPE, keys), left: async () => undefined };
+      },
+    },
+  ],
+  getLedgers: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const fence = await leased(stage);
+        const ledgers = ['a', 'b'].map((fairnessKey) => aLedger({ fairnessKey }));
+        await store.commit(fence, aCommit({ ledgers }));
+        await store.commit(fence, aCommit({ ledgers: [aLedger({ fairnessKey: 'a', settledCostMs: 9 })] }));
+        return { call: () => store.getLedgers(partition, ['b', 'none', 'a']), left: async () => undefined };
+      },
+    },
+  ],
+  getEstimates: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const estimates = ['', 'r', 's'].map((resourceId) => anEstimate({ resourceId }));
+        await store.commit(await leased(stage), aCommit({ estimates }));
+        const ids = ['s', 'none', '', 'r'].map((resourceId) => ({ type: SUITE_TYPE, resourceId }));
+        return { call: () => store.getEstimates(partition, ids), left: async () => undefined };
+      },
+    },
+  ],
+  readLine: [
+    {
+      isWeak: true,
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = [0, 1, 2, 3, 4].map((at) => aJob({ partition, readyAtMs: NOW_MS + at }));
+        await jobsOf(stage, jobs);
+        return { call: () => store.readLine(partition, aReadyLine(), 4), left: left(stage, jobs) };
+      },
+    },
+  ],
+  readDue: [
+    {
+      isWeak: true,
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = [0, 1, 2, 3, 4].map((at) => aScheduledJob(NOW_MS + at, { partition }));
+        await jobsOf(stage, jobs);
+        return {
+          call: async () => [
+            await store.readDue(partition, NOW_MS + 3, 10),
+            await store.readDue(partition, NOW_MS + 3, 2, undefined, 0, NOW_MS + 1),
+          ],
+          left: left(stage, jobs),
+        };
+      },
+    },
+  ],
+  promote: [
+    {
+      // What made the job pending is not known any more: another dispatcher, as far as this one can tell.
+      lost: always([null]),
+      again: always([null]),
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(stage, [aScheduledJob(NOW_MS, { partition })]);
+        return { call: () => store.promote(jobs, NOW_MS), left: left(stage, jobs) };
+      },
+    },
+  ],
+  commit: [
+    {
+      again: always(thrown('StaleCommit')),
+      refused: [
+        'lost',
+        thrown('StaleCommit'),
+        thrown('StaleCommit'),
+        thrown('StaleCommit'),
+        thrown('StaleCommit'),
+        thrown('StaleCommit'),
+        thrown('StaleCommit'),
+      ],
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const fence = await leased(stage);
+        const [reservation, made] = ['1-1', '1-2'].map((batchId) =>
+          aReservation([{ id: 'any' }], { batchId }),
+        );
+        if (reservation === undefined || made === undefined) throw new Error('no reservations');
+        await store.commit(fence, aCommit({ reserve: [reservation] }));
+        const to = partition + 1;
+        const request = { partition: to, wants: [], askedAtMs: NOW_MS, untilMs: EXPIRES_AT_MS };
+        await store.askForLoan(partition, request);
+        const loan = {
+          loanId: `${partition}-1-1-0`,
+          from: partition,
+          to,
+          units: 2,
+          scopes: [{ scope: 'pool', under: '8/2' }],
+          expiresAtMs: EXPIRES_AT_MS,
+        };
+        const commit = aCommit({
+          turn: 1,
+          drop: [{ reservation, positions: [0] }],
+          ledgers: [aLedger()],
+          estimates: [anEstimate({ resourceId: 'r' })],
+          reserve: [made],
+          lend: [loan],
+        });
+        return {
+          call: () => store.commit(fence, commit),
+          left: async () => [
+            await quiet.loadPartition(partition, NOW_MS),
+            (await quiet.loadPartition(to, NOW_MS)).loans,
+            await quiet.getLedgers(partition, ['tenant-a']),
+            await quiet.getEstimates(partition, [{ type: SUITE_TYPE, resourceId: 'r' }]),
+          ],
+        };
+      },
+    },
+  ],
+  tidy: [
+    {
+      isHint: true,
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const fence = await leased(stage);
+        await store.announceLines(partition, [aReadyLine({ fairnessKey: 'a' })], NOW_MS);
+        const reservation = aReservation([{ id: 'any' }], { batchId: '1-1' });
+        await store.commit(fence, aCommit({ reserve: [reservation] }));
+        await store.loadPartition(partition, NOW_MS);
+        await store.readKeys(partition, SUITE_TYPE, 10);
+        const ledgers = [aLedger({ fairnessKey: 'a' })];
+        await store.commit(fence, aCommit({ drop: [{ reservation, positions: [0] }], ledgers }));
+        return { call: () => store.tidy(partition), left: () => quiet.loadPartition(partition, NOW_MS) };
+      },
+    },
+  ],
+  markParked: [
+    {
+      set: async ({ store, quiet, partition }) => ({
+        call: () => store.markParked(partition, ['a', 'b'], NOW_MS),
+        left: () => quiet.listParked(partition, 10),
+      }),
+    },
+  ],
+  readParked: [
+    {
+      set: async ({ store, partition }) => {
+        await store.markParked(partition, ['a', 'b', 'c'], NOW_MS);
+        await store.markParked(partition, ['b'], NOW_MS + 1);
+        return {
+          call: () => store.readParked(partition, ['c', 'none', 'b', 'a']),
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
+  listParked: [
+    {
+      set: async ({ store, partition }) => {
+        await store.markParked(partition, ['a', 'b', 'c', 'd', 'e'], NOW_MS);
+        const pages = async () => {
+          const first = await store.listParked(partition, 3);
+          return [first, await store.listParked(partition, 2, first.next)];
+        };
+        return { call: pages, left: async () => undefined };
+      },
+    },
+  ],
+  unmarkParked: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        await store.markParked(partition, ['a', 'b'], NOW_MS);
+        return {
+          call: () => store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS }),
+          left: () => quiet.listParked(partition, 10),
+        };
+      },
+    },
+  ],
+  readBlocked: [
+    {
+      isWeak: true,
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = ['a', 'b', 'c'].flatMap((fairnessKey) =>
+          [0, 1].map((at) => aJob({ partition, fairnessKey, readyAtMs: NOW_MS + at })),
+        );
+        await jobsOf(stage, jobs);
+        await store.park(await leased(stage), jobs, CONFLICT_KEY);
+        return { call: () => store.readBlocked(partition, CONFLICT_KEY, 2), left: left(stage, jobs) };
+      },
+    },
+  ],
+  park: [
+    {
+      refused: [
+        'lost',
+        ['superseded', 'applied', 'applied'],
+        ['applied', 'superseded', 'applied'],
+        ['applied', 'applied', 'superseded'],
+      ],
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const jobs = await jobsOf(
+          stage,
+          [0, 1, 2].map((at) => aJob({ partition, readyAtMs: NOW_MS + at })),
+        );
+        const fence = await leased(stage);
+        return {
+          call: () => store.park(fence, jobs, CONFLICT_KEY),
+          left: async () => [
+            await quiet.readBlocked(partition, CONFLICT_KEY, 10),
+            await quiet.readLine(partition, aReadyLine(), 10),
+          ],
+        };
+      },
+    },
+  ],
+  unpark: [
+    {
+      // As of `promote`.
+      lost: always(['superseded']),
+      again: always(['superseded']),
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const jobs = await jobsOf(stage, [aJob({ partition })]);
+        await store.park(await leased(stage), jobs, CONFLICT_KEY);
+        return {
+          call: () => store.unpark(jobs, CONFLICT_KEY),
+          left: async () => [
+            await quiet.readBlocked(partition, CONFLICT_KEY, 10),
+            await quiet.readLine(partition, aReadyLine(), 10),
+          ],
+        };
+      },
+    },
+  ],
+  askForLoan: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const request = { partition: partition + 1, wants: [], askedAtMs: NOW_MS, untilMs: EXPIRES_AT_MS };
+        return { call: () => store.askForLoan(partition, request), left: left(stage) };
+      },
+    },
+  ],
+  claim: [
+    {
+      name: 'alone',
+      set: async (stage) => {
+        const jobs = await jobsOf(stage, [aJob({ partition: stage.partition })]);
+        const requests = jobs.map((job) => aClaimRequest(job));
+        return { call: () => stage.store.claim(requests), left: left(stage, jobs) };
+      },
+    },
+    {
+      name: 'together',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(stage, [aJob({ partition }), aJob({ partition }), aJob({ partition })]);
+        const requests = jobs.map((job, at) => aClaimRequest({ ...job, version: at === 1 ? 7 : 1 }));
+        return { call: () => store.claim(requests), left: left(stage, jobs) };
+      },
+    },
+    {
+      name: 'with a lock',
+      refused: [['lost'], ['blocked']],
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const conflictKey = `album/of-${partition}`;
+        const jobs = await jobsOf(stage, [aJob({ partition, resourceId: 'cats' })]);
+        const requests = jobs.map((job) => aClaimRequest(job, { lock: { conflictKey, partition } }));
+        return {
+          call: () => store.claim(requests),
+          left: async () => [await left(stage, jobs)(), await quiet.readLocks([conflictKey])],
+        };
+      },
+    },
+  ],
+  readLocks: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const keys = ['a', 'b', 'c'].map((name) => `album/${name}-${partition}`);
+        for (const conflictKey of keys.slice(0, 2)) {
+          const [job] = await jobsOf(stage, [aJob({ partition })]);
+          if (job !== undefined)
+            await store.claim([aClaimRequest(job, { lock: { conflictKey, partition } })]);
+        }
+        return { call: () => store.readLocks(keys.toReversed()), left: async () => undefined };
+      },
+    },
+  ],
+  awaitLock: [
+    {
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const conflictKey = `album/of-${partition}`;
+        const [job] = await jobsOf(stage, [aJob({ partition })]);
+        if (job !== undefined) await store.claim([aClaimRequest(job, { lock: { conflictKey, partition } })]);
+        return {
+          call: () => store.awaitLock(conflictKey, partition + 1, NOW_MS),
+          left: () => quiet.readLocks([conflictKey]),
+        };
+      },
+    },
+  ],
+  releaseLock: [false, true].map((isAwaited) => ({
+    name: isAwaited ? 'that another partition waits for' : 'that nobody waits for',
+    set: async (stage: Stage): Promise<Scene> => {
+      const { store, quiet, partition } = stage;
+      const conflictKey = `album/of-${partition}`;
+      const [job] = await jobsOf(stage, [aJob({ partition })]);
+      if (job === undefined) throw new Error('no job');
+      const request = aClaimRequest(job, { lock: { conflictKey, partition } });
+      await store.claim([request]);
+      if (isAwaited) await store.awaitLock(conflictKey, partition + 1, NOW_MS);
+      return {
+        call: () => store.releaseLock(conflictKey, partition, request.claimId, NOW_MS + 10_000),
+        left: () => quiet.readLocks([conflictKey]),
+      };
+    },
+  })),
+  raiseVersion: [
+    {
+      again: always('lost'),
+      set: async (stage) => {
+        const [job] = await jobsOf(stage, [aJob({ partition: stage.partition })]);
+        if (job === undefined) throw new Error('no job');
+        return { call: () => stage.store.raiseVersion(job.id, 1), left: left(stage, [job]) };
+      },
+    },
+  ],
+  loseWorker: [
+    {
+      set: async (stage) => {
+        const { job } = await runningJob(stage);
+        return {
+          call: () => stage.store.loseWorker(job, RETRY, NOW_MS + 40, EXPIRES_AT_MS),
+          left: left(stage, [job]),
+        };
+      },
+    },
+  ],
+  retireLine: [1, 2].map((count) => ({
+    name: count === 1 ? 'the last one' : 'one of two',
+    set: async ({ store, quiet, partition }: Stage): Promise<Scene> => {
+      const lines = [aReadyLine(), aReadyLine({ mode: 'onDemand' as const })].slice(0, count);
+      await store.announceLines(partition, lines, NOW_MS);
+      return {
+        call: () => store.retireLine(partition, aReadyLine(), NOW_MS),
+        left: () => quiet.readBacklogs(partition, SUITE_TYPE, ['tenant-a']),
+      };
+    },
+  })),
+  startJob: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const [job] = await jobsOf(stage, [aJob({ partition })]);
+        if (job === undefined) throw new Error('no job');
+        const request = aClaimRequest(job);
+        await store.claim([request]);
+        const start = { ...aWorker(), jobId: job.id, claimId: request.claimId, nowMs: NOW_MS + 5 };
+        return {
+          call: () => store.startJob({ ...start, runUntilMs: NOW_MS + 60_000 }),
+          left: left(stage, [job]),
+        };
+      },
+    },
+  ],
+  finishJob: [
+    { name: 'with a success', set: finishing(SUCCESS) },
+    { name: 'with a failure', set: finishing(FAILURE) },
+    { name: 'to be tried again', set: finishing(RETRY) },
+    {
+      name: 'to be tried again, which nobody wants',
+      set: async (stage) => {
+        const { job, worker } = await runningJob(stage);
+        await stage.store.cancelJob(job.id, NOW_MS + 6, EXPIRES_AT_MS);
+        const end = { ...worker, job, verdict: RETRY, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS };
+        return { call: () => stage.store.finishJob(end), left: left(stage, [job]) };
+      },
+    },
+  ],
+  saveCheckpoint: [
+    {
+      set: async (stage) => {
+        const { job, worker } = await runningJob(stage);
+        return { call: () => stage.store.saveCheckpoint(job, worker, { page: 3 }), left: left(stage, [job]) };
+      },
+    },
+  ],
+  saveProgress: [
+    {
+      set: async (stage) => {
+        const { job, worker } = await runningJob(stage);
+        return { call: () => stage.store.saveProgress(job, worker, 0.5), left: left(stage, [job]) };
+      },
+    },
+  ],
+  registerWorker: [
+    {
+      name: 'for the first time',
+      set: async (stage) => {
+        const record = aWorkerRecord();
+        return { call: () => stage.store.registerWorker(stage.partition, record), left: left(stage) };
+      },
+    },
+    {
+      name: 'for its next life',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const former = aWorkerRecord({ incarnation: '0001' });
+        await store.registerWorker(partition, former);
+        const next = { ...former, incarnation: '0002', expiresAtMs: former.expiresAtMs + 1_000 };
+        return { call: () => store.registerWorker(partition, next), left: left(stage) };
+      },
+    },
+  ],
+  heartbeat: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const record = aWorkerRecord();
+        await store.registerWorker(partition, record);
+        const later = { ...record, expiresAtMs: record.expiresAtMs + 5_000 };
+        return { call: () => store.heartbeat(partition, later), left: left(stage) };
+      },
+    },
+  ],
+  deregisterWorker: [
+    {
+      name: 'of one life',
+      set: async (stage) => {
+        const record = aWorkerRecord();
+        await stage.store.registerWorker(stage.partition, record);
+        return { call: () => stage.store.deregisterWorker(stage.partition, record), left: left(stage) };
+      },
+    },
+    {
+      name: 'whose former life may run',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const former = aWorkerRecord({ incarnation: '0001' });
+        const next = { ...former, incarnation: '0002' };
+        await store.registerWorker(partition, former);
+        await store.registerWorker(partition, next);
+        return { call: () => store.deregisterWorker(partition, next), left: left(stage) };
+      },
+    },
+  ],
+  keepDispatcher: [
+    {
+      set: async ({ store, quiet }) => {
+        const record = aDispatcherRecord();
+        return {
+          call: () => store.keepDispatcher(record),
+          left: async () =>
+            (await quiet.listDispatchers(NOW_MS)).filter((each) => each.dispatcherId === record.dispatcherId),
+        };
+      },
+    },
+  ],
+  removeDispatcher: [
+    {
+      set: async ({ store, quiet }) => {
+        const record = aDispatcherRecord();
+        await store.keepDispatcher(record);
+        return {
+          call: () => store.removeDispatcher(record),
+          left: async () =>
+            (await quiet.listDispatchers(NOW_MS)).filter((each) => each.dispatcherId === record.dispatcherId),
+        };
+      },
+    },
+  ],
+  listDispatchers: [
+    {
+      set: async ({ store }) => {
+        const records = [aDispatcherRecord(), aDispatcherRecord(), aDispatcherRecord()];
+        for (const record of records) await store.keepDispatcher(record);
+        const ids = new Set(records.map(({ dispatcherId }) => dispatcherId));
+        return {
+          call: async () =>
+            (await store.listDispatchers(NOW_MS)).filter(({ dispatcherId }) => ids.has(dispatcherId)),
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
+  cancelJob: [
+    {
+      name: 'that waits',
+      again: reads('cancelled', 'ended'),
+      set: async (stage) => {
+        const [job] = await jobsOf(stage, [aJob({ partition: stage.partition })]);
+        if (job === undefined) throw new Error('no job');
+        return {
+          call: () => stage.store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS),
+          left: left(stage, [job]),
+        };
+      },
+    },
+    {
+      name: 'that runs',
+      set: async (stage) => {
+        const { job } = await runningJob(stage);
+        return {
+          call: () => stage.store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS),
+          left: left(stage, [job]),
+        };
+      },
+    },
+  ],
+  retimeJob: [
+    {
+      again: reads('moved', 'superseded'),
+      set: async (stage) => {
+        const job = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
+        await jobsOf(stage, [job]);
+        return {
+          call: () => stage.store.retimeJob(job, NOW_MS + 60_000, NOW_MS),
+          left: left(stage, [job]),
+        };
+      },
+    },
+  ],
+  changeControl: [
+    {
+      name: 'of a scope',
+      set: async (stage) => ({
+        call: () => stage.store.changeControl(stage.partition, 'pool', { paused: true, maxConcurrency: 3 }),
+        left: left(stage),
+      }),
+    },
+    {
+      name: 'to what is configured',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await store.changeControl(partition, 'pool', { paused: true });
+        return { call: () => store.changeControl(partition, 'pool', { paused: false }), left: left(stage) };
+      },
+    },
+  ],
+  listUnreadable: [
+    {
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const jobs = [0, 1, 2, 3].map((at) =>
+          aJob({ partition, readyAtMs: NOW_MS + at, state: 'asleep' as 'pending' }),
+        );
+        await jobsOf(stage, jobs);
+        await quiet.getJobs(
+          jobs.map(({ id }) => id),
+          () => {},
+        );
+        return { call: () => store.listUnreadable(partition), left: async () => undefined };
+      },
+    },
+  ],
+  readDeadLetters: [
+    {
+      isWeak: true,
+      set: async (stage) => {
+        const { store, partition } = stage;
+        for (const nowMs of [1, 2, 3]) {
+          const { job, worker } = await runningJob(stage);
+          await store.finishJob({
+            ...worker,
+            job,
+            verdict: FAILURE,
+            nowMs: NOW_MS + nowMs,
+            expiresAtMs: EXPIRES_AT_MS,
+          });
+        }
+        return { call: () => store.readDeadLetters(partition, 2), left: async () => undefined };
+      },
+    },
+  ],
+  redrive: [
+    {
+      refused: ['superseded', 'superseded'],
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const { job, worker } = await runningJob(stage);
+        const end = { ...worker, job, verdict: FAILURE, nowMs: NOW_MS + 1, expiresAtMs: EXPIRES_AT_MS };
+        const failed = await store.finishJob(end);
+        if (failed.kind !== 'finished') throw new Error('not finished');
+        const next = aJob({ partition, redriveOf: job.id });
+        return { call: () => store.redrive(failed.job, next), left: left(stage, [job, next]) };
+      },
+    },
+  ],
+};
