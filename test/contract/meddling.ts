@@ -56,9 +56,11 @@ const CHANCE = {
   page: 0.5,
   emptyPage: 0.2,
   batch: 0.5,
-  lag: 0.15,
+  lag: 0.1,
 } as const;
 const PERSISTENT_UNTIL = 8;
+/** Pages of the first queries of a kind are the shortest: what is long is not read for ever. */
+const SHORT_UNTIL = 6;
 const LATE_MS_MAX = 20;
 const LAG_READS_MAX = 2;
 
@@ -85,7 +87,7 @@ export function seededPlan(seed: number, scope: () => string): Plan {
     shape: (asked) => {
       const { dice, nth } = diceFor(asked);
       faults.set(asked, faultsOf(asked, dice, nth));
-      return shapeOf(asked, dice);
+      return shapeOf(asked, dice, nth);
     },
     fault: (asked, tries) => faults.get(asked)?.[tries - 1],
   };
@@ -121,15 +123,17 @@ function faultsOf({ command, parts }: Asked, dice: Dice, nth: number): readonly 
   return first;
 }
 
-function shapeOf({ command, keys, parts }: Asked, dice: Dice): Shape {
+function shapeOf({ command, keys, parts }: Asked, dice: Dice, nth: number): Shape {
   switch (command) {
     case 'Query':
       return {
-        ...(dice.chance(CHANCE.page) ? { limit: dice.pick([1, 2, 3, 10, 30]) } : {}),
+        ...(dice.chance(CHANCE.page)
+          ? { limit: nth <= SHORT_UNTIL ? dice.whole(1, 3) : dice.whole(20, 100) }
+          : {}),
         isEmpty: dice.chance(CHANCE.emptyPage),
       };
     case 'BatchGetItem':
-      return dice.chance(CHANCE.batch) ? { read: dice.whole(Math.floor(keys.length / 3), keys.length) } : {};
+      return dice.chance(CHANCE.batch) ? { read: dice.whole(Math.floor(keys.length / 2), keys.length) } : {};
     case 'GetItem':
       return {};
     case 'BatchExecuteStatement':

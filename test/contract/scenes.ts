@@ -165,7 +165,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, partition } = stage;
         const jobs = await jobsOf(
           stage,
-          [0, 1, 2].map(() => aJob({ partition })),
+          [0, 1, 2].map((at) => aJob({ partition, readyAtMs: NOW_MS + at })),
         );
         return { call: () => store.getJobs(jobs.map(({ id }) => id)), left: left(stage, jobs) };
       },

@@ -233,9 +233,13 @@ const LASTING: readonly (readonly [
 ];
 
 const named = (verb: string, { name }: Scenes): string => (name === undefined ? verb : `${verb} ${name}`);
-const ALL = Object.entries(SCENES).flatMap(([verb, scenes]) =>
-  scenes.map((each) => ({ title: named(verb, each), verb: verb as keyof JobStore, scenes: each })),
-);
+/** What is done to requests is done on this side: of a table that is slow, every third scene is enough. */
+const EACH = process.env.FAIRLEAD_TEST_ENDPOINT === undefined ? 1 : 3;
+const ALL = Object.entries(SCENES)
+  .flatMap(([verb, scenes]) =>
+    scenes.map((each) => ({ title: named(verb, each), verb: verb as keyof JobStore, scenes: each })),
+  )
+  .filter((_, at) => at % EACH === 0);
 
 describe.each(ALL)('$title', { timeout: WAIT_MS }, ({ verb, scenes }) => {
   const { lost = (answer) => answer, again = (answer) => answer, isHint = false } = scenes;
