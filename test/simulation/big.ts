@@ -172,7 +172,7 @@ function jobsOf(
   const isSkewed = dice.chance(0.5);
   const futures = dice.pick([0, 0.1]);
   let asked = 0;
-  return Array.from({ length: count }, (_, at) => {
+  const drawn = Array.from({ length: count }, (_, at) => {
     // Those of one event come together.
     if (at % EVENT_JOBS === 0) asked = askedAtMs(at);
     const nth =
@@ -196,6 +196,10 @@ function jobsOf(
       heeds: true,
     };
   });
+  // Keys that no job drew take the last jobs' places, as far as there are too few.
+  const used = new Set(drawn.map(({ fairnessKey }) => fairnessKey));
+  const missing = keys.filter((key) => !used.has(key)).slice(0, Math.max(0, KEYS_LEAST - used.size));
+  return drawn.map((job, at) => ({ ...job, fairnessKey: missing[count - 1 - at] ?? job.fairnessKey }));
 }
 
 /** A type is paused while the pool is busy, and goes on. */
