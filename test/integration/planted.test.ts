@@ -1,4 +1,4 @@
-/** Bugs that are planted in what only a table can show: `test/simulation/planted.test.ts` has the others. */
+/** Bugs that are planted in what only a table can show: `test/simulation/planted.long.test.ts` has the others. */
 import { describe, expect, inject, it } from 'vitest';
 import { find } from '../simulation/finders.ts';
 import { PLANTED } from '../simulation/planted.ts';
