@@ -39,7 +39,9 @@ if (given !== undefined && given !== '' && !URL.canParse(given)) {
 const container = given === undefined || given === '' ? await startContainer() : undefined;
 const endpoint = container === undefined ? given : `http://127.0.0.1:${container.getMappedPort(PORT)}`;
 
-const child = spawn('vitest', ['run', '--project', 'integration', ...process.argv.slice(2)], {
+// One after the other: it answers slowly, and a test beside another would wait for too long.
+const parameters = ['run', '--project', 'integration', '--maxWorkers=1', ...process.argv.slice(2)];
+const child = spawn('vitest', parameters, {
   stdio: 'inherit',
   env: {
     ...process.env,

@@ -38,7 +38,7 @@ describe('worker processes', () => {
         // Ten pairs must not run together.
         ...(n < 20 ? { resourceId: `shelf-${n % 10}` } : {}),
         // Some are long enough to be met in the middle.
-        payload: { forMs: n % 3 === 0 ? 1_500 : 100 },
+        payload: { forMs: n % 3 === 0 ? 4_000 : 100 },
         readyAtMs: nowMs,
         runAtMs: nowMs,
         submittedAtMs: nowMs,
