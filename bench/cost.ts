@@ -10,7 +10,6 @@ import { parseArgs } from 'node:util';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
 import { type CostReport, createCostMeter, meteredQueue, PHASES } from '../lib/cost/meter.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
 import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
@@ -19,6 +18,7 @@ import type { Log } from '../lib/runtime/contract.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { runJob } from '../lib/worker/run-job.ts';
+import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -71,18 +71,7 @@ async function measure(jobs: number, backlog: number): Promise<CostReport> {
   const metered = meteredQueue(queue, meter);
   const clock = time.clock();
   const log: Log = { info: silent, warn: (message, fields) => console.error(message, fields) };
-  const dispatcher: DispatchContext = {
-    store,
-    queue: metered,
-    configuration,
-    clock,
-    random,
-    log,
-    holder: 'dispatcher',
-    budget: DISPATCH_BUDGET,
-    announced: new Map(),
-    books: new Map(),
-  };
+  const dispatcher = aDispatchContext({ store, queue: metered, configuration, clock, random, log });
   const submitter: SubmitContext = { store, configuration, nowMs: clock.nowMs, announced: new Map() };
 
   let made = 0;

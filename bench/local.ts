@@ -16,7 +16,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
+import { DISPATCH_BUDGET } from '../lib/dispatch/context.ts';
 import { dispatch } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
 import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
@@ -25,6 +25,7 @@ import { systemClock } from '../lib/runtime/system.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { deadlinesBy } from '../lib/worker/deadlines.ts';
 import { runJob } from '../lib/worker/run-job.ts';
+import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
 
 const TYPES = ['thumbnail', 'resize', 'index', 'mail'];
@@ -66,9 +67,8 @@ async function measure(jobs: number, backlog: number, dispatchers: number): Prom
   const store = new MemoryJobStore({ clock: clock.nowMs, random, place: placeOf(configuration), after });
   const queue = new MemoryJobQueue({ clock: clock.nowMs, random, after });
   const log = { info: () => {}, warn: () => {} };
-  const contexts = Array.from(
-    { length: dispatchers },
-    (_, at): DispatchContext => ({
+  const contexts = Array.from({ length: dispatchers }, (_, at) =>
+    aDispatchContext({
       store,
       queue,
       configuration,
@@ -77,8 +77,6 @@ async function measure(jobs: number, backlog: number, dispatchers: number): Prom
       log,
       holder: `dispatcher-${at}`,
       budget: { ...DISPATCH_BUDGET, batchJobs: SLOTS / 4 },
-      announced: new Map(),
-      books: new Map(),
     }),
   );
   let won = 0;

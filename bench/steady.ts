@@ -9,13 +9,14 @@ import { parseArgs } from 'node:util';
 import { type PoolInput, resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
 import { createCostMeter } from '../lib/cost/meter.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
+import type { DispatchContext } from '../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
 import { placeOf, submit } from '../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { VirtualTime } from '../lib/testing/virtual-time.ts';
+import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -75,18 +76,7 @@ async function measure({ pool, jobs, of }: Wall): Promise<Record<(typeof SITUATI
   const place = placeOf(configuration);
   const store = new MemoryJobStore({ clock: clock.nowMs, random, after: time.after, place });
   const queue = new MemoryJobQueue({ clock: clock.nowMs, random, after: time.after });
-  const dispatcher = (): DispatchContext => ({
-    store,
-    queue,
-    configuration,
-    clock,
-    random,
-    log: { info: () => {}, warn: () => {} },
-    holder: 'dispatcher',
-    budget: DISPATCH_BUDGET,
-    announced: new Map(),
-    books: new Map(),
-  });
+  const dispatcher = (): DispatchContext => aDispatchContext({ store, queue, configuration, clock, random });
   const warm = dispatcher();
   const done = async <T>(work: Promise<T>): Promise<T> => {
     let isOver = false;

@@ -1,11 +1,12 @@
 /** Who takes part in a race on a real store, in real time: dispatchers with memories of their own, and one worker. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 
 export interface Racers {
@@ -22,20 +23,8 @@ export function racersOn(store: JobStore, configuration: PoolConfiguration, coun
     setTimeout(action, delayMs).unref();
   };
   const queue = new MemoryJobQueue({ clock: Date.now, random, after });
-  const dispatchers = Array.from(
-    { length: count },
-    (_, at): DispatchContext => ({
-      store,
-      queue,
-      configuration,
-      clock: systemClock,
-      random,
-      log: { info: () => {}, warn: () => {} },
-      holder: `dispatcher-${at}`,
-      budget: DISPATCH_BUDGET,
-      announced: new Map(),
-      books: new Map(),
-    }),
+  const dispatchers = Array.from({ length: count }, (_, at) =>
+    aDispatchContext({ store, queue, configuration, clock: systemClock, random, holder: `dispatcher-${at}` }),
   );
   return { queue, dispatchers, random, dice: diceOf(random) };
 }

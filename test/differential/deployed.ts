@@ -21,6 +21,7 @@ import type { Clock } from '../../lib/runtime/contract.ts';
 import type { FinishVerdict, JobStore, WorkerRecord } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { storeWith } from '../dispatch/stage.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
 import {
   EPOCH_MS,
@@ -41,7 +42,6 @@ const OLD_MAX = 200;
 /** Triggers that one instant may take before its dispatchers are said to make no end. */
 const TRIGGERS_MAX = 200;
 
-const SILENT = { info: (): void => undefined, warn: (): void => undefined };
 const PARTITION = 0;
 /** These cause a look at what is due. */
 const LOOKING: readonly ['ingest', 'wake', 'tick'] = ['ingest', 'wake', 'tick'];
@@ -129,19 +129,18 @@ export class Deployed implements Player {
         return this.store.releaseLease(fence, wakesSeen);
       },
     });
-    this.#dispatchers = Array.from({ length: scenario.hearing.dispatchers }, (_, number) => ({
-      store,
-      queue: this.#queue,
-      configuration: this.configuration,
-      clock: this.#clock,
-      random,
-      log: SILENT,
-      holder: `dispatcher-${number}`,
-      // Here the index lags behind nothing.
-      budget: { ...DISPATCH_BUDGET, seenWithinMs: 0, ...scenario.budget },
-      announced: new Map(),
-      books: new Map(),
-    }));
+    this.#dispatchers = Array.from({ length: scenario.hearing.dispatchers }, (_, number) =>
+      aDispatchContext({
+        store,
+        queue: this.#queue,
+        configuration: this.configuration,
+        clock: this.#clock,
+        random,
+        holder: `dispatcher-${number}`,
+        // Here the index lags behind nothing.
+        budget: { ...DISPATCH_BUDGET, seenWithinMs: 0, ...scenario.budget },
+      }),
+    );
   }
 
   wakeBy(wakeAt: (atMs: number) => void): void {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { EXPLAIN_LIMITS, explainJob, type LiveWaitsFor } from '../../lib/dispatch/explain.ts';
-import { changeControl, type OperateContext } from '../../lib/dispatch/operate.ts';
+import { changeControl } from '../../lib/dispatch/operate.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 import { type Stage, stage } from './stage.ts';
 
@@ -11,15 +11,8 @@ const SMALL: PoolInput = { types: { resize: {} }, tiers: [{ tier: 'standard' }] 
 const SEEDS = 60;
 const ROUNDS = 4;
 
-const operator = (on: Stage): OperateContext => ({
-  ...on.submitter(),
-  clock: on.clock,
-  queue: on.queue,
-  partitionOf: () => 0,
-});
-
 const waitsFor = async (on: Stage, job: Job | undefined): Promise<readonly LiveWaitsFor[] | undefined> =>
-  (await explainJob(operator(on), job?.id ?? ''))?.waitsFor;
+  (await explainJob(on.operator(), job?.id ?? ''))?.waitsFor;
 
 describe('a job that passes do not see', () => {
   it('waits for its line to be announced, where its submitter was stopped before', async () => {
@@ -83,7 +76,7 @@ describe('a job that waits for the next pass', () => {
     async (seed) => {
       const dice = diceOf(seeded(seed));
       const on = stage({ pool: poolOf(dice), seed });
-      if (dice.chance(0.3)) await changeControl(operator(on), { type: 'index' }, { paused: true });
+      if (dice.chance(0.3)) await changeControl(on.operator(), { type: 'index' }, { paused: true });
       const all: Job[] = [];
       let running: readonly { readonly job: Job }[] = [];
       for (let round = 0; round < ROUNDS; round += 1) {

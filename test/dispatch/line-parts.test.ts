@@ -224,7 +224,7 @@ describe('a pool whose lines stand in parts', () => {
     const jobs = await on.put(
       ...Array.from({ length: 20 }, (_, at) => on.job({ readyAtMs: readyAtMs + at * 1_000 })),
     );
-    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    const context = on.operator();
     const explained = await explainJob(context, jobs[13]?.id ?? '');
     expect(explained?.position).toBe(13);
   });
@@ -240,7 +240,7 @@ describe('a pool whose lines stand in parts', () => {
         return on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs });
       }),
     );
-    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    const context = on.operator();
     const idsOf = async (state: 'pending' | 'scheduled', fairnessKey?: string): Promise<string[]> => {
       const ids: string[] = [];
       for await (const { id } of listJobs(context, state, { fairnessKey })) ids.push(id);

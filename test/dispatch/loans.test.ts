@@ -210,7 +210,7 @@ describe('a partition whose share is used up', () => {
     const on = pooled();
     const jobs = manyIn(on, 0, 20);
     await arrive(on, ...jobs);
-    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    const context = on.operator();
     const waiting = jobs.find(({ id }) => on.stateOf(id) === 'pending');
     expect((await explainJob(context, waiting?.id ?? ''))?.fleets).toMatchObject([
       { fleet: 'images', slots: 6, busy: 6 },

@@ -142,7 +142,7 @@ describe('a pool in partitions', () => {
         wayOut: 'declare at least 6 partitions until nothing waits there',
       },
     });
-    const context = { ...on.submitter(), clock: on.clock, queue: on.queue, partitionOf: () => 0 };
+    const context = on.operator();
     expect((await explainJob(context, job.id))?.waitsFor).toContainEqual({
       why: 'unknownPartition',
       partition: 5,

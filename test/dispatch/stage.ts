@@ -4,6 +4,7 @@ import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import type { OperateContext } from '../../lib/dispatch/operate.ts';
 import { placeOf, type SubmitContext, submit } from '../../lib/dispatch/submit.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
@@ -15,6 +16,7 @@ import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitatio
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
 
@@ -82,7 +84,7 @@ export function stage(options: StageOptions = {}) {
   /** A dispatch function's process: a memory of its own, and perhaps a store that is wrapped. */
   const dispatcher = (own: Partial<DispatchContext> = {}): DispatchContext => {
     dispatchers += 1;
-    return {
+    return aDispatchContext({
       store,
       queue,
       configuration,
@@ -91,10 +93,8 @@ export function stage(options: StageOptions = {}) {
       log,
       holder: `dispatcher-${dispatchers}`,
       budget: { ...DISPATCH_BUDGET, ...options.budget },
-      announced: new Map(),
-      books: new Map(),
       ...own,
-    };
+    });
   };
   const main = dispatcher();
 
@@ -123,6 +123,9 @@ export function stage(options: StageOptions = {}) {
     announced: new Map(),
     ...own,
   });
+
+  /** Whoever looks at the pool, and changes what it does. */
+  const operator = (): OperateContext => ({ ...submitter(), clock, queue, partitionOf: () => 0 });
 
   /** Stores jobs as a submitter does. */
   const put = async (...jobs: readonly Job[]): Promise<readonly Job[]> => {
@@ -211,6 +214,7 @@ export function stage(options: StageOptions = {}) {
     main,
     dispatcher,
     submitter,
+    operator,
     finish,
     pass,
     put,

@@ -13,6 +13,7 @@ import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { clientConfiguration, createQueue, createTable } from '../contract/aws.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { fleetEnvironment } from './fleet-environment.ts';
 import { type Entry, entriesOf } from './journal.ts';
 
@@ -40,18 +41,14 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     createQueue(sqs, 'wakes'),
   ]);
   const queueUrls = { [fleet]: fleetQueue.url };
-  const context: DispatchContext = {
+  const context = aDispatchContext({
     store: new DynamoJobStore({ ...table, place: placeOf(configuration) }),
     queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl: wakeQueue.url }),
     configuration,
     clock: systemClock,
-    random: Math.random,
-    log: { info: () => {}, warn: () => {} },
     holder: 'the test',
     budget: { ...DISPATCH_BUDGET, checkAfterMs: 5_000 },
-    announced: new Map(),
-    books: new Map(),
-  };
+  });
   const env = fleetEnvironment({
     configuration,
     fleet,

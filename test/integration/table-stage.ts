@@ -1,7 +1,7 @@
 /** Dispatchers on the emulator's table, with a queue in memory, and a clock that a test puts forward. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { placeOf, submit } from '../../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
@@ -11,6 +11,7 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { DynamoJobStore, type DynamoJobStoreOptions } from '../../lib/store/dynamodb/store.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { finish, startNext } from '../contract/racers.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 
 export interface TableStage {
@@ -50,18 +51,7 @@ export async function tableStage(
     clock,
     dispatcher: () => {
       made += 1;
-      return {
-        store,
-        queue,
-        configuration,
-        clock,
-        random: Math.random,
-        log: { info: () => {}, warn: () => {} },
-        holder: `dispatcher-${made}`,
-        budget: DISPATCH_BUDGET,
-        announced: new Map(),
-        books: new Map(),
-      };
+      return aDispatchContext({ store, queue, configuration, clock, holder: `dispatcher-${made}` });
     },
     job: (changes = {}) => {
       const nowMs = clock.nowMs();
