@@ -194,9 +194,10 @@ export class Ledgers {
     return lifted;
   }
 
-  /** A waiting job was withdrawn. */
-  leave(key: number): void {
+  /** A waiting job was withdrawn: until now its key was there. */
+  leave(key: number, nowMs: number): void {
     this.#add(key, WAITING, -1);
+    this.#seen(key, nowMs);
     this.#deactivateIfIdle(key);
   }
 

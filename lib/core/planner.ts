@@ -142,6 +142,13 @@ interface OfferedJob {
 }
 
 const NONE = -1;
+/**
+ * Keys of types that a plan looks at, beside as many as blocked jobs may hide. Only those are looked at whose turn it is before
+ * that of what is known, so each of them either starts something, or has only blocked jobs, or none at all any more.
+ */
+const KEYS_MAX = 10_000;
+/** Keys whose lines are asked for at once, though a slot may be left for one of them only. */
+const KEYS_AHEAD_MAX = 100;
 
 export function createPlanner(configuration: PoolConfiguration, input: PlannerInput): Planner {
   return new HeadsPlanner(configuration, input);
@@ -163,6 +170,9 @@ class HeadsPlanner implements Planner {
   #firstHeadsLeft: number;
   #keysLeft: number;
   #blockedLeft: number;
+  /** Keys beyond the room whose lines are asked for at once: more each time as long as all of them are empty. */
+  #keysAhead = 0;
+  #hasFound = true;
   #truncated = false;
   headsAsked = 0;
 
@@ -194,7 +204,7 @@ class HeadsPlanner implements Planner {
     const free = this.#scheduler.room;
     this.#firstHeadsLeft = 2 * free;
     this.#blockedLeft = input.blockedMax ?? 2 * free + 64;
-    this.#keysLeft = 4 * free + 64 + this.#blockedLeft;
+    this.#keysLeft = KEYS_MAX + this.#blockedLeft;
   }
 
   get room(): number {
@@ -228,6 +238,7 @@ class HeadsPlanner implements Planner {
     const state = this.#open(line, key);
     if (state === undefined) return;
     state.asked = Math.max(state.asked, jobs.length);
+    this.#hasFound ||= jobs.length > 0;
     this.#offer(jobs);
     this.#setMore(state, more);
   }
@@ -346,6 +357,7 @@ class HeadsPlanner implements Planner {
   }
 
   // Heads of the unread lines of the keys that come next, as many keys as there is room: each can take one slot at least.
+  // Of keys whose lines are all empty there may be thousands in front: more and more of them are asked for at once.
   #needHeads(tier: number): Step {
     const unread = [...this.#lines.values()]
       .filter(
@@ -363,8 +375,11 @@ class HeadsPlanner implements Planner {
     }
     const room = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(tier));
     const keys = new Set<number>();
+    this.#keysAhead = this.#hasFound ? 0 : Math.min(KEYS_AHEAD_MAX, 2 * this.#keysAhead + room);
+    this.#hasFound = false;
+    const most = room + this.#keysAhead;
     const chosen = unread.filter((state) => {
-      if (keys.size < room) keys.add(state.key);
+      if (keys.size < most) keys.add(state.key);
       return keys.has(state.key);
     });
     const fresh = chosen.filter((state) => state.asked === 0).length;

@@ -317,7 +317,7 @@ export class Scheduler {
     const conflict = jobs.conflictOf(number);
     const resource = jobs.resourceOf(number);
     this.backlog.remove(number);
-    this.ledgers.leave(this.backlog.keyOf(line));
+    this.ledgers.leave(this.backlog.keyOf(line), nowMs);
     this.#endEstimate(typeOf(this.backlog.classOf(line)), resource, undefined, nowMs);
     if (conflict !== NONE) {
       // It may have stood for parked jobs.

@@ -20,6 +20,7 @@ import {
   noteComing,
   noteImages,
   noteOutdated,
+  nothingTrustedMs,
   type RememberedHeads,
   type RememberedKeys,
   type RememberedLines,
@@ -230,9 +231,10 @@ export class Candidates {
     const { keys, heads } = this.#input.remembered;
     const types = [...this.#believedTypes].filter((type) => !isLongKeysLine(keys.get(type)));
     const readAtMs = (name: string): number => heads.get(name)?.readAtMs ?? 0;
+    const trustedMs = nothingTrustedMs(this.#input.remembered);
     const lines = [...this.#believedEmpty]
       .sort(([one], [other]) => readAtMs(one) - readAtMs(other))
-      .filter(([name], at) => at < AGAIN_LINES || this.#input.nowMs - readAtMs(name) >= NOTHING_TRUSTED_MS)
+      .filter(([name], at) => at < AGAIN_LINES || this.#input.nowMs - readAtMs(name) >= trustedMs)
       .map(([, line]) => line);
     this.#believedTypes.clear();
     this.#believedEmpty.clear();
@@ -423,7 +425,7 @@ export class Candidates {
       return undefined;
     const ageMs = this.#input.nowMs - known.readAtMs;
     const jobs = this.#withHints(name, known.jobs, { untilRank: known.untilRank });
-    return ageMs < (jobs.length === 0 ? NOTHING_TRUSTED_MS : HEADS_TRUSTED_MS)
+    return ageMs < (jobs.length === 0 ? nothingTrustedMs(this.#input.remembered) : HEADS_TRUSTED_MS)
       ? { ...known, jobs }
       : undefined;
   }

@@ -14,6 +14,8 @@ export interface DispatchBudget {
   readonly leaseMarginMs: number;
   /** Passes in a row under one lease. */
   readonly passesMax: number;
+  /** No pass begins when a run has lasted for so long: a function that is ended within a pass keeps its lease. */
+  readonly runMs: number;
   /** Jobs of one reservation. */
   readonly batchJobs: number;
   /** Due jobs promoted at once; a pass does so up to ten times. */
@@ -34,6 +36,7 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   leaseMs: 20_000,
   leaseMarginMs: 5_000,
   passesMax: 20,
+  runMs: 30_000,
   batchJobs: 50,
   promoteMax: 200,
   checkMax: 10,

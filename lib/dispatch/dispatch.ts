@@ -95,6 +95,7 @@ async function runPasses(
   let lookedAt = first.wakesLookedAt;
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
+  const endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
   // No two partitions number alike: a worker that serves both tells their claims apart by their ids alone.
   const nextBatch = (): number => {
     batches += 1;
@@ -120,7 +121,7 @@ async function runPasses(
     hints = outcome.hints;
     looksUp = false;
     lookedAt = wakesSeen;
-    const isLast = reports.length >= budget.passesMax;
+    const isLast = reports.length >= budget.passesMax || clock.monotonicMs() >= endsAtMonotonicMs;
     if (outcome.kind === 'again' && !isLast) {
       const leftMs = lease.trustedUntilMonotonicMs - clock.monotonicMs();
       const renewed = leftMs > budget.leaseMs / 2 ? lease : await renewLease(context, lease);

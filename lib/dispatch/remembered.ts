@@ -82,15 +82,19 @@ const emptyLines = (): RememberedLines => ({
 export const NOTHING_TRUSTED_MS = 5_000;
 /** More keys than a pass should read anew because a slot is free. */
 const LONG_KEYS_LINE = 500;
-/** What is read of a long keys line amounts to a hundred keys a second: hints tell of new ones, and only a lost one needs this. */
-const READ_AGAIN_MS_PER_KEY = 10;
+/** Keys and lines are read again a hundred a second at most: hints tell of what is new, and only a lost one needs this. */
+const READ_AGAIN_MS = 10;
 
 export const isLongKeysLine = (read: RememberedKeys | undefined): boolean =>
   read !== undefined && read.keys.length > LONG_KEYS_LINE;
 
 /** How long the keys of a type that were read are believed to be all there are. */
 export const keysTrustedMs = (read: RememberedKeys): number =>
-  isLongKeysLine(read) ? read.keys.length * READ_AGAIN_MS_PER_KEY : NOTHING_TRUSTED_MS;
+  isLongKeysLine(read) ? read.keys.length * READ_AGAIN_MS : NOTHING_TRUSTED_MS;
+
+/** How long a line that was used up is believed to have nothing. */
+export const nothingTrustedMs = ({ heads }: RememberedLines): number =>
+  Math.max(NOTHING_TRUSTED_MS, heads.size * READ_AGAIN_MS);
 
 /** Forgets what was read; what hints told stays. */
 export function forgetLines(lines: RememberedLines): void {

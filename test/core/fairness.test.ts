@@ -150,7 +150,7 @@ describe('ledgers', () => {
     expect(ledgers.leastShareMs()).toBeUndefined();
     expect(ledgers.arrive(rich, 0)).toBe(false);
     expect(ledgers.costOf(rich)).toBe(9_000);
-    ledgers.leave(rich);
+    ledgers.leave(rich, 0);
     const poor = ledgers.open('poor', 0);
     expect(ledgers.arrive(poor, 0)).toBe(false);
     expect(ledgers.arrive(rich, 0)).toBe(false);
@@ -194,7 +194,7 @@ describe('ledgers', () => {
               known.cost += ms;
               known.charges.push(ms);
             } else if (kind === 'leave' && known.waiting > 0) {
-              ledgers.leave(key);
+              ledgers.leave(key, 0);
               known.waiting -= 1;
             } else if (kind === 'settle') {
               const charged = known.charges.pop();
@@ -243,8 +243,9 @@ describe('ledgers', () => {
   it('drop keys that are idle for the time to live, counted from their last arrival, start or end', () => {
     const ledgers = new Ledgers(fairness({ keyTtlMs: 1_000 }));
     const key = ledgers.open('key', 0);
-    ledgers.arrive(key, 100);
-    ledgers.leave(key);
+    ledgers.arrive(key, 50);
+    // What waited and was cancelled has ended.
+    ledgers.leave(key, 100);
     expect(ledgers.evict(1_099)).toEqual([]);
     expect(ledgers.find('key')).toBe(key);
     ledgers.arrive(key, 1_099);
@@ -255,7 +256,7 @@ describe('ledgers', () => {
     expect(ledgers.evict(3_999)).toEqual([]);
     // A late word about the past does not make it younger.
     ledgers.arrive(key, 2_500);
-    ledgers.leave(key);
+    ledgers.leave(key, 2_500);
     expect(ledgers.evict(4_000)).toEqual([key]);
     expect(ledgers.find('key')).toBeUndefined();
     expect(ledgers.list()).toEqual([]);

@@ -181,6 +181,21 @@ describe('the reference', () => {
     ]);
   });
 
+  it('forgets a key so long after its last waiting job was cancelled', async () => {
+    const jobs = [
+      { fairnessKey: 'a', attempts: [{ durationMs: 20_000, outcome: 'succeeded' }] },
+      { fairnessKey: 'b', atMs: 20_000, attempts: [{ durationMs: 10_000, outcome: 'succeeded' }] },
+      { fairnessKey: 'a', atMs: 20_500 },
+      { fairnessKey: 'a', atMs: 29_500, priority: 10 },
+      { fairnessKey: 'b', atMs: 29_500 },
+    ] as const;
+    const events = [{ op: 'cancel', atMs: 26_000, id: 'a2' }] as const;
+    const after = async (keyTtlMs: number) =>
+      (await startsOf(small(jobs, { events, fairness: { keyTtlMs } }))).slice(2);
+    expect(await after(4_000)).toEqual(['b4 at 30 s', 'a3 at 32 s']);
+    expect(await after(3_000)).toEqual(['a3 at 30 s', 'b4 at 32 s']);
+  });
+
   for (const oracle of readScenarios()) {
     it(`starts what the oracle says in ${oracle.id}: ${oracle.title}`, async () => {
       const { types, tiers, maxConcurrency, fairness } = scenarioConfiguration(oracle.config);

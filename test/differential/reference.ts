@@ -190,6 +190,8 @@ export class Reference implements Player {
         // What runs is asked to end, and is not tried again.
         if (job.state === 'running') job.isCancelled = true;
         else this.#jobs.delete(job.id);
+        // Until now its key was there.
+        if (job.wasReady) this.#ledgerOf(job.fairnessKey).seenAtMs = atMs;
         return;
       }
       case 'retime': {

@@ -1,7 +1,8 @@
 /** Slots are not left free while a job waits that may start, however many wait before it that may not. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
@@ -201,5 +202,57 @@ describe('keys none of whose jobs may start', () => {
     await on.advance(60_000);
     await on.pass({}, warm);
     expect(keysRead).toBe(1_600);
+  });
+});
+
+describe('keys whose lines were used up', () => {
+  const EMPTY = 3_000;
+
+  it('change nothing of the order behind them, and a dispatcher that has looked at them does not look again', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: {} },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 1 } },
+        fairness: { idlePolicy: 'none' },
+      },
+    });
+    const charged = (fairnessKey: string, settledCostMs: number) => ({
+      fairnessKey,
+      settledCostMs,
+      lastSeenMs: on.time.nowMs,
+    });
+    const { epoch } = await on.store.acquireLease(0, 'history', on.time.nowMs, 1_000);
+    const ledgers = [charged('dear', 3_000), charged('cheap', 2_000)];
+    await on.store.commit({ partition: 0, epoch }, aCommit({ ledgers }));
+    await on.store.releaseLease({ partition: 0, epoch });
+    for (let from = 0; from < EMPTY; from += 100) {
+      const lines = times(100, (at) => ({
+        type: 'resize',
+        mode: 'queued' as const,
+        fairnessKey: `key-${from + at}`,
+      }));
+      await on.store.announceLines(0, lines, on.time.nowMs);
+    }
+    const [dear, cheap] = await on.put(on.job({ fairnessKey: 'dear' }), on.job({ fairnessKey: 'cheap' }));
+    let reads = 0;
+    const store = storeWith(on.store, {
+      readLine: (...parameters) => {
+        reads += 1;
+        return on.store.readLine(...parameters);
+      },
+    });
+    const dispatcher = on.dispatcher({ store });
+    await on.pass({}, dispatcher);
+    expect([on.stateOf(cheap?.id ?? ''), on.stateOf(dear?.id ?? '')]).toEqual(['claimed', 'pending']);
+    expect(reads).toBeLessThan(EMPTY + 200);
+    reads = 0;
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    await on.advance(10_000);
+    const ended = await on.end(started, SUCCEEDED);
+    await on.pass({ jobs: [ended], reason: 'stream' }, dispatcher);
+    expect(on.stateOf(dear?.id ?? '')).toBe('claimed');
+    expect(reads).toBeLessThan(100);
   });
 });

@@ -345,6 +345,21 @@ describe('a run of passes', () => {
     expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
   });
 
+  it('sends itself a wake before its function is ended', async () => {
+    const on = stage({ budget: { batchJobs: 1, promoteMax: 1, runMs: 30_000 } });
+    const context = on.dispatcher({
+      store: steppedStore(on.store, ['loadPartition'], () => on.clock.sleep(8_000)),
+    });
+    await on.put(...Array.from({ length: 80 }, () => on.job({ state: 'scheduled' })));
+    const startedMs = on.time.nowMs;
+    const report = await on.pass({}, context);
+    expect(report.kind).toBe('outOfBudget');
+    expect(on.time.nowMs - startedMs).toBeLessThan(40_000);
+    await on.advance(0);
+    expect(on.wakes).toHaveLength(1);
+    expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
+  });
+
   it.each(['readWakes', 'loadPartition', 'readKeys', 'commit', 'claim', 'tidy'] as const)(
     'that fails at %s gives the lease back, and the next one does its work',
     async (verb) => {

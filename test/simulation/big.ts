@@ -49,10 +49,9 @@ const FAULTS: readonly FaultClass[] = [
 ];
 const FAULT_RATE = 0.0005;
 
-/**
- * @param isWide - jobs of each key are of any type, so that there are several times as many lines; else each key has a type
- */
-export function bigPlanOf(seed: number, isWide = false): SimulationPlan {
+export function bigPlanOf(seed: number): SimulationPlan {
+  // Jobs of each key are of any type, so that there are several times as many lines; else each key has a type.
+  const isWide = seed % 2 === 0;
   const dice = diceOf(seeded(seed ^ 0x7f4a7c15));
   const isFaulty = dice.chance(0.3);
   const tiers = Array.from({ length: dice.whole(1, 3) }, (_, at) => nameOf('tier', at));
