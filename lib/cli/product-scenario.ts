@@ -4,7 +4,7 @@
  * `resolveConfiguration`, as it is on deployment.
  */
 import { z } from 'zod';
-import { PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
 
 const atMs = instantMs.min(0);
@@ -13,7 +13,7 @@ const name = z.string().min(1).max(200);
 const jobShape = {
   type: name,
   priority: z.int().min(PRIORITY_MIN).max(PRIORITY_MAX).default(PRIORITY_MIN),
-  mode: z.enum(['queued', 'onDemand']).default('queued'),
+  mode: z.enum(JOB_MODES).default('queued'),
   fairnessKey: z.string().max(200).default(''),
   resourceId: name.optional(),
   /** How long a successful attempt takes. */

@@ -3,6 +3,7 @@
  * not; what a case is expected to give, and what is written for readers, is accepted and never read.
  */
 import { z } from 'zod';
+import { JOB_MODES } from '../core/job.ts';
 import { anyId, caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
 
 /** For readers, and for tests. */
@@ -100,7 +101,7 @@ const streamJob = z
     createdAt: instantMs.optional(),
     durationMs,
     onDemand: z.boolean().optional(),
-    mode: z.enum(['queued', 'onDemand']).optional(),
+    mode: z.enum(JOB_MODES).optional(),
   })
   .refine((job) => job.atMs !== undefined || job.createdAt !== undefined, {
     path: ['atMs'],

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
+import { JOB_MODES } from '../core/job.ts';
 import { LISTED_STATES } from '../dispatch/inspect.ts';
 import type { Scope } from '../dispatch/operate.ts';
 import { type JobRequest, parseRequests, REQUEST_LIMITS } from '../dispatch/request.ts';
@@ -63,7 +64,7 @@ export const SHAPES = {
     state: z.enum(LISTED_STATES, {
       error: `must be one of ${LISTED_STATES.join(', ')}: succeeded and cancelled jobs are found by their ids only`,
     }),
-    mode: z.enum(['queued', 'onDemand']).optional(),
+    mode: z.enum(JOB_MODES).optional(),
   }),
   keysOptions: z
     .strictObject({ ...only, countUpTo: z.int().min(0).max(CLIENT_LIMITS.countUpTo).optional() })

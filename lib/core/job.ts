@@ -7,7 +7,8 @@
 export type JobState = 'scheduled' | 'pending' | 'claimed' | 'running' | 'succeeded' | 'failed' | 'cancelled';
 
 /** `queued`: the scheduler chooses when. `onDemand`: somebody waits for the answer. */
-export type JobMode = 'queued' | 'onDemand';
+export const JOB_MODES = ['queued', 'onDemand'] as const;
+export type JobMode = (typeof JOB_MODES)[number];
 
 /** JSON, as it travels in events and results. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };

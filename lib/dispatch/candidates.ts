@@ -1,5 +1,5 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
-import type { JobMode } from '../core/job.ts';
+import { JOB_MODES, type JobMode } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead, KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
@@ -136,6 +136,7 @@ export class Candidates {
         return jobs.filter(({ id }) => !this.#held.has(id));
       },
       recentJobs: () => this.#recentJobs(),
+      recentOf: (fairnessKey) => this.#recentOf(fairnessKey),
       justStored: input.justStored,
       liftedAtMs: input.liftedAtMs,
       rankOf: this.#places.rankOf,
@@ -350,6 +351,18 @@ export class Candidates {
   *#recentJobs(): Generator<JobHead> {
     for (const recents of this.#input.remembered.recent.values())
       for (const { job } of recents.values()) if (!this.#held.has(job.id)) yield job;
+  }
+
+  #recentOf(fairnessKey: string): readonly JobHead[] {
+    const { recent } = this.#input.remembered;
+    const lines = this.#context.configuration.types.flatMap(({ type }) =>
+      JOB_MODES.map((mode) => ({ type, mode, fairnessKey })),
+    );
+    return lines.flatMap((line) =>
+      Array.from(recent.get(this.#nameOf(line))?.values() ?? [], ({ job }) => job).filter(
+        ({ id }) => !this.#held.has(id),
+      ),
+    );
   }
 
   async #takeHeads(

@@ -50,7 +50,9 @@ export interface LiftsInput {
   ) => Promise<readonly JobHead[]>;
   /** Of those of a line that are parked for a conflict key, all up to a rank. */
   readonly parkedOf: (line: LineName, conflictKey: string, untilRank: string) => Promise<readonly JobHead[]>;
+  /** Jobs that hints have told of: all of them, or those of a key. */
   readonly recentJobs: () => Iterable<JobHead>;
+  readonly recentOf: (fairnessKey: string) => readonly JobHead[];
   /** Jobs that nobody can have seen before. */
   readonly justStored: ReadonlySet<string>;
   /** All keys that had come by then have been lifted. */
@@ -209,18 +211,17 @@ export class Lifts {
     return job.readyAtMs <= this.#decidedMs && !this.#input.justStored.has(job.id);
   }
 
-  /** A job of the key that waits, among those that were ready by then, of which this is true. */
+  /** A job of the key that waits, among these and those that were ready by then, of which this is true. */
   async #findReady(
     fairnessKey: string,
     known: readonly JobHead[],
     untilMs: number,
     isIt: (job: JobHead) => boolean,
   ): Promise<JobHead | undefined> {
-    const isOfKey = (job: JobHead): boolean => job.fairnessKey === fairnessKey && isIt(job);
-    const met = known.find(isOfKey) ?? [...this.#input.recentJobs()].find(isOfKey);
+    const met = known.find(isIt) ?? this.#input.recentOf(fairnessKey).find(isIt);
     if (met !== undefined) return met;
     for await (const waiting of this.#waitingBy(fairnessKey, untilMs)) {
-      const found = waiting.find(isOfKey);
+      const found = waiting.find(isIt);
       if (found !== undefined) return found;
     }
     return undefined;
@@ -240,8 +241,7 @@ export class Lifts {
 
   /** With the first of all the key's jobs that wait, known or not. */
   async #sinceFirst({ fairnessKey, first }: Arrival): Promise<Arrival> {
-    const waiting = [first];
-    for (const job of this.#input.recentJobs()) if (job.fairnessKey === fairnessKey) waiting.push(job);
+    const waiting = [first, ...this.#input.recentOf(fairnessKey)];
     for await (const jobs of this.#waitingBy(fairnessKey, firstReadyMs(first))) waiting.push(...jobs);
     return arrivalOf(fairnessKey, waiting);
   }
@@ -331,8 +331,10 @@ export class Lifts {
   async #leastShareMs(arriving: ReadonlySet<string>): Promise<Least> {
     const { books } = this.#input;
     await books.readLedgers(this.#heldCostMs.keys());
+    let leastMs = Number.POSITIVE_INFINITY;
+    for (const key of this.#heldCostMs.keys()) leastMs = Math.min(leastMs, this.#shareOf(key));
     const search: Search = {
-      leastMs: Math.min(...[...this.#heldCostMs.keys()].map((key) => this.#shareOf(key))),
+      leastMs,
       linesLeft: LEAST_LINES_MAX,
       isCutShort: false,
       unseen: new Map(),
@@ -355,9 +357,9 @@ export class Lifts {
     }
     const isLeveled = [...arriving, ...search.unseen.keys()].every((key) => this.#shareOf(key) === 0);
     if (search.leastMs < Infinity || !isLeveled) await this.#considerInTurn(search, fresh);
-    const { leastMs, isCutShort, unseen } = search;
+    const { isCutShort, unseen } = search;
     return {
-      leastMs: Number.isFinite(leastMs) ? leastMs : undefined,
+      leastMs: Number.isFinite(search.leastMs) ? search.leastMs : undefined,
       unseen: [...unseen.values()],
       isCutShort,
       hasKeys,

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
 import type { Job, JobMode, Json } from '../core/job.ts';
-import { PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 
 /** Bounds on what is accepted. A job's item must stay well under DynamoDB's 400 KB. */
 export const REQUEST_LIMITS = {
@@ -62,7 +62,7 @@ const jobRequest = z.strictObject({
   type: z.string(),
   payload: z.unknown().optional(),
   priority: z.int().min(PRIORITY_MIN).max(PRIORITY_MAX).optional(),
-  mode: z.enum(['queued', 'onDemand']).optional(),
+  mode: z.enum(JOB_MODES).optional(),
   fairnessKey: keyText.optional(),
   resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
   runAt: z.iso

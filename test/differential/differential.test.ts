@@ -190,10 +190,10 @@ describe('the reference', () => {
       { fairnessKey: 'b', atMs: 29_500 },
     ] as const;
     const events = [{ op: 'cancel', atMs: 26_000, id: 'a2' }] as const;
-    const after = async (keyTtlMs: number) =>
+    const thirdOnWith = async (keyTtlMs: number) =>
       (await startsOf(small(jobs, { events, fairness: { keyTtlMs } }))).slice(2);
-    expect(await after(4_000)).toEqual(['b4 at 30 s', 'a3 at 32 s']);
-    expect(await after(3_000)).toEqual(['a3 at 30 s', 'b4 at 32 s']);
+    expect(await thirdOnWith(4_000)).toEqual(['b4 at 30 s', 'a3 at 32 s']);
+    expect(await thirdOnWith(3_000)).toEqual(['a3 at 30 s', 'b4 at 32 s']);
   });
 
   for (const oracle of readScenarios()) {

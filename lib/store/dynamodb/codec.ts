@@ -2,7 +2,16 @@
  * Items ⇄ domain, in one place: nothing else knows how an attribute is called or what a cell holds.
  * Reading rejects a malformed item by name; a job that cannot be read is not guessed at.
  */
-import type { Claim, Job, JobError, JobMode, JobState, Json, ReservedJob } from '../../core/job.ts';
+import {
+  type Claim,
+  JOB_MODES,
+  type Job,
+  type JobError,
+  type JobMode,
+  type JobState,
+  type Json,
+  type ReservedJob,
+} from '../../core/job.ts';
 import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
@@ -345,7 +354,6 @@ const STATES = [
   'failed',
   'cancelled',
 ] as const satisfies readonly JobState[];
-const MODES = ['queued', 'onDemand'] as const satisfies readonly JobMode[];
 const JOB_PREFIX = jobKey('').pk;
 
 export const encodeClaim = (claim: Claim): Item => ({
@@ -490,7 +498,7 @@ export function decodeJobHead(item: Item): JobHead {
     id: cells.text(A.pk).slice(JOB_PREFIX.length),
     type: cells.text(A.type),
     priority: cells.number(A.priority),
-    mode: cells.oneOf(A.mode, MODES),
+    mode: cells.oneOf(A.mode, JOB_MODES),
     fairnessKey: cells.text(A.fairnessKey),
     ...(cells.has(A.resourceId) ? { resourceId: cells.text(A.resourceId) } : {}),
     readyAtMs: cells.number(A.readyAtMs),
@@ -1036,7 +1044,7 @@ export const encodeBacklogLine = ({
 }: Pick<AnnouncedLine, 'mode' | 'sub' | 'parkedIn'>): string =>
   parkedIn === undefined ? `${mode}${sub === 0 ? '' : `.${sub}`}` : `${mode}!${parkedIn}`;
 
-const isMode = (text: string): text is JobMode => MODES.some((mode) => mode === text);
+const isMode = (text: string): text is JobMode => JOB_MODES.some((mode) => mode === text);
 
 /** As a backlog's set names its lines. */
 export const namesOf = ({ lines, parked = [] }: Pick<KeyBacklog, 'lines' | 'parked'>): readonly string[] => [
