@@ -1,0 +1,45 @@
+/** Seeds in which somebody starts something else than the reference, with what differs first. */
+import { differenceOf } from './difference.ts';
+import { play, type Start } from './play.ts';
+import { Reference } from './reference.ts';
+import { scenarioOf } from './scenarios.ts';
+import { asSimulateScenario, simulatedStarts } from './simulate.ts';
+
+const describeSeed = (seed: number, kind: string, what: unknown): string =>
+  `seed ${seed} (${kind}): ${JSON.stringify(what)}`;
+
+/** Of the deployed path. */
+export async function differingDeployed(first: number, last: number): Promise<readonly string[]> {
+  const differing: string[] = [];
+  for (let seed = first; seed <= last; seed += 1) {
+    const scenario = scenarioOf(seed);
+    const difference = await differenceOf(scenario);
+    if (difference !== undefined) differing.push(describeSeed(seed, scenario.kind, difference));
+  }
+  return differing;
+}
+
+/** Of `fairlead simulate`; `expressed`: scenarios that its files can express. */
+export async function differingSimulated(
+  first: number,
+  last: number,
+): Promise<{ readonly differing: readonly string[]; readonly expressed: number }> {
+  const differing: string[] = [];
+  let expressed = 0;
+  for (let seed = first; seed <= last; seed += 1) {
+    const scenario = scenarioOf(seed);
+    const own = await asSimulateScenario(scenario);
+    if (own === undefined) continue;
+    expressed += 1;
+    // What starts at one instant is listed there by id.
+    const expected = byId(await play(scenario, new Reference(scenario)));
+    const actual = byId(await simulatedStarts(own));
+    const at = expected.findIndex((start, nth) => JSON.stringify(start) !== JSON.stringify(actual[nth]));
+    if (at !== -1 || expected.length !== actual.length)
+      differing.push(describeSeed(seed, scenario.kind, [at, expected[at], actual[at]]));
+  }
+  return { differing, expressed };
+}
+
+const byId = (starts: readonly Start[]): readonly Start[] =>
+  [...starts].sort((one, other) => one.atMs - other.atMs || (one.id < other.id ? -1 : 1));
