@@ -29,3 +29,6 @@ export function start(given: readonly string[], env: Readonly<Record<string, str
 
 /** The last thing it said. */
 export const lastLineOf = ({ errors }: Started): string => errors().trim().split('\n').at(-1) ?? '';
+
+/** Where its emulator listens. */
+export const portOf = ({ errors }: Started): number => Number(/127\.0\.0\.1:(\d+)/.exec(errors())?.[1]);
