@@ -142,11 +142,10 @@ interface OfferedJob {
 }
 
 const NONE = -1;
-/**
- * Keys of types that a plan looks at, beside as many as blocked jobs may hide. Only those are looked at whose turn it is before
- * that of what is known, so each of them either starts something, or has only blocked jobs, or none at all any more.
- */
+/** Keys of types that a plan looks at. Most of that many stand in front because their lines were used up. */
 const KEYS_MAX = 10_000;
+/** Lines with jobs that a plan looks at, beside as many as have blocked jobs: keys of one share may be as many as there are. */
+const LINES_MAX = 1_000;
 /** Keys whose lines are asked for at once, though a slot may be left for one of them only. */
 const KEYS_AHEAD_MAX = 100;
 
@@ -169,10 +168,12 @@ class HeadsPlanner implements Planner {
   readonly #blocked = new Map<string, string>();
   #firstHeadsLeft: number;
   #keysLeft: number;
+  #linesLeft: number;
   #blockedLeft: number;
   /** Keys beyond the room whose lines are asked for at once: more each time as long as all of them are empty. */
   #keysAhead = 0;
   #hasFound = true;
+  readonly #linesWithJobs = new Set<number>();
   #truncated = false;
   headsAsked = 0;
 
@@ -205,6 +206,7 @@ class HeadsPlanner implements Planner {
     this.#firstHeadsLeft = 2 * free;
     this.#blockedLeft = input.blockedMax ?? 2 * free + 64;
     this.#keysLeft = KEYS_MAX + this.#blockedLeft;
+    this.#linesLeft = LINES_MAX + 4 * free + this.#blockedLeft;
   }
 
   get room(): number {
@@ -239,6 +241,10 @@ class HeadsPlanner implements Planner {
     if (state === undefined) return;
     state.asked = Math.max(state.asked, jobs.length);
     this.#hasFound ||= jobs.length > 0;
+    if (jobs.length > 0 && !this.#linesWithJobs.has(state.number)) {
+      this.#linesWithJobs.add(state.number);
+      this.#linesLeft -= 1;
+    }
     this.#offer(jobs);
     this.#setMore(state, more);
   }
@@ -339,7 +345,7 @@ class HeadsPlanner implements Planner {
         this.#scheduler.room,
         this.#scheduler.roomOfTier(index.tierOfType[type] as number),
       );
-      if (this.#keysLeft > 0)
+      if (this.#keysLeft > 0 && this.#linesLeft > 0)
         return [{ type: (index.types[type] as JobTypeConfiguration).type, count: room }];
       state.more = false;
       state.read = true;
@@ -378,8 +384,12 @@ class HeadsPlanner implements Planner {
     this.#keysAhead = this.#hasFound ? 0 : Math.min(KEYS_AHEAD_MAX, 2 * this.#keysAhead + room);
     this.#hasFound = false;
     const most = room + this.#keysAhead;
+    const [next] = unread;
+    const leastShare = next === undefined ? 0 : this.#shareOf(next.number);
     const chosen = unread.filter((state) => {
-      if (keys.size < most) keys.add(state.key);
+      // Of keys that tie, the jobs decide: all of them are needed.
+      const ties = keys.size < KEYS_AHEAD_MAX && this.#shareOf(state.number) === leastShare;
+      if (keys.size < most || ties) keys.add(state.key);
       return keys.has(state.key);
     });
     const fresh = chosen.filter((state) => state.asked === 0).length;

@@ -26,8 +26,8 @@ import { lookAtLocks, needsLocks } from './locks.ts';
 import type { RememberedBooks } from './remembered.ts';
 import { putAnnounced, readyLineOf } from './submit.ts';
 
-/** Groups read of one blocked line in one pass, from another one on each time where there are more. */
-const GROUPS_MAX = 200;
+/** Groups read of one blocked line in one pass; where there are more, as many again from where an earlier pass has ended. */
+const GROUPS_MAX = 1_000;
 /** Marks looked at by one tick. */
 const ROUND_MARKS = 100;
 /** The index shows a parked job within this, by far. */
@@ -58,6 +58,8 @@ export interface UnparkInput {
   /** Look at some of all marks, too. */
   readonly looksAround: boolean;
   readonly cursor: string | undefined;
+  /** By conflict key: where the groups go on that were not read lately. */
+  readonly groupCursors: Map<string, string>;
   readonly nowMs: number;
 }
 
@@ -70,8 +72,8 @@ export function keyLetGo(context: Pick<DispatchContext, 'configuration'>, job: J
 
 /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
 export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<Unparked> {
-  const { store, random } = context;
-  const { partition, inFlight, nowMs } = input;
+  const { store } = context;
+  const { partition, inFlight, groupCursors, nowMs } = input;
   const held = new Set(inFlight.map(({ conflictKey }) => conflictKey));
   const isFree = (conflictKey: string): boolean => !held.has(conflictKey) && isKnown(context, conflictKey);
   const [freed, round] = await Promise.all([
@@ -98,10 +100,14 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
       const { conflictKey, parkedAtMs } = mark;
       const first = await store.readBlocked(partition, conflictKey, GROUPS_MAX);
       // No group stands behind the others for ever.
+      const from = groupCursors.get(conflictKey) ?? first.next;
       const behind =
-        first.next !== undefined && random() < 0.5
-          ? await store.readBlocked(partition, conflictKey, GROUPS_MAX, first.next)
+        first.next !== undefined && from !== undefined
+          ? await store.readBlocked(partition, conflictKey, GROUPS_MAX, from)
           : undefined;
+      if (behind?.next === undefined) groupCursors.delete(conflictKey);
+      else groupCursors.set(conflictKey, behind.next);
+      if (groupCursors.size > MARKED_MAX) groupCursors.clear();
       const jobs = [...first.jobs, ...(behind?.jobs ?? [])];
       if (jobs.length > 0) heads.set(conflictKey, jobs);
       else if (nowMs - parkedAtMs > EMPTY_AFTER_MS) empty.push(mark);

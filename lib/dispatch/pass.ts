@@ -306,6 +306,7 @@ export async function pass(
         inFlight,
         looksAround: input.looksUp || isRoundDue,
         cursor: remembered.markedCursor,
+        groupCursors: remembered.groupCursors,
         nowMs,
       })
     : NOTHING_PARKED;

@@ -133,6 +133,7 @@ export function noteImages(
   { nameOf, rankOf, subOf }: LinePlaces,
   nowMs: number,
 ): void {
+  const waiting: JobHead[] = [];
   for (const job of images) {
     const name = nameOf(job);
     const ofLine = lines.recent.get(name);
@@ -145,13 +146,46 @@ export function noteImages(
       recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs });
       lines.recent.set(name, recents);
       if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
+      waiting.push(job);
     } else {
       noteOutdated(lines, [job], nowMs);
       lines.coming?.delete(job.id);
       if (present !== undefined) forgetJob(lines, name, job.id);
     }
   }
+  for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type)) noteKeys(lines, type, jobs, subOf);
   forgetOld(lines, nowMs);
+}
+
+/**
+ * Puts keys, and lines of theirs, that were not there when a type's keys were read before all that were: where they stand in the
+ * keys line is not known, and nobody may take it that they come behind others.
+ */
+function noteKeys(
+  { keys }: RememberedLines,
+  type: string,
+  jobs: readonly JobHead[],
+  subOf: (job: JobHead) => number,
+): void {
+  const known = keys.get(type);
+  if (known === undefined) return;
+  const byName = new Map(known.keys.map((key) => [key.fairnessKey, key]));
+  const changed = new Map<string, KeyBacklog>();
+  for (const job of jobs) {
+    const { fairnessKey, mode } = job;
+    const sub = subOf(job);
+    const present = changed.get(fairnessKey) ?? byName.get(fairnessKey);
+    if (present?.lines.some((line) => line.mode === mode && (line.sub ?? 0) === sub) === true) continue;
+    const line = sub === 0 ? { mode } : { mode, sub };
+    changed.set(fairnessKey, {
+      ...(present ?? { fairnessKey, announcedAtMs: Number.POSITIVE_INFINITY, rankCostMs: 0 }),
+      lines: [...(present?.lines ?? []), line],
+    });
+  }
+  if (changed.size === 0) return;
+  const fresh = [...changed.values()].filter(({ fairnessKey }) => !byName.has(fairnessKey));
+  const others = known.keys.map((key) => changed.get(key.fairnessKey) ?? key);
+  keys.set(type, { ...known, keys: [...fresh, ...others] });
 }
 
 /** Puts a job among the heads of its line. One that stands behind them is left to the index. */
@@ -242,6 +276,8 @@ export interface RememberedBooks {
   readonly parkedNames: Set<string>;
   /** Conflict keys that a lost claim may have let go. */
   readonly letGo: Set<string>;
+  /** By conflict key: where the groups of its blocked line go on that were not read lately. Right or wrong, it loses nothing. */
+  readonly groupCursors: Map<string, string>;
   /** Where the round of all marked conflict keys goes on. */
   markedCursor?: string | undefined;
   /** When some of them were looked at last. */
@@ -259,8 +295,9 @@ const sizeOf = ({ ledgers, estimates, lines }: RememberedBooks): number => {
   return ledgers.size + estimates.size + jobs;
 };
 
-const emptyBooks = (epoch: number): RememberedBooks => ({
+const emptyBooks = (epoch: number, groupCursors = new Map<string, string>()): RememberedBooks => ({
   epoch,
+  groupCursors,
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),
@@ -274,7 +311,10 @@ const emptyBooks = (epoch: number): RememberedBooks => ({
 export function openBooks(memory: BooksMemory, partition: number, epoch: number): RememberedBooks {
   const known = memory.get(partition);
   const isExact = known !== undefined && (known.epoch === epoch || known.epoch === epoch - 1);
-  const books = known !== undefined && isExact && sizeOf(known) <= REMEMBERED_MAX ? known : emptyBooks(epoch);
+  const books =
+    known !== undefined && isExact && sizeOf(known) <= REMEMBERED_MAX
+      ? known
+      : emptyBooks(epoch, known?.groupCursors);
   // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
   memory.delete(partition);
   return books;

@@ -56,13 +56,15 @@ export const placeOf =
 async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promise<void> {
   const { announced, store } = context;
   const nowMs = context.nowMs();
+  const { keyTtlMs } = context.configuration.fairness;
+  const everyMs = Math.min(ANNOUNCE_EVERY_MS, keyTtlMs ?? ANNOUNCE_EVERY_MS);
   const fresh = new Map<string, { partition: number; line: ReadyLine }>();
   for (const job of jobs) {
     const whole = readyLineOf(job);
     const sub = subLineOf(context.configuration, job);
     const line = sub === 0 ? whole : { ...whole, sub };
     const name = readyLineName(job.partition, line);
-    if (nowMs - (announced.get(name) ?? -Infinity) >= ANNOUNCE_EVERY_MS) {
+    if (nowMs - (announced.get(name) ?? -Infinity) >= everyMs) {
       fresh.set(name, { partition: job.partition, line });
     }
   }
@@ -72,6 +74,7 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
       partition,
       lines.map((each) => each.line),
       nowMs,
+      keyTtlMs,
     );
   }
   if (announced.size + fresh.size > REMEMBERED_LINES_MAX) announced.clear();

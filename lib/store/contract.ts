@@ -165,6 +165,12 @@ export interface Ledger {
 export const presentUntilMs = (ledger: Ledger): number =>
   Math.max(ledger.lastSeenMs, ledger.presentUntilMs ?? -Infinity);
 
+/** Where a key stands that was not in the keys line: what its ledger says, unless that has expired. */
+export const rankCostOf = (ledger: Ledger | undefined, nowMs: number, keyTtlMs: number | null): number =>
+  ledger === undefined || (keyTtlMs !== null && nowMs - presentUntilMs(ledger) >= keyTtlMs)
+    ? 0
+    : ledger.settledCostMs;
+
 /** A conflict key that may have a blocked line. */
 export interface ParkedMark {
   readonly conflictKey: string;
@@ -394,8 +400,18 @@ export interface JobStore {
 
   /** Puts each job unless its id is there. Jobs stand in their line at once. */
   createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]>;
-  /** Adds a line to its key's set of lines with backlog. To be called before jobs are put into a line that may be new. */
-  announceLines(partition: number, lines: readonly AnnouncedLine[], nowMs: number): Promise<void>;
+  /**
+   * Adds a line to its key's set of lines with backlog. To be called before jobs are put into a line that may be new.
+   *
+   * @param keyTtlMs - a key that was last announced so long ago, or longer, stands in front of the keys line again: its ledger may
+   *   have expired, and what it was charged must not hide it; null: ledgers do not expire
+   */
+  announceLines(
+    partition: number,
+    lines: readonly AnnouncedLine[],
+    nowMs: number,
+    keyTtlMs?: number | null,
+  ): Promise<void>;
   /** Keeps a rejected request; the same source and position once. */
   recordRejections(rejections: readonly Rejection[]): Promise<void>;
 

@@ -40,6 +40,7 @@ import {
   type Rejection,
   type Reservation,
   type RetimeOutcome,
+  rankCostOf,
   type StartOutcome,
   type StartRequest,
   type UnreadableItem,
@@ -246,7 +247,12 @@ export class DynamoJobStore implements JobStore {
     return jobs.flatMap((_, index) => outcomes.get(index) ?? []);
   }
 
-  async announceLines(partition: number, lines: readonly AnnouncedLine[], nowMs: number): Promise<void> {
+  async announceLines(
+    partition: number,
+    lines: readonly AnnouncedLine[],
+    nowMs: number,
+    keyTtlMs: number | null = null,
+  ): Promise<void> {
     const byKey = Map.groupBy(lines, (line) => JSON.stringify([line.type, line.fairnessKey]));
     await inParallel([...byKey.values()], PARALLEL_MAX, async (group) => {
       const [first] = group;
@@ -256,17 +262,18 @@ export class DynamoJobStore implements JobStore {
       const known = await this.#table.update('announceLines', {
         key,
         update: 'SET #announcedAtMs = :now ADD #lines :lines',
-        condition: 'attribute_exists(#line)',
-        values,
+        condition: `attribute_exists(#line)${keyTtlMs === null ? '' : ' AND #announcedAtMs > :awaySince'}`,
+        values: keyTtlMs === null ? values : { ...values, ':awaySince': nowMs - keyTtlMs },
       });
       if (known.applied) return;
       const { fairnessKey } = first;
-      const [ledger] = await this.getLedgers(partition, [fairnessKey]);
-      const settledCostMs = ledger?.settledCostMs ?? 0;
+      const wasAway = known.old?.[ATTRIBUTE.line] !== undefined;
+      const [ledger] = wasAway ? [] : await this.getLedgers(partition, [fairnessKey]);
+      const settledCostMs = rankCostOf(ledger, nowMs, keyTtlMs);
       await this.#table.update('announceLines', {
         key,
         update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
-          #rank = if_not_exists(#rank, :rank) ADD #lines :lines`,
+          #rank = ${wasAway ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines`,
         values: {
           ...values,
           ':fairnessKey': fairnessKey,

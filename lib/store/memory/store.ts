@@ -52,6 +52,7 @@ import {
   type Rejection,
   type Reservation,
   type RetimeOutcome,
+  rankCostOf,
   type StartOutcome,
   type StartRequest,
   type UnreadableItem,
@@ -249,16 +250,34 @@ export class MemoryJobStore implements JobStore {
     );
   }
 
-  async announceLines(partition: number, lines: readonly AnnouncedLine[], nowMs: number): Promise<void> {
+  async announceLines(
+    partition: number,
+    lines: readonly AnnouncedLine[],
+    nowMs: number,
+    keyTtlMs: number | null = null,
+  ): Promise<void> {
     return this.#write('announceLines', () => {
-      const { backlogs } = this.#partition(partition);
+      const { backlogs, ledgers } = this.#partition(partition);
       for (const line of lines) {
         const { fairnessKey, type } = line;
         const present = backlogs.get(fairnessKey)?.get(type)?.value;
-        this.#putBacklog(partition, type, {
-          ...withLine(present ?? { fairnessKey, lines: [], announcedAtMs: nowMs }, line),
-          announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
-        });
+        const wasAway =
+          present !== undefined && keyTtlMs !== null && nowMs - present.announcedAtMs >= keyTtlMs;
+        const rankCostMs =
+          present === undefined
+            ? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs)
+            : wasAway
+              ? 0
+              : present.rankCostMs;
+        this.#putBacklog(
+          partition,
+          type,
+          {
+            ...withLine(present ?? { fairnessKey, lines: [], announcedAtMs: nowMs }, line),
+            announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
+          },
+          rankCostMs,
+        );
       }
     });
   }
@@ -1162,14 +1181,19 @@ export class MemoryJobStore implements JobStore {
     return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
   }
 
-  #putBacklog(partition: number, type: string, backlog: Omit<KeyBacklog, 'rankCostMs'>): void {
+  #putBacklog(
+    partition: number,
+    type: string,
+    backlog: Omit<KeyBacklog, 'rankCostMs'>,
+    rankCostMs?: number,
+  ): void {
     const { backlogs, ledgers } = this.#partition(partition);
     const { fairnessKey } = backlog;
     const byType = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
     const before = byType.get(type);
     let after: LineEntry<KeyBacklog> | undefined;
     if (countOf(backlog) > 0) {
-      const rank = costRank(ledgers.get(fairnessKey)?.settledCostMs ?? 0, fairnessKey);
+      const rank = costRank(rankCostMs ?? ledgers.get(fairnessKey)?.settledCostMs ?? 0, fairnessKey);
       const value = { ...backlog, rankCostMs: costOfRank(rank) };
       after = { id: fairnessKey, line: keysLineName(partition, type), rank, value };
       byType.set(type, after);

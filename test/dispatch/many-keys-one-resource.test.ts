@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { type Stage, stage } from '../dispatch/stage.ts';
+import { type Stage, stage } from './stage.ts';
 
 const KEYS = 450;
 
