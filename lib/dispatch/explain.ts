@@ -6,6 +6,7 @@
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import { conflictKeyOf } from '../core/conflict.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Job, Json, ReservedJob } from '../core/job.ts';
 import type { Moved } from '../core/lending.ts';
@@ -145,7 +146,7 @@ export async function explainJob(
         books.weighted,
         state.dueShards,
       )
-    : { waiting: [], keys: [], positionIsLeast: false, partial: false, unseen: undefined };
+    : { waiting: [], keys: [], positionIsLeast: false, hasParked: false, partial: false, unseen: undefined };
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (isReady) await Promise.all([books.readLedgers(keys), books.readEstimates([job, ...read.waiting])]);
   const ledgers = [...keys].flatMap((fairnessKey) => {
@@ -191,6 +192,7 @@ export async function explainJob(
     blocker:
       explanation.blocker ?? waitsFor.flatMap((each) => (each.why === 'conflict' ? [each.holder] : []))[0],
     positionIsLeast: read.positionIsLeast,
+    latestStartAtMs: read.hasParked ? undefined : explanation.latestStartAtMs,
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
@@ -304,6 +306,8 @@ interface Waiting {
   readonly keys: readonly string[];
   readonly positionIsLeast: boolean;
   readonly partial: boolean;
+  /** Jobs are parked for its conflict key: they may come first, and nobody counts them. */
+  readonly hasParked: boolean;
   /** Why passes do not see the job in its line; undefined: they do. */
   readonly unseen: LiveWaitsFor | undefined;
 }
@@ -319,9 +323,10 @@ async function readWaiting(
 ): Promise<Waiting> {
   const { store } = context;
   const own = readyLineOf(job);
-  const [line, keys] = await Promise.all([
+  const [line, keys, hasParked] = await Promise.all([
     readOwnLine(context, job, own, dueShards),
     readKeys(context, job, weighted),
+    areParked(context, job),
   ]);
   const lines = keys.lines
     .filter(
@@ -337,14 +342,24 @@ async function readWaiting(
     // The index may still show what is on its way already.
     waiting: [...byId.values()].filter((each) => each.state === 'pending' && !held.has(each.id)),
     keys: [...new Set(keys.lines.map(({ fairnessKey }) => fairnessKey))],
-    positionIsLeast: line.cut,
+    positionIsLeast: line.cut || hasParked,
+    hasParked,
     unseen: line.unseen,
     partial:
+      hasParked ||
       line.cut ||
       keys.cut ||
       keys.lines.length > lines.length + 1 ||
       (count < freeSlots && heads.some(({ next }) => next !== undefined)),
   };
+}
+
+async function areParked({ store, configuration }: OperateContext, job: Job): Promise<boolean> {
+  const group = configuration.types.find(({ type }) => type === job.type)?.conflictGroup ?? null;
+  const conflictKey = conflictKeyOf(group, job.resourceId);
+  return (
+    conflictKey !== undefined && (await store.readBlocked(job.partition, conflictKey, 1)).jobs.length > 0
+  );
 }
 
 async function readOwnLine(

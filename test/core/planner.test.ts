@@ -239,6 +239,9 @@ describe('the plan', () => {
   });
 });
 
+/** Keys beyond the room whose lines are asked for at once, where they tie or those before them were empty. */
+const KEYS_AHEAD = 100;
+
 describe('a planner that reads heads', () => {
   it('never asks for more heads than its bound: 2 F + L + 2 (A + S)', () => {
     fc.assert(

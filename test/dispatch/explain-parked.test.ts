@@ -17,7 +17,11 @@ async function crowd(): Promise<{ readonly on: Stage; readonly told: LiveExplana
   const jobs = Array.from({ length: JOBS }, () => on.job({ resourceId: 'one' }));
   await on.put(...jobs);
   await on.pass({ jobs, reason: 'stream' });
-  const last = jobs.map(({ id }) => id).sort().at(-1) ?? '';
+  const last =
+    jobs
+      .map(({ id }) => id)
+      .sort()
+      .at(-1) ?? '';
   const told = await explainJob(on.operator(), last);
   if (told === undefined) throw new Error('there is no such job');
   return { on, told };
