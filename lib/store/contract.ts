@@ -6,7 +6,7 @@
  */
 import type { Job, JobMode, Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest, Return } from '../core/lending.ts';
-import type { Verdict } from '../core/life-cycle.ts';
+import type { GivenUp, Verdict } from '../core/life-cycle.ts';
 import type { AnnouncedLine, ReadyLine } from './schema.ts';
 
 /** The right to change a partition: whoever holds a newer epoch has superseded it. */
@@ -334,8 +334,14 @@ export type JobHead = Omit<
   | 'checkpoint'
   | 'progress'
   | 'cancelRequestedAtMs'
+  | 'cancelRequestedBy'
+  | 'cancelRequestedIn'
   | 'redriveOf'
+  | 'redriveBy'
   | 'redrivenAs'
+  | 'redrivenAtMs'
+  | 'redrivenBy'
+  | 'history'
   | 'unreadable'
 >;
 
@@ -532,8 +538,15 @@ export interface JobStore {
     claimId: string,
     untilMs: number,
   ): Promise<{ readonly next?: number | undefined }>;
-  /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */
-  raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'>;
+  /**
+   * Raises the version of a pending job at exactly `version`, so that a late claim for it fails. With `given`, where the job
+   * was read at that version, its history tells of the claim that never came.
+   */
+  raiseVersion(
+    jobId: string,
+    version: number,
+    given?: GivenUp & { readonly job: Job },
+  ): Promise<'raised' | 'lost'>;
   /**
    * Ends an attempt whose worker is gone: running under exactly this claim.
    * `retry` counts a lost worker, not an attempt. As in `finishJob`, it cancels a job whose end was asked for.
@@ -592,14 +605,15 @@ export interface JobStore {
 
   /**
    * Ends a job that should not happen: at once while nobody runs it, else by asking its worker. `finishedAtMs` stays
-   * that of the last attempt, if there was one: what it used is charged by it.
+   * that of the last attempt, if there was one: what it used is charged by it. Who asked first, and when, is kept.
    */
-  cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome>;
+  cancelJob(jobId: string, nowMs: number, expiresAtMs: number, by?: string): Promise<CancelOutcome>;
   /**
    * Gives a waiting job at exactly its version another time, as the life cycle says: it stands in the due line, or, where
    * the time is past, in its ready line, which was announced before. Whatever was planned with the older time fails.
+   * The job's history tells who moved it, and from when to when.
    */
-  retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome>;
+  retimeJob(job: Job, runAtMs: number, nowMs: number, by?: string): Promise<RetimeOutcome>;
   /**
    * Changes what is named of a scope's control, and nothing else of it: of two operators who change different things in
    * the same moment, neither is lost. Answers the control as it is then. The next pass obeys it; one that says nothing
@@ -613,6 +627,9 @@ export interface JobStore {
   listUnreadable(partition: number): Promise<readonly UnreadableItem[]>;
   /** Failed jobs that nobody has dealt with, latest first; from the index, so it may lag. */
   readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>>;
-  /** Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together. */
+  /**
+   * Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together, with when that was
+   * and who asked for it, as the new job says.
+   */
   redrive(deadLetter: Job, job: Job): Promise<Applied>;
 }

@@ -1,5 +1,6 @@
 /** What every job store does: sentences, each checked on every implementation. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { movedEntry } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
 import { ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
@@ -41,6 +42,7 @@ import {
   NAME,
 } from '../fixtures/largest.ts';
 import { HOT_TYPE, type JobStoreHarness, ODD_NAMES, SUITE_TYPE, suitePlace } from './harness.ts';
+import { jobHistoryContract } from './job-history.ts';
 
 const LEASE_MS = 20_000;
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
@@ -2552,7 +2554,14 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
       ])('ends a %s job at once', async (_, make) => {
         const partition = freshPartition();
         const job = await make(partition);
-        const expected = { ...job, state: 'cancelled', version: job.version + 1, finishedAtMs: NOW_MS + 7 };
+        const expected = {
+          ...job,
+          state: 'cancelled',
+          version: job.version + 1,
+          finishedAtMs: NOW_MS + 7,
+          cancelRequestedAtMs: NOW_MS + 7,
+          cancelRequestedIn: job.state,
+        };
         expect(await cancel(job.id)).toEqual({ kind: 'cancelled', job: expected });
         expect(await stored(job.id)).toEqual(expected);
         await untilLine(partition, lineOf(job), []);
@@ -2599,7 +2608,9 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
             version: 4,
             workersLost,
             cancelRequestedAtMs: NOW_MS + 7,
+            cancelRequestedIn: 'running',
             finishedAtMs: NOW_MS + 9,
+            history: expect.objectContaining({ lastClaimId: job.claim?.claimId }),
             error: { name: 'Flaky', message: 'try again' },
           };
           expect(await retry(job, worker)).toEqual({ kind: 'finished', job: expected });
@@ -2709,6 +2720,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
           runAtMs: LATER_MS,
           readyAtMs: LATER_MS,
           ...(job.state === 'pending' ? { firstReadyAtMs: job.readyAtMs } : {}),
+          history: expect.objectContaining({ entries: [movedEntry(NOW_MS, job.runAtMs, LATER_MS)] }),
         };
         expect(await retime(job, LATER_MS)).toEqual({ kind: 'moved', job: expected });
         expect(await stored(job.id)).toEqual(expected);
@@ -2722,7 +2734,8 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const before = await created(aJob({ partition, readyAtMs: NOW_MS - 1 }));
         const job = await created(aScheduledJob(LATER_MS, { partition }));
         const after = await created(aJob({ partition, readyAtMs: NOW_MS + 1 }));
-        const expected = { ...job, state: 'pending', version: 2, runAtMs: 0, readyAtMs: NOW_MS };
+        const history = expect.objectContaining({ entries: [movedEntry(NOW_MS, LATER_MS, 0)] });
+        const expected = { ...job, state: 'pending', version: 2, runAtMs: 0, readyAtMs: NOW_MS, history };
         expect(await retime(job, 0)).toEqual({ kind: 'moved', job: expected });
         expect(await stored(job.id)).toEqual(expected);
         await untilLine(partition, lineOf(job), [before.id, job.id, after.id]);
@@ -2756,7 +2769,8 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         await store.createJobs([job, parked]);
         await store.park(await lease(partition), [parked], 'catalogue/photos');
         for (const each of [job, parked]) {
-          const expected = { ...each, version: 2, runAtMs: NOW_MS - 1 };
+          const history = expect.objectContaining({ entries: [movedEntry(NOW_MS, NOW_MS, NOW_MS - 1)] });
+          const expected = { ...each, version: 2, runAtMs: NOW_MS - 1, history };
           expect(await retime(each, NOW_MS - 1)).toEqual({ kind: 'moved', job: expected });
           expect(await stored(each.id)).toEqual(expected);
         }
@@ -3171,5 +3185,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
       await store.createJobs(jobs);
       for (const job of jobs) await untilLine(partition, lineOf(job), [job.id]);
     });
+
+    jobHistoryContract(() => store);
   });
 }

@@ -2,7 +2,17 @@
  * Items ⇄ domain, in one place: nothing else knows how an attribute is called or what a cell holds.
  * Reading rejects a malformed item by name; a job that cannot be read is not guessed at.
  */
-import type { Claim, Job, JobError, JobMode, JobState, Json, ReservedJob } from '../../core/job.ts';
+import type {
+  Claim,
+  History,
+  HistoryEntry,
+  Job,
+  JobError,
+  JobMode,
+  JobState,
+  Json,
+  ReservedJob,
+} from '../../core/job.ts';
 import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
@@ -91,8 +101,14 @@ export const ATTRIBUTE = {
   error: 'error',
   checkpoint: 'checkpoint',
   cancelRequestedAtMs: 'cancelRequestedAtMs',
+  cancelRequestedBy: 'cancelRequestedBy',
+  cancelRequestedIn: 'cancelRequestedIn',
   redriveOf: 'redriveOf',
+  redriveBy: 'redriveBy',
   redrivenAs: 'redrivenAs',
+  redrivenAtMs: 'redrivenAtMs',
+  redrivenBy: 'redrivenBy',
+  history: 'history',
   // Leases and wakes.
   holder: 'holder',
   expiresAtMs: 'expiresAtMs',
@@ -402,11 +418,126 @@ export function encodeJob(job: Job, standing: Standing | undefined): Item {
     [A.checkpoint]: job.checkpoint === undefined ? undefined : encodeJson(job.checkpoint),
     [A.progress]: job.progress === undefined ? undefined : encodeJson(job.progress),
     [A.cancelRequestedAtMs]: job.cancelRequestedAtMs,
+    [A.cancelRequestedBy]: job.cancelRequestedBy,
+    [A.cancelRequestedIn]: job.cancelRequestedIn,
     [A.redriveOf]: job.redriveOf,
+    [A.redriveBy]: job.redriveBy,
     [A.redrivenAs]: job.redrivenAs,
+    [A.redrivenAtMs]: job.redrivenAtMs,
+    [A.redrivenBy]: job.redrivenBy,
+    [A.history]: job.history && encodeHistory(job.history),
     [A.line]: standing?.line,
     [A.rank]: standing?.rank,
   };
+}
+
+/** Absent, not undefined. */
+function present<T extends Item>(fields: T): { readonly [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { readonly [Name in keyof T]?: Exclude<T[Name], undefined> };
+}
+
+/** Number, claim, fleet, when claimed, worker, when started, when ended, whether lost; then why, and what next, or 0. */
+type AttemptRow = readonly [
+  'a',
+  number,
+  string,
+  string,
+  number,
+  string,
+  number,
+  number,
+  0 | 1,
+  readonly [string, string] | 0,
+  readonly [number, 0 | 1] | 0,
+];
+/** When, from when, to when, by whom. */
+type MovedRow = readonly ['m', number, number, number, string?];
+/** When, which claim. */
+type NotClaimedRow = readonly ['n', number, string];
+type HistoryRow = AttemptRow | MovedRow | NotClaimedRow;
+
+function rowOf(entry: HistoryEntry): HistoryRow {
+  switch (entry.kind) {
+    case 'attempt': {
+      const { attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, error, next } = entry;
+      const lost = entry.outcome === 'lost' ? 1 : 0;
+      const why = error === undefined ? 0 : ([error.name, error.message] as const);
+      const then = next === undefined ? 0 : ([next.runAtMs, next.isFromStart ? 1 : 0] as const);
+      return ['a', attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then];
+    }
+    case 'moved': {
+      const { atMs, fromMs, toMs, by } = entry;
+      return by === undefined ? ['m', atMs, fromMs, toMs] : ['m', atMs, fromMs, toMs, by];
+    }
+    case 'notClaimed':
+      return ['n', entry.atMs, entry.claimId];
+  }
+}
+
+/** As text, some 150 bytes for each attempt: what is dropped, the last claim or 0, then a row for each entry. */
+export const encodeHistory = ({ entries, lastClaimId, dropped }: History): string =>
+  JSON.stringify([
+    [dropped.attempts, dropped.losses, dropped.others],
+    lastClaimId ?? 0,
+    ...entries.map(rowOf),
+  ]);
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+function unpackHistory(packed: unknown): History {
+  const [dropped, lastClaimId, ...rows] = packed as readonly [
+    readonly [number, number, number],
+    string | 0,
+    ...HistoryRow[],
+  ];
+  const [attempts, losses, others] = dropped;
+  if (![attempts, losses, others].every(Number.isSafeInteger)) throw new TypeError('what was dropped');
+  return {
+    entries: rows.map(entryOfRow),
+    ...(lastClaimId === 0 ? {} : { lastClaimId: textIn(lastClaimId) }),
+    dropped: { attempts, losses, others },
+  };
+}
+
+function entryOfRow(row: HistoryRow): HistoryEntry {
+  switch (row[0]) {
+    case 'a': {
+      const [, attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then] = row;
+      return {
+        kind: 'attempt',
+        attempt: numberIn(attempt),
+        claimId: textIn(claimId),
+        fleet: textIn(fleet),
+        claimedAtMs: numberIn(claimedAtMs),
+        workerId: textIn(workerId),
+        startedAtMs: numberIn(startedAtMs),
+        endedAtMs: numberIn(endedAtMs),
+        outcome: lost === 1 ? 'lost' : 'failed',
+        ...(why === 0 ? {} : { error: { name: textIn(why[0]), message: textIn(why[1]) } }),
+        ...(then === 0 ? {} : { next: { runAtMs: numberIn(then[0]), isFromStart: then[1] === 1 } }),
+      };
+    }
+    case 'm': {
+      const [, atMs, fromMs, toMs, by] = row;
+      const times = { atMs: numberIn(atMs), fromMs: numberIn(fromMs), toMs: numberIn(toMs) };
+      return { kind: 'moved', ...times, ...(by === undefined ? {} : { by: textIn(by) }) };
+    }
+    case 'n':
+      return { kind: 'notClaimed', atMs: numberIn(row[1]), claimId: textIn(row[2]) };
+    default:
+      throw new TypeError(`a row of the kind ${String(row[0])}`);
+  }
+}
+
+function textIn(value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError(`${String(value)} is no text`);
+  return value;
+}
+
+function numberIn(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isFinite(value))
+    throw new TypeError(`${String(value)} is no number`);
+  return value;
 }
 
 function decodeClaim(cells: Cells): Claim {
@@ -462,6 +593,14 @@ export function decodeJob(item: Item): Job {
     : undefined;
   const redriveOf = optional(A.redriveOf, () => cells.text(A.redriveOf));
   const redrivenAs = optional(A.redrivenAs, () => cells.text(A.redrivenAs));
+  const told = {
+    cancelRequestedBy: optional(A.cancelRequestedBy, () => cells.text(A.cancelRequestedBy)),
+    cancelRequestedIn: optional(A.cancelRequestedIn, () => cells.oneOf(A.cancelRequestedIn, STATES)),
+    redriveBy: optional(A.redriveBy, () => cells.text(A.redriveBy)),
+    redrivenAtMs: optional(A.redrivenAtMs, () => cells.number(A.redrivenAtMs)),
+    redrivenBy: optional(A.redrivenBy, () => cells.text(A.redrivenBy)),
+    history: optional(A.history, () => cells.packed(A.history, unpackHistory)),
+  };
   return {
     ...head,
     ...rest,
@@ -474,6 +613,7 @@ export function decodeJob(item: Item): Job {
     ...(cancelRequestedAtMs === undefined ? {} : { cancelRequestedAtMs }),
     ...(redriveOf === undefined ? {} : { redriveOf }),
     ...(redrivenAs === undefined ? {} : { redrivenAs }),
+    ...present(told),
     ...(unreadable === undefined ? {} : { unreadable }),
   };
 }

@@ -5,9 +5,23 @@
  * fails looks at the item that stood in the way: if it is what this very request makes of it, the request was applied.
  */
 import { randomUUID } from 'node:crypto';
-import { isTerminal, type Job, type JobError, type JobState, type Json } from '../../core/job.ts';
+import {
+  type History,
+  isTerminal,
+  type Job,
+  type JobError,
+  type JobState,
+  type Json,
+} from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
-import { isWaiting, readyAgain, retime } from '../../core/life-cycle.ts';
+import {
+  type GivenUp,
+  givenUp,
+  historyAfterEnd,
+  isWaiting,
+  readyAgain,
+  retime,
+} from '../../core/life-cycle.ts';
 import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import {
   type Applied,
@@ -126,6 +140,7 @@ import {
   encodeDispatcher,
   encodeError,
   encodeEstimate,
+  encodeHistory,
   encodeJob,
   encodeJson,
   encodeLedger,
@@ -809,13 +824,25 @@ export class DynamoJobStore implements JobStore {
     );
   }
 
-  async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
+  async raiseVersion(
+    jobId: string,
+    version: number,
+    given?: GivenUp & { readonly job: Job },
+  ): Promise<'raised' | 'lost'> {
     const callId = randomUUID();
+    // Of another version, nobody knows what its history is by now.
+    const { history } = given?.job.version === version ? givenUp(given.job, given) : {};
+    const noted = notedHistory(history);
     const outcome = await this.#table.update('raiseVersion', {
       key: jobKey(jobId),
-      update: 'SET #version = :next, #callId = :callId',
+      update: `SET #version = :next, #callId = :callId${noted.set}`,
       condition: '#state = :pending AND #version = :version',
-      values: { ...stateValues('pending'), ...versionValues(version), ':callId': callId },
+      values: {
+        ...stateValues('pending'),
+        ...versionValues(version),
+        ':callId': callId,
+        ...noted.values,
+      },
     });
     if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';
     return 'raised';
@@ -1044,19 +1071,23 @@ export class DynamoJobStore implements JobStore {
 
   // Operators
 
-  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome> {
+  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number, by?: string): Promise<CancelOutcome> {
     const callId = randomUUID();
+    const asked = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
+      by === undefined ? '' : ', #cancelRequestedBy = :by'
+    }`;
+    const askedValues = { ':now': nowMs, ...(by === undefined ? {} : { ':by': by }) };
     // A worker may start the job, or give it up, between the two writes.
     for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
       const cancelled = await this.#changeJob('cancelJob', jobId, {
         // Of an earlier attempt, `finishedAtMs` says what that used.
         update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
-          #finishedAtMs = if_not_exists(#finishedAtMs, :now) REMOVE #line, #rank`,
+          #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${asked} REMOVE #line, #rank`,
         condition: '#state IN (:scheduled, :pending, :claimed)',
         values: {
           ...stateValues('cancelled', 'scheduled', 'pending', 'claimed'),
+          ...askedValues,
           ':one': 1,
-          ':now': nowMs,
           ':ttl': ttlSec(expiresAtMs),
           ':callId': callId,
         },
@@ -1066,19 +1097,23 @@ export class DynamoJobStore implements JobStore {
       if (job === undefined) return { kind: 'missing' };
       if (isTerminal(job.state)) return { kind: lastCall === callId ? 'cancelled' : 'ended', job };
       const requested = await this.#changeJob('cancelJob', jobId, {
-        update: 'SET #cancelRequestedAtMs = if_not_exists(#cancelRequestedAtMs, :now)',
-        condition: '#state = :running',
-        values: { ...stateValues('running'), ':now': nowMs },
+        update: `SET ${asked}`,
+        condition: '#state = :running AND attribute_not_exists(#cancelRequestedAtMs)',
+        values: { ...stateValues('running'), ...askedValues },
       });
-      if (requested.applied) return { kind: 'requested', job: requested.job };
+      // Whoever asked first is the one who did.
+      const isAsked =
+        requested.applied ||
+        (requested.job?.state === 'running' && requested.job.cancelRequestedAtMs !== undefined);
+      if (isAsked && requested.job !== undefined) return { kind: 'requested', job: requested.job };
     }
     throw new StoreThrottled(
       `cancelJob: job ${jobId} moved on at each of ${CANCEL_TRIES_MAX} tries, nothing was changed; try again`,
     );
   }
 
-  async retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome> {
-    const transition = retime(job, runAtMs, nowMs);
+  async retimeJob(job: Job, runAtMs: number, nowMs: number, by?: string): Promise<RetimeOutcome> {
+    const transition = retime(job, runAtMs, nowMs, by);
     if (transition.kind === 'refused') {
       const [present] = await this.getJobs([job.id]);
       return unmoved(present);
@@ -1089,9 +1124,10 @@ export class DynamoJobStore implements JobStore {
     const standing = job.state === 'pending' && next.state === 'pending' ? undefined : this.#standingOf(next);
     const callId = randomUUID();
     const ready = readyChange(next);
+    const noted = notedHistory(next.history);
     const outcome = await this.#table.update('retimeJob', {
       key: jobKey(job.id),
-      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}${noted.set}
         ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
       condition: '#state = :before AND #version = :version',
       values: {
@@ -1100,6 +1136,7 @@ export class DynamoJobStore implements JobStore {
         ...versionValues(job.version),
         ':runAt': next.runAtMs,
         ...ready.values,
+        ...noted.values,
         ':callId': callId,
         ...(standing === undefined ? {} : standingValues(standing)),
       },
@@ -1168,6 +1205,10 @@ export class DynamoJobStore implements JobStore {
 
   async redrive(deadLetter: Job, job: Job): Promise<Applied> {
     const nowSec = { ':nowSec': Math.floor(this.#nowMs() / 1000) };
+    const by =
+      job.redriveBy === undefined
+        ? { set: '', values: {} }
+        : { set: ', #redrivenBy = :by', values: { ':by': job.redriveBy } };
     const outcome = await this.#table.transact('redrive', randomUUID(), [
       this.#table.putPart({
         item: encodeJob(job, this.#standingOf(job)),
@@ -1176,10 +1217,17 @@ export class DynamoJobStore implements JobStore {
       }),
       this.#table.updatePart({
         key: jobKey(deadLetter.id),
-        update: 'SET #redrivenAs = :id REMOVE #line, #rank',
+        update: `SET #redrivenAs = :id, #redrivenAtMs = :now${by.set} REMOVE #line, #rank`,
         condition:
           '#state = :failed AND #version = :version AND attribute_not_exists(#redrivenAs) AND #ttl > :nowSec',
-        values: { ...stateValues('failed'), ...nowSec, ':version': deadLetter.version, ':id': job.id },
+        values: {
+          ...stateValues('failed'),
+          ...nowSec,
+          ...by.values,
+          ':version': deadLetter.version,
+          ':id': job.id,
+          ':now': job.submittedAtMs,
+        },
       }),
     ]);
     if (outcome.applied) return 'applied';
@@ -1292,15 +1340,27 @@ export class DynamoJobStore implements JobStore {
       attempt: running.attempt + (verdict.kind === 'retry' && end.workersLost === 0 ? 1 : 0),
       workersLost: running.workersLost + end.workersLost,
     };
+    // As it was when it was started: while it runs nobody else changes it.
+    const isCancellation = verdict.kind === 'cancelled' && verdict.error !== undefined;
+    const noted = notedHistory(
+      historyAfterEnd(
+        running,
+        isCancellation ? { kind: 'retry', error: verdict.error, runAtMs: 0 } : verdict,
+        nowMs,
+        end.workersLost,
+        isCancellation,
+      ),
+    );
     const values = {
       ...end.values,
       ...stateValues('running'),
       ':claimId': claimId,
       ':one': 1,
       ':lost': after.workersLost,
+      ...noted.values,
     };
     // Absolute, because what is there may not be a number.
-    const counted = '#version = #version + :one, #workersLost = :lost';
+    const counted = `#version = #version + :one, #workersLost = :lost${noted.set}`;
     if (verdict.kind === 'retry') await this.#noteDueShard(running);
     const outcome = await this.#changeJob(verb, running.id, {
       condition:
@@ -1794,6 +1854,12 @@ const dueStanding = (job: Job, runAtMs: number, shard: number): Standing => ({
   line: dueLineName(job.partition, shard),
   rank: instantRank(runAtMs, job.id),
 });
+
+/** A job's history as a write sets it, if there is one. */
+const notedHistory = (history: History | undefined): { readonly set: string; readonly values: Item } =>
+  history === undefined
+    ? { set: '', values: {} }
+    : { set: ', #history = :history', values: { ':history': encodeHistory(history) } };
 
 /** When a job is ready, and when it was so first. */
 const readyChange = ({

@@ -12,6 +12,7 @@ import {
   cancel,
   claim,
   finish,
+  type GivenUp,
   loseWorker,
   promote,
   raiseVersion,
@@ -705,12 +706,12 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
+  async raiseVersion(jobId: string, version: number, given?: GivenUp): Promise<'raised' | 'lost'> {
     return this.#write(
       'raiseVersion',
       () => {
         const item = this.#item(jobId);
-        const transition = item === undefined ? undefined : raiseVersion(item.value, version);
+        const transition = item === undefined ? undefined : raiseVersion(item.value, version, given);
         if (transition?.kind !== 'moved') {
           this.#bill.refused('raiseVersion', item);
           return 'lost';
@@ -893,26 +894,26 @@ export class MemoryJobStore implements JobStore {
 
   // Operators
 
-  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome> {
+  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number, by?: string): Promise<CancelOutcome> {
     return this.#write('cancelJob', () => {
       const item = this.#item(jobId);
       if (item === undefined) return { kind: 'missing' };
       const job = item.value;
       if (isTerminal(job.state)) return { kind: 'ended', job };
-      const transition = cancel(job, nowMs);
+      const transition = cancel(job, nowMs, by);
       if (transition.kind === 'moved') {
         return { kind: 'cancelled', job: this.#put(item, transition.job, expiresAtMs) };
       }
-      const asked = askForEnd(job, nowMs);
+      const asked = askForEnd(job, nowMs, by);
       return { kind: 'requested', job: asked === job ? job : this.#put(item, asked) };
     });
   }
 
-  async retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome> {
+  async retimeJob(job: Job, runAtMs: number, nowMs: number, by?: string): Promise<RetimeOutcome> {
     return this.#write('retimeJob', () => {
       const item = this.#item(job.id);
       if (item === undefined) return { kind: 'missing' };
-      const transition = retime(item.value, runAtMs, nowMs);
+      const transition = retime(item.value, runAtMs, nowMs, by);
       if (transition.kind === 'moved' && item.value.version === job.version) {
         return { kind: 'moved', job: this.#put(item, transition.job) };
       }
@@ -953,7 +954,9 @@ export class MemoryJobStore implements JobStore {
       }
       if (this.#item(job.id) !== undefined) return 'superseded';
       this.#put(undefined, job);
-      this.#put(item, { ...item.value, redrivenAs: job.id }, item.expiresAtMs);
+      const { redriveBy, submittedAtMs: redrivenAtMs } = job;
+      const told = { redrivenAtMs, ...(redriveBy === undefined ? {} : { redrivenBy: redriveBy }) };
+      this.#put(item, { ...item.value, ...told, redrivenAs: job.id }, item.expiresAtMs);
       return 'applied';
     });
   }
