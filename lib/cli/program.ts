@@ -1,4 +1,5 @@
 /** The command line: what it understands, what it prints, how it ends. */
+import { hostname, userInfo } from 'node:os';
 import { Command, CommanderError } from 'commander';
 import {
   AbortError,
@@ -13,6 +14,7 @@ import {
   ValidationError,
 } from '../client/errors.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import { type ConnectDispatcher, type Connection, connect, connectDispatcher } from './connect.ts';
 import { addDispatcher } from './dispatcher.ts';
@@ -49,6 +51,8 @@ export interface Surroundings {
   readonly signal?: AbortSignal | undefined;
   /** Epoch milliseconds; the machine's clock unless given. */
   readonly nowMs?: (() => number) | undefined;
+  /** Who runs the command; the machine's user and name unless given. */
+  readonly actor?: (() => string) | undefined;
 }
 
 /** Errors that speak for themselves, in one line, and how a command ends with each. */
@@ -87,6 +91,7 @@ export async function runProgram(
   const operator = {
     ...surroundings,
     nowMs: surroundings.nowMs ?? Date.now,
+    actor: surroundings.actor ?? userAtHost,
     connectDispatcher: surroundings.connectDispatcher ?? connectDispatcher,
     out: terminal.out,
     note: terminal.error,
@@ -112,6 +117,24 @@ export async function runProgram(
     }
     terminal.error(`fairlead: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
     return EXIT.failed;
+  }
+}
+
+/** As far as there is room for it in a job's history. */
+function userAtHost(): string {
+  const whole = `${userName()}@${hostname()}`.toWellFormed();
+  return Buffer.from(whole)
+    .subarray(0, ACTOR_BYTES_MAX)
+    .toString()
+    .replace(/\uFFFD+$/, '');
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container the process's number may belong to no user.
+    return String(process.getuid?.() ?? 'unknown');
   }
 }
 

@@ -1,5 +1,6 @@
 /** Jobs, keys, fleets and explanations as a person reads them. */
 import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
+import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job } from '../core/job.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { FleetView, KeyView } from '../dispatch/inspect.ts';
@@ -79,6 +80,75 @@ export function jobText(job: Job): string {
   const width = Math.max(...shown.map(([name]) => name.length));
   return shown.map(([name, value]) => `${name.padEnd(width)}  ${printable(String(value))}`).join('\n');
 }
+
+/** What became of a job, a line for each event. */
+export function historyText({ jobId, state, events, dropped }: JobHistory): string {
+  const { attempts, losses, others } = dropped;
+  const gone = attempts + others;
+  return [
+    `job ${jobId} is ${state}`,
+    ...events.flatMap((event, at) => [
+      `${instant(timeOfEvent(event))}  ${eventText(event)}`,
+      ...(at === 0 && gone > 0
+        ? [
+            `… ${gone} events are not kept: ${attempts} attempts, ${losses} of them lost, and ${others} others`,
+          ]
+        : []),
+    ]),
+  ].join('\n');
+}
+
+const timeOfEvent = (event: JobEvent): number | undefined =>
+  event.kind === 'attempt' ? (event.startedAtMs ?? event.claimedAtMs) : event.atMs;
+
+const byText = (by: string | undefined): string => (by === undefined ? '' : ` by ${printable(by)}`);
+
+function eventText(event: JobEvent): string {
+  switch (event.kind) {
+    case 'submitted':
+      return event.redriveOf === undefined
+        ? 'submitted'
+        : `made as another try of ${event.redriveOf}${byText(event.by)}`;
+    case 'attempt':
+      return attemptText(event);
+    case 'moved':
+      return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
+    case 'notClaimed':
+      return `handed on: the dispatcher that had reserved a place (${event.claimId}) did not claim it`;
+    case 'cancelled':
+      return event.from === 'running'
+        ? `its worker was asked to stop${byText(event.by)}`
+        : `cancelled${byText(event.by)}${event.from === undefined ? '' : `, ${event.from} until then`}`;
+    case 'redriven':
+      return `tried again as ${event.as}${byText(event.by)}`;
+  }
+}
+
+function attemptText(attempt: JobAttempt): string {
+  const { workerId, fleet, startedAtMs, endedAtMs, outcome, next } = attempt;
+  const on = workerId === undefined ? `for fleet ${fleet}` : `on ${printable(workerId)} of fleet ${fleet}`;
+  const after =
+    startedAtMs === undefined || endedAtMs === undefined
+      ? ''
+      : ` after ${duration(Math.max(0, endedAtMs - startedAtMs))}`;
+  const why =
+    attempt.error === undefined ? '' : `, ${printable(`${attempt.error.name}: ${attempt.error.message}`)}`;
+  const then =
+    next === undefined
+      ? ''
+      : `; again from ${instant(next.runAtMs)} on, ${next.isFromStart ? 'anew' : 'from its checkpoint, if it left one'}`;
+  return `attempt ${attempt.attempt} ${on}: ${OUTCOMES[outcome]}${after}${why}${then}`;
+}
+
+const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
+  claimed: 'claimed, not started yet',
+  notStarted: 'claimed, and cancelled before a worker started it',
+  running: 'running',
+  succeeded: 'succeeded',
+  failed: 'failed',
+  cancelled: 'stopped',
+  lost: 'its worker was lost',
+};
 
 /** What became of each request. */
 export function submittedText(entries: readonly SubmitEntry[]): string {
