@@ -18,6 +18,7 @@ import {
 import {
   controlsText,
   controlText,
+  dispatchersText,
   explanationText,
   fleetsText,
   historyText,
@@ -360,6 +361,16 @@ function addViews(program: Command, operator: Operator): void {
         const fleets = await client.fleets({ signal });
         return { data: { fleets }, text: fleetsText(fleets, Date.now()) };
       }),
+  );
+  common(
+    program
+      .command('dispatchers')
+      .description('Show who makes the passes: dispatchers that run on, and each partition with what waits.'),
+  ).action((options: Common) =>
+    perform(operator, options, async (client) => {
+      const dispatchers = await client.dispatchers({ signal });
+      return { data: dispatchers, text: dispatchersText(dispatchers, operator.nowMs()) };
+    }),
   );
 }
 

@@ -2,6 +2,7 @@
 import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job } from '../core/job.ts';
+import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { FleetView, KeyView } from '../dispatch/inspect.ts';
 import type { Control, UnreadableItem } from '../store/contract.ts';
@@ -226,6 +227,45 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
     ...(workers.length === 0
       ? []
       : [table(['worker', 'fleet', 'slots', 'runs', 'expires in'], workers, all(workers))]),
+  ].join('\n');
+}
+
+const counted = (waiting: { readonly jobs: number; readonly isLeast: boolean } | undefined) =>
+  waiting === undefined ? undefined : `${waiting.jobs}${waiting.isLeast ? ' or more' : ''}`;
+
+const spanOf = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : duration(ms));
+
+const listed = (partitions: readonly number[]): string =>
+  partitions.length === 0 ? '-' : partitions.join(', ');
+
+/** Who makes the passes. */
+export function dispatchersText({ residents, partitions }: DispatchersView, nowMs: number): string {
+  const running = residents.map(({ dispatcherId, leads, standsBy, load, expiresAtMs }) => [
+    dispatcherId,
+    listed(leads),
+    listed(standsBy),
+    counted(load?.waiting),
+    spanOf(load?.waitedMs),
+    load === undefined ? undefined : `${number(Math.round(load.busy * 1_000) / 10)} %`,
+    spanOf(load?.eventLoopLagMs),
+    load?.memoryBytes === undefined ? undefined : `${Math.round(load.memoryBytes / 1024 / 1024)} MB`,
+    duration(Math.max(0, expiresAtMs - nowMs)),
+  ]);
+  const led = partitions.map(({ partition, ledBy, holder, sinceMs, epoch, depth, waitedMs }) => [
+    partition,
+    ledBy === 'nobody' && holder !== undefined ? `nobody, last a ${holder.role}` : ledBy,
+    holder?.id,
+    instant(sinceMs),
+    epoch,
+    counted(depth),
+    spanOf(waitedMs),
+  ]);
+  const head = ['dispatcher', 'leads', 'stands by for', 'waiting', 'longest wait', 'busy', 'lag', 'memory'];
+  return [
+    running.length === 0
+      ? 'no dispatcher runs on: functions make the passes'
+      : table([...head, 'expires in'], running, all(running)),
+    table(['partition', 'led by', 'name', 'since', 'epoch', 'waiting', 'longest wait'], led, all(led)),
   ].join('\n');
 }
 

@@ -26,10 +26,17 @@ export type {
   MovedEntry,
   NotClaimedEntry,
 } from '../core/job.ts';
+export type { Depth } from '../dispatch/depth.ts';
+export type {
+  DispatcherRole,
+  DispatchersView,
+  LedPartition,
+  ResidentView,
+} from '../dispatch/dispatchers.ts';
 export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 export type { FleetView, KeyView, ListedState } from '../dispatch/inspect.ts';
 export type { Scope } from '../dispatch/operate.ts';
-export type { Control, UnreadableItem } from '../store/contract.ts';
+export type { Control, DispatcherLoad, UnreadableItem } from '../store/contract.ts';
 export {
   ItemTooLarge,
   MalformedItemError,

@@ -10,6 +10,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, type JobMode, TERMINAL_TTL_MS } from '../core/job.ts';
 import { partitionOf } from '../core/partition.ts';
+import { type DispatchersView, readDispatchers } from '../dispatch/dispatchers.ts';
 import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
 import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
 import {
@@ -442,6 +443,15 @@ export class StoreClient {
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, () => readFleets(this.#context));
+  }
+
+  /**
+   * Dispatchers that run on, with what they lead, stand by for, and how busy they are; and each partition, with who makes
+   * its passes, since when, and how much waits there, counted up to 100 jobs of each line from an index that may lag.
+   */
+  async dispatchers(options?: CallOptions): Promise<DispatchersView> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return within(signal, () => readDispatchers(this.#context));
   }
 
   /** Pauses and overrides in force. */

@@ -93,6 +93,19 @@ export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | un
   return { ...record, slots: 0, isEnding: true, occupants: [], expiresAtMs: formerUntilMs };
 }
 
+/** A partition's lease as it is: for whoever looks. Only `acquireLease` says who may go on. */
+export interface LeaseRecord {
+  readonly epoch: number;
+  /** Who holds it, or held it last; absent: unknown. */
+  readonly holder?: string | undefined;
+  /** Not given back; it may have expired. */
+  readonly isHeld: boolean;
+  /** When that holder took it. */
+  readonly takenAtMs?: number | undefined;
+  /** 0 once it was given back. */
+  readonly expiresAtMs: number;
+}
+
 /** An operator's override for one scope (`pool`, `tier/<tier>`, `type/<type>`, `key/<key>`, `fleet/<fleet>`). */
 export interface Control {
   readonly scope: string;
@@ -274,10 +287,26 @@ export interface DispatcherIdentity {
   readonly incarnation: string;
 }
 
+/** How busy a dispatcher is, as it said when it last renewed its membership. */
+export interface DispatcherLoad {
+  /** Jobs that wait in the partitions that it leads, as far as its last look counted; absent: it has not looked yet. */
+  readonly waiting?: { readonly jobs: number; readonly isLeast: boolean } | undefined;
+  /** How long the one of them had waited that became ready first; absent: none waited. */
+  readonly waitedMs?: number | undefined;
+  /** The part of the time that it spent in passes since it last said so: 0 to 1. */
+  readonly busy: number;
+  /** How late the event loop came to what was due, at worst, since then; absent: not measured. */
+  readonly eventLoopLagMs?: number | undefined;
+  /** Of the process; absent: not measured. */
+  readonly memoryBytes?: number | undefined;
+}
+
 /** Its membership: while it lasts, the dispatcher has its share of the partitions. */
 export interface DispatcherRecord extends DispatcherIdentity {
   /** Partitions whose lease it holds, ascending. */
   readonly leads: readonly number[];
+  /** Written with each renewal. */
+  readonly load?: DispatcherLoad | undefined;
   /** By its own clock. */
   readonly expiresAtMs: number;
 }
@@ -425,6 +454,8 @@ export interface JobStore {
    * which everything was looked at. Without it, what was noted before stays.
    */
   releaseLease(fence: Fence, wakesSeen?: number): Promise<'released' | 'lost'>;
+  /** The lease as it is, strongly consistent; undefined before the first one was taken. */
+  readLease(partition: number): Promise<LeaseRecord | undefined>;
   /** Raises the wake counter. Never conflicts with a pass. */
   wake(partition: number): Promise<void>;
   /** The wake counter, strongly consistent; 0 before the first wake. */

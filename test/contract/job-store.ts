@@ -2363,6 +2363,36 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
       });
     });
 
+    describe('who holds a partition', () => {
+      it('can be looked up, and who was the last, and when that began', async () => {
+        const partition = freshPartition();
+        expect(await store.readLease(partition)).toBeUndefined();
+        const fence = await lease(partition);
+        const held = {
+          epoch: fence.epoch,
+          holder: 'dispatcher',
+          isHeld: true,
+          takenAtMs: NOW_MS,
+          expiresAtMs: NOW_MS + LEASE_MS,
+        };
+        expect(await store.readLease(partition)).toEqual(held);
+        await store.renewLease(fence, NOW_MS + 5, LEASE_MS);
+        expect(await store.readLease(partition)).toEqual({ ...held, expiresAtMs: NOW_MS + 5 + LEASE_MS });
+        // A release may come twice.
+        for (let repeat = 0; repeat < 2; repeat += 1) {
+          expect(await store.releaseLease(fence)).toBe('released');
+          expect(await store.readLease(partition)).toEqual({ ...held, isHeld: false, expiresAtMs: 0 });
+        }
+        await store.acquireLease(partition, 'another', NOW_MS + 9, LEASE_MS);
+        expect(await store.readLease(partition)).toMatchObject({
+          epoch: fence.epoch + 1,
+          holder: 'another',
+          isHeld: true,
+          takenAtMs: NOW_MS + 9,
+        });
+      });
+    });
+
     describe('dispatchers that run on', () => {
       /** The membership of this name, as the others see it. */
       const memberOf = async (
@@ -2390,6 +2420,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const later = { ...record, expiresAtMs: NOW_MS + 20_000, leads: [1] };
         expect(await store.keepDispatcher(later)).toBe('applied');
         expect(await memberOf(record)).toEqual(later);
+      });
+
+      it('say with each renewal how busy they are, as far as they know', async () => {
+        const full = {
+          waiting: { jobs: 120, isLeast: true },
+          waitedMs: 90_000,
+          busy: 0.125,
+          eventLoopLagMs: 3,
+          memoryBytes: 123_456_789,
+        };
+        const record = aDispatcherRecord({ leads: [1], load: { busy: 0 } });
+        for (const load of [{ busy: 0 }, full, { waiting: { jobs: 0, isLeast: false }, busy: 1 }]) {
+          expect(await store.keepDispatcher({ ...record, load })).toBe('applied');
+          expect(await memberOf(record)).toEqual({ ...record, load });
+        }
       });
 
       it('are not shortened by a renewal that comes late', async () => {

@@ -225,6 +225,14 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       }),
     },
   ],
+  readLease: [
+    {
+      set: async ({ store, partition }) => {
+        await store.acquireLease(partition, 'dispatcher', NOW_MS, 20_000);
+        return { call: () => store.readLease(partition), left: async () => undefined };
+      },
+    },
+  ],
   readWakes: [
     {
       set: async ({ store, partition }) => {

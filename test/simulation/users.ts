@@ -191,6 +191,7 @@ export class Users {
     await client.get(jobId);
     await client.explain(jobId);
     await client.fleets();
+    await client.dispatchers();
     await client.controls();
     await client.unreadable();
     let seen = 0;

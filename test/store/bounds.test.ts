@@ -162,6 +162,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     expiresAtMs: NOW_MS,
     callId: 'c'.repeat(36),
     wakesSeen: Number.MAX_SAFE_INTEGER,
+    takenAtMs: NOW_MS,
   }),
 };
 

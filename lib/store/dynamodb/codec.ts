@@ -17,6 +17,7 @@ import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
   Control,
+  DispatcherLoad,
   DispatcherRecord,
   EstimateRecord,
   JobHead,
@@ -94,6 +95,7 @@ export const ATTRIBUTE = {
   incarnation: 'incarnation',
   dispatcherId: 'dispatcherId',
   leads: 'leads',
+  load: 'load',
   startedAtMs: 'startedAtMs',
   runUntilMs: 'runUntilMs',
   finishedAtMs: 'finishedAtMs',
@@ -111,6 +113,8 @@ export const ATTRIBUTE = {
   history: 'history',
   // Leases and wakes.
   holder: 'holder',
+  lastHolder: 'lastHolder',
+  takenAtMs: 'takenAtMs',
   expiresAtMs: 'expiresAtMs',
   /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',
@@ -664,6 +668,8 @@ export interface LeaseItem {
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
   readonly wakesSeen: number | undefined;
+  readonly lastHolder: string | undefined;
+  readonly takenAtMs: number | undefined;
 }
 
 export function decodeLease(item: Item): LeaseItem {
@@ -674,6 +680,8 @@ export function decodeLease(item: Item): LeaseItem {
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
     wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
+    lastHolder: cells.has(A.lastHolder) ? cells.text(A.lastHolder) : undefined,
+    takenAtMs: cells.has(A.takenAtMs) ? cells.number(A.takenAtMs) : undefined,
   };
 }
 
@@ -1090,13 +1098,37 @@ const unpackWants = (packed: unknown): readonly Want[] =>
 
 // Dispatchers
 
+/** How much of the time it makes passes; then jobs that wait, whether there are more, how long, lag and memory, null where unknown. */
+const packLoad = ({ waiting, waitedMs, busy, eventLoopLagMs, memoryBytes }: DispatcherLoad): string =>
+  JSON.stringify([
+    busy,
+    waiting?.jobs ?? null,
+    waiting?.isLeast ?? null,
+    waitedMs ?? null,
+    eventLoopLagMs ?? null,
+    memoryBytes ?? null,
+  ]);
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+function unpackLoad(packed: unknown): DispatcherLoad {
+  const [busy, jobs, isLeast, waitedMs, eventLoopLagMs, memoryBytes] = packed as readonly unknown[];
+  const known = (value: unknown): number | undefined => (value === null ? undefined : numberIn(value));
+  return {
+    ...(jobs === null ? {} : { waiting: { jobs: numberIn(jobs), isLeast: isLeast === true } }),
+    ...present({ waitedMs: known(waitedMs) }),
+    busy: numberIn(busy),
+    ...present({ eventLoopLagMs: known(eventLoopLagMs), memoryBytes: known(memoryBytes) }),
+  };
+}
+
 export function encodeDispatcher(record: DispatcherRecord, collectedAtSec: number): Item {
-  const { dispatcherId, incarnation, leads, expiresAtMs } = record;
+  const { dispatcherId, incarnation, leads, load, expiresAtMs } = record;
   return {
     ...dispatcherKey(dispatcherId),
     [A.dispatcherId]: dispatcherId,
     [A.incarnation]: incarnation,
     [A.leads]: leads.length === 0 ? undefined : new Set(leads.map(encodePartition)),
+    [A.load]: load && packLoad(load),
     [A.expiresAtMs]: expiresAtMs,
     [A.ttl]: collectedAtSec,
   };
@@ -1108,6 +1140,7 @@ export function decodeDispatcher(item: Item): DispatcherRecord {
     dispatcherId: cells.text(A.dispatcherId),
     incarnation: cells.text(A.incarnation),
     leads: decodePartitions(cells, A.leads),
+    ...(cells.has(A.load) ? { load: cells.packed(A.load, unpackLoad) } : {}),
     expiresAtMs: cells.number(A.expiresAtMs),
   };
 }

@@ -46,6 +46,7 @@ import {
   type JobStore,
   type KeyBacklog,
   type LeaseOutcome,
+  type LeaseRecord,
   type Ledger,
   type LinePage,
   type Lock,
@@ -337,7 +338,7 @@ export class DynamoJobStore implements JobStore {
     const outcome = await this.#table.update('acquireLease', {
       key: leaseKey(partition),
       update: `SET #epoch = if_not_exists(#epoch, :zero) + :one, #holder = :holder, #expiresAtMs = :expires,
-        #callId = :callId`,
+        #callId = :callId, #takenAtMs = :now REMOVE #lastHolder`,
       condition: 'attribute_not_exists(#pk) OR #expiresAtMs <= :now',
       values: {
         ':zero': 0,
@@ -373,7 +374,9 @@ export class DynamoJobStore implements JobStore {
     const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen';
     const outcome = await this.#table.update('releaseLease', {
       key: leaseKey(fence.partition),
-      update: `SET #expiresAtMs = :past${noted} REMOVE #holder, #callId`,
+      // A release that comes twice finds no holder any more.
+      update: `SET #expiresAtMs = :past${noted}, #lastHolder = if_not_exists(#lastHolder, #holder)
+        REMOVE #holder, #callId`,
       condition: '#epoch = :epoch',
       values: {
         ':past': 0,
@@ -382,6 +385,20 @@ export class DynamoJobStore implements JobStore {
       },
     });
     return outcome.applied ? 'released' : 'lost';
+  }
+
+  async readLease(partition: number): Promise<LeaseRecord | undefined> {
+    const item = await this.#table.get('readLease', leaseKey(partition));
+    if (item === undefined) return undefined;
+    const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = decodeLease(item);
+    const known = holder ?? lastHolder;
+    return {
+      epoch,
+      ...(known === undefined ? {} : { holder: known }),
+      isHeld: holder !== undefined,
+      ...(takenAtMs === undefined ? {} : { takenAtMs }),
+      expiresAtMs,
+    };
   }
 
   async wake(partition: number): Promise<void> {

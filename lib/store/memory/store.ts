@@ -45,6 +45,7 @@ import {
   type JobStore,
   type KeyBacklog,
   type LeaseOutcome,
+  type LeaseRecord,
   type Ledger,
   type LinePage,
   type Lock,
@@ -125,6 +126,9 @@ interface Lease {
   readonly epoch: number;
   readonly holder: string | undefined;
   readonly expiresAtMs: number;
+  /** Once it was given back: by whom. */
+  readonly lastHolder?: string | undefined;
+  readonly takenAtMs?: number | undefined;
   readonly wakesSeen?: number | undefined;
 }
 
@@ -309,7 +313,13 @@ export class MemoryJobStore implements JobStore {
       if (present !== undefined && expiresAtMs > nowMs)
         return { kind: 'held', epoch, expiresAtMs, holder: present };
       const { wakesSeen } = items.lease;
-      items.lease = { ...items.lease, epoch: epoch + 1, holder, expiresAtMs: nowMs + leaseMs };
+      items.lease = {
+        epoch: epoch + 1,
+        holder,
+        expiresAtMs: nowMs + leaseMs,
+        takenAtMs: nowMs,
+        wakesSeen,
+      };
       this.#observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
       const known = wakesSeen === undefined ? {} : { wakesSeen };
       return { kind: 'acquired', epoch: epoch + 1, expiresAtMs: nowMs + leaseMs, ...known };
@@ -333,8 +343,31 @@ export class MemoryJobStore implements JobStore {
       const items = this.#partition(fence.partition);
       if (items.lease.epoch !== fence.epoch) return 'lost';
       const seen = wakesSeen ?? items.lease.wakesSeen;
-      items.lease = { epoch: fence.epoch, holder: undefined, expiresAtMs: 0, wakesSeen: seen };
+      const { takenAtMs, holder: lastHolder = items.lease.lastHolder } = items.lease;
+      items.lease = {
+        epoch: fence.epoch,
+        holder: undefined,
+        lastHolder,
+        takenAtMs,
+        expiresAtMs: 0,
+        wakesSeen: seen,
+      };
       return 'released';
+    });
+  }
+
+  async readLease(partition: number): Promise<LeaseRecord | undefined> {
+    return this.#read('readLease', () => {
+      this.#bill.small('readLease', 'read');
+      const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = this.#partition(partition).lease;
+      if (epoch === 0) return undefined;
+      return {
+        epoch,
+        ...present('holder', holder ?? lastHolder),
+        isHeld: holder !== undefined,
+        ...present('takenAtMs', takenAtMs),
+        expiresAtMs,
+      };
     });
   }
 
@@ -1286,6 +1319,13 @@ function headsOf<T>(
     next: last === undefined ? undefined : tokenOf(last),
   };
 }
+
+/** Absent, not undefined. */
+const present = <Name extends string, Value>(
+  name: Name,
+  value: Value | undefined,
+): { readonly [Key in Name]?: Value } =>
+  (value === undefined ? {} : { [name]: value }) as { readonly [Key in Name]?: Value };
 
 type OwnBacklog = Omit<KeyBacklog, 'rankCostMs'>;
 
