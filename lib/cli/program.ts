@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import {
   AbortError,
   ClientEnvironmentError,
+  ControlChangedError,
   DrainTimeoutError,
   IdempotencyConflictError,
   JobCancelledError,
@@ -70,6 +71,7 @@ const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] =
   [JobFailedError, EXIT.failed],
   [JobCancelledError, EXIT.failed],
   [JobStateError, EXIT.failed],
+  [ControlChangedError, EXIT.failed],
   [StoreThrottled, EXIT.failed],
   [StoreUnavailable, EXIT.failed],
   [StoreMisconfigured, EXIT.failed],

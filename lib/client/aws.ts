@@ -63,6 +63,7 @@ export type {
 export {
   AbortError,
   ClientEnvironmentError,
+  ControlChangedError,
   DrainTimeoutError,
   IdempotencyConflictError,
   JobCancelledError,

@@ -42,6 +42,7 @@ import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
 import { CLIENT_LIMITS, checked, checkedRequest, checkedScope, checkType, SHAPES } from './arguments.ts';
 import {
   AbortError,
+  ControlChangedError,
   DrainTimeoutError,
   IdempotencyConflictError,
   JobCancelledError,
@@ -474,7 +475,10 @@ export class StoreClient {
     return eachWithin(signal, this.#redriveEach(this.#deadLetters(filter), limit, actor));
   }
 
-  /** Admits no more jobs of the scope; what runs goes on. Answers the scope's control. */
+  /**
+   * Admits no more jobs of the scope; what runs goes on. Answers the scope's control.
+   * @throws ControlChangedError if somebody else ended a pause of it in the same moment; `resume` and `override` likewise
+   */
   async pause(scope: Scope, options?: CallOptions): Promise<Control> {
     return this.#control(scope, { paused: true }, options);
   }
@@ -496,7 +500,7 @@ export class StoreClient {
 
   /**
    * Pauses a scope and waits until, for certain, none of its jobs holds capacity. The pause stays.
-   * @throws DrainTimeoutError with how many still run
+   * @throws DrainTimeoutError with how many still run, ControlChangedError if somebody else resumed it in the same moment
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
@@ -505,6 +509,7 @@ export class StoreClient {
       drain(this.#context, named, { signal, timeoutMs, onProgress }),
     );
     if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
+    if (outcome.kind === 'superseded') throw new ControlChangedError(scopeName(named));
     if (outcome.kind === 'timedOut')
       throw new DrainTimeoutError(scopeName(named), outcome.running, timeoutMs);
   }
@@ -601,7 +606,9 @@ export class StoreClient {
   ): Promise<Control> {
     const { signal } = optionsOf(SHAPES.options, options);
     const named = checkedScope(scope, this.#context.configuration);
-    return within(signal, () => changeControl(this.#context, named, change));
+    const { kind, control } = await within(signal, () => changeControl(this.#context, named, change));
+    if (kind === 'superseded') throw new ControlChangedError(scopeName(named));
+    return control;
   }
 }
 

@@ -125,6 +125,20 @@ export interface ControlChange {
   readonly weight?: number | null | undefined;
 }
 
+/** The parts of a control that are changed one by one. */
+export const CONTROL_FIELDS = ['paused', 'maxConcurrency', 'weight'] as const;
+export type ControlField = (typeof CONTROL_FIELDS)[number];
+
+/** Whether a control is what a change makes of it. */
+export const isAsAsked = (control: Control, change: ControlChange): boolean =>
+  CONTROL_FIELDS.every((field) => change[field] === undefined || (control[field] ?? null) === change[field]);
+
+/** What became of a change of a control. */
+export type ControlOutcome =
+  | { readonly kind: 'changed'; readonly control: Control }
+  /** Somebody else has changed the same thing of it since the call began: theirs stands, and `control` shows it. */
+  | { readonly kind: 'superseded'; readonly control: Control };
+
 /** How steadily passes have read a partition, as commits tell. By the dispatchers' clocks. */
 export interface Attendance {
   /** No gap between two reads has been long since then. */
@@ -518,7 +532,7 @@ export interface JobStore {
   tidy(partition: number): Promise<void>;
   /**
    * Notes that conflict keys have blocked lines from now on. Before any job is parked there, and after a commit that says
-   * so (`parks`), or nobody looks for them.
+   * so (`parks`), or nobody looks for them. A call that comes late changes nothing: no mark is ever older than it was.
    */
   markParked(partition: number, conflictKeys: readonly string[], nowMs: number): Promise<void>;
   /** Which of these conflict keys may have a blocked line, strongly consistent. */
@@ -647,10 +661,11 @@ export interface JobStore {
   retimeJob(job: Job, runAtMs: number, nowMs: number, by?: string): Promise<RetimeOutcome>;
   /**
    * Changes what is named of a scope's control, and nothing else of it: of two operators who change different things in
-   * the same moment, neither is lost. Answers the control as it is then. The next pass obeys it; one that says nothing
-   * any more is gone.
+   * the same moment, neither is lost; of two who change the same thing, one is superseded, unless it is as that one wants
+   * it. So a change that comes late, again, or from a process that stood still, undoes no newer one. Answers the control as
+   * it is then. The next pass obeys it; one that says nothing any more is not shown.
    */
-  changeControl(partition: number, scope: string, change: ControlChange): Promise<Control>;
+  changeControl(partition: number, scope: string, change: ControlChange): Promise<ControlOutcome>;
   /**
    * Items that were found and could not be read, those of jobs by the partition in whose line they stood, as long as they
    * are there and cannot be read. At most 1,000.

@@ -7,6 +7,7 @@ import { ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
 import {
   BLOCKED_HEADS,
   type ClaimOutcome,
+  type Control,
   type ControlChange,
   type DispatcherRecord,
   type Fence,
@@ -1180,7 +1181,10 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         await store.recordRejections([rejection]);
         expect(await store.listRejections(rejection.sourceId)).toEqual([rejection]);
         const { scope, ...change } = largestControl;
-        expect(await store.changeControl(partition, scope, change)).toEqual(largestControl);
+        expect(await store.changeControl(partition, scope, change)).toEqual({
+          kind: 'changed',
+          control: largestControl,
+        });
       });
 
       it('refuses what is larger than an item, by its name, and writes nothing', async () => {
@@ -1312,18 +1316,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const control = { scope: 'type/resize', paused: true, maxConcurrency: 3 };
         const other = { scope: 'key/tenant/a', paused: false, weight: 2.5 };
         await store.changeControl(partition, 'type/resize', { paused: true });
-        expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: 3 })).toEqual(control);
-        expect(await store.changeControl(partition, 'key/tenant/a', { weight: 2.5 })).toEqual(other);
+        const answered = (answer: Control) => ({ kind: 'changed', control: answer });
+        expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: 3 })).toEqual(
+          answered(control),
+        );
+        expect(await store.changeControl(partition, 'key/tenant/a', { weight: 2.5 })).toEqual(
+          answered(other),
+        );
         const shown = (await store.loadPartition(partition, NOW_MS)).controls;
         expect(new Map(shown.map((each) => [each.scope, each]))).toEqual(
           new Map([control, other].map((each) => [each.scope, each])),
         );
-        expect(await store.changeControl(partition, 'type/resize', { paused: false })).toEqual({
-          scope: 'type/resize',
-          paused: false,
-          maxConcurrency: 3,
-        });
-        const idle = { scope: 'type/resize', paused: false };
+        expect(await store.changeControl(partition, 'type/resize', { paused: false })).toEqual(
+          answered({ scope: 'type/resize', paused: false, maxConcurrency: 3 }),
+        );
+        const idle = answered({ scope: 'type/resize', paused: false });
         for (let times = 0; times < 2; times += 1)
           expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: null })).toEqual(idle);
         expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([other]);
@@ -1347,6 +1354,23 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
             { scope: 'key/tenant', paused: false, maxConcurrency: 3, weight: 2 },
             { scope: 'pool', paused: true },
           ]);
+        }
+      });
+
+      it('tells whoever wants another thing in the same moment whose change stands, and keeps that', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        for (let round = 0; round < 10; round += 1) {
+          const partition = freshPartition();
+          const caps = [1, 2, 3, 4];
+          const outcomes = await Promise.all(
+            caps.map((maxConcurrency) => store.changeControl(partition, 'pool', { maxConcurrency })),
+          );
+          const [control] = (await store.loadPartition(partition, NOW_MS)).controls;
+          const stands = caps.indexOf(control?.maxConcurrency ?? 0);
+          expect(outcomes[stands]).toMatchObject({ kind: 'changed' });
+          for (const [at, { kind, control: shown }] of outcomes.entries())
+            if (kind === 'superseded') expect(shown.maxConcurrency).not.toBe(caps[at]);
         }
       });
 
@@ -1632,6 +1656,16 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         expect(await store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS })).toBe('applied');
         expect(await store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS })).toBe('applied');
         expect(byKey((await store.listParked(partition, 9)).marks)).toEqual(marks.slice(1));
+      });
+
+      it('keeps a mark as new as it was, whoever marks it later by an older time', async () => {
+        const partition = freshPartition();
+        for (const nowMs of [NOW_MS + 9, NOW_MS, NOW_MS + 9])
+          await store.markParked(partition, ['a', `b ${nowMs}`], nowMs);
+        const newest = { conflictKey: 'a', parkedAtMs: NOW_MS + 9 };
+        expect(await store.readParked(partition, ['a'])).toEqual([newest]);
+        expect(await store.unmarkParked(partition, { ...newest, parkedAtMs: NOW_MS })).toBe('superseded');
+        expect(await store.unmarkParked(partition, newest)).toBe('applied');
       });
 
       it('is known from the commit before the first mark, until one takes it back', async () => {

@@ -154,6 +154,9 @@ export const ATTRIBUTE = {
   scope: 'scope',
   paused: 'paused',
   maxConcurrency: 'maxConcurrency',
+  pausedRevision: 'pausedRevision',
+  maxConcurrencyRevision: 'maxConcurrencyRevision',
+  weightRevision: 'weightRevision',
   weight: 'weight',
   // Loans between partitions, and requests for them: read by every pass.
   loanId: 'loanId',

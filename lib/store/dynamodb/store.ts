@@ -29,9 +29,11 @@ import {
   type CancelOutcome,
   type ClaimOutcome,
   type ClaimRequest,
+  CONTROL_FIELDS,
   type Commit,
   type Control,
   type ControlChange,
+  type ControlOutcome,
   type CreateOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
@@ -41,6 +43,7 @@ import {
   type FinishRequest,
   type FinishVerdict,
   type Heads,
+  isAsAsked,
   isIdle,
   type JobHead,
   type JobStore,
@@ -662,11 +665,14 @@ export class DynamoJobStore implements JobStore {
   }
 
   async markParked(partition: number, conflictKeys: readonly string[], nowMs: number): Promise<void> {
-    await inParallel(conflictKeys, PARALLEL_MAX, (conflictKey) =>
-      this.#table.put('markParked', {
+    await inParallel(conflictKeys, PARALLEL_MAX, async (conflictKey) => {
+      // One that is as new, or newer, is left alone: it was renewed since.
+      await this.#table.put('markParked', {
         item: encodeParkedMark(partition, { conflictKey, parkedAtMs: nowMs }),
-      }),
-    );
+        condition: 'attribute_not_exists(#pk) OR #parkedAtMs < :now',
+        values: { ':now': nowMs },
+      });
+    });
   }
 
   async readParked(partition: number, conflictKeys: readonly string[]): Promise<readonly ParkedMark[]> {
@@ -1165,22 +1171,34 @@ export class DynamoJobStore implements JobStore {
     return old[ATTRIBUTE.callId] === callId ? { kind: 'moved', job: present } : unmoved(present);
   }
 
-  async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
+  async changeControl(partition: number, scope: string, change: ControlChange): Promise<ControlOutcome> {
     const key = controlKey(partition, scope);
-    const { sets, removes, values } = controlUpdate(change);
+    const seen = (await this.#table.get('changeControl', key)) ?? {};
+    const callId = randomUUID();
+    const { sets, removes, conditions, values } = controlUpdate(change, seen);
     const outcome = await this.#table.update('changeControl', {
       key,
-      update: `SET ${sets.join(', ')}${removes.length === 0 ? '' : ` REMOVE ${removes.join(', ')}`}`,
-      values: { ...values, ':scope': scope },
+      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
+      ...(conditions.length === 0 ? {} : { condition: conditions.join(' AND ') }),
+      values: { ...values, ':scope': scope, ':callId': callId },
     });
     const item = outcome.applied ? outcome.item : outcome.old;
     if (item === undefined) throw new StoreUnavailable(`changeControl: ${scope} was not answered; repeat it`);
     const control = decodeControl(item);
-    // Nobody sees one that is idle; another operator may have changed it since.
+    if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
+      return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };
+    // Nobody sees one that is idle; it is kept a while, so that what comes late can be told from what is newer.
     if (isIdle(control)) {
-      await this.#hint(() => this.#table.delete('changeControl', key, IDLE_CONTROL, { ':false': false }));
+      await this.#hint(() =>
+        this.#table.update('changeControl', {
+          key,
+          update: 'SET #ttl = :ttl',
+          condition: IDLE_CONTROL,
+          values: { ':false': false, ':ttl': ttlSec(this.#nowMs() + IDLE_CONTROL_KEPT_MS) },
+        }),
+      );
     }
-    return control;
+    return { kind: 'changed', control };
   }
 
   async askForLoan(partition: number, request: LoanRequest): Promise<void> {
@@ -1782,18 +1800,39 @@ function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
 const IDLE_CONTROL =
   '#paused = :false AND attribute_not_exists(#maxConcurrency) AND attribute_not_exists(#weight)';
 
-/** Touches what the change names, and makes the item one that can be read. */
-function controlUpdate(change: ControlChange): {
+/** Changes of an operator come no later than this. */
+const IDLE_CONTROL_KEPT_MS = 3_600_000;
+
+/**
+ * Touches what the change names, if nobody has changed that since it was seen, and makes the item one that can be read.
+ * Each part of a control has a revision of its own: who changes another part is in nobody's way.
+ */
+function controlUpdate(
+  change: ControlChange,
+  seen: Item,
+): {
   readonly sets: readonly string[];
   readonly removes: readonly string[];
+  readonly conditions: readonly string[];
   readonly values: Item;
 } {
   const sets = [
     '#scope = :scope',
+    '#callId = :callId',
     `#paused = ${change.paused === undefined ? 'if_not_exists(#paused, :paused)' : ':paused'}`,
   ];
-  const removes: string[] = [];
+  const removes = ['#ttl'];
+  const conditions: string[] = [];
   const values: Record<string, unknown> = { ':paused': change.paused ?? false };
+  for (const field of CONTROL_FIELDS) {
+    if (change[field] === undefined) continue;
+    const revision = `${field}Revision` as const;
+    const was = seen[ATTRIBUTE[revision]];
+    conditions.push(was === undefined ? `attribute_not_exists(#${revision})` : `#${revision} = :${revision}`);
+    if (was !== undefined) values[`:${revision}`] = was;
+    sets.push(`#${revision} = :${revision}Next`);
+    values[`:${revision}Next`] = typeof was === 'number' ? was + 1 : 1;
+  }
   for (const name of ['maxConcurrency', 'weight'] as const) {
     const to = change[name];
     if (to === null) removes.push(`#${name}`);
@@ -1802,7 +1841,7 @@ function controlUpdate(change: ControlChange): {
       values[`:${name}`] = to;
     }
   }
-  return { sets, removes, values };
+  return { sets, removes, conditions, values };
 }
 
 const CANCEL_TRIES_MAX = 5;

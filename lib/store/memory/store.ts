@@ -27,9 +27,12 @@ import {
   type CancelOutcome,
   type ClaimOutcome,
   type ClaimRequest,
+  CONTROL_FIELDS,
   type Commit,
   type Control,
   type ControlChange,
+  type ControlField,
+  type ControlOutcome,
   type CreateOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
@@ -39,6 +42,7 @@ import {
   type FinishRequest,
   type FinishVerdict,
   type Heads,
+  isAsAsked,
   isIdle,
   isOpenTo,
   type JobHead,
@@ -165,6 +169,8 @@ interface PartitionItems {
   readonly reservations: Map<string, Reservation & { readonly jobs: Map<number, ReservedJob> }>;
   readonly workers: Map<string, WorkerRecord>;
   readonly controls: Map<string, Control>;
+  /** By scope: how often each part of its control was changed. */
+  readonly controlRevisions: Map<string, Partial<Record<ControlField, number>>>;
   readonly loans: Map<string, Loan>;
   /** By the partition that asks. */
   readonly requests: Map<number, LoanRequest>;
@@ -955,14 +961,25 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
+  async changeControl(partition: number, scope: string, change: ControlChange): Promise<ControlOutcome> {
+    const seen = await this.#read('changeControl', () => {
+      this.#bill.small('changeControl', 'read');
+      return this.#partition(partition).controlRevisions.get(scope);
+    });
     return this.#write('changeControl', () => {
       this.#bill.small('changeControl', 'write');
-      const { controls } = this.#partition(partition);
-      const control = changed(controls.get(scope) ?? { scope, paused: false }, change);
+      const { controls, controlRevisions } = this.#partition(partition);
+      const revisions = controlRevisions.get(scope);
+      const present = controls.get(scope) ?? { scope, paused: false };
+      const named = CONTROL_FIELDS.filter((field) => change[field] !== undefined);
+      if (named.some((field) => revisions?.[field] !== seen?.[field]))
+        return { kind: isAsAsked(present, change) ? 'changed' : 'superseded', control: present };
+      const raised = named.map((field) => [field, (revisions?.[field] ?? 0) + 1] as const);
+      controlRevisions.set(scope, { ...revisions, ...Object.fromEntries(raised) });
+      const control = changed(present, change);
       if (isIdle(control)) controls.delete(scope);
       else controls.set(scope, control);
-      return control;
+      return { kind: 'changed', control };
     });
   }
 
@@ -1109,6 +1126,7 @@ export class MemoryJobStore implements JobStore {
         reservations: new Map(),
         workers: new Map(),
         controls: new Map(),
+        controlRevisions: new Map(),
         loans: new Map(),
         requests: new Map(),
         ledgers: new Map(),
