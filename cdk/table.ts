@@ -66,6 +66,5 @@ export const TABLE_ACTIONS = {
     'dynamodb:Query',
     'dynamodb:PutItem',
     'dynamodb:UpdateItem',
-    'dynamodb:DeleteItem',
   ],
 } as const satisfies Record<string, readonly string[]>;

@@ -56,7 +56,10 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
   );
   log = options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs);
   // Here, not above: other commands make no passes.
-  const { runDispatcher } = await import('../dispatch/resident.ts');
+  const [{ runDispatcher }, { processVitals }] = await Promise.all([
+    import('../dispatch/resident.ts'),
+    import('../runtime/vitals.ts'),
+  ]);
   try {
     const { end } = await runDispatcher({
       ...parts,
@@ -64,6 +67,7 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
       dispatcherId: options.name ?? `${hostname()}/${randomUUID()}`,
       pollMs,
       passEveryMs,
+      vitals: processVitals(),
       signal,
     });
     if (end !== 'stopped') watchman.partly();

@@ -18,8 +18,10 @@ import {
 import {
   controlsText,
   controlText,
+  dispatchersText,
   explanationText,
   fleetsText,
+  historyText,
   instant,
   jobsText,
   jobText,
@@ -36,6 +38,8 @@ export interface Operator {
   readonly signal?: AbortSignal | undefined;
   /** Epoch milliseconds. */
   readonly nowMs: () => number;
+  /** Who asks, unless a command says otherwise. */
+  readonly actor: () => string;
   readonly out: (text: string) => void;
   /** Beside the output: progress. */
   readonly note: (text: string) => void;
@@ -73,6 +77,14 @@ function common(command: Command): Command {
     .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
     .addHelpText('after', EXIT_CODES);
 }
+
+/** What a command has that a job's history tells of. */
+interface Acting extends Common {
+  readonly as?: string;
+}
+
+const acting = (command: Command): Command =>
+  common(command).option('--as <name>', "who asks, for the job's history; user@host unless given");
 
 function scoped(command: Command): Command {
   return command
@@ -263,18 +275,30 @@ function addLooking(jobs: Command, operator: Operator): void {
         return { data: explanation, text: explanationText(explanation) };
       }),
   );
+  common(
+    jobs
+      .command('history')
+      .description('Say what became of a job: attempts, losses, moves, and what operators did.')
+      .argument('<id>'),
+  ).action((id: string, options: Common) =>
+    perform(operator, options, async (client) => {
+      const history = await client.history(id, { signal });
+      return { data: history, text: historyText(history) };
+    }),
+  );
 }
 
 function addSteering(jobs: Command, operator: Operator): void {
   const { signal } = operator;
-  common(
+  const as = (options: Acting) => ({ signal, actor: options.as ?? operator.actor() });
+  acting(
     jobs
       .command('cancel')
       .description('End a job: at once while nobody runs it, else by asking its worker.')
       .argument('<id>'),
-  ).action((id: string, options: Common) =>
+  ).action((id: string, options: Acting) =>
     perform(operator, options, async (client) => {
-      const result = await client.cancel(id, { signal });
+      const result = await client.cancel(id, as(options));
       if (result.outcome === 'ended' && result.job.state !== 'cancelled') operator.partly();
       const said = {
         cancelled: 'it will not run',
@@ -284,29 +308,29 @@ function addSteering(jobs: Command, operator: Operator): void {
       return { data: result, text: `${id} ${said}` };
     }),
   );
-  common(
+  acting(
     jobs
       .command('retime')
       .description('Move a job that waits to another time; one that is past means now.')
       .argument('<id>')
       .option('--run-at <instant>', 'not before, such as 2027-01-31T08:00:00Z')
       .option('--in <duration>', 'the same from now on, such as 90m; 0s is now'),
-  ).action((id: string, options: Common & InstantOptions) => {
+  ).action((id: string, options: Acting & InstantOptions) => {
     const runAt = instantOf(options, operator.nowMs());
     return perform(operator, options, async (client) => {
-      const job = await client.retime(id, { runAt }, { signal });
+      const job = await client.retime(id, { runAt }, as(options));
       const said = job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';
       return { data: job, text: `${id} ${said}` };
     });
   });
-  common(
+  acting(
     jobs
       .command('retry')
       .description('Try a failed job again, as a new job. Asked twice, it is the same new job.')
       .argument('<id>'),
-  ).action((id: string, options: Common) =>
+  ).action((id: string, options: Acting) =>
     perform(operator, options, async (client) => {
-      const result = await client.retry(id, { signal });
+      const result = await client.retry(id, as(options));
       return {
         data: result,
         text: `${result.jobId}${result.repeated ? ' (was made before)' : ''}`,
@@ -337,6 +361,16 @@ function addViews(program: Command, operator: Operator): void {
         const fleets = await client.fleets({ signal });
         return { data: { fleets }, text: fleetsText(fleets, Date.now()) };
       }),
+  );
+  common(
+    program
+      .command('dispatchers')
+      .description('Show who makes the passes: dispatchers that run on, and each partition with what waits.'),
+  ).action((options: Common) =>
+    perform(operator, options, async (client) => {
+      const dispatchers = await client.dispatchers({ signal });
+      return { data: dispatchers, text: dispatchersText(dispatchers, operator.nowMs()) };
+    }),
   );
 }
 
@@ -381,19 +415,20 @@ function addDeadLetters(program: Command, operator: Operator): void {
       return { data: { deadLetters: values, more }, text: jobsText(values, more) };
     });
   });
-  common(
+  acting(
     filtering(
       deadLetters
         .command('redrive')
         .description('Try them again, latest first, each as a new job. Name a filter, or --all.'),
     ).option('--all', 'whatever failed'),
-  ).action((options: DeadLetterOptions & { readonly all?: true }) => {
+  ).action((options: DeadLetterOptions & Acting & { readonly all?: true }) => {
+    const actor = options.as ?? operator.actor();
     const limit = limitOf(options.limit);
     const filter = filterOf(options);
     const isFiltered = Object.values(filter).some((value) => value !== undefined);
     if (isFiltered === (options.all === true)) throw new UsageError('name a filter, or --all, and not both');
     return perform(operator, options, async (client) => {
-      const { values } = await upTo(limit, client.redriveDeadLetters(filter, { signal, limit }));
+      const { values } = await upTo(limit, client.redriveDeadLetters(filter, { signal, limit, actor }));
       const more = values.length === limit;
       return { data: { redriven: values, more }, text: redrivenText(values, more) };
     });

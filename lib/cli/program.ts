@@ -1,8 +1,10 @@
 /** The command line: what it understands, what it prints, how it ends. */
+import { hostname, userInfo } from 'node:os';
 import { Command, CommanderError } from 'commander';
 import {
   AbortError,
   ClientEnvironmentError,
+  ControlChangedError,
   DrainTimeoutError,
   IdempotencyConflictError,
   JobCancelledError,
@@ -13,6 +15,7 @@ import {
   ValidationError,
 } from '../client/errors.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import { type ConnectDispatcher, type Connection, connect, connectDispatcher } from './connect.ts';
 import { addDispatcher } from './dispatcher.ts';
@@ -49,6 +52,8 @@ export interface Surroundings {
   readonly signal?: AbortSignal | undefined;
   /** Epoch milliseconds; the machine's clock unless given. */
   readonly nowMs?: (() => number) | undefined;
+  /** Who runs the command; the machine's user and name unless given. */
+  readonly actor?: (() => string) | undefined;
 }
 
 /** Errors that speak for themselves, in one line, and how a command ends with each. */
@@ -66,6 +71,7 @@ const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] =
   [JobFailedError, EXIT.failed],
   [JobCancelledError, EXIT.failed],
   [JobStateError, EXIT.failed],
+  [ControlChangedError, EXIT.failed],
   [StoreThrottled, EXIT.failed],
   [StoreUnavailable, EXIT.failed],
   [StoreMisconfigured, EXIT.failed],
@@ -87,6 +93,7 @@ export async function runProgram(
   const operator = {
     ...surroundings,
     nowMs: surroundings.nowMs ?? Date.now,
+    actor: surroundings.actor ?? userAtHost,
     connectDispatcher: surroundings.connectDispatcher ?? connectDispatcher,
     out: terminal.out,
     note: terminal.error,
@@ -112,6 +119,24 @@ export async function runProgram(
     }
     terminal.error(`fairlead: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
     return EXIT.failed;
+  }
+}
+
+/** As far as there is room for it in a job's history. */
+function userAtHost(): string {
+  const whole = `${userName()}@${hostname()}`.toWellFormed();
+  return Buffer.from(whole)
+    .subarray(0, ACTOR_BYTES_MAX)
+    .toString()
+    .replace(/\uFFFD+$/, '');
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container the process's number may belong to no user.
+    return String(process.getuid?.() ?? 'unknown');
   }
 }
 

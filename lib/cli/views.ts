@@ -1,6 +1,8 @@
 /** Jobs, keys, fleets and explanations as a person reads them. */
 import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
+import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job } from '../core/job.ts';
+import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { FleetView, KeyView } from '../dispatch/inspect.ts';
 import type { Control, UnreadableItem } from '../store/contract.ts';
@@ -80,6 +82,75 @@ export function jobText(job: Job): string {
   return shown.map(([name, value]) => `${name.padEnd(width)}  ${printable(String(value))}`).join('\n');
 }
 
+/** What became of a job, a line for each event. */
+export function historyText({ jobId, state, events, dropped }: JobHistory): string {
+  const { attempts, losses, others } = dropped;
+  const gone = attempts + others;
+  return [
+    `job ${jobId} is ${state}`,
+    ...events.flatMap((event, at) => [
+      `${instant(timeOfEvent(event))}  ${eventText(event)}`,
+      ...(at === 0 && gone > 0
+        ? [
+            `… ${gone} events are not kept: ${attempts} attempts, ${losses} of them lost, and ${others} others`,
+          ]
+        : []),
+    ]),
+  ].join('\n');
+}
+
+const timeOfEvent = (event: JobEvent): number | undefined =>
+  event.kind === 'attempt' ? (event.startedAtMs ?? event.claimedAtMs) : event.atMs;
+
+const byText = (by: string | undefined): string => (by === undefined ? '' : ` by ${printable(by)}`);
+
+function eventText(event: JobEvent): string {
+  switch (event.kind) {
+    case 'submitted':
+      return event.redriveOf === undefined
+        ? 'submitted'
+        : `made as another try of ${event.redriveOf}${byText(event.by)}`;
+    case 'attempt':
+      return attemptText(event);
+    case 'moved':
+      return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
+    case 'notClaimed':
+      return `handed on: the dispatcher that had reserved a place (${event.claimId}) did not claim it`;
+    case 'cancelled':
+      return event.from === 'running'
+        ? `its worker was asked to stop${byText(event.by)}`
+        : `cancelled${byText(event.by)}${event.from === undefined ? '' : `, ${event.from} until then`}`;
+    case 'redriven':
+      return `tried again as ${event.as}${byText(event.by)}`;
+  }
+}
+
+function attemptText(attempt: JobAttempt): string {
+  const { workerId, fleet, startedAtMs, endedAtMs, outcome, next } = attempt;
+  const on = workerId === undefined ? `for fleet ${fleet}` : `on ${printable(workerId)} of fleet ${fleet}`;
+  const after =
+    startedAtMs === undefined || endedAtMs === undefined
+      ? ''
+      : ` after ${duration(Math.max(0, endedAtMs - startedAtMs))}`;
+  const why =
+    attempt.error === undefined ? '' : `, ${printable(`${attempt.error.name}: ${attempt.error.message}`)}`;
+  const then =
+    next === undefined
+      ? ''
+      : `; again from ${instant(next.runAtMs)} on, ${next.isFromStart ? 'anew' : 'from its checkpoint, if it left one'}`;
+  return `attempt ${attempt.attempt} ${on}: ${OUTCOMES[outcome]}${after}${why}${then}`;
+}
+
+const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
+  claimed: 'claimed, not started yet',
+  notStarted: 'claimed, and cancelled before a worker started it',
+  running: 'running',
+  succeeded: 'succeeded',
+  failed: 'failed',
+  cancelled: 'stopped',
+  lost: 'its worker was lost',
+};
+
 /** What became of each request. */
 export function submittedText(entries: readonly SubmitEntry[]): string {
   const rows = entries.map((entry, at) => [at, ...outcomeOf(entry)]);
@@ -156,6 +227,45 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
     ...(workers.length === 0
       ? []
       : [table(['worker', 'fleet', 'slots', 'runs', 'expires in'], workers, all(workers))]),
+  ].join('\n');
+}
+
+const counted = (waiting: { readonly jobs: number; readonly isLeast: boolean } | undefined) =>
+  waiting === undefined ? undefined : `${waiting.jobs}${waiting.isLeast ? ' or more' : ''}`;
+
+const spanOf = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : duration(ms));
+
+const listed = (partitions: readonly number[]): string =>
+  partitions.length === 0 ? '-' : partitions.join(', ');
+
+/** Who makes the passes. */
+export function dispatchersText({ residents, partitions }: DispatchersView, nowMs: number): string {
+  const running = residents.map(({ dispatcherId, leads, standsBy, load, expiresAtMs }) => [
+    dispatcherId,
+    listed(leads),
+    listed(standsBy),
+    counted(load?.waiting),
+    spanOf(load?.waitedMs),
+    load === undefined ? undefined : `${number(Math.round(load.busy * 1_000) / 10)} %`,
+    spanOf(load?.eventLoopLagMs),
+    load?.memoryBytes === undefined ? undefined : `${Math.round(load.memoryBytes / 1024 / 1024)} MB`,
+    duration(Math.max(0, expiresAtMs - nowMs)),
+  ]);
+  const led = partitions.map(({ partition, ledBy, holder, sinceMs, epoch, depth, waitedMs }) => [
+    partition,
+    ledBy === 'nobody' && holder !== undefined ? `nobody, last a ${holder.role}` : ledBy,
+    holder?.id,
+    instant(sinceMs),
+    epoch,
+    counted(depth),
+    spanOf(waitedMs),
+  ]);
+  const head = ['dispatcher', 'leads', 'stands by for', 'waiting', 'longest wait', 'busy', 'lag', 'memory'];
+  return [
+    running.length === 0
+      ? 'no dispatcher runs on: functions make the passes'
+      : table([...head, 'expires in'], running, all(running)),
+    table(['partition', 'led by', 'name', 'since', 'epoch', 'waiting', 'longest wait'], led, all(led)),
   ].join('\n');
 }
 

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
+import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { JOB_MODES } from '../core/job.ts';
 import { LISTED_STATES } from '../dispatch/inspect.ts';
 import type { Scope } from '../dispatch/operate.ts';
@@ -22,6 +23,8 @@ export const CLIENT_LIMITS = {
   /** Dead letters of one redrive. */
   redrive: 10_000,
   errorNameChars: 128,
+  /** Of whoever asks for something, for the job's history. */
+  actorBytes: ACTOR_BYTES_MAX,
 } as const;
 
 const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
@@ -45,6 +48,10 @@ const instant = z.iso.datetime({
 });
 
 const only = { signal };
+const acting = {
+  signal,
+  actor: text(CLIENT_LIMITS.actorBytes).min(1, 'must not be empty; leave it out').optional(),
+};
 const filter = { type: name.optional(), fairnessKey: fairnessKey.optional() };
 const deadLetterFilter = z.strictObject({
   ...filter,
@@ -57,6 +64,7 @@ const deadLetterFilter = z.strictObject({
 export const SHAPES = {
   jobId,
   options: z.strictObject(only).optional(),
+  actorOptions: z.strictObject(acting).optional(),
   runOptions: z.strictObject({ ...only, timeoutMs, dieWithWaiter: z.boolean().optional() }).optional(),
   retime: z.strictObject({ runAt: instant }),
   listFilter: z.strictObject({
@@ -71,7 +79,7 @@ export const SHAPES = {
     .optional(),
   deadLetterFilter,
   redriveOptions: z
-    .strictObject({ ...only, limit: z.int().min(1).max(CLIENT_LIMITS.redrive).optional() })
+    .strictObject({ ...acting, limit: z.int().min(1).max(CLIENT_LIMITS.redrive).optional() })
     .optional(),
   scope: z.union(
     [

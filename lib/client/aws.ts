@@ -14,11 +14,29 @@ import { ClientEnvironmentError, ValidationError } from './errors.ts';
 
 export { ConfigurationError } from '../core/errors.ts';
 export type { Explanation, WaitsFor } from '../core/explain.ts';
-export type { Job, JobError, JobMode, JobState, Json } from '../core/job.ts';
+export type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
+export type {
+  AttemptEntry,
+  DroppedEntries,
+  Job,
+  JobError,
+  JobMode,
+  JobState,
+  Json,
+  MovedEntry,
+  NotClaimedEntry,
+} from '../core/job.ts';
+export type { Depth } from '../dispatch/depth.ts';
+export type {
+  DispatcherRole,
+  DispatchersView,
+  LedPartition,
+  ResidentView,
+} from '../dispatch/dispatchers.ts';
 export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 export type { FleetView, KeyView, ListedState } from '../dispatch/inspect.ts';
 export type { Scope } from '../dispatch/operate.ts';
-export type { Control, UnreadableItem } from '../store/contract.ts';
+export type { Control, DispatcherLoad, UnreadableItem } from '../store/contract.ts';
 export {
   ItemTooLarge,
   MalformedItemError,
@@ -45,6 +63,7 @@ export type {
 export {
   AbortError,
   ClientEnvironmentError,
+  ControlChangedError,
   DrainTimeoutError,
   IdempotencyConflictError,
   JobCancelledError,

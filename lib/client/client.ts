@@ -7,8 +7,10 @@
  * one. So does a move: it must not depend on a stream that is late or lost to be kept to the second.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, type JobMode, TERMINAL_TTL_MS } from '../core/job.ts';
 import { partitionOf } from '../core/partition.ts';
+import { type DispatchersView, readDispatchers } from '../dispatch/dispatchers.ts';
 import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
 import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
 import {
@@ -40,6 +42,7 @@ import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
 import { CLIENT_LIMITS, checked, checkedRequest, checkedScope, checkType, SHAPES } from './arguments.ts';
 import {
   AbortError,
+  ControlChangedError,
   DrainTimeoutError,
   IdempotencyConflictError,
   JobCancelledError,
@@ -73,6 +76,12 @@ export interface SubmitRequest {
 export interface CallOptions {
   /** Ends the wait for an answer with `AbortError`. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Who asks, beside it: the job's history tells. */
+export interface ActorOptions extends CallOptions {
+  /** Such as a user's name: 1 to 128 bytes. */
+  readonly actor?: string | undefined;
 }
 
 export interface SubmitResult {
@@ -180,6 +189,8 @@ const DRAIN_TIMEOUT_MS = 900_000;
 const SUBMIT_BATCH = 100;
 const REDRIVE_LIMIT = 1_000;
 const COUNT_UP_TO = 100;
+/** Who cancels a job whose last waiter is gone. */
+const GAVE_UP = 'its last waiter';
 
 export class StoreClient {
   readonly #context: OperateContext;
@@ -279,7 +290,7 @@ export class StoreClient {
       const end = await awaitEnd(this.#context, stored, { untilMonotonicMs, signal });
       if (end.kind === 'missing') throw new JobNotFoundError(job.id);
       if (end.kind === 'ended') return succeeded(end.job);
-      const cancel = leave() ? await this.#cancel(job.id) : undefined;
+      const cancel = leave() ? await this.#cancel(job.id, GAVE_UP) : undefined;
       if (end.kind === 'aborted') throw new AbortError(signal?.reason);
       // It ended while the time ran out: there is a result after all.
       if (cancel?.kind === 'ended') return succeeded(cancel.job);
@@ -308,10 +319,10 @@ export class StoreClient {
    * Ends a job that should not happen: at once while nobody runs it, else by asking its worker.
    * @throws JobNotFoundError
    */
-  async cancel(jobId: string, options?: CallOptions): Promise<CancelResult> {
-    const { signal } = optionsOf(SHAPES.options, options);
+  async cancel(jobId: string, options?: ActorOptions): Promise<CancelResult> {
+    const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await within(signal, () => this.#cancel(id));
+    const outcome = await within(signal, () => this.#cancel(id, actor));
     if (outcome.kind === 'missing') throw new JobNotFoundError(id);
     return { outcome: outcome.kind, job: outcome.job };
   }
@@ -321,11 +332,11 @@ export class StoreClient {
    * `scheduled` or `pending`. Its age counts from its new time; a job that is ready and stays so keeps its place.
    * @throws JobNotFoundError, JobStateError if a worker was told of it, runs it, or has ended it
    */
-  async retime(jobId: string, change: RetimeChange, options?: CallOptions): Promise<Job> {
-    const { signal } = optionsOf(SHAPES.options, options);
+  async retime(jobId: string, change: RetimeChange, options?: ActorOptions): Promise<Job> {
+    const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const { runAt } = checked(SHAPES.retime, change, 'change');
-    const outcome = await within(signal, () => retimeJob(this.#context, id, Date.parse(runAt)));
+    const outcome = await within(signal, () => retimeJob(this.#context, id, Date.parse(runAt), actor));
     switch (outcome.kind) {
       case 'moved':
         return outcome.job;
@@ -345,10 +356,10 @@ export class StoreClient {
    * Tries a failed job again, as a new queued job from its beginning. Asked twice, it answers the same new job.
    * @throws JobNotFoundError, JobStateError if it has not failed, its type is gone, or its record cannot be read
    */
-  async retry(jobId: string, options?: CallOptions): Promise<RetryResult> {
-    const { signal } = optionsOf(SHAPES.options, options);
+  async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
+    const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await within(signal, () => redriveJob(this.#context, id));
+    const outcome = await within(signal, () => redriveJob(this.#context, id, actor));
     switch (outcome.kind) {
       case 'redriven':
       case 'repeated':
@@ -373,6 +384,15 @@ export class StoreClient {
   }
 
   // Looking
+
+  /**
+   * What became of a job, in order: its attempts with their workers and errors, losses and what followed, moves, and what
+   * operators did, with who. Of a job with many, the oldest give way, and are counted. As long as its record is kept.
+   * @throws JobNotFoundError
+   */
+  async history(jobId: string, options?: CallOptions): Promise<JobHistory> {
+    return historyOf(await this.get(jobId, options));
+  }
 
   /**
    * What a job waits for: its time, others of its line, another key, a cap, a slot, a worker, a conflict, a pause.
@@ -426,6 +446,15 @@ export class StoreClient {
     return within(signal, () => readFleets(this.#context));
   }
 
+  /**
+   * Dispatchers that run on, with what they lead, stand by for, and how busy they are; and each partition, with who makes
+   * its passes, since when, and how much waits there, counted up to 100 jobs of each line from an index that may lag.
+   */
+  async dispatchers(options?: CallOptions): Promise<DispatchersView> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return within(signal, () => readDispatchers(this.#context));
+  }
+
   /** Pauses and overrides in force. */
   async controls(options?: CallOptions): Promise<readonly Control[]> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -440,13 +469,16 @@ export class StoreClient {
    */
   redriveDeadLetters(
     filter: DeadLetterFilter,
-    options?: CallOptions & { readonly limit?: number | undefined },
+    options?: ActorOptions & { readonly limit?: number | undefined },
   ): AsyncIterableIterator<RedriveEntry> {
-    const { signal, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
-    return eachWithin(signal, this.#redriveEach(this.#deadLetters(filter), limit));
+    const { signal, actor, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
+    return eachWithin(signal, this.#redriveEach(this.#deadLetters(filter), limit, actor));
   }
 
-  /** Admits no more jobs of the scope; what runs goes on. Answers the scope's control. */
+  /**
+   * Admits no more jobs of the scope; what runs goes on. Answers the scope's control.
+   * @throws ControlChangedError if somebody else ended a pause of it in the same moment; `resume` and `override` likewise
+   */
   async pause(scope: Scope, options?: CallOptions): Promise<Control> {
     return this.#control(scope, { paused: true }, options);
   }
@@ -468,7 +500,7 @@ export class StoreClient {
 
   /**
    * Pauses a scope and waits until, for certain, none of its jobs holds capacity. The pause stays.
-   * @throws DrainTimeoutError with how many still run
+   * @throws DrainTimeoutError with how many still run, ControlChangedError if somebody else resumed it in the same moment
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
@@ -477,6 +509,7 @@ export class StoreClient {
       drain(this.#context, named, { signal, timeoutMs, onProgress }),
     );
     if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
+    if (outcome.kind === 'superseded') throw new ControlChangedError(scopeName(named));
     if (outcome.kind === 'timedOut')
       throw new DrainTimeoutError(scopeName(named), outcome.running, timeoutMs);
   }
@@ -513,9 +546,9 @@ export class StoreClient {
     ];
   }
 
-  async #cancel(jobId: string): Promise<CancelOutcome> {
+  async #cancel(jobId: string, actor: string | undefined): Promise<CancelOutcome> {
     const nowMs = this.#context.nowMs();
-    return this.#context.store.cancelJob(jobId, nowMs, nowMs + TERMINAL_TTL_MS);
+    return this.#context.store.cancelJob(jobId, nowMs, nowMs + TERMINAL_TTL_MS, actor);
   }
 
   #deadLetters(filter: DeadLetterFilter): AsyncGenerator<Job> {
@@ -534,11 +567,15 @@ export class StoreClient {
     });
   }
 
-  async *#redriveEach(deadLetters: AsyncIterable<Job>, limit: number): AsyncGenerator<RedriveEntry> {
+  async *#redriveEach(
+    deadLetters: AsyncIterable<Job>,
+    limit: number,
+    actor: string | undefined,
+  ): AsyncGenerator<RedriveEntry> {
     let left = limit;
     for await (const { id, type } of deadLetters) {
       const named = { deadLetterId: id, type };
-      const outcome = await redriveJob(this.#context, id);
+      const outcome = await redriveJob(this.#context, id, actor);
       switch (outcome.kind) {
         case 'redriven':
         case 'repeated':
@@ -569,7 +606,9 @@ export class StoreClient {
   ): Promise<Control> {
     const { signal } = optionsOf(SHAPES.options, options);
     const named = checkedScope(scope, this.#context.configuration);
-    return within(signal, () => changeControl(this.#context, named, change));
+    const { kind, control } = await within(signal, () => changeControl(this.#context, named, change));
+    if (kind === 'superseded') throw new ControlChangedError(scopeName(named));
+    return control;
   }
 }
 

@@ -56,6 +56,20 @@ export class JobStateError extends Error {
   }
 }
 
+/** Somebody else has changed the same thing of a scope's control in the same moment: theirs stands, at least in part. */
+export class ControlChangedError extends Error {
+  override readonly name = 'ControlChangedError';
+  /** As it stands in a control, such as `type/resize`. */
+  readonly scope: string;
+
+  constructor(scope: string) {
+    super(
+      `somebody else changed ${scope} at the same time, and theirs stands; look at it (controls, or fairlead override), and ask again if you still want it`,
+    );
+    this.scope = scope;
+  }
+}
+
 /** The job that was waited for has failed for good. `cause` is what its last attempt ended with. */
 export class JobFailedError extends Error {
   override readonly name = 'JobFailedError';

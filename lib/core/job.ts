@@ -64,6 +64,60 @@ export interface JobError {
   readonly message: string;
 }
 
+/** An attempt that is over, and that the job's own fields do not tell of any more, or do not tell in full. */
+export interface AttemptEntry {
+  readonly kind: 'attempt';
+  readonly attempt: number;
+  readonly claimId: string;
+  readonly fleet: string;
+  readonly claimedAtMs: number;
+  readonly workerId: string;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+  /** `failed`: its handler did. `lost`: its worker is gone, or gave it back. */
+  readonly outcome: 'failed' | 'lost';
+  /** Why; cut to a bounded size. */
+  readonly error?: JobError | undefined;
+  /** When the job was to be tried again, and whether anew or from its checkpoint; absent: it was not. */
+  readonly next?: { readonly runAtMs: number; readonly isFromStart: boolean } | undefined;
+}
+
+/** Somebody gave it another time. */
+export interface MovedEntry {
+  readonly kind: 'moved';
+  readonly atMs: number;
+  readonly by?: string | undefined;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** A dispatcher had reserved a place for it and did not claim it; another one gave the place up. */
+export interface NotClaimedEntry {
+  readonly kind: 'notClaimed';
+  readonly atMs: number;
+  /** The claim that never came: it names the dispatcher's epoch. */
+  readonly claimId: string;
+}
+
+export type HistoryEntry = AttemptEntry | MovedEntry | NotClaimedEntry;
+
+/** Entries that gave way to later ones. */
+export interface DroppedEntries {
+  /** Attempts, lost ones included. */
+  readonly attempts: number;
+  readonly losses: number;
+  readonly others: number;
+}
+
+/** What is kept beside a job's own fields. */
+export interface History {
+  /** The oldest first. */
+  readonly entries: readonly HistoryEntry[];
+  /** The claim of the last attempt that was written down here. */
+  readonly lastClaimId?: string | undefined;
+  readonly dropped: DroppedEntries;
+}
+
 /** A job as the store keeps it. */
 export interface Job extends WaitingJob {
   /** The shard whose single writer schedules this job. */
@@ -97,12 +151,24 @@ export interface Job extends WaitingJob {
   readonly checkpoint?: Json | undefined;
   /** How far the attempt is, as its handler said last, where no worker's record says it. */
   readonly progress?: Json | undefined;
-  /** Somebody asked for the end of this running job; its worker decides by finishing. */
+  /** Somebody asked for the end of this job first; the worker of a running one decides by finishing. */
   readonly cancelRequestedAtMs?: number | undefined;
+  /** Who did, as far as they said. */
+  readonly cancelRequestedBy?: string | undefined;
+  /** Where the job was then. */
+  readonly cancelRequestedIn?: JobState | undefined;
   /** The dead letter of which this job is another try. */
   readonly redriveOf?: string | undefined;
+  /** Who asked for this other try, as far as they said. */
+  readonly redriveBy?: string | undefined;
   /** The job that was made of this dead letter. */
   readonly redrivenAs?: string | undefined;
+  /** When that was asked for. */
+  readonly redrivenAtMs?: number | undefined;
+  /** Who asked for it, as far as they said. */
+  readonly redrivenBy?: string | undefined;
+  /** What the next transitions would have written over; absent as long as there was nothing. See `historyOf`. */
+  readonly history?: History | undefined;
   /**
    * Why its record cannot be read in full: what is wrong is left out, and the job is not run. By the store, when it reads;
    * never written.

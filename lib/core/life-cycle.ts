@@ -17,7 +17,8 @@
  *
  * Instants are epoch milliseconds.
  */
-import type { Claim, Job, JobError, JobState, Json } from './job.ts';
+import { attemptEntry, movedEntry, notClaimedEntry, withEntry } from './history.ts';
+import type { Claim, History, Job, JobError, JobState, Json } from './job.ts';
 
 /** What may follow each state. A state that follows itself changes its version only, or its time. */
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
@@ -95,11 +96,27 @@ export function claim(job: Job, won: Claim, plannedVersion: number): Transition 
   return moved({ ...neverRun(job), state: 'claimed', version: job.version + 1, claim: won });
 }
 
-/** Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line. */
-export function raiseVersion(job: Job, version: number): Transition {
+/**
+ * Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line.
+ *
+ * @param given - the claim that never came, and when it was given up: its history tells of it
+ */
+export function raiseVersion(job: Job, version: number, given?: GivenUp): Transition {
   if (job.version !== version) return outdated(job, version);
   if (job.state !== 'pending') return illegal(job, 'pending');
-  return moved({ ...job, version: job.version + 1 });
+  return moved({ ...job, ...givenUp(job, given), version: job.version + 1 });
+}
+
+/** A claim that a dispatcher had planned and never made. */
+export interface GivenUp {
+  readonly claimId: string;
+  readonly atMs: number;
+}
+
+/** What a job's history tells of a place that was given up. */
+export function givenUp(job: Job, given: GivenUp | undefined): { readonly history?: History } {
+  if (given === undefined) return {};
+  return { history: withEntry(job.history, notClaimedEntry(given.atMs, given.claimId)) };
 }
 
 /**
@@ -157,26 +174,43 @@ export function loseWorker(job: Job, claimId: string, verdict: Verdict, nowMs: n
  * it counts from the new time, and where that is past, from now. Only a job that is ready already, and stays so, keeps
  * the age that it has: asking for "now" twice must not cost it its place. One whose time has passed is ready, also if
  * nobody has noticed yet.
+ *
+ * @param by - who moves it: its history tells of a move to another time
  */
-export function retime(job: Job, runAtMs: number, nowMs: number): Transition {
+export function retime(job: Job, runAtMs: number, nowMs: number, by?: string | undefined): Transition {
   const to = initialState(runAtMs, nowMs);
   if (!isWaiting(job.state)) return illegal(job, to);
   const wasReady = job.state === 'pending' || job.readyAtMs <= nowMs;
-  const next = { state: to, version: job.version + 1, runAtMs } as const;
+  const history =
+    runAtMs === job.runAtMs
+      ? job.history
+      : withEntry(job.history, movedEntry(nowMs, job.runAtMs, runAtMs, by));
+  const next = {
+    state: to,
+    version: job.version + 1,
+    runAtMs,
+    ...(history === undefined ? {} : { history }),
+  } as const;
   if (to === 'pending') return moved({ ...job, ...next, readyAtMs: wasReady ? job.readyAtMs : nowMs });
   return moved({ ...(wasReady ? readyAgain(job, runAtMs) : { ...job, readyAtMs: runAtMs }), ...next });
 }
 
 /** Ends a job that should not happen, and that nobody runs. Of an attempt before, `finishedAtMs` says what it used. */
-export function cancel(job: Job, nowMs: number): Transition {
+export function cancel(job: Job, nowMs: number, by?: string | undefined): Transition {
   if (job.state === 'running' || !isLegal(job.state, 'cancelled')) return illegal(job, 'cancelled');
   const finishedAtMs = job.finishedAtMs ?? nowMs;
-  return moved({ ...job, state: 'cancelled', version: job.version + 1, finishedAtMs });
+  return moved({ ...askForEnd(job, nowMs, by), state: 'cancelled', version: job.version + 1, finishedAtMs });
 }
 
-/** Notes that somebody asked for the end of a running job: its worker decides by finishing. */
-export function askForEnd(job: Job, nowMs: number): Job {
-  return job.cancelRequestedAtMs === undefined ? { ...job, cancelRequestedAtMs: nowMs } : job;
+/** Notes that somebody asked for the end of a job, the first time: the worker of a running one decides by finishing. */
+export function askForEnd(job: Job, nowMs: number, by?: string | undefined): Job {
+  if (job.cancelRequestedAtMs !== undefined) return job;
+  return {
+    ...job,
+    cancelRequestedAtMs: nowMs,
+    cancelRequestedIn: job.state,
+    ...(by === undefined ? {} : { cancelRequestedBy: by }),
+  };
 }
 
 /** Another time for a job that has been ready: when it was so first is remembered. */
@@ -192,8 +226,33 @@ export function isWaiting(state: JobState): boolean {
 
 const stateAfter = ({ kind }: Verdict): JobState => (kind === 'retry' ? 'scheduled' : kind);
 
+/**
+ * A job's history after the end of an attempt, where the job's own fields do not tell of it in full: it is tried again, its
+ * worker was lost, or it would be tried again if nobody had asked for its end.
+ */
+export function historyAfterEnd(
+  job: Job,
+  verdict: Verdict,
+  nowMs: number,
+  lost: 0 | 1,
+  isUnwanted: boolean,
+): History | undefined {
+  if (verdict.kind !== 'retry' && lost === 0) return undefined;
+  const isAgain = verdict.kind === 'retry' && !isUnwanted;
+  const entry = attemptEntry(job, {
+    outcome: lost === 1 ? 'lost' : 'failed',
+    endedAtMs: nowMs,
+    ...('error' in verdict ? { error: verdict.error } : {}),
+    ...(isAgain ? { next: { runAtMs: verdict.runAtMs, isFromStart: verdict.isFromStart === true } } : {}),
+  });
+  return withEntry(job.history, entry);
+}
+
 function end(job: Job, verdict: Verdict, nowMs: number, lost: 0 | 1): Transition {
+  const isUnwanted = job.cancelRequestedAtMs !== undefined;
+  const history = historyAfterEnd(job, verdict, nowMs, lost, isUnwanted);
   const next = {
+    ...(history === undefined ? {} : { history }),
     version: job.version + 1,
     workersLost: job.workersLost + lost,
     // After a retry, the claim stays until the next one: it says whose attempt ended when, for the settlement.
@@ -209,7 +268,7 @@ function end(job: Job, verdict: Verdict, nowMs: number, lost: 0 | 1): Transition
     case 'retry': {
       const { error, runAtMs } = verdict;
       // Nobody wants another attempt.
-      if (job.cancelRequestedAtMs !== undefined) return moved({ ...job, ...next, state: 'cancelled', error });
+      if (isUnwanted) return moved({ ...job, ...next, state: 'cancelled', error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
       const again = lost === 1 ? kept : { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 };
       return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });

@@ -27,6 +27,15 @@ const RESIDENT_PREFIX = 'resident/';
 export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
   `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
 
+/** The dispatcher that runs on, and its life, by which a holder is named; undefined: the holder is a function. */
+export function residentIn(holder: string): DispatcherIdentity | undefined {
+  if (!holder.startsWith(RESIDENT_PREFIX)) return undefined;
+  const name = holder.slice(RESIDENT_PREFIX.length);
+  // Its own name may hold slashes, the name of its life does not.
+  const end = name.lastIndexOf('/');
+  return { dispatcherId: name.slice(0, end), incarnation: name.slice(end + 1) };
+}
+
 /** The lease, or who has it. */
 async function askForLease(
   context: DispatchContext,

@@ -2,7 +2,7 @@
 import type { ReservedJob } from '../core/job.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { Control, ControlChange, PartitionState } from '../store/contract.ts';
+import type { Control, ControlChange, ControlOutcome, PartitionState } from '../store/contract.ts';
 import type { SubmitContext } from './submit.ts';
 
 /** What a control is about. */
@@ -57,22 +57,27 @@ const loadAll = (
 
 /**
  * Changes a scope's control in each of its partitions. Of two operators who change different things of one scope in the
- * same moment, neither is lost; of one thing, each partition keeps what came last. Where that is a cap, no more runs than
- * the greater one allows: a partition's share never falls when the cap rises.
+ * same moment, neither is lost; of one thing, one is superseded in each partition, and may be the other one in another.
+ * Where that is a cap, no more runs than the greater one allows: a partition's share never falls when the cap rises. It is
+ * not tried again here: who is superseded may have stood still for long, and others know better by now.
  */
 export async function changeControl(
   context: OperateContext,
   scope: Scope,
   change: ControlChange,
-): Promise<Control> {
+): Promise<ControlOutcome> {
   const partitions = partitionsOfScope(context, scope);
   const name = scopeName(scope);
-  const parts = await Promise.all(
+  const outcomes = await Promise.all(
     partitions.map((partition) => context.store.changeControl(partition, name, change)),
   );
   // A pause needs no pass to be obeyed; whatever opens a way does.
   if (change.paused !== true) await wakeAll(context, partitions);
-  return combined(name, parts);
+  const control = combined(
+    name,
+    outcomes.map((outcome) => outcome.control),
+  );
+  return { kind: outcomes.every(({ kind }) => kind === 'changed') ? 'changed' : 'superseded', control };
 }
 
 /** Controls in force, by scope. */
@@ -123,7 +128,8 @@ export interface DrainOptions {
 }
 
 export interface DrainOutcome {
-  readonly kind: 'drained' | 'timedOut' | 'aborted';
+  /** `superseded`: somebody else has ended the pause in the moment it began. */
+  readonly kind: 'drained' | 'timedOut' | 'aborted' | 'superseded';
   /** Jobs of the scope that hold capacity: reserved, claimed or running. */
   readonly running: number;
 }
@@ -142,7 +148,8 @@ export async function drain(
   const { clock } = context;
   const { timeoutMs, signal, onProgress } = options;
   const startedMs = clock.monotonicMs();
-  await changeControl(context, scope, { paused: true });
+  const paused = await changeControl(context, scope, { paused: true });
+  if (paused.kind === 'superseded') return { kind: 'superseded', running: 0 };
   const partitions = partitionsOfScope(context, scope);
   const epochs = (await loadAll(context, partitions)).map((state) => state.epoch);
   let wokenMs = Number.NEGATIVE_INFINITY;

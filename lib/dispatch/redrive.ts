@@ -23,7 +23,7 @@ const redriveIdOf = (jobId: string): string =>
 /**
  * The same work, from its beginning, at once: first attempt, no checkpoint. Queued, because whoever waited has given up.
  */
-function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number): Job {
+function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number, by: string | undefined): Job {
   const { type, payload, priority, fairnessKey, resourceId, contentHash } = deadLetter;
   return {
     id: redriveIdOf(deadLetter.id),
@@ -44,11 +44,20 @@ function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number): Job {
     readyAtMs: nowMs,
     submittedAtMs: nowMs,
     redriveOf: deadLetter.id,
+    ...(by === undefined ? {} : { redriveBy: by }),
   };
 }
 
-/** Makes a new job of a failed one. Asked twice, it answers the same job. */
-export async function redriveJob(context: SubmitContext, jobId: string): Promise<RedriveOutcome> {
+/**
+ * Makes a new job of a failed one. Asked twice, it answers the same job.
+ *
+ * @param by - who asks for it, for the histories of both
+ */
+export async function redriveJob(
+  context: SubmitContext,
+  jobId: string,
+  by?: string | undefined,
+): Promise<RedriveOutcome> {
   const { store, configuration } = context;
   const read = async (): Promise<Job | undefined> => (await store.getJobs([jobId]))[0];
   const deadLetter = await read();
@@ -58,7 +67,7 @@ export async function redriveJob(context: SubmitContext, jobId: string): Promise
     return { kind: 'unknownType', job: deadLetter };
   }
   if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
-  const job = anotherTryOf(deadLetter, configuration.partitions, context.nowMs());
+  const job = anotherTryOf(deadLetter, configuration.partitions, context.nowMs(), by);
   const outcome = await putAnnounced(context, [job], () => store.redrive(deadLetter, job));
   if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();

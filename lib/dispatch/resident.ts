@@ -28,10 +28,12 @@ import type { JobQueue } from '../queue/contract.ts';
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { incarnationOf } from '../runtime/incarnation.ts';
-import type { DispatcherRecord, JobHead, JobStore } from '../store/contract.ts';
+import type { Vitals } from '../runtime/vitals.ts';
+import type { DispatcherLoad, DispatcherRecord, JobHead, JobStore } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from './context.ts';
+import { combinedDepth, type Depth, depthOf, HEARTBEAT_BOUNDS } from './depth.ts';
 import { type HeldLease, renewLease, residentHolder, tryLease } from './lease.ts';
 import { pass } from './pass.ts';
 import { nextDueMs } from './timers.ts';
@@ -53,6 +55,10 @@ export interface ResidentOptions {
   readonly pollMs?: number | undefined;
   /** How long a partition that it leads goes without a pass at most. @default 60 s, as the tick */
   readonly passEveryMs?: number | undefined;
+  /** How often it counts what waits where it leads, for whoever looks at its load. @default 30 s */
+  readonly lookEveryMs?: number | undefined;
+  /** How its process fares; not said unless given. */
+  readonly vitals?: (() => Vitals) | undefined;
   /** How long passes that are under way are waited for at the end. @default 10 s */
   readonly shutdownMs?: number | undefined;
   /** Ends it in order. */
@@ -77,6 +83,7 @@ const MEMBER_LEASE_MS = 15_000;
 const POLL_MS = 250;
 const PASS_EVERY_MS = 60_000;
 const SHUTDOWN_MS = 10_000;
+const LOOK_EVERY_MS = 30_000;
 /** What failed is tried again after this. */
 const REPEAT_MS = 1_000;
 /** Of the membership lease: before its end the dispatcher stops leading. */
@@ -145,7 +152,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   requireWorkable(options);
   const { store, queue, configuration, clock, random, log, dispatcherId, signal } = options;
   const { memberLeaseMs = MEMBER_LEASE_MS, pollMs = POLL_MS, passEveryMs = PASS_EVERY_MS } = options;
-  const { budget = DISPATCH_BUDGET, shutdownMs = SHUTDOWN_MS } = options;
+  const { budget = DISPATCH_BUDGET, shutdownMs = SHUTDOWN_MS, lookEveryMs = LOOK_EVERY_MS } = options;
   const life = { dispatcherId, incarnation: incarnationOf(clock.nowMs(), random()) };
   const context: DispatchContext = {
     store,
@@ -164,6 +171,15 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     (_, partition): Seat => ({ partition, role: 'offline', wanted: 'offline', missed: 0 }),
   );
   const totals = { passes: 0, admitted: 0, settled: 0 };
+  /** What waits in the partitions that it leads, as it last looked; and when, and whether it is about to. */
+  const seen: {
+    depth?: Depth;
+    waitedMs?: number | undefined;
+    lookAtMonotonicMs: number;
+    look?: Promise<void> | undefined;
+  } = { lookAtMonotonicMs: -Infinity };
+  /** Since it last said how busy it is. */
+  const spent = { inPassesMs: 0, sinceMonotonicMs: clock.monotonicMs() };
   const ending = new AbortController();
   let memberUntilMonotonicMs = -Infinity;
 
@@ -269,6 +285,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
         });
       } finally {
         await Promise.all(beside);
+        spent.inPassesMs += clock.monotonicMs() - startedMs;
       }
       if (outcome.kind === 'lost') return 'superseded';
       const { admitted, settled, lostClaims } = outcome;
@@ -362,6 +379,45 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     }
   };
 
+  /** Counts what waits where it leads, beside everything else: a count that is late or fails is an older one. */
+  const look = async (leads: readonly number[]): Promise<void> => {
+    try {
+      const depths = await Promise.all(
+        leads.map((partition) => depthOf(context, partition, HEARTBEAT_BOUNDS)),
+      );
+      const depth = combinedDepth(depths);
+      const { oldestReadyAtMs } = depth;
+      seen.depth = depth;
+      seen.waitedMs =
+        oldestReadyAtMs === undefined ? undefined : Math.max(0, clock.nowMs() - oldestReadyAtMs);
+    } catch (error) {
+      log.warn('what waits was not counted; it is tried again', { ...life, error: String(error) });
+    } finally {
+      seen.look = undefined;
+    }
+  };
+
+  /** How busy it is, for the renewal of its membership. Starts the next look, if it is time. */
+  const loadNow = (leads: readonly number[]): DispatcherLoad => {
+    const nowMonotonicMs = clock.monotonicMs();
+    if (leads.length === 0) delete seen.depth;
+    else if (seen.look === undefined && nowMonotonicMs >= seen.lookAtMonotonicMs && !ending.signal.aborted) {
+      seen.lookAtMonotonicMs = nowMonotonicMs + lookEveryMs;
+      seen.look = look(leads);
+    }
+    const elapsedMs = nowMonotonicMs - spent.sinceMonotonicMs;
+    const busy = elapsedMs <= 0 ? 0 : Math.min(1, spent.inPassesMs / elapsedMs / Math.max(1, leads.length));
+    spent.inPassesMs = 0;
+    spent.sinceMonotonicMs = nowMonotonicMs;
+    const { depth, waitedMs } = seen;
+    return {
+      ...(depth === undefined ? {} : { waiting: { jobs: depth.jobs, isLeast: depth.isLeast } }),
+      ...(depth === undefined || waitedMs === undefined ? {} : { waitedMs }),
+      busy: Math.round(busy * 1_000) / 1_000,
+      ...options.vitals?.(),
+    };
+  };
+
   /** Says that it lives, and looks who else does. */
   const round = async (): Promise<'member' | 'superseded'> => {
     const askedAtMonotonicMs = clock.monotonicMs();
@@ -369,7 +425,8 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
       lease !== undefined && isHeld(lease) ? [partition] : [],
     );
     const expiresAtMs = clock.nowMs() + memberLeaseMs + CLOCK_SKEW_MAX_MS;
-    if ((await store.keepDispatcher({ ...life, leads, expiresAtMs })) === 'superseded') return 'superseded';
+    const record = { ...life, leads, load: loadNow(leads), expiresAtMs };
+    if ((await store.keepDispatcher(record)) === 'superseded') return 'superseded';
     const wasMember = isMember();
     memberUntilMonotonicMs = askedAtMonotonicMs + memberLeaseMs * (1 - 1 / MARGIN_PART);
     if (!wasMember) log.info('dispatcher registered', { ...life, partitions: seats.length });
@@ -421,7 +478,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   }
   const over = new AbortController();
   // First others learn that it goes; they have its partitions as soon as their last passes are over.
-  const left = Promise.all([leave(), ...seats.map(({ task }) => task?.ended)]);
+  const left = Promise.all([leave(), seen.look, ...seats.map(({ task }) => task?.ended)]);
   void left.then(() => over.abort());
   await clock.sleep(shutdownMs, over.signal);
   if (!over.signal.aborted)

@@ -20,12 +20,15 @@ const TRIES_MAX = 5;
 
 /**
  * Moves a job. Each try is conditional on the version that was seen, so a request that comes late undoes no later move.
+ *
+ * @param by - who moves it, for its history
  * @throws StoreThrottled if the job moved on at each try
  */
 export async function retimeJob(
   context: RetimeContext,
   jobId: string,
   runAtMs: number,
+  by?: string | undefined,
 ): Promise<MoveOutcome> {
   const { store } = context;
   let [seen] = await store.getJobs([jobId]);
@@ -36,7 +39,7 @@ export async function retimeJob(
     // It will stand in its ready line at once, which may have been retired while it waited for its time.
     const isNew = job.state === 'scheduled' && runAtMs <= nowMs;
     const outcome = await putAnnounced(context, isNew ? [job] : [], () =>
-      store.retimeJob(job, runAtMs, nowMs),
+      store.retimeJob(job, runAtMs, nowMs, by),
     );
     if (outcome.kind === 'moved') await wakeFor(context, outcome.job);
     if (outcome.kind !== 'superseded') return outcome;

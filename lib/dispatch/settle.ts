@@ -146,6 +146,14 @@ async function waitAgain(
   return moved.filter((job) => job !== undefined);
 }
 
+/** What the job's history tells of a place that nobody claimed. */
+const givenUpOf = (
+  { reservation, position }: Pick<Settled, 'reservation' | 'position'>,
+  job: Job | undefined,
+  atMs: number,
+): Parameters<DispatchContext['store']['raiseVersion']>[2] =>
+  job === undefined ? undefined : { job, atMs, claimId: claimIdOf(reservation.batchId, position) };
+
 /** Near work first: what can go on at once comes before what must be given up, and that before what must be taken away. */
 const TURNS: readonly Judgement['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
 
@@ -245,7 +253,7 @@ export async function recover(
         case 'mayCome':
           if (!isDue || !comesTo(reservation)) break;
           // Raised first: from then on a claim that is still under way fails, and only then is nobody counted wrongly.
-          if ((await store.raiseVersion(entry.id, entry.version)) === 'raised')
+          if ((await store.raiseVersion(entry.id, entry.version, givenUpOf(place, job, nowMs))) === 'raised')
             settled.push({ ...place, succeeded: false });
           break;
         case 'claimed':

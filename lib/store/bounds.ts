@@ -31,8 +31,8 @@ export const WORKER_ID_BYTES_MAX = 512;
 
 /** The most that an item of each kind can take, and why. */
 export const ITEM_BOUNDS = {
-  /** Payload, result and checkpoint of 64 KB each, an error of 2,176 characters, names of 512 bytes and less. */
-  job: 220_000,
+  /** Payload, result and checkpoint of 64 KB each, 4 KB of history, an error of 2,176 characters, names of 512 bytes and less. */
+  job: 224_000,
   /** Batches of 50 jobs, each with names of its own. */
   reservation: 350_000,
   /** Ledgers, types and marks as above. */

@@ -6,7 +6,7 @@
  */
 import type { Job, JobMode, Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest, Return } from '../core/lending.ts';
-import type { Verdict } from '../core/life-cycle.ts';
+import type { GivenUp, Verdict } from '../core/life-cycle.ts';
 import type { AnnouncedLine, ReadyLine } from './schema.ts';
 
 /** The right to change a partition: whoever holds a newer epoch has superseded it. */
@@ -93,6 +93,19 @@ export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | un
   return { ...record, slots: 0, isEnding: true, occupants: [], expiresAtMs: formerUntilMs };
 }
 
+/** A partition's lease as it is: for whoever looks. Only `acquireLease` says who may go on. */
+export interface LeaseRecord {
+  readonly epoch: number;
+  /** Who holds it, or held it last; absent: unknown. */
+  readonly holder?: string | undefined;
+  /** Not given back; it may have expired. */
+  readonly isHeld: boolean;
+  /** When that holder took it. */
+  readonly takenAtMs?: number | undefined;
+  /** 0 once it was given back. */
+  readonly expiresAtMs: number;
+}
+
 /** An operator's override for one scope (`pool`, `tier/<tier>`, `type/<type>`, `key/<key>`, `fleet/<fleet>`). */
 export interface Control {
   readonly scope: string;
@@ -111,6 +124,20 @@ export interface ControlChange {
   readonly maxConcurrency?: number | null | undefined;
   readonly weight?: number | null | undefined;
 }
+
+/** The parts of a control that are changed one by one. */
+export const CONTROL_FIELDS = ['paused', 'maxConcurrency', 'weight'] as const;
+export type ControlField = (typeof CONTROL_FIELDS)[number];
+
+/** Whether a control is what a change makes of it. */
+export const isAsAsked = (control: Control, change: ControlChange): boolean =>
+  CONTROL_FIELDS.every((field) => change[field] === undefined || (control[field] ?? null) === change[field]);
+
+/** What became of a change of a control. */
+export type ControlOutcome =
+  | { readonly kind: 'changed'; readonly control: Control }
+  /** Somebody else has changed the same thing of it since the call began: theirs stands, and `control` shows it. */
+  | { readonly kind: 'superseded'; readonly control: Control };
 
 /** How steadily passes have read a partition, as commits tell. By the dispatchers' clocks. */
 export interface Attendance {
@@ -280,10 +307,26 @@ export interface DispatcherIdentity {
   readonly incarnation: string;
 }
 
+/** How busy a dispatcher is, as it said when it last renewed its membership. */
+export interface DispatcherLoad {
+  /** Jobs that wait in the partitions that it leads, as far as its last look counted; absent: it has not looked yet. */
+  readonly waiting?: { readonly jobs: number; readonly isLeast: boolean } | undefined;
+  /** How long the one of them had waited that became ready first; absent: none waited. */
+  readonly waitedMs?: number | undefined;
+  /** The part of the time that it spent in passes since it last said so: 0 to 1. */
+  readonly busy: number;
+  /** How late the event loop came to what was due, at worst, since then; absent: not measured. */
+  readonly eventLoopLagMs?: number | undefined;
+  /** Of the process; absent: not measured. */
+  readonly memoryBytes?: number | undefined;
+}
+
 /** Its membership: while it lasts, the dispatcher has its share of the partitions. */
 export interface DispatcherRecord extends DispatcherIdentity {
   /** Partitions whose lease it holds, ascending. */
   readonly leads: readonly number[];
+  /** Written with each renewal. */
+  readonly load?: DispatcherLoad | undefined;
   /** By its own clock. */
   readonly expiresAtMs: number;
 }
@@ -340,8 +383,14 @@ export type JobHead = Omit<
   | 'checkpoint'
   | 'progress'
   | 'cancelRequestedAtMs'
+  | 'cancelRequestedBy'
+  | 'cancelRequestedIn'
   | 'redriveOf'
+  | 'redriveBy'
   | 'redrivenAs'
+  | 'redrivenAtMs'
+  | 'redrivenBy'
+  | 'history'
   | 'unreadable'
 >;
 
@@ -435,6 +484,8 @@ export interface JobStore {
    * which everything was looked at. Without it, what was noted before stays.
    */
   releaseLease(fence: Fence, wakesSeen?: number): Promise<'released' | 'lost'>;
+  /** The lease as it is, strongly consistent; undefined before the first one was taken. */
+  readLease(partition: number): Promise<LeaseRecord | undefined>;
   /** Raises the wake counter. Never conflicts with a pass. */
   wake(partition: number): Promise<void>;
   /** The wake counter, strongly consistent; 0 before the first wake. */
@@ -497,7 +548,7 @@ export interface JobStore {
   tidy(partition: number): Promise<void>;
   /**
    * Notes that conflict keys have blocked lines from now on. Before any job is parked there, and after a commit that says
-   * so (`parks`), or nobody looks for them.
+   * so (`parks`), or nobody looks for them. A call that comes late changes nothing: no mark is ever older than it was.
    */
   markParked(partition: number, conflictKeys: readonly string[], nowMs: number): Promise<void>;
   /** Which of these conflict keys may have a blocked line, strongly consistent. */
@@ -548,8 +599,15 @@ export interface JobStore {
     claimId: string,
     untilMs: number,
   ): Promise<{ readonly next?: number | undefined }>;
-  /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */
-  raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'>;
+  /**
+   * Raises the version of a pending job at exactly `version`, so that a late claim for it fails. With `given`, where the job
+   * was read at that version, its history tells of the claim that never came.
+   */
+  raiseVersion(
+    jobId: string,
+    version: number,
+    given?: GivenUp & { readonly job: Job },
+  ): Promise<'raised' | 'lost'>;
   /**
    * Ends an attempt whose worker is gone: running under exactly this claim.
    * `retry` counts a lost worker, not an attempt. As in `finishJob`, it cancels a job whose end was asked for.
@@ -608,20 +666,22 @@ export interface JobStore {
 
   /**
    * Ends a job that should not happen: at once while nobody runs it, else by asking its worker. `finishedAtMs` stays
-   * that of the last attempt, if there was one: what it used is charged by it.
+   * that of the last attempt, if there was one: what it used is charged by it. Who asked first, and when, is kept.
    */
-  cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome>;
+  cancelJob(jobId: string, nowMs: number, expiresAtMs: number, by?: string): Promise<CancelOutcome>;
   /**
    * Gives a waiting job at exactly its version another time, as the life cycle says: it stands in the due line, or, where
    * the time is past, in its ready line, which was announced before. Whatever was planned with the older time fails.
+   * The job's history tells who moved it, and from when to when.
    */
-  retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome>;
+  retimeJob(job: Job, runAtMs: number, nowMs: number, by?: string): Promise<RetimeOutcome>;
   /**
    * Changes what is named of a scope's control, and nothing else of it: of two operators who change different things in
-   * the same moment, neither is lost. Answers the control as it is then. The next pass obeys it; one that says nothing
-   * any more is gone.
+   * the same moment, neither is lost; of two who change the same thing, one is superseded, unless it is as that one wants
+   * it. So a change that comes late, again, or from a process that stood still, undoes no newer one. Answers the control as
+   * it is then. The next pass obeys it; one that says nothing any more is not shown.
    */
-  changeControl(partition: number, scope: string, change: ControlChange): Promise<Control>;
+  changeControl(partition: number, scope: string, change: ControlChange): Promise<ControlOutcome>;
   /**
    * Items that were found and could not be read, those of jobs by the partition in whose line they stood, as long as they
    * are there and cannot be read. At most 1,000.
@@ -629,6 +689,9 @@ export interface JobStore {
   listUnreadable(partition: number): Promise<readonly UnreadableItem[]>;
   /** Failed jobs that nobody has dealt with, latest first; from the index, so it may lag. */
   readDeadLetters(partition: number, limit: number, after?: string): Promise<LinePage<Job>>;
-  /** Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together. */
+  /**
+   * Makes a new job of a dead letter, once: the new job is put and the dead letter names it, together, with when that was
+   * and who asked for it, as the new job says.
+   */
   redrive(deadLetter: Job, job: Job): Promise<Applied>;
 }

@@ -10,7 +10,7 @@ async function running(ms: number, ...words: readonly string[]) {
   const jobs = await at.put(at.job({ type: 'resize' }));
   const command = at.fairleadIn({ signal: end.signal }, 'dispatcher', '--name', 'one', ...words);
   // What the command loads is loaded when it is asked for.
-  await import('../../lib/dispatch/resident.ts');
+  await Promise.all([import('../../lib/dispatch/resident.ts'), import('../../lib/runtime/vitals.ts')]);
   await at.advance(ms);
   const states = at.states(jobs);
   end.abort();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { JobNotFoundError } from '../../lib/client/errors.ts';
+import { ControlChangedError, JobNotFoundError } from '../../lib/client/errors.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
@@ -492,5 +492,40 @@ describe('draining', () => {
     const changeControl = () => Promise.reject(new StoreThrottled('slow down'));
     const client = anotherClient({ store: storeWith(store, { changeControl }) });
     expect(await errorOf(client.drain('pool'))).toBeInstanceOf(StoreThrottled);
+  });
+});
+
+describe('two operators who change the same thing in the same moment', () => {
+  it('are told which change stands: one of them, and nothing of the other one', async () => {
+    const { client, anotherClient, store } = desk();
+    const scope = { type: 'resize' };
+    const caps = [1, 2] as const;
+    const outcomes = await Promise.allSettled([
+      client.override(scope, { maxConcurrency: caps[0] }),
+      anotherClient().override(scope, { maxConcurrency: caps[1] }),
+    ]);
+    const stands = outcomes.findIndex(({ status }) => status === 'fulfilled');
+    expect(store.inspect(0).controls.get('type/resize')?.maxConcurrency).toBe(caps[stands]);
+    const other = outcomes[1 - stands];
+    const error: unknown = other?.status === 'rejected' ? other.reason : undefined;
+    expect(error).toBeInstanceOf(ControlChangedError);
+    expect(error).toMatchObject({ scope: 'type/resize' });
+    await anotherClient().override(scope, { maxConcurrency: 3 });
+    expect(store.inspect(0).controls.get('type/resize')?.maxConcurrency).toBe(3);
+  });
+
+  it('both succeed if they want the same', async () => {
+    const { client, anotherClient } = desk();
+    const paused = await Promise.all([client.pause('pool'), anotherClient().pause('pool')]);
+    expect(paused).toEqual([1, 2].map(() => ({ scope: 'pool', paused: true })));
+  });
+
+  it('end no drain unseen: one whose pause was ended in the moment it began is told so', async () => {
+    const scene = desk();
+    const store: JobStore = storeWith(scene.store, {
+      changeControl: async (_, scope) => ({ kind: 'superseded', control: { scope, paused: false } }),
+    });
+    const error = await errorOf(scene.anotherClient({ store }).drain('pool'));
+    expect(error).toBeInstanceOf(ControlChangedError);
   });
 });

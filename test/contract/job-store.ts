@@ -1,11 +1,13 @@
 /** What every job store does: sentences, each checked on every implementation. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { movedEntry } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
 import { ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
 import {
   BLOCKED_HEADS,
   type ClaimOutcome,
+  type Control,
   type ControlChange,
   type DispatcherRecord,
   type Fence,
@@ -41,6 +43,7 @@ import {
   NAME,
 } from '../fixtures/largest.ts';
 import { HOT_TYPE, type JobStoreHarness, ODD_NAMES, SUITE_TYPE, suitePlace } from './harness.ts';
+import { jobHistoryContract } from './job-history.ts';
 
 const LEASE_MS = 20_000;
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
@@ -1178,7 +1181,10 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         await store.recordRejections([rejection]);
         expect(await store.listRejections(rejection.sourceId)).toEqual([rejection]);
         const { scope, ...change } = largestControl;
-        expect(await store.changeControl(partition, scope, change)).toEqual(largestControl);
+        expect(await store.changeControl(partition, scope, change)).toEqual({
+          kind: 'changed',
+          control: largestControl,
+        });
       });
 
       it('refuses what is larger than an item, by its name, and writes nothing', async () => {
@@ -1310,18 +1316,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const control = { scope: 'type/resize', paused: true, maxConcurrency: 3 };
         const other = { scope: 'key/tenant/a', paused: false, weight: 2.5 };
         await store.changeControl(partition, 'type/resize', { paused: true });
-        expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: 3 })).toEqual(control);
-        expect(await store.changeControl(partition, 'key/tenant/a', { weight: 2.5 })).toEqual(other);
+        const answered = (answer: Control) => ({ kind: 'changed', control: answer });
+        expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: 3 })).toEqual(
+          answered(control),
+        );
+        expect(await store.changeControl(partition, 'key/tenant/a', { weight: 2.5 })).toEqual(
+          answered(other),
+        );
         const shown = (await store.loadPartition(partition, NOW_MS)).controls;
         expect(new Map(shown.map((each) => [each.scope, each]))).toEqual(
           new Map([control, other].map((each) => [each.scope, each])),
         );
-        expect(await store.changeControl(partition, 'type/resize', { paused: false })).toEqual({
-          scope: 'type/resize',
-          paused: false,
-          maxConcurrency: 3,
-        });
-        const idle = { scope: 'type/resize', paused: false };
+        expect(await store.changeControl(partition, 'type/resize', { paused: false })).toEqual(
+          answered({ scope: 'type/resize', paused: false, maxConcurrency: 3 }),
+        );
+        const idle = answered({ scope: 'type/resize', paused: false });
         for (let times = 0; times < 2; times += 1)
           expect(await store.changeControl(partition, 'type/resize', { maxConcurrency: null })).toEqual(idle);
         expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([other]);
@@ -1345,6 +1354,23 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
             { scope: 'key/tenant', paused: false, maxConcurrency: 3, weight: 2 },
             { scope: 'pool', paused: true },
           ]);
+        }
+      });
+
+      it('tells whoever wants another thing in the same moment whose change stands, and keeps that', {
+        timeout: CONCURRENT_MS,
+      }, async () => {
+        for (let round = 0; round < 10; round += 1) {
+          const partition = freshPartition();
+          const caps = [1, 2, 3, 4];
+          const outcomes = await Promise.all(
+            caps.map((maxConcurrency) => store.changeControl(partition, 'pool', { maxConcurrency })),
+          );
+          const [control] = (await store.loadPartition(partition, NOW_MS)).controls;
+          const stands = caps.indexOf(control?.maxConcurrency ?? 0);
+          expect(outcomes[stands]).toMatchObject({ kind: 'changed' });
+          for (const [at, { kind, control: shown }] of outcomes.entries())
+            if (kind === 'superseded') expect(shown.maxConcurrency).not.toBe(caps[at]);
         }
       });
 
@@ -1630,6 +1656,16 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         expect(await store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS })).toBe('applied');
         expect(await store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS })).toBe('applied');
         expect(byKey((await store.listParked(partition, 9)).marks)).toEqual(marks.slice(1));
+      });
+
+      it('keeps a mark as new as it was, whoever marks it later by an older time', async () => {
+        const partition = freshPartition();
+        for (const nowMs of [NOW_MS + 9, NOW_MS, NOW_MS + 9])
+          await store.markParked(partition, ['a', `b ${nowMs}`], nowMs);
+        const newest = { conflictKey: 'a', parkedAtMs: NOW_MS + 9 };
+        expect(await store.readParked(partition, ['a'])).toEqual([newest]);
+        expect(await store.unmarkParked(partition, { ...newest, parkedAtMs: NOW_MS })).toBe('superseded');
+        expect(await store.unmarkParked(partition, newest)).toBe('applied');
       });
 
       it('is known from the commit before the first mark, until one takes it back', async () => {
@@ -2361,6 +2397,36 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
       });
     });
 
+    describe('who holds a partition', () => {
+      it('can be looked up, and who was the last, and when that began', async () => {
+        const partition = freshPartition();
+        expect(await store.readLease(partition)).toBeUndefined();
+        const fence = await lease(partition);
+        const held = {
+          epoch: fence.epoch,
+          holder: 'dispatcher',
+          isHeld: true,
+          takenAtMs: NOW_MS,
+          expiresAtMs: NOW_MS + LEASE_MS,
+        };
+        expect(await store.readLease(partition)).toEqual(held);
+        await store.renewLease(fence, NOW_MS + 5, LEASE_MS);
+        expect(await store.readLease(partition)).toEqual({ ...held, expiresAtMs: NOW_MS + 5 + LEASE_MS });
+        // A release may come twice.
+        for (let repeat = 0; repeat < 2; repeat += 1) {
+          expect(await store.releaseLease(fence)).toBe('released');
+          expect(await store.readLease(partition)).toEqual({ ...held, isHeld: false, expiresAtMs: 0 });
+        }
+        await store.acquireLease(partition, 'another', NOW_MS + 9, LEASE_MS);
+        expect(await store.readLease(partition)).toMatchObject({
+          epoch: fence.epoch + 1,
+          holder: 'another',
+          isHeld: true,
+          takenAtMs: NOW_MS + 9,
+        });
+      });
+    });
+
     describe('dispatchers that run on', () => {
       /** The membership of this name, as the others see it. */
       const memberOf = async (
@@ -2388,6 +2454,21 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const later = { ...record, expiresAtMs: NOW_MS + 20_000, leads: [1] };
         expect(await store.keepDispatcher(later)).toBe('applied');
         expect(await memberOf(record)).toEqual(later);
+      });
+
+      it('say with each renewal how busy they are, as far as they know', async () => {
+        const full = {
+          waiting: { jobs: 120, isLeast: true },
+          waitedMs: 90_000,
+          busy: 0.125,
+          eventLoopLagMs: 3,
+          memoryBytes: 123_456_789,
+        };
+        const record = aDispatcherRecord({ leads: [1], load: { busy: 0 } });
+        for (const load of [{ busy: 0 }, full, { waiting: { jobs: 0, isLeast: false }, busy: 1 }]) {
+          expect(await store.keepDispatcher({ ...record, load })).toBe('applied');
+          expect(await memberOf(record)).toEqual({ ...record, load });
+        }
       });
 
       it('are not shortened by a renewal that comes late', async () => {
@@ -2552,7 +2633,14 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
       ])('ends a %s job at once', async (_, make) => {
         const partition = freshPartition();
         const job = await make(partition);
-        const expected = { ...job, state: 'cancelled', version: job.version + 1, finishedAtMs: NOW_MS + 7 };
+        const expected = {
+          ...job,
+          state: 'cancelled',
+          version: job.version + 1,
+          finishedAtMs: NOW_MS + 7,
+          cancelRequestedAtMs: NOW_MS + 7,
+          cancelRequestedIn: job.state,
+        };
         expect(await cancel(job.id)).toEqual({ kind: 'cancelled', job: expected });
         expect(await stored(job.id)).toEqual(expected);
         await untilLine(partition, lineOf(job), []);
@@ -2599,7 +2687,9 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
             version: 4,
             workersLost,
             cancelRequestedAtMs: NOW_MS + 7,
+            cancelRequestedIn: 'running',
             finishedAtMs: NOW_MS + 9,
+            history: expect.objectContaining({ lastClaimId: job.claim?.claimId }),
             error: { name: 'Flaky', message: 'try again' },
           };
           expect(await retry(job, worker)).toEqual({ kind: 'finished', job: expected });
@@ -2709,6 +2799,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
           runAtMs: LATER_MS,
           readyAtMs: LATER_MS,
           ...(job.state === 'pending' ? { firstReadyAtMs: job.readyAtMs } : {}),
+          history: expect.objectContaining({ entries: [movedEntry(NOW_MS, job.runAtMs, LATER_MS)] }),
         };
         expect(await retime(job, LATER_MS)).toEqual({ kind: 'moved', job: expected });
         expect(await stored(job.id)).toEqual(expected);
@@ -2722,7 +2813,8 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const before = await created(aJob({ partition, readyAtMs: NOW_MS - 1 }));
         const job = await created(aScheduledJob(LATER_MS, { partition }));
         const after = await created(aJob({ partition, readyAtMs: NOW_MS + 1 }));
-        const expected = { ...job, state: 'pending', version: 2, runAtMs: 0, readyAtMs: NOW_MS };
+        const history = expect.objectContaining({ entries: [movedEntry(NOW_MS, LATER_MS, 0)] });
+        const expected = { ...job, state: 'pending', version: 2, runAtMs: 0, readyAtMs: NOW_MS, history };
         expect(await retime(job, 0)).toEqual({ kind: 'moved', job: expected });
         expect(await stored(job.id)).toEqual(expected);
         await untilLine(partition, lineOf(job), [before.id, job.id, after.id]);
@@ -2756,7 +2848,8 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         await store.createJobs([job, parked]);
         await store.park(await lease(partition), [parked], 'catalogue/photos');
         for (const each of [job, parked]) {
-          const expected = { ...each, version: 2, runAtMs: NOW_MS - 1 };
+          const history = expect.objectContaining({ entries: [movedEntry(NOW_MS, NOW_MS, NOW_MS - 1)] });
+          const expected = { ...each, version: 2, runAtMs: NOW_MS - 1, history };
           expect(await retime(each, NOW_MS - 1)).toEqual({ kind: 'moved', job: expected });
           expect(await stored(each.id)).toEqual(expected);
         }
@@ -3171,5 +3264,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
       await store.createJobs(jobs);
       for (const job of jobs) await untilLine(partition, lineOf(job), [job.id]);
     });
+
+    jobHistoryContract(() => store);
   });
 }

@@ -112,8 +112,13 @@ const finishing =
 /** An answer of another kind. */
 const reads =
   (from: string, to: string) =>
-  (answer: unknown): unknown =>
-    JSON.parse(JSON.stringify(answer).replaceAll(`"kind":"${from}"`, `"kind":"${to}"`));
+  (answer: unknown): unknown => {
+    if (Array.isArray(answer)) return answer.map(reads(from, to));
+    // Of what it says inside, such as a job's history, nothing reads otherwise.
+    const outcome = JSON.parse(JSON.stringify(answer)) as { kind?: string };
+    if (outcome.kind === from) outcome.kind = to;
+    return outcome;
+  };
 
 const always = (answer: unknown) => (): unknown => answer;
 
@@ -223,6 +228,14 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         // One too many is a hint too many.
         left: async () => (await quiet.readWakes(partition)) > 0,
       }),
+    },
+  ],
+  readLease: [
+    {
+      set: async ({ store, partition }) => {
+        await store.acquireLease(partition, 'dispatcher', NOW_MS, 20_000);
+        return { call: () => store.readLease(partition), left: async () => undefined };
+      },
     },
   ],
   readWakes: [

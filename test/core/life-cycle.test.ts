@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { NOTHING_DROPPED } from '../../lib/core/history.ts';
 import { type Claim, isTerminal, type Job, type JobState } from '../../lib/core/job.ts';
 import {
   askForEnd,
@@ -336,6 +337,7 @@ describe('finish', () => {
       readyAtMs: NOW + 9,
       firstReadyAtMs: running.readyAtMs,
       finishedAtMs: NOW,
+      history: expect.objectContaining({ lastClaimId: CLAIM.claimId }),
     });
     const next = moved(claim({ ...again, state: 'pending' }, CLAIM, 8));
     for (const field of ['worker', 'startedAtMs', 'finishedAtMs'])
@@ -359,7 +361,8 @@ describe('a running job whose end was asked for', () => {
   });
 
   it('is not tried again: a retry is its cancellation, whoever ends the attempt', () => {
-    const ended = { state: 'cancelled', version: 8, attempt: 2, error: ERROR, finishedAtMs: NOW };
+    const history = expect.objectContaining({ lastClaimId: CLAIM.claimId });
+    const ended = { state: 'cancelled', version: 8, attempt: 2, error: ERROR, finishedAtMs: NOW, history };
     expect(moved(finish(asked, CLAIM.claimId, WORKER, retry, NOW))).toEqual({ ...asked, ...ended });
     expect(moved(loseWorker(asked, CLAIM.claimId, retry, NOW))).toEqual({
       ...asked,
@@ -411,6 +414,10 @@ describe('loseWorker', () => {
 
 describe('retime', () => {
   const EARLIER = NOW - 60_000;
+  const movedFrom = ({ runAtMs: fromMs }: Job, toMs: number) => ({
+    entries: [{ kind: 'moved', atMs: NOW, fromMs, toMs }],
+    dropped: NOTHING_DROPPED,
+  });
 
   it.each(['scheduled', 'pending'] as const)('makes a %s job wait for a time to come', (state) => {
     const given = job(state);
@@ -421,6 +428,7 @@ describe('retime', () => {
       runAtMs: NOW + 77,
       readyAtMs: NOW + 77,
       firstReadyAtMs: given.readyAtMs,
+      history: movedFrom(given, NOW + 77),
     });
   });
 
@@ -461,6 +469,7 @@ describe('retime', () => {
       version: 8,
       runAtMs,
       readyAtMs: NOW,
+      history: movedFrom(given, runAtMs),
     });
   });
 
@@ -525,7 +534,14 @@ describe('retime', () => {
 describe('cancel', () => {
   it('says when, and makes the claim worth nothing', () => {
     const cancelled = moved(cancel(job('claimed'), NOW));
-    expect(cancelled).toEqual({ ...job('claimed'), state: 'cancelled', version: 8, finishedAtMs: NOW });
+    expect(cancelled).toEqual({
+      ...job('claimed'),
+      state: 'cancelled',
+      version: 8,
+      finishedAtMs: NOW,
+      cancelRequestedAtMs: NOW,
+      cancelRequestedIn: 'claimed',
+    });
     expect(start(cancelled, CLAIM.claimId, WORKER, NOW).kind).toBe('refused');
   });
 
@@ -536,9 +552,14 @@ describe('cancel', () => {
 
 describe('askForEnd', () => {
   it('notes the first instant, and is no transition', () => {
-    const asked = askForEnd(job('running'), NOW);
-    expect(asked).toEqual({ ...job('running'), cancelRequestedAtMs: NOW });
-    expect(askForEnd(asked, NOW + 1)).toBe(asked);
+    const asked = askForEnd(job('running'), NOW, 'ann');
+    expect(asked).toEqual({
+      ...job('running'),
+      cancelRequestedAtMs: NOW,
+      cancelRequestedIn: 'running',
+      cancelRequestedBy: 'ann',
+    });
+    expect(askForEnd(asked, NOW + 1, 'bob')).toBe(asked);
   });
 });
 

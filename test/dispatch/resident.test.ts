@@ -143,6 +143,51 @@ describe('a resident', () => {
     expect(passes).toBeLessThanOrEqual(24);
   });
 
+  it('says with its membership what waits where it leads, how busy it is, and how its process fares', async () => {
+    const on = scene(2);
+    const vitals = { eventLoopLagMs: 7, memoryBytes: 50_000_000 };
+    const one = on.start('one', { vitals: () => vitals });
+    await on.advance(SOON_MS);
+    const [first] = await on.store.listDispatchers(on.time.nowMs);
+    expect(first?.load).toEqual({ busy: 0, ...vitals });
+    // Of twenty, eight have a slot.
+    await on.put(...Array.from({ length: 20 }, (_, at) => on.job({ partition: at % 2 })));
+    await on.advance(100_000);
+    const [later] = await on.store.listDispatchers(on.time.nowMs);
+    expect(later?.leads).toEqual([0, 1]);
+    expect(later?.load).toMatchObject({ waiting: { jobs: 12, isLeast: false }, ...vitals });
+    const waitedMs = later?.load?.waitedMs ?? 0;
+    expect(waitedMs).toBeGreaterThan(60_000);
+    expect(waitedMs).toBeLessThanOrEqual(100_000);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
+  it('goes on when what waits cannot be counted, says so, and counts again later', async () => {
+    const on = scene(1);
+    let fails = true;
+    const store = storeWith(on.store, {
+      readLine: (...asked) =>
+        fails ? Promise.reject(new StoreThrottled('readLine')) : on.store.readLine(...asked),
+    });
+    await on.store.changeControl(0, 'pool', { paused: true });
+    await on.put(on.job());
+    const one = on.start('one', { store });
+    await on.advance(3 * ROUND_MS);
+    expect(on.logged.map(({ message }) => message)).toContain(
+      'what waits was not counted; it is tried again',
+    );
+    expect((await on.store.listDispatchers(on.time.nowMs))[0]?.load).not.toHaveProperty('waiting');
+    fails = false;
+    await on.advance(60_000);
+    expect((await on.store.listDispatchers(on.time.nowMs))[0]?.load?.waiting).toEqual({
+      jobs: 1,
+      isLeast: false,
+    });
+    one.stop();
+    expect((await on.finish(one.ended)).end).toBe('stopped');
+  });
+
   it('hears of new jobs by the word that functions leave, which do not wait for it', async () => {
     const on = scene(1);
     const one = on.start('one');

@@ -7,11 +7,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { StoreClient } from '../../lib/client/client.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { buildRing, roleOf } from '../../lib/core/ring.ts';
 import { placeOf, submit } from '../../lib/dispatch/submit.ts';
+import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import {
   clientConfiguration,
@@ -164,12 +166,36 @@ describe('dispatcher processes', () => {
     timeout: TEST_MS,
   }, async () => {
     const [first, second] = twoNames();
+    const looker = new StoreClient({
+      store,
+      queue: { sendWake: async () => {} },
+      configuration,
+      clock: systemClock,
+      newId: randomUUID,
+    });
     startWorker();
     const one = startDispatcher(first);
     const two = startDispatcher(second);
     await waitFor(() => {
       expect([...ledBy(one), ...ledBy(two)].sort()).toEqual(partitions);
       expect(Math.min(ledBy(one).length, ledBy(two).length)).toBeGreaterThan(0);
+    });
+    await waitFor(async () => {
+      const { residents, partitions: led } = await looker.dispatchers();
+      expect(residents.map(({ dispatcherId }) => dispatcherId)).toEqual([first, second].toSorted());
+      for (const { leads, standsBy, load } of residents) {
+        // With two of them, each stands by for what the other leads.
+        expect([...leads, ...standsBy].toSorted()).toEqual(partitions);
+        expect(load?.waiting).toEqual({ jobs: 0, isLeast: false });
+        expect(load?.memoryBytes).toBeGreaterThan(10_000_000);
+        expect(load?.eventLoopLagMs).toBeGreaterThanOrEqual(0);
+        expect(load?.busy).toBeGreaterThan(0);
+      }
+      for (const { partition, ledBy, holder, sinceMs } of led) {
+        const leader = residents.find(({ leads }) => leads.includes(partition))?.dispatcherId;
+        expect({ ledBy, id: holder?.id }).toEqual({ ledBy: 'resident', id: leader });
+        expect(Date.now() - (sinceMs ?? 0)).toBeLessThan(TEST_MS);
+      }
     });
     const ids = await submitJobs(JOBS);
     await waitFor(async () => expect(await succeeded(ids)).toBeGreaterThan(JOBS / 4));

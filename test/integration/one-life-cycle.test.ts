@@ -84,6 +84,7 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
   const ran = dice.chance(0.95) ? lately(dice, running) : image;
   const worker: WorkerIdentity = dice.chance(0.85) ? (ran?.worker ?? WORKERS[0]) : dice.pick(WORKERS);
   const expiresAtMs = Math.ceil((nowMs + FORGOTTEN_AFTER_MS) / SECOND_MS) * SECOND_MS;
+  const by = dice.pick(['ann', 'bob', undefined]);
   const verb = dice.pick(dice.chance(0.85) ? USUAL[current.state] : EVERY);
   const requestOf = (job: Job, at: number): ClaimRequest =>
     aClaimRequest(job, {
@@ -122,22 +123,25 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
     case 'checkpoint':
       return { verb, ask: (store) => store.saveCheckpoint(ran ?? image, worker, { nowMs }) };
     case 'cancel':
-      return { verb, ask: (store) => store.cancelJob(id, nowMs, expiresAtMs) };
+      return { verb, ask: (store) => store.cancelJob(id, nowMs, expiresAtMs, by) };
     case 'retime': {
       const runAtMs = dice.pick([0, nowMs, nowMs + dice.whole(1, 80)]);
       return {
         verb: `retime ${runAtMs - nowMs}`,
-        ask: (store) => store.retimeJob(image, runAtMs, nowMs),
+        ask: (store) => store.retimeJob(image, runAtMs, nowMs, by),
       };
     }
     case 'raise':
-      return { verb, ask: (store) => store.raiseVersion(id, image.version) };
+      return {
+        verb,
+        ask: (store) => store.raiseVersion(id, image.version, { job: image, claimId: '1-0.0', atMs: nowMs }),
+      };
     case 'park': {
       const fence = { partition: current.partition, epoch: dice.chance(0.9) ? seen.epoch : seen.epoch - 1 };
       return { verb, ask: (store) => store.park(fence, [image], conflictKey) };
     }
     default: {
-      const next = fresh({ redriveOf: id, type: image.type });
+      const next = fresh({ redriveOf: id, ...(by === undefined ? {} : { redriveBy: by }), type: image.type });
       return { verb: `redrive as ${next.id}`, ask: (store) => store.redrive(image, next) };
     }
   }

@@ -209,7 +209,10 @@ describe('a write whose answer got lost', () => {
     expect(await unanswered(() => store.redrive(failed.job, job))).toBe('applied');
     expect(await store.redrive(failed.job, job)).toBe('applied');
     expect(await store.redrive(failed.job, aJob())).toBe('superseded');
-    expect(await store.getJobs([dead.id, job.id])).toEqual([{ ...failed.job, redrivenAs: job.id }, job]);
+    expect(await store.getJobs([dead.id, job.id])).toEqual([
+      { ...failed.job, redrivenAs: job.id, redrivenAtMs: job.submittedAtMs },
+      job,
+    ]);
   });
 
   it('retires a line once', async () => {

@@ -18,6 +18,7 @@ const VERBS = {
   renewLease: true,
   releaseLease: true,
   wake: true,
+  readLease: true,
   readWakes: true,
   loadPartition: true,
   readKeys: true,

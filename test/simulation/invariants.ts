@@ -23,9 +23,10 @@ import type {
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store.ts';
 import { BLOCKED_PREFIX, type ReadyLine } from '../../lib/store/schema.ts';
+import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
 
-/** The invariants by their numbers in the design. */
+/** The invariants by their numbers in the design, and what has none. */
 export const INVARIANTS = {
   nothingLost: '1 nothing is lost',
   oneClaim: '2 one active claim, epochs increase',
@@ -38,6 +39,7 @@ export const INVARIANTS = {
   costConserved: '9 cost is conserved',
   hintsAreHints: '10 hints are only hints',
   policyOrder: "11 order is the policy's",
+  historyTold: "a job's history tells what happened",
 } as const;
 
 export interface Violation {
@@ -150,6 +152,7 @@ export class Invariants {
   readonly #order: Order | undefined;
   /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
   readonly #refused = new Set<string>();
+  readonly #chronicle = new Chronicle((what) => this.#violated('historyTold', what));
   #store: MemoryJobStore | undefined;
   #steps = 0;
   #sweepAtStep = SWEEP_STEPS;
@@ -202,6 +205,7 @@ export class Invariants {
 
   begin(execution: Execution): void {
     this.#executions.add(execution);
+    this.#chronicle.onExecution(execution.job);
     this.#checkTime('the handler', execution.job);
     this.#countCaps('real', execution.job, 1);
     for (const other of this.#executions) {
@@ -516,6 +520,7 @@ export class Invariants {
     this.sweep();
     for (const id of this.#accepted) {
       const job = store.inspectJob(id);
+      if (job !== undefined) this.#chronicle.compare(job);
       if (job === undefined || isTerminal(job.state)) continue;
       this.#violated(
         'noStarvation',
@@ -540,6 +545,7 @@ export class Invariants {
   #onJob(verb: string, input: unknown, before: Job | undefined, after: Job): void {
     const { id } = after;
     this.#order?.onJob(after);
+    this.#chronicle.onJob(verb, before, after);
     if (before === undefined) {
       if (verb !== 'createJobs' && verb !== 'redrive')
         this.#violated('oneEnd', `${verb} made ${id} out of nothing`);

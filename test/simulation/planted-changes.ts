@@ -61,6 +61,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'untold-losses': {
+    removes: 'losses of workers from the histories of jobs',
+    foundBy: { simulation: 1 },
+    changes: [
+      {
+        file: 'lib/core/life-cycle.ts',
+        from: "if (verdict.kind !== 'retry' && lost === 0) return undefined;",
+        to: "if (verdict.kind !== 'retry' || lost === 1) return undefined;",
+      },
+    ],
+  },
   'unbounded-marker': {
     removes: 'the bound on what the page says of reservations',
     foundBy: {

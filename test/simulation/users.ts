@@ -42,7 +42,12 @@ const ENDS_OF_RUN: ReadonlySet<string> = new Set([
   'JobNotFoundError',
 ]);
 /** What an operator may be told. */
-const TOLD: ReadonlySet<string> = new Set([...ENDS_OF_RUN, 'JobStateError', 'DrainTimeoutError']);
+const TOLD: ReadonlySet<string> = new Set([
+  ...ENDS_OF_RUN,
+  'JobStateError',
+  'DrainTimeoutError',
+  'ControlChangedError',
+]);
 
 const SUBMIT_AGAIN_MS = 5_000;
 const RESTORE_AGAIN_MS = 5_000;
@@ -191,6 +196,7 @@ export class Users {
     await client.get(jobId);
     await client.explain(jobId);
     await client.fleets();
+    await client.dispatchers();
     await client.controls();
     await client.unreadable();
     let seen = 0;
@@ -215,8 +221,10 @@ export class Users {
     this.#do(node, `operator's end of ${name}`, work, {
       onDeath: again,
       onError: (error) => {
-        if (TRANSIENT.has(error)) again();
-        return TRANSIENT.has(error);
+        // Somebody pauses it in the same moment.
+        const isOpen = TRANSIENT.has(error) || error === 'ControlChangedError';
+        if (isOpen) again();
+        return isOpen;
       },
     });
   }

@@ -906,7 +906,7 @@ const IMITATED: Readonly<Record<string, Parameters<Faults['count']>[0]>> = {
 const shortLived = (store: JobStore, ttlMs: number): JobStore =>
   instead(store, {
     finishJob: (request) => store.finishJob({ ...request, expiresAtMs: request.nowMs + ttlMs }),
-    cancelJob: (jobId, nowMs) => store.cancelJob(jobId, nowMs, nowMs + ttlMs),
+    cancelJob: (jobId, nowMs, _, by) => store.cancelJob(jobId, nowMs, nowMs + ttlMs, by),
     loseWorker: (job, verdict, nowMs) => store.loseWorker(job, verdict, nowMs, nowMs + ttlMs),
   });
 

@@ -2,6 +2,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  attemptEntry,
+  HISTORY_BYTES_MAX,
+  HISTORY_ENTRIES_MAX,
+  movedEntry,
+  notClaimedEntry,
+  withEntry,
+} from '../../lib/core/history.ts';
+import type { History } from '../../lib/core/job.ts';
+import {
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
   PARKED_NAME_BYTES_MAX,
@@ -13,6 +22,7 @@ import {
   decodeReservation,
   encodeBacklogLine,
   encodeEstimate,
+  encodeHistory,
   encodeJob,
   encodeLedger,
   encodePage,
@@ -39,12 +49,13 @@ import {
   lockKey,
 } from '../../lib/store/schema.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
-import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import {
   KEY,
   largestControl,
   largestEstimate,
+  largestHistory,
   largestJob,
   largestLedger,
   largestRejection,
@@ -151,8 +162,68 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     expiresAtMs: NOW_MS,
     callId: 'c'.repeat(36),
     wakesSeen: Number.MAX_SAFE_INTEGER,
+    takenAtMs: NOW_MS,
   }),
 };
+
+describe("a job's history", () => {
+  const bytesOf = (history: History): number => Buffer.byteLength(encodeHistory(history), 'utf8');
+
+  it('is within its bound with the longest names, and not far from it', () => {
+    const bytes = bytesOf(largestHistory());
+    expect(bytes).toBeLessThanOrEqual(HISTORY_BYTES_MAX);
+    expect(bytes).toBeGreaterThan(HISTORY_BYTES_MAX / 2);
+  });
+
+  it('is within its bounds after every entry, keeps the last one, and counts what it drops', () => {
+    const anyText = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 600 }),
+      fc.string({ unit: 'grapheme', maxLength: 600 }),
+      fc.constantFrom('\u0001', '"', '\ud800', '日', '🚀').map((each) => each.repeat(600)),
+    );
+    const anyNumber = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.nat());
+    const anyEntry = fc.oneof(
+      fc
+        .tuple(anyText, anyText, anyText, anyText, anyNumber, fc.boolean())
+        .map(([workerId, name, message, fleet, atMs, isFromStart]) =>
+          attemptEntry(
+            aJob({
+              claim: { claimId: name, epoch: 1, batchId: '', fleet, claimedAtMs: atMs },
+              worker: { workerId, incarnation: '' },
+              startedAtMs: atMs,
+            }),
+            {
+              outcome: isFromStart ? 'lost' : 'failed',
+              endedAtMs: atMs,
+              error: { name, message },
+              next: { runAtMs: atMs, isFromStart },
+            },
+          ),
+        ),
+      fc.tuple(anyNumber, anyText).map(([atMs, by]) => movedEntry(atMs, atMs, atMs, by)),
+      fc.tuple(anyNumber, anyText).map(([atMs, claimId]) => notClaimedEntry(atMs, claimId)),
+    );
+    fc.assert(
+      fc.property(fc.array(anyEntry, { minLength: 1, maxLength: 60 }), (entries) => {
+        let history: History | undefined;
+        for (const entry of entries) {
+          history = withEntry(history, entry);
+          expect(bytesOf(history)).toBeLessThanOrEqual(HISTORY_BYTES_MAX);
+          expect(history.entries.length).toBeLessThanOrEqual(HISTORY_ENTRIES_MAX);
+          expect(history.entries.at(-1)).toEqual(entry);
+        }
+        const attempts = entries.filter(({ kind }) => kind === 'attempt').length;
+        const kept = history?.entries.filter(({ kind }) => kind === 'attempt').length ?? 0;
+        const { dropped } = history ?? {};
+        expect(kept + (dropped?.attempts ?? 0)).toBe(attempts);
+        expect((history?.entries.length ?? 0) + (dropped?.attempts ?? 0) + (dropped?.others ?? 0)).toBe(
+          entries.length,
+        );
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
 
 describe.each(Object.entries(LARGEST) as [keyof typeof ITEM_BOUNDS, () => Item][])(
   'the largest item of a %s',

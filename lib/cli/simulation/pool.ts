@@ -18,7 +18,7 @@ import { MemoryEventBus } from '../../events/memory/bus.ts';
 import { MemoryJobQueue } from '../../queue/memory/queue.ts';
 import { encodeDispatchMessage } from '../../queue/message.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
-import type { Control, ControlChange } from '../../store/contract.ts';
+import type { ControlChange, ControlOutcome } from '../../store/contract.ts';
 import type { StoreEvent } from '../../store/memory/imitation.ts';
 import { MemoryJobStore } from '../../store/memory/store.ts';
 import { VirtualTime } from '../../testing/virtual-time.ts';
@@ -204,7 +204,7 @@ export class SimulatedPool {
     await retimeJob(this.#client, jobId, runAtMs);
   }
 
-  changeControl(scope: Scope, change: ControlChange): Promise<Control> {
+  changeControl(scope: Scope, change: ControlChange): Promise<ControlOutcome> {
     return changeControl(this.#client, scope, change);
   }
 

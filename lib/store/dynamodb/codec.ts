@@ -4,6 +4,8 @@
  */
 import {
   type Claim,
+  type History,
+  type HistoryEntry,
   JOB_MODES,
   type Job,
   type JobError,
@@ -16,6 +18,7 @@ import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
   Control,
+  DispatcherLoad,
   DispatcherRecord,
   EstimateRecord,
   JobHead,
@@ -93,6 +96,7 @@ export const ATTRIBUTE = {
   incarnation: 'incarnation',
   dispatcherId: 'dispatcherId',
   leads: 'leads',
+  load: 'load',
   startedAtMs: 'startedAtMs',
   runUntilMs: 'runUntilMs',
   finishedAtMs: 'finishedAtMs',
@@ -100,10 +104,18 @@ export const ATTRIBUTE = {
   error: 'error',
   checkpoint: 'checkpoint',
   cancelRequestedAtMs: 'cancelRequestedAtMs',
+  cancelRequestedBy: 'cancelRequestedBy',
+  cancelRequestedIn: 'cancelRequestedIn',
   redriveOf: 'redriveOf',
+  redriveBy: 'redriveBy',
   redrivenAs: 'redrivenAs',
+  redrivenAtMs: 'redrivenAtMs',
+  redrivenBy: 'redrivenBy',
+  history: 'history',
   // Leases and wakes.
   holder: 'holder',
+  lastHolder: 'lastHolder',
+  takenAtMs: 'takenAtMs',
   expiresAtMs: 'expiresAtMs',
   /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',
@@ -143,6 +155,9 @@ export const ATTRIBUTE = {
   scope: 'scope',
   paused: 'paused',
   maxConcurrency: 'maxConcurrency',
+  pausedRevision: 'pausedRevision',
+  maxConcurrencyRevision: 'maxConcurrencyRevision',
+  weightRevision: 'weightRevision',
   weight: 'weight',
   // Loans between partitions, and requests for them: read by every pass.
   loanId: 'loanId',
@@ -410,11 +425,126 @@ export function encodeJob(job: Job, standing: Standing | undefined): Item {
     [A.checkpoint]: job.checkpoint === undefined ? undefined : encodeJson(job.checkpoint),
     [A.progress]: job.progress === undefined ? undefined : encodeJson(job.progress),
     [A.cancelRequestedAtMs]: job.cancelRequestedAtMs,
+    [A.cancelRequestedBy]: job.cancelRequestedBy,
+    [A.cancelRequestedIn]: job.cancelRequestedIn,
     [A.redriveOf]: job.redriveOf,
+    [A.redriveBy]: job.redriveBy,
     [A.redrivenAs]: job.redrivenAs,
+    [A.redrivenAtMs]: job.redrivenAtMs,
+    [A.redrivenBy]: job.redrivenBy,
+    [A.history]: job.history && encodeHistory(job.history),
     [A.line]: standing?.line,
     [A.rank]: standing?.rank,
   };
+}
+
+/** Absent, not undefined. */
+function present<T extends Item>(fields: T): { readonly [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { readonly [Name in keyof T]?: Exclude<T[Name], undefined> };
+}
+
+/** Number, claim, fleet, when claimed, worker, when started, when ended, whether lost; then why, and what next, or 0. */
+type AttemptRow = readonly [
+  'a',
+  number,
+  string,
+  string,
+  number,
+  string,
+  number,
+  number,
+  0 | 1,
+  readonly [string, string] | 0,
+  readonly [number, 0 | 1] | 0,
+];
+/** When, from when, to when, by whom. */
+type MovedRow = readonly ['m', number, number, number, string?];
+/** When, which claim. */
+type NotClaimedRow = readonly ['n', number, string];
+type HistoryRow = AttemptRow | MovedRow | NotClaimedRow;
+
+function rowOf(entry: HistoryEntry): HistoryRow {
+  switch (entry.kind) {
+    case 'attempt': {
+      const { attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, error, next } = entry;
+      const lost = entry.outcome === 'lost' ? 1 : 0;
+      const why = error === undefined ? 0 : ([error.name, error.message] as const);
+      const then = next === undefined ? 0 : ([next.runAtMs, next.isFromStart ? 1 : 0] as const);
+      return ['a', attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then];
+    }
+    case 'moved': {
+      const { atMs, fromMs, toMs, by } = entry;
+      return by === undefined ? ['m', atMs, fromMs, toMs] : ['m', atMs, fromMs, toMs, by];
+    }
+    case 'notClaimed':
+      return ['n', entry.atMs, entry.claimId];
+  }
+}
+
+/** As text, some 150 bytes for each attempt: what is dropped, the last claim or 0, then a row for each entry. */
+export const encodeHistory = ({ entries, lastClaimId, dropped }: History): string =>
+  JSON.stringify([
+    [dropped.attempts, dropped.losses, dropped.others],
+    lastClaimId ?? 0,
+    ...entries.map(rowOf),
+  ]);
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+function unpackHistory(packed: unknown): History {
+  const [dropped, lastClaimId, ...rows] = packed as readonly [
+    readonly [number, number, number],
+    string | 0,
+    ...HistoryRow[],
+  ];
+  const [attempts, losses, others] = dropped;
+  if (![attempts, losses, others].every(Number.isSafeInteger)) throw new TypeError('what was dropped');
+  return {
+    entries: rows.map(entryOfRow),
+    ...(lastClaimId === 0 ? {} : { lastClaimId: textIn(lastClaimId) }),
+    dropped: { attempts, losses, others },
+  };
+}
+
+function entryOfRow(row: HistoryRow): HistoryEntry {
+  switch (row[0]) {
+    case 'a': {
+      const [, attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then] = row;
+      return {
+        kind: 'attempt',
+        attempt: numberIn(attempt),
+        claimId: textIn(claimId),
+        fleet: textIn(fleet),
+        claimedAtMs: numberIn(claimedAtMs),
+        workerId: textIn(workerId),
+        startedAtMs: numberIn(startedAtMs),
+        endedAtMs: numberIn(endedAtMs),
+        outcome: lost === 1 ? 'lost' : 'failed',
+        ...(why === 0 ? {} : { error: { name: textIn(why[0]), message: textIn(why[1]) } }),
+        ...(then === 0 ? {} : { next: { runAtMs: numberIn(then[0]), isFromStart: then[1] === 1 } }),
+      };
+    }
+    case 'm': {
+      const [, atMs, fromMs, toMs, by] = row;
+      const times = { atMs: numberIn(atMs), fromMs: numberIn(fromMs), toMs: numberIn(toMs) };
+      return { kind: 'moved', ...times, ...(by === undefined ? {} : { by: textIn(by) }) };
+    }
+    case 'n':
+      return { kind: 'notClaimed', atMs: numberIn(row[1]), claimId: textIn(row[2]) };
+    default:
+      throw new TypeError(`a row of the kind ${String(row[0])}`);
+  }
+}
+
+function textIn(value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError(`${String(value)} is no text`);
+  return value;
+}
+
+function numberIn(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isFinite(value))
+    throw new TypeError(`${String(value)} is no number`);
+  return value;
 }
 
 function decodeClaim(cells: Cells): Claim {
@@ -470,6 +600,14 @@ export function decodeJob(item: Item): Job {
     : undefined;
   const redriveOf = optional(A.redriveOf, () => cells.text(A.redriveOf));
   const redrivenAs = optional(A.redrivenAs, () => cells.text(A.redrivenAs));
+  const told = {
+    cancelRequestedBy: optional(A.cancelRequestedBy, () => cells.text(A.cancelRequestedBy)),
+    cancelRequestedIn: optional(A.cancelRequestedIn, () => cells.oneOf(A.cancelRequestedIn, STATES)),
+    redriveBy: optional(A.redriveBy, () => cells.text(A.redriveBy)),
+    redrivenAtMs: optional(A.redrivenAtMs, () => cells.number(A.redrivenAtMs)),
+    redrivenBy: optional(A.redrivenBy, () => cells.text(A.redrivenBy)),
+    history: optional(A.history, () => cells.packed(A.history, unpackHistory)),
+  };
   return {
     ...head,
     ...rest,
@@ -482,6 +620,7 @@ export function decodeJob(item: Item): Job {
     ...(cancelRequestedAtMs === undefined ? {} : { cancelRequestedAtMs }),
     ...(redriveOf === undefined ? {} : { redriveOf }),
     ...(redrivenAs === undefined ? {} : { redrivenAs }),
+    ...present(told),
     ...(unreadable === undefined ? {} : { unreadable }),
   };
 }
@@ -532,6 +671,8 @@ export interface LeaseItem {
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
   readonly wakesSeen: number | undefined;
+  readonly lastHolder: string | undefined;
+  readonly takenAtMs: number | undefined;
 }
 
 export function decodeLease(item: Item): LeaseItem {
@@ -542,6 +683,8 @@ export function decodeLease(item: Item): LeaseItem {
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
     wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
+    lastHolder: cells.has(A.lastHolder) ? cells.text(A.lastHolder) : undefined,
+    takenAtMs: cells.has(A.takenAtMs) ? cells.number(A.takenAtMs) : undefined,
   };
 }
 
@@ -958,13 +1101,37 @@ const unpackWants = (packed: unknown): readonly Want[] =>
 
 // Dispatchers
 
+/** How much of the time it makes passes; then jobs that wait, whether there are more, how long, lag and memory, null where unknown. */
+const packLoad = ({ waiting, waitedMs, busy, eventLoopLagMs, memoryBytes }: DispatcherLoad): string =>
+  JSON.stringify([
+    busy,
+    waiting?.jobs ?? null,
+    waiting?.isLeast ?? null,
+    waitedMs ?? null,
+    eventLoopLagMs ?? null,
+    memoryBytes ?? null,
+  ]);
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+function unpackLoad(packed: unknown): DispatcherLoad {
+  const [busy, jobs, isLeast, waitedMs, eventLoopLagMs, memoryBytes] = packed as readonly unknown[];
+  const known = (value: unknown): number | undefined => (value === null ? undefined : numberIn(value));
+  return {
+    ...(jobs === null ? {} : { waiting: { jobs: numberIn(jobs), isLeast: isLeast === true } }),
+    ...present({ waitedMs: known(waitedMs) }),
+    busy: numberIn(busy),
+    ...present({ eventLoopLagMs: known(eventLoopLagMs), memoryBytes: known(memoryBytes) }),
+  };
+}
+
 export function encodeDispatcher(record: DispatcherRecord, collectedAtSec: number): Item {
-  const { dispatcherId, incarnation, leads, expiresAtMs } = record;
+  const { dispatcherId, incarnation, leads, load, expiresAtMs } = record;
   return {
     ...dispatcherKey(dispatcherId),
     [A.dispatcherId]: dispatcherId,
     [A.incarnation]: incarnation,
     [A.leads]: leads.length === 0 ? undefined : new Set(leads.map(encodePartition)),
+    [A.load]: load && packLoad(load),
     [A.expiresAtMs]: expiresAtMs,
     [A.ttl]: collectedAtSec,
   };
@@ -976,6 +1143,7 @@ export function decodeDispatcher(item: Item): DispatcherRecord {
     dispatcherId: cells.text(A.dispatcherId),
     incarnation: cells.text(A.incarnation),
     leads: decodePartitions(cells, A.leads),
+    ...(cells.has(A.load) ? { load: cells.packed(A.load, unpackLoad) } : {}),
     expiresAtMs: cells.number(A.expiresAtMs),
   };
 }

@@ -5,9 +5,23 @@
  * fails looks at the item that stood in the way: if it is what this very request makes of it, the request was applied.
  */
 import { randomUUID } from 'node:crypto';
-import { isTerminal, type Job, type JobError, type JobState, type Json } from '../../core/job.ts';
+import {
+  type History,
+  isTerminal,
+  type Job,
+  type JobError,
+  type JobState,
+  type Json,
+} from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
-import { isWaiting, readyAgain, retime } from '../../core/life-cycle.ts';
+import {
+  type GivenUp,
+  givenUp,
+  historyAfterEnd,
+  isWaiting,
+  readyAgain,
+  retime,
+} from '../../core/life-cycle.ts';
 import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import {
   type Applied,
@@ -15,9 +29,11 @@ import {
   type CancelOutcome,
   type ClaimOutcome,
   type ClaimRequest,
+  CONTROL_FIELDS,
   type Commit,
   type Control,
   type ControlChange,
+  type ControlOutcome,
   type CreateOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
@@ -27,11 +43,13 @@ import {
   type FinishRequest,
   type FinishVerdict,
   type Heads,
+  isAsAsked,
   isIdle,
   type JobHead,
   type JobStore,
   type KeyBacklog,
   type LeaseOutcome,
+  type LeaseRecord,
   type Ledger,
   type LinePage,
   type Lock,
@@ -127,6 +145,7 @@ import {
   encodeDispatcher,
   encodeError,
   encodeEstimate,
+  encodeHistory,
   encodeJob,
   encodeJson,
   encodeLedger,
@@ -329,7 +348,7 @@ export class DynamoJobStore implements JobStore {
     const outcome = await this.#table.update('acquireLease', {
       key: leaseKey(partition),
       update: `SET #epoch = if_not_exists(#epoch, :zero) + :one, #holder = :holder, #expiresAtMs = :expires,
-        #callId = :callId`,
+        #callId = :callId, #takenAtMs = :now REMOVE #lastHolder`,
       condition: 'attribute_not_exists(#pk) OR #expiresAtMs <= :now',
       values: {
         ':zero': 0,
@@ -365,7 +384,9 @@ export class DynamoJobStore implements JobStore {
     const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen';
     const outcome = await this.#table.update('releaseLease', {
       key: leaseKey(fence.partition),
-      update: `SET #expiresAtMs = :past${noted} REMOVE #holder, #callId`,
+      // A release that comes twice finds no holder any more.
+      update: `SET #expiresAtMs = :past${noted}, #lastHolder = if_not_exists(#lastHolder, #holder)
+        REMOVE #holder, #callId`,
       condition: '#epoch = :epoch',
       values: {
         ':past': 0,
@@ -374,6 +395,20 @@ export class DynamoJobStore implements JobStore {
       },
     });
     return outcome.applied ? 'released' : 'lost';
+  }
+
+  async readLease(partition: number): Promise<LeaseRecord | undefined> {
+    const item = await this.#table.get('readLease', leaseKey(partition));
+    if (item === undefined) return undefined;
+    const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = decodeLease(item);
+    const known = holder ?? lastHolder;
+    return {
+      epoch,
+      ...(known === undefined ? {} : { holder: known }),
+      isHeld: holder !== undefined,
+      ...(takenAtMs === undefined ? {} : { takenAtMs }),
+      expiresAtMs,
+    };
   }
 
   async wake(partition: number): Promise<void> {
@@ -637,11 +672,14 @@ export class DynamoJobStore implements JobStore {
   }
 
   async markParked(partition: number, conflictKeys: readonly string[], nowMs: number): Promise<void> {
-    await inParallel(conflictKeys, PARALLEL_MAX, (conflictKey) =>
-      this.#table.put('markParked', {
+    await inParallel(conflictKeys, PARALLEL_MAX, async (conflictKey) => {
+      // One that is as new, or newer, is left alone: it was renewed since.
+      await this.#table.put('markParked', {
         item: encodeParkedMark(partition, { conflictKey, parkedAtMs: nowMs }),
-      }),
-    );
+        condition: 'attribute_not_exists(#pk) OR #parkedAtMs < :now',
+        values: { ':now': nowMs },
+      });
+    });
   }
 
   async readParked(partition: number, conflictKeys: readonly string[]): Promise<readonly ParkedMark[]> {
@@ -816,13 +854,25 @@ export class DynamoJobStore implements JobStore {
     );
   }
 
-  async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
+  async raiseVersion(
+    jobId: string,
+    version: number,
+    given?: GivenUp & { readonly job: Job },
+  ): Promise<'raised' | 'lost'> {
     const callId = randomUUID();
+    // Of another version, nobody knows what its history is by now.
+    const { history } = given?.job.version === version ? givenUp(given.job, given) : {};
+    const noted = notedHistory(history);
     const outcome = await this.#table.update('raiseVersion', {
       key: jobKey(jobId),
-      update: 'SET #version = :next, #callId = :callId',
+      update: `SET #version = :next, #callId = :callId${noted.set}`,
       condition: '#state = :pending AND #version = :version',
-      values: { ...stateValues('pending'), ...versionValues(version), ':callId': callId },
+      values: {
+        ...stateValues('pending'),
+        ...versionValues(version),
+        ':callId': callId,
+        ...noted.values,
+      },
     });
     if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';
     return 'raised';
@@ -1051,19 +1101,23 @@ export class DynamoJobStore implements JobStore {
 
   // Operators
 
-  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome> {
+  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number, by?: string): Promise<CancelOutcome> {
     const callId = randomUUID();
+    const asked = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
+      by === undefined ? '' : ', #cancelRequestedBy = :by'
+    }`;
+    const askedValues = { ':now': nowMs, ...(by === undefined ? {} : { ':by': by }) };
     // A worker may start the job, or give it up, between the two writes.
     for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
       const cancelled = await this.#changeJob('cancelJob', jobId, {
         // Of an earlier attempt, `finishedAtMs` says what that used.
         update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
-          #finishedAtMs = if_not_exists(#finishedAtMs, :now) REMOVE #line, #rank`,
+          #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${asked} REMOVE #line, #rank`,
         condition: '#state IN (:scheduled, :pending, :claimed)',
         values: {
           ...stateValues('cancelled', 'scheduled', 'pending', 'claimed'),
+          ...askedValues,
           ':one': 1,
-          ':now': nowMs,
           ':ttl': ttlSec(expiresAtMs),
           ':callId': callId,
         },
@@ -1073,19 +1127,23 @@ export class DynamoJobStore implements JobStore {
       if (job === undefined) return { kind: 'missing' };
       if (isTerminal(job.state)) return { kind: lastCall === callId ? 'cancelled' : 'ended', job };
       const requested = await this.#changeJob('cancelJob', jobId, {
-        update: 'SET #cancelRequestedAtMs = if_not_exists(#cancelRequestedAtMs, :now)',
-        condition: '#state = :running',
-        values: { ...stateValues('running'), ':now': nowMs },
+        update: `SET ${asked}`,
+        condition: '#state = :running AND attribute_not_exists(#cancelRequestedAtMs)',
+        values: { ...stateValues('running'), ...askedValues },
       });
-      if (requested.applied) return { kind: 'requested', job: requested.job };
+      // Whoever asked first is the one who did.
+      const isAsked =
+        requested.applied ||
+        (requested.job?.state === 'running' && requested.job.cancelRequestedAtMs !== undefined);
+      if (isAsked && requested.job !== undefined) return { kind: 'requested', job: requested.job };
     }
     throw new StoreThrottled(
       `cancelJob: job ${jobId} moved on at each of ${CANCEL_TRIES_MAX} tries, nothing was changed; try again`,
     );
   }
 
-  async retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome> {
-    const transition = retime(job, runAtMs, nowMs);
+  async retimeJob(job: Job, runAtMs: number, nowMs: number, by?: string): Promise<RetimeOutcome> {
+    const transition = retime(job, runAtMs, nowMs, by);
     if (transition.kind === 'refused') {
       const [present] = await this.getJobs([job.id]);
       return unmoved(present);
@@ -1096,9 +1154,10 @@ export class DynamoJobStore implements JobStore {
     const standing = job.state === 'pending' && next.state === 'pending' ? undefined : this.#standingOf(next);
     const callId = randomUUID();
     const ready = readyChange(next);
+    const noted = notedHistory(next.history);
     const outcome = await this.#table.update('retimeJob', {
       key: jobKey(job.id),
-      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}${noted.set}
         ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
       condition: '#state = :before AND #version = :version',
       values: {
@@ -1107,6 +1166,7 @@ export class DynamoJobStore implements JobStore {
         ...versionValues(job.version),
         ':runAt': next.runAtMs,
         ...ready.values,
+        ...noted.values,
         ':callId': callId,
         ...(standing === undefined ? {} : standingValues(standing)),
       },
@@ -1118,22 +1178,34 @@ export class DynamoJobStore implements JobStore {
     return old[ATTRIBUTE.callId] === callId ? { kind: 'moved', job: present } : unmoved(present);
   }
 
-  async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
+  async changeControl(partition: number, scope: string, change: ControlChange): Promise<ControlOutcome> {
     const key = controlKey(partition, scope);
-    const { sets, removes, values } = controlUpdate(change);
+    const seen = (await this.#table.get('changeControl', key)) ?? {};
+    const callId = randomUUID();
+    const { sets, removes, conditions, values } = controlUpdate(change, seen);
     const outcome = await this.#table.update('changeControl', {
       key,
-      update: `SET ${sets.join(', ')}${removes.length === 0 ? '' : ` REMOVE ${removes.join(', ')}`}`,
-      values: { ...values, ':scope': scope },
+      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
+      ...(conditions.length === 0 ? {} : { condition: conditions.join(' AND ') }),
+      values: { ...values, ':scope': scope, ':callId': callId },
     });
     const item = outcome.applied ? outcome.item : outcome.old;
     if (item === undefined) throw new StoreUnavailable(`changeControl: ${scope} was not answered; repeat it`);
     const control = decodeControl(item);
-    // Nobody sees one that is idle; another operator may have changed it since.
+    if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
+      return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };
+    // Nobody sees one that is idle; it is kept a while, so that what comes late can be told from what is newer.
     if (isIdle(control)) {
-      await this.#hint(() => this.#table.delete('changeControl', key, IDLE_CONTROL, { ':false': false }));
+      await this.#hint(() =>
+        this.#table.update('changeControl', {
+          key,
+          update: 'SET #ttl = :ttl',
+          condition: IDLE_CONTROL,
+          values: { ':false': false, ':ttl': ttlSec(this.#nowMs() + IDLE_CONTROL_KEPT_MS) },
+        }),
+      );
     }
-    return control;
+    return { kind: 'changed', control };
   }
 
   async askForLoan(partition: number, request: LoanRequest): Promise<void> {
@@ -1175,6 +1247,10 @@ export class DynamoJobStore implements JobStore {
 
   async redrive(deadLetter: Job, job: Job): Promise<Applied> {
     const nowSec = { ':nowSec': Math.floor(this.#nowMs() / 1000) };
+    const by =
+      job.redriveBy === undefined
+        ? { set: '', values: {} }
+        : { set: ', #redrivenBy = :by', values: { ':by': job.redriveBy } };
     const outcome = await this.#table.transact('redrive', randomUUID(), [
       this.#table.putPart({
         item: encodeJob(job, this.#standingOf(job)),
@@ -1183,10 +1259,17 @@ export class DynamoJobStore implements JobStore {
       }),
       this.#table.updatePart({
         key: jobKey(deadLetter.id),
-        update: 'SET #redrivenAs = :id REMOVE #line, #rank',
+        update: `SET #redrivenAs = :id, #redrivenAtMs = :now${by.set} REMOVE #line, #rank`,
         condition:
           '#state = :failed AND #version = :version AND attribute_not_exists(#redrivenAs) AND #ttl > :nowSec',
-        values: { ...stateValues('failed'), ...nowSec, ':version': deadLetter.version, ':id': job.id },
+        values: {
+          ...stateValues('failed'),
+          ...nowSec,
+          ...by.values,
+          ':version': deadLetter.version,
+          ':id': job.id,
+          ':now': job.submittedAtMs,
+        },
       }),
     ]);
     if (outcome.applied) return 'applied';
@@ -1299,15 +1382,27 @@ export class DynamoJobStore implements JobStore {
       attempt: running.attempt + (verdict.kind === 'retry' && end.workersLost === 0 ? 1 : 0),
       workersLost: running.workersLost + end.workersLost,
     };
+    // As it was when it was started: while it runs nobody else changes it.
+    const isCancellation = verdict.kind === 'cancelled' && verdict.error !== undefined;
+    const noted = notedHistory(
+      historyAfterEnd(
+        running,
+        isCancellation ? { kind: 'retry', error: verdict.error, runAtMs: 0 } : verdict,
+        nowMs,
+        end.workersLost,
+        isCancellation,
+      ),
+    );
     const values = {
       ...end.values,
       ...stateValues('running'),
       ':claimId': claimId,
       ':one': 1,
       ':lost': after.workersLost,
+      ...noted.values,
     };
     // Absolute, because what is there may not be a number.
-    const counted = '#version = #version + :one, #workersLost = :lost';
+    const counted = `#version = #version + :one, #workersLost = :lost${noted.set}`;
     if (verdict.kind === 'retry') await this.#noteDueShard(running);
     const outcome = await this.#changeJob(verb, running.id, {
       condition:
@@ -1712,18 +1807,39 @@ function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
 const IDLE_CONTROL =
   '#paused = :false AND attribute_not_exists(#maxConcurrency) AND attribute_not_exists(#weight)';
 
-/** Touches what the change names, and makes the item one that can be read. */
-function controlUpdate(change: ControlChange): {
+/** Changes of an operator come no later than this. */
+const IDLE_CONTROL_KEPT_MS = 3_600_000;
+
+/**
+ * Touches what the change names, if nobody has changed that since it was seen, and makes the item one that can be read.
+ * Each part of a control has a revision of its own: who changes another part is in nobody's way.
+ */
+function controlUpdate(
+  change: ControlChange,
+  seen: Item,
+): {
   readonly sets: readonly string[];
   readonly removes: readonly string[];
+  readonly conditions: readonly string[];
   readonly values: Item;
 } {
   const sets = [
     '#scope = :scope',
+    '#callId = :callId',
     `#paused = ${change.paused === undefined ? 'if_not_exists(#paused, :paused)' : ':paused'}`,
   ];
-  const removes: string[] = [];
+  const removes = ['#ttl'];
+  const conditions: string[] = [];
   const values: Record<string, unknown> = { ':paused': change.paused ?? false };
+  for (const field of CONTROL_FIELDS) {
+    if (change[field] === undefined) continue;
+    const revision = `${field}Revision` as const;
+    const was = seen[ATTRIBUTE[revision]];
+    conditions.push(was === undefined ? `attribute_not_exists(#${revision})` : `#${revision} = :${revision}`);
+    if (was !== undefined) values[`:${revision}`] = was;
+    sets.push(`#${revision} = :${revision}Next`);
+    values[`:${revision}Next`] = typeof was === 'number' ? was + 1 : 1;
+  }
   for (const name of ['maxConcurrency', 'weight'] as const) {
     const to = change[name];
     if (to === null) removes.push(`#${name}`);
@@ -1732,7 +1848,7 @@ function controlUpdate(change: ControlChange): {
       values[`:${name}`] = to;
     }
   }
-  return { sets, removes, values };
+  return { sets, removes, conditions, values };
 }
 
 const CANCEL_TRIES_MAX = 5;
@@ -1801,6 +1917,12 @@ const dueStanding = (job: Job, runAtMs: number, shard: number): Standing => ({
   line: dueLineName(job.partition, shard),
   rank: instantRank(runAtMs, job.id),
 });
+
+/** A job's history as a write sets it, if there is one. */
+const notedHistory = (history: History | undefined): { readonly set: string; readonly values: Item } =>
+  history === undefined
+    ? { set: '', values: {} }
+    : { set: ', #history = :history', values: { ':history': encodeHistory(history) } };
 
 /** When a job is ready, and when it was so first. */
 const readyChange = ({

@@ -12,6 +12,7 @@ import {
   cancel,
   claim,
   finish,
+  type GivenUp,
   loseWorker,
   promote,
   raiseVersion,
@@ -26,9 +27,12 @@ import {
   type CancelOutcome,
   type ClaimOutcome,
   type ClaimRequest,
+  CONTROL_FIELDS,
   type Commit,
   type Control,
   type ControlChange,
+  type ControlField,
+  type ControlOutcome,
   type CreateOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
@@ -38,12 +42,14 @@ import {
   type FinishRequest,
   type FinishVerdict,
   type Heads,
+  isAsAsked,
   isIdle,
   isOpenTo,
   type JobHead,
   type JobStore,
   type KeyBacklog,
   type LeaseOutcome,
+  type LeaseRecord,
   type Ledger,
   type LinePage,
   type Lock,
@@ -125,6 +131,9 @@ interface Lease {
   readonly epoch: number;
   readonly holder: string | undefined;
   readonly expiresAtMs: number;
+  /** Once it was given back: by whom. */
+  readonly lastHolder?: string | undefined;
+  readonly takenAtMs?: number | undefined;
   readonly wakesSeen?: number | undefined;
 }
 
@@ -161,6 +170,8 @@ interface PartitionItems {
   readonly reservations: Map<string, Reservation & { readonly jobs: Map<number, ReservedJob> }>;
   readonly workers: Map<string, WorkerRecord>;
   readonly controls: Map<string, Control>;
+  /** By scope: how often each part of its control was changed. */
+  readonly controlRevisions: Map<string, Partial<Record<ControlField, number>>>;
   readonly loans: Map<string, Loan>;
   /** By the partition that asks. */
   readonly requests: Map<number, LoanRequest>;
@@ -327,7 +338,13 @@ export class MemoryJobStore implements JobStore {
       if (present !== undefined && expiresAtMs > nowMs)
         return { kind: 'held', epoch, expiresAtMs, holder: present };
       const { wakesSeen } = items.lease;
-      items.lease = { ...items.lease, epoch: epoch + 1, holder, expiresAtMs: nowMs + leaseMs };
+      items.lease = {
+        epoch: epoch + 1,
+        holder,
+        expiresAtMs: nowMs + leaseMs,
+        takenAtMs: nowMs,
+        wakesSeen,
+      };
       this.#observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
       const known = wakesSeen === undefined ? {} : { wakesSeen };
       return { kind: 'acquired', epoch: epoch + 1, expiresAtMs: nowMs + leaseMs, ...known };
@@ -351,8 +368,31 @@ export class MemoryJobStore implements JobStore {
       const items = this.#partition(fence.partition);
       if (items.lease.epoch !== fence.epoch) return 'lost';
       const seen = wakesSeen ?? items.lease.wakesSeen;
-      items.lease = { epoch: fence.epoch, holder: undefined, expiresAtMs: 0, wakesSeen: seen };
+      const { takenAtMs, holder: lastHolder = items.lease.lastHolder } = items.lease;
+      items.lease = {
+        epoch: fence.epoch,
+        holder: undefined,
+        lastHolder,
+        takenAtMs,
+        expiresAtMs: 0,
+        wakesSeen: seen,
+      };
       return 'released';
+    });
+  }
+
+  async readLease(partition: number): Promise<LeaseRecord | undefined> {
+    return this.#read('readLease', () => {
+      this.#bill.small('readLease', 'read');
+      const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = this.#partition(partition).lease;
+      if (epoch === 0) return undefined;
+      return {
+        epoch,
+        ...present('holder', holder ?? lastHolder),
+        isHeld: holder !== undefined,
+        ...present('takenAtMs', takenAtMs),
+        expiresAtMs,
+      };
     });
   }
 
@@ -724,12 +764,12 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'> {
+  async raiseVersion(jobId: string, version: number, given?: GivenUp): Promise<'raised' | 'lost'> {
     return this.#write(
       'raiseVersion',
       () => {
         const item = this.#item(jobId);
-        const transition = item === undefined ? undefined : raiseVersion(item.value, version);
+        const transition = item === undefined ? undefined : raiseVersion(item.value, version, given);
         if (transition?.kind !== 'moved') {
           this.#bill.refused('raiseVersion', item);
           return 'lost';
@@ -912,26 +952,26 @@ export class MemoryJobStore implements JobStore {
 
   // Operators
 
-  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number): Promise<CancelOutcome> {
+  async cancelJob(jobId: string, nowMs: number, expiresAtMs: number, by?: string): Promise<CancelOutcome> {
     return this.#write('cancelJob', () => {
       const item = this.#item(jobId);
       if (item === undefined) return { kind: 'missing' };
       const job = item.value;
       if (isTerminal(job.state)) return { kind: 'ended', job };
-      const transition = cancel(job, nowMs);
+      const transition = cancel(job, nowMs, by);
       if (transition.kind === 'moved') {
         return { kind: 'cancelled', job: this.#put(item, transition.job, expiresAtMs) };
       }
-      const asked = askForEnd(job, nowMs);
+      const asked = askForEnd(job, nowMs, by);
       return { kind: 'requested', job: asked === job ? job : this.#put(item, asked) };
     });
   }
 
-  async retimeJob(job: Job, runAtMs: number, nowMs: number): Promise<RetimeOutcome> {
+  async retimeJob(job: Job, runAtMs: number, nowMs: number, by?: string): Promise<RetimeOutcome> {
     return this.#write('retimeJob', () => {
       const item = this.#item(job.id);
       if (item === undefined) return { kind: 'missing' };
-      const transition = retime(item.value, runAtMs, nowMs);
+      const transition = retime(item.value, runAtMs, nowMs, by);
       if (transition.kind === 'moved' && item.value.version === job.version) {
         return { kind: 'moved', job: this.#put(item, transition.job) };
       }
@@ -940,14 +980,25 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
-  async changeControl(partition: number, scope: string, change: ControlChange): Promise<Control> {
+  async changeControl(partition: number, scope: string, change: ControlChange): Promise<ControlOutcome> {
+    const seen = await this.#read('changeControl', () => {
+      this.#bill.small('changeControl', 'read');
+      return this.#partition(partition).controlRevisions.get(scope);
+    });
     return this.#write('changeControl', () => {
       this.#bill.small('changeControl', 'write');
-      const { controls } = this.#partition(partition);
-      const control = changed(controls.get(scope) ?? { scope, paused: false }, change);
+      const { controls, controlRevisions } = this.#partition(partition);
+      const revisions = controlRevisions.get(scope);
+      const present = controls.get(scope) ?? { scope, paused: false };
+      const named = CONTROL_FIELDS.filter((field) => change[field] !== undefined);
+      if (named.some((field) => revisions?.[field] !== seen?.[field]))
+        return { kind: isAsAsked(present, change) ? 'changed' : 'superseded', control: present };
+      const raised = named.map((field) => [field, (revisions?.[field] ?? 0) + 1] as const);
+      controlRevisions.set(scope, { ...revisions, ...Object.fromEntries(raised) });
+      const control = changed(present, change);
       if (isIdle(control)) controls.delete(scope);
       else controls.set(scope, control);
-      return control;
+      return { kind: 'changed', control };
     });
   }
 
@@ -972,7 +1023,9 @@ export class MemoryJobStore implements JobStore {
       }
       if (this.#item(job.id) !== undefined) return 'superseded';
       this.#put(undefined, job);
-      this.#put(item, { ...item.value, redrivenAs: job.id }, item.expiresAtMs);
+      const { redriveBy, submittedAtMs: redrivenAtMs } = job;
+      const told = { redrivenAtMs, ...(redriveBy === undefined ? {} : { redrivenBy: redriveBy }) };
+      this.#put(item, { ...item.value, ...told, redrivenAs: job.id }, item.expiresAtMs);
       return 'applied';
     });
   }
@@ -1092,6 +1145,7 @@ export class MemoryJobStore implements JobStore {
         reservations: new Map(),
         workers: new Map(),
         controls: new Map(),
+        controlRevisions: new Map(),
         loans: new Map(),
         requests: new Map(),
         ledgers: new Map(),
@@ -1307,6 +1361,13 @@ function headsOf<T>(
     next: last === undefined ? undefined : tokenOf(last),
   };
 }
+
+/** Absent, not undefined. */
+const present = <Name extends string, Value>(
+  name: Name,
+  value: Value | undefined,
+): { readonly [Key in Name]?: Value } =>
+  (value === undefined ? {} : { [name]: value }) as { readonly [Key in Name]?: Value };
 
 type OwnBacklog = Omit<KeyBacklog, 'rankCostMs'>;
 

@@ -57,6 +57,32 @@ const count = fc.nat({ max: 1_000_000 });
 const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
 
+const anyEntry = fc
+  .oneof(
+    fc.record({
+      kind: fc.constant('attempt'),
+      attempt: count,
+      claimId: text,
+      fleet: text,
+      claimedAtMs: instant,
+      workerId: text,
+      startedAtMs: instant,
+      endedAtMs: instant,
+      outcome: fc.constantFrom('failed', 'lost'),
+      error: maybe(fc.record({ name: text, message: text })),
+      next: maybe(fc.record({ runAtMs: instant, isFromStart: fc.boolean() })),
+    }),
+    fc.record({
+      kind: fc.constant('moved'),
+      atMs: instant,
+      by: maybe(text),
+      fromMs: instant,
+      toMs: instant,
+    }),
+    fc.record({ kind: fc.constant('notClaimed'), atMs: instant, claimId: text }),
+  )
+  .map(kept);
+
 const anyJob: fc.Arbitrary<Job> = fc
   .record({
     id: text,
@@ -86,8 +112,22 @@ const anyJob: fc.Arbitrary<Job> = fc
     error: maybe(fc.record({ name: text, message: text })),
     checkpoint: maybe(json),
     cancelRequestedAtMs: maybe(instant),
+    cancelRequestedBy: maybe(text),
+    cancelRequestedIn: maybe(fc.constantFrom('scheduled', 'pending', 'claimed', 'running')),
     redriveOf: maybe(text),
+    redriveBy: maybe(text),
     redrivenAs: maybe(text),
+    redrivenAtMs: maybe(instant),
+    redrivenBy: maybe(text),
+    history: maybe(
+      fc
+        .record({
+          entries: fc.array(anyEntry),
+          lastClaimId: maybe(text),
+          dropped: fc.record({ attempts: count, losses: count, others: count }),
+        })
+        .map(kept),
+    ),
   })
   .map((job) => kept({ ...job }) as unknown as Job);
 
@@ -201,6 +241,17 @@ describe('a job item of which only the content is wrong', () => {
     ['cancelRequestedAtMs', 'soon', { cancelRequestedAtMs: 0 }],
     ['redriveOf', 1, {}],
     ['redrivenAs', {}, {}],
+    ['cancelRequestedBy', 1, {}],
+    ['cancelRequestedIn', 'nowhere', {}],
+    ['redriveBy', 1, {}],
+    ['redrivenAtMs', 'soon', {}],
+    ['redrivenBy', 1, {}],
+    ['history', '[', {}],
+    ['history', '[[0,0],0]', {}],
+    ['history', '[[0,0,0],1]', {}],
+    ['history', '[[0,0,0],0,["a"]]', {}],
+    ['history', '[[0,0,0],0,["m",1,"2",3]]', {}],
+    ['history', '[[0,0,0],0,["z",1]]', {}],
   ])('can be dealt with, and says what is wrong: %s as %o', (path, value, instead) => {
     const item = damaged(encodeJob(full, undefined), path, value);
     const unreadable = expect.stringContaining(`attribute ${path} `);

@@ -1,0 +1,286 @@
+/**
+ * What became of a job, in order: its attempts, from whom to whom it was handed on and why, and what operators did with it.
+ *
+ * Most of it the job's own fields say: when it was submitted, which attempt is under way or was the last, who asked for its
+ * end, and what was made of it. Only what the next transition would write over is kept beside them, in `Job.history`: attempts
+ * that another one follows, losses, moves, and places that nobody took. So a job that runs once has none, and costs nothing.
+ *
+ * A transition and its entry are one conditional write, so there is never one without the other, and a repetition that is
+ * refused adds nothing.
+ */
+import type {
+  AttemptEntry,
+  DroppedEntries,
+  History,
+  HistoryEntry,
+  Job,
+  JobState,
+  MovedEntry,
+  NotClaimedEntry,
+} from './job.ts';
+
+/** Entries of one job; the oldest give way, and are counted. */
+export const HISTORY_ENTRIES_MAX = 20;
+/** What they take as JSON, in UTF-8 bytes. Every further transition of the job is billed for them. */
+export const HISTORY_BYTES_MAX = 4_000;
+/** Who did something, as an operator's tool says. In UTF-8 bytes. */
+export const ACTOR_BYTES_MAX = 128;
+
+/** What is kept of each text, in bytes of its JSON: the largest entry is within the bound of all, whatever the names. */
+const KEPT = {
+  workerId: 512,
+  fleet: 256,
+  claimId: 64,
+  errorName: 128,
+  errorMessage: 384,
+  actor: 256,
+} as const;
+/** What stands between texts and numbers, at most; and, of the whole, what is counted as dropped and the last claim. */
+const ENTRY_OVERHEAD_BYTES = 48;
+const HISTORY_OVERHEAD_BYTES = 160;
+
+export const NOTHING_DROPPED: DroppedEntries = { attempts: 0, losses: 0, others: 0 };
+
+/** What happened to a job. Instants are epoch milliseconds, each by the clock of whoever did it. */
+export type JobEvent =
+  | {
+      readonly kind: 'submitted';
+      readonly atMs: number;
+      /** The dead letter of which it is another try. */
+      readonly redriveOf?: string | undefined;
+      readonly by?: string | undefined;
+    }
+  | JobAttempt
+  | MovedEntry
+  | NotClaimedEntry
+  | {
+      readonly kind: 'cancelled';
+      readonly atMs: number;
+      readonly by?: string | undefined;
+      /** Where it was then; a running one was only asked to end. Absent: unknown. */
+      readonly from?: JobState | undefined;
+    }
+  | {
+      readonly kind: 'redriven';
+      readonly atMs?: number | undefined;
+      readonly by?: string | undefined;
+      /** The job that was made of it. */
+      readonly as: string;
+    };
+
+/** One attempt, over or not. */
+export interface JobAttempt extends Omit<AttemptEntry, 'outcome' | 'workerId' | 'startedAtMs' | 'endedAtMs'> {
+  /** Absent: no worker has started it. */
+  readonly workerId?: string | undefined;
+  readonly startedAtMs?: number | undefined;
+  readonly endedAtMs?: number | undefined;
+  /** `claimed` and `running`: it is under way. `notStarted`: its job was cancelled before. */
+  readonly outcome:
+    | AttemptEntry['outcome']
+    | 'claimed'
+    | 'running'
+    | 'notStarted'
+    | 'succeeded'
+    | 'cancelled';
+}
+
+/** All that is known of what became of a job. */
+export interface JobHistory {
+  readonly jobId: string;
+  readonly state: JobState;
+  /** In the order in which they happened. */
+  readonly events: readonly JobEvent[];
+  /** How many of the oldest events are not kept any more. */
+  readonly dropped: DroppedEntries;
+}
+
+/** The attempt that a job's fields tell of, as it is written down when the next transition would write over it. */
+export function attemptEntry(
+  job: Job,
+  end: Pick<AttemptEntry, 'outcome' | 'error' | 'endedAtMs' | 'next'>,
+): AttemptEntry {
+  const { claim, worker } = job;
+  const { error, next } = end;
+  return {
+    kind: 'attempt',
+    attempt: job.attempt,
+    claimId: kept(claim?.claimId ?? '', KEPT.claimId),
+    fleet: kept(claim?.fleet ?? '', KEPT.fleet),
+    claimedAtMs: claim?.claimedAtMs ?? 0,
+    workerId: kept(worker?.workerId ?? '', KEPT.workerId),
+    startedAtMs: job.startedAtMs ?? 0,
+    endedAtMs: end.endedAtMs,
+    outcome: end.outcome,
+    ...(error === undefined
+      ? {}
+      : {
+          error: {
+            name: kept(error.name, KEPT.errorName),
+            message: kept(error.message, KEPT.errorMessage),
+          },
+        }),
+    ...(next === undefined ? {} : { next }),
+  };
+}
+
+/** A move as it is written down. */
+export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: string): MovedEntry => ({
+  kind: 'moved',
+  atMs,
+  ...(by === undefined ? {} : { by: kept(by, KEPT.actor) }),
+  fromMs,
+  toMs,
+});
+
+/** A place that was given up, as it is written down. */
+export const notClaimedEntry = (atMs: number, claimId: string): NotClaimedEntry => ({
+  kind: 'notClaimed',
+  atMs,
+  claimId: kept(claimId, KEPT.claimId),
+});
+
+/** The history with one more entry, within its bounds: the oldest give way. */
+export function withEntry(history: History | undefined, entry: HistoryEntry): History {
+  const entries = [...(history?.entries ?? []), entry];
+  let { attempts, losses, others } = history?.dropped ?? NOTHING_DROPPED;
+  let bytes = entries.reduce((sum, each) => sum + entryBytes(each), HISTORY_OVERHEAD_BYTES);
+  while (entries.length > HISTORY_ENTRIES_MAX || (bytes > HISTORY_BYTES_MAX && entries.length > 1)) {
+    const oldest = entries.shift();
+    if (oldest === undefined) break;
+    bytes -= entryBytes(oldest);
+    attempts += oldest.kind === 'attempt' ? 1 : 0;
+    losses += oldest.kind === 'attempt' && oldest.outcome === 'lost' ? 1 : 0;
+    others += oldest.kind === 'attempt' ? 0 : 1;
+  }
+  const lastClaimId = entry.kind === 'attempt' ? entry.claimId : history?.lastClaimId;
+  return {
+    entries,
+    ...(lastClaimId === undefined ? {} : { lastClaimId }),
+    dropped: { attempts, losses, others },
+  };
+}
+
+/** What became of a job, from its fields and what is kept beside them. */
+export function historyOf(job: Job): JobHistory {
+  const { history, redriveOf, redrivenBy, redrivenAs, redrivenAtMs, cancelRequestedAtMs } = job;
+  const events: JobEvent[] = [
+    {
+      kind: 'submitted',
+      atMs: job.submittedAtMs,
+      ...(redriveOf === undefined
+        ? {}
+        : { redriveOf, ...(job.redriveBy === undefined ? {} : { by: job.redriveBy }) }),
+    },
+    ...(history?.entries ?? []),
+  ];
+  const attempt = presentAttempt(job);
+  if (attempt !== undefined) events.push(attempt);
+  if (cancelRequestedAtMs !== undefined) {
+    events.push({
+      kind: 'cancelled',
+      atMs: cancelRequestedAtMs,
+      ...(job.cancelRequestedBy === undefined ? {} : { by: job.cancelRequestedBy }),
+      ...(job.cancelRequestedIn === undefined ? {} : { from: job.cancelRequestedIn }),
+    });
+  }
+  if (redrivenAs !== undefined) {
+    events.push({
+      kind: 'redriven',
+      ...(redrivenAtMs === undefined ? {} : { atMs: redrivenAtMs }),
+      ...(redrivenBy === undefined ? {} : { by: redrivenBy }),
+      as: redrivenAs,
+    });
+  }
+  return { jobId: job.id, state: job.state, events, dropped: history?.dropped ?? NOTHING_DROPPED };
+}
+
+/** The attempt that the job's own fields tell of, unless it was written down already. */
+function presentAttempt(job: Job): JobAttempt | undefined {
+  const { claim, worker, history, startedAtMs, finishedAtMs, error, state } = job;
+  if (claim === undefined || kept(claim.claimId, KEPT.claimId) === history?.lastClaimId) return undefined;
+  const common = {
+    kind: 'attempt',
+    attempt: job.attempt,
+    claimId: claim.claimId,
+    fleet: claim.fleet,
+    claimedAtMs: claim.claimedAtMs,
+  } as const;
+  if (worker === undefined || startedAtMs === undefined)
+    return { ...common, outcome: state === 'claimed' ? 'claimed' : 'notStarted' };
+  const ran = { ...common, workerId: worker.workerId, startedAtMs };
+  if (state === 'running') return { ...ran, outcome: 'running' };
+  const ended = { ...ran, ...(finishedAtMs === undefined ? {} : { endedAtMs: finishedAtMs }) };
+  switch (state) {
+    case 'succeeded':
+    case 'cancelled':
+      return { ...ended, outcome: state };
+    default:
+      return { ...ended, outcome: 'failed', ...(error === undefined ? {} : { error }) };
+  }
+}
+
+/** How many attempts were lost with their workers, and how many there were in all, however few are kept. */
+export function attemptsIn({ events, dropped }: JobHistory): {
+  readonly attempts: number;
+  readonly losses: number;
+} {
+  const attempts = events.filter((event) => event.kind === 'attempt');
+  const losses = attempts.filter(({ outcome }) => outcome === 'lost');
+  return { attempts: attempts.length + dropped.attempts, losses: losses.length + dropped.losses };
+}
+
+/** At least what an entry takes as JSON. */
+function entryBytes(entry: HistoryEntry): number {
+  const values = valuesOf(entry);
+  return values.reduce<number>(
+    (sum, value) => sum + (typeof value === 'number' ? String(value).length : jsonBytes(value)),
+    ENTRY_OVERHEAD_BYTES,
+  );
+}
+
+function valuesOf(entry: HistoryEntry): readonly (string | number)[] {
+  switch (entry.kind) {
+    case 'attempt': {
+      const { attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, error, next } = entry;
+      const times = [attempt, claimedAtMs, startedAtMs, endedAtMs, next?.runAtMs ?? 0];
+      return [...times, claimId, fleet, workerId, error?.name ?? '', error?.message ?? ''];
+    }
+    case 'moved':
+      return [entry.atMs, entry.fromMs, entry.toMs, entry.by ?? ''];
+    case 'notClaimed':
+      return [entry.atMs, entry.claimId];
+  }
+}
+
+/** Of a text between its quotes in JSON, in UTF-8. */
+function jsonBytes(text: string): number {
+  let bytes = 0;
+  for (const character of text) bytes += characterBytes(character);
+  return bytes;
+}
+
+function characterBytes(character: string): number {
+  const code = character.codePointAt(0) ?? 0;
+  const isEscaped = code < 0x20 || (code >= 0xd800 && code < 0xe000);
+  if (isEscaped) return 6;
+  if (character === '"' || character === '\\') return 2;
+  if (code < 0x80) return 1;
+  if (code < 0x800) return 2;
+  return code < 0x10000 ? 3 : 4;
+}
+
+const CUT = '…';
+
+/** A text as far as there is room for it. */
+function kept(text: string, bytesMax: number): string {
+  // Most names are short: they are not measured character by character.
+  if (text.length * 6 <= bytesMax || jsonBytes(text) <= bytesMax) return text;
+  let bytes = jsonBytes(CUT);
+  let end = 0;
+  for (const character of text) {
+    bytes += characterBytes(character);
+    if (bytes > bytesMax) break;
+    end += character.length;
+  }
+  return `${text.slice(0, end)}${CUT}`;
+}

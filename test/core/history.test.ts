@@ -1,0 +1,113 @@
+/** What a job's fields, and what is kept beside them, tell of it. */
+import { describe, expect, it } from 'vitest';
+import {
+  ACTOR_BYTES_MAX,
+  attemptsIn,
+  HISTORY_ENTRIES_MAX,
+  historyOf,
+  movedEntry,
+  withEntry,
+} from '../../lib/core/history.ts';
+import type { Job, JobState } from '../../lib/core/job.ts';
+import {
+  cancel,
+  claim,
+  finish,
+  loseWorker,
+  promote,
+  retime,
+  start,
+  type Transition,
+} from '../../lib/core/life-cycle.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+
+const WORKER = { workerId: 'w1', incarnation: 'i1' };
+const ERROR = { name: 'Broken', message: 'it broke' };
+
+const moved = (transition: Transition): Job => {
+  if (transition.kind !== 'moved') throw new Error('refused');
+  return transition.job;
+};
+const claimed = (job: Job, claimId: string): Job => {
+  const batchId = claimId.replace('.0', '');
+  return moved(
+    claim(job, { claimId, epoch: 1, batchId, fleet: 'images', claimedAtMs: NOW_MS + 1 }, job.version),
+  );
+};
+const running = (job: Job, claimId: string): Job =>
+  moved(start(claimed(job, claimId), claimId, WORKER, NOW_MS + 2));
+const failedOnce = (): Job => {
+  const verdict = { kind: 'retry', error: ERROR, runAtMs: NOW_MS + 9 } as const;
+  return moved(finish(running(aJob(), '1-1.0'), '1-1.0', WORKER, verdict, NOW_MS + 5));
+};
+const outcomesOf = (job: Job): readonly string[] =>
+  historyOf(job).events.map((event) => (event.kind === 'attempt' ? event.outcome : event.kind));
+
+describe('the history of a job', () => {
+  it('is its submission, as long as nothing else has happened', () => {
+    const job = aJob();
+    expect(historyOf(job)).toEqual({
+      jobId: job.id,
+      state: 'pending',
+      events: [{ kind: 'submitted', atMs: NOW_MS }],
+      dropped: { attempts: 0, losses: 0, others: 0 },
+    });
+  });
+
+  it.each<readonly [JobState, Job, string]>([
+    ['claimed', claimed(aJob(), '1-1.0'), 'claimed'],
+    ['running', running(aJob(), '1-1.0'), 'running'],
+    ['cancelled', moved(cancel(claimed(aJob(), '1-1.0'), NOW_MS)), 'notStarted'],
+    [
+      'succeeded',
+      moved(finish(running(aJob(), '1-1.0'), '1-1.0', WORKER, { kind: 'succeeded', result: 1 }, NOW_MS)),
+      'succeeded',
+    ],
+    [
+      'failed',
+      moved(finish(running(aJob(), '1-1.0'), '1-1.0', WORKER, { kind: 'failed', error: ERROR }, NOW_MS)),
+      'failed',
+    ],
+    [
+      'cancelled',
+      moved(finish(running(aJob(), '1-1.0'), '1-1.0', WORKER, { kind: 'cancelled' }, NOW_MS)),
+      'cancelled',
+    ],
+  ])('of a %s job tells of its attempt, without an entry', (state, job, outcome) => {
+    expect(job.state).toBe(state);
+    expect(job).not.toHaveProperty('history');
+    expect(outcomesOf(job).slice(0, 2)).toEqual(['submitted', outcome]);
+    expect(attemptsIn(historyOf(job))).toEqual({ attempts: 1, losses: 0 });
+  });
+
+  it('has an attempt once, from its end until the next claim, and after it', () => {
+    const again = failedOnce();
+    expect(outcomesOf(again)).toEqual(['submitted', 'failed']);
+    const waiting = moved(promote(again, NOW_MS + 9));
+    expect(outcomesOf(waiting)).toEqual(['submitted', 'failed']);
+    expect(outcomesOf(moved(cancel(waiting, NOW_MS + 10)))).toEqual(['submitted', 'failed', 'cancelled']);
+    const next = running(waiting, '2-1.0');
+    expect(outcomesOf(next)).toEqual(['submitted', 'failed', 'running']);
+    const lost = moved(loseWorker(next, '2-1.0', { kind: 'failed', error: ERROR }, NOW_MS + 20));
+    expect(outcomesOf(lost)).toEqual(['submitted', 'failed', 'lost']);
+    expect(attemptsIn(historyOf(lost))).toEqual({ attempts: 2, losses: 1 });
+  });
+
+  it('counts an attempt whose entry gave way to many moves once', () => {
+    let job = failedOnce();
+    for (let at = 1; at <= HISTORY_ENTRIES_MAX + 5; at += 1)
+      job = moved(retime(job, NOW_MS + 1_000 + at, NOW_MS, 'ann'));
+    expect(historyOf(job).events).toHaveLength(HISTORY_ENTRIES_MAX + 1);
+    expect(historyOf(job).dropped).toEqual({ attempts: 1, losses: 0, others: 5 });
+    expect(attemptsIn(historyOf(job))).toEqual({ attempts: 1, losses: 0 });
+    const cancelled = moved(cancel(job, NOW_MS));
+    expect(attemptsIn(historyOf(cancelled))).toEqual({ attempts: 1, losses: 0 });
+  });
+
+  it('keeps of a long name what there is room for, and shows that it is cut', () => {
+    const short = withEntry(undefined, movedEntry(1, 2, 3, 'a'.repeat(ACTOR_BYTES_MAX)));
+    expect(short.entries).toMatchObject([{ by: 'a'.repeat(ACTOR_BYTES_MAX) }]);
+    const [long] = withEntry(undefined, movedEntry(1, 2, 3, '\u0001'.repeat(ACTOR_BYTES_MAX))).entries;
+    expect(long).toMatchObject({ by: `${'\u0001'.repeat(42)}…` });
+  });
+});
