@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../store/bounds.ts';
 import { caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
 
 const atMs = instantMs.min(0);
@@ -51,9 +52,11 @@ export const productSchedule = z.strictObject({
 export type ProductSchedule = z.output<typeof productSchedule>;
 
 export const productWorker = z.strictObject({
-  worker: name,
+  worker: name.refine((text) => Buffer.byteLength(text, 'utf8') <= WORKER_ID_BYTES_MAX, {
+    error: `must have at most ${WORKER_ID_BYTES_MAX} bytes`,
+  }),
   fleet: name,
-  slots: z.int().min(1),
+  slots: z.int().min(1).max(WORKER_SLOTS_MAX),
   fromMs: atMs.default(0),
   /** When it vanishes without a word. Its jobs are given up once it is missed. */
   lostAtMs: atMs.optional(),

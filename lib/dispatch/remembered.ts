@@ -278,7 +278,7 @@ export interface RememberedBooks {
   readonly letGo: Set<string>;
   /** By conflict key: where the groups of its blocked line go on that were not read lately. Right or wrong, it loses nothing. */
   readonly groupCursors: Map<string, string>;
-  /** Where the round of all marked conflict keys goes on. */
+  /** Where the round of all marked conflict keys goes on: also after another process made passes. */
   markedCursor?: string | undefined;
   /** When some of them were looked at last. */
   roundAtMs?: number | undefined;
@@ -295,9 +295,10 @@ const sizeOf = ({ ledgers, estimates, lines }: RememberedBooks): number => {
   return ledgers.size + estimates.size + jobs;
 };
 
-const emptyBooks = (epoch: number, groupCursors = new Map<string, string>()): RememberedBooks => ({
+const emptyBooks = (epoch: number, before?: RememberedBooks): RememberedBooks => ({
   epoch,
-  groupCursors,
+  groupCursors: before?.groupCursors ?? new Map(),
+  markedCursor: before?.markedCursor,
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),
@@ -312,9 +313,7 @@ export function openBooks(memory: BooksMemory, partition: number, epoch: number)
   const known = memory.get(partition);
   const isExact = known !== undefined && (known.epoch === epoch || known.epoch === epoch - 1);
   const books =
-    known !== undefined && isExact && sizeOf(known) <= REMEMBERED_MAX
-      ? known
-      : emptyBooks(epoch, known?.groupCursors);
+    known !== undefined && isExact && sizeOf(known) <= REMEMBERED_MAX ? known : emptyBooks(epoch, known);
   // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
   memory.delete(partition);
   return books;
