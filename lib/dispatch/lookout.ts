@@ -20,6 +20,8 @@ export async function lookAgain(
       partition,
       error: String(error),
     });
+    // Else passes would take it for on its way.
+    await store.keepLookout(partition, next, { ...next, nextAtMs: 0 });
   }
   return applied;
 }

@@ -16,6 +16,11 @@ import { claimIdOf } from './judge.ts';
  * cold starts take.
  */
 export const LOOK_EVERY_MS = GAP_MAX_MS - 3_000;
+/**
+ * So long after the end of a lease was seen, whether it was answered: the pass may have been another dispatcher's, by whose clock
+ * it had not ended.
+ */
+const CONFIRM_MS = 2_000;
 /** Queues delay messages by whole seconds. */
 const SECOND_MS = 1_000;
 
@@ -91,7 +96,7 @@ export function nextLeaseEndMs(
 
 /**
  * When the next look is due: soon enough to leave no gap, and not after the next end of a lease, or the instant from which
- * one that has ended may count. Whole seconds from now.
+ * one that has ended may count; soon again where one has. Whole seconds from now.
  */
 export function nextLookAtMs(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
@@ -100,10 +105,12 @@ export function nextLookAtMs(
   loadedAtMs: number,
   nowMs: number,
 ): number {
-  const isHeldBack = suspicionOf(state, loadedAtMs) !== undefined && !mayDeclareLost(attendance, loadedAtMs);
+  const isSuspicious = suspicionOf(state, loadedAtMs) !== undefined;
+  const isHeldBack = isSuspicious && !mayDeclareLost(attendance, loadedAtMs);
   const inMs = Math.min(
     LOOK_EVERY_MS,
     (nextLeaseEndMs(state, loadedAtMs) ?? Infinity) - nowMs,
+    isSuspicious && !isHeldBack ? CONFIRM_MS : Infinity,
     isHeldBack ? Math.ceil((attendance.sinceMs + ATTENDED_MS - nowMs) / SECOND_MS) * SECOND_MS : Infinity,
   );
   return nowMs + Math.max(SECOND_MS, Math.floor(inMs / SECOND_MS) * SECOND_MS);

@@ -4,7 +4,7 @@ import { LEASE_AND_SKEW_MS, PASS_MS, restartedAfterMs, type Scene, SOONEST_MS } 
 
 const TIMES = 20;
 /** Side by side: each waits for a lease. */
-const TOGETHER = 2;
+const TOGETHER = 4;
 const TEST_MS = 1_200_000;
 
 describe('a job whose worker process is killed', () => {

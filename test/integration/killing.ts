@@ -8,6 +8,7 @@ import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../../lib/dispatch/look.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
+import type { Log } from '../../lib/runtime/contract.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { type ProcessStage, processStage } from './process-stage.ts';
@@ -39,14 +40,15 @@ export interface Scene {
 }
 
 /** Plays what causes passes in the cloud. Answers what ends it. */
-function served(on: ProcessStage, ids: readonly string[]): () => Promise<void> {
-  const context: DispatchContext = { ...on.context, budget: DISPATCH_BUDGET };
+function served(on: ProcessStage, ids: readonly string[], log: Log): () => Promise<void> {
+  const context: DispatchContext = { ...on.context, budget: DISPATCH_BUDGET, log };
   const over = new AbortController();
   const seen = new Map<string, number>();
   const hear = async (): Promise<void> => {
     while (!over.signal.aborted) {
       for (const wake of (await on.takeWakes()).map(decodeWake)) {
-        if (wake?.asks === 'look') await lookAtWorkers(context, wake.partition);
+        if (wake?.asks === 'look')
+          log.info('looked', { became: await lookAtWorkers(context, wake.partition) });
         else await dispatchAll(context, { jobs: [], reason: 'wake' });
       }
     }
@@ -104,7 +106,11 @@ export async function restartedAfterMs({ isBusy, hasPeer, killedAfterMs }: Scene
     }
     throw new Error(`job ${jobId} did not begin within ${WAIT_MS} ms`);
   };
-  const stop = served(on, ids);
+  const fromMs = Date.now();
+  const said: string[] = [];
+  const say: Log['info'] = (message, fields) =>
+    void said.push(`${Date.now() - fromMs} ms ${message} ${JSON.stringify(fields)}`);
+  const stop = served(on, ids, { info: say, warn: say });
   const workers = new Map<string, ChildProcess>();
   const start = (name: string): void => void workers.set(name, on.start('fleet-process.ts', name));
   let busy = Promise.resolve();
@@ -123,7 +129,11 @@ export async function restartedAfterMs({ isBusy, hasPeer, killedAfterMs }: Scene
     await gone;
     if (!hasPeer) start('next');
     const again = await begunBy(jobId, (name) => name !== first.by);
-    return again.atMs - killedAtMs;
+    const afterMs = again.atMs - killedAtMs;
+    // Whoever reads of a figure that is too large wants to know what was done meanwhile.
+    if (afterMs > LEASE_AND_SKEW_MS + PASS_MS)
+      console.warn([`killed at ${killedAtMs - fromMs} ms`, ...said].join('\n'));
+    return afterMs;
   } finally {
     over.abort();
     await busy;

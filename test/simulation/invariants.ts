@@ -357,8 +357,22 @@ export class Invariants {
     this.#holders.set(claimId, node);
   }
 
-  heldBy(node: string): readonly string[] {
-    return [...this.#holders].flatMap(([claimId, holder]) => (holder === node ? [claimId] : []));
+  /** What a process runs. */
+  heldBy(node: string): readonly { readonly claimId: string; readonly jobId: string }[] {
+    return [...this.#executions].flatMap(({ job, node: other }) =>
+      other === node && job.claim !== undefined ? [{ claimId: job.claim.claimId, jobId: job.id }] : [],
+    );
+  }
+
+  /** A job was taken from a process that is gone, and sent again: another one has begun it soon. */
+  requireStarted(id: string, node: string): void {
+    const job = this.#store?.inspectJob(id);
+    const sinceMs = this.#options.nowMs() - (job?.claim?.claimedAtMs ?? 0);
+    if (job?.state !== 'claimed' || sinceMs < AFTER_LEASE_MS) return;
+    this.#violated(
+      'noStarvation',
+      `${id} was taken from ${node}, sent ${sinceMs} ms ago, and nobody has started it`,
+    );
   }
 
   /** A process is gone for so long that somebody has noticed: nothing counts as running there any more. */

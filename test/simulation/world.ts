@@ -74,6 +74,8 @@ const DUE_LATE_MS = 12_000;
 /** What a pass takes beside its calls, and how many it makes one after the other, with those of the look before it. */
 const PASS_MS = 1_000;
 const CALLS_OF_A_PASS = 15;
+/** What was sent is started within this, where a slot is free: long before a message that went astray comes again. */
+const STARTED_MS = 15_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
@@ -133,6 +135,7 @@ export class World {
   /** When the lives of a dispatcher's name began, by the clocks that name them. */
   readonly #lives = new Map<string, number[]>();
   readonly #doubled = new Set<string>();
+  #lastGoneAtMs = 0;
   /** By node and partition: looks at the wake counter since the last pass. */
   readonly #looked = new Map<string, number>();
   readonly #shutdowns = new Map<string, AbortController>();
@@ -494,9 +497,14 @@ export class World {
     const { skewMaxMs, latencyMaxMs } = this.plan;
     const goneAtMs = this.time.nowMs;
     const passMs = PASS_MS + CALLS_OF_A_PASS * latencyMaxMs;
-    for (const claimId of this.invariants.heldBy(node)) {
-      this.time.after(WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS + 2 * skewMaxMs + passMs, () => {
-        if (this.#isHarmless) this.invariants.requireTaken(claimId, node, goneAtMs);
+    if (!this.#isHarmless) return;
+    const takenInMs = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS + 2 * skewMaxMs + passMs;
+    this.#lastGoneAtMs = goneAtMs;
+    for (const { claimId, jobId } of this.invariants.heldBy(node)) {
+      this.time.after(takenInMs, () => this.invariants.requireTaken(claimId, node, goneAtMs));
+      // Its message may go to one that dies next.
+      this.time.after(takenInMs + STARTED_MS, () => {
+        if (this.#lastGoneAtMs === goneAtMs) this.invariants.requireStarted(jobId, node);
       });
     }
   }
