@@ -21,10 +21,16 @@ export default defineConfig({
         test: { ...BOUNDS, name: 'unit', include: ['test/**/*.test.ts'], exclude: [...INTEGRATION, ...LONG] },
       },
       {
-        test: { ...BOUNDS, name: 'integration', include: INTEGRATION, globalSetup: 'test/global-setup.ts' },
+        test: {
+          ...BOUNDS,
+          name: 'integration',
+          include: INTEGRATION,
+          exclude: LONG,
+          globalSetup: 'test/global-setup.ts',
+        },
       },
       {
-        test: { ...BOUNDS, name: 'long', include: LONG },
+        test: { ...BOUNDS, name: 'long', include: LONG, globalSetup: 'test/global-setup.ts' },
       },
     ],
   },

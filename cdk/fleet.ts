@@ -8,7 +8,7 @@ import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { FleetConfiguration } from '../lib/core/configuration.ts';
-import { guardedQueue, visibilityFor } from './queues.ts';
+import { fleetVisibilityFor, guardedQueue } from './queues.ts';
 import { TABLE_ACTIONS } from './table.ts';
 
 /** SQS accepts nothing lower; the fleet's slots are what holds below it. */
@@ -40,8 +40,9 @@ export interface FleetProps {
    */
   readonly batchSize?: number | undefined;
   /**
-   * How long a message that was received stays hidden.
-   * @default - six times the handler's timeout; 1 minute without a handler
+   * How long a message that was received stays hidden. That of a function that died is what says so: its job starts again
+   * when the message is seen, the handler's timeout and 10 s after the start at the earliest.
+   * @default - 20 s more than the handler's timeout; 1 minute without a handler
    */
   readonly visibilityTimeout?: Duration | undefined;
 }
@@ -77,7 +78,7 @@ export class Fleet extends Construct {
     const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
       visibilityTimeout:
         props.visibilityTimeout ??
-        (props.handler === undefined ? PROCESS_VISIBILITY : visibilityFor(timeoutOf(props.handler))),
+        (props.handler === undefined ? PROCESS_VISIBILITY : fleetVisibilityFor(timeoutOf(props.handler))),
       maxReceiveCount: props.maxReceiveCount,
     });
     this.queue = queue;

@@ -38,3 +38,14 @@ export function deadLetterQueue(scope: Construct, id: string): Queue {
 export function visibilityFor(functionTimeout: Duration): Duration {
   return Duration.seconds(functionTimeout.toSeconds() * 6);
 }
+
+/** After the end of its function, a message may be seen again: behind the lease that its attempt has on the job. */
+const BEHIND_FUNCTION = Duration.seconds(20);
+
+/**
+ * For a fleet's queue: a message comes again only where its function died, or could not begin. The sooner it does, the sooner the
+ * job of a function that died goes on: whoever receives it finds that the attempt's time is over.
+ */
+export function fleetVisibilityFor(functionTimeout: Duration): Duration {
+  return Duration.seconds(functionTimeout.toSeconds() + BEHIND_FUNCTION.toSeconds());
+}

@@ -148,7 +148,7 @@ function checkVisibility(fleet: string, visibility: Duration | undefined, timeou
     `fleets.${fleet}.visibilityTimeout`,
     visibility.toHumanString(),
     `must not be below the timeout of the fleet's function (${timeout.toHumanString()})`,
-    'Leave it out for six times that.',
+    'Leave it out for 20 seconds more than that.',
   );
 }
 

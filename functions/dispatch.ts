@@ -8,6 +8,7 @@ import type {
 } from 'aws-lambda';
 import type { Job } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
+import { lookAtWorkers } from '../lib/dispatch/look.ts';
 import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
 import { decodeWake } from '../lib/queue/message.ts';
 import { decodeJob } from '../lib/store/dynamodb/codec.ts';
@@ -35,11 +36,21 @@ const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
   'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
 
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
-function hintOf(event: SQSEvent | object): Pick<Trigger, 'reason' | 'partitions'> {
-  if (!('Records' in event)) return { reason: 'tick' };
-  const partitions = event.Records.map(({ body }) => decodeWake(body));
-  const named = partitions.filter((partition) => partition !== undefined);
-  return { reason: 'wake', ...(named.length === partitions.length ? { partitions: named } : {}) };
+function asksOf(event: SQSEvent | object): {
+  readonly pass: Pick<Trigger, 'reason' | 'partitions'> | undefined;
+  readonly looks: readonly number[];
+} {
+  if (!('Records' in event)) return { pass: { reason: 'tick' }, looks: [] };
+  const wakes = event.Records.map(({ body }) => decodeWake(body));
+  const named = wakes.filter((wake) => wake !== undefined);
+  const looks = new Set(named.flatMap(({ partition, asks }) => (asks === 'look' ? [partition] : [])));
+  const partitions = named.flatMap(({ partition, asks }) => (asks === 'pass' ? [partition] : []));
+  const isForAll = named.length < wakes.length;
+  const isForSome = isForAll || partitions.length > 0;
+  return {
+    pass: isForSome ? { reason: 'wake', ...(isForAll ? {} : { partitions }) } : undefined,
+    looks: [...looks],
+  };
 }
 
 export async function handler(
@@ -57,7 +68,12 @@ export async function handler(
     if (published.status === 'rejected') throw published.reason;
     if (passed.status === 'rejected') throw passed.reason;
   } else {
-    await dispatchAll(context, { jobs: [], ...hintOf(event) });
+    const { pass, looks } = asksOf(event);
+    const outcomes = await Promise.allSettled([
+      pass === undefined ? undefined : dispatchAll(context, { jobs: [], ...pass }),
+      ...looks.map((partition) => lookAtWorkers(context, partition)),
+    ]);
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   }
   return { batchItemFailures: [] };
 }

@@ -284,6 +284,19 @@ export function controlsText(controls: readonly Control[]): string {
     : controls.map(controlText).join('\n');
 }
 
+/** What is heard of a running job's worker, and when it is given up without more. */
+function heardText({ heardAtMs, givenUpAtMs }: NonNullable<LiveExplanation['runs']>, nowMs: number): string {
+  const when = `${instant(givenUpAtMs)}, in ${duration(givenUpAtMs - nowMs)}`;
+  const since = heardAtMs === undefined ? undefined : `not heard of since ${instant(heardAtMs)}`;
+  if (givenUpAtMs <= nowMs) return `${since ?? 'nothing is heard of it any more'}: the next look gives it up`;
+  if (heardAtMs === undefined || since === undefined)
+    return `if nothing is heard of it, it is given up at ${when}`;
+  // Heartbeats come several times in a lease: half of it without one is silence.
+  return nowMs - heardAtMs > (givenUpAtMs - heardAtMs) / 2
+    ? `${since}, given up at ${when}`
+    : `last heard of ${duration(nowMs - heardAtMs)} ago; if it falls silent, it is given up at ${when}`;
+}
+
 /** Why a job is not running, in sentences. */
 export function explanationText(explanation: LiveExplanation): string {
   const { job, explainedAtMs } = explanation;
@@ -292,13 +305,11 @@ export function explanationText(explanation: LiveExplanation): string {
     `job ${job.id} is ${job.state}: type ${job.type}, key ${printable(job.fairnessKey)}${resource}, priority ${job.priority}, ${job.mode}, attempt ${job.attempt}`,
   ];
   if (explanation.runs !== undefined) {
-    const { workerId, fleet, startedAtMs, progress, givenUpAtMs } = explanation.runs;
+    const { workerId, fleet, startedAtMs, progress } = explanation.runs;
     lines.push(
       `it runs on ${printable(workerId)} of fleet ${fleet}, for ${duration(explainedAtMs - startedAtMs)}`,
       ...(progress === undefined ? [] : [`progress: ${printable(JSON.stringify(progress))}`]),
-      givenUpAtMs > explainedAtMs
-        ? `if nothing is heard of it, it is given up at ${instant(givenUpAtMs)}, in ${duration(givenUpAtMs - explainedAtMs)}`
-        : 'nothing is heard of it any more: a pass that looks gives it up',
+      heardText(explanation.runs, explainedAtMs),
     );
   }
   if (job.cancelRequestedAtMs !== undefined && job.state === 'running') {

@@ -154,5 +154,9 @@ export function meteredQueue(queue: JobQueue, meter: CostMeter): JobQueue {
       meter.queue('sendWake', 1);
       return queue.sendWake(partition, delayMs);
     },
+    sendLook: (partition, delayMs) => {
+      meter.queue('sendLook', 1);
+      return queue.sendLook(partition, delayMs);
+    },
   };
 }

@@ -13,7 +13,7 @@
  * The second half: what the outage has left behind is sent out again in batches that double, so that what has just come
  * back is not flooded.
  */
-import type { Attendance } from '../store/contract.ts';
+import type { Attendance, Lookout } from '../store/contract.ts';
 
 /** How long a worker process counts as living without a heartbeat, unless it was told otherwise. */
 export const WORKER_LEASE_MS = 15_000;
@@ -30,6 +30,23 @@ export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
 export const HELD_BACK_MAX_MS = 5 * 60_000;
 /** What was held back so long ago has nothing to do with now: two ticks, and one that was late. */
 const HELD_BACK_FORGOTTEN_MS = 150_000;
+
+/** What the commits of passes and the looks between them tell together. */
+export function attendedTogether(
+  page: Attendance | undefined,
+  lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
+): Attendance | undefined {
+  if (lookout === undefined) return page;
+  const { sinceMs, atMs } = lookout;
+  if (page === undefined) return { sinceMs, atMs };
+  const [earlier, later] = page.atMs <= atMs ? [page, lookout] : [lookout, page];
+  const isOne = later.sinceMs - earlier.atMs < GAP_MAX_MS;
+  return {
+    ...page,
+    sinceMs: isOne ? Math.min(earlier.sinceMs, later.sinceMs) : later.sinceMs,
+    atMs: later.atMs,
+  };
+}
 
 /** How steadily the partition is read by now. */
 export function attend(before: Attendance | undefined, nowMs: number): Attendance {

@@ -145,6 +145,8 @@ async function runPasses(
       await queue.sendWake(partition, 0);
       return 'outOfBudget';
     }
+    // The counter was raised: what was known of it from before this run is not what it is.
+    noteWakes(context, lease, undefined);
     lease = next;
     looksUp = true;
     promotes = true;

@@ -12,7 +12,7 @@ import type { Job, Json, ReservedJob } from '../core/job.ts';
 import type { Moved } from '../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
-import type { Control, JobHead, PartitionState, WorkerRecord } from '../store/contract.ts';
+import type { Control, JobHead, PartitionState } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
 import { Books } from './books.ts';
@@ -101,6 +101,8 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
         readonly startedAtMs: number;
         /** As the worker's last heartbeat said, or the function. */
         readonly progress?: Json | undefined;
+        /** When its worker last said that it lives, by the worker's clock; undefined for a function, which does not. */
+        readonly heardAtMs?: number | undefined;
         /** If nothing is heard of the attempt, passes give it up from then on; in the past where they only have to look. */
         readonly givenUpAtMs: number;
       }
@@ -206,7 +208,7 @@ export async function explainJob(
         );
       return { fairnessKey, costMs, weight, shareMs: costMs / weight };
     }),
-    runs: runsOf(job, state.workers, nowMs),
+    runs: runsOf(job, state, nowMs),
     partial: read.partial,
   };
 }
@@ -259,23 +261,31 @@ function waitingFor(job: Job, explanation: Explanation): readonly LiveWaitsFor[]
   return [{ why: 'worker', fleet: job.claim.fleet, sinceMs: job.claim.claimedAtMs }];
 }
 
-function runsOf(job: Job, workers: readonly WorkerRecord[], nowMs: number): LiveExplanation['runs'] {
+function runsOf(
+  job: Job,
+  { workers, gone }: Pick<PartitionState, 'workers' | 'gone'>,
+  nowMs: number,
+): LiveExplanation['runs'] {
   const { worker, claim, startedAtMs } = job;
   if (job.state !== 'running' || worker === undefined || claim === undefined) return undefined;
-  const record = workers.find(
-    ({ workerId, incarnation }) => workerId === worker.workerId && incarnation === worker.incarnation,
-  );
+  const ofName = [...workers, ...gone].find(({ workerId }) => workerId === worker.workerId);
+  // Another life of its name says until when this one may run, and nothing else of it.
+  const record = ofName?.incarnation === worker.incarnation ? ofName : undefined;
   const progress =
     record?.occupants.find((occupant) => occupant.claimId === claim.claimId)?.progress ?? job.progress;
-  // Records whose lease is over are not read any more.
-  const leaseUntilMs = job.runUntilMs ?? record?.expiresAtMs ?? nowMs - CLOCK_SKEW_MAX_MS;
+  const givenUpAtMs =
+    job.runUntilMs === undefined
+      ? (record?.expiresAtMs ?? ofName?.formerUntilMs ?? nowMs)
+      : job.runUntilMs + CLOCK_SKEW_MAX_MS;
+  const heardAtMs = job.runUntilMs === undefined ? record?.heardAtMs : undefined;
   return {
     workerId: worker.workerId,
     incarnation: worker.incarnation,
     fleet: claim.fleet,
     startedAtMs: startedAtMs ?? claim.claimedAtMs,
     ...(progress === undefined ? {} : { progress }),
-    givenUpAtMs: leaseUntilMs + CLOCK_SKEW_MAX_MS,
+    ...(heardAtMs === undefined ? {} : { heardAtMs }),
+    givenUpAtMs,
   };
 }
 

@@ -30,6 +30,7 @@ import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
+import { stayOnLookout } from './lookout.ts';
 import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked, unnameParked } from './parking.ts';
 import { forgetMissed, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
@@ -537,6 +538,15 @@ export async function pass(
     ]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
+  );
+  input.goOnBeside(
+    stayOnLookout(context, partition, {
+      state,
+      loadedAtMs: nowMs,
+      held,
+      attendance,
+      judgedUntilMs: recovery.judgedUntilMs,
+    }),
   );
   const openAtMs = Math.min(candidates.openAtMs ?? Infinity, unparked.openAtMs ?? Infinity);
   if (openAtMs !== Infinity)

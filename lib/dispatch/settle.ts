@@ -8,9 +8,18 @@ import { isTerminal, type Job, type ReservedJob, TERMINAL_TTL_MS } from '../core
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Attendance, JobHead, PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
-import { attend, CLOCK_SKEW_MAX_MS, mayDeclareLost, nextLook, rampOf, withHeldBack } from './attendance.ts';
+import {
+  attend,
+  attendedTogether,
+  CLOCK_SKEW_MAX_MS,
+  mayDeclareLost,
+  nextLook,
+  rampOf,
+  withHeldBack,
+} from './attendance.ts';
 import type { DispatchContext } from './context.ts';
 import { claimIdOf, type Judgement, judge } from './judge.ts';
+import { suspicionOf } from './silence.ts';
 import { putAnnounced } from './submit.ts';
 
 /** An attempt that is over. */
@@ -41,8 +50,10 @@ export interface Settlement {
   readonly images: readonly JobHead[];
   /** To be committed with the postponed. */
   readonly attendance: Attendance;
-  /** Look again after so long, at what was held back or not come to. */
+  /** Look again after so long: at what was held back or not come to, or when an attempt's own time ends. */
   readonly wakeInMs?: number | undefined;
+  /** What ran under workers' leases that had ended by then was taken from them; undefined: none had, or not all was. */
+  readonly judgedUntilMs?: number | undefined;
 }
 
 /** Images of jobs by id, the newest of each. */
@@ -96,6 +107,10 @@ function mayStillRun(
   // A new life of the worker says nothing about how far its former one is from its end.
   return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
 }
+
+/** Whether the life that runs a job is there, so that the end of another one says nothing of it. */
+const isNamed = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: Job): boolean =>
+  worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
 
 /** Ends an attempt whose worker is gone, by its type's policy, and answers its job too. Undefined: it has moved on meanwhile. */
 async function takeAway(
@@ -174,14 +189,26 @@ export async function recover(
   const { store, clock, configuration, budget, log } = context;
   const nowMs = clock.nowMs();
   // Counted from before the read, so that the attendance never seems longer than it is.
-  const attendance = attend(state.attendance, loadedAtMs);
+  const attendance = attend(attendedTogether(state.attendance, state.lookout), loadedAtMs);
   const done = new Set(
     settledAlready.map(({ reservation, position }) => claimIdOf(reservation.batchId, position)),
   );
-  const due = state.reservations
-    .filter((reservation) => looksUp || reservation.checkAtMs <= nowMs)
-    .sort((one, other) => one.checkAtMs - other.checkAtMs)
-    .slice(0, looksUp ? undefined : budget.checkMax);
+  const suspicion = suspicionOf(state, loadedAtMs);
+  const isSuspect = suspicion?.isSuspect ?? (() => false);
+  const hasSuspects = (reservation: Reservation): boolean =>
+    [...reservation.jobs].some(([position, entry]) => isSuspect(reservation, position, entry));
+  const checked = new Set(
+    state.reservations
+      .filter((reservation) => looksUp || reservation.checkAtMs <= nowMs)
+      .sort((one, other) => one.checkAtMs - other.checkAtMs)
+      .slice(0, looksUp ? undefined : budget.checkMax),
+  );
+  const due = [
+    ...checked,
+    ...(suspicion === undefined
+      ? []
+      : state.reservations.filter((each) => !checked.has(each) && hasSuspects(each))),
+  ];
   if (due.length === 0) {
     return {
       settled: [],
@@ -189,6 +216,8 @@ export async function recover(
       resend: [],
       images: [],
       attendance: withHeldBack(attendance, false, loadedAtMs),
+      // In an idle partition it can wait until something runs.
+      judgedUntilMs: state.reservations.length > 0 ? suspicion?.untilMs : undefined,
     };
   }
 
@@ -216,12 +245,21 @@ export async function recover(
   let left = rampOf(attendance, loadedAtMs);
   const notComeTo = new Set<string>();
   const heldBack = new Set<string>();
+  /** By reservation: when an attempt's own time ends, if that is before it would be checked again. */
+  const endsAtMs = new Map<string, number>();
+  let hasJudged = true;
   /** Whether this pass may do something more about a place; a later one will. */
   const comesTo = ({ batchId }: Reservation): boolean => {
     left -= 1;
     if (left >= 0) return true;
     notComeTo.add(batchId);
     return false;
+  };
+  const noteEnd = ({ batchId }: Reservation, { runUntilMs }: Job): void => {
+    if (runUntilMs === undefined) return;
+    const endMs = runUntilMs + CLOCK_SKEW_MAX_MS;
+    if (endMs < nowMs + budget.checkAfterMs)
+      endsAtMs.set(batchId, Math.min(endMs, endsAtMs.get(batchId) ?? Infinity));
   };
   const resumes = new Set(
     configuration.types.filter((type) => type.onWorkerLost === 'resume').map((type) => type.type),
@@ -234,8 +272,9 @@ export async function recover(
     for (const { place, job, judgement } of turn === 'running' ? resumedFirst : judged) {
       if (judgement.kind !== turn) continue;
       const { reservation, position, entry } = place;
+      const isSuspected = isSuspect(reservation, position, entry);
       // Before its time, a place is settled if it can be, and else left alone.
-      const isDue = reservation.checkAtMs <= nowMs;
+      const isDue = checked.has(reservation) && reservation.checkAtMs <= nowMs;
       switch (judgement.kind) {
         case 'ended':
           settled.push({
@@ -257,14 +296,21 @@ export async function recover(
             settled.push({ ...place, succeeded: false });
           break;
         case 'claimed':
-          if (!isDue || !comesTo(reservation)) break;
+          // A worker that is gone may have received its message: that would come again, but late.
+          if (!isDue && !(isSuspected && mayDeclareLost(attendance, loadedAtMs))) break;
+          if (!comesTo(reservation)) break;
           resend.push({
             fleet: entry.fleet,
             message: { jobId: entry.id, claimId: claimIdOf(reservation.batchId, position) },
           });
           break;
         case 'running': {
-          if (!isDue || job === undefined || mayStillRun(workers, job, nowMs, loadedAtMs)) break;
+          if (!(isDue || isSuspected) || job === undefined) break;
+          if (mayStillRun(workers, job, nowMs, loadedAtMs)) {
+            if (isDue) noteEnd(reservation, job);
+            if (isSuspected && job.runUntilMs === undefined && !isNamed(workers, job)) hasJudged = false;
+            break;
+          }
           // A function needs no store to keep its lease.
           if (job.runUntilMs === undefined && !mayDeclareLost(attendance, loadedAtMs)) {
             heldBack.add(reservation.batchId);
@@ -291,9 +337,10 @@ export async function recover(
   const later = nextLook('heldBack', state.attendance, loadedAtMs);
   const checkAtMsOf = ({ batchId }: Reservation): number => {
     if (notComeTo.has(batchId)) return soon.checkAtMs;
-    return heldBack.has(batchId) ? later.checkAtMs : nowMs + budget.checkAfterMs;
+    if (heldBack.has(batchId)) return later.checkAtMs;
+    return endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;
   };
-  const postponed = due
+  const postponed = [...checked]
     .filter(({ checkAtMs }) => checkAtMs <= nowMs)
     .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) }));
   return {
@@ -302,7 +349,16 @@ export async function recover(
     resend,
     images,
     attendance: withHeldBack(attendance, heldBack.size > 0, loadedAtMs),
-    wakeInMs:
-      (notComeTo.size > 0 ? soon.wakeInMs : undefined) ?? (heldBack.size > 0 ? later.wakeInMs : undefined),
+    wakeInMs: soonest(
+      notComeTo.size > 0 ? soon.wakeInMs : undefined,
+      heldBack.size > 0 ? later.wakeInMs : undefined,
+      ...[...endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),
+    ),
+    judgedUntilMs: hasJudged && heldBack.size === 0 && notComeTo.size === 0 ? suspicion?.untilMs : undefined,
   };
+}
+
+function soonest(...times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((each) => each !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
 }

@@ -33,4 +33,6 @@ export interface JobQueue {
   delete(fleet: string, receipts: readonly string[]): Promise<void>;
   /** Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once. */
   sendWake(partition: number, delayMs: number): Promise<void>;
+  /** Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once. */
+  sendLook(partition: number, delayMs: number): Promise<void>;
 }

@@ -11,13 +11,24 @@ export const encodeDispatchMessage = (message: DispatchMessage): string =>
 
 export const encodeWake = (partition: number): string => JSON.stringify({ partition });
 
-/** The partition that a wake names; undefined for what names none, which wakes them all. */
-export function decodeWake(body: string): number | undefined {
+/** Who does not know looks takes it for a wake, which finds the same. */
+export const encodeLook = (partition: number): string => JSON.stringify({ partition, asks: 'look' });
+
+/** What a message of the wake queue asks for: a pass, or a look at the workers. */
+export interface Wake {
+  readonly partition: number;
+  readonly asks: 'pass' | 'look';
+}
+
+/** Undefined for what names no partition: it wakes them all. */
+export function decodeWake(body: string): Wake | undefined {
   try {
     const value: unknown = JSON.parse(body);
     if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
     const { partition } = value;
-    return Number.isSafeInteger(partition) && Number(partition) >= 0 ? Number(partition) : undefined;
+    if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
+    const isLook = 'asks' in value && value.asks === 'look';
+    return { partition: Number(partition), asks: isLook ? 'look' : 'pass' };
   } catch {
     return undefined;
   }

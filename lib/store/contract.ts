@@ -74,6 +74,8 @@ export interface WorkerRecord {
   readonly expiresAtMs: number;
   /** Until then a former life of this name may still be running its jobs. Written by the store, not by the worker. */
   readonly formerUntilMs?: number | undefined;
+  /** When it last said so, by its clock. Absent: it is of a version that did not write it. */
+  readonly heardAtMs?: number | undefined;
   /** Running claims by slot, with what the handler last said of its progress. */
   readonly occupants: readonly {
     readonly claimId: string;
@@ -149,6 +151,21 @@ export interface Attendance {
   readonly heldBackSinceMs?: number | undefined;
 }
 
+/**
+ * What is seen of a partition's workers between its passes. Whoever looks reads the partition and writes this, so it also
+ * tells that the store was there. By the dispatchers' clocks.
+ */
+export interface Lookout {
+  /** Looks and passes have followed each other without a long gap since then. */
+  readonly sinceMs: number;
+  /** The last of them. */
+  readonly atMs: number;
+  /** When the next look comes; in the past if none is on its way. */
+  readonly nextAtMs: number;
+  /** What ran under workers' leases that had ended by then was taken from them. */
+  readonly judgedUntilMs: number;
+}
+
 /** What a pass knows exactly: one strongly consistent read of the partition's items. */
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
@@ -157,6 +174,10 @@ export interface PartitionState {
   readonly turn: number;
   readonly reservations: readonly Reservation[];
   readonly workers: readonly WorkerRecord[];
+  /** Records of workers whose lease is over, as they were last written, until the store collects them. */
+  readonly gone: readonly WorkerRecord[];
+  /** Undefined before the first look. */
+  readonly lookout?: Lookout | undefined;
   readonly controls: readonly Control[];
   /** Ledgers and estimates that came with this read. Others may be had by `getLedgers` and `getEstimates`. */
   readonly ledgers: readonly Ledger[];
@@ -499,6 +520,11 @@ export interface JobStore {
    * capacity and cannot be read is an error: nobody may decide without it.
    */
   loadPartition(partition: number, nowMs: number): Promise<PartitionState>;
+  /**
+   * Notes a look at the partition's workers, if nobody has noted another one since `seen` was read. So of several looks that
+   * come at once, one goes on.
+   */
+  keepLookout(partition: number, seen: Lookout | undefined, next: Lookout): Promise<Applied>;
   /** Keys with backlog of a type, by settled cost; from the index, so it may lag. */
   readKeys(
     partition: number,

@@ -118,6 +118,9 @@ export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partit
 /** How many shards of the due line have ever been used. Read with the partition. */
 export const dueKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'due' });
 
+/** What was seen of the workers between passes. Apart from the page, so that a look never conflicts with a commit. */
+export const lookoutKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lookout' });
+
 /** Apart from the lease, so that a wake never conflicts with a transaction that checks the epoch. */
 export const wakeKey = (partition: number): ItemKey => ({ pk: `wake/${partition}`, sk: 'wake' });
 

@@ -6,6 +6,7 @@ import { decodeDispatchMessage } from '../queue/message.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { JobStore } from '../store/contract.ts';
+import { endIfDead } from './dead-function.ts';
 import { progressOf } from './progress.ts';
 import { HandlerHungError, type JobHandlers, runJob, WorkerStoppedError } from './run-job.ts';
 import { watchJobs } from './watch.ts';
@@ -62,7 +63,7 @@ export function lambdaWorker(parts: () => WorkerParts, handlers: JobHandlers): S
           });
         },
       });
-      await runJob(
+      const outcome = await runJob(
         {
           store,
           configuration,
@@ -79,6 +80,8 @@ export function lambdaWorker(parts: () => WorkerParts, handlers: JobHandlers): S
         handlers,
         message,
       ).finally(progress.end);
+      // Nobody else says of a function that died that it did.
+      if (outcome === 'superseded') await endIfDead({ store, configuration, clock, log }, message);
     };
     const outcomes = await Promise.allSettled(event.Records.map((record) => run(record.body)));
     const batchItemFailures: { itemIdentifier: string }[] = [];

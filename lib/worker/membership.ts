@@ -93,6 +93,7 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     fleet,
     slots: options.slotsOf(partition),
     ...(options.isEnding() ? { isEnding: true } : {}),
+    heardAtMs: clock.nowMs(),
     expiresAtMs: clock.nowMs() + leaseMs + CLOCK_SKEW_MAX_MS,
     occupants: options.occupantsOf(partition),
   });

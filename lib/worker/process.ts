@@ -86,8 +86,9 @@ export interface WorkerReport {
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
 const SHUTDOWN_MS = 30_000;
-/** The longest wait that SQS knows. */
-const RECEIVE_WAIT_MS = 20_000;
+/** The longest wait that SQS knows, and the shortest that does not ask all the time. */
+const RECEIVE_WAIT_MAX_MS = 20_000;
+const RECEIVE_WAIT_MIN_MS = 2_000;
 const RECEIVE_MAX = 10;
 /** Longer than a start takes: then the message is deleted. */
 const HIDE_MS = 60_000;
@@ -309,6 +310,12 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
     }
   };
 
+  // A queue may answer a receive whose process has died, and hide the message: so the wait is over before the lease is, when
+  // the jobs of this worker are sent to others.
+  const receiveWaitMs = Math.min(
+    RECEIVE_WAIT_MAX_MS,
+    Math.max(RECEIVE_WAIT_MIN_MS, leaseMs - LEASE_MARGIN_MS),
+  );
   const receiveOn = async (): Promise<void> => {
     while (!ending.signal.aborted) {
       const free = slots - occupants.size;
@@ -318,7 +325,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
       }
       try {
         const max = Math.min(free, RECEIVE_MAX);
-        const received = await queue.receive(fleet, max, RECEIVE_WAIT_MS, HIDE_MS, ending.signal);
+        const received = await queue.receive(fleet, max, receiveWaitMs, HIDE_MS, ending.signal);
         // What comes when the end has begun is hidden for a while, and then comes to another worker.
         if (!ending.signal.aborted) for (const each of received) accept(each);
       } catch (error) {

@@ -214,11 +214,49 @@ describe('explaining a job', () => {
       workerId: worker.workerId,
       fleet: 'general',
       progress: { page: 3 },
-      givenUpAtMs: worker.expiresAtMs + 5_000,
+      givenUpAtMs: worker.expiresAtMs,
     });
-    await explained(scene, jobId, /if nothing is heard of it, it is given up at .*, in 1.08 min/);
+    await explained(scene, jobId, /if nothing is heard of it, it is given up at .*, in 1 min/);
     await scene.advance(60_000);
-    await explained(scene, jobId, /nothing is heard of it any more: a pass that looks gives it up/);
+    await explained(scene, jobId, /nothing is heard of it any more: the next look gives it up/);
+  });
+
+  it('that runs on a worker that says nothing tells since when, and when it is given up', async () => {
+    const scene = desk();
+    const heardAtMs = scene.time.nowMs;
+    const expiresAtMs = heardAtMs + 20_000;
+    const life = { incarnation: '0001', fleet: 'general', slots: 1 };
+    const worker = aWorkerRecord({ ...life, heardAtMs, expiresAtMs });
+    await scene.store.registerWorker(0, worker);
+    const [job] = await scene.put(scene.job({ type: 'report' }));
+    await scene.pass();
+    const [received] = await scene.queue.receive('general', 1, 0, 60_000);
+    const claimId = received?.message.claimId ?? '';
+    await scene.store.startJob({ ...worker, jobId: job?.id ?? '', claimId, nowMs: scene.time.nowMs });
+    await scene.advance(4_000 - (scene.time.nowMs - heardAtMs));
+    await explained(
+      scene,
+      job?.id,
+      /last heard of 4 s ago; if it falls silent, it is given up at .*, in 16 s/,
+    );
+    await scene.advance(8_000);
+    const silent = await explained(scene, job?.id, /not heard of since .*, given up at .*, in 8 s/);
+    expect(silent.runs).toMatchObject({ heardAtMs, givenUpAtMs: expiresAtMs });
+    await scene.advance(8_000);
+    // Its lease is over: what it said last is still there.
+    const gone = await explained(scene, job?.id, /not heard of since .*: the next look gives it up/);
+    expect(gone.runs).toMatchObject({ heardAtMs, givenUpAtMs: expiresAtMs });
+    // Another life of its name says until when this one may run.
+    const next = {
+      ...worker,
+      incarnation: '0002',
+      heardAtMs: heardAtMs + 21_000,
+      expiresAtMs: expiresAtMs + 21_000,
+    };
+    await scene.store.registerWorker(0, next);
+    const followed = await explained(scene, job?.id, /nothing is heard of it any more/);
+    expect(followed.runs?.heardAtMs).toBeUndefined();
+    expect(followed.runs?.givenUpAtMs).toBe(expiresAtMs);
   });
 
   it('that runs in a function tells how far it is, and until when it may', async () => {

@@ -3,6 +3,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
+import { decodeWake } from '../../lib/queue/message.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -47,7 +48,7 @@ jobQueueContract('SQS', async () => {
     queue: new SqsJobQueue({ client, queueUrls, wakeQueueUrl: wakes.url }),
     fleets: ['images', 'text'],
     receiveWakes: async () =>
-      (await wakes.take()).map((body) => (JSON.parse(body) as { partition: number }).partition),
+      (await wakes.take()).map((body) => decodeWake(body)).filter((wake) => wake !== undefined),
     // Time passes by itself: who receives waits for what comes.
     pass: async () => {},
     close: async () => {

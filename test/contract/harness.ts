@@ -2,6 +2,7 @@
 import { hashText } from '../../lib/core/ring.ts';
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
+import type { Wake } from '../../lib/queue/message.ts';
 import type { JobHead, JobStore } from '../../lib/store/contract.ts';
 import { instantRank } from '../../lib/store/schema.ts';
 
@@ -34,8 +35,8 @@ export interface QueueHarness {
   readonly queue: JobQueue;
   /** Fleets that exist, each with an empty queue at the start. */
   readonly fleets: readonly [string, string];
-  /** Partitions of the wakes that came since the last call; waits for the first one. */
-  readonly receiveWakes: () => Promise<readonly number[]>;
+  /** The wakes, and asked looks, that came since the last call; waits for the first one. */
+  readonly receiveWakes: () => Promise<readonly Wake[]>;
   /** Passes time, for what a queue does later: by the injected clock, or by waiting. */
   readonly pass: (ms: number) => Promise<void>;
   readonly close: () => Promise<void>;

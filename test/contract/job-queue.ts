@@ -159,7 +159,7 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       await queue.sendWake(7, 0);
       const seen = new Set<number>();
       await harness.pass(1);
-      while (seen.size < 2) for (const partition of await harness.receiveWakes()) seen.add(partition);
+      while (seen.size < 2) for (const { partition } of await harness.receiveWakes()) seen.add(partition);
       expect([...seen].sort()).toEqual([0, 7]);
     });
 
@@ -167,13 +167,23 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       await queue.sendWake(3, 1_500);
       await queue.sendWake(4, 0);
       await harness.pass(1);
-      expect(await harness.receiveWakes()).toEqual([4]);
+      expect(await harness.receiveWakes()).toEqual([{ partition: 4, asks: 'pass' }]);
       await harness.pass(2_000);
-      expect(await harness.receiveWakes()).toEqual([3]);
+      expect(await harness.receiveWakes()).toEqual([{ partition: 3, asks: 'pass' }]);
     });
 
     it.each([-1_000, 901_000, Number.NaN])('refuses to delay a wake by %d ms', async (delayMs) => {
       await expect(queue.sendWake(0, delayMs)).rejects.toThrow(RangeError);
+      await expect(queue.sendLook(0, delayMs)).rejects.toThrow(RangeError);
+    });
+
+    it('brings a look that was asked for, and tells it from a wake', { timeout: SLOW_MS }, async () => {
+      await queue.sendLook(5, 1_500);
+      await queue.sendLook(6, 0);
+      await harness.pass(1);
+      expect(await harness.receiveWakes()).toEqual([{ partition: 6, asks: 'look' }]);
+      await harness.pass(2_000);
+      expect(await harness.receiveWakes()).toEqual([{ partition: 5, asks: 'look' }]);
     });
   });
 }

@@ -27,6 +27,7 @@ import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
+import { aLookout } from '../fixtures/factories/lookout.ts';
 import { aReadyLine, lineOf } from '../fixtures/factories/ready-line.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
@@ -857,6 +858,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
           turn: 1,
           parks: false,
           reservations: [reservation],
+          gone: [],
           workers: [],
           controls: [],
           ledgers: [],
@@ -1113,6 +1115,36 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         expect(await attendanceNow()).toEqual(held);
       });
 
+      it('remembers the last look at the workers, and of two that come at once lets one go on', async () => {
+        const partition = freshPartition();
+        const lookoutNow = async () => (await store.loadPartition(partition, NOW_MS)).lookout;
+        expect(await lookoutNow()).toBeUndefined();
+        const first = aLookout();
+        expect(await store.keepLookout(partition, undefined, first)).toBe('applied');
+        expect(await lookoutNow()).toEqual(first);
+        const next = aLookout({ atMs: NOW_MS + 7_000, nextAtMs: NOW_MS + 14_000 });
+        const both = await Promise.all([
+          store.keepLookout(partition, first, next),
+          store.keepLookout(partition, first, { ...next, atMs: NOW_MS + 7_001 }),
+        ]);
+        expect(both.toSorted()).toEqual(['applied', 'superseded']);
+        expect(await store.keepLookout(partition, undefined, first)).toBe('superseded');
+        expect(await store.keepLookout(partition, first, first)).toBe('superseded');
+        expect((await lookoutNow())?.nextAtMs).toBe(NOW_MS + 14_000);
+      });
+
+      it.each([
+        { of: 'its next look', change: { nextAtMs: NOW_MS + 8_000 } },
+        { of: 'what it has judged', change: { judgedUntilMs: NOW_MS } },
+      ])('lets no look go on that has not seen $of', async ({ change }) => {
+        const partition = freshPartition();
+        const first = aLookout();
+        await store.keepLookout(partition, undefined, first);
+        const next = aLookout({ atMs: NOW_MS + 9_000 });
+        expect(await store.keepLookout(partition, { ...first, ...change }, next)).toBe('superseded');
+        expect(await store.keepLookout(partition, first, next)).toBe('applied');
+      });
+
       it('remembers when keys were lifted, and whether none has come unseen since', async () => {
         const partition = freshPartition();
         const fence = await lease(partition);
@@ -1265,6 +1297,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
           turn: 0,
           parks: false,
           reservations: [],
+          gone: [],
           workers: [],
           controls: [],
           ledgers: [],
@@ -2247,6 +2280,27 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         };
         expect(await store.heartbeat(partition, later)).toBe('applied');
         expect(await shown(partition)).toEqual([later]);
+      });
+
+      it('are shown apart when their lease is over, with what they said last', async () => {
+        const partition = freshPartition();
+        const record = aWorkerRecord({ heardAtMs: NOW_MS - 20_000, expiresAtMs: NOW_MS + 1 });
+        await store.registerWorker(partition, record);
+        const later = {
+          ...record,
+          heardAtMs: NOW_MS - 15_000,
+          expiresAtMs: NOW_MS + 5_000,
+          occupants: [{ claimId: '1-1.0', jobId: 'a' }],
+        };
+        await store.heartbeat(partition, later);
+        expect(await store.loadPartition(partition, NOW_MS + 4_999)).toMatchObject({
+          workers: [later],
+          gone: [],
+        });
+        expect(await store.loadPartition(partition, NOW_MS + 5_000)).toMatchObject({
+          workers: [],
+          gone: [later],
+        });
       });
 
       it('say that they end, until a later life', async () => {

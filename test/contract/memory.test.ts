@@ -3,6 +3,7 @@ import { placeOf } from '../../lib/dispatch/submit.ts';
 import { DETAIL_TYPE, type OutcomeEvent } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
+import type { Wake } from '../../lib/queue/message.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -45,8 +46,9 @@ dispatchRaceContract('memory', 1_500, async () => {
 jobQueueContract('memory', async () => {
   const time = new VirtualTime(NOW_MS);
   const queue = new MemoryJobQueue({ clock: () => time.nowMs, random: seeded(1), after: time.after });
-  const wakes: number[] = [];
-  queue.onWake((partition) => wakes.push(partition));
+  const wakes: Wake[] = [];
+  queue.onWake((partition) => wakes.push({ partition, asks: 'pass' }));
+  queue.onLook((partition) => wakes.push({ partition, asks: 'look' }));
   const pass = async (ms: number): Promise<void> => {
     await time.run({ untilMs: time.nowMs + ms });
   };

@@ -6,6 +6,7 @@ import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
+import { aLookout } from '../fixtures/factories/lookout.ts';
 import { aReadyLine } from '../fixtures/factories/ready-line.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
@@ -257,6 +258,27 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         await store.changeControl(partition, 'pool', { paused: true });
         await store.commit(fence, aCommit({ reserve, ledgers: [aLedger()] }));
         return { call: () => store.loadPartition(partition, NOW_MS), left: async () => undefined };
+      },
+    },
+  ],
+  keepLookout: [
+    {
+      name: 'the first one',
+      again: always('superseded'),
+      set: async (stage) => ({
+        call: () => stage.store.keepLookout(stage.partition, undefined, aLookout()),
+        left: left(stage),
+      }),
+    },
+    {
+      name: 'one after another',
+      again: always('superseded'),
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const first = aLookout();
+        await store.keepLookout(partition, undefined, first);
+        const next = aLookout({ atMs: NOW_MS + 7_000, nextAtMs: NOW_MS + 14_000 });
+        return { call: () => store.keepLookout(partition, first, next), left: left(stage) };
       },
     },
   ],

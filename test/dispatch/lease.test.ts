@@ -180,6 +180,21 @@ describe('a run of passes', () => {
     expect(on.stateOf(late.id)).toBe('claimed');
   });
 
+  it('makes one more pass where word was left, also with a memory of what the counter was before', async () => {
+    const on = stage();
+    let isDisturbed = false;
+    const context = on.dispatcher({
+      store: steppedStore(on.store, ['loadPartition'], async () => {
+        if (!isDisturbed) return;
+        isDisturbed = false;
+        await on.store.wake(0);
+      }),
+    });
+    await on.pass({}, context);
+    isDisturbed = true;
+    expect(await on.pass({}, context)).toMatchObject({ kind: 'done', passes: 2 });
+  });
+
   it('looks up what is in flight when word was left without saying what', async () => {
     const on = stage();
     await on.put(on.job());

@@ -24,6 +24,8 @@ const LOOK_EVERY_MS = 200;
 export interface ProcessStage {
   readonly context: DispatchContext;
   readonly journal: () => readonly Entry[];
+  /** What the wake queue has by now, and soon; taken out of it. */
+  readonly takeWakes: () => Promise<readonly string[]>;
   /** Begins a process: `script` beside this file is given a name and the journal; `launcher` is what starts it, if not Node. */
   readonly start: (script: string, name: string, launcher?: readonly string[]) => ChildProcess;
   readonly dispatchUntil: (ids: readonly string[], isSo: (jobs: readonly Job[]) => boolean) => Promise<void>;
@@ -59,6 +61,7 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
   return {
     context,
     journal: () => entriesOf(journalFile),
+    takeWakes: wakeQueue.take,
     start: (script, name, launcher = []) => {
       const path = new URL(`./${script}`, import.meta.url).pathname;
       const [command = process.execPath, ...given] = [...launcher, process.execPath];

@@ -41,6 +41,7 @@ const VERBS = {
   raiseVersion: true,
   loseWorker: true,
   retireLine: true,
+  keepLookout: true,
   startJob: true,
   finishJob: true,
   saveCheckpoint: true,
@@ -64,6 +65,7 @@ const VERBS = {
   receive: true,
   delete: true,
   sendWake: true,
+  sendLook: true,
   publish: true,
 } as const satisfies Readonly<Record<keyof JobStore | keyof JobQueue | keyof EventBus, true>>;
 

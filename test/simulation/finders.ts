@@ -8,6 +8,7 @@ import { Deployed } from '../differential/deployed.ts';
 import { differenceOf } from '../differential/difference.ts';
 import { type Kind, scenarioOf } from '../differential/scenarios.ts';
 import { bigPlanOf } from './big.ts';
+import { crashPlanOf } from './crash.ts';
 import type { Planted } from './planted-bug.ts';
 import { type RunReport, run } from './run.ts';
 import { SMALL_RUNS } from './small-runs.ts';
@@ -16,6 +17,8 @@ import { SMALL_RUNS } from './small-runs.ts';
 const SEEDS_MAX = 2_000;
 /** or of its big worlds, */
 const BIG_WORLDS_MAX = 100;
+/** or of those in which nothing fails but processes, */
+const CRASH_WORLDS_MAX = 200;
 /** or of a kind of the differential test's scenarios. */
 const SCENARIOS_MAX = 600;
 
@@ -39,6 +42,10 @@ export async function find(
   if ('bigWorld' in foundBy)
     return inSeeds(foundBy.bigWorld, BIG_WORLDS_MAX, async (seed) =>
       firstOf(await run(seed, { plan: bigPlanOf(seed), sabotage: planted })),
+    );
+  if ('crashWorld' in foundBy)
+    return inSeeds(foundBy.crashWorld, CRASH_WORLDS_MAX, async (seed) =>
+      firstOf(await run(seed, { plan: crashPlanOf(seed), sabotage: planted })),
     );
   if ('differential' in foundBy)
     return inSeeds(foundBy.differential, SCENARIOS_MAX, (seed) => differs(seed, foundBy.kind));

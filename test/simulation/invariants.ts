@@ -86,6 +86,8 @@ const TIMING: ReadonlySet<string> = new Set(['retimeJob', 'finishJob', 'loseWork
 
 const moveName = (id: string, version: number, runAtMs: number): string => `${id}/${version}/${runAtMs}`;
 
+/** What may pass between the end of a lease and the answer to it. */
+const AFTER_LEASE_MS = 10_000;
 const COST_TOLERANCE_MS = 0.01;
 /** A full look at all jobs costs a little for each: not sooner than after so many steps, and as many as there are jobs. */
 const SWEEP_STEPS = 128;
@@ -357,6 +359,42 @@ export class Invariants {
   /** A process has begun an attempt: it holds it until it ends, or the attempt is taken away. */
   hold(claimId: string, node: string): void {
     this.#holders.set(claimId, node);
+  }
+
+  /** What a process runs. */
+  heldBy(node: string): readonly { readonly claimId: string; readonly jobId: string }[] {
+    return [...this.#executions].flatMap(({ job, node: other }) =>
+      other === node && job.claim !== undefined ? [{ claimId: job.claim.claimId, jobId: job.id }] : [],
+    );
+  }
+
+  /** A job was taken from a process that is gone, and sent again: another one has begun it soon. */
+  requireStarted(id: string, node: string): void {
+    const job = this.#store?.inspectJob(id);
+    const sinceMs = this.#options.nowMs() - (job?.claim?.claimedAtMs ?? 0);
+    if (job?.state !== 'claimed' || sinceMs < AFTER_LEASE_MS) return;
+    this.#violated(
+      'noStarvation',
+      `${id} was taken from ${node}, sent ${sinceMs} ms ago, and nobody has started it`,
+    );
+  }
+
+  /** A process is gone for so long that somebody has noticed: nothing counts as running there any more. */
+  requireTaken(claimId: string, node: string, goneAtMs: number): void {
+    const store = this.#store;
+    if (store === undefined) return;
+    for (const id of this.#accepted) {
+      const job = store.inspectJob(id);
+      if (job?.state !== 'running' || job.claim?.claimId !== claimId) continue;
+      // Another life of its name has ended, too: of several former lives, the one that may run longest counts.
+      const record = this.#view(job.partition).workers.get(job.worker?.workerId ?? '');
+      if ((record?.formerUntilMs ?? 0) > this.#options.nowMs() - AFTER_LEASE_MS) continue;
+      const sinceMs = this.#options.nowMs() - goneAtMs;
+      this.#violated(
+        'noStarvation',
+        `${id} ran on ${node}, which is gone for ${sinceMs} ms, and still counts as running`,
+      );
+    }
   }
 
   /** A process is gone, with all it held. */

@@ -15,6 +15,8 @@ export type FoundBy =
   | { readonly simulation: number }
   /** A seed of the simulation's big worlds. */
   | { readonly bigWorld: number }
+  /** A seed of the worlds in which nothing fails but processes. */
+  | { readonly crashWorld: number }
   /** A seed of a kind of the differential test's scenarios. */
   | { readonly differential: number; readonly kind: Kind }
   /** A run in `small-runs.ts`, with nothing forced upon it but what it always meets. */

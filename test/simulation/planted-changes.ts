@@ -441,4 +441,59 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'no-looks': {
+    removes: 'the looks at workers between passes: whoever passes anyway may find that one is gone',
+    foundBy: { crashWorld: 4 },
+    changes: [
+      {
+        file: 'lib/dispatch/lookout.ts',
+        from: 'runsOnWorkers(state, held) &&',
+        to: 'held.length < 0 &&',
+      },
+    ],
+  },
+  'last-look': {
+    removes: 'the look that follows a look',
+    foundBy: { crashWorld: 4 },
+    changes: [
+      {
+        file: 'lib/dispatch/look.ts',
+        from: 'if (isOther || !runsOnWorkers(state, places))',
+        to: 'if (places.length > 0)',
+      },
+    ],
+  },
+  'patient-checks': {
+    removes: 'the look-up of what ran under a lease that has ended, before its reservation is checked',
+    foundBy: { crashWorld: 1 },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'suspicion?.isSuspect ??',
+        to: 'undefined ??',
+      },
+    ],
+  },
+  'unwitnessed-looks': {
+    removes: 'what looks tell of the store: only commits of passes show that there was no outage',
+    foundBy: { crashWorld: 13 },
+    changes: [
+      {
+        file: 'lib/dispatch/attendance.ts',
+        from: 'if (lookout === undefined) return page;',
+        to: 'if (page !== undefined || lookout === undefined) return page;',
+      },
+    ],
+  },
+  'former-lives': {
+    removes: 'the end of the lease of a life whose name has begun another one',
+    foundBy: { crashWorld: 37 },
+    changes: [
+      {
+        file: 'lib/dispatch/silence.ts',
+        from: '...(formerUntilMs === undefined ? []',
+        to: '...(workers.length > 0 ? []',
+      },
+    ],
+  },
 };

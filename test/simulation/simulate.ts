@@ -1,11 +1,13 @@
 /**
- * `npm run simulate -- --seeds N [--seed FIRST] [--big] [--replay] [--json] [--break NAME]`
+ * `npm run simulate -- --seeds N [--seed FIRST] [--big | --crash] [--replay] [--json] [--break NAME]`
  *
- * Runs seeds of the simulation; `--big`: of its big worlds. Exit status 0: no violation. A violation is printed
- * with its seed, the faults that are left after shrinking, the last of what happened, and the command that replays it.
+ * Runs seeds of the simulation; `--big`: of its big worlds, `--crash`: of those in which processes are killed and nothing else
+ * fails. Exit status 0: no violation. A violation is printed with its seed, the faults that are left after shrinking, the last
+ * of what happened, and the command that replays it.
  */
 import { parseArgs } from 'node:util';
 import { bigPlanOf } from './big.ts';
+import { crashPlanOf } from './crash.ts';
 import type { Violation } from './invariants.ts';
 import { FAULT_CLASSES, type FaultClass, planOf, type SimulationPlan } from './plan.ts';
 import { PLANTED } from './planted.ts';
@@ -30,7 +32,7 @@ interface Summary {
 
 function usage(problem: string): never {
   console.error(
-    `fairlead: ${problem}; use: npm run simulate -- --seeds N [--seed FIRST] [--big] [--replay] [--json] [--break NAME]`,
+    `fairlead: ${problem}; use: npm run simulate -- --seeds N [--seed FIRST] [--big | --crash] [--replay] [--json] [--break NAME]`,
   );
   process.exit(2);
 }
@@ -81,14 +83,19 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '1' },
     seed: { type: 'string', default: '1' },
     big: { type: 'boolean', default: false },
+    crash: { type: 'boolean', default: false },
     replay: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     break: { type: 'string' },
   },
 });
+const KINDS = ['big', 'crash'] as const;
 const seeds = wholeNumber('seeds', values.seeds);
 const first = wholeNumber('seed', values.seed);
-const planFor = (seed: number): SimulationPlan => (values.big ? bigPlanOf(seed) : planOf(seed));
+const planFor = (seed: number): SimulationPlan => {
+  if (values.crash) return crashPlanOf(seed);
+  return values.big ? bigPlanOf(seed) : planOf(seed);
+};
 const planted = values.break === undefined ? undefined : PLANTED[values.break];
 if (planted?.changes !== undefined)
   usage(`${values.break} is found by: node test/simulation/find.ts ${values.break}`);
@@ -96,7 +103,7 @@ if (values.break !== undefined && planted === undefined) {
   usage(`unknown protection ${values.break}: one of ${Object.keys(PLANTED).join(', ')}`);
 }
 const options: RunOptions = planted === undefined ? {} : { sabotage: planted };
-const command = `npm run simulate --${values.big ? ' --big' : ''}${values.break === undefined ? '' : ` --break ${values.break}`}`;
+const command = `npm run simulate --${KINDS.map((kind) => (values[kind] ? ` --${kind}` : '')).join('')}${values.break === undefined ? '' : ` --break ${values.break}`}`;
 
 if (values.replay) {
   process.exitCode = (await replay(first, options)) ? 0 : 1;

@@ -116,7 +116,7 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
     ],
     events: [
       { atMs: 2_000, kills: 'process-one' },
-      { atMs: 26_000, stops: 'process-one' },
+      { atMs: 23_000, stops: 'process-one' },
     ],
   }),
   'operators at work': smallRun(3, {

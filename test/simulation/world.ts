@@ -6,9 +6,11 @@ import type { Context, SQSEvent } from 'aws-lambda';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
+import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
+import { lookAtWorkers } from '../../lib/dispatch/look.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
 import { runDispatcher } from '../../lib/dispatch/resident.ts';
@@ -49,6 +51,10 @@ const STREAM_RETRY_MS = 1_000;
 const STREAM_TRIES_MAX = 10;
 /** A worker function ends this long after its slowest type's timeout: time to say that it was too slow. */
 export const WORKER_MARGIN_MS = 10_000;
+/** As the construct declares the fleets' queues. */
+const BEHIND_FUNCTION_MS = 20_000;
+/** A job of a function that died starts again so long after the function's own timeout at most. */
+const FUNCTION_LOST_MS = 30_000;
 /** Longer than a worker bears, as often as not. */
 const OUTAGE_MAX_MS = 60_000;
 /** No request is under way longer. */
@@ -65,6 +71,11 @@ const IDLE_VERBS: ReadonlySet<string> = new Set([
 ]);
 /** Work that becomes due is seen within this. */
 const DUE_LATE_MS = 12_000;
+/** What a pass takes beside its calls, and how many it makes one after the other, with those of the look before it. */
+const PASS_MS = 1_000;
+const CALLS_OF_A_PASS = 15;
+/** What was sent is started within this, where a slot is free: long before a message that went astray comes again. */
+const STARTED_MS = 15_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
@@ -124,9 +135,12 @@ export class World {
   /** When the lives of a dispatcher's name began, by the clocks that name them. */
   readonly #lives = new Map<string, number[]>();
   readonly #doubled = new Set<string>();
+  #lastGoneAtMs = 0;
   /** By node and partition: looks at the wake counter since the last pass. */
   readonly #looked = new Map<string, number>();
   readonly #shutdowns = new Map<string, AbortController>();
+  /** When functions that work are ended, by their node. */
+  readonly #functionEnds = new Map<string, number>();
   readonly #born = new Map<string, number>();
   readonly #stream: Job[] = [];
   #streamArmed = false;
@@ -478,6 +492,34 @@ export class World {
     this.time.after(runAtMs - this.time.nowMs + DUE_LATE_MS + pollMs, () => this.#requireNotDue(id, version));
   }
 
+  /** A process is gone: what it ran is taken from it when its lease, and what clocks may differ, is over. */
+  #expectTaken(node: string): void {
+    const { skewMaxMs, latencyMaxMs } = this.plan;
+    const goneAtMs = this.time.nowMs;
+    const passMs = PASS_MS + CALLS_OF_A_PASS * latencyMaxMs;
+    if (!this.#isHarmless) return;
+    const takenInMs = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS + 2 * skewMaxMs + passMs;
+    this.#lastGoneAtMs = goneAtMs;
+    for (const { claimId, jobId } of this.invariants.heldBy(node)) {
+      this.time.after(takenInMs, () => this.invariants.requireTaken(claimId, node, goneAtMs));
+      // Its message may go to one that dies next.
+      this.time.after(takenInMs + STARTED_MS, () => {
+        if (this.#lastGoneAtMs === goneAtMs) this.invariants.requireStarted(jobId, node);
+      });
+    }
+  }
+
+  /** A function dies: its message tells it when it comes again. */
+  #expectGivenUp(node: SimulatedNode, claimId: string, endsAtMs: number): void {
+    const { skewMaxMs, latencyMaxMs } = this.plan;
+    if (!this.#isHarmless) return;
+    node.onDeath(() => {
+      const goneAtMs = this.time.nowMs;
+      const leftMs = endsAtMs - goneAtMs + FUNCTION_LOST_MS + 2 * skewMaxMs + CALLS_OF_A_PASS * latencyMaxMs;
+      this.time.after(leftMs, () => this.invariants.requireTaken(claimId, node.name, goneAtMs));
+    });
+  }
+
   /** A pass that is under way has read what was due before it began: the next one sees the others. */
   #requireNotDue(id: string, version: number): void {
     if (!this.#isCalm || this.plan.endless) return;
@@ -578,6 +620,7 @@ export class World {
       this.#armStream();
     });
     this.queue.onWake((partition) => this.#wake(partition, 1));
+    this.queue.onLook((partition) => this.#look(partition, 1));
   }
 
   #wake(partition: number, tries: number): void {
@@ -586,6 +629,15 @@ export class World {
         if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(partition, tries + 1));
       },
     );
+  }
+
+  #look(partition: number, tries: number): void {
+    void this.#invoke('dispatch', `look at ${partition}`, async (context) => {
+      await lookAtWorkers(context, partition);
+      return true;
+    }).then((isDone) => {
+      if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#look(partition, tries + 1));
+    });
   }
 
   #armStream(): void {
@@ -617,7 +669,7 @@ export class World {
     const { types } = this.plan.configuration;
     const timeoutMs = Math.max(...types.map((each) => each.timeoutMs)) + WORKER_MARGIN_MS;
     for (;;) {
-      const [received] = await this.queue.receive(fleet, 1, 3_600_000, timeoutMs * 2);
+      const [received] = await this.queue.receive(fleet, 1, 3_600_000, timeoutMs + BEHIND_FUNCTION_MS);
       if (received === undefined) continue;
       await this.#runWorker(fleet, poller, received, timeoutMs);
     }
@@ -633,6 +685,7 @@ export class World {
     const endsAtMs = this.time.nowMs + timeoutMs;
     const died = new Promise<undefined>((resolve) => node.onDeath(() => resolve(undefined)));
     this.time.after(timeoutMs, () => node.kill());
+    this.#functionEnds.set(node.name, endsAtMs);
     const { configuration } = this.plan;
     const handler = lambdaWorker(
       () => ({
@@ -659,6 +712,7 @@ export class World {
     const response = await Promise.race([handler(event, lambda), died]);
     if (response?.batchItemFailures.length === 0) await this.queue.delete(fleet, [received.receipt]);
     node.kill();
+    this.#functionEnds.delete(node.name);
   }
 
   /** A life of a long-running worker; when it is over, the next one begins. */
@@ -677,6 +731,7 @@ export class World {
     const end = (): void => {
       if (isOver) return;
       isOver = true;
+      this.#expectTaken(node.name);
       this.invariants.release(node.name);
       // Its other life goes on in its stead.
       if (this.#doubled.has(node.name)) node.kill();
@@ -778,6 +833,9 @@ export class World {
     }
     const end = (): void => this.invariants.end(execution);
     node.onDeath(end);
+    const endsAtMs = this.#functionEnds.get(node.name);
+    if (endsAtMs !== undefined && job.claim !== undefined)
+      this.#expectGivenUp(node, job.claim.claimId, endsAtMs);
     // What is frozen past its lease does not run: whatever it does when it thaws counts for nothing.
     node.onLongFreeze(end);
     try {

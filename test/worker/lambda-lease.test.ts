@@ -5,8 +5,10 @@ import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts
 import type { Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/attendance.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
+import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process.ts';
 import { FUNCTION_END_MS, type JobHandler } from '../../lib/worker/run-job.ts';
@@ -44,6 +46,8 @@ interface Invocations {
 
 interface Functions {
   readonly functionMs: number;
+  /** @default - six times that: its message does not come again */
+  readonly hideMs?: number | undefined;
   readonly work: JobHandler;
   /** So late the answer to the start of the n-th invocation comes. */
   readonly lateMs?: ((n: number) => number) | undefined;
@@ -53,7 +57,7 @@ interface Functions {
 /** Two pollers of the fleet's queue. A function is ended at its deadline, whatever it does. */
 function functions(
   on: Stage,
-  { functionMs, work, lateMs = () => 0, clock = on.clock }: Functions,
+  { functionMs, work, hideMs = 6 * functionMs, lateMs = () => 0, clock = on.clock }: Functions,
 ): Invocations {
   const fromMs = on.time.nowMs;
   const begun: number[] = [];
@@ -72,7 +76,7 @@ function functions(
   };
   const poll = async (): Promise<void> => {
     for (;;) {
-      const [received] = await on.queue.receive('images', 1, 3_600_000, 6 * functionMs);
+      const [received] = await on.queue.receive('images', 1, 3_600_000, hideMs);
       if (received === undefined) continue;
       invocations += 1;
       const invocation = invocations;
@@ -203,6 +207,82 @@ describe("a function's attempt", () => {
     expect(on.stateOf(job.id)).toBe('running');
     await on.advance(on.main.budget.checkAfterMs);
     await on.pass();
+    expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
+  });
+});
+
+describe('the message of a function that died', () => {
+  /** Its first invocation dies without a word, the next ones succeed. */
+  const dyingOnce = (): JobHandler => {
+    let invocations = 0;
+    return () => {
+      invocations += 1;
+      return invocations === 1 ? new Promise<never>(() => {}) : null;
+    };
+  };
+
+  it('says so when it comes again: the job starts 30 s after its function was over at the latest', async () => {
+    const on = setting(10_000);
+    const job = await putOne(on);
+    // What the stream would bring: nobody else looks.
+    on.store.subscribe(({ newJob }) => {
+      if (newJob.state !== 'claimed' && newJob.state !== 'running')
+        void dispatch(on.main, 0, { jobs: [newJob], reason: 'stream' });
+    });
+    const { begun, most } = functions(on, { functionMs: 60_000, hideMs: 80_000, work: dyingOnce() });
+    await on.pass();
+    await on.advance(89_000);
+    expect(begun).toHaveLength(2);
+    expect(begun[1]).toBeGreaterThanOrEqual(60_000 + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'succeeded', workersLost: 1 });
+    // The handler of the dead one never ended here.
+    expect(most()).toBe(2);
+  });
+
+  it.each([
+    { when: 'while it may run', hideMs: 60_000, functionMs: 60_000 },
+    { when: 'while clocks may differ', hideMs: 69_000, functionMs: 60_000 },
+  ])('takes nothing from it $when', async ({ hideMs, functionMs }) => {
+    const on = setting(10_000);
+    const job = await putOne(on);
+    functions(on, { functionMs, hideMs, work: dyingOnce() });
+    await on.pass();
+    await on.advance(hideMs + 500);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', workersLost: 0 });
+  });
+
+  it('takes nothing from a process, and nothing from an attempt that came after it', async () => {
+    const on = setting(10_000, null);
+    await on.store.registerWorker(0, {
+      workerId: 'worker',
+      incarnation: '1',
+      fleet: 'images',
+      slots: 1,
+      expiresAtMs: on.time.nowMs + 3_600_000,
+      occupants: [],
+    });
+    await putOne(on);
+    await on.pass();
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    await on.advance(600_000);
+    expect(await endIfDead(on, started.message)).toBe('running');
+    await on.end(started);
+    expect(await endIfDead(on, started.message)).toBe('over');
+    expect(await endIfDead(on, { ...started.message, jobId: 'nobody' })).toBe('over');
+  });
+
+  it('that is not there: a pass comes when the time of the function is over, not a minute later', async () => {
+    const on = setting(10_000);
+    const job = await putOne(on);
+    on.queue.onWake(() => void dispatch(on.dispatcher(), 0, { jobs: [], reason: 'wake' }));
+    functions(on, { functionMs: 55_000, work: dyingOnce() });
+    await on.pass();
+    // Looked up each 10 s, as this stage says: for the last time 5 s before the end.
+    await ticks(on, 60_000);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('running');
+    await on.advance(6_000);
     expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
   });
 });

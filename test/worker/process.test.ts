@@ -303,6 +303,31 @@ describe('a worker process', () => {
     expect(calls).toBe(4);
   });
 
+  it.each([
+    { lease: {}, mostMs: 12_000 },
+    { lease: { leaseMs: 8_000, heartbeatMs: 1_000 }, mostMs: 5_000 },
+    { lease: { leaseMs: 60_000 }, mostMs: 20_000 },
+  ])(
+    'asks for messages no longer than $mostMs ms: one that has died is not given what others should take',
+    async ({ lease, mostMs }) => {
+      const on = setting();
+      const waits = new Set<number>();
+      const queue = new Proxy(on.queue, {
+        get: (target, name) => {
+          const verb: unknown = Reflect.get(target, name, target);
+          if (typeof verb !== 'function') return verb;
+          return (...question: unknown[]) => {
+            if (name === 'receive') waits.add(question[2] as number);
+            return verb.apply(target, question);
+          };
+        },
+      });
+      begin(on, () => null, { queue, ...lease });
+      await on.advance(30_000);
+      expect([...waits]).toEqual([mostMs]);
+    },
+  );
+
   it('goes on when messages cannot be received for a while', async () => {
     const on = setting();
     const jobs = await waitingJobs(on, 1);

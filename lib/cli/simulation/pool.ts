@@ -10,6 +10,7 @@ import { partitionOf } from '../../core/partition.ts';
 import { hashText, RING_SPACE } from '../../core/ring.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../dispatch/context.ts';
 import { dispatchAll } from '../../dispatch/dispatch.ts';
+import { lookAtWorkers } from '../../dispatch/look.ts';
 import { changeControl, type OperateContext, partitionsOf, type Scope } from '../../dispatch/operate.ts';
 import { publishOutcomes } from '../../dispatch/outcomes.ts';
 import { retimeJob } from '../../dispatch/retime.ts';
@@ -63,12 +64,14 @@ export interface SimulatedPoolOptions {
 }
 
 const TICK_MS = 60_000;
+/** A whole number of heartbeats, whatever the lease is. */
+const HEARTBEATS_MS = 10_000;
 /** So long before something happens an idle time is over: the tick before it looks ahead of it. */
 const AWAKE_BEFORE_MS = 2 * TICK_MS;
 /** What the function of a fleet has left after its slowest type's timeout. The most that the construct keeps is 30 s. */
 const FUNCTION_MARGIN_MS = 30_000;
-/** As the construct declares a fleet's queue: six times the function's timeout. */
-const VISIBILITY_TIMEOUTS = 6;
+/** As the construct declares a fleet's queue: so much more than the function's timeout. */
+const BEHIND_FUNCTION_MS = 20_000;
 const RECEIVE_MAX = 10;
 /** The states that the dispatch function's stream is filtered for. */
 const AWAITED: ReadonlySet<JobState> = new Set(['scheduled', 'pending', 'succeeded', 'failed', 'cancelled']);
@@ -98,6 +101,7 @@ const NEVER = new Promise<never>(() => {});
 interface Process {
   readonly plan: WorkerPlan;
   readonly life: Life;
+  readonly joinedAtMs: number;
 }
 
 interface FunctionFleet {
@@ -126,6 +130,8 @@ export class SimulatedPool {
   #untold: Job[] = [];
   #images: Job[] = [];
   readonly #woken = new Set<number>();
+  /** Partitions at whose workers somebody is to look. */
+  readonly #lookedAt = new Set<number>();
   #isTick = false;
   #invocations = 0;
   #trouble: unknown;
@@ -170,6 +176,7 @@ export class SimulatedPool {
       if (newJob.state === 'scheduled' && newJob.runAtMs > this.time.nowMs) options.onScheduled(newJob);
     });
     this.#queue.onWake((partition) => this.#woken.add(partition));
+    this.#queue.onLook((partition) => this.#lookedAt.add(partition));
     this.#bus.subscribe((event) => {
       if (event.kind === 'outcome') onOutcome(event.detail.id);
     });
@@ -219,19 +226,20 @@ export class SimulatedPool {
   /** A process begins to work, as a new life of its name. */
   join(plan: WorkerPlan): void {
     const life = new Life();
-    this.#processes.set(plan.workerId, { plan, life });
+    this.#processes.set(plan.workerId, { plan, life, joinedAtMs: this.time.nowMs });
     const { configuration } = this;
     const clock: Clock = {
       ...this.#clock,
       sleep: async (ms, signal) => life.ifAlive(await this.time.sleep(ms, signal)),
     };
-    const { send, delete: remove, sendWake } = heardWhileAlive(this.#queue, life);
+    const { send, delete: remove, sendWake, sendLook } = heardWhileAlive(this.#queue, life);
     const options: WorkerProcessOptions = {
       store: heardWhileAlive(this.store, life),
       queue: {
         send,
         delete: remove,
         sendWake,
+        sendLook,
         // Who has vanished takes no more messages.
         receive: async (fleet, max, waitMs, hideMs, signal) => {
           const heard = signal === undefined ? life.signal : AbortSignal.any([signal, life.signal]);
@@ -284,6 +292,14 @@ export class SimulatedPool {
       await this.time.runDue();
       if (this.#trouble !== undefined) throw this.#trouble;
       if (await this.#deliver()) continue;
+      if (this.#lookedAt.size > 0) {
+        const partitions = [...this.#lookedAt];
+        this.#lookedAt.clear();
+        // One may wait for the end of a lease, and time goes on only when all is done.
+        for (const partition of partitions)
+          lookAtWorkers(this.#dispatcher, partition).catch((error: unknown) => this.fail(error));
+        continue;
+      }
       if (this.#untold.length > 0) {
         // Whoever hears of an outcome may ask for more, at this very instant.
         await this.#publish();
@@ -310,9 +326,11 @@ export class SimulatedPool {
     const idleMs = untilMs - this.time.nowMs - AWAKE_BEFORE_MS;
     if (idleMs < TICK_MS) return;
     this.time.skip(Math.floor(idleMs / TICK_MS) * TICK_MS);
-    for (const { plan, life } of [...this.#processes.values()]) {
+    for (const { plan, life, joinedAtMs } of [...this.#processes.values()]) {
       life.vanish();
-      this.join(plan);
+      // Its heartbeats come as they would have come: when its loss is noticed depends on the last one.
+      const sinceBeatMs = (this.time.nowMs - joinedAtMs) % HEARTBEATS_MS;
+      this.time.after(sinceBeatMs === 0 ? 0 : HEARTBEATS_MS - sinceBeatMs, () => this.join(plan));
     }
   }
 
@@ -351,7 +369,7 @@ export class SimulatedPool {
     let isAny = false;
     for (const fleet of this.#functions) {
       for (;;) {
-        const hideMs = fleet.timeoutMs * VISIBILITY_TIMEOUTS;
+        const hideMs = fleet.timeoutMs + BEHIND_FUNCTION_MS;
         const received = await this.#queue.receive(fleet.fleet, RECEIVE_MAX, 0, hideMs);
         if (received.length === 0) break;
         isAny = true;

@@ -48,6 +48,7 @@ export class MemoryJobQueue implements JobQueue {
   readonly #imitate: QueueImitation;
   readonly #fleets = new Map<string, FleetQueue>();
   readonly #wakeListeners = new Set<(partition: number) => void>();
+  readonly #lookListeners = new Set<(partition: number) => void>();
 
   constructor(options: MemoryQueueOptions) {
     this.#options = options;
@@ -107,14 +108,26 @@ export class MemoryJobQueue implements JobQueue {
     for (const receipt of receipts) deliveries.delete(receipt);
   }
 
-  async sendWake(partition: number, delayMs: number): Promise<void> {
+  sendWake(partition: number, delayMs: number): Promise<void> {
+    return this.#sendLater(this.#wakeListeners, partition, delayMs);
+  }
+
+  sendLook(partition: number, delayMs: number): Promise<void> {
+    return this.#sendLater(this.#lookListeners, partition, delayMs);
+  }
+
+  async #sendLater(
+    listeners: ReadonlySet<(partition: number) => void>,
+    partition: number,
+    delayMs: number,
+  ): Promise<void> {
     if (!(delayMs >= 0 && delayMs <= WAKE_DELAY_MAX_MS)) {
       throw new RangeError(`delayMs is ${delayMs}: a wake is delayed by 0 to ${WAKE_DELAY_MAX_MS} ms`);
     }
     await undefined;
     for (const lateMs of this.#deliveries()) {
       this.#options.after(delayMs + lateMs, () => {
-        for (const listener of this.#wakeListeners) listener(partition);
+        for (const listener of listeners) listener(partition);
       });
     }
   }
@@ -127,6 +140,16 @@ export class MemoryJobQueue implements JobQueue {
   onWake(listener: (partition: number) => void): () => void {
     this.#wakeListeners.add(listener);
     return () => this.#wakeListeners.delete(listener);
+  }
+
+  /**
+   * Hears of every look that was asked for, when it is due.
+   *
+   * @returns a function that ends the subscription
+   */
+  onLook(listener: (partition: number) => void): () => void {
+    this.#lookListeners.add(listener);
+    return () => this.#lookListeners.delete(listener);
   }
 
   /** Messages that were received too often. */

@@ -12,6 +12,7 @@ import { QueueMisconfigured, QueueRefused, QueueUnavailable, UnknownFleet } from
 import {
   decodeDispatchMessage,
   encodeDispatchMessage,
+  encodeLook,
   encodeWake,
   MalformedMessageError,
 } from '../message.ts';
@@ -118,20 +119,28 @@ export class SqsJobQueue implements JobQueue {
     );
   }
 
-  async sendWake(partition: number, delayMs: number): Promise<void> {
+  sendWake(partition: number, delayMs: number): Promise<void> {
+    return this.#sendLater('sendWake', encodeWake(partition), delayMs);
+  }
+
+  sendLook(partition: number, delayMs: number): Promise<void> {
+    return this.#sendLater('sendLook', encodeLook(partition), delayMs);
+  }
+
+  async #sendLater(verb: string, MessageBody: string, delayMs: number): Promise<void> {
     // Rounded up: a wake that comes early finds nothing due.
     const DelaySeconds = Math.ceil(delayMs / 1000);
     if (!(DelaySeconds >= 0 && DelaySeconds <= DELAY_MAX_SEC)) {
       throw new RangeError(
-        `sendWake: a delay of ${delayMs} ms is out of range; ask for 0 to ${DELAY_MAX_SEC * 1000} and let a tick do the rest`,
+        `${verb}: a delay of ${delayMs} ms is out of range; ask for 0 to ${DELAY_MAX_SEC * 1000} and let a tick do the rest`,
       );
     }
     const command = new SendMessageCommand({
       QueueUrl: this.#wakeQueueUrl,
-      MessageBody: encodeWake(partition),
+      MessageBody,
       DelaySeconds,
     });
-    await this.#call('sendWake', this.#wakeQueueUrl, () => this.#client.send(command));
+    await this.#call(verb, this.#wakeQueueUrl, () => this.#client.send(command));
   }
 
   #queueOf(fleet: string): string {

@@ -25,6 +25,7 @@ import type {
   KeyBacklog,
   Ledger,
   Lock,
+  Lookout,
   ParkedLine,
   ParkedMark,
   Rejection,
@@ -45,6 +46,7 @@ import {
   LOAN_PREFIX,
   leaseKey,
   loanKey,
+  lookoutKey,
   PARTITION_PREFIX,
   pageKey,
   parkedKey,
@@ -148,6 +150,7 @@ export const ATTRIBUTE = {
   // Workers and controls.
   slots: 'slots',
   formerUntilMs: 'formerUntilMs',
+  heardAtMs: 'heardAtMs',
   isEnding: 'isEnding',
   occupants: 'occupants',
   jobId: 'jobId',
@@ -159,6 +162,11 @@ export const ATTRIBUTE = {
   maxConcurrencyRevision: 'maxConcurrencyRevision',
   weightRevision: 'weightRevision',
   weight: 'weight',
+  // What was seen of the workers: read by every pass.
+  sinceMs: 'sinceMs',
+  atMs: 'atMs',
+  nextAtMs: 'nextAtMs',
+  judgedUntilMs: 'judgedUntilMs',
   // Loans between partitions, and requests for them: read by every pass.
   loanId: 'loanId',
   lender: 'lender',
@@ -692,6 +700,25 @@ export const decodeDueShards = (item: Item): number => cellsOf(item).count(A.due
 
 export const decodeWakes = (item: Item): number => cellsOf(item).count(A.wakes);
 
+export const encodeLookout = (partition: number, lookout: Lookout, callId: string): Item => ({
+  ...lookoutKey(partition),
+  [A.sinceMs]: lookout.sinceMs,
+  [A.atMs]: lookout.atMs,
+  [A.nextAtMs]: lookout.nextAtMs,
+  [A.judgedUntilMs]: lookout.judgedUntilMs,
+  [A.callId]: callId,
+});
+
+export function decodeLookout(item: Item): Lookout {
+  const cells = cellsOf(item);
+  return {
+    sinceMs: cells.number(A.sinceMs),
+    atMs: cells.number(A.atMs),
+    nextAtMs: cells.number(A.nextAtMs),
+    judgedUntilMs: cells.number(A.judgedUntilMs),
+  };
+}
+
 // Reservations
 
 /** Ids of jobs are mostly 32 hexadecimal digits: those are kept as 22 characters behind a tilde, others behind an equals sign. */
@@ -949,6 +976,7 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
     [A.expiresAtMs]: worker.expiresAtMs,
     [A.ttl]: workerTtlSec(worker),
     [A.formerUntilMs]: worker.formerUntilMs,
+    [A.heardAtMs]: worker.heardAtMs,
     [A.isEnding]: worker.isEnding === true,
     [A.occupants]: encodeOccupants(worker),
   };
@@ -974,6 +1002,7 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
     slots: cells.count(A.slots),
     expiresAtMs: cells.number(A.expiresAtMs),
     ...(cells.has(A.formerUntilMs) ? { formerUntilMs: cells.number(A.formerUntilMs) } : {}),
+    ...(cells.has(A.heardAtMs) ? { heardAtMs: cells.number(A.heardAtMs) } : {}),
     ...(cells.has(A.isEnding) && cells.flag(A.isEnding) ? { isEnding: true } : {}),
     occupants: cells.list(A.occupants).map((occupant) => ({
       claimId: occupant.text(A.claimId),

@@ -53,6 +53,7 @@ import {
   type Ledger,
   type LinePage,
   type Lock,
+  type Lookout,
   type ParkedMark,
   type PartitionState,
   type Rejection,
@@ -101,6 +102,7 @@ import {
   ledgerKey,
   loanKey,
   lockKey,
+  lookoutKey,
   nextInTurn,
   pageKey,
   parkedKey,
@@ -132,6 +134,7 @@ import {
   decodeLedger,
   decodeLoan,
   decodeLock,
+  decodeLookout,
   decodePage,
   decodeParkedMark,
   decodeRejection,
@@ -150,6 +153,7 @@ import {
   encodeJson,
   encodeLedger,
   encodeLoan,
+  encodeLookout,
   encodeOccupants,
   encodePage,
   encodeParkedMark,
@@ -437,11 +441,14 @@ export class DynamoJobStore implements JobStore {
     const leaseSk = leaseKey(partition).sk;
     const pageSk = pageKey(partition).sk;
     const dueSk = dueKey(partition).sk;
+    const lookoutSk = lookoutKey(partition).sk;
     let dueShards = 1;
+    let lookout: Lookout | undefined;
     for (const item of await this.#collection('loadPartition', partitionPk(partition))) {
       const sk = String(item[ATTRIBUTE.sk]);
       if (sk === leaseSk) lease = decodeLease(item);
       else if (sk === pageSk) page = decodePage(item);
+      else if (sk === lookoutSk) [lookout] = await this.#readable(partition, [item], decodeLookout);
       else if (sk === dueSk) dueShards = Math.max(1, decodeDueShards(item));
       else if (sk.startsWith(RESERVATION_PREFIX)) reservations.push(decodeReservation(item));
       else if (sk.startsWith(WORKER_PREFIX)) {
@@ -469,6 +476,8 @@ export class DynamoJobStore implements JobStore {
       turn: page.turn,
       reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
+      gone: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
+      lookout,
       controls,
       ledgers: [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
@@ -480,6 +489,21 @@ export class DynamoJobStore implements JobStore {
       loans,
       requests,
     };
+  }
+
+  async keepLookout(partition: number, seen: Lookout | undefined, next: Lookout): Promise<Applied> {
+    const callId = randomUUID();
+    const outcome = await this.#table.put('keepLookout', {
+      item: encodeLookout(partition, next, callId),
+      ...(seen === undefined
+        ? { condition: 'attribute_not_exists(#pk)' }
+        : {
+            condition: '#atMs = :at AND #nextAtMs = :next AND #judgedUntilMs = :judged',
+            values: { ':at': seen.atMs, ':next': seen.nextAtMs, ':judged': seen.judgedUntilMs },
+          }),
+    });
+    // A request that was repeated finds what it has written itself.
+    return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
   }
 
   async readKeys(
@@ -1020,7 +1044,7 @@ export class DynamoJobStore implements JobStore {
       ] as const) {
         const next = await this.#table.update('registerWorker', {
           key: workerKey(partition, workerId),
-          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${RENEWED}`,
+          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewed(record)}`,
           condition: `#incarnation < :incarnation AND ${isFormer}`,
           values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
         });
@@ -1038,7 +1062,7 @@ export class DynamoJobStore implements JobStore {
     requireItemFits(encodeWorkerRecord(partition, record));
     const outcome = await this.#table.update('heartbeat', {
       key: workerKey(partition, record.workerId),
-      update: `SET ${RENEWED}`,
+      update: `SET ${renewed(record)}`,
       condition: '#incarnation = :incarnation AND #expiresAtMs <= :expires',
       values: { ...renewalValues(record), ':incarnation': record.incarnation },
     });
@@ -1873,13 +1897,16 @@ const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
   AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
 
 /** What a heartbeat renews of a worker's record. */
-const RENEWED =
-  '#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl';
+const renewed = ({ heardAtMs }: WorkerRecord): string =>
+  `#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl${
+    heardAtMs === undefined ? '' : ', #heardAtMs = :heard'
+  }`;
 
 const renewalValues = (record: WorkerRecord): Item => ({
   ':slots': record.slots,
   ':ending': record.isEnding === true,
   ':occupants': encodeOccupants(record),
+  ...(record.heardAtMs === undefined ? {} : { ':heard': record.heardAtMs }),
   ':expires': record.expiresAtMs,
   ':ttl': workerTtlSec(record),
 });

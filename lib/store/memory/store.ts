@@ -53,6 +53,7 @@ import {
   type Ledger,
   type LinePage,
   type Lock,
+  type Lookout,
   type ParkedMark,
   type PartitionState,
   type Rejection,
@@ -161,6 +162,7 @@ interface PartitionItems {
   wakes: number;
   page: Page;
   dueShards: number;
+  lookout: Lookout | undefined;
   /** Reservations as they were made, until they are taken away. */
   readonly batches: Map<string, Reservation>;
   /** Ledgers and estimates that stand beside the page. */
@@ -414,15 +416,18 @@ export class MemoryJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, page, batches, workers, controls, dueShards, loans, requests } =
+      const { lease, page, batches, workers, controls, dueShards, loans, requests, lookout } =
         this.#partition(partition);
-      const small = workers.size + controls.size + loans.size + requests.size;
+      const small =
+        workers.size + controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1);
       this.#bill.load(partition, page, batches.values(), small);
       return {
         epoch: lease.epoch,
         turn: page.turn,
         reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
+        gone: [...workers.values()].filter((worker) => workerAt(worker, nowMs) === undefined),
+        lookout,
         controls: [...controls.values()],
         ledgers: [...page.ledgers.values()],
         estimates: [...page.estimates.values()],
@@ -434,6 +439,16 @@ export class MemoryJobStore implements JobStore {
         loans: [...loans.values()],
         requests: [...requests.values()],
       };
+    });
+  }
+
+  async keepLookout(partition: number, seen: Lookout | undefined, next: Lookout): Promise<Applied> {
+    return this.#write('keepLookout', () => {
+      this.#bill.small('keepLookout', 'write');
+      const items = this.#partition(partition);
+      if (!isSameLook(items.lookout, seen)) return 'superseded';
+      items.lookout = { ...next };
+      return 'applied';
     });
   }
 
@@ -1139,6 +1154,7 @@ export class MemoryJobStore implements JobStore {
         wakes: 0,
         page: EMPTY_PAGE,
         dueShards: 1,
+        lookout: undefined,
         batches: new Map(),
         ownLedgers: new Map(),
         ownEstimates: new Map(),
@@ -1408,6 +1424,11 @@ function changed(before: Control, change: ControlChange): Control {
     ...(weighs === undefined || weighs === null ? {} : { weight: weighs }),
   };
 }
+
+const isSameLook = (one: Lookout | undefined, other: Lookout | undefined): boolean =>
+  one?.atMs === other?.atMs &&
+  one?.nextAtMs === other?.nextAtMs &&
+  one?.judgedUntilMs === other?.judgedUntilMs;
 
 const formerLife = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
   present === undefined ? {} : { formerUntilMs: Math.max(present.expiresAtMs, present.formerUntilMs ?? 0) };

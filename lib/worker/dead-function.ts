@@ -1,0 +1,52 @@
+/**
+ * A function deletes its message when it has ended. So a message that comes again though its job runs tells of a function
+ * that died, or of a copy. Which of the two, the attempt's lease says: nothing outlives its function's deadline, which the
+ * start wrote on the job.
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { type JobError, TERMINAL_TTL_MS } from '../core/job.ts';
+import { afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
+import type { DispatchMessage } from '../queue/contract.ts';
+import type { Clock, Log } from '../runtime/contract.ts';
+import type { FinishVerdict, JobStore } from '../store/contract.ts';
+import { CLOCK_SKEW_MAX_MS } from './membership.ts';
+
+export interface DeadFunctionContext {
+  readonly store: Pick<JobStore, 'getJobs' | 'loseWorker'>;
+  readonly configuration: PoolConfiguration;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What a message that could not start its job tells of the attempt that did. */
+export type Found =
+  /** It has ended, or another claim holds the job. */
+  | 'over'
+  /** It may run still. */
+  | 'running'
+  /** It died, and was ended: its type's policy decides what follows. */
+  | 'ended';
+
+/** Ends the attempt of a function that died, long before a pass would look for it. Fenced by the attempt's claim. */
+export async function endIfDead(
+  { store, configuration, clock, log }: DeadFunctionContext,
+  { jobId, claimId }: DispatchMessage,
+): Promise<Found> {
+  const [job] = await store.getJobs([jobId]);
+  if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
+  const nowMs = clock.nowMs();
+  // Without it a process runs the job: its record decides.
+  if (job.runUntilMs === undefined || nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
+  const type = configuration.types.find((each) => each.type === job.type);
+  const gone: JobError = { name: WORKER_LOST, message: 'The worker that ran the job is gone.' };
+  const verdict: FinishVerdict =
+    type === undefined ? { kind: 'failed', error: gone } : afterWorkerLost(job, type, nowMs);
+  const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
+  log.warn('a function died with its job', {
+    jobId,
+    worker: job.worker,
+    verdict: verdict.kind,
+    outcome: outcome.kind,
+  });
+  return outcome.kind === 'finished' ? 'ended' : 'over';
+}

@@ -1,0 +1,31 @@
+/** Processes that are killed; `crash.long.test.ts` has many more. */
+import { describe, expect, it } from 'vitest';
+import { crashPlanOf } from './crash.ts';
+import { runSeeds } from './seeds.ts';
+
+// Errors are part of the play: nobody reads where they were made.
+Error.stackTraceLimit = 0;
+
+const SEEDS = 60;
+const SEEDS_MS = 300_000;
+/** Seeds that once showed a bug. */
+const REGRESSIONS: readonly number[] = [
+  // A pass took a lease for ended that had not ended when it loaded the partition: it took nothing, and noted that it had.
+  110,
+  // A lease ended between the load of a pass and the look that it sent: that came much later.
+  355,
+];
+
+describe('a process that is killed', () => {
+  it(`loses its jobs to others in time, quiet or busy, in ${SEEDS} seeds`, {
+    timeout: SEEDS_MS,
+  }, async () => {
+    const { broken, finished } = await runSeeds(1, SEEDS, crashPlanOf);
+    expect(broken).toEqual([]);
+    expect(finished).toBeGreaterThan(SEEDS);
+  });
+
+  it('does so in every seed that once showed a bug', { timeout: SEEDS_MS }, async () => {
+    for (const seed of REGRESSIONS) expect((await runSeeds(seed, seed, crashPlanOf)).broken).toEqual([]);
+  });
+});
