@@ -219,6 +219,8 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
       fleet.fleet,
       worker.slots,
       worker.occupants.length,
+      worker.load === undefined ? undefined : `${number(worker.load.lagMs)} ms`,
+      worker.load === undefined ? undefined : `${number(worker.load.memoryMb)} MiB`,
       duration(Math.max(0, worker.expiresAtMs - nowMs)),
     ]),
   );
@@ -226,7 +228,7 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
     table(['fleet', 'types', 'slots', 'busy', 'cap', 'admission'], rows, all(rows)),
     ...(workers.length === 0
       ? []
-      : [table(['worker', 'fleet', 'slots', 'runs', 'expires in'], workers, all(workers))]),
+      : [table(['worker', 'fleet', 'slots', 'runs', 'lag', 'memory', 'expires in'], workers, all(workers))]),
   ].join('\n');
 }
 

@@ -62,6 +62,14 @@ export interface Reservation {
   readonly jobs: ReadonlyMap<number, ReservedJob>;
 }
 
+/** What a worker process says of itself with each heartbeat. How many of its slots are busy, its occupants say. */
+export interface WorkerLoad {
+  /** The longest that its handlers' thread kept something waiting since the heartbeat before, in milliseconds. */
+  readonly lagMs: number;
+  /** What the process holds of the machine's memory, in MiB. */
+  readonly memoryMb: number;
+}
+
 /** One life of a worker: its heartbeat record. When it expires all its slots are gone at once. */
 export interface WorkerRecord {
   readonly workerId: string;
@@ -74,6 +82,8 @@ export interface WorkerRecord {
   readonly expiresAtMs: number;
   /** Until then a former life of this name may still be running its jobs. Written by the store, not by the worker. */
   readonly formerUntilMs?: number | undefined;
+  /** How its process bore its work when it last said so. Absent: it did not measure. */
+  readonly load?: WorkerLoad | undefined;
   /** When it last said so, by its clock. Absent: it is of a version that did not write it. */
   readonly heardAtMs?: number | undefined;
   /** Running claims by slot, with what the handler last said of its progress. */

@@ -1,12 +1,14 @@
 /** The composition root of a worker process: from the environment that the Scheduler construct's `workerEnvironment` gives. */
 import { randomUUID } from 'node:crypto';
 import { availableParallelism, hostname } from 'node:os';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
 import { placeOf } from '../dispatch/submit.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
+import type { WorkerLoad } from '../store/contract.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { runWorker, WorkerConfigurationError, type WorkerReport } from './process.ts';
 import type { JobHandlers } from './run-job.ts';
@@ -46,6 +48,9 @@ const QUEUE_REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 25_000, throwOnRequestTimeout: true },
 } as const;
 
+const DELAY_RESOLUTION_MS = 20;
+const NANOSECONDS_PER_MS = 1e6;
+const BYTES_PER_MB = 1_048_576;
 const FAILED = 1;
 
 function required(name: string): string {
@@ -95,6 +100,14 @@ export async function runFleetWorker(
   const log = jsonLog((line) => console.log(line));
   const dynamodb = new DynamoDBClient(STORE_REQUESTS);
   const sqs = new SQSClient(QUEUE_REQUESTS);
+  const delays = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+  delays.enable();
+  const measure = (): WorkerLoad => {
+    // What it reports is the time between two of its own timers.
+    const lagMs = Math.max(0, Math.round(delays.max / NANOSECONDS_PER_MS) - DELAY_RESOLUTION_MS);
+    delays.reset();
+    return { lagMs, memoryMb: Math.round(process.memoryUsage.rss() / BYTES_PER_MB) };
+  };
   const exit = (reason: string): void => {
     console.error(reason);
     process.exit(FAILED);
@@ -126,6 +139,7 @@ export async function runFleetWorker(
       shutdownMs: options.shutdownMs,
       heartbeatMs: options.heartbeatMs,
       leaseMs: options.leaseMs,
+      measure,
       signal: shutdown.signal,
       exit,
       guard: guardInThread({ table, configuration, requests: STORE_REQUESTS, clock: systemClock, exit }),
@@ -135,6 +149,7 @@ export async function runFleetWorker(
   } finally {
     process.off('SIGTERM', onSignal);
     process.off('SIGINT', onSignal);
+    delays.disable();
     dynamodb.destroy();
     sqs.destroy();
   }

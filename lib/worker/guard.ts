@@ -17,7 +17,7 @@ import type { Json } from '../core/job.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import { PROGRESS_TOTAL_BYTES_MAX } from '../store/bounds.ts';
-import type { WorkerIdentity } from '../store/contract.ts';
+import type { WorkerIdentity, WorkerLoad } from '../store/contract.ts';
 import {
   join,
   LEASE_MARGIN_MS,
@@ -58,7 +58,9 @@ export type GuardNews =
   /** Nothing new is begun from now on. */
   | { readonly kind: 'ending' }
   /** The worker's thread has its turn. */
-  | { readonly kind: 'alive' };
+  | { readonly kind: 'alive' }
+  /** So, and this is how it bears its work; the next word of it comes within so long, unless the thread is busy. */
+  | { readonly kind: 'load'; readonly load: WorkerLoad; readonly since: Instant; readonly nextInMs: number };
 
 export interface Guard {
   /**
@@ -158,6 +160,14 @@ export function guardHere({
     const ended = new AbortController();
     let isEnding = false;
     let heard = instantOf(clock);
+    let told: Extract<GuardNews, { readonly kind: 'load' }> | undefined;
+    /** A thread that is busy says nothing: what it is late by now is its lag. */
+    const loadNow = (): WorkerLoad | undefined => {
+      if (told === undefined) return undefined;
+      const { load, since, nextInMs } = told;
+      const lateMs = Math.round(sinceMs(clock, since) - nextInMs);
+      return { ...load, lagMs: Math.max(load.lagMs, lateMs) };
+    };
 
     let leftOut = false;
     const occupantsOf: MembershipOptions['occupantsOf'] = (partition) => {
@@ -188,6 +198,7 @@ export function guardHere({
       slotsOf: (partition) => (isEnding ? occupantsOf(partition).length : (shares.get(partition) ?? 0)),
       isEnding: () => isEnding,
       occupantsOf,
+      loadOf: loadNow,
       heartbeatMs,
       leaseMs,
       onLost,
@@ -225,6 +236,9 @@ export function guardHere({
           isEnding = true;
           return;
         case 'alive':
+          return;
+        case 'load':
+          told = news;
           return;
       }
     };

@@ -17,7 +17,7 @@
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
-import type { Applied, JobStore, WorkerIdentity, WorkerRecord } from '../store/contract.ts';
+import type { Applied, JobStore, WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 
 /** The most that two machines' clocks may differ. */
@@ -50,6 +50,8 @@ export interface MembershipOptions {
   /** Its last jobs run, and no others will. */
   readonly isEnding: () => boolean;
   readonly occupantsOf: (partition: number) => WorkerRecord['occupants'];
+  /** How it bears its work; undefined: nobody has measured. */
+  readonly loadOf?: (() => WorkerLoad | undefined) | undefined;
   readonly heartbeatMs: number;
   readonly leaseMs: number;
   readonly onLost: (loss: Loss) => void;
@@ -88,15 +90,19 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
   /** By partition: when the last heartbeat that was answered was about to be sent. */
   const renewed = new Map<number, Instant>();
 
-  const recordOf = (partition: number): WorkerRecord => ({
-    ...life,
-    fleet,
-    slots: options.slotsOf(partition),
-    ...(options.isEnding() ? { isEnding: true } : {}),
-    heardAtMs: clock.nowMs(),
-    expiresAtMs: clock.nowMs() + leaseMs + CLOCK_SKEW_MAX_MS,
-    occupants: options.occupantsOf(partition),
-  });
+  const recordOf = (partition: number): WorkerRecord => {
+    const load = options.loadOf?.();
+    return {
+      ...life,
+      fleet,
+      slots: options.slotsOf(partition),
+      ...(options.isEnding() ? { isEnding: true } : {}),
+      ...(load === undefined ? {} : { load }),
+      heardAtMs: clock.nowMs(),
+      expiresAtMs: clock.nowMs() + leaseMs + CLOCK_SKEW_MAX_MS,
+      occupants: options.occupantsOf(partition),
+    };
+  };
 
   const oldest = (): Instant => {
     const all = [...renewed.values()];

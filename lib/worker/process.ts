@@ -10,7 +10,7 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { incarnationOf } from '../runtime/incarnation.ts';
 import { instantOf } from '../runtime/instant.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../store/bounds.ts';
-import type { JobStore } from '../store/contract.ts';
+import type { JobStore, WorkerLoad } from '../store/contract.ts';
 import { deadlinesBy } from './deadlines.ts';
 import { type GuardMaker, guardHere } from './guard.ts';
 import { LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
@@ -55,6 +55,8 @@ export interface WorkerProcessOptions {
   readonly watchEveryMs?: number | undefined;
   /** How long running jobs may go on after `signal`. @default 30 s */
   readonly shutdownMs?: number | undefined;
+  /** Measures how the process bears its work since it was last asked; with each heartbeat. @default - it is not measured */
+  readonly measure?: (() => WorkerLoad) | undefined;
   /** Ends the worker in order. */
   readonly signal: AbortSignal;
   /** Ends the process at once: the only way to stop a handler that hangs. */
@@ -354,6 +356,13 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
       guard.tell({ kind: 'alive' });
   };
   void liveOn();
+  const tellLoad = async (): Promise<void> => {
+    const { measure } = options;
+    if (measure === undefined) return;
+    for (; !ended.signal.aborted; await clock.sleep(heartbeatMs, ended.signal))
+      guard.tell({ kind: 'load', load: measure(), since: instantOf(clock), nextInMs: heartbeatMs });
+  };
+  void tellLoad();
 
   await wake(options, shares.keys());
   void receiveOn();

@@ -260,12 +260,14 @@ describe('keys and fleets', () => {
 
   it('fleets shows slots and workers', async () => {
     const { fairlead, data, store, time } = counter();
-    await store.registerWorker(0, aWorkerRecord({ fleet: 'general', expiresAtMs: time.nowMs + 30_000 }));
+    const load = { lagMs: 1_250, memoryMb: 345 };
+    const expiresAtMs = time.nowMs + 30_000;
+    await store.registerWorker(0, aWorkerRecord({ fleet: 'general', expiresAtMs, load }));
     const { out } = await fairlead('fleets');
     expect(out).toMatch(/images .*resize/);
-    expect(out).toMatch(/worker-\d+ .*general/);
+    expect(out).toMatch(/worker-\d+ .*general.*1.?250 ms.*345 MiB/);
     expect(await data('fleets')).toMatchObject({
-      fleets: [{ fleet: 'images' }, { fleet: 'general', slots: 2 }],
+      fleets: [{ fleet: 'images' }, { fleet: 'general', slots: 2, workers: [{ load }] }],
     });
   });
 });

@@ -2282,6 +2282,22 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         expect(await shown(partition)).toEqual([later]);
       });
 
+      it('say how their process bears its work, and not what a former life has said', async () => {
+        const partition = freshPartition();
+        const former = aWorkerRecord({ incarnation: '0001', heardAtMs: NOW_MS });
+        await store.registerWorker(partition, former);
+        const load = { lagMs: 12, memoryMb: 345 };
+        await store.heartbeat(partition, { ...former, load });
+        expect(await shown(partition)).toEqual([{ ...former, load }]);
+        const { heardAtMs: _, ...silent } = former;
+        const next = { ...silent, incarnation: '0002' };
+        await store.registerWorker(partition, next);
+        expect(await shown(partition)).toEqual([{ ...next, formerUntilMs: former.expiresAtMs }]);
+        const later = { ...next, heardAtMs: NOW_MS + 1, load: { lagMs: 0, memoryMb: 7 } };
+        await store.heartbeat(partition, later);
+        expect(await shown(partition)).toEqual([{ ...later, formerUntilMs: former.expiresAtMs }]);
+      });
+
       it('are shown apart when their lease is over, with what they said last', async () => {
         const partition = freshPartition();
         const record = aWorkerRecord({ heardAtMs: NOW_MS - 20_000, expiresAtMs: NOW_MS + 1 });

@@ -368,6 +368,23 @@ describe('a guard', () => {
     expect(guard.isTrusted()).toBe(false);
   });
 
+  it('says with each heartbeat how its process bears its work; a thread that says nothing is late by so much', async () => {
+    const on = setting();
+    const { guard } = await guarding(on);
+    const loadNow = () => on.store.inspect(0).workers.get('one')?.load;
+    await on.advance(5_001);
+    expect(loadNow()).toBeUndefined();
+    const load = { lagMs: 7, memoryMb: 100 };
+    guard.tell({ kind: 'load', load, since: instantOf(on.clock), nextInMs: 5_000 });
+    await on.advance(5_000);
+    expect(loadNow()).toEqual(load);
+    await on.advance(10_000);
+    expect(loadNow()?.lagMs).toBeGreaterThan(9_000);
+    guard.tell({ kind: 'load', load, since: instantOf(on.clock), nextInMs: 5_000 });
+    await on.advance(5_000);
+    expect(loadNow()).toEqual(load);
+  });
+
   it('lists what runs, until nothing of it is left', async () => {
     const on = setting();
     const { guard } = await guarding(on);

@@ -151,6 +151,8 @@ export const ATTRIBUTE = {
   slots: 'slots',
   formerUntilMs: 'formerUntilMs',
   heardAtMs: 'heardAtMs',
+  lagMs: 'lagMs',
+  memoryMb: 'memoryMb',
   isEnding: 'isEnding',
   occupants: 'occupants',
   jobId: 'jobId',
@@ -977,6 +979,8 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
     [A.ttl]: workerTtlSec(worker),
     [A.formerUntilMs]: worker.formerUntilMs,
     [A.heardAtMs]: worker.heardAtMs,
+    [A.lagMs]: worker.load?.lagMs,
+    [A.memoryMb]: worker.load?.memoryMb,
     [A.isEnding]: worker.isEnding === true,
     [A.occupants]: encodeOccupants(worker),
   };
@@ -1002,6 +1006,9 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
     slots: cells.count(A.slots),
     expiresAtMs: cells.number(A.expiresAtMs),
     ...(cells.has(A.formerUntilMs) ? { formerUntilMs: cells.number(A.formerUntilMs) } : {}),
+    ...(cells.has(A.lagMs) && cells.has(A.memoryMb)
+      ? { load: { lagMs: cells.number(A.lagMs), memoryMb: cells.number(A.memoryMb) } }
+      : {}),
     ...(cells.has(A.heardAtMs) ? { heardAtMs: cells.number(A.heardAtMs) } : {}),
     ...(cells.has(A.isEnding) && cells.flag(A.isEnding) ? { isEnding: true } : {}),
     occupants: cells.list(A.occupants).map((occupant) => ({

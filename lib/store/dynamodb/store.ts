@@ -1044,7 +1044,7 @@ export class DynamoJobStore implements JobStore {
       ] as const) {
         const next = await this.#table.update('registerWorker', {
           key: workerKey(partition, workerId),
-          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewed(record)}`,
+          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewed(record)}${forgotten(record)}`,
           condition: `#incarnation < :incarnation AND ${isFormer}`,
           values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
         });
@@ -1897,16 +1897,28 @@ const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
   AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
 
 /** What a heartbeat renews of a worker's record. */
-const renewed = ({ heardAtMs }: WorkerRecord): string =>
-  `#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl${
-    heardAtMs === undefined ? '' : ', #heardAtMs = :heard'
-  }`;
+const renewed = ({ heardAtMs, load }: WorkerRecord): string =>
+  [
+    '#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl',
+    ...(heardAtMs === undefined ? [] : ['#heardAtMs = :heard']),
+    ...(load === undefined ? [] : ['#lagMs = :lag, #memoryMb = :memory']),
+  ].join(', ');
+
+/** Of a former life, what the next one does not say. */
+const forgotten = ({ heardAtMs, load }: WorkerRecord): string => {
+  const names = [
+    ...(heardAtMs === undefined ? ['#heardAtMs'] : []),
+    ...(load === undefined ? ['#lagMs', '#memoryMb'] : []),
+  ];
+  return names.length === 0 ? '' : ` REMOVE ${names.join(', ')}`;
+};
 
 const renewalValues = (record: WorkerRecord): Item => ({
   ':slots': record.slots,
   ':ending': record.isEnding === true,
   ':occupants': encodeOccupants(record),
   ...(record.heardAtMs === undefined ? {} : { ':heard': record.heardAtMs }),
+  ...(record.load === undefined ? {} : { ':lag': record.load.lagMs, ':memory': record.load.memoryMb }),
   ':expires': record.expiresAtMs,
   ':ttl': workerTtlSec(record),
 });
