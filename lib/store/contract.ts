@@ -39,6 +39,22 @@ export interface Rejection {
   readonly expiresAtMs: number;
 }
 
+/** What is deployed. The store keeps the text, and does not read it: `lib/dispatch/declaration.ts` does. */
+export interface DeclarationRecord {
+  /** From 1. Each deployment's is higher, also that of one which goes back to what was declared before. */
+  readonly version: number;
+  /** Of the text: tells whether anything has changed. */
+  readonly hash: string;
+  /** ASCII. */
+  readonly text: string;
+  readonly declaredAtMs: number;
+}
+
+/** `outdated`: another deployment has declared something since `after`; this is the newest version. */
+export type DeclareOutcome =
+  | { readonly kind: 'declared'; readonly version: number }
+  | { readonly kind: 'outdated'; readonly version: number };
+
 /** Who holds a partition, as `acquireLease` found or left it. */
 export type LeaseOutcome =
   | {
@@ -126,6 +142,8 @@ export interface Attendance {
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
   readonly epoch: number;
+  /** The newest declaration that the partition was told of; undefined: of none. */
+  readonly declared?: number | undefined;
   /** Raised by every commit. */
   readonly turn: number;
   readonly reservations: readonly Reservation[];
@@ -407,6 +425,20 @@ export interface JobStore {
    */
   getJobs(ids: readonly string[], unreadable?: (id: string) => void): Promise<readonly (Job | undefined)[]>;
   listRejections(sourceId: string): Promise<readonly Rejection[]>;
+
+  // The declaration
+
+  /** The newest version, strongly consistent; 0 while nothing is declared. */
+  readDeclaredVersion(): Promise<number>;
+  /** A declaration, the newest unless a version is given, strongly consistent; undefined where there is none. */
+  readDeclaration(version?: number): Promise<DeclarationRecord | undefined>;
+  /**
+   * Declares the version that follows `after` (0: the first), if that is the newest still. All earlier ones stay to be read:
+   * what runs goes on under the one that it was claimed under.
+   */
+  putDeclaration(text: string, after: number, nowMs: number): Promise<DeclareOutcome>;
+  /** Tells a partition of a version: every load shows it from now on. Never goes back, and never conflicts with who holds the lease. */
+  announceDeclaration(partition: number, version: number): Promise<void>;
 
   // The partition's lease and wake counter
 

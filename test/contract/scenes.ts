@@ -1,5 +1,6 @@
 /** Each verb of the store in scenes: what comes before it, the call, and what it has left behind. */
 import type { Job } from '../../lib/core/job.ts';
+import { DECLARATION_PART_CHARS } from '../../lib/store/bounds.ts';
 import type { Fence, FinishVerdict, JobStore, WorkerIdentity } from '../../lib/store/contract.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -116,6 +117,13 @@ const reads =
     JSON.parse(JSON.stringify(answer).replaceAll(`"kind":"${from}"`, `"kind":"${to}"`));
 
 const always = (answer: unknown) => (): unknown => answer;
+
+/** Declares something, and answers its version. */
+const declared = async (store: JobStore, text: string): Promise<number> => {
+  const outcome = await store.putDeclaration(text, await store.readDeclaredVersion(), NOW_MS);
+  if (outcome.kind !== 'declared') throw new Error('somebody else declares');
+  return outcome.version;
+};
 
 export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   createJobs: [
@@ -840,6 +848,64 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           });
         }
         return { call: () => store.readDeadLetters(partition, 2), left: async () => undefined };
+      },
+    },
+  ],
+  readDeclaredVersion: [
+    {
+      set: async ({ store, quiet }) => {
+        await declared(quiet, 'a version');
+        return { call: async () => (await store.readDeclaredVersion()) > 0, left: async () => undefined };
+      },
+    },
+  ],
+  readDeclaration: [
+    {
+      name: 'of one part',
+      set: async ({ store, quiet }) => {
+        await declared(quiet, 'short');
+        return { call: async () => (await store.readDeclaration())?.text, left: async () => undefined };
+      },
+    },
+    {
+      name: 'of several parts',
+      set: async ({ store, quiet }) => {
+        const text = 'long'.repeat(DECLARATION_PART_CHARS / 2);
+        const version = await declared(quiet, text);
+        return {
+          call: async () => (await store.readDeclaration(version))?.text === text,
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
+  putDeclaration: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        const after = await quiet.readDeclaredVersion();
+        const text = `declared by ${partition}`;
+        return {
+          call: async () => (await store.putDeclaration(text, after, NOW_MS)).kind,
+          left: async () => (await quiet.readDeclaration(after + 1))?.text === text,
+        };
+      },
+    },
+    {
+      name: 'too late',
+      set: async ({ store, quiet }) => {
+        const version = await declared(quiet, 'sooner');
+        return {
+          call: async () => (await store.putDeclaration('later', version - 1, NOW_MS + 1)).kind,
+          left: async () => (await quiet.readDeclaration())?.text,
+        };
+      },
+    },
+  ],
+  announceDeclaration: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        return { call: () => store.announceDeclaration(partition, 5), left: left(stage) };
       },
     },
   ],

@@ -64,7 +64,12 @@ const VERBS = {
   delete: true,
   sendWake: true,
   publish: true,
-} as const satisfies Readonly<Record<keyof JobStore | keyof JobQueue | keyof EventBus, true>>;
+} as const satisfies Readonly<
+  Record<Exclude<keyof JobStore, Deploying> | keyof JobQueue | keyof EventBus, true>
+>;
+
+/** What only a deployment does: the small runs have none. */
+type Deploying = 'readDeclaredVersion' | 'readDeclaration' | 'putDeclaration' | 'announceDeclaration';
 
 const verbOf = (call: string): string => /([a-zA-Z]+)#\d+$/.exec(call)?.[1] ?? call;
 

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  DECLARATION_PART_CHARS,
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
   PARKED_NAME_BYTES_MAX,
@@ -12,6 +13,7 @@ import type { Commit, Reservation } from '../../lib/store/contract.ts';
 import {
   decodeReservation,
   encodeBacklogLine,
+  encodeDeclarationText,
   encodeEstimate,
   encodeJob,
   encodeLedger,
@@ -105,6 +107,7 @@ const largestPage = (): Page => {
 };
 
 const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
+  declaration: () => encodeDeclarationText('f'.repeat(32), 9, 'x'.repeat(DECLARATION_PART_CHARS)),
   job: () =>
     encodeJob(largestJob(), {
       line: blockedLineName(PARTITION, KEY),

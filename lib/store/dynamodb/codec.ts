@@ -26,6 +26,7 @@ import {
   type AnnouncedLine,
   CONTROL_PREFIX,
   costOfRank,
+  declarationTextKey,
   dispatcherKey,
   dueKey,
   type ItemKey,
@@ -100,6 +101,13 @@ export const ATTRIBUTE = {
   callId: 'callId',
   wakes: 'wakes',
   wakesSeen: 'wakesSeen',
+  /** The newest declaration that the partition was told of. */
+  declared: 'declared',
+  // Declarations.
+  hash: 'hash',
+  text: 'text',
+  parts: 'parts',
+  declaredAtMs: 'declaredAtMs',
   // Reservations and the page: read whole by every pass, so short.
   reservedJobs: 'j',
   checkAtMs: 'c',
@@ -524,6 +532,7 @@ export interface LeaseItem {
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
   readonly wakesSeen: number | undefined;
+  readonly declared: number | undefined;
 }
 
 export function decodeLease(item: Item): LeaseItem {
@@ -534,12 +543,48 @@ export function decodeLease(item: Item): LeaseItem {
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
     wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
+    declared: cells.has(A.declared) ? cells.count(A.declared) : undefined,
   };
 }
 
 export const decodeDueShards = (item: Item): number => cellsOf(item).count(A.dueShards);
 
 export const decodeWakes = (item: Item): number => cellsOf(item).count(A.wakes);
+
+// Declarations
+
+/** A version, and which text it means, in how many parts. */
+export interface DeclarationItem {
+  readonly version: number;
+  readonly hash: string;
+  readonly parts: number;
+  readonly declaredAtMs: number;
+}
+
+export const encodeDeclaration = (key: ItemKey, declaration: DeclarationItem): Item => ({
+  ...key,
+  [A.version]: declaration.version,
+  [A.hash]: declaration.hash,
+  [A.parts]: declaration.parts,
+  [A.declaredAtMs]: declaration.declaredAtMs,
+});
+
+export function decodeDeclaration(item: Item): DeclarationItem {
+  const cells = cellsOf(item);
+  return {
+    version: cells.count(A.version),
+    hash: cells.text(A.hash),
+    parts: cells.count(A.parts),
+    declaredAtMs: cells.number(A.declaredAtMs),
+  };
+}
+
+export const encodeDeclarationText = (hash: string, at: number, text: string): Item => ({
+  ...declarationTextKey(hash, at),
+  [A.text]: text,
+});
+
+export const decodeDeclarationText = (item: Item): string => cellsOf(item).text(A.text);
 
 // Reservations
 

@@ -19,6 +19,8 @@ import {
   type Control,
   type ControlChange,
   type CreateOutcome,
+  type DeclarationRecord,
+  type DeclareOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
   type EstimateRecord,
@@ -47,6 +49,7 @@ import {
   type WorkerRecord,
   workerAt,
 } from '../contract.ts';
+import { declarationHash, declarationParts } from '../declaration.ts';
 import {
   CommitAmbiguous,
   CommitTooLarge,
@@ -69,6 +72,8 @@ import {
   controlKey,
   DISPATCHERS_PK,
   deadLineName,
+  declarationKey,
+  declarationTextKey,
   dueKey,
   dueLineName,
   estimateKey,
@@ -82,6 +87,7 @@ import {
   ledgerKey,
   loanKey,
   lockKey,
+  newestDeclarationKey,
   nextInTurn,
   pageKey,
   parkedKey,
@@ -104,6 +110,8 @@ import {
   ATTRIBUTE,
   decodeBacklog,
   decodeControl,
+  decodeDeclaration,
+  decodeDeclarationText,
   decodeDispatcher,
   decodeDueShards,
   decodeEstimate,
@@ -123,6 +131,8 @@ import {
   decodeWorkerRecord,
   encodeBacklogLine,
   encodeClaim,
+  encodeDeclaration,
+  encodeDeclarationText,
   encodeDispatcher,
   encodeError,
   encodeEstimate,
@@ -310,6 +320,65 @@ export class DynamoJobStore implements JobStore {
     return items.filter((item) => !this.#isGone(item)).map(decodeRejection);
   }
 
+  // The declaration
+
+  async readDeclaredVersion(): Promise<number> {
+    const newest = await this.#table.get('readDeclaredVersion', newestDeclarationKey);
+    return newest === undefined ? 0 : decodeDeclaration(newest).version;
+  }
+
+  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
+    const key = version === undefined ? newestDeclarationKey : declarationKey(version);
+    const item = await this.#table.get('readDeclaration', key);
+    if (item === undefined) return undefined;
+    const { hash, parts, ...declared } = decodeDeclaration(item);
+    const keys = Array.from({ length: parts }, (_, at) => declarationTextKey(hash, at));
+    const texts = await this.#getAll('readDeclaration', keys, decodeDeclarationText);
+    const missing = texts.indexOf(undefined);
+    if (missing !== -1) {
+      const { pk, sk } = declarationTextKey(hash, missing);
+      throw new MalformedItemError(`${pk} ${sk}`, ATTRIBUTE.text, 'is missing', 'deploy the stack again');
+    }
+    return { ...declared, hash, text: texts.join('') };
+  }
+
+  async putDeclaration(text: string, after: number, nowMs: number): Promise<DeclareOutcome> {
+    const hash = declarationHash(text);
+    const parts = declarationParts(text);
+    await inParallel([...parts.entries()], PARALLEL_MAX, async ([at, part]) => {
+      await this.#table.put('putDeclaration', { item: encodeDeclarationText(hash, at, part) });
+    });
+    const declared = { version: after + 1, hash, parts: parts.length, declaredAtMs: nowMs };
+    const outcome = await this.#table.transact('putDeclaration', randomUUID(), [
+      this.#table.putPart({
+        item: encodeDeclaration(newestDeclarationKey, declared),
+        ...(after === 0
+          ? { condition: 'attribute_not_exists(#pk)' }
+          : { condition: '#version = :after', values: { ':after': after } }),
+      }),
+      this.#table.putPart({ item: encodeDeclaration(declarationKey(declared.version), declared) }),
+    ]);
+    if (outcome.applied) return { kind: 'declared', version: declared.version };
+    const item = await this.#table.get('putDeclaration', newestDeclarationKey);
+    const newest = item === undefined ? undefined : decodeDeclaration(item);
+    // Its own success, whose answer got lost, reads as a refusal.
+    const isOwn =
+      newest?.version === declared.version && newest.hash === hash && newest.declaredAtMs === nowMs;
+    if (isOwn) return { kind: 'declared', version: declared.version };
+    return { kind: 'outdated', version: newest?.version ?? 0 };
+  }
+
+  async announceDeclaration(partition: number, version: number): Promise<void> {
+    await this.#table.update('announceDeclaration', {
+      key: leaseKey(partition),
+      // Where nobody has held the lease yet, it is free.
+      update:
+        'SET #declared = :version, #epoch = if_not_exists(#epoch, :zero), #expiresAtMs = if_not_exists(#expiresAtMs, :zero)',
+      condition: 'attribute_not_exists(#declared) OR #declared < :version',
+      values: { ':version': version, ':zero': 0 },
+    });
+  }
+
   // The partition's lease and wake counter
 
   async acquireLease(
@@ -424,6 +493,7 @@ export class DynamoJobStore implements JobStore {
     for (const ledger of page.ledgers.values()) this.#keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
+      declared: lease?.declared,
       turn: page.turn,
       reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),

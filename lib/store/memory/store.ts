@@ -30,6 +30,8 @@ import {
   type Control,
   type ControlChange,
   type CreateOutcome,
+  type DeclarationRecord,
+  type DeclareOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
   type EstimateRecord,
@@ -59,6 +61,7 @@ import {
   type WorkerRecord,
   workerAt,
 } from '../contract.ts';
+import { declarationHash } from '../declaration.ts';
 import {
   CommitAmbiguous,
   CommitTooLarge,
@@ -87,7 +90,13 @@ import {
   readyLineName,
 } from '../schema.ts';
 import { Bill } from './bill.ts';
-import { requireCommitFits, requireJobFits, requireRejectionFits, requireWorkerFits } from './fits.ts';
+import {
+  requireCommitFits,
+  requireDeclarationFits,
+  requireJobFits,
+  requireRejectionFits,
+  requireWorkerFits,
+} from './fits.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
 import { type LineEntry, LinesIndex } from './lines.ts';
 import { compareText, type Placed } from './sorted-line.ts';
@@ -148,6 +157,7 @@ export interface PartitionView {
 
 interface PartitionItems {
   lease: Lease;
+  declared?: number | undefined;
   wakes: number;
   page: Page;
   dueShards: number;
@@ -194,6 +204,8 @@ export class MemoryJobStore implements JobStore {
   readonly #rejections = new Map<string, Map<number, Rejection>>();
   readonly #partitions = new Map<number, PartitionItems>();
   readonly #locks = new Map<string, Lock>();
+  /** By version, from 1. */
+  readonly #declarations: DeclarationRecord[] = [];
   /** By name. One that has left has an expiry of 0. */
   readonly #dispatchers = new Map<string, DispatcherRecord>();
   readonly #jobLines: LinesIndex<Job>;
@@ -293,6 +305,45 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
+  // The declaration
+
+  async readDeclaredVersion(): Promise<number> {
+    return this.#read('readDeclaredVersion', () => {
+      this.#bill.small('readDeclaredVersion', 'read');
+      return this.#declarations.length;
+    });
+  }
+
+  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
+    return this.#read('readDeclaration', () => {
+      this.#bill.small('readDeclaration', 'read');
+      return this.#declarations.at(version === undefined ? -1 : version - 1);
+    });
+  }
+
+  async putDeclaration(text: string, after: number, nowMs: number): Promise<DeclareOutcome> {
+    return this.#write('putDeclaration', () => {
+      requireDeclarationFits(text);
+      const newest = this.#declarations.length;
+      const hash = declarationHash(text);
+      const last = this.#declarations.at(-1);
+      // As in a table, a repetition meets its own success.
+      const isOwn = newest === after + 1 && last?.hash === hash && last.declaredAtMs === nowMs;
+      if (isOwn) return { kind: 'declared', version: newest };
+      if (newest !== after) return { kind: 'outdated', version: newest };
+      this.#declarations.push({ version: after + 1, hash, text, declaredAtMs: nowMs });
+      return { kind: 'declared', version: after + 1 };
+    });
+  }
+
+  async announceDeclaration(partition: number, version: number): Promise<void> {
+    return this.#write('announceDeclaration', () => {
+      this.#bill.small('announceDeclaration', 'write');
+      const items = this.#partition(partition);
+      items.declared = Math.max(version, items.declared ?? 0);
+    });
+  }
+
   // The partition's lease and wake counter
 
   async acquireLease(
@@ -355,12 +406,13 @@ export class MemoryJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, page, batches, workers, controls, dueShards, loans, requests } =
+      const { lease, declared, page, batches, workers, controls, dueShards, loans, requests } =
         this.#partition(partition);
       const small = workers.size + controls.size + loans.size + requests.size;
       this.#bill.load(partition, page, batches.values(), small);
       return {
         epoch: lease.epoch,
+        declared,
         turn: page.turn,
         reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
