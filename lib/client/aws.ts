@@ -4,8 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
-import { placeOf } from '../dispatch/submit.ts';
+import { Declarations } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
@@ -15,6 +14,7 @@ import { ClientEnvironmentError, ValidationError } from './errors.ts';
 export { ConfigurationError } from '../core/errors.ts';
 export type { Explanation, WaitsFor } from '../core/explain.ts';
 export type { Job, JobError, JobMode, JobState, Json } from '../core/job.ts';
+export { DeclarationMissing } from '../dispatch/declaration.ts';
 export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 export type { FleetView, KeyView, ListedState } from '../dispatch/inspect.ts';
 export type { Scope } from '../dispatch/operate.ts';
@@ -75,8 +75,6 @@ export interface AwsSettings {
 export interface SchedulerClientOptions extends AwsSettings {
   /** The scheduler's table: `FAIRLEAD_TABLE`. */
   readonly table: string;
-  /** The pool's configuration as the construct wrote it: `FAIRLEAD_POOL`. */
-  readonly pool: string;
   /** `FAIRLEAD_WAKE_QUEUE`. */
   readonly wakeQueueUrl: string;
 }
@@ -119,12 +117,11 @@ function checkText(field: string, value: unknown): void {
 export class SchedulerClient extends StoreClient {
   readonly #destroy: () => void;
 
-  /** @throws ValidationError, ConfigurationError if `pool` cannot be read */
+  /** What the scheduler declares is read from its table, with the first call. @throws ValidationError */
   constructor(options: SchedulerClientOptions) {
-    const { table, pool, wakeQueueUrl, region, endpoint, credentials, maxAttempts } = options;
+    const { table, wakeQueueUrl, region, endpoint, credentials, maxAttempts } = options;
     const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
     checkText('table', table);
-    checkText('pool', pool);
     checkText('wakeQueueUrl', wakeQueueUrl);
     checkNumber(
       'maxAttempts',
@@ -138,7 +135,6 @@ export class SchedulerClient extends StoreClient {
       (value) => value > 0 && Number.isFinite(value),
       'more than 0 milliseconds',
     );
-    const configuration = decodeConfiguration(pool);
     const aws = {
       ...(region === undefined ? {} : { region }),
       ...(endpoint === undefined ? {} : { endpoint }),
@@ -148,14 +144,16 @@ export class SchedulerClient extends StoreClient {
     };
     const dynamodb = new DynamoDBClient(aws);
     const sqs = new SQSClient(aws);
+    const store = new DynamoJobStore({
+      client: dynamodb,
+      table,
+      place: (job) => declarations.place(job),
+    });
+    const declarations = new Declarations({ store, clock: systemClock });
     super({
-      store: new DynamoJobStore({
-        client: dynamodb,
-        table,
-        place: placeOf(configuration),
-      }),
+      store,
       queue: new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl }),
-      configuration,
+      declarations,
       clock: systemClock,
       newId: () => randomBytes(16).toString('hex'),
     });
@@ -166,9 +164,9 @@ export class SchedulerClient extends StoreClient {
   }
 
   /**
-   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE`, `FAIRLEAD_POOL` and `FAIRLEAD_WAKE_QUEUE`,
-   * as `schedulerEnvironment()` of the construct answers them.
-   * @throws ClientEnvironmentError, ConfigurationError
+   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE` and `FAIRLEAD_WAKE_QUEUE`, as
+   * `schedulerEnvironment()` of the construct answers them.
+   * @throws ClientEnvironmentError
    */
   static fromEnvironment(
     settings: AwsSettings = {},
@@ -177,7 +175,6 @@ export class SchedulerClient extends StoreClient {
     return new SchedulerClient({
       ...settings,
       table: required(environment, 'FAIRLEAD_TABLE'),
-      pool: required(environment, 'FAIRLEAD_POOL'),
       wakeQueueUrl: required(environment, 'FAIRLEAD_WAKE_QUEUE'),
     });
   }

@@ -3,6 +3,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
+import type { Deployed } from './declaration.ts';
 import type { BooksMemory } from './remembered.ts';
 import type { AnnouncedLines } from './submit.ts';
 
@@ -47,6 +48,8 @@ export interface DispatchContext {
   readonly store: JobStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
+  /** What `configuration` was declared under; undefined where nothing is declared, and it is all that there is. */
+  readonly deployed?: Deployed | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

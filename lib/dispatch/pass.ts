@@ -231,12 +231,15 @@ async function promoteDue(
   return { promoted, more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined) };
 }
 
-/** Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. */
+/**
+ * Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. `outdated`: nothing was
+ * decided, because the partition knows of a newer declaration.
+ */
 export async function pass(
   context: DispatchContext,
   lease: HeldLease,
   input: PassInput,
-): Promise<PassReport | { readonly kind: 'lost' }> {
+): Promise<PassReport | { readonly kind: 'lost' } | { readonly kind: 'outdated'; readonly version: number }> {
   const { store, clock, configuration, budget, log } = context;
   const { partition, epoch } = lease.fence;
   const nowMs = clock.nowMs();
@@ -253,6 +256,13 @@ export async function pass(
     promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
   ]);
   if (state.epoch !== epoch) return { kind: 'lost' };
+  const { deployed } = context;
+  if (deployed !== undefined) {
+    const { declared = 0 } = state;
+    // Nothing of an older declaration is decided from now on: it may allow what a newer one does not.
+    if (declared > deployed.version) return { kind: 'outdated', version: declared };
+    if (declared < deployed.version) await store.announceDeclaration(partition, deployed.version);
+  }
   // Lines were split further once: what waits in those parts is not forgotten.
   const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =
@@ -392,7 +402,7 @@ export async function pass(
       outOfTime = true;
       break;
     }
-    const batchId = batchIdOf(epoch, input.nextBatch());
+    const batchId = batchIdOf(partition, epoch, input.nextBatch());
     const reservation: Reservation = {
       batchId,
       epoch,

@@ -2,6 +2,7 @@
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type Job, type JobError, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
+import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { lookingFirst } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
@@ -58,6 +59,8 @@ export type JobHandlers = Readonly<Record<string, JobHandler>>;
 export interface RunContext {
   readonly store: AttemptStore;
   readonly configuration: PoolConfiguration;
+  /** What a type was declared to be under a version: an attempt keeps the terms that it was claimed under. */
+  readonly typeUnder?: Deployed['typeUnder'] | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

@@ -426,10 +426,10 @@ describe('as a process of its own', () => {
     const nothing = await spawned(['fleets'], {});
     expect(nothing).toMatchObject({ code: 2, out: '' });
     expect(nothing.error).toMatch(/^fairlead: FAIRLEAD_TABLE is not set: .*\n$/);
-    const file = fileOf('FAIRLEAD_TABLE=jobs\nFAIRLEAD_POOL=none\nFAIRLEAD_WAKE_QUEUE=http://sqs.invalid\n');
-    const unreadable = await spawned(['fleets', '--env-file', file], {});
-    expect(unreadable).toMatchObject({ code: 2, out: '' });
-    expect(unreadable.error).toMatch(/^fairlead: The configuration: cannot be read .*\n$/);
+    const file = fileOf('FAIRLEAD_TABLE=jobs\n');
+    const half = await spawned(['fleets', '--env-file', file], {});
+    expect(half).toMatchObject({ code: 2, out: '' });
+    expect(half.error).toMatch(/^fairlead: FAIRLEAD_WAKE_QUEUE is not set: .*\n$/);
     const missing = await spawned(['fleets', '--env-file', `${file}.not`], {});
     // Node looks for this option among a script's words, too, and is faster.
     expect(missing).toMatchObject({ code: 9, out: '' });

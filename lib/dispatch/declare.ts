@@ -1,0 +1,135 @@
+/** A deployment declares: checks what it is given, writes it as the next version, and tells the partitions. */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { ConfigurationError } from '../core/errors.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import type { Log } from '../runtime/contract.ts';
+import type { JobStore } from '../store/contract.ts';
+import { StoreThrottled } from '../store/errors.ts';
+import {
+  type DeclaredPool,
+  decodeConfiguration,
+  decodeDeclaration,
+  encodeDeclaration,
+} from './declaration-codec.ts';
+
+export interface DeclareContext {
+  readonly store: JobStore;
+  readonly queue: Pick<JobQueue, 'sendWake'>;
+  readonly nowMs: () => number;
+  readonly log: Log;
+}
+
+export interface Deployment {
+  /** As `encodeConfiguration` wrote it. */
+  readonly pool: string;
+  /** By fleet. */
+  readonly queueUrls: Readonly<Record<string, string>>;
+  /** Names this deployment: repeated, it declares once, and not again what others have declared since. */
+  readonly deployment: string;
+}
+
+/** Another deployment may declare meanwhile: as often as this. */
+const TRIES_MAX = 5;
+/** A repetition that comes after so many other deployments is taken for a new one. */
+const LOOKED_BACK = 10;
+/** Types that are remembered when they are not declared any more. */
+const FORMER_TYPES_MAX = 1_000;
+/** Partitions told at once. */
+const TOLD_AT_ONCE = 32;
+
+/**
+ * Declares what is deployed. Answers its version.
+ * @throws ConfigurationError - for what cannot work; nothing was changed
+ * @throws StoreThrottled - others declared at each try; nothing was changed
+ */
+export async function declare(
+  context: DeclareContext,
+  { pool, queueUrls, deployment }: Deployment,
+): Promise<number> {
+  const { store, nowMs } = context;
+  const configuration = decodeConfiguration(pool);
+  requireQueues(configuration, queueUrls);
+  for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
+    const newest = await store.readDeclaration();
+    const before = newest === undefined ? undefined : decodeDeclaration(newest.text);
+    const earlier = await versionOf(store, deployment, newest?.version ?? 0);
+    if (earlier !== undefined) return earlier;
+    const declared: DeclaredPool = {
+      configuration,
+      queueUrls,
+      formerTypes: formerTypesOf(configuration, before),
+      partitionsEver: Math.max(configuration.partitions, before?.partitionsEver ?? 1),
+      deployment,
+    };
+    const outcome = await store.putDeclaration(encodeDeclaration(declared), newest?.version ?? 0, nowMs());
+    if (outcome.kind === 'outdated') continue;
+    await tell(context, declared.partitionsEver, outcome.version);
+    return outcome.version;
+  }
+  throw new StoreThrottled(
+    `others declared at each of ${TRIES_MAX} tries, nothing was changed; deploy one after the other`,
+  );
+}
+
+function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Record<string, string>>): void {
+  for (const { fleet } of configuration.fleets) {
+    const url = Object.hasOwn(queueUrls, fleet) ? queueUrls[fleet] : undefined;
+    if (typeof url === 'string' && url !== '') continue;
+    throw new ConfigurationError(
+      `queueUrls.${fleet}`,
+      url,
+      'must be the address of the queue of the fleet',
+      'Declare through the Scheduler construct, which names the queue of each fleet.',
+    );
+  }
+}
+
+/** The version that this very deployment has declared before: its request may come twice, and late. */
+async function versionOf(store: JobStore, deployment: string, newest: number): Promise<number | undefined> {
+  for (let version = newest; version > Math.max(0, newest - LOOKED_BACK); version -= 1) {
+    const record = await store.readDeclaration(version);
+    if (record !== undefined && decodeDeclaration(record.text).deployment === deployment) return version;
+  }
+  return undefined;
+}
+
+function formerTypesOf(
+  configuration: PoolConfiguration,
+  before: DeclaredPool | undefined,
+): readonly string[] {
+  if (before === undefined) return [];
+  const declared = new Set(configuration.types.map(({ type }) => type));
+  const former = [...before.formerTypes, ...before.configuration.types.map(({ type }) => type)];
+  // The latest stand last, also those that come and go.
+  const latest = [...new Set(former.toReversed())].reverse();
+  return latest.filter((type) => !declared.has(type)).slice(-FORMER_TYPES_MAX);
+}
+
+/**
+ * Tells the partitions. What is not told learns it all the same: processes look at the version each minute, and who plans
+ * under a newer one tells its partition.
+ */
+async function tell(
+  { store, queue, log }: DeclareContext,
+  partitions: number,
+  version: number,
+): Promise<void> {
+  for (let from = 0; from < partitions; from += TOLD_AT_ONCE) {
+    const some = Array.from({ length: Math.min(TOLD_AT_ONCE, partitions - from) }, (_, at) => from + at);
+    await Promise.all(
+      some.map(async (partition) => {
+        try {
+          await store.announceDeclaration(partition, version);
+          await store.wake(partition);
+          await queue.sendWake(partition, 0);
+        } catch (error) {
+          log.warn('a partition was not told of the declaration; it learns within a minute', {
+            partition,
+            version,
+            error: String(error),
+          });
+        }
+      }),
+    );
+  }
+}
