@@ -203,6 +203,7 @@ export class StoreClient {
       store,
       queue,
       configuration,
+      formerTypes: declared?.formerTypes,
       clock,
       nowMs: clock.nowMs,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
@@ -515,7 +516,7 @@ export class StoreClient {
 
   async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<Job> {
     const context = await this.#current();
-    checkType(filter.type, context.configuration, 'filter.type');
+    checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
     yield* listJobs(context, state, filter);
   }
 

@@ -13,7 +13,7 @@
  *      │  └───────retime───────┘                                    │
  *      └─────────────────────retry, worker lost─────────────────────┘
  *     (retime: also from `scheduled` to another time, or to `pending`; cancel: from every state before `running`, whose
- *     end is asked for, and comes with `finish`)
+ *     end is asked for, and comes with `finish`; give back: from `claimed` to `pending`)
  *
  * Instants are epoch milliseconds.
  */
@@ -23,7 +23,7 @@ import type { Claim, Job, JobError, JobState, Json } from './job.ts';
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
   scheduled: ['scheduled', 'pending', 'cancelled'],
   pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-  claimed: ['running', 'cancelled'],
+  claimed: ['pending', 'running', 'cancelled'],
   running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
   succeeded: [],
   failed: [],
@@ -100,6 +100,17 @@ export function raiseVersion(job: Job, version: number): Transition {
   if (job.version !== version) return outdated(job, version);
   if (job.state !== 'pending') return illegal(job, 'pending');
   return moved({ ...job, version: job.version + 1 });
+}
+
+/**
+ * Gives a claim back that nobody has started, because nobody can: its fleet is not declared any more. The job waits again where
+ * it stood before; a worker that was told of it starts nothing.
+ */
+export function giveBack(job: Job, claimId: string): Transition {
+  if (job.state !== 'claimed') return illegal(job, 'pending');
+  if (job.claim?.claimId !== claimId) return superseded(job.claim?.claimId, claimId);
+  const { claim: _claim, ...waiting } = job;
+  return moved({ ...waiting, state: 'pending', version: job.version + 1 });
 }
 
 /**

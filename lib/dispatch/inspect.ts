@@ -138,6 +138,15 @@ async function* scheduledOf(
   }
 }
 
+/** Types that are declared, and those that were: jobs of theirs may wait still. */
+const typesEver = ({
+  configuration,
+  formerTypes = [],
+}: OperateContext): readonly { readonly type: string }[] => [
+  ...configuration.types,
+  ...formerTypes.map((type) => ({ type })),
+];
+
 /** Lines in which jobs of this filter may wait, each with its parts. */
 async function* linesOf(
   context: OperateContext,
@@ -147,7 +156,7 @@ async function* linesOf(
   const { configuration, store } = context;
   const { fairnessKey, type } = filter;
   const rankOf = (job: JobHead): string => rankKey(job, configuration.score);
-  for (const each of configuration.types) {
+  for (const each of typesEver(context)) {
     if (type !== undefined && each.type !== type) continue;
     const pages =
       fairnessKey === undefined

@@ -11,6 +11,7 @@ import type { Moved } from '../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
+import { keysHeldBy, typesByName } from '../core/terms.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { TRANSACTION_ITEMS_MAX } from '../store/bounds.ts';
 import type {
@@ -25,6 +26,7 @@ import { placesWithout } from '../store/page.ts';
 import { readyLineName } from '../store/schema.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
+import { carry } from './carry.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
@@ -263,6 +265,10 @@ export async function pass(
     if (declared > deployed.version) return { kind: 'outdated', version: declared };
     if (declared < deployed.version) await store.announceDeclaration(partition, deployed.version);
   }
+  const carried = await carry(context, lease, state);
+  if (carried === 'lost') return { kind: 'lost' };
+  // What was moved stands where nobody has read it.
+  if (carried !== undefined) forgetMissed(remembered.lines);
   // Lines were split further once: what waits in those parts is not forgotten.
   const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =
@@ -272,10 +278,11 @@ export async function pass(
 
   const images = newest([...input.hints, ...promoted]);
   const settledByHints = settleFrom(state.reservations, images);
-  const recovery = await recover(context, state, settledByHints, input.looksUp, nowMs);
+  const recovery = await recover(context, state, settledByHints, input.looksUp, nowMs, carried !== undefined);
   const settled = [...settledByHints, ...recovery.settled];
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  const types = typesByName(configuration);
   if (state.isLifted === true && !input.looksUp) remembered.lines.coming ??= new Map();
 
   const books = new Books(store, configuration, partition, nowMs, remembered, context.budget.newsShare);
@@ -293,7 +300,7 @@ export async function pass(
   input.goOnBeside(announceSeen(context, input.hints));
   const freed = new Set([
     ...remembered.letGo,
-    ...settled.flatMap(({ entry }) => entry.conflictKey ?? []),
+    ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
     ...[...seen.values()].flatMap((job) => keyLetGo(context, job) ?? []),
   ]);
   remembered.letGo.clear();
@@ -364,6 +371,10 @@ export async function pass(
     ...blockedBounds(budget.parkKept, inFlight, free, parkedHeads.length),
   });
   for (const conflictKey of unparked.taken) planner.holdConflict(conflictKey);
+  const keysHeld = inFlight.flatMap((entry) =>
+    keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey),
+  );
+  for (const conflictKey of keysHeld) planner.holdConflict(conflictKey);
   await candidates.liftSeen(planner.room > 0);
   let liftedAtMs = candidates.hasLifted && !moreDue ? nowMs : undefined;
   /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
@@ -445,6 +456,7 @@ export async function pass(
         batchId,
         fleet: reserved.fleet,
         claimedAtMs: nowMs,
+        declared: deployed?.version,
         ...(needsLocks(context) && reserved.conflictKey !== undefined
           ? { lock: { conflictKey: reserved.conflictKey, partition } }
           : {}),
@@ -518,6 +530,7 @@ export async function pass(
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
   const again =
     moreDue ||
+    carried?.isDone === false ||
     outOfTime ||
     isLockOpen ||
     candidates.leftBehind.length > 0 ||

@@ -50,6 +50,16 @@ export interface DeclarationRecord {
   readonly declaredAtMs: number;
 }
 
+/** How far jobs that wait were moved to where a declaration wants them. */
+export interface Carried {
+  readonly version: number;
+  /** Jobs that were moved so far. */
+  readonly moved: number;
+  readonly isDone: boolean;
+  /** Where to go on; undefined: from the beginning. */
+  readonly after?: string | undefined;
+}
+
 /** `outdated`: another deployment has declared something since `after`; this is the newest version. */
 export type DeclareOutcome =
   | { readonly kind: 'declared'; readonly version: number }
@@ -144,6 +154,8 @@ export interface PartitionState {
   readonly epoch: number;
   /** The newest declaration that the partition was told of; undefined: of none. */
   readonly declared?: number | undefined;
+  /** Undefined: nothing was carried so far. */
+  readonly carried?: Carried | undefined;
   /** Raised by every commit. */
   readonly turn: number;
   readonly reservations: readonly Reservation[];
@@ -257,6 +269,8 @@ export interface ClaimRequest {
   readonly batchId: string;
   readonly fleet: string;
   readonly claimedAtMs: number;
+  /** The version of the declaration that it was planned under. */
+  readonly declared?: number | undefined;
   /** Of a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
   readonly lock?: { readonly conflictKey: string; readonly partition: number } | undefined;
 }
@@ -566,6 +580,13 @@ export interface JobStore {
   ): Promise<{ readonly next?: number | undefined }>;
   /** Raises the version of a pending job at exactly `version`, so that a late claim for it fails. */
   raiseVersion(jobId: string, version: number): Promise<'raised' | 'lost'>;
+  /**
+   * Gives a claim back: claimed by exactly this claim, and not started. The job stands in its ready line again, which was
+   * announced before. As with `promote`, a success whose answer got lost may read as a lost race.
+   */
+  giveBack(job: Job, claimId: string): Promise<Applied>;
+  /** Notes how far the partition's jobs were moved to where a declaration wants them, if the epoch is still the fence's. */
+  noteCarried(fence: Fence, carried: Carried): Promise<'noted' | 'lost'>;
   /**
    * Ends an attempt whose worker is gone: running under exactly this claim.
    * `retry` counts a lost worker, not an attempt. As in `finishJob`, it cancels a job whose end was asked for.

@@ -1,5 +1,5 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
-import type { PoolConfiguration } from '../core/configuration.ts';
+import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { type Job, type JobError, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
@@ -345,6 +345,29 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
   return life !== undefined && time.timeoutMs < START_SHARE_MIN * Math.min(typeTimeoutMs, life.lastsMs);
 }
 
+/**
+ * What the type was declared to be when the job was claimed: those terms hold for the attempt, whatever was declared since, and
+ * whatever this worker began with. Where nobody can say, what the worker knows itself.
+ */
+async function typeOf(
+  { configuration, typeUnder, log }: RunContext,
+  job: Job,
+): Promise<JobTypeConfiguration | undefined> {
+  const known = configuration.types.find((each) => each.type === job.type);
+  const declared = job.claim?.declared;
+  if (declared === undefined || typeUnder === undefined) return known;
+  try {
+    return (await typeUnder(declared, job.type)) ?? known;
+  } catch (error) {
+    log.warn('the terms of an attempt could not be read; those that the worker knows hold', {
+      jobId: job.id,
+      declared,
+      error: String(error),
+    });
+    return known;
+  }
+}
+
 /** For a type that the configuration does not know any more. */
 const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
 
@@ -359,7 +382,7 @@ export async function runJob(
   handlers: JobHandlers,
   message: DispatchMessage,
 ): Promise<RunOutcome> {
-  const { store, clock, worker, configuration, log } = context;
+  const { store, clock, worker, log } = context;
   const started = await store.startJob({
     ...worker,
     ...message,
@@ -372,7 +395,7 @@ export async function runJob(
   }
   const { job } = started;
   context.onStarted?.(job);
-  const type = configuration.types.find((each) => each.type === job.type);
+  const type = await typeOf(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
   const time = timeFor(context, typeTimeoutMs);
   let ending: Ending;
@@ -384,7 +407,7 @@ export async function runJob(
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
-    ending = endingOf(context, job, error);
+    ending = endingOf(context, job, type, error);
     log.info('attempt did not succeed', {
       jobId: job.id,
       type: job.type,
@@ -413,9 +436,12 @@ type Ending =
   | { readonly kind: 'superseded' };
 
 /** What follows from an attempt that did not succeed. */
-function endingOf(context: RunContext, job: Job, error: unknown): Ending {
-  const { configuration, clock, random } = context;
-  const type = configuration.types.find((each) => each.type === job.type);
+function endingOf(
+  { clock, random }: RunContext,
+  job: Job,
+  type: JobTypeConfiguration | undefined,
+  error: unknown,
+): Ending {
   if (error instanceof JobCancelledError) return { kind: 'cancelled' };
   if (error instanceof JobSupersededError) return { kind: 'superseded' };
   if (error instanceof WorkerStoppedError || error instanceof StartedLateError) {

@@ -220,6 +220,44 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         expect((await store.loadPartition(partition, NOW_MS)).declared).toBe(7);
       });
 
+      it('keeps how far jobs were carried, for whoever holds the partition next', async () => {
+        const first = await lease(freshPartition());
+        const half = { version: 4, moved: 100, isDone: false, after: 'a place' };
+        expect(await store.noteCarried(first, half)).toBe('noted');
+        expect((await store.loadPartition(first.partition, NOW_MS)).carried).toEqual(half);
+        const second = await lease(first.partition, NOW_MS + LEASE_MS + 1);
+        const done = { version: 4, moved: 150, isDone: true };
+        expect(await store.noteCarried(first, done)).toBe('lost');
+        expect(await store.noteCarried(second, done)).toBe('noted');
+        expect((await store.loadPartition(first.partition, NOW_MS)).carried).toEqual(done);
+      });
+
+      it('claims a job under the version that it was planned under', async () => {
+        const { job } = await claimedJob(aJob(), { declared: 12 });
+        expect(job.claim).toMatchObject({ declared: 12 });
+      });
+
+      it('gives a claim back that nobody has started: the job waits where it stood', async () => {
+        const partition = freshPartition();
+        const { job, claimId } = await claimedJob(aJob({ partition }));
+        expect(await store.giveBack(job, claimId)).toBe('applied');
+        const waiting = await stored(job.id);
+        expect(waiting).toMatchObject({ state: 'pending', version: job.version + 1 });
+        expect(waiting).not.toHaveProperty('claim');
+        await untilLine(partition, lineOf(job), [job.id]);
+        const late = await store.startJob({ ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS });
+        expect(late).toEqual({ kind: 'superseded' });
+      });
+
+      it('gives no claim back that was started, or is another one', async () => {
+        const { job, claimId } = await claimedJob();
+        expect(await store.giveBack(job, `${claimId}0`)).toBe('superseded');
+        const started = await store.startJob({ ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS });
+        expect(started.kind).toBe('started');
+        expect(await store.giveBack(job, claimId)).toBe('superseded');
+        expect((await stored(job.id)).state).toBe('running');
+      });
+
       it('leaves the lease alone when it tells a partition of a version', async () => {
         const fresh = freshPartition();
         await store.announceDeclaration(fresh, 1);

@@ -594,6 +594,30 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       };
     },
   })),
+  giveBack: [
+    {
+      lost: always('superseded'),
+      again: always('superseded'),
+      refused: ['superseded'],
+      set: async (stage) => {
+        const job = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
+        await stage.store.createJobs([job]);
+        const request = aClaimRequest(job);
+        await stage.store.claim([request]);
+        const [claimed = job] = await stage.store.getJobs([job.id]);
+        return { call: () => stage.store.giveBack(claimed, request.claimId), left: left(stage, [job]) };
+      },
+    },
+  ],
+  noteCarried: [
+    {
+      set: async (stage) => {
+        const fence = await leased(stage);
+        const carried = { version: 3, moved: 7, isDone: false, after: 'a key' };
+        return { call: () => stage.store.noteCarried(fence, carried), left: left(stage) };
+      },
+    },
+  ],
   raiseVersion: [
     {
       again: always('lost'),

@@ -69,7 +69,13 @@ const VERBS = {
 >;
 
 /** What only a deployment does: the small runs have none. */
-type Deploying = 'readDeclaredVersion' | 'readDeclaration' | 'putDeclaration' | 'announceDeclaration';
+type Deploying =
+  | 'giveBack'
+  | 'noteCarried'
+  | 'readDeclaredVersion'
+  | 'readDeclaration'
+  | 'putDeclaration'
+  | 'announceDeclaration';
 
 const verbOf = (call: string): string => /([a-zA-Z]+)#\d+$/.exec(call)?.[1] ?? call;
 

@@ -6,6 +6,7 @@ import type { Claim, Job, JobError, JobMode, JobState, Json, ReservedJob } from 
 import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
+  Carried,
   Control,
   DispatcherRecord,
   EstimateRecord,
@@ -103,6 +104,11 @@ export const ATTRIBUTE = {
   wakesSeen: 'wakesSeen',
   /** The newest declaration that the partition was told of. */
   declared: 'declared',
+  /** How far jobs were moved to where it wants them. */
+  carried: 'carried',
+  moved: 'moved',
+  isDone: 'isDone',
+  after: 'after',
   // Declarations.
   hash: 'hash',
   text: 'text',
@@ -362,6 +368,7 @@ export const encodeClaim = (claim: Claim): Item => ({
   [A.batchId]: claim.batchId,
   [A.fleet]: claim.fleet,
   [A.claimedAtMs]: claim.claimedAtMs,
+  [A.declared]: claim.declared,
 });
 
 export const encodeWorker = (worker: { readonly workerId: string; readonly incarnation: string }): Item => ({
@@ -424,6 +431,7 @@ function decodeClaim(cells: Cells): Claim {
     batchId: cells.text(A.batchId),
     fleet: cells.text(A.fleet),
     claimedAtMs: cells.number(A.claimedAtMs),
+    ...(cells.has(A.declared) ? { declared: cells.count(A.declared) } : {}),
   };
 }
 
@@ -533,7 +541,22 @@ export interface LeaseItem {
   readonly callId: string | undefined;
   readonly wakesSeen: number | undefined;
   readonly declared: number | undefined;
+  readonly carried: Carried | undefined;
 }
+
+export const encodeCarried = ({ version, moved, isDone, after }: Carried): Item => ({
+  [A.version]: version,
+  [A.moved]: moved,
+  [A.isDone]: isDone,
+  [A.after]: after,
+});
+
+const decodeCarried = (cells: Cells): Carried => ({
+  version: cells.count(A.version),
+  moved: cells.count(A.moved),
+  isDone: cells.flag(A.isDone),
+  ...(cells.has(A.after) ? { after: cells.text(A.after) } : {}),
+});
 
 export function decodeLease(item: Item): LeaseItem {
   const cells = cellsOf(item);
@@ -544,6 +567,7 @@ export function decodeLease(item: Item): LeaseItem {
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
     wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
     declared: cells.has(A.declared) ? cells.count(A.declared) : undefined,
+    carried: cells.has(A.carried) ? decodeCarried(cells.map(A.carried)) : undefined,
   };
 }
 
@@ -597,8 +621,11 @@ const packId = (id: string): string =>
 const unpackId = (packed: string): string =>
   packed.startsWith('~') ? Buffer.from(packed.slice(1), 'base64url').toString('hex') : packed.slice(1);
 
-/** What the jobs of a batch share, and so is written once: type, tier, fleet, estimated cost, conflict key. */
-type Shape = readonly [string, string, string, number, string?];
+/**
+ * What the jobs of a batch share, and so is written once: type, tier, fleet, estimated cost, conflict key; of a job that has
+ * a resource but no conflict key: null, and the resource.
+ */
+type Shape = readonly [string, string, string, number, (string | null)?, string?];
 /** Packed id, number of the shape, number of the fairness key; then, where they are not 1, 1 and its own index: version, attempt, position. */
 type Row = readonly [string, number, number, number?, number?, number?];
 
@@ -613,9 +640,10 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
     return numbers.size - 1;
   };
   const rows = [...jobs].map(([position, job], at): Row => {
-    const { type, tier, fleet, estimatedCostMs, conflictKey } = job;
+    const { type, tier, fleet, estimatedCostMs, conflictKey, resourceId } = job;
     const held = [type, tier, fleet, storable(estimatedCostMs)] as const;
-    const shape: Shape = conflictKey === undefined ? held : [...held, conflictKey];
+    const free: Shape = resourceId === undefined ? held : [...held, null, resourceId];
+    const shape: Shape = conflictKey === undefined ? free : [...held, conflictKey];
     const common = [
       packId(job.id),
       numberOf(shapes, JSON.stringify(shape)),
@@ -658,13 +686,14 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
     if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
       throw new TypeError(`row ${at} names what is not there`);
     }
-    const [type, tier, fleet, estimatedCostMs, conflictKey] = shape;
+    const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId] = shape;
     if (![type, tier, fleet].every((each) => typeof each === 'string'))
       throw new TypeError(`shape ${shapeAt}`);
     if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
       throw new TypeError(`row ${at}`);
     const common = { id: unpackId(id), version, attempt, type, tier, fairnessKey, fleet, estimatedCostMs };
-    const job: ReservedJob = conflictKey === undefined ? common : { ...common, conflictKey };
+    const free: ReservedJob = resourceId === undefined ? common : { ...common, resourceId };
+    const job: ReservedJob = typeof conflictKey === 'string' ? { ...common, conflictKey } : free;
     return [position ?? at, job] as const;
   });
   return new Map(jobs.sort(([a], [b]) => a - b));

@@ -13,6 +13,7 @@ import {
   type Applied,
   BLOCKED_HEADS,
   type CancelOutcome,
+  type Carried,
   type ClaimOutcome,
   type ClaimRequest,
   type Commit,
@@ -130,6 +131,7 @@ import {
   decodeWakes,
   decodeWorkerRecord,
   encodeBacklogLine,
+  encodeCarried,
   encodeClaim,
   encodeDeclaration,
   encodeDeclarationText,
@@ -494,6 +496,7 @@ export class DynamoJobStore implements JobStore {
     return {
       epoch: lease?.epoch ?? 0,
       declared: lease?.declared,
+      carried: lease?.carried,
       turn: page.turn,
       reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
@@ -889,6 +892,31 @@ export class DynamoJobStore implements JobStore {
     });
     if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';
     return 'raised';
+  }
+
+  async giveBack(job: Job, claimId: string): Promise<Applied> {
+    const outcome = await this.#table.update('giveBack', {
+      key: jobKey(job.id),
+      update: 'SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank REMOVE #claim',
+      condition: '#state = :claimed AND #claim.#claimId = :claimId',
+      values: {
+        ...stateValues('pending', 'claimed'),
+        ':one': 1,
+        ':claimId': claimId,
+        ...standingValues(this.#readyStanding(job)),
+      },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async noteCarried(fence: Fence, carried: Carried): Promise<'noted' | 'lost'> {
+    const outcome = await this.#table.update('noteCarried', {
+      key: leaseKey(fence.partition),
+      update: 'SET #carried = :carried',
+      condition: '#epoch = :epoch',
+      values: { ':carried': encodeCarried(carried), ':epoch': fence.epoch },
+    });
+    return outcome.applied ? 'noted' : 'lost';
   }
 
   async loseWorker(
@@ -1303,7 +1331,7 @@ export class DynamoJobStore implements JobStore {
   }
 
   async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
-    const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs, lock } = request;
+    const { jobId, version, claimId, lock } = request;
     const change = {
       update: `SET #state = :claimed, #version = :next, #claim = :claim
         REMOVE #line, #rank, #worker, #startedAtMs, #runUntilMs, #progress, #finishedAtMs`,
@@ -1311,7 +1339,7 @@ export class DynamoJobStore implements JobStore {
       values: {
         ...stateValues('claimed', 'pending'),
         ...versionValues(version),
-        ':claim': encodeClaim({ claimId, epoch, batchId, fleet, claimedAtMs }),
+        ':claim': encodeClaim(request),
       },
     };
     if (lock !== undefined) return this.#claimWithLock(request, lock, { key: jobKey(jobId), ...change });
@@ -1809,9 +1837,9 @@ const CLAIM_STATEMENT = `SET #state = ? SET #version = ? SET #claim = ?
   WHERE #pk = ? AND #sk = ? AND #state = ? AND #version = ?`;
 
 function claimParameters(request: ClaimRequest): readonly unknown[] {
-  const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs } = request;
+  const { jobId, version } = request;
   const { pk, sk } = jobKey(jobId);
-  const claim = encodeClaim({ claimId, epoch, batchId, fleet, claimedAtMs });
+  const claim = encodeClaim(request);
   return ['claimed', version + 1, claim, pk, sk, 'pending', version];
 }
 

@@ -12,6 +12,7 @@ import {
   cancel,
   claim,
   finish,
+  giveBack,
   loseWorker,
   promote,
   raiseVersion,
@@ -24,6 +25,7 @@ import {
   type Applied,
   BLOCKED_HEADS,
   type CancelOutcome,
+  type Carried,
   type ClaimOutcome,
   type ClaimRequest,
   type Commit,
@@ -158,6 +160,7 @@ export interface PartitionView {
 interface PartitionItems {
   lease: Lease;
   declared?: number | undefined;
+  carried?: Carried | undefined;
   wakes: number;
   page: Page;
   dueShards: number;
@@ -406,13 +409,14 @@ export class MemoryJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, declared, page, batches, workers, controls, dueShards, loans, requests } =
+      const { lease, declared, carried, page, batches, workers, controls, dueShards, loans, requests } =
         this.#partition(partition);
       const small = workers.size + controls.size + loans.size + requests.size;
       this.#bill.load(partition, page, batches.values(), small);
       return {
         epoch: lease.epoch,
         declared,
+        carried,
         turn: page.turn,
         reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
@@ -772,6 +776,29 @@ export class MemoryJobStore implements JobStore {
       },
       version,
     );
+  }
+
+  async giveBack(job: Job, claimId: string): Promise<Applied> {
+    return this.#write('giveBack', () => {
+      const item = this.#item(job.id);
+      const transition = item === undefined ? undefined : giveBack(item.value, claimId);
+      if (transition?.kind !== 'moved') {
+        this.#bill.refused('giveBack', item);
+        return 'superseded';
+      }
+      this.#put(item, transition.job);
+      return 'applied';
+    });
+  }
+
+  async noteCarried(fence: Fence, carried: Carried): Promise<'noted' | 'lost'> {
+    return this.#write('noteCarried', () => {
+      this.#bill.small('noteCarried', 'write');
+      const items = this.#partition(fence.partition);
+      if (items.lease.epoch !== fence.epoch) return 'lost';
+      items.carried = carried;
+      return 'noted';
+    });
   }
 
   async loseWorker(
@@ -1244,8 +1271,11 @@ export class MemoryJobStore implements JobStore {
 
   #claimOne(request: ClaimRequest): ClaimOutcome {
     const item = this.#item(request.jobId);
-    const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
-    const won = { claimId, epoch, batchId, fleet, claimedAtMs };
+    const { claimId, epoch, batchId, fleet, claimedAtMs, declared } = request;
+    const won = {
+      ...{ claimId, epoch, batchId, fleet, claimedAtMs },
+      ...(declared === undefined ? {} : { declared }),
+    };
     const transition = item === undefined ? undefined : claim(item.value, won, request.version);
     if (transition?.kind === 'moved') {
       if (request.lock !== undefined && !this.#takeLock(request, request.lock)) return 'blocked';
