@@ -15,7 +15,7 @@ export interface Connection {
 export interface DispatcherConnection {
   readonly parts: Pick<
     ResidentOptions,
-    'store' | 'queue' | 'configuration' | 'deployed' | 'clock' | 'random'
+    'store' | 'queue' | 'configuration' | 'deployed' | 'place' | 'clock' | 'random'
   >;
   readonly close: () => void;
 }

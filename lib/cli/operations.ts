@@ -18,6 +18,7 @@ import {
 import {
   controlsText,
   controlText,
+  declarationText,
   explanationText,
   fleetsText,
   instant,
@@ -337,6 +338,16 @@ function addViews(program: Command, operator: Operator): void {
         const fleets = await client.fleets({ signal });
         return { data: { fleets }, text: fleetsText(fleets, Date.now()) };
       }),
+  );
+  common(
+    program
+      .command('declaration')
+      .description('Show what is declared, and how far waiting jobs were moved to where it wants them.'),
+  ).action((options: Common) =>
+    perform(operator, options, async (client) => {
+      const declaration = await client.declaration({ signal });
+      return { data: { declaration }, text: declarationText(declaration) };
+    }),
   );
 }
 

@@ -16,7 +16,13 @@ export type { Explanation, WaitsFor } from '../core/explain.ts';
 export type { Job, JobError, JobMode, JobState, Json } from '../core/job.ts';
 export { DeclarationMissing } from '../dispatch/declaration.ts';
 export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
-export type { FleetView, KeyView, ListedState } from '../dispatch/inspect.ts';
+export type {
+  DeclarationView,
+  FleetView,
+  KeyView,
+  ListedState,
+  PartitionCarried,
+} from '../dispatch/inspect.ts';
 export type { Scope } from '../dispatch/operate.ts';
 export type { Control, UnreadableItem } from '../store/contract.ts';
 export {

@@ -13,12 +13,14 @@ import { DECLARATION_AGAIN_MS, DeclarationMissing, type Declarations } from '../
 import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
 import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
 import {
+  type DeclarationView,
   type FleetView,
   type JobFilter,
   type KeyView,
   type ListedState,
   listJobs,
   listKeys,
+  readDeclarationView,
   readFleets,
 } from '../dispatch/inspect.ts';
 import {
@@ -204,6 +206,7 @@ export class StoreClient {
       queue,
       configuration,
       formerTypes: declared?.formerTypes,
+      place: declarations?.place,
       clock,
       nowMs: clock.nowMs,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
@@ -450,6 +453,15 @@ export class StoreClient {
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => readFleets(await this.#current()));
+  }
+
+  /** What is declared, under which version, and how far jobs that wait were moved to where it wants them. */
+  async declaration(options?: CallOptions): Promise<DeclarationView> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return within(signal, async () => {
+      const declared = await this.#parts.declarations?.current(0);
+      return readDeclarationView(await this.#current(), declared?.version ?? 0);
+    });
   }
 
   /** Pauses and overrides in force. */

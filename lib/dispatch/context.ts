@@ -5,7 +5,7 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
 import type { Deployed } from './declaration.ts';
 import type { BooksMemory } from './remembered.ts';
-import type { AnnouncedLines } from './submit.ts';
+import type { AnnouncedLines, SubmitContext } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
 export interface DispatchBudget {
@@ -57,6 +57,8 @@ export interface DispatchContext {
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
+  /** See `SubmitContext`. */
+  readonly place?: SubmitContext['place'];
   /** What this process remembers between passes. */
   readonly books: BooksMemory;
 }

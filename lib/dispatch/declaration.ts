@@ -145,6 +145,7 @@ export interface DeployedParts {
   readonly configuration: PoolConfiguration;
   readonly queue: JobQueue;
   readonly deployed: Deployed;
+  readonly place: Declarations['place'];
 }
 
 /** The parts that follow from a declaration, for whoever dispatches. */
@@ -156,6 +157,7 @@ export function deployedParts(
   return {
     configuration,
     queue: queueOf(queueUrls),
+    place: declarations.place,
     deployed: {
       version,
       formerTypes,

@@ -19,6 +19,27 @@ export interface DeclareContext {
   readonly log: Log;
 }
 
+/**
+ * A declaration that cannot follow the one before it while there are jobs. Nothing was changed.
+ */
+export class DeclarationRefused extends Error {
+  override readonly name = 'DeclarationRefused';
+  /** The field that cannot change, such as `partitions`. */
+  readonly field: string;
+  /** Jobs that wait or run. */
+  readonly jobs: number;
+
+  constructor(field: string, from: unknown, to: unknown, jobs: number, isAtLeast: boolean) {
+    super(
+      `${field} cannot change from ${String(from)} to ${String(to)} while ${isAtLeast ? 'at least ' : ''}${jobs} jobs wait or run: ` +
+        'each stands in its partition, whose share of the caps it counts in. Stop submitting, let them end or cancel them, and deploy ' +
+        `again; or leave ${field} at ${String(from)}.`,
+    );
+    this.field = field;
+    this.jobs = jobs;
+  }
+}
+
 export interface Deployment {
   /** As `encodeConfiguration` wrote it. */
   readonly pool: string;
@@ -40,6 +61,7 @@ const TOLD_AT_ONCE = 32;
 /**
  * Declares what is deployed. Answers its version.
  * @throws ConfigurationError - for what cannot work; nothing was changed
+ * @throws DeclarationRefused - for what jobs that are there cannot be carried over to; nothing was changed
  * @throws StoreThrottled - others declared at each try; nothing was changed
  */
 export async function declare(
@@ -54,6 +76,7 @@ export async function declare(
     const before = newest === undefined ? undefined : decodeDeclaration(newest.text);
     const earlier = await versionOf(store, deployment, newest?.version ?? 0);
     if (earlier !== undefined) return earlier;
+    if (before !== undefined) await requireCarriable(store, configuration, before, nowMs());
     const declared: DeclaredPool = {
       configuration,
       queueUrls,
@@ -69,6 +92,61 @@ export async function declare(
   throw new StoreThrottled(
     `others declared at each of ${TRIES_MAX} tries, nothing was changed; deploy one after the other`,
   );
+}
+
+/** Jobs counted at most. */
+const COUNTED_MAX = 1_000;
+const PAGE = 100;
+const LAST_INSTANT_MS = 999_999_999_999_999;
+
+/** @throws DeclarationRefused */
+async function requireCarriable(
+  store: JobStore,
+  configuration: PoolConfiguration,
+  before: DeclaredPool,
+  nowMs: number,
+): Promise<void> {
+  const from = before.configuration.partitions;
+  if (configuration.partitions === from) return;
+  let jobs = 0;
+  for (let partition = 0; partition < before.partitionsEver && jobs < COUNTED_MAX; partition += 1) {
+    for await (const some of jobsIn(store, before, partition, nowMs)) {
+      jobs += some;
+      if (jobs >= COUNTED_MAX) break;
+    }
+  }
+  if (jobs > 0)
+    throw new DeclarationRefused('partitions', from, configuration.partitions, jobs, jobs >= COUNTED_MAX);
+}
+
+/** How many jobs of a partition run and wait, in the order in which they are found. From indexes, so it may lag. */
+async function* jobsIn(
+  store: JobStore,
+  { configuration, formerTypes }: DeclaredPool,
+  partition: number,
+  nowMs: number,
+): AsyncGenerator<number> {
+  const { reservations, dueShards } = await store.loadPartition(partition, nowMs);
+  yield reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
+  const types = [...configuration.types.map(({ type }) => type), ...formerTypes];
+  for (const type of types) {
+    for (let after: string | undefined; ; ) {
+      const { keys, next } = await store.readKeys(partition, type, PAGE, after);
+      for (const { fairnessKey, lines } of keys) {
+        for (const { mode, sub } of lines) {
+          const line = { type, mode, fairnessKey, ...(sub === undefined ? {} : { sub }) };
+          yield (await store.readLine(partition, line, COUNTED_MAX)).jobs.length;
+        }
+      }
+      if (next === undefined) break;
+      after = next;
+    }
+  }
+  for (let shard = 0; shard < dueShards; shard += 1)
+    yield (await store.readDue(partition, LAST_INSTANT_MS, COUNTED_MAX, undefined, shard)).jobs.length;
+  const { marks } = await store.listParked(partition, PAGE);
+  for (const { conflictKey } of marks)
+    yield (await store.readBlocked(partition, conflictKey, PAGE)).jobs.length;
 }
 
 function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Record<string, string>>): void {

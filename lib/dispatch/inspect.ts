@@ -370,3 +370,53 @@ export async function readFleets(context: OperateContext): Promise<readonly Flee
     };
   });
 }
+
+/** What is declared, and how far jobs that wait were moved to where it wants them. */
+export interface DeclarationView {
+  /** 0 where nothing is declared in the table. */
+  readonly version: number;
+  readonly types: readonly string[];
+  readonly tiers: readonly string[];
+  readonly fleets: readonly string[];
+  /** Types that were declared once: jobs of theirs wait until they are declared again, or cancelled. */
+  readonly formerTypes: readonly string[];
+  readonly partitions: readonly PartitionCarried[];
+}
+
+export interface PartitionCarried {
+  readonly partition: number;
+  /** The newest version that the partition was told of. */
+  readonly told: number;
+  /** Jobs that were moved for the version that is being carried over, or was last. */
+  readonly moved: number;
+  readonly carriedVersion: number;
+  readonly isDone: boolean;
+}
+
+/** What is declared under a version, and what became of it in each partition. */
+export async function readDeclarationView(
+  context: OperateContext,
+  version: number,
+): Promise<DeclarationView> {
+  const { configuration, formerTypes = [], store, clock } = context;
+  const partitions = await Promise.all(
+    partitionsOf(context).map(async (partition): Promise<PartitionCarried> => {
+      const { declared = 0, carried } = await store.loadPartition(partition, clock.nowMs());
+      return {
+        partition,
+        told: declared,
+        moved: carried?.moved ?? 0,
+        carriedVersion: carried?.version ?? 0,
+        isDone: carried?.isDone === true && carried.version >= version,
+      };
+    }),
+  );
+  return {
+    version,
+    types: configuration.types.map(({ type }) => type),
+    tiers: configuration.tiers.map(({ tier }) => tier),
+    fleets: configuration.fleets.map(({ fleet }) => fleet),
+    formerTypes,
+    partitions,
+  };
+}

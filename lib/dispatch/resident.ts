@@ -43,6 +43,7 @@ export interface ResidentOptions {
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
   readonly deployed?: Deployed | undefined;
+  readonly place?: DispatchContext['place'];
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -155,6 +156,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     queue,
     configuration,
     deployed: options.deployed,
+    place: options.place,
     clock,
     random,
     log,

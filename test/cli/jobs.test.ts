@@ -258,6 +258,20 @@ describe('keys and fleets', () => {
     expect((await counter().fairlead('keys')).out).toBe('no key has jobs\n');
   });
 
+  it('declaration shows what is declared, and how far each partition is with it', async () => {
+    const { fairlead, data } = counter();
+    const { out } = await fairlead('declaration');
+    expect(out).toMatch(/types\s+resize, report/);
+    expect(out).toMatch(/told of\s+carried over to\s+jobs moved/);
+    expect(await data('declaration')).toMatchObject({
+      declaration: {
+        fleets: ['images', 'general'],
+        formerTypes: [],
+        partitions: [{ partition: 0, told: 0, moved: 0 }],
+      },
+    });
+  });
+
   it('fleets shows slots and workers', async () => {
     const { fairlead, data, store, time } = counter();
     await store.registerWorker(0, aWorkerRecord({ fleet: 'general', expiresAtMs: time.nowMs + 30_000 }));

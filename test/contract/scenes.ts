@@ -598,7 +598,6 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       lost: always('superseded'),
       again: always('superseded'),
-      refused: ['superseded'],
       set: async (stage) => {
         const job = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
         await stage.store.createJobs([job]);

@@ -103,6 +103,26 @@ describe('a deployment', () => {
     expect(await on.store.readDeclaredVersion()).toBe(0);
   });
 
+  it('is refused for another number of partitions while jobs wait or run, with how many, and goes on without them', async () => {
+    const on = stage({ pool: ONE });
+    const four = { ...ONE, partitions: 4 };
+    await deploy(on, ONE);
+    await on.put(
+      ...Array.from({ length: 6 }, () => on.job()),
+      on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 1_000_000 }),
+    );
+    await on.pass({}, await dispatcherOf(on));
+    const refused = await errorOf(deploy(on, four));
+    expect(refused).toMatchObject({ name: 'DeclarationRefused', field: 'partitions', jobs: 7 });
+    expect(String(refused)).toMatch(/partitions cannot change from 1 to 4 while 7 jobs wait or run/);
+    expect(await on.store.readDeclaredVersion()).toBe(1);
+    for (const { id } of on.store.everyJob())
+      await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 3_600_000);
+    const cancelled = [...on.store.everyJob()];
+    await on.pass({ jobs: cancelled, reason: 'stream' }, await dispatcherOf(on));
+    expect(await deploy(on, four)).toBe(2);
+  });
+
   it('declares also where a partition cannot be told', async () => {
     const on = stage({ pool: ONE });
     const store = storeWith(on.store, {

@@ -50,7 +50,14 @@ export async function redeployed(
     deploy,
     process: async () => {
       const own = declarationsOf();
-      return on.dispatcher(deployedParts(own, await own.current(), () => on.queue));
+      const parts = deployedParts(own, await own.current(), () => on.queue);
+      // Its store is everybody's here, and puts jobs where the newest declaration says.
+      const { newer } = parts.deployed;
+      const deployed = {
+        ...parts.deployed,
+        newer: async (version: number) => ({ ...(await newer(version)), place: declarations.place }),
+      };
+      return on.dispatcher({ ...parts, deployed, place: declarations.place });
     },
     operatorNow: async () => {
       const { configuration, formerTypes } = await declarations.current();
@@ -58,7 +65,7 @@ export async function redeployed(
     },
     submitNow: async (...jobs) => {
       const { configuration } = await declarations.current();
-      await submit(on.submitter({ configuration }), jobs);
+      await submit(on.submitter({ configuration, place: declarations.place }), jobs);
       return jobs;
     },
   };
