@@ -57,7 +57,7 @@ export interface SchedulerProps {
   readonly fairness?: PoolInput['fairness'];
   /**
    * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
-   * large. To be changed only when nothing waits and nothing runs; see docs/scale.md.
+   * large. A deployment that changes it while jobs wait or run is refused; see docs/scale.md.
    * @default 1: one exact order for the whole pool
    */
   readonly partitions?: PoolInput['partitions'];

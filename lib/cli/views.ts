@@ -140,7 +140,7 @@ export function declarationText(declaration: DeclarationView): string {
     ['types', types.join(', ')],
     ['tiers', tiers.join(', ')],
     ['fleets', fleets.join(', ')],
-    ['declared once', formerTypes.join(', ')],
+    ['declared once', formerTypes.join(', ') || 'none'],
   ];
   const rows = partitions.map(({ partition, told, carriedVersion, moved, isDone }) => [
     partition,

@@ -407,7 +407,7 @@ export async function readDeclarationView(
         told: declared,
         moved: carried?.moved ?? 0,
         carriedVersion: carried?.version ?? 0,
-        isDone: carried?.isDone === true && carried.version >= version,
+        isDone: version === 0 || (carried?.isDone === true && carried.version >= version),
       };
     }),
   );

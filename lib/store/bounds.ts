@@ -72,8 +72,9 @@ const JOB_OVERHEAD_BYTES = 150;
 export function reservationBytesAtMost(jobs: Iterable<ReservedJob>): number {
   let chars = 0;
   let count = 0;
-  for (const { id, type, tier, fleet, fairnessKey, conflictKey = '' } of jobs) {
-    chars += id.length + type.length + tier.length + fleet.length + fairnessKey.length + conflictKey.length;
+  for (const { id, type, tier, fleet, fairnessKey, conflictKey, resourceId } of jobs) {
+    const held = (conflictKey ?? resourceId ?? '').length;
+    chars += id.length + type.length + tier.length + fleet.length + fairnessKey.length + held;
     count += 1;
   }
   return chars * JSON_FACTOR + count * JOB_OVERHEAD_BYTES;

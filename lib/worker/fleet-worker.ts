@@ -128,6 +128,7 @@ export async function runFleetWorker(
       queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl }),
       configuration,
       typeUnder: (version, type) => declarations.typeUnder(version, type),
+      declared: declared.version,
       clock: systemClock,
       random: Math.random,
       log,

@@ -21,6 +21,7 @@ export interface WorkerParts {
   readonly store: JobStore;
   readonly configuration: PoolConfiguration;
   readonly typeUnder?: RunContext['typeUnder'];
+  readonly declared?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -42,7 +43,7 @@ export function lambdaWorker(
   handlers: JobHandlers,
 ): SqsHandler {
   return async (event, lambda) => {
-    const { store, configuration, typeUnder, clock, random, log, exit } = await parts();
+    const { store, configuration, typeUnder, declared, clock, random, log, exit } = await parts();
     const worker = {
       workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
       incarnation: lambda.awsRequestId,
@@ -77,6 +78,7 @@ export function lambdaWorker(
           store,
           configuration,
           typeUnder,
+          declared,
           clock,
           random,
           log,

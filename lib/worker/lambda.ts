@@ -39,11 +39,12 @@ async function partsFromEnvironment(): Promise<WorkerParts> {
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
-  const { configuration } = await declarations.current();
+  const { configuration, version: declared } = await declarations.current();
   return {
     store,
     configuration,
     typeUnder: (version, type) => declarations.typeUnder(version, type),
+    declared,
     clock: systemClock,
     random: Math.random,
     log,

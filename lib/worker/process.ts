@@ -37,6 +37,7 @@ export interface WorkerProcessOptions {
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
   readonly typeUnder?: RunContext['typeUnder'];
+  readonly declared?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -256,6 +257,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
           store: patient,
           configuration,
           typeUnder: options.typeUnder,
+          declared: options.declared,
           clock,
           random,
           log,

@@ -61,6 +61,8 @@ export interface RunContext {
   readonly configuration: PoolConfiguration;
   /** What a type was declared to be under a version: an attempt keeps the terms that it was claimed under. */
   readonly typeUnder?: Deployed['typeUnder'] | undefined;
+  /** The version that the worker began with. */
+  readonly declared?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -428,6 +430,9 @@ export async function runJob(
   return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
 }
 
+/** When a job comes again that met a worker of the deployment before. */
+const ROLLOUT_MS = 60_000;
+
 type Ending =
   | FinishVerdict
   /** The worker ended before the handler did. */
@@ -437,7 +442,7 @@ type Ending =
 
 /** What follows from an attempt that did not succeed. */
 function endingOf(
-  { clock, random }: RunContext,
+  { clock, random, declared }: RunContext,
   job: Job,
   type: JobTypeConfiguration | undefined,
   error: unknown,
@@ -450,6 +455,12 @@ function endingOf(
     // Where no handler has run, the job is as it was before.
     const onWorkerLost = error instanceof StartedLateError ? 'resume' : type.onWorkerLost;
     return { kind: 'released', verdict: afterWorkerLost(job, { ...type, onWorkerLost }, clock.nowMs()) };
+  }
+  const isNewer = (job.claim?.declared ?? 0) > (declared ?? Number.POSITIVE_INFINITY);
+  if (error instanceof MissingHandlerError && isNewer && type !== undefined) {
+    // A deployment is under way: a worker that has the handler is about to take this one's place.
+    const again = { ...type, onWorkerLost: 'resume' } as const;
+    return { kind: 'released', verdict: afterWorkerLost(job, again, clock.nowMs() + ROLLOUT_MS) };
   }
   const failure = jobErrorOf(error);
   const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;

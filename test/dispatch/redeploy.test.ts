@@ -211,4 +211,25 @@ describe('jobs that run', () => {
     expect(outcome).toBe('succeeded');
     expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
   });
+
+  it('are not failed by a worker that began before their type was declared: they come again', async () => {
+    const on = await redeployed(pool({}));
+    await on.deploy(pool({ timeoutMs: 20_000 }));
+    const warm = await on.process();
+    const [job] = await many(on, 1);
+    await on.pass({}, warm);
+    const [received] = await on.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    const { configuration } = await on.declarations.current();
+    const { store, clock, random, log } = on;
+    const worker = { workerId: 'w', incarnation: 'i' };
+    const context = { store, configuration, clock, random, log, worker };
+    const outcome = await on.finish(runJob({ ...context, declared: 1 }, {}, received.message));
+    expect(outcome).toBe('released');
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
+      state: 'scheduled',
+      attempt: 1,
+      workersLost: 1,
+    });
+  });
 });
