@@ -1,6 +1,6 @@
 /** A deployment declares: checks what it is given, writes it as the next version, and tells the partitions. */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { ConfigurationError } from '../core/errors.ts';
+import { ConfigurationError, show } from '../core/errors.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
@@ -19,6 +19,14 @@ export interface DeclareContext {
   readonly log: Log;
 }
 
+interface RefusedChange {
+  readonly field: string;
+  readonly from: unknown;
+  readonly to: unknown;
+  /** Of so many jobs. */
+  readonly why: string;
+}
+
 /**
  * A declaration that cannot follow the one before it while there are jobs. Nothing was changed.
  */
@@ -29,11 +37,13 @@ export class DeclarationRefused extends Error {
   /** Jobs that wait or run. */
   readonly jobs: number;
 
-  constructor(field: string, from: unknown, to: unknown, jobs: number, isAtLeast: boolean) {
+  constructor(
+    { field, from, to, why }: RefusedChange,
+    { jobs, isAtLeast = false }: { readonly jobs: number; readonly isAtLeast?: boolean },
+  ) {
     super(
-      `${field} cannot change from ${String(from)} to ${String(to)} while ${isAtLeast ? 'at least ' : ''}${jobs} jobs wait or run: ` +
-        'each stands in its partition, whose share of the caps it counts in. Stop submitting, let them end or cancel them, and deploy ' +
-        `again; or leave ${field} at ${String(from)}.`,
+      `${field} cannot change from ${show(from)} to ${show(to)} while ${isAtLeast ? 'at least ' : ''}${jobs} ${why}. ` +
+        `Let them end, or cancel them, and deploy again; or leave ${field} at ${show(from)}.`,
     );
     this.field = field;
     this.jobs = jobs;
@@ -106,8 +116,10 @@ async function requireCarriable(
   before: DeclaredPool,
   nowMs: number,
 ): Promise<void> {
+  await requireExclusive(store, configuration, before, nowMs);
   const from = before.configuration.partitions;
-  if (configuration.partitions === from) return;
+  const to = configuration.partitions;
+  if (to === from) return;
   let jobs = 0;
   for (let partition = 0; partition < before.partitionsEver && jobs < COUNTED_MAX; partition += 1) {
     for await (const some of jobsIn(store, before, partition, nowMs)) {
@@ -115,8 +127,50 @@ async function requireCarriable(
       if (jobs >= COUNTED_MAX) break;
     }
   }
-  if (jobs > 0)
-    throw new DeclarationRefused('partitions', from, configuration.partitions, jobs, jobs >= COUNTED_MAX);
+  if (jobs === 0) return;
+  const why = 'jobs wait or run: each stands in its partition, whose share of the caps it counts in';
+  throw new DeclarationRefused(
+    { field: 'partitions', from, to, why },
+    { jobs, isAtLeast: jobs >= COUNTED_MAX },
+  );
+}
+
+/**
+ * In one partition a job in flight holds the conflict key of its type's new group, too. Among several the key is held by a lock,
+ * which a job that runs has taken for its old group only.
+ * @throws DeclarationRefused
+ */
+async function requireExclusive(
+  store: JobStore,
+  configuration: PoolConfiguration,
+  before: DeclaredPool,
+  nowMs: number,
+): Promise<void> {
+  if (before.configuration.partitions === 1) return;
+  const groupsBefore = new Map(
+    before.configuration.types.map(({ type, conflictGroup }) => [type, conflictGroup]),
+  );
+  const changed = configuration.types.filter(
+    ({ type, conflictGroup }) =>
+      conflictGroup !== null && groupsBefore.has(type) && groupsBefore.get(type) !== conflictGroup,
+  );
+  if (changed.length === 0) return;
+  const inFlight = new Map<string, number>();
+  for (let partition = 0; partition < before.partitionsEver; partition += 1) {
+    const { reservations } = await store.loadPartition(partition, nowMs);
+    for (const { jobs } of reservations)
+      for (const { type } of jobs.values()) inFlight.set(type, (inFlight.get(type) ?? 0) + 1);
+  }
+  for (const { type, conflictGroup } of changed) {
+    const jobs = inFlight.get(type) ?? 0;
+    if (jobs === 0) continue;
+    const from = groupsBefore.get(type);
+    const why = 'jobs of the type run: other partitions would not know what they exclude';
+    throw new DeclarationRefused(
+      { field: `types.${type}.conflictGroup`, from, to: conflictGroup, why },
+      { jobs },
+    );
+  }
 }
 
 /** How many jobs of a partition run and wait, in the order in which they are found. From indexes, so it may lag. */

@@ -123,6 +123,25 @@ describe('a deployment', () => {
     expect(await deploy(on, four)).toBe(2);
   });
 
+  it('is refused for another conflict group while jobs of the type run in one of several partitions', async () => {
+    const several = (group: string): PoolInput =>
+      pool({ resize: { timeoutMs: 30_000, conflictGroup: group } }, { partitions: 2 });
+    const on = stage({ pool: several('album') });
+    await deploy(on, several('album'));
+    await on.put(on.job({ resourceId: 'photos' }));
+    await on.pass({}, await dispatcherOf(on));
+    expect(on.held()).toHaveLength(1);
+    expect(await errorOf(deploy(on, several('shelf')))).toMatchObject({
+      name: 'DeclarationRefused',
+      field: 'types.resize.conflictGroup',
+      jobs: 1,
+    });
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing was started');
+    await on.pass({ jobs: [await on.end(started)], reason: 'stream' }, await dispatcherOf(on));
+    expect(await deploy(on, several('shelf'))).toBe(2);
+  });
+
   it('declares also where a partition cannot be told', async () => {
     const on = stage({ pool: ONE });
     const store = storeWith(on.store, {
