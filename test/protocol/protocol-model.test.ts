@@ -7,7 +7,7 @@ const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.
 const MODEL = modelNamed('protocol_model.py');
 const LOCK_MODEL = modelNamed('lock_model.py');
 const LOAN_MODEL = modelNamed('loan_model.py');
-const MODEL_MS = 240_000;
+const MODEL_MS = 600_000;
 
 /** Each protection, the fewest steps that go wrong without it, and what goes wrong. */
 const PROTECTIONS = [
