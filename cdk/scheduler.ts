@@ -1,5 +1,5 @@
 /** The whole scheduler as one construct. */
-import { Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { Duration, type RemovalPolicy } from 'aws-cdk-lib';
 import {
   MathExpression,
   type MathExpressionOptions,
@@ -17,12 +17,13 @@ import { Construct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
-import { encodeConfiguration } from '../lib/dispatch/configuration-codec.ts';
+import { encodeConfiguration } from '../lib/dispatch/declaration-codec.ts';
+import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
 import { Fleet, type FleetProps } from './fleet.ts';
 import { Ingest } from './ingest.ts';
 import { schedulerTable, TABLE_ACTIONS } from './table.ts';
-import { checkEnvironment, checkTimeouts, poolInput } from './validation.ts';
+import { checkDeclaration, checkTimeouts, poolInput } from './validation.ts';
 
 /** What a scheduler does, and for whom. Only `fleets` must be there. */
 export interface SchedulerProps {
@@ -56,7 +57,7 @@ export interface SchedulerProps {
   readonly fairness?: PoolInput['fairness'];
   /**
    * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
-   * large. To be changed only when nothing waits and nothing runs; see docs/scale.md.
+   * large. A deployment that changes it while jobs wait or run is refused; see docs/scale.md.
    * @default 1: one exact order for the whole pool
    */
   readonly partitions?: PoolInput['partitions'];
@@ -121,7 +122,6 @@ export class Scheduler extends Construct {
   readonly ingestFunction: NodejsFunction;
   /** The declaration with every default filled in. */
   readonly configuration: PoolConfiguration;
-  private readonly encodedConfiguration: string;
 
   constructor(scope: Construct, id: string, props: SchedulerProps) {
     super(scope, id);
@@ -140,8 +140,8 @@ export class Scheduler extends Construct {
     checkCount('maxReceiveCount', maxReceiveCount, 1_000);
     this.configuration = resolveConfiguration(poolInput(declaration, fleets));
     checkTimeouts(this.configuration, fleets);
-    this.encodedConfiguration = encodeConfiguration(this.configuration);
-    checkEnvironment(this.configuration, this.encodedConfiguration);
+    const pool = encodeConfiguration(this.configuration);
+    checkDeclaration(this.configuration, pool);
 
     this.table = schedulerTable(this, 'Table', { removalPolicy });
     this.bus =
@@ -170,6 +170,17 @@ export class Scheduler extends Construct {
         }),
       ]),
     );
+    const declared = new Declaration(this, 'Declaration', {
+      pool,
+      table: this.table,
+      wakeQueue: dispatch.wakeQueue,
+      queues: Object.fromEntries(Object.values(this.fleets).map(({ fleet, queue }) => [fleet, queue])),
+      architecture,
+      logRetention,
+    });
+    // Whoever reads the declaration comes after it.
+    ingest.function.node.addDependency(declared.resource);
+    dispatch.function.node.addDependency(declared.resource);
     this.ingestQueue = ingest.queue;
     this.ingestFunction = ingest.function;
     this.wakeQueue = dispatch.wakeQueue;
@@ -237,8 +248,6 @@ export class Scheduler extends Construct {
     return {
       FAIRLEAD_TABLE: this.table.tableName,
       FAIRLEAD_FLEET: this.fleetNamed(fleet).fleet,
-      FAIRLEAD_POOL: this.encodedConfiguration,
-      FAIRLEAD_QUEUES: this.queueUrls(),
       FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
     };
   }
@@ -249,8 +258,6 @@ export class Scheduler extends Construct {
       FAIRLEAD_TABLE: this.table.tableName,
       FAIRLEAD_BUS: this.bus.eventBusName,
       FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
-      FAIRLEAD_QUEUES: this.queueUrls(),
-      FAIRLEAD_POOL: this.encodedConfiguration,
     };
   }
 
@@ -305,12 +312,6 @@ export class Scheduler extends Construct {
         fleet.function?.addEnvironment(name, value);
       }
     }
-  }
-
-  private queueUrls(): string {
-    return Stack.of(this).toJsonString(
-      Object.fromEntries(Object.values(this.fleets).map((fleet) => [fleet.fleet, fleet.queue.queueUrl])),
-    );
   }
 
   private fleetNamed(fleet: string): Fleet {

@@ -37,6 +37,14 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
 export const TABLE_ACTIONS = {
   /** A submitter: puts jobs, announces lines, raises the wake counter, reads a job back. */
   submit: ['dynamodb:PutItem', 'dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'],
+  /** A deployment: writes the declaration, tells the partitions. */
+  declare: [
+    'dynamodb:GetItem',
+    'dynamodb:BatchGetItem',
+    'dynamodb:Query',
+    'dynamodb:PutItem',
+    'dynamodb:UpdateItem',
+  ],
   /** A dispatcher: whole passes. */
   dispatch: [
     'dynamodb:GetItem',

@@ -18,12 +18,10 @@ const EVENT_SOURCE_MAX_BATCH = 10;
 /** What a handler keeps of its function's time to record that a job was too slow: a tenth, 1 to 30 seconds. */
 const MARGIN = { share: 0.1, minMs: 1_000, maxMs: 30_000 } as const;
 
-/** Of Lambda, for all names and values of a function's environment. */
-const ENVIRONMENT_MAX_BYTES = 4_096;
-/** `https://sqs.<region>.amazonaws.com/<account>/<name>`, with a generated name of up to 80 characters. */
-const QUEUE_URL_BYTES = 140;
-/** Names of the variables, the table's, the bus's and the wake queue's address. */
-const ENVIRONMENT_REST_BYTES = 400;
+/** CloudFormation hands a resource's properties over in an event of 256 KB, which has an envelope. */
+const PROPERTIES_MAX_BYTES = 240_000;
+/** `https://sqs.<region>.amazonaws.com/<account>/<name>`, with a generated name of up to 80 characters, and what is around it. */
+const QUEUE_URL_BYTES = 150;
 
 /**
  * The pool as `resolveConfiguration` takes it. A fleet with a handler gets its slots; a type that names no timeout
@@ -83,17 +81,18 @@ export function checkTimeouts(pool: PoolConfiguration, fleets: Readonly<Record<s
 }
 
 /**
- * @throws ConfigurationError if the functions' environment, whose addresses are known only when deployed, may not fit.
+ * @throws ConfigurationError if the declaration, with the addresses that are known only when deployed, may be too large to
+ * be handed over.
  */
-export function checkEnvironment(pool: PoolConfiguration, encodedPool: string): void {
+export function checkDeclaration(pool: PoolConfiguration, encodedPool: string): void {
   const names = pool.fleets.reduce((bytes, { fleet }) => bytes + Buffer.byteLength(JSON.stringify(fleet)), 0);
-  const bytes = encodedPool.length + names + pool.fleets.length * QUEUE_URL_BYTES + ENVIRONMENT_REST_BYTES;
-  if (bytes <= ENVIRONMENT_MAX_BYTES) return;
+  const bytes = encodedPool.length + names + pool.fleets.length * QUEUE_URL_BYTES;
+  if (bytes <= PROPERTIES_MAX_BYTES) return;
   throw new ConfigurationError(
     'fleets',
     pool.fleets.length,
-    `with their queues and the pool (${encodedPool.length} bytes) they need about ${bytes} bytes of each function's ` +
-      `environment, which has ${ENVIRONMENT_MAX_BYTES}`,
+    `with their queues and the pool (${encodedPool.length} bytes) they need about ${bytes} bytes of the declaration, ` +
+      `which a deployment hands over in at most ${PROPERTIES_MAX_BYTES}`,
     'Let fewer, versatile fleets take several types each, or split the work into several schedulers.',
   );
 }

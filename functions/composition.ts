@@ -4,10 +4,15 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { partitionOf } from '../lib/core/partition.ts';
-import { decodeConfiguration } from '../lib/dispatch/configuration-codec.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
+import {
+  DECLARATION_AGAIN_MS,
+  Declarations,
+  type Declared,
+  deployedParts,
+} from '../lib/dispatch/declaration.ts';
+import type { DeclareContext } from '../lib/dispatch/declare.ts';
 import type { IngestContext } from '../lib/dispatch/ingest.ts';
-import { placeOf } from '../lib/dispatch/submit.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
 import { jsonLog, systemClock } from '../lib/runtime/system.ts';
@@ -28,34 +33,34 @@ function required(name: string): string {
   return value;
 }
 
-function queueUrls(text: string): Readonly<Record<string, string>> {
-  const value: unknown = JSON.parse(text);
-  if (typeof value !== 'object' || value === null) {
-    throw new FunctionEnvironmentError(`FAIRLEAD_QUEUES is not an object of queue URLs: ${text}`);
-  }
-  return Object.fromEntries(Object.entries(value).map(([fleet, url]) => [fleet, String(url)]));
-}
+/** A request that hangs must not outlive the lease: it is given up, and tried again, well before. */
+const REQUESTS = {
+  maxAttempts: 4,
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
+} as const;
 
-function build(): DispatchContext & IngestContext {
-  const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
-  const log = jsonLog((line) => console.log(line));
-  return {
-    store: new DynamoJobStore({
-      client: new DynamoDBClient(REQUESTS),
-      table: required('FAIRLEAD_TABLE'),
-      place: placeOf(configuration),
-      unreadable: (item) => log.warn('an item cannot be read', { ...item }),
-    }),
-    queue: new SqsJobQueue({
-      client: new SQSClient(REQUESTS),
-      queueUrls: queueUrls(required('FAIRLEAD_QUEUES')),
-      wakeQueueUrl: required('FAIRLEAD_WAKE_QUEUE'),
-    }),
+const log = jsonLog((line) => console.log(line));
+
+export type FunctionContext = DispatchContext & IngestContext;
+
+/** What a process has, whatever is declared. */
+function build(): { readonly declarations: Declarations; readonly under: (of: Declared) => FunctionContext } {
+  const client = new DynamoDBClient(REQUESTS);
+  const sqs = new SQSClient(REQUESTS);
+  const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
+  const store = new DynamoJobStore({
+    client,
+    table: required('FAIRLEAD_TABLE'),
+    place: (job) => declarations.place(job),
+    unreadable: (item) => log.warn('an item cannot be read', { ...item }),
+  });
+  const declarations = new Declarations({ store, clock: systemClock, log });
+  const shared = {
+    store,
     events: new EventBridgeBus({
       client: new EventBridgeClient(REQUESTS),
       busName: required('FAIRLEAD_BUS'),
     }),
-    configuration,
     clock: systemClock,
     nowMs: systemClock.nowMs,
     random: Math.random,
@@ -63,21 +68,52 @@ function build(): DispatchContext & IngestContext {
     holder: randomUUID(),
     budget: DISPATCH_BUDGET,
     announced: new Map(),
-    books: new Map(),
-    partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
   };
+  const queueOf = (queueUrls: Readonly<Record<string, string>>): SqsJobQueue =>
+    new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
+  const under = (declared: Declared): FunctionContext => ({
+    ...shared,
+    ...deployedParts(declarations, declared, queueOf),
+    // What was read under another declaration may stand elsewhere under this one.
+    books: new Map(),
+    partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
+    newest: async () => contextUnder(await declarations.current(DECLARATION_AGAIN_MS)),
+  });
+  return { declarations, under };
 }
 
-/** A request that hangs must not outlive the lease: it is given up, and tried again, well before. */
-const REQUESTS = {
-  maxAttempts: 4,
-  requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
-} as const;
+let built: ReturnType<typeof build> | undefined;
+let composed: FunctionContext | undefined;
 
-let built: (DispatchContext & IngestContext) | undefined;
-
-/** Built at the first call and kept for the life of the process. */
-export function composition(): DispatchContext & IngestContext {
+/** One context for each version, as long as it is the newest. */
+function contextUnder(declared: Declared): FunctionContext {
   built ??= build();
-  return built;
+  if (composed?.deployed?.version !== declared.version) composed = built.under(declared);
+  return composed;
+}
+
+/** Built at the first call and kept for the life of the process, or until something else is declared. */
+export async function composition(): Promise<FunctionContext> {
+  built ??= build();
+  return contextUnder(await built.declarations.current());
+}
+
+/** For the deployment: the only one that works without a declaration. */
+export function declaring(): DeclareContext {
+  return {
+    store: new DynamoJobStore({
+      client: new DynamoDBClient(REQUESTS),
+      table: required('FAIRLEAD_TABLE'),
+      place: () => {
+        throw new FunctionEnvironmentError('a deployment moves no job');
+      },
+    }),
+    queue: new SqsJobQueue({
+      client: new SQSClient(REQUESTS),
+      queueUrls: {},
+      wakeQueueUrl: required('FAIRLEAD_WAKE_QUEUE'),
+    }),
+    nowMs: systemClock.nowMs,
+    log,
+  };
 }

@@ -13,12 +13,11 @@ import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
 import { decodeWake } from '../lib/queue/message.ts';
 import { decodeJob } from '../lib/store/dynamodb/codec.ts';
 import { BLOCKED_PREFIX, TABLE } from '../lib/store/schema.ts';
-import { composition } from './composition.ts';
+import { composition, type FunctionContext } from './composition.ts';
 
 type DispatchEvent = DynamoDBStreamEvent | SQSEvent | { readonly 'detail-type'?: string };
 
-function jobsOf(records: readonly DynamoDBRecord[]): readonly Job[] {
-  const { log } = composition();
+function jobsOf(records: readonly DynamoDBRecord[], { log }: FunctionContext): readonly Job[] {
   return records.flatMap((record) => {
     const image: Record<string, StreamAttribute> | undefined = record.dynamodb?.NewImage;
     // A job that was parked is the same job: as a hint it would only be met, and parked, again.
@@ -56,9 +55,9 @@ function asksOf(event: SQSEvent | object): {
 export async function handler(
   event: DispatchEvent,
 ): Promise<{ batchItemFailures: { itemIdentifier: string }[] }> {
-  const context = composition();
+  const context = await composition();
   if (isStream(event)) {
-    const jobs = jobsOf(event.Records);
+    const jobs = jobsOf(event.Records, context);
     if (jobs.length === 0) return { batchItemFailures: [] };
     const [published, passed] = await Promise.allSettled([
       publishOutcomes(context.events, jobs),

@@ -5,15 +5,15 @@ import { ingest } from '../lib/dispatch/ingest.ts';
 import { composition } from './composition.ts';
 
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
-  const context = composition();
+  const context = await composition();
   const report = await ingest(
     context,
     event.Records.map(({ messageId, body }) => ({ messageId, body })),
   );
   if (report.created.length > 0) {
     // The jobs are stored; whatever fails here, the stream brings the dispatch function to them.
-    await dispatchAll(context, { jobs: report.created, reason: 'ingest' }).catch((error: unknown) =>
-      context.log.warn('the pass after ingest failed', { error: String(error) }),
+    await dispatchAll(await composition(), { jobs: report.created, reason: 'ingest' }).catch(
+      (error: unknown) => context.log.warn('the pass after ingest failed', { error: String(error) }),
     );
   }
   context.log.info('ingested', {

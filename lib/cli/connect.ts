@@ -3,7 +3,7 @@ import type { StoreClient } from '../client/client.ts';
 import { ClientEnvironmentError } from '../client/errors.ts';
 import type { ResidentOptions } from '../dispatch/resident.ts';
 import type { UnreadableItem } from '../store/contract.ts';
-import { jsonFrom, UsageError } from './usage.ts';
+import { UsageError } from './usage.ts';
 
 /** A client, and how to close it. */
 export interface Connection {
@@ -13,7 +13,10 @@ export interface Connection {
 
 /** What a dispatcher works with, and how to close it. */
 export interface DispatcherConnection {
-  readonly parts: Pick<ResidentOptions, 'store' | 'queue' | 'configuration' | 'clock' | 'random'>;
+  readonly parts: Pick<
+    ResidentOptions,
+    'store' | 'queue' | 'configuration' | 'deployed' | 'place' | 'clock' | 'random'
+  >;
   readonly close: () => void;
 }
 
@@ -48,37 +51,43 @@ export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) 
       `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers`,
     );
   };
-  const pool = required('FAIRLEAD_POOL');
   const table = required('FAIRLEAD_TABLE');
-  const queueUrls = queueUrlsIn(required('FAIRLEAD_QUEUES'));
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
-  const [{ DynamoDBClient }, { SQSClient }, { decodeConfiguration }, { placeOf }] = await Promise.all([
+  const [{ DynamoDBClient }, { SQSClient }, { Declarations, deployedParts }] = await Promise.all([
     import('@aws-sdk/client-dynamodb'),
     import('@aws-sdk/client-sqs'),
-    import('../dispatch/configuration-codec.ts'),
-    import('../dispatch/submit.ts'),
+    import('../dispatch/declaration.ts'),
   ]);
   const [{ DynamoJobStore }, { SqsJobQueue }, { systemClock }] = await Promise.all([
     import('../store/dynamodb/store.ts'),
     import('../queue/sqs/queue.ts'),
     import('../runtime/system.ts'),
   ]);
-  const configuration = decodeConfiguration(pool);
   const dynamodb = new DynamoDBClient(REQUESTS);
   const sqs = new SQSClient(REQUESTS);
-  return {
-    parts: {
-      store: new DynamoJobStore({ client: dynamodb, table, place: placeOf(configuration), unreadable }),
-      queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl }),
-      configuration,
-      clock: systemClock,
-      random: Math.random,
-    },
-    close: () => {
-      dynamodb.destroy();
-      sqs.destroy();
-    },
+  const close = (): void => {
+    dynamodb.destroy();
+    sqs.destroy();
   };
+  const store = new DynamoJobStore({
+    client: dynamodb,
+    table,
+    place: (job) => declarations.place(job),
+    unreadable,
+  });
+  const declarations = new Declarations({ store, clock: systemClock });
+  try {
+    const declared = await declarations.current();
+    const parts = deployedParts(
+      declarations,
+      declared,
+      (queueUrls) => new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl }),
+    );
+    return { parts: { ...parts, store, clock: systemClock, random: Math.random }, close };
+  } catch (error) {
+    close();
+    throw error;
+  }
 };
 
 function loadEnvironment(envFile: string | undefined): void {
@@ -88,12 +97,4 @@ function loadEnvironment(envFile: string | undefined): void {
   } catch (cause) {
     throw new UsageError(`--env-file: ${envFile} cannot be read (${String(cause)})`, { cause });
   }
-}
-
-function queueUrlsIn(text: string): Readonly<Record<string, string>> {
-  const value = jsonFrom('FAIRLEAD_QUEUES', text);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new UsageError(`FAIRLEAD_QUEUES: is not an object of queue URLs: ${text}`);
-  }
-  return Object.fromEntries(Object.entries(value).map(([fleet, url]) => [fleet, String(url)]));
 }

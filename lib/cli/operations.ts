@@ -18,6 +18,7 @@ import {
 import {
   controlsText,
   controlText,
+  declarationText,
   dispatchersText,
   explanationText,
   fleetsText,
@@ -370,6 +371,16 @@ function addViews(program: Command, operator: Operator): void {
     perform(operator, options, async (client) => {
       const dispatchers = await client.dispatchers({ signal });
       return { data: dispatchers, text: dispatchersText(dispatchers, operator.nowMs()) };
+    }),
+  );
+  common(
+    program
+      .command('declaration')
+      .description('Show what is declared, and how far waiting jobs were moved to where it wants them.'),
+  ).action((options: Common) =>
+    perform(operator, options, async (client) => {
+      const declaration = await client.declaration({ signal });
+      return { data: { declaration }, text: declarationText(declaration) };
     }),
   );
 }

@@ -4,7 +4,7 @@ import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job } from '../core/job.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
-import type { FleetView, KeyView } from '../dispatch/inspect.ts';
+import type { DeclarationView, FleetView, KeyView } from '../dispatch/inspect.ts';
 import type { Control, UnreadableItem } from '../store/contract.ts';
 import { duration, number, printable, table } from './report.ts';
 
@@ -202,6 +202,28 @@ export function keysText(keys: readonly KeyView[], more: boolean): string {
     'admission',
   ];
   return withMore(table(head, rows, all(rows)), more);
+}
+
+export function declarationText(declaration: DeclarationView): string {
+  const { version, types, tiers, fleets, formerTypes, partitions } = declaration;
+  const named = [
+    ['version', version],
+    ['types', types.join(', ')],
+    ['tiers', tiers.join(', ')],
+    ['fleets', fleets.join(', ')],
+    ['declared once', formerTypes.join(', ') || 'none'],
+  ];
+  const rows = partitions.map(({ partition, told, carriedVersion, moved, isDone }) => [
+    partition,
+    told,
+    carriedVersion,
+    moved,
+    isDone ? 'done' : 'under way',
+  ]);
+  return [
+    table(['declaration', ''], named, all(named)),
+    table(['partition', 'told of', 'carried over to', 'jobs moved', 'state'], rows, all(rows)),
+  ].join('\n');
 }
 
 export function fleetsText(fleets: readonly FleetView[], nowMs: number): string {

@@ -158,8 +158,14 @@ function mustBeKnown(kind: string, value: string | undefined, known: readonly st
   throw new ValidationError(field, `no ${kind} is called ${show(value)}; this pool has: ${known.join(', ')}`);
 }
 
-/** A type that is named must be one of the pool's. */
-export function checkType(type: string | undefined, configuration: PoolConfiguration, field: string): void {
+/** A type that is named must be one of the pool's, or have been one: jobs of it may wait still. */
+export function checkType(
+  type: string | undefined,
+  configuration: PoolConfiguration,
+  field: string,
+  formerTypes: readonly string[] = [],
+): void {
+  if (type !== undefined && formerTypes.includes(type)) return;
   const types = configuration.types.map((each) => each.type);
   mustBeKnown('job type', type, types, field);
 }

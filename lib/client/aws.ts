@@ -4,8 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
-import { placeOf } from '../dispatch/submit.ts';
+import { Declarations } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
@@ -26,6 +25,7 @@ export type {
   MovedEntry,
   NotClaimedEntry,
 } from '../core/job.ts';
+export { DeclarationMissing } from '../dispatch/declaration.ts';
 export type { Depth } from '../dispatch/depth.ts';
 export type {
   DispatcherRole,
@@ -34,7 +34,13 @@ export type {
   ResidentView,
 } from '../dispatch/dispatchers.ts';
 export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
-export type { FleetView, KeyView, ListedState } from '../dispatch/inspect.ts';
+export type {
+  DeclarationView,
+  FleetView,
+  KeyView,
+  ListedState,
+  PartitionCarried,
+} from '../dispatch/inspect.ts';
 export type { Scope } from '../dispatch/operate.ts';
 export type { Control, DispatcherLoad, UnreadableItem } from '../store/contract.ts';
 export {
@@ -94,8 +100,6 @@ export interface AwsSettings {
 export interface SchedulerClientOptions extends AwsSettings {
   /** The scheduler's table: `FAIRLEAD_TABLE`. */
   readonly table: string;
-  /** The pool's configuration as the construct wrote it: `FAIRLEAD_POOL`. */
-  readonly pool: string;
   /** `FAIRLEAD_WAKE_QUEUE`. */
   readonly wakeQueueUrl: string;
 }
@@ -138,12 +142,11 @@ function checkText(field: string, value: unknown): void {
 export class SchedulerClient extends StoreClient {
   readonly #destroy: () => void;
 
-  /** @throws ValidationError, ConfigurationError if `pool` cannot be read */
+  /** What the scheduler declares is read from its table, with the first call. @throws ValidationError */
   constructor(options: SchedulerClientOptions) {
-    const { table, pool, wakeQueueUrl, region, endpoint, credentials, maxAttempts } = options;
+    const { table, wakeQueueUrl, region, endpoint, credentials, maxAttempts } = options;
     const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
     checkText('table', table);
-    checkText('pool', pool);
     checkText('wakeQueueUrl', wakeQueueUrl);
     checkNumber(
       'maxAttempts',
@@ -157,7 +160,6 @@ export class SchedulerClient extends StoreClient {
       (value) => value > 0 && Number.isFinite(value),
       'more than 0 milliseconds',
     );
-    const configuration = decodeConfiguration(pool);
     const aws = {
       ...(region === undefined ? {} : { region }),
       ...(endpoint === undefined ? {} : { endpoint }),
@@ -167,14 +169,16 @@ export class SchedulerClient extends StoreClient {
     };
     const dynamodb = new DynamoDBClient(aws);
     const sqs = new SQSClient(aws);
+    const store = new DynamoJobStore({
+      client: dynamodb,
+      table,
+      place: (job) => declarations.place(job),
+    });
+    const declarations = new Declarations({ store, clock: systemClock });
     super({
-      store: new DynamoJobStore({
-        client: dynamodb,
-        table,
-        place: placeOf(configuration),
-      }),
+      store,
       queue: new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl }),
-      configuration,
+      declarations,
       clock: systemClock,
       newId: () => randomBytes(16).toString('hex'),
     });
@@ -185,9 +189,9 @@ export class SchedulerClient extends StoreClient {
   }
 
   /**
-   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE`, `FAIRLEAD_POOL` and `FAIRLEAD_WAKE_QUEUE`,
-   * as `schedulerEnvironment()` of the construct answers them.
-   * @throws ClientEnvironmentError, ConfigurationError
+   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE` and `FAIRLEAD_WAKE_QUEUE`, as
+   * `schedulerEnvironment()` of the construct answers them.
+   * @throws ClientEnvironmentError
    */
   static fromEnvironment(
     settings: AwsSettings = {},
@@ -196,7 +200,6 @@ export class SchedulerClient extends StoreClient {
     return new SchedulerClient({
       ...settings,
       table: required(environment, 'FAIRLEAD_TABLE'),
-      pool: required(environment, 'FAIRLEAD_POOL'),
       wakeQueueUrl: required(environment, 'FAIRLEAD_WAKE_QUEUE'),
     });
   }

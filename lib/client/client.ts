@@ -10,16 +10,19 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, type JobMode, TERMINAL_TTL_MS } from '../core/job.ts';
 import { partitionOf } from '../core/partition.ts';
+import { DECLARATION_AGAIN_MS, DeclarationMissing, type Declarations } from '../dispatch/declaration.ts';
 import { type DispatchersView, readDispatchers } from '../dispatch/dispatchers.ts';
 import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
 import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
 import {
+  type DeclarationView,
   type FleetView,
   type JobFilter,
   type KeyView,
   type ListedState,
   listJobs,
   listKeys,
+  readDeclarationView,
   readFleets,
 } from '../dispatch/inspect.ts';
 import {
@@ -34,7 +37,7 @@ import {
 import { redriveJob } from '../dispatch/redrive.ts';
 import { type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
 import { retimeJob } from '../dispatch/retime.ts';
-import { submit } from '../dispatch/submit.ts';
+import { type AnnouncedLines, submit } from '../dispatch/submit.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { CancelOutcome, Control, CreateOutcome, JobStore, UnreadableItem } from '../store/contract.ts';
@@ -178,7 +181,9 @@ export interface DrainCallOptions extends CallOptions {
 export interface ClientParts {
   readonly store: JobStore;
   readonly queue: Pick<JobQueue, 'sendWake'>;
-  readonly configuration: PoolConfiguration;
+  /** What is declared; or, in its stead, where that is read. */
+  readonly configuration?: PoolConfiguration | undefined;
+  readonly declarations?: Declarations | undefined;
   readonly clock: Clock;
   /** Ids of jobs without an idempotency key: 32 hexadecimal digits. */
   readonly newId: () => string;
@@ -193,22 +198,44 @@ const COUNT_UP_TO = 100;
 const GAVE_UP = 'its last waiter';
 
 export class StoreClient {
-  readonly #context: OperateContext;
-  readonly #newId: () => string;
+  readonly #parts: ClientParts;
+  readonly #announced: AnnouncedLines = new Map();
   readonly #waiters = new Waiters();
 
   constructor(parts: ClientParts) {
-    const { store, queue, configuration, clock, newId } = parts;
-    this.#newId = newId;
-    this.#context = {
+    this.#parts = parts;
+  }
+
+  /** What its verbs work with: by what is declared, as it was at most so long ago. */
+  async #current(maxAgeMs?: number): Promise<OperateContext> {
+    const { store, queue, configuration: given, declarations, clock } = this.#parts;
+    const declared = await declarations?.current(maxAgeMs);
+    const configuration = declared?.configuration ?? given;
+    if (configuration === undefined) throw new DeclarationMissing('a client needs a declaration');
+    return {
       store,
       queue,
       configuration,
+      formerTypes: declared?.formerTypes,
+      place: declarations?.place,
       clock,
       nowMs: clock.nowMs,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
-      announced: new Map(),
+      announced: this.#announced,
     };
+  }
+
+  /** What is asked for, and whom to ask. A type that nobody knows may have been declared a moment ago. */
+  async #asked(request: unknown): Promise<{ readonly context: OperateContext; readonly asked: JobRequest }> {
+    const context = await this.#current();
+    try {
+      return { context, asked: checkedRequest(request, context.configuration) };
+    } catch (error) {
+      if (!(error instanceof ValidationError) || error.field !== 'type') throw error;
+      const newest = await this.#current(DECLARATION_AGAIN_MS);
+      if (newest.configuration === context.configuration) throw error;
+      return { context: newest, asked: checkedRequest(request, newest.configuration) };
+    }
   }
 
   // Producers
@@ -219,8 +246,9 @@ export class StoreClient {
    */
   async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const job = this.#jobOf(checkedRequest(request, this.#context.configuration));
-    const [outcome] = await within(signal, () => submit(this.#context, [job]));
+    const { context, asked } = await within(signal, () => this.#asked(request));
+    const job = this.#jobOf(asked, context);
+    const [outcome] = await within(signal, () => submit(context, [job]));
     return resultOf(outcome, job);
   }
 
@@ -242,12 +270,13 @@ export class StoreClient {
         `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}; split it`,
       );
     }
-    const entries = Array.from(list, (request: unknown) => this.#entryOf(request));
+    const entries: Entry[] = [];
+    for (const request of list) entries.push(await within(signal, () => this.#entryOf(request)));
     const jobs = entries.flatMap((entry) => ('job' in entry ? [entry.job] : []));
     const outcomes = new Map<Job, SubmitEntry>();
     for (let from = 0; from < jobs.length; from += SUBMIT_BATCH) {
       const batch = jobs.slice(from, from + SUBMIT_BATCH);
-      const answers = await within(signal, () => this.#submitBatch(batch));
+      const answers = await within(signal, async () => this.#submitBatch(batch, await this.#current()));
       for (const [at, job] of batch.entries()) {
         const answer = answers[at];
         if (answer !== undefined) outcomes.set(job, answer);
@@ -269,14 +298,13 @@ export class StoreClient {
       timeoutMs = RUN_TIMEOUT_MS,
       dieWithWaiter = false,
     } = optionsOf(SHAPES.runOptions, options);
-    const { clock } = this.#context;
-    const untilMonotonicMs = clock.monotonicMs() + timeoutMs;
-    const asked = checkedRequest(request, this.#context.configuration);
+    const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeoutMs;
+    const { context, asked } = await within(signal, () => this.#asked(request));
     if (Object.hasOwn(request, 'mode') && (request as SubmitRequest).mode === 'queued') {
       throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or submit it');
     }
     stopIfAborted(signal);
-    const job = this.#jobOf({ ...asked, mode: 'onDemand' });
+    const job = this.#jobOf({ ...asked, mode: 'onDemand' }, context);
     this.#waiters.enter(job.id, dieWithWaiter);
     let isWaiting = true;
     const leave = (): boolean => {
@@ -285,9 +313,9 @@ export class StoreClient {
       return isLast;
     };
     try {
-      const [outcome] = await submit(this.#context, [job]);
+      const [outcome] = await submit(context, [job]);
       const stored = resultOf(outcome, job).job;
-      const end = await awaitEnd(this.#context, stored, { untilMonotonicMs, signal });
+      const end = await awaitEnd(context, stored, { untilMonotonicMs, signal });
       if (end.kind === 'missing') throw new JobNotFoundError(job.id);
       if (end.kind === 'ended') return succeeded(end.job);
       const cancel = leave() ? await this.#cancel(job.id, GAVE_UP) : undefined;
@@ -310,7 +338,7 @@ export class StoreClient {
   async get(jobId: string, options?: CallOptions): Promise<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const [job] = await within(signal, () => this.#context.store.getJobs([id]));
+    const [job] = await within(signal, () => this.#parts.store.getJobs([id]));
     if (job === undefined) throw new JobNotFoundError(id);
     return job;
   }
@@ -336,7 +364,9 @@ export class StoreClient {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const { runAt } = checked(SHAPES.retime, change, 'change');
-    const outcome = await within(signal, () => retimeJob(this.#context, id, Date.parse(runAt), actor));
+    const outcome = await within(signal, async () =>
+      retimeJob(await this.#current(), id, Date.parse(runAt), actor),
+    );
     switch (outcome.kind) {
       case 'moved':
         return outcome.job;
@@ -359,7 +389,7 @@ export class StoreClient {
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await within(signal, () => redriveJob(this.#context, id, actor));
+    const outcome = await within(signal, async () => redriveJob(await this.#current(), id, actor));
     switch (outcome.kind) {
       case 'redriven':
       case 'repeated':
@@ -401,7 +431,7 @@ export class StoreClient {
   async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const explanation = await within(signal, () => explainJob(this.#context, id));
+    const explanation = await within(signal, async () => explainJob(await this.#current(), id));
     if (explanation === undefined) throw new JobNotFoundError(id);
     return explanation;
   }
@@ -414,8 +444,7 @@ export class StoreClient {
   list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     const { state, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
-    checkType(rest.type, this.#context.configuration, 'filter.type');
-    return eachWithin(signal, listJobs(this.#context, state, rest));
+    return eachWithin(signal, this.#listed(state, rest));
   }
 
   /** Failed jobs that nobody has dealt with, latest first. */
@@ -427,23 +456,34 @@ export class StoreClient {
   /** Items of the table that cannot be read, with what is wrong and what to do; 1,000 of each partition at most. */
   async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { store } = this.#context;
-    const partitions = partitionsOf(this.#context);
-    return within(signal, async () =>
-      (await Promise.all(partitions.map((partition) => store.listUnreadable(partition)))).flat(),
-    );
+    return within(signal, async () => {
+      const context = await this.#current();
+      const partitions = partitionsOf(context);
+      return (
+        await Promise.all(partitions.map((partition) => context.store.listUnreadable(partition)))
+      ).flat();
+    });
   }
 
   /** Keys with backlog, tier by tier in the order of their turn, with their costs; then those that only have jobs in flight. */
   keys(options?: CallOptions & { readonly countUpTo?: number | undefined }): AsyncIterableIterator<KeyView> {
     const { signal, countUpTo = COUNT_UP_TO } = optionsOf(SHAPES.keysOptions, options);
-    return eachWithin(signal, listKeys(this.#context, countUpTo));
+    return eachWithin(signal, this.#keys(countUpTo));
   }
 
   /** Every fleet with its slots, what is busy, and its workers. */
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, () => readFleets(this.#context));
+    return within(signal, async () => readFleets(await this.#current()));
+  }
+
+  /** What is declared, under which version, and how far jobs that wait were moved to where it wants them. */
+  async declaration(options?: CallOptions): Promise<DeclarationView> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return within(signal, async () => {
+      const declared = await this.#parts.declarations?.current(0);
+      return readDeclarationView(await this.#current(), declared?.version ?? 0);
+    });
   }
 
   /**
@@ -452,13 +492,13 @@ export class StoreClient {
    */
   async dispatchers(options?: CallOptions): Promise<DispatchersView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, () => readDispatchers(this.#context));
+    return within(signal, async () => readDispatchers(await this.#current()));
   }
 
   /** Pauses and overrides in force. */
   async controls(options?: CallOptions): Promise<readonly Control[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, () => readControls(this.#context));
+    return within(signal, async () => readControls(await this.#current()));
   }
 
   // Operating
@@ -491,7 +531,8 @@ export class StoreClient {
   /** Puts a cap or a key's weight over the configured one, from the next pass on. */
   async override(scope: Scope, change: OverrideChange, options?: CallOptions): Promise<Control> {
     const { weight, maxConcurrency } = checked(SHAPES.override, change, 'change');
-    const named = checkedScope(scope, this.#context.configuration);
+    const { signal } = optionsOf(SHAPES.options, options);
+    const named = await within(signal, () => this.#scopeOf(scope));
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
       throw new ValidationError('change.weight', 'only a fairnessKey has a weight; name one as the scope');
     }
@@ -504,9 +545,9 @@ export class StoreClient {
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
-    const named = checkedScope(scope, this.#context.configuration);
-    const outcome = await within(signal, () =>
-      drain(this.#context, named, { signal, timeoutMs, onProgress }),
+    const named = await within(signal, () => this.#scopeOf(scope));
+    const outcome = await within(signal, async () =>
+      drain(await this.#current(), named, { signal, timeoutMs, onProgress }),
     );
     if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
     if (outcome.kind === 'superseded') throw new ControlChangedError(scopeName(named));
@@ -514,24 +555,40 @@ export class StoreClient {
       throw new DrainTimeoutError(scopeName(named), outcome.running, timeoutMs);
   }
 
-  #jobOf(request: JobRequest): Job {
+  #jobOf(request: JobRequest, context: OperateContext): Job {
     const { idempotencyKey, fairnessKey } = request;
-    const id = idempotencyKey === undefined ? this.#newId() : jobIdOf(idempotencyKey);
-    return jobFrom(request, id, this.#context.partitionOf(fairnessKey), this.#context.nowMs());
+    const id = idempotencyKey === undefined ? this.#parts.newId() : jobIdOf(idempotencyKey);
+    return jobFrom(request, id, context.partitionOf(fairnessKey), context.nowMs());
   }
 
-  #entryOf(request: unknown): { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }> {
+  async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<Job> {
+    const context = await this.#current();
+    checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
+    yield* listJobs(context, state, filter);
+  }
+
+  async *#keys(countUpTo: number): AsyncGenerator<KeyView> {
+    yield* listKeys(await this.#current(), countUpTo);
+  }
+
+  async #scopeOf(scope: unknown): Promise<Scope> {
+    const { configuration } = await this.#current();
+    return checkedScope(scope, configuration);
+  }
+
+  async #entryOf(request: unknown): Promise<Entry> {
     try {
-      return { job: this.#jobOf(checkedRequest(request, this.#context.configuration)) };
+      const { context, asked } = await this.#asked(request);
+      return { job: this.#jobOf(asked, context) };
     } catch (error) {
       if (error instanceof ValidationError) return { kind: 'refused', error };
       throw error;
     }
   }
 
-  async #submitBatch(jobs: readonly Job[]): Promise<readonly SubmitEntry[]> {
+  async #submitBatch(jobs: readonly Job[], context: OperateContext): Promise<readonly SubmitEntry[]> {
     try {
-      const outcomes = await submit(this.#context, jobs);
+      const outcomes = await submit(context, jobs);
       return jobs.map((job, at) => entryFrom(outcomes[at], job));
     } catch (error) {
       const trouble = error instanceof Error ? error : new Error(String(error));
@@ -541,14 +598,14 @@ export class StoreClient {
     // One of them is refused for good: by themselves, the others do not share its end.
     const half = Math.ceil(jobs.length / 2);
     return [
-      ...(await this.#submitBatch(jobs.slice(0, half))),
-      ...(await this.#submitBatch(jobs.slice(half))),
+      ...(await this.#submitBatch(jobs.slice(0, half), context)),
+      ...(await this.#submitBatch(jobs.slice(half), context)),
     ];
   }
 
   async #cancel(jobId: string, actor: string | undefined): Promise<CancelOutcome> {
-    const nowMs = this.#context.nowMs();
-    return this.#context.store.cancelJob(jobId, nowMs, nowMs + TERMINAL_TTL_MS, actor);
+    const nowMs = this.#parts.clock.nowMs();
+    return this.#parts.store.cancelJob(jobId, nowMs, nowMs + TERMINAL_TTL_MS, actor);
   }
 
   #deadLetters(filter: DeadLetterFilter): AsyncGenerator<Job> {
@@ -557,10 +614,9 @@ export class StoreClient {
       filter,
       'filter',
     );
-    checkType(rest.type, this.#context.configuration, 'filter.type');
     const fromMs = failedAfter === undefined ? Number.NEGATIVE_INFINITY : Date.parse(failedAfter);
     const untilMs = failedBefore === undefined ? Number.POSITIVE_INFINITY : Date.parse(failedBefore);
-    return matching(listJobs(this.#context, 'failed', rest), (job) => {
+    return matching(this.#listed('failed', rest), (job) => {
       const failedAtMs = job.finishedAtMs ?? 0;
       const isInTime = failedAtMs >= fromMs && failedAtMs < untilMs;
       return isInTime && (errorName === undefined || job.error?.name === errorName);
@@ -575,7 +631,7 @@ export class StoreClient {
     let left = limit;
     for await (const { id, type } of deadLetters) {
       const named = { deadLetterId: id, type };
-      const outcome = await redriveJob(this.#context, id, actor);
+      const outcome = await redriveJob(await this.#current(), id, actor);
       switch (outcome.kind) {
         case 'redriven':
         case 'repeated':
@@ -605,12 +661,17 @@ export class StoreClient {
     options: CallOptions | undefined,
   ): Promise<Control> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const named = checkedScope(scope, this.#context.configuration);
-    const { kind, control } = await within(signal, () => changeControl(this.#context, named, change));
-    if (kind === 'superseded') throw new ControlChangedError(scopeName(named));
+    const { kind, control } = await within(signal, async () => {
+      const context = await this.#current();
+      return changeControl(context, checkedScope(scope, context.configuration), change);
+    });
+    if (kind === 'superseded') throw new ControlChangedError(scopeName(scope));
     return control;
   }
 }
+
+/** A request that was taken, or why not. */
+type Entry = { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }>;
 
 /** Options, none if there are none. */
 function optionsOf<Shape extends Parameters<typeof checked>[0]>(

@@ -16,6 +16,9 @@ export function conflictKeyOf(
   return prefix === undefined ? undefined : prefix + resourceId;
 }
 
+/** The resource that a conflict key names. */
+export const resourceOf = (conflictKey: string): string => conflictKey.slice(conflictKey.indexOf('/') + 1);
+
 /** What the conflict keys of a group begin with; undefined for no group. The empty group is none. */
 export function conflictPrefix(conflictGroup: string | null): string | undefined {
   if (conflictGroup === null || conflictGroup === '') return undefined;

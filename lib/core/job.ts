@@ -41,6 +41,8 @@ export interface ReservedJob {
   readonly fairnessKey: string;
   /** See `conflictKeyOf`; undefined where nothing excludes the job. */
   readonly conflictKey?: string | undefined;
+  /** Of a job without a conflict key: its type may be given a conflict group while it runs. */
+  readonly resourceId?: string | undefined;
   readonly fleet: string;
   /** Charged to the fairness key at admission, corrected at settlement. */
   readonly estimatedCostMs: number;
@@ -55,6 +57,8 @@ export interface Claim {
   readonly batchId: string;
   readonly fleet: string;
   readonly claimedAtMs: number;
+  /** The version of the declaration whose terms hold for the attempt; undefined: nothing was declared. */
+  readonly declared?: number | undefined;
 }
 
 /** Why a job failed, or did not happen. */

@@ -13,7 +13,7 @@
  *      │  └───────retime───────┘                                    │
  *      └─────────────────────retry, worker lost─────────────────────┘
  *     (retime: also from `scheduled` to another time, or to `pending`; cancel: from every state before `running`, whose
- *     end is asked for, and comes with `finish`)
+ *     end is asked for, and comes with `finish`; give back: from `claimed` to `pending`)
  *
  * Instants are epoch milliseconds.
  */
@@ -24,7 +24,7 @@ import type { Claim, History, Job, JobError, JobState, Json } from './job.ts';
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
   scheduled: ['scheduled', 'pending', 'cancelled'],
   pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-  claimed: ['running', 'cancelled'],
+  claimed: ['pending', 'running', 'cancelled'],
   running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
   succeeded: [],
   failed: [],
@@ -117,6 +117,17 @@ export interface GivenUp {
 export function givenUp(job: Job, given: GivenUp | undefined): { readonly history?: History } {
   if (given === undefined) return {};
   return { history: withEntry(job.history, notClaimedEntry(given.atMs, given.claimId)) };
+}
+
+/**
+ * Gives a claim back that nobody has started, because nobody can: its fleet is not declared any more. The job waits again where
+ * it stood before; a worker that was told of it starts nothing.
+ */
+export function giveBack(job: Job, claimId: string): Transition {
+  if (job.state !== 'claimed') return illegal(job, 'pending');
+  if (job.claim?.claimId !== claimId) return superseded(job.claim?.claimId, claimId);
+  const { claim: _claim, ...waiting } = job;
+  return moved({ ...waiting, state: 'pending', version: job.version + 1 });
 }
 
 /**

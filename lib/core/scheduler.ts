@@ -522,6 +522,7 @@ export class Scheduler {
     const chargedMs = chargeMs(estimateMs, this.#configuration.fairness);
     const keyCostMs = ledgers.costOf(key);
     const fleet = this.fleets.choose(type);
+    const resourceId = estimates.nameOf(job.resource);
     ledgers.admit(key, chargedMs, this.#nowMs);
     this.#count(type, tier, fleet, conflict);
     backlog.changed(key, false);
@@ -535,6 +536,7 @@ export class Scheduler {
         tier: configured.tier,
         fairnessKey: ledgers.nameOf(key),
         conflictKey: conflict === NONE ? undefined : this.conflicts.nameOf(conflict),
+        ...(conflict !== NONE || resourceId === undefined ? {} : { resourceId }),
         fleet: this.fleets.names[fleet] as string,
         estimatedCostMs: chargedMs,
       },

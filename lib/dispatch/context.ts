@@ -3,8 +3,9 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
+import type { Deployed } from './declaration.ts';
 import type { BooksMemory } from './remembered.ts';
-import type { AnnouncedLines } from './submit.ts';
+import type { AnnouncedLines, SubmitContext } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
 export interface DispatchBudget {
@@ -50,6 +51,8 @@ export interface DispatchContext {
   readonly store: JobStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
+  /** What `configuration` was declared under; undefined where nothing is declared, and it is all that there is. */
+  readonly deployed?: Deployed | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -57,6 +60,8 @@ export interface DispatchContext {
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
+  /** See `SubmitContext`. */
+  readonly place?: SubmitContext['place'];
   /** What this process remembers between passes. */
   readonly books: BooksMemory;
 }

@@ -1,7 +1,9 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { Job } from '../core/job.ts';
 import type { JobHead } from '../store/contract.ts';
+import { StoreThrottled } from '../store/errors.ts';
 import type { DispatchContext } from './context.ts';
+import type { Deployed } from './declaration.ts';
 import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
 import { type PassInput, type PassReport, pass } from './pass.ts';
 import { wakeFor, wakeForDueWork } from './timers.ts';
@@ -24,6 +26,12 @@ export interface DispatchReport {
   readonly lostClaims: number;
 }
 
+/** The partition knows of this declaration, which is newer. */
+interface Outdated {
+  readonly kind: 'outdated';
+  readonly version: number;
+}
+
 const sum = (reports: readonly PassReport[], of: (report: PassReport) => number): number =>
   reports.reduce((total, report) => total + of(report), 0);
 
@@ -32,12 +40,46 @@ const isDue = (job: Job, nowMs: number): boolean => job.state === 'scheduled' &&
 /** How long the stream tries for a lease that another holds: passes are short. */
 const LEASE_PATIENCE_MS = 2_000;
 
-/** Runs passes of one partition. */
+/** Declarations that may follow each other during one run. */
+const RENEWALS_MAX = 5;
+
+/** Runs passes of one partition: under the newest declaration that it was told of. */
 export async function dispatch(
-  context: DispatchContext,
+  given: DispatchContext,
   partition: number,
   trigger: Trigger,
 ): Promise<DispatchReport> {
+  let context = given;
+  for (let renewals = 0; ; renewals += 1) {
+    const report = await dispatchUnder(context, partition, trigger);
+    if (!('version' in report)) return report;
+    if (renewals === RENEWALS_MAX || context.deployed === undefined) {
+      throw new StoreThrottled(
+        `partition ${partition} was told of another declaration at each of ${RENEWALS_MAX} tries; try again`,
+      );
+    }
+    context = await renewed(context, context.deployed, report.version);
+    context.log.info('a newer declaration was read', { partition, version: context.deployed?.version });
+  }
+}
+
+/** The same dispatcher, under this version or a newer one. */
+export const renewed = async (
+  context: DispatchContext,
+  deployed: Deployed,
+  version: number,
+): Promise<DispatchContext> => ({
+  ...context,
+  ...(await deployed.newer(version)),
+  // What was read under another declaration may stand elsewhere under this one.
+  books: new Map(),
+});
+
+async function dispatchUnder(
+  context: DispatchContext,
+  partition: number,
+  trigger: Trigger,
+): Promise<DispatchReport | Outdated> {
   const reports: PassReport[] = [];
   const beside: Promise<unknown>[] = [];
   // What the stream shows saves the holder a look at every job in flight, and an index may not show new jobs yet.
@@ -45,7 +87,11 @@ export async function dispatch(
   const lease = await takeLease(context, partition, patienceMs);
   let kind: DispatchReport['kind'] = 'left';
   try {
-    if (lease !== undefined) kind = await runPasses(context, lease, trigger, reports, beside);
+    if (lease !== undefined) {
+      const end = await runPasses(context, lease, trigger, reports, beside);
+      if (typeof end !== 'string') return end;
+      kind = end;
+    }
     if (kind === 'lost' && trigger.jobs.length > 0) {
       // Whoever has the partition now knows nothing of what was shown here: it is told to look it up.
       await context.store.wake(partition);
@@ -84,7 +130,7 @@ async function runPasses(
   trigger: Trigger,
   reports: PassReport[],
   beside: Promise<unknown>[],
-): Promise<'done' | 'lost' | 'outOfBudget'> {
+): Promise<'done' | 'lost' | 'outOfBudget' | Outdated> {
   const { store, clock, queue, budget } = context;
   const { partition } = first.fence;
   const isStream = trigger.reason === 'stream';
@@ -96,10 +142,9 @@ async function runPasses(
   let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
   let batches = 0;
   const endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
-  // No two partitions number alike: a worker that serves both tells their claims apart by their ids alone.
   const nextBatch = (): number => {
     batches += 1;
-    return batches * context.configuration.partitions + partition;
+    return batches;
   };
   for (;;) {
     const wakesSeen = await wakesOf(context, lease);
@@ -117,6 +162,10 @@ async function runPasses(
       goOnBeside: (work) => beside.push(work),
     });
     if (outcome.kind === 'lost') return 'lost';
+    if (outcome.kind === 'outdated') {
+      await store.releaseLease(lease.fence);
+      return outcome;
+    }
     reports.push(outcome);
     hints = outcome.hints;
     looksUp = false;

@@ -12,6 +12,7 @@ import type { Job, Json, ReservedJob } from '../core/job.ts';
 import type { Moved } from '../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
+import { keysHeldBy, typesByName } from '../core/terms.ts';
 import type { Control, JobHead, PartitionState } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
@@ -129,7 +130,16 @@ export async function explainJob(
   const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
   // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
-  const inFlight = held.filter((entry) => entry.id !== jobId);
+  const types = typesByName(configuration);
+  const ownKey = conflictKeyOf(types.get(job.type)?.conflictGroup ?? null, job.resourceId);
+  const inFlight = held
+    .filter((entry) => entry.id !== jobId)
+    // One that was claimed under another conflict group keeps the job from its resource all the same.
+    .map((entry) =>
+      ownKey !== undefined && keysHeldBy(types, entry).includes(ownKey)
+        ? { ...entry, conflictKey: ownKey }
+        : entry,
+    );
   const books = new Books(
     store,
     configuration,

@@ -4,7 +4,7 @@ import type { EventBus } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { CreateOutcome, Rejection } from '../store/contract.ts';
 import { StoreRefused } from '../store/errors.ts';
-import { jobFrom, jobIdOf, jobIdOfEvent, parseRequests, type Refusal } from './request.ts';
+import { isOfUnknownType, jobFrom, jobIdOf, jobIdOfEvent, parseRequests, type Refusal } from './request.ts';
 import { type SubmitContext, submit } from './submit.ts';
 
 /** How long a rejection is kept. */
@@ -18,6 +18,8 @@ export interface IngestContext extends SubmitContext {
   readonly events: EventBus;
   readonly log: Log;
   readonly partitionOf: (fairnessKey: string) => number;
+  /** By the newest declaration: asked when a type is unknown, which it may have. Undefined: there is no other. */
+  readonly newest?: (() => Promise<IngestContext>) | undefined;
 }
 
 /** One message of the ingest queue: an event of the bus as JSON. */
@@ -98,11 +100,17 @@ function intakeOf(context: IngestContext, message: IngestMessage, nowMs: number)
  * with its reason; only trouble with the store fails a message, and then it comes again.
  */
 export async function ingest(
-  context: IngestContext,
+  given: IngestContext,
   messages: readonly IngestMessage[],
 ): Promise<IngestReport> {
-  const nowMs = context.nowMs();
-  const intakes = messages.map((message) => intakeOf(context, message, nowMs));
+  const nowMs = given.nowMs();
+  let context = given;
+  let intakes = messages.map((message) => intakeOf(context, message, nowMs));
+  if (given.newest !== undefined && intakes.some(({ refused }) => refused.some(isOfUnknownType))) {
+    context = await given.newest();
+    if (context.configuration !== given.configuration)
+      intakes = messages.map((message) => intakeOf(context, message, nowMs));
+  }
   const failed = new Set<string>();
   const created: Job[] = [];
   let repeated = 0;

@@ -138,6 +138,15 @@ async function* scheduledOf(
   }
 }
 
+/** Types that are declared, and those that were: jobs of theirs may wait still. */
+const typesEver = ({
+  configuration,
+  formerTypes = [],
+}: OperateContext): readonly { readonly type: string }[] => [
+  ...configuration.types,
+  ...formerTypes.map((type) => ({ type })),
+];
+
 /** Lines in which jobs of this filter may wait, each with its parts. */
 async function* linesOf(
   context: OperateContext,
@@ -147,7 +156,7 @@ async function* linesOf(
   const { configuration, store } = context;
   const { fairnessKey, type } = filter;
   const rankOf = (job: JobHead): string => rankKey(job, configuration.score);
-  for (const each of configuration.types) {
+  for (const each of typesEver(context)) {
     if (type !== undefined && each.type !== type) continue;
     const pages =
       fairnessKey === undefined
@@ -360,4 +369,54 @@ export async function readFleets(context: OperateContext): Promise<readonly Flee
       workers,
     };
   });
+}
+
+/** What is declared, and how far jobs that wait were moved to where it wants them. */
+export interface DeclarationView {
+  /** 0 where nothing is declared in the table. */
+  readonly version: number;
+  readonly types: readonly string[];
+  readonly tiers: readonly string[];
+  readonly fleets: readonly string[];
+  /** Types that were declared once: jobs of theirs wait until they are declared again, or cancelled. */
+  readonly formerTypes: readonly string[];
+  readonly partitions: readonly PartitionCarried[];
+}
+
+export interface PartitionCarried {
+  readonly partition: number;
+  /** The newest version that the partition was told of. */
+  readonly told: number;
+  /** Jobs that were moved for the version that is being carried over, or was last. */
+  readonly moved: number;
+  readonly carriedVersion: number;
+  readonly isDone: boolean;
+}
+
+/** What is declared under a version, and what became of it in each partition. */
+export async function readDeclarationView(
+  context: OperateContext,
+  version: number,
+): Promise<DeclarationView> {
+  const { configuration, formerTypes = [], store, clock } = context;
+  const partitions = await Promise.all(
+    partitionsOf(context).map(async (partition): Promise<PartitionCarried> => {
+      const { declared = 0, carried } = await store.loadPartition(partition, clock.nowMs());
+      return {
+        partition,
+        told: declared,
+        moved: carried?.moved ?? 0,
+        carriedVersion: carried?.version ?? 0,
+        isDone: version === 0 || (carried?.isDone === true && carried.version >= version),
+      };
+    }),
+  );
+  return {
+    version,
+    types: configuration.types.map(({ type }) => type),
+    tiers: configuration.tiers.map(({ tier }) => tier),
+    fleets: configuration.fleets.map(({ fleet }) => fleet),
+    formerTypes,
+    partitions,
+  };
 }

@@ -18,8 +18,12 @@ export type Judgement =
   /** Never claimed for this place, and it cannot be any more. */
   | { readonly kind: 'gone' };
 
-/** Unique among all claims: the batch is numbered under its lease's epoch. */
-export const batchIdOf = (epoch: number, sequence: number): string => `${epoch}-${sequence}`;
+/**
+ * Unique among all claims: the batch is numbered under its lease's epoch, and partitions of the same epoch say which they
+ * are. A worker that serves several tells claims apart by their ids alone, and a job may move from one to another.
+ */
+export const batchIdOf = (partition: number, epoch: number, sequence: number): string =>
+  partition === 0 ? `${epoch}-${sequence}` : `${epoch}-${sequence}p${partition}`;
 
 export const claimIdOf = (batchId: string, position: number): string => `${batchId}.${position}`;
 

@@ -17,6 +17,8 @@ export interface OperateContext extends SubmitContext {
   readonly clock: Clock;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly partitionOf: (fairnessKey: string) => number;
+  /** Types that are not declared any more: jobs of theirs may wait still. */
+  readonly formerTypes?: readonly string[] | undefined;
 }
 
 /** The scope as it stands in a control: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */

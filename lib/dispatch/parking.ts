@@ -14,9 +14,10 @@
  *
  * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking is fenced by the epoch.
  */
-import { conflictKeyOf, conflictPrefix } from '../core/conflict.ts';
+import { conflictKeyOf } from '../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
 import type { LineName, Planner } from '../core/planner.ts';
+import { keysHeldBy, typesByName } from '../core/terms.ts';
 import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../store/bounds.ts';
 import type { Commit, JobHead, ParkedMark } from '../store/contract.ts';
 import { blockedGroup, blockedRank } from '../store/schema.ts';
@@ -74,8 +75,9 @@ export function keyLetGo(context: Pick<DispatchContext, 'configuration'>, job: J
 export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<Unparked> {
   const { store } = context;
   const { partition, inFlight, groupCursors, nowMs } = input;
-  const held = new Set(inFlight.map(({ conflictKey }) => conflictKey));
-  const isFree = (conflictKey: string): boolean => !held.has(conflictKey) && isKnown(context, conflictKey);
+  const types = typesByName(context.configuration);
+  const held = new Set(inFlight.flatMap((entry) => keysHeldBy(types, entry)));
+  const isFree = (conflictKey: string): boolean => !held.has(conflictKey);
   const [freed, round] = await Promise.all([
     store.readParked(partition, [...new Set(input.freed)].filter(isFree)),
     input.looksAround ? store.listParked(partition, ROUND_MARKS, input.cursor) : NO_ROUND,
@@ -125,13 +127,6 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
 }
 
 const NO_ROUND: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };
-
-/** Jobs of a group that no type has any more may come back with it: until then they cannot start. */
-const isKnown = ({ configuration }: DispatchContext, conflictKey: string): boolean =>
-  configuration.types.some(({ conflictGroup }) => {
-    const prefix = conflictPrefix(conflictGroup);
-    return prefix !== undefined && conflictKey.startsWith(prefix);
-  });
 
 /** Moves the first jobs of groups whose conflict key stays free back to their ready lines. Answers those that stand there now. */
 export async function moveBack(
@@ -241,7 +236,10 @@ export async function readGroup(
     const last = own.at(-1);
     if (last === undefined || rankOf(last) > untilRank) return found;
     // Behind that one, and before the next.
-    from = `${blockedRank(line, rankOf(last))} `;
+    const behind = `${blockedRank(line, rankOf(last))} `;
+    // Ranks that another declaration made may lie behind those that this one would.
+    if (behind <= from) return found;
+    from = behind;
   }
 }
 

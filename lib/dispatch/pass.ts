@@ -11,6 +11,7 @@ import type { Moved } from '../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../core/planner.ts';
 import type { Decision } from '../core/scheduler.ts';
+import { keysHeldBy, typesByName } from '../core/terms.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { TRANSACTION_ITEMS_MAX } from '../store/bounds.ts';
 import type {
@@ -25,6 +26,7 @@ import { placesWithout } from '../store/page.ts';
 import { readyLineName } from '../store/schema.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
+import { carry } from './carry.ts';
 import type { DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
@@ -232,12 +234,15 @@ async function promoteDue(
   return { promoted, more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined) };
 }
 
-/** Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. */
+/**
+ * Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. `outdated`: nothing was
+ * decided, because the partition knows of a newer declaration.
+ */
 export async function pass(
   context: DispatchContext,
   lease: HeldLease,
   input: PassInput,
-): Promise<PassReport | { readonly kind: 'lost' }> {
+): Promise<PassReport | { readonly kind: 'lost' } | { readonly kind: 'outdated'; readonly version: number }> {
   const { store, clock, configuration, budget, log } = context;
   const { partition, epoch } = lease.fence;
   const nowMs = clock.nowMs();
@@ -254,6 +259,17 @@ export async function pass(
     promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
   ]);
   if (state.epoch !== epoch) return { kind: 'lost' };
+  const { deployed } = context;
+  if (deployed !== undefined) {
+    const { declared = 0 } = state;
+    // Nothing of an older declaration is decided from now on: it may allow what a newer one does not.
+    if (declared > deployed.version) return { kind: 'outdated', version: declared };
+    if (declared < deployed.version) await store.announceDeclaration(partition, deployed.version);
+  }
+  const carried = await carry(context, lease, state);
+  if (carried === 'lost') return { kind: 'lost' };
+  // What was moved stands where nobody has read it.
+  if (carried !== undefined) forgetMissed(remembered.lines);
   // Lines were split further once: what waits in those parts is not forgotten.
   const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =
@@ -263,10 +279,11 @@ export async function pass(
 
   const images = newest([...input.hints, ...promoted]);
   const settledByHints = settleFrom(state.reservations, images);
-  const recovery = await recover(context, state, settledByHints, input.looksUp, nowMs);
+  const recovery = await recover(context, state, settledByHints, input.looksUp, nowMs, carried !== undefined);
   const settled = [...settledByHints, ...recovery.settled];
   const reservations = without(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  const types = typesByName(configuration);
   if (state.isLifted === true && !input.looksUp) remembered.lines.coming ??= new Map();
 
   const books = new Books(store, configuration, partition, nowMs, remembered, context.budget.newsShare);
@@ -284,7 +301,7 @@ export async function pass(
   input.goOnBeside(announceSeen(context, input.hints));
   const freed = new Set([
     ...remembered.letGo,
-    ...settled.flatMap(({ entry }) => entry.conflictKey ?? []),
+    ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
     ...[...seen.values()].flatMap((job) => keyLetGo(context, job) ?? []),
   ]);
   remembered.letGo.clear();
@@ -356,6 +373,10 @@ export async function pass(
     ...blockedBounds(budget.parkKept, inFlight, free, parkedHeads.length),
   });
   for (const conflictKey of unparked.taken) planner.holdConflict(conflictKey);
+  const keysHeld = inFlight.flatMap((entry) =>
+    keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey),
+  );
+  for (const conflictKey of keysHeld) planner.holdConflict(conflictKey);
   await candidates.liftSeen(planner.room > 0);
   let liftedAtMs = candidates.hasLifted && !moreDue ? nowMs : undefined;
   /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
@@ -394,7 +415,7 @@ export async function pass(
       outOfTime = true;
       break;
     }
-    const batchId = batchIdOf(epoch, input.nextBatch());
+    const batchId = batchIdOf(partition, epoch, input.nextBatch());
     const reservation: Reservation = {
       batchId,
       epoch,
@@ -437,6 +458,7 @@ export async function pass(
         batchId,
         fleet: reserved.fleet,
         claimedAtMs: nowMs,
+        declared: deployed?.version,
         ...(needsLocks(context) && reserved.conflictKey !== undefined
           ? { lock: { conflictKey: reserved.conflictKey, partition } }
           : {}),
@@ -510,6 +532,7 @@ export async function pass(
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
   const again =
     moreDue ||
+    carried?.isDone === false ||
     outOfTime ||
     isLockOpen ||
     candidates.leftBehind.length > 0 ||

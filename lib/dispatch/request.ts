@@ -42,6 +42,12 @@ export interface Refusal {
   readonly reason: string;
 }
 
+const UNKNOWN_TYPE = 'unknown job type';
+
+/** Whether a newer declaration may know what was refused. */
+export const isOfUnknownType = ({ reason }: Pick<Refusal, 'reason'>): boolean =>
+  reason.startsWith(UNKNOWN_TYPE);
+
 /** What an event's detail asks for: each entry is accepted or refused by itself. */
 export interface ParsedRequests {
   readonly accepted: readonly { readonly position: number; readonly request: JobRequest }[];
@@ -134,7 +140,7 @@ function parseEntry(
     const known = configuration.types.map((each) => each.type).join(', ');
     return {
       field: joinPath(prefix, ['type']),
-      reason: `unknown job type ${show(type)}; this pool has: ${known}`,
+      reason: `${UNKNOWN_TYPE} ${show(type)}; this pool has: ${known}`,
     };
   }
   if (isDeeperThan(payload, REQUEST_LIMITS.payloadLevels)) {

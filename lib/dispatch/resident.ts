@@ -33,7 +33,9 @@ import type { DispatcherLoad, DispatcherRecord, JobHead, JobStore } from '../sto
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from './context.ts';
+import type { Deployed } from './declaration.ts';
 import { combinedDepth, type Depth, depthOf, HEARTBEAT_BOUNDS } from './depth.ts';
+import { renewed } from './dispatch.ts';
 import { type HeldLease, renewLease, residentHolder, tryLease } from './lease.ts';
 import { pass } from './pass.ts';
 import { nextDueMs } from './timers.ts';
@@ -42,6 +44,8 @@ export interface ResidentOptions {
   readonly store: JobStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
+  readonly deployed?: Deployed | undefined;
+  readonly place?: DispatchContext['place'];
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -154,10 +158,12 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   const { memberLeaseMs = MEMBER_LEASE_MS, pollMs = POLL_MS, passEveryMs = PASS_EVERY_MS } = options;
   const { budget = DISPATCH_BUDGET, shutdownMs = SHUTDOWN_MS, lookEveryMs = LOOK_EVERY_MS } = options;
   const life = { dispatcherId, incarnation: incarnationOf(clock.nowMs(), random()) };
-  const context: DispatchContext = {
+  let context: DispatchContext = {
     store,
     queue,
     configuration,
+    deployed: options.deployed,
+    place: options.place,
     clock,
     random,
     log,
@@ -166,10 +172,14 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     announced: new Map(),
     books: new Map(),
   };
-  const seats = Array.from(
-    { length: configuration.partitions },
-    (_, partition): Seat => ({ partition, role: 'offline', wanted: 'offline', missed: 0 }),
-  );
+  const seats: Seat[] = [];
+  /** One for each partition that there is, or ever was. */
+  const takeSeats = (): void => {
+    const partitions = Math.max(context.configuration.partitions, context.deployed?.partitionsEver ?? 1);
+    for (let partition = seats.length; partition < partitions; partition += 1)
+      seats.push({ partition, role: 'offline', wanted: 'offline', missed: 0 });
+  };
+  takeSeats();
   const totals = { passes: 0, admitted: 0, settled: 0 };
   /** What waits in the partitions that it leads, as it last looked; and when, and whether it is about to. */
   const seen: {
@@ -237,6 +247,17 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     }
   };
 
+  /** Goes on under a newer declaration, unless another partition has brought it already. */
+  const renew = async (version: number): Promise<void> => {
+    const { deployed } = context;
+    if (deployed === undefined || deployed.version >= version) return;
+    const next = await renewed(context, deployed, version);
+    if ((context.deployed?.version ?? 0) >= (next.deployed?.version ?? 0)) return;
+    context = next;
+    takeSeats();
+    log.info('a newer declaration was read', { ...life, version: next.deployed?.version });
+  };
+
   /** Passes, until it is to end, or has to. Answers why it did. */
   const lead = async (seat: Seat, first: HeldLease, end: AbortSignal): Promise<string> => {
     const { partition } = seat;
@@ -249,10 +270,9 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     let lookUpAtMonotonicMs = clock.monotonicMs() + passEveryMs;
     let echoAtMonotonicMs = Infinity;
     let dueAtMs = Infinity;
-    // No two partitions number alike: a worker that serves both tells their claims apart by their ids alone.
     const nextBatch = (): number => {
       batches += 1;
-      return batches * configuration.partitions + partition;
+      return batches;
     };
     for (;;) {
       if (end.aborted || !isMember()) return (await giveBack(lease)) ? HANDED_OVER : 'superseded';
@@ -288,6 +308,13 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
         spent.inPassesMs += clock.monotonicMs() - startedMs;
       }
       if (outcome.kind === 'lost') return 'superseded';
+      if (outcome.kind === 'outdated') {
+        await renew(outcome.version);
+        hints = [];
+        goesOn = true;
+        lookUpAtMonotonicMs = -Infinity;
+        continue;
+      }
       const { admitted, settled, lostClaims } = outcome;
       totals.passes += 1;
       totals.admitted += admitted;

@@ -4,6 +4,7 @@
  * A place of a reservation is settled by an image of its job, from the stream or read. Places that nothing was heard
  * of are looked up when their reservation's time to be checked has come (recovery).
  */
+import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { isTerminal, type Job, type ReservedJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
@@ -111,16 +112,27 @@ function mayStillRun(
 /** Whether the life that runs a job is there, so that the end of another one says nothing of it. */
 const isNamed = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: Job): boolean =>
   worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
+/** What the type of a running job was declared to be when it was claimed; where nobody knows that any more, what it is. */
+async function typeOf(
+  { configuration, deployed }: DispatchContext,
+  job: Job,
+): Promise<JobTypeConfiguration | undefined> {
+  const declared = job.claim?.declared;
+  const present = configuration.types.find((each) => each.type === job.type);
+  if (declared === undefined || deployed === undefined || declared === deployed.version) return present;
+  return (await deployed.typeUnder(declared, job.type)) ?? present;
+}
 
 /** Ends an attempt whose worker is gone, by its type's policy, and answers its job too. Undefined: it has moved on meanwhile. */
 async function takeAway(
-  { store, configuration, log }: DispatchContext,
+  context: DispatchContext,
   place: Pick<Settled, 'reservation' | 'position' | 'entry'>,
   job: Job,
   startedAtMs: number,
   nowMs: number,
 ): Promise<{ readonly settled: Settled; readonly job: Job } | undefined> {
-  const type = configuration.types.find((each) => each.type === place.entry.type);
+  const { store, log } = context;
+  const type = await typeOf(context, job);
   const verdict =
     type === undefined
       ? ({
@@ -142,6 +154,18 @@ async function takeAway(
     settled: { ...place, durationMs, succeeded: false, againAtMs: againAtMsOf(outcome.job) },
     job: outcome.job,
   };
+}
+
+/** Gives a claim back whose fleet is not declared any more: nobody will start it. Undefined: somebody has, or it has moved on. */
+async function giveBack(context: DispatchContext, job: Job, claimId: string): Promise<Job | undefined> {
+  const { store, log } = context;
+  // Its line may have been retired since it was claimed.
+  const submitter = { ...context, nowMs: () => context.clock.nowMs() };
+  const outcome = await putAnnounced(submitter, [job], () => store.giveBack(job, claimId));
+  if (outcome === 'superseded') return undefined;
+  log.info('a claim was given back: its fleet is gone', { jobId: job.id, fleet: job.claim?.fleet });
+  const { claim: _claim, ...waiting } = job;
+  return { ...waiting, state: 'pending', version: job.version + 1 };
 }
 
 /**
@@ -185,6 +209,8 @@ export async function recover(
   looksUp: boolean,
   /** By this dispatcher's clock, not after the partition was read. */
   loadedAtMs: number,
+  /** Something else is declared since the last pass: look up what was claimed for fleets that are gone. */
+  isRedeployed = false,
 ): Promise<Settlement> {
   const { store, clock, configuration, budget, log } = context;
   const nowMs = clock.nowMs();
@@ -197,9 +223,12 @@ export async function recover(
   const isSuspect = suspicion?.isSuspect ?? (() => false);
   const hasSuspects = (reservation: Reservation): boolean =>
     [...reservation.jobs].some(([position, entry]) => isSuspect(reservation, position, entry));
+  const fleets = new Set(configuration.fleets.map(({ fleet }) => fleet));
+  const isOrphaned = ({ jobs }: Reservation): boolean =>
+    isRedeployed && [...jobs.values()].some(({ fleet }) => !fleets.has(fleet));
   const checked = new Set(
     state.reservations
-      .filter((reservation) => looksUp || reservation.checkAtMs <= nowMs)
+      .filter((reservation) => looksUp || reservation.checkAtMs <= nowMs || isOrphaned(reservation))
       .sort((one, other) => one.checkAtMs - other.checkAtMs)
       .slice(0, looksUp ? undefined : budget.checkMax),
   );
@@ -296,6 +325,14 @@ export async function recover(
             settled.push({ ...place, succeeded: false });
           break;
         case 'claimed':
+          if (job !== undefined && !fleets.has(entry.fleet)) {
+            if (!comesTo(reservation)) break;
+            const waiting = await giveBack(context, job, claimIdOf(reservation.batchId, position));
+            if (waiting === undefined) break;
+            settled.push({ ...place, succeeded: false });
+            images.push(waiting);
+            break;
+          }
           // A worker that is gone may have received its message: that would come again, but late.
           if (!isDue && !(isSuspected && mayDeclareLost(attendance, loadedAtMs))) break;
           if (!comesTo(reservation)) break;

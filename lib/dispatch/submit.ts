@@ -20,6 +20,8 @@ export interface SubmitContext {
   readonly configuration: PoolConfiguration;
   readonly nowMs: () => number;
   readonly announced: AnnouncedLines;
+  /** Where the store puts a job, which may follow a newer declaration than `configuration`. Undefined: it follows that. */
+  readonly place?: ((job: JobHead) => { readonly sub: number }) | undefined;
 }
 
 /** The tier of a job's type. */
@@ -49,6 +51,9 @@ export const placeOf =
     sub: subLineOf(configuration, job),
   });
 
+const subOf = ({ place, configuration }: SubmitContext, job: JobHead): number =>
+  place === undefined ? subLineOf(configuration, job) : place(job).sub;
+
 /**
  * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that
  * nobody knows would wait for ever.
@@ -61,7 +66,7 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
   const fresh = new Map<string, { partition: number; line: ReadyLine }>();
   for (const job of jobs) {
     const whole = readyLineOf(job);
-    const sub = subLineOf(context.configuration, job);
+    const sub = subOf(context, job);
     const line = sub === 0 ? whole : { ...whole, sub };
     const name = readyLineName(job.partition, line);
     if (nowMs - (announced.get(name) ?? -Infinity) >= everyMs) {
@@ -91,11 +96,15 @@ export async function putAnnounced<T>(
   store: () => Promise<T>,
 ): Promise<T> {
   const startedMs = context.nowMs();
+  const subs = jobs.map((job) => subOf(context, job));
   await announce(context, jobs);
   try {
     return await store();
   } finally {
-    if (context.nowMs() - startedMs >= ANNOUNCE_EVERY_MS) await announce(context, jobs);
+    const isLate = context.nowMs() - startedMs >= ANNOUNCE_EVERY_MS;
+    // Another declaration was read meanwhile: they may have been put into other parts of their lines.
+    const isElsewhere = jobs.some((job, at) => subOf(context, job) !== subs[at]);
+    if (isLate || isElsewhere) await announce(context, jobs);
   }
 }
 

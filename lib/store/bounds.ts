@@ -29,6 +29,10 @@ export const PROGRESS_TOTAL_BYTES_MAX = 100 * 1024;
 /** A worker's name. */
 export const WORKER_ID_BYTES_MAX = 512;
 
+/** Of a declaration: as text, and in one item. Two hundred fleets with a thousand types, whatever their names, take a third. */
+export const DECLARATION_CHARS_MAX = 1_200_000;
+export const DECLARATION_PART_CHARS = 300_000;
+
 /** The most that an item of each kind can take, and why. */
 export const ITEM_BOUNDS = {
   /** Payload, result and checkpoint of 64 KB each, 4 KB of history, an error of 2,176 characters, names of 512 bytes and less. */
@@ -53,6 +57,8 @@ export const ITEM_BOUNDS = {
   lock: 32_000,
   /** Nothing but instants, numbers and a name. */
   lease: 2_000,
+  /** So much of its text, and its hash. */
+  declaration: 301_000,
 } as const satisfies Readonly<Record<string, number>>;
 
 /** Of a key's jobs of one type: so many conflict keys are named for which some of them are parked, and none that is longer. */
@@ -66,8 +72,9 @@ const JOB_OVERHEAD_BYTES = 150;
 export function reservationBytesAtMost(jobs: Iterable<ReservedJob>): number {
   let chars = 0;
   let count = 0;
-  for (const { id, type, tier, fleet, fairnessKey, conflictKey = '' } of jobs) {
-    chars += id.length + type.length + tier.length + fleet.length + fairnessKey.length + conflictKey.length;
+  for (const { id, type, tier, fleet, fairnessKey, conflictKey, resourceId } of jobs) {
+    const held = (conflictKey ?? resourceId ?? '').length;
+    chars += id.length + type.length + tier.length + fleet.length + fairnessKey.length + held;
     count += 1;
   }
   return chars * JSON_FACTOR + count * JOB_OVERHEAD_BYTES;

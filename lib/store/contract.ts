@@ -39,6 +39,32 @@ export interface Rejection {
   readonly expiresAtMs: number;
 }
 
+/** What is deployed. The store keeps the text, and does not read it: `lib/dispatch/declaration.ts` does. */
+export interface DeclarationRecord {
+  /** From 1. Each deployment's is higher, also that of one which goes back to what was declared before. */
+  readonly version: number;
+  /** Of the text: tells whether anything has changed. */
+  readonly hash: string;
+  /** ASCII. */
+  readonly text: string;
+  readonly declaredAtMs: number;
+}
+
+/** How far jobs that wait were moved to where a declaration wants them. */
+export interface Carried {
+  readonly version: number;
+  /** Jobs that were moved so far. */
+  readonly moved: number;
+  readonly isDone: boolean;
+  /** Where to go on; undefined: from the beginning. */
+  readonly after?: string | undefined;
+}
+
+/** `outdated`: another deployment has declared something since `after`; this is the newest version. */
+export type DeclareOutcome =
+  | { readonly kind: 'declared'; readonly version: number }
+  | { readonly kind: 'outdated'; readonly version: number };
+
 /** Who holds a partition, as `acquireLease` found or left it. */
 export type LeaseOutcome =
   | {
@@ -180,6 +206,10 @@ export interface Lookout {
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
   readonly epoch: number;
+  /** The newest declaration that the partition was told of; undefined: of none. */
+  readonly declared?: number | undefined;
+  /** Undefined: nothing was carried so far. */
+  readonly carried?: Carried | undefined;
   /** Raised by every commit. */
   readonly turn: number;
   readonly reservations: readonly Reservation[];
@@ -303,6 +333,8 @@ export interface ClaimRequest {
   readonly batchId: string;
   readonly fleet: string;
   readonly claimedAtMs: number;
+  /** The version of the declaration that it was planned under. */
+  readonly declared?: number | undefined;
   /** Of a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
   readonly lock?: { readonly conflictKey: string; readonly partition: number } | undefined;
 }
@@ -504,6 +536,20 @@ export interface JobStore {
   getJobs(ids: readonly string[], unreadable?: (id: string) => void): Promise<readonly (Job | undefined)[]>;
   listRejections(sourceId: string): Promise<readonly Rejection[]>;
 
+  // The declaration
+
+  /** The newest version, strongly consistent; 0 while nothing is declared. */
+  readDeclaredVersion(): Promise<number>;
+  /** A declaration, the newest unless a version is given, strongly consistent; undefined where there is none. */
+  readDeclaration(version?: number): Promise<DeclarationRecord | undefined>;
+  /**
+   * Declares the version that follows `after` (0: the first), if that is the newest still. All earlier ones stay to be read:
+   * what runs goes on under the one that it was claimed under.
+   */
+  putDeclaration(text: string, after: number, nowMs: number): Promise<DeclareOutcome>;
+  /** Tells a partition of a version: every load shows it from now on. Never goes back, and never conflicts with who holds the lease. */
+  announceDeclaration(partition: number, version: number): Promise<void>;
+
   // The partition's lease and wake counter
 
   /** Takes the lease if it is free or has expired: the epoch rises by one. */
@@ -644,6 +690,13 @@ export interface JobStore {
     version: number,
     given?: GivenUp & { readonly job: Job },
   ): Promise<'raised' | 'lost'>;
+  /**
+   * Gives a claim back: claimed by exactly this claim, and not started. The job stands in its ready line again, which was
+   * announced before. As with `promote`, a success whose answer got lost may read as a lost race.
+   */
+  giveBack(job: Job, claimId: string): Promise<Applied>;
+  /** Notes how far the partition's jobs were moved to where a declaration wants them, if the epoch is still the fence's. */
+  noteCarried(fence: Fence, carried: Carried): Promise<'noted' | 'lost'>;
   /**
    * Ends an attempt whose worker is gone: running under exactly this claim.
    * `retry` counts a lost worker, not an attempt. As in `finishJob`, it cancels a job whose end was asked for.

@@ -1,4 +1,9 @@
-import { ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_ITEMS_MAX } from './bounds.ts';
+import {
+  DECLARATION_CHARS_MAX,
+  ITEM_BYTES_MAX,
+  TRANSACTION_BYTES_MAX,
+  TRANSACTION_ITEMS_MAX,
+} from './bounds.ts';
 
 /** What can go wrong with a store. Losing a race is never among these: it is a value in a verb's answer. */
 
@@ -37,6 +42,19 @@ export class ItemTooLarge extends StoreRefused {
     );
     this.key = key;
     this.bytes = bytes;
+  }
+}
+
+/** A declaration of more text than is kept. Nothing was changed. */
+export class DeclarationTooLarge extends StoreRefused {
+  override readonly name = 'DeclarationTooLarge';
+  readonly chars: number;
+
+  constructor(chars: number) {
+    super(
+      `the declaration takes ${chars} characters once encoded, at most ${DECLARATION_CHARS_MAX} are kept; shorten its names, or split the work into several schedulers`,
+    );
+    this.chars = chars;
   }
 }
 

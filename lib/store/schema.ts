@@ -107,6 +107,19 @@ export const unreadableKey = (partition: number, { pk, sk }: ItemKey): ItemKey =
 });
 export const unreadablePk = (partition: number): string => `unreadable/${partition}`;
 
+/** What is deployed: the newest version, each version, and the texts, which are named by their content and never change. */
+const DECLARATION_PK = 'declaration';
+const VERSION_DIGITS = 12;
+export const newestDeclarationKey: ItemKey = { pk: DECLARATION_PK, sk: 'newest' };
+export const declarationKey = (version: number): ItemKey => ({
+  pk: DECLARATION_PK,
+  sk: `version/${String(version).padStart(VERSION_DIGITS, '0')}`,
+});
+export const declarationTextKey = (hash: string, at: number): ItemKey => ({
+  pk: DECLARATION_PK,
+  sk: `text/${hash}/${at}`,
+});
+
 /** All that a pass must know exactly lives under this key, in one item collection. */
 export const partitionPk = (partition: number): string => `${PARTITION_PREFIX}${partition}`;
 export const PARTITION_PREFIX = 'partition/';

@@ -4,12 +4,13 @@ import { availableParallelism, hostname } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
-import { placeOf } from '../dispatch/submit.ts';
+import { Declarations, type Declared } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
+import type { Log } from '../runtime/contract.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import type { WorkerLoad } from '../store/contract.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
+import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import { runWorker, WorkerConfigurationError, type WorkerReport } from './process.ts';
 import type { JobHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
@@ -63,18 +64,25 @@ function required(name: string): string {
   return value;
 }
 
-function queueUrls(text: string): Readonly<Record<string, string>> {
-  let value: unknown;
-  let cause: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    cause = error;
+/** After no answer, this much later. */
+const READ_AGAIN_MS = 2_000;
+
+/** As with its registration: where the store does not answer, a worker that has just begun waits. Undefined: it is told to end. */
+async function readDeclaration(
+  declarations: Declarations,
+  signal: AbortSignal,
+  log: Log,
+): Promise<Declared | undefined> {
+  while (!signal.aborted) {
+    try {
+      return await declarations.current();
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable || error instanceof StoreThrottled)) throw error;
+      log.warn('the declaration could not be read; trying again', { error: String(error) });
+      await systemClock.sleep(READ_AGAIN_MS, signal);
+    }
   }
-  if (typeof value !== 'object' || value === null) {
-    throw new WorkerConfigurationError(`FAIRLEAD_QUEUES is not an object of queue URLs: ${text}`, { cause });
-  }
-  return Object.fromEntries(Object.entries(value).map(([fleet, url]) => [fleet, String(url)]));
+  return undefined;
 }
 
 /**
@@ -92,10 +100,8 @@ export async function runFleetWorker(
   handlers: JobHandlers,
   options: FleetWorkerOptions = {},
 ): Promise<WorkerReport> {
-  const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
   const fleet = required('FAIRLEAD_FLEET');
   const table = required('FAIRLEAD_TABLE');
-  const urls = queueUrls(required('FAIRLEAD_QUEUES'));
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
   const log = jsonLog((line) => console.log(line));
   const dynamodb = new DynamoDBClient(STORE_REQUESTS);
@@ -108,6 +114,13 @@ export async function runFleetWorker(
     delays.reset();
     return { lagMs, memoryMb: Math.round(process.memoryUsage.rss() / BYTES_PER_MB) };
   };
+  const store = new DynamoJobStore({
+    client: dynamodb,
+    table,
+    place: (job) => declarations.place(job),
+    unreadable: (item) => log.warn('an item cannot be read', { ...item }),
+  });
+  const declarations = new Declarations({ store, clock: systemClock, log });
   const exit = (reason: string): void => {
     console.error(reason);
     process.exit(FAILED);
@@ -120,15 +133,15 @@ export async function runFleetWorker(
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   try {
+    const declared = await readDeclaration(declarations, shutdown.signal, log);
+    if (declared === undefined) return { end: 'stopped', outcomes: {} };
+    const { configuration, queueUrls } = declared;
     const report = await runWorker({
-      store: new DynamoJobStore({
-        client: dynamodb,
-        table,
-        place: placeOf(configuration),
-        unreadable: (item) => log.warn('an item cannot be read', { ...item }),
-      }),
-      queue: new SqsJobQueue({ client: sqs, queueUrls: urls, wakeQueueUrl }),
+      store,
+      queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl }),
       configuration,
+      typeUnder: (version, type) => declarations.typeUnder(version, type),
+      declared: declared.version,
       clock: systemClock,
       random: Math.random,
       log,

@@ -8,13 +8,21 @@ import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { JobStore } from '../store/contract.ts';
 import { endIfDead } from './dead-function.ts';
 import { progressOf } from './progress.ts';
-import { HandlerHungError, type JobHandlers, runJob, WorkerStoppedError } from './run-job.ts';
+import {
+  HandlerHungError,
+  type JobHandlers,
+  type RunContext,
+  runJob,
+  WorkerStoppedError,
+} from './run-job.ts';
 import { watchJobs } from './watch.ts';
 
 /** What a worker function needs of its surroundings. */
 export interface WorkerParts {
   readonly store: JobStore;
   readonly configuration: PoolConfiguration;
+  readonly typeUnder?: RunContext['typeUnder'];
+  readonly declared?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -31,9 +39,12 @@ export type SqsHandler = (event: SQSEvent, context: Context) => Promise<SQSBatch
  * A Lambda handler for a fleet's queue. Jobs of one batch run side by side, each fenced by its claim; the invocation is
  * the worker, so a message that comes again meets another worker.
  */
-export function lambdaWorker(parts: () => WorkerParts, handlers: JobHandlers): SqsHandler {
+export function lambdaWorker(
+  parts: () => WorkerParts | Promise<WorkerParts>,
+  handlers: JobHandlers,
+): SqsHandler {
   return async (event, lambda) => {
-    const { store, configuration, clock, random, log, exit } = parts();
+    const { store, configuration, typeUnder, declared, clock, random, log, exit } = await parts();
     const worker = {
       workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
       incarnation: lambda.awsRequestId,
@@ -67,6 +78,8 @@ export function lambdaWorker(parts: () => WorkerParts, handlers: JobHandlers): S
         {
           store,
           configuration,
+          typeUnder,
+          declared,
           clock,
           random,
           log,

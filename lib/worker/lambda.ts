@@ -1,7 +1,6 @@
 /** The composition root of a Lambda worker: from the environment that the Scheduler construct sets. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { decodeConfiguration } from '../dispatch/configuration-codec.ts';
-import { placeOf } from '../dispatch/submit.ts';
+import { Declarations } from '../dispatch/declaration.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { lambdaWorker, type SqsHandler, type WorkerParts } from './lambda-batch.ts';
@@ -30,18 +29,22 @@ function required(name: string): string {
   return value;
 }
 
-function partsFromEnvironment(): WorkerParts {
-  const configuration = decodeConfiguration(required('FAIRLEAD_POOL'));
-  const place = placeOf(configuration);
+/** Read again with each cold start, and when a job comes that was claimed under a newer one. */
+async function partsFromEnvironment(): Promise<WorkerParts> {
   const log = jsonLog((line) => console.log(line));
+  const store = new DynamoJobStore({
+    client: new DynamoDBClient(REQUESTS),
+    table: required('FAIRLEAD_TABLE'),
+    place: (job) => declarations.place(job),
+    unreadable: (item) => log.warn('an item cannot be read', { ...item }),
+  });
+  const declarations = new Declarations({ store, clock: systemClock, log });
+  const { configuration, version: declared } = await declarations.current();
   return {
-    store: new DynamoJobStore({
-      client: new DynamoDBClient(REQUESTS),
-      table: required('FAIRLEAD_TABLE'),
-      place,
-      unreadable: (item) => log.warn('an item cannot be read', { ...item }),
-    }),
+    store,
     configuration,
+    typeUnder: (version, type) => declarations.typeUnder(version, type),
+    declared,
     clock: systemClock,
     random: Math.random,
     log,
@@ -61,8 +64,8 @@ function partsFromEnvironment(): WorkerParts {
  */
 export function worker(handlers: JobHandlers): SqsHandler {
   let parts: WorkerParts | undefined;
-  return lambdaWorker(() => {
-    parts ??= partsFromEnvironment();
+  return lambdaWorker(async () => {
+    parts ??= await partsFromEnvironment();
     return parts;
   }, handlers);
 }

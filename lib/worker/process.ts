@@ -19,6 +19,7 @@ import { progressOf } from './progress.ts';
 import {
   HandlerHungError,
   type JobHandlers,
+  type RunContext,
   type RunOutcome,
   runJob,
   STOP_GRACE_MS,
@@ -35,6 +36,8 @@ export interface WorkerProcessOptions {
   readonly store: JobStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
+  readonly typeUnder?: RunContext['typeUnder'];
+  readonly declared?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -256,6 +259,8 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
         {
           store: patient,
           configuration,
+          typeUnder: options.typeUnder,
+          declared: options.declared,
           clock,
           random,
           log,

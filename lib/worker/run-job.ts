@@ -1,7 +1,8 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
-import type { PoolConfiguration } from '../core/configuration.ts';
+import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { type Job, type JobError, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
+import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { lookingFirst } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
@@ -58,6 +59,10 @@ export type JobHandlers = Readonly<Record<string, JobHandler>>;
 export interface RunContext {
   readonly store: AttemptStore;
   readonly configuration: PoolConfiguration;
+  /** What a type was declared to be under a version: an attempt keeps the terms that it was claimed under. */
+  readonly typeUnder?: Deployed['typeUnder'] | undefined;
+  /** The version that the worker began with. */
+  readonly declared?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -342,6 +347,29 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
   return life !== undefined && time.timeoutMs < START_SHARE_MIN * Math.min(typeTimeoutMs, life.lastsMs);
 }
 
+/**
+ * What the type was declared to be when the job was claimed: those terms hold for the attempt, whatever was declared since, and
+ * whatever this worker began with. Where nobody can say, what the worker knows itself.
+ */
+async function typeOf(
+  { configuration, typeUnder, log }: RunContext,
+  job: Job,
+): Promise<JobTypeConfiguration | undefined> {
+  const known = configuration.types.find((each) => each.type === job.type);
+  const declared = job.claim?.declared;
+  if (declared === undefined || typeUnder === undefined) return known;
+  try {
+    return (await typeUnder(declared, job.type)) ?? known;
+  } catch (error) {
+    log.warn('the terms of an attempt could not be read; those that the worker knows hold', {
+      jobId: job.id,
+      declared,
+      error: String(error),
+    });
+    return known;
+  }
+}
+
 /** For a type that the configuration does not know any more. */
 const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
 
@@ -356,7 +384,7 @@ export async function runJob(
   handlers: JobHandlers,
   message: DispatchMessage,
 ): Promise<RunOutcome> {
-  const { store, clock, worker, configuration, log } = context;
+  const { store, clock, worker, log } = context;
   const started = await store.startJob({
     ...worker,
     ...message,
@@ -369,7 +397,7 @@ export async function runJob(
   }
   const { job } = started;
   context.onStarted?.(job);
-  const type = configuration.types.find((each) => each.type === job.type);
+  const type = await typeOf(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
   const time = timeFor(context, typeTimeoutMs);
   let ending: Ending;
@@ -381,7 +409,7 @@ export async function runJob(
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
-    ending = endingOf(context, job, error);
+    ending = endingOf(context, job, type, error);
     log.info('attempt did not succeed', {
       jobId: job.id,
       type: job.type,
@@ -402,6 +430,9 @@ export async function runJob(
   return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
 }
 
+/** When a job comes again that met a worker of the deployment before. */
+const ROLLOUT_MS = 60_000;
+
 type Ending =
   | FinishVerdict
   /** The worker ended before the handler did. */
@@ -410,9 +441,12 @@ type Ending =
   | { readonly kind: 'superseded' };
 
 /** What follows from an attempt that did not succeed. */
-function endingOf(context: RunContext, job: Job, error: unknown): Ending {
-  const { configuration, clock, random } = context;
-  const type = configuration.types.find((each) => each.type === job.type);
+function endingOf(
+  { clock, random, declared }: RunContext,
+  job: Job,
+  type: JobTypeConfiguration | undefined,
+  error: unknown,
+): Ending {
   if (error instanceof JobCancelledError) return { kind: 'cancelled' };
   if (error instanceof JobSupersededError) return { kind: 'superseded' };
   if (error instanceof WorkerStoppedError || error instanceof StartedLateError) {
@@ -421,6 +455,12 @@ function endingOf(context: RunContext, job: Job, error: unknown): Ending {
     // Where no handler has run, the job is as it was before.
     const onWorkerLost = error instanceof StartedLateError ? 'resume' : type.onWorkerLost;
     return { kind: 'released', verdict: afterWorkerLost(job, { ...type, onWorkerLost }, clock.nowMs()) };
+  }
+  const isNewer = (job.claim?.declared ?? 0) > (declared ?? Number.POSITIVE_INFINITY);
+  if (error instanceof MissingHandlerError && isNewer && type !== undefined) {
+    // A deployment is under way: a worker that has the handler is about to take this one's place.
+    const again = { ...type, onWorkerLost: 'resume' } as const;
+    return { kind: 'released', verdict: afterWorkerLost(job, again, clock.nowMs() + ROLLOUT_MS) };
   }
   const failure = jobErrorOf(error);
   const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;

@@ -19,10 +19,10 @@ describe('the functions’ code', () => {
     const app = new App({ context: cdkJson.context, analyticsReporting: false, outdir: outputFolder() });
     const stack = new Stack(app, 'Bundled');
     new Scheduler(stack, 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
-    Template.fromStack(stack).resourceCountIs('AWS::Lambda::Function', 2);
+    Template.fromStack(stack).resourceCountIs('AWS::Lambda::Function', 3);
     const { directory } = app.synth();
     const assets = readdirSync(directory).filter((name) => name.startsWith('asset.'));
-    expect(assets).toHaveLength(2);
+    expect(assets).toHaveLength(3);
     for (const asset of assets) {
       const files = readdirSync(join(directory, asset)).toSorted();
       expect(files).toEqual(['index.mjs', 'index.mjs.map']);

@@ -6,7 +6,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import { decodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
+import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
 import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
 import { at, emptyStack, outputFolder, referred, resourcesOf, synthesize, workerFunction } from './stacks.ts';
 
@@ -149,25 +149,35 @@ describe('functions', () => {
     }
   });
 
-  it('the ingest and dispatch functions know the table, the bus, the queues and the pool', () => {
+  it('the ingest and dispatch functions know the table, the bus and the wake queue', () => {
     for (const lambda of [scheduler.ingestFunction, scheduler.dispatchFunction]) {
       const variables = at(functionProperties(lambda), 'Environment', 'Variables');
       expect(referred(at(variables, 'FAIRLEAD_TABLE'))).toBe(logicalId(scheduler.table));
       expect(at(variables, 'FAIRLEAD_BUS')).toBeDefined();
       expect(referred(at(variables, 'FAIRLEAD_WAKE_QUEUE'))).toBe(logicalId(scheduler.wakeQueue));
-      expect(JSON.stringify(at(variables, 'FAIRLEAD_QUEUES'))).toMatch(/images.*general.*gpu/);
       expect(at(variables, 'NODE_OPTIONS')).toBe('--enable-source-maps');
-      expect(decodeConfiguration(String(at(variables, 'FAIRLEAD_POOL')))).toEqual(scheduler.configuration);
+      expect(JSON.stringify(variables).length).toBeLessThan(600);
     }
   });
 
-  it('a fleet’s function knows the table, the pool, the queues and whom it works for', () => {
+  it('a declaration names the pool and the queues, and comes before the functions that read it', () => {
+    const [[id, declared] = []] = resourcesOf(template, 'Custom::FairleadDeclaration');
+    expect(decodeConfiguration(String(at(declared, 'Properties', 'pool')))).toEqual(scheduler.configuration);
+    expect(JSON.stringify(at(declared, 'Properties', 'queueUrls'))).toMatch(/images.*general.*gpu/);
+    for (const lambda of [scheduler.ingestFunction, scheduler.dispatchFunction]) {
+      const [, made] =
+        resourcesOf(template, 'AWS::Lambda::Function').find(([each]) => each === logicalId(lambda)) ?? [];
+      expect(at(made, 'DependsOn')).toContain(id);
+    }
+  });
+
+  it('a fleet’s function knows the table and whom it works for', () => {
     const [, images] =
       resourcesOf(template, 'AWS::Lambda::Function').find(([id]) => id.startsWith('Images')) ?? [];
     const variables = at(images, 'Properties', 'Environment', 'Variables');
     expect(variables).toMatchObject({ FAIRLEAD_FLEET: 'images' });
     expect(Object.keys(variables ?? {})).toEqual(
-      expect.arrayContaining(['FAIRLEAD_TABLE', 'FAIRLEAD_POOL', 'FAIRLEAD_QUEUES']),
+      expect.arrayContaining(['FAIRLEAD_TABLE', 'FAIRLEAD_WAKE_QUEUE']),
     );
     expect(variables).not.toHaveProperty('FAIRLEAD_BUS');
   });
@@ -219,8 +229,6 @@ describe('fleets', () => {
     expect(Object.keys(scheduler.workerEnvironment('gpu'))).toEqual([
       'FAIRLEAD_TABLE',
       'FAIRLEAD_FLEET',
-      'FAIRLEAD_POOL',
-      'FAIRLEAD_QUEUES',
       'FAIRLEAD_WAKE_QUEUE',
     ]);
   });
@@ -265,6 +273,6 @@ describe('metrics and outputs', () => {
       'Plain',
     );
     new Scheduler(plain, 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
-    Template.fromStack(plain).resourceCountIs('AWS::Lambda::Function', 2);
+    Template.fromStack(plain).resourceCountIs('AWS::Lambda::Function', 3);
   });
 });

@@ -83,11 +83,13 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     /^ingestBatchSize: must be a whole number from 1 to 10, got 100/,
   ],
   [
-    'more fleets than their addresses have room',
+    'more fleets than a deployment can hand over',
     () => ({
-      fleets: Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`f${n}`, { types: [`t${n}`] }])),
+      fleets: Object.fromEntries(
+        Array.from({ length: 1_000 }, (_, n) => [`f${n}`.padEnd(100, 'x'), { types: [`t${n}`] }]),
+      ),
     }),
-    /^fleets: with their queues .* bytes of each function's environment, which has 4096, got 40/,
+    /^fleets: with their queues .* bytes of the declaration, which a deployment hands over in at most 240000, got 1000/,
   ],
 ];
 

@@ -1,18 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
-import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
-import { POOL } from './desk.ts';
 
-const POOL_TEXT = encodeConfiguration(resolveConfiguration(POOL));
 const ENVIRONMENT = {
   FAIRLEAD_TABLE: 'jobs',
-  FAIRLEAD_POOL: POOL_TEXT,
   FAIRLEAD_WAKE_QUEUE: 'https://sqs.invalid/1/wake',
 };
 const OPTIONS = {
   table: 'jobs',
-  pool: POOL_TEXT,
   wakeQueueUrl: 'https://sqs.invalid/1/wake',
   region: 'eu-west-1',
 };
@@ -31,16 +25,9 @@ describe('the client on AWS', () => {
     );
   });
 
-  it('refuses a configuration that cannot be read', () => {
-    expect(() => SchedulerClient.fromEnvironment({}, { ...ENVIRONMENT, FAIRLEAD_POOL: 'mine' })).toThrow(
-      expect.objectContaining({ name: 'ConfigurationError' }),
-    );
-  });
-
   it.each([
     [{ table: '' }, 'table'],
     [{ table: undefined }, 'table'],
-    [{ pool: 5 }, 'pool'],
     [{ wakeQueueUrl: null }, 'wakeQueueUrl'],
     [{ maxAttempts: 0 }, 'maxAttempts'],
     [{ maxAttempts: 1.5 }, 'maxAttempts'],

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { movedEntry } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
-import { ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
+import { DECLARATION_CHARS_MAX, ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
 import {
   BLOCKED_HEADS,
   type ClaimOutcome,
@@ -138,6 +138,140 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const read = await store.readKeys(partition, type, 100);
         expect(read.keys.map((key) => key.fairnessKey)).toEqual(keys);
       }, SHOWN);
+
+    describe('declaring', () => {
+      /** The table has one declaration: each test goes on from what the one before has left. */
+      const newest = () => store.readDeclaredVersion();
+      const declared = async (text: string): Promise<number> => {
+        const outcome = await store.putDeclaration(text, await newest(), NOW_MS);
+        expect(outcome.kind).toBe('declared');
+        return outcome.version;
+      };
+
+      it('keeps what is declared under a version that grows by one', async () => {
+        const first = await declared('first');
+        const second = await declared('second');
+        expect(second).toBe(first + 1);
+        expect(await newest()).toBe(second);
+        expect(await store.readDeclaration()).toMatchObject({
+          version: second,
+          text: 'second',
+          declaredAtMs: NOW_MS,
+        });
+      });
+
+      it('keeps all former versions to be read', async () => {
+        const former = await declared('former');
+        await declared('newer');
+        expect(await store.readDeclaration(former)).toMatchObject({ version: former, text: 'former' });
+      });
+
+      it('knows nothing of a version that nobody has declared', async () => {
+        expect(await store.readDeclaration((await newest()) + 1)).toBeUndefined();
+      });
+
+      it('refuses whoever has not seen the newest version, and changes nothing', async () => {
+        const seen = await newest();
+        const version = await declared('mine');
+        expect(await store.putDeclaration('theirs', seen, NOW_MS)).toEqual({ kind: 'outdated', version });
+        expect(await store.readDeclaration()).toMatchObject({ version, text: 'mine' });
+      });
+
+      it('declares what was declared before under a higher version: that is a rollback', async () => {
+        const before = await declared('before');
+        await declared('between');
+        const after = await declared('before');
+        const [one, other] = await Promise.all([store.readDeclaration(before), store.readDeclaration(after)]);
+        expect(other).toMatchObject({ version: before + 2, text: 'before', hash: one?.hash });
+      });
+
+      it('answers a repetition as it answered the first time', async () => {
+        const after = await newest();
+        const [first, second] = [
+          await store.putDeclaration('once', after, NOW_MS),
+          await store.putDeclaration('once', after, NOW_MS),
+        ];
+        expect(second).toEqual(first);
+        expect(await newest()).toBe(after + 1);
+      });
+
+      it('lets one of several deployments that begin together declare', async () => {
+        const after = await newest();
+        const outcomes = await Promise.all(
+          times(4, (at) => store.putDeclaration(`racer ${at}`, after, NOW_MS)),
+        );
+        expect(outcomes.filter(({ kind }) => kind === 'declared')).toHaveLength(1);
+        expect(await newest()).toBe(after + 1);
+      });
+
+      it('keeps a text at its bound, and refuses a longer one', async () => {
+        const text = 'x'.repeat(DECLARATION_CHARS_MAX);
+        const version = await declared(text);
+        expect((await store.readDeclaration())?.text === text).toBe(true);
+        const refused = store.putDeclaration(`${text}x`, version, NOW_MS);
+        await expect(refused).rejects.toMatchObject({
+          name: 'DeclarationTooLarge',
+          chars: DECLARATION_CHARS_MAX + 1,
+        });
+        expect(await newest()).toBe(version);
+      });
+
+      it('tells a partition of a version, and never of an older one', async () => {
+        const partition = freshPartition();
+        expect((await store.loadPartition(partition, NOW_MS)).declared).toBeUndefined();
+        await store.announceDeclaration(partition, 7);
+        await store.announceDeclaration(partition, 3);
+        expect((await store.loadPartition(partition, NOW_MS)).declared).toBe(7);
+      });
+
+      it('keeps how far jobs were carried, for whoever holds the partition next', async () => {
+        const first = await lease(freshPartition());
+        const half = { version: 4, moved: 100, isDone: false, after: 'a place' };
+        expect(await store.noteCarried(first, half)).toBe('noted');
+        expect((await store.loadPartition(first.partition, NOW_MS)).carried).toEqual(half);
+        const second = await lease(first.partition, NOW_MS + LEASE_MS + 1);
+        const done = { version: 4, moved: 150, isDone: true };
+        expect(await store.noteCarried(first, done)).toBe('lost');
+        expect(await store.noteCarried(second, done)).toBe('noted');
+        expect((await store.loadPartition(first.partition, NOW_MS)).carried).toEqual(done);
+      });
+
+      it('claims a job under the version that it was planned under', async () => {
+        const { job } = await claimedJob(aJob(), { declared: 12 });
+        expect(job.claim).toMatchObject({ declared: 12 });
+      });
+
+      it('gives a claim back that nobody has started: the job waits where it stood', async () => {
+        const partition = freshPartition();
+        const { job, claimId } = await claimedJob(aJob({ partition }));
+        expect(await store.giveBack(job, claimId)).toBe('applied');
+        const waiting = await stored(job.id);
+        expect(waiting).toMatchObject({ state: 'pending', version: job.version + 1 });
+        expect(waiting).not.toHaveProperty('claim');
+        await untilLine(partition, lineOf(job), [job.id]);
+        const late = await store.startJob({ ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS });
+        expect(late).toEqual({ kind: 'superseded' });
+      });
+
+      it('gives no claim back that was started, or is another one', async () => {
+        const { job, claimId } = await claimedJob();
+        expect(await store.giveBack(job, `${claimId}0`)).toBe('superseded');
+        const started = await store.startJob({ ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS });
+        expect(started.kind).toBe('started');
+        expect(await store.giveBack(job, claimId)).toBe('superseded');
+        expect((await stored(job.id)).state).toBe('running');
+      });
+
+      it('leaves the lease alone when it tells a partition of a version', async () => {
+        const fresh = freshPartition();
+        await store.announceDeclaration(fresh, 1);
+        expect((await lease(fresh)).epoch).toBe(1);
+        const held = await lease(freshPartition());
+        await store.announceDeclaration(held.partition, 2);
+        expect(await store.renewLease(held, NOW_MS, LEASE_MS)).toBe('renewed');
+        expect(await store.loadPartition(held.partition, NOW_MS)).toMatchObject({ epoch: 1, declared: 2 });
+      });
+    });
 
     describe('creating jobs', () => {
       it('keeps a job as it was given', async () => {

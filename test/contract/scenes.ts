@@ -1,5 +1,6 @@
 /** Each verb of the store in scenes: what comes before it, the call, and what it has left behind. */
 import type { Job } from '../../lib/core/job.ts';
+import { DECLARATION_PART_CHARS } from '../../lib/store/bounds.ts';
 import type { Fence, FinishVerdict, JobStore, WorkerIdentity } from '../../lib/store/contract.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -122,6 +123,13 @@ const reads =
   };
 
 const always = (answer: unknown) => (): unknown => answer;
+
+/** Declares something, and answers its version. */
+const declared = async (store: JobStore, text: string): Promise<number> => {
+  const outcome = await store.putDeclaration(text, await store.readDeclaredVersion(), NOW_MS);
+  if (outcome.kind !== 'declared') throw new Error('somebody else declares');
+  return outcome.version;
+};
 
 export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   createJobs: [
@@ -621,6 +629,29 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       };
     },
   })),
+  giveBack: [
+    {
+      lost: always('superseded'),
+      again: always('superseded'),
+      set: async (stage) => {
+        const job = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
+        await stage.store.createJobs([job]);
+        const request = aClaimRequest(job);
+        await stage.store.claim([request]);
+        const [claimed = job] = await stage.store.getJobs([job.id]);
+        return { call: () => stage.store.giveBack(claimed, request.claimId), left: left(stage, [job]) };
+      },
+    },
+  ],
+  noteCarried: [
+    {
+      set: async (stage) => {
+        const fence = await leased(stage);
+        const carried = { version: 3, moved: 7, isDone: false, after: 'a key' };
+        return { call: () => stage.store.noteCarried(fence, carried), left: left(stage) };
+      },
+    },
+  ],
   raiseVersion: [
     {
       again: always('lost'),
@@ -875,6 +906,64 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           });
         }
         return { call: () => store.readDeadLetters(partition, 2), left: async () => undefined };
+      },
+    },
+  ],
+  readDeclaredVersion: [
+    {
+      set: async ({ store, quiet }) => {
+        await declared(quiet, 'a version');
+        return { call: async () => (await store.readDeclaredVersion()) > 0, left: async () => undefined };
+      },
+    },
+  ],
+  readDeclaration: [
+    {
+      name: 'of one part',
+      set: async ({ store, quiet }) => {
+        await declared(quiet, 'short');
+        return { call: async () => (await store.readDeclaration())?.text, left: async () => undefined };
+      },
+    },
+    {
+      name: 'of several parts',
+      set: async ({ store, quiet }) => {
+        const text = 'long'.repeat(DECLARATION_PART_CHARS / 2);
+        const version = await declared(quiet, text);
+        return {
+          call: async () => (await store.readDeclaration(version))?.text === text,
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
+  putDeclaration: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        const after = await quiet.readDeclaredVersion();
+        const text = `declared by ${partition}`;
+        return {
+          call: async () => (await store.putDeclaration(text, after, NOW_MS)).kind,
+          left: async () => (await quiet.readDeclaration(after + 1))?.text === text,
+        };
+      },
+    },
+    {
+      name: 'too late',
+      set: async ({ store, quiet }) => {
+        const version = await declared(quiet, 'sooner');
+        return {
+          call: async () => (await store.putDeclaration('later', version - 1, NOW_MS + 1)).kind,
+          left: async () => (await quiet.readDeclaration())?.text,
+        };
+      },
+    },
+  ],
+  announceDeclaration: [
+    {
+      set: async (stage) => {
+        const { store, partition } = stage;
+        return { call: () => store.announceDeclaration(partition, 5), left: left(stage) };
       },
     },
   ],

@@ -8,6 +8,7 @@ import {
   claim,
   EDGES,
   finish,
+  giveBack,
   initialState,
   isLegal,
   isWaiting,
@@ -73,6 +74,7 @@ const TRANSITIONS: Readonly<
   promote: { to: 'pending', from: ['scheduled'], apply: (given) => promote(given, NOW) },
   claim: { to: 'claimed', from: ['pending'], apply: (given) => claim(given, CLAIM, given.version) },
   raiseVersion: { to: 'pending', from: ['pending'], apply: (given) => raiseVersion(given, given.version) },
+  giveBack: { to: 'pending', from: ['claimed'], apply: (given) => giveBack(given, CLAIM.claimId) },
   start: { to: 'running', from: ['claimed'], apply: (given) => start(given, CLAIM.claimId, WORKER, NOW) },
   succeed: {
     to: 'succeeded',
@@ -127,7 +129,7 @@ describe('the table of edges', () => {
     expect(EDGES).toEqual({
       scheduled: ['scheduled', 'pending', 'cancelled'],
       pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-      claimed: ['running', 'cancelled'],
+      claimed: ['pending', 'running', 'cancelled'],
       running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
       succeeded: [],
       failed: [],

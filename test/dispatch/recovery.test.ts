@@ -711,7 +711,7 @@ describe('after an outage', () => {
 
 describe('the judgement of a place', () => {
   const job = aJob();
-  const reservation = aReservation([job], { batchId: batchIdOf(3, 2) });
+  const reservation = aReservation([job], { batchId: batchIdOf(0, 3, 2) });
   const entry = aReservedJob(job);
   const mine = {
     claimId: claimIdOf('3-2', 0),

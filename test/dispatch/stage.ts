@@ -25,6 +25,8 @@ const HIDE_MS = 60_000;
 
 export interface StageOptions {
   readonly pool?: PoolInput | undefined;
+  /** Where jobs wait, if that follows from something else than the pool. */
+  readonly place?: ReturnType<typeof placeOf> | undefined;
   readonly budget?: Partial<DispatchBudget> | undefined;
   readonly store?: StoreImitation | undefined;
   readonly queue?: QueueImitation | undefined;
@@ -59,7 +61,7 @@ export function stage(options: StageOptions = {}) {
   const store = new MemoryJobStore({
     clock: () => time.nowMs,
     random,
-    place: placeOf(configuration),
+    place: options.place ?? placeOf(configuration),
     imitate: options.store,
     after: time.after,
     observe: options.observe,

@@ -1,45 +1,75 @@
-/** What the functions need of their environment, and say when it is missing. */
+/** What the functions need of their environment and of the table, and say when it is missing. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
+import type { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { aDeclaration, pretendDeclared } from '../fixtures/declared.ts';
 
 const ENVIRONMENT = {
-  FAIRLEAD_POOL: encodeConfiguration(
-    resolveConfiguration({ types: { resize: {} }, fairness: { weights: { big: 4 } } }),
-  ),
   FAIRLEAD_TABLE: 'table',
   FAIRLEAD_BUS: 'bus',
-  FAIRLEAD_QUEUES: '{"resize":"https://sqs/resize"}',
   FAIRLEAD_WAKE_QUEUE: 'https://sqs/wake',
   AWS_REGION: 'us-east-1',
 } as const;
+const ONE_TYPE = resolveConfiguration({ types: { resize: {} }, fairness: { weights: { big: 4 } } });
+const TWO_TYPES = resolveConfiguration({ types: { resize: {}, index: {} } });
 
 describe('the composition', () => {
-  beforeEach(() => {
+  let stores: Pick<typeof DynamoJobStore, 'prototype'>;
+  const declared = (record: ReturnType<typeof aDeclaration> | undefined): void =>
+    pretendDeclared(record, stores);
+
+  /** Each test is a process of its own. */
+  beforeEach(async () => {
     vi.resetModules();
     for (const [name, value] of Object.entries(ENVIRONMENT)) vi.stubEnv(name, value);
+    stores = (await import('../../lib/store/dynamodb/store.ts')).DynamoJobStore;
+    declared(aDeclaration(ONE_TYPE));
   });
-  afterEach(() => vi.unstubAllEnvs());
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
 
-  const compose = async () => (await import('../../functions/composition.ts')).composition();
+  const freshProcess = async () => (await import('../../functions/composition.ts')).composition;
+  const compose = async () => (await freshProcess())();
 
-  it('is built from the environment, once for the life of the process', async () => {
-    const { composition } = await import('../../functions/composition.ts');
-    const built = composition();
+  it('is built from the environment and the declaration, once for the life of the process', async () => {
+    const composition = await freshProcess();
+    const built = await composition();
     expect(built.configuration.types.map(({ type }) => type)).toEqual(['resize']);
-    expect(composition()).toBe(built);
+    expect(await composition()).toBe(built);
+    expect(stores.prototype.readDeclaration).toHaveBeenCalledTimes(1);
+  });
+
+  it('is built anew within a minute of another declaration', async () => {
+    vi.useFakeTimers({ toFake: ['performance', 'hrtime', 'Date'] });
+    const composition = await freshProcess();
+    await composition();
+    declared(aDeclaration(TWO_TYPES, { version: 2 }));
+    expect((await composition()).deployed?.version).toBe(1);
+    vi.advanceTimersByTime(60_000);
+    const renewed = await composition();
+    expect(renewed.deployed?.version).toBe(2);
+    expect(renewed.configuration.types.map(({ type }) => type)).toEqual(['resize', 'index']);
+  });
+
+  it('goes on with what it knows while the table does not answer', async () => {
+    vi.useFakeTimers({ toFake: ['performance', 'hrtime', 'Date'] });
+    const composition = await freshProcess();
+    const built = await composition();
+    vi.spyOn(stores.prototype, 'readDeclaredVersion').mockRejectedValue(new Error('no answer'));
+    vi.advanceTimersByTime(60_000);
+    expect(await composition()).toBe(built);
   });
 
   it('puts each key where clients put it', async () => {
-    vi.stubEnv(
-      'FAIRLEAD_POOL',
-      encodeConfiguration(resolveConfiguration({ types: { resize: {} }, partitions: 16 })),
-    );
+    declared(aDeclaration(resolveConfiguration({ types: { resize: {} }, partitions: 16 })));
     const { partitionOf } = await compose();
     expect(['', 'tenant-a', 'tenant-b'].map(partitionOf)).toEqual([10, 13, 7]);
   });
 
-  it.each(['FAIRLEAD_POOL', 'FAIRLEAD_TABLE', 'FAIRLEAD_BUS', 'FAIRLEAD_QUEUES', 'FAIRLEAD_WAKE_QUEUE'])(
+  it.each(['FAIRLEAD_TABLE', 'FAIRLEAD_BUS', 'FAIRLEAD_WAKE_QUEUE'])(
     'says that %s is missing, and who sets it',
     async (name) => {
       vi.stubEnv(name, '');
@@ -49,8 +79,11 @@ describe('the composition', () => {
     },
   );
 
-  it.each(['7', 'null', '"text"'])('refuses queues that are no addresses by name: %s', async (queues) => {
-    vi.stubEnv('FAIRLEAD_QUEUES', queues);
-    await expect(compose()).rejects.toMatchObject({ name: 'FunctionEnvironmentError' });
+  it('says that nothing is declared, and who declares', async () => {
+    declared(undefined);
+    await expect(compose()).rejects.toMatchObject({
+      name: 'DeclarationMissing',
+      message: expect.stringContaining('deploy the stack with the Scheduler construct'),
+    });
   });
 });

@@ -193,7 +193,8 @@ describe(`processes that are killed and stopped (seed ${SEED})`, () => {
       createQueue(sqs, 'wakes'),
     ]);
     store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
-    environment = fleetEnvironment({
+    environment = await fleetEnvironment({
+      store,
       configuration,
       fleet: FLEET,
       table: table.table,

@@ -5,7 +5,6 @@ import { runProgram } from '../../lib/cli/program.ts';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
@@ -21,6 +20,7 @@ import {
   type TestQueue,
   type TestTable,
 } from '../contract/aws.ts';
+import { declareIn } from '../fixtures/declared.ts';
 
 const WAIT_MS = 60_000;
 const TTL_MS = 3_600_000;
@@ -47,6 +47,7 @@ describe('the client on AWS', () => {
       table: table.table,
       place: placeOf(configuration),
     });
+    await declareIn(store, configuration, { queueUrls: { images: images.url } });
     dispatcher = {
       store,
       queue: new SqsJobQueue({ client: sqs, queueUrls: { images: images.url }, wakeQueueUrl: wake.url }),
@@ -61,7 +62,6 @@ describe('the client on AWS', () => {
     };
     client = SchedulerClient.fromEnvironment(clientConfiguration, {
       FAIRLEAD_TABLE: table.table,
-      FAIRLEAD_POOL: encodeConfiguration(configuration),
       FAIRLEAD_WAKE_QUEUE: wake.url,
     });
   }, WAIT_MS);
@@ -156,7 +156,6 @@ describe('the client on AWS', () => {
       const own = await createQueue(sqs, 'moves');
       const mover = SchedulerClient.fromEnvironment(clientConfiguration, {
         FAIRLEAD_TABLE: table.table,
-        FAIRLEAD_POOL: encodeConfiguration(configuration),
         FAIRLEAD_WAKE_QUEUE: own.url,
       });
       const { jobId } = await client.submit({ type: 'resize', fairnessKey: 'tenant-b' });
@@ -205,7 +204,6 @@ describe('the client on AWS', () => {
   it('names what is missing', async () => {
     const nowhere = SchedulerClient.fromEnvironment(clientConfiguration, {
       FAIRLEAD_TABLE: 'no-such-table',
-      FAIRLEAD_POOL: encodeConfiguration(configuration),
       FAIRLEAD_WAKE_QUEUE: wake.url,
     });
     expect(await errorOf(nowhere.get('a'))).toMatchObject({ name: 'StoreMisconfigured' });

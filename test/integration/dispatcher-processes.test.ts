@@ -82,7 +82,8 @@ describe('dispatcher processes', () => {
       createQueue(sqs, 'wakes'),
     ]);
     store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
-    environment = fleetEnvironment({
+    environment = await fleetEnvironment({
+      store,
       configuration,
       fleet: 'processes',
       table: table.table,

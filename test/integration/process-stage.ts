@@ -51,7 +51,8 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     holder: 'the test',
     budget: { ...DISPATCH_BUDGET, checkAfterMs: 5_000 },
   });
-  const env = fleetEnvironment({
+  const env = await fleetEnvironment({
+    store: context.store,
     configuration,
     fleet,
     table: table.table,

@@ -67,7 +67,18 @@ const VERBS = {
   sendWake: true,
   sendLook: true,
   publish: true,
-} as const satisfies Readonly<Record<keyof JobStore | keyof JobQueue | keyof EventBus, true>>;
+} as const satisfies Readonly<
+  Record<Exclude<keyof JobStore, Deploying> | keyof JobQueue | keyof EventBus, true>
+>;
+
+/** What only a deployment does: the small runs have none. */
+type Deploying =
+  | 'giveBack'
+  | 'noteCarried'
+  | 'readDeclaredVersion'
+  | 'readDeclaration'
+  | 'putDeclaration'
+  | 'announceDeclaration';
 
 const verbOf = (call: string): string => /([a-zA-Z]+)#\d+$/.exec(call)?.[1] ?? call;
 

@@ -11,6 +11,7 @@ import {
 } from '../../lib/core/history.ts';
 import type { History } from '../../lib/core/job.ts';
 import {
+  DECLARATION_PART_CHARS,
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
   PARKED_NAME_BYTES_MAX,
@@ -21,6 +22,7 @@ import type { Commit, Reservation } from '../../lib/store/contract.ts';
 import {
   decodeReservation,
   encodeBacklogLine,
+  encodeDeclarationText,
   encodeEstimate,
   encodeHistory,
   encodeJob,
@@ -116,6 +118,7 @@ const largestPage = (): Page => {
 };
 
 const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
+  declaration: () => encodeDeclarationText('f'.repeat(32), 9, 'x'.repeat(DECLARATION_PART_CHARS)),
   job: () =>
     encodeJob(largestJob(), {
       line: blockedLineName(PARTITION, KEY),

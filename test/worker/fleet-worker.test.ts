@@ -1,30 +1,33 @@
 /** What a worker process needs of its environment, and says when it is missing. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
 import { runFleetWorker } from '../../lib/worker/fleet-worker.ts';
+import { aDeclaration, pretendDeclared } from '../fixtures/declared.ts';
 
+const DECLARATION = aDeclaration(
+  resolveConfiguration({ types: { render: {} }, fleets: { boxes: { types: ['render'] } } }),
+);
 const ENVIRONMENT: Readonly<Record<string, string>> = {
-  FAIRLEAD_POOL: encodeConfiguration(
-    resolveConfiguration({ types: { render: {} }, fleets: { boxes: { types: ['render'] } } }),
-  ),
   FAIRLEAD_FLEET: 'boxes',
   FAIRLEAD_TABLE: 'table',
-  FAIRLEAD_QUEUES: '{"boxes":"http://127.0.0.1/boxes"}',
   FAIRLEAD_WAKE_QUEUE: 'http://127.0.0.1/wakes',
   AWS_REGION: 'us-east-1',
 };
 
 describe('a worker process', () => {
-  afterEach(() => vi.unstubAllEnvs());
+  beforeEach(() => pretendDeclared(DECLARATION));
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  });
 
   const withEnvironment = (changes: Readonly<Record<string, string | undefined>> = {}): void => {
     for (const [name, value] of Object.entries({ ...ENVIRONMENT, ...changes })) vi.stubEnv(name, value);
   };
 
-  it.each(['FAIRLEAD_POOL', 'FAIRLEAD_FLEET', 'FAIRLEAD_TABLE', 'FAIRLEAD_QUEUES', 'FAIRLEAD_WAKE_QUEUE'])(
+  it.each(['FAIRLEAD_FLEET', 'FAIRLEAD_TABLE', 'FAIRLEAD_WAKE_QUEUE'])(
     'says what is missing, and where it comes from: %s',
     async (name) => {
       for (const value of [undefined, '']) {
@@ -38,16 +41,11 @@ describe('a worker process', () => {
     },
   );
 
-  it.each(['nonsense', 'null', '7'])('refuses queues that are none: %s', async (text) => {
-    withEnvironment({ FAIRLEAD_QUEUES: text });
-    await expect(runFleetWorker({ render: () => null })).rejects.toThrow(
-      `FAIRLEAD_QUEUES is not an object of queue URLs: ${text}`,
-    );
-  });
-
-  it('refuses a pool that cannot be read, and a fleet that is not in it', async () => {
-    withEnvironment({ FAIRLEAD_POOL: 'nonsense' });
-    await expect(runFleetWorker({})).rejects.toMatchObject({ name: 'ConfigurationError' });
+  it('refuses a table in which nothing is declared, and a fleet that is not declared', async () => {
+    pretendDeclared(undefined);
+    withEnvironment();
+    await expect(runFleetWorker({})).rejects.toMatchObject({ name: 'DeclarationMissing' });
+    pretendDeclared(DECLARATION);
     withEnvironment({ FAIRLEAD_FLEET: 'other' });
     await expect(runFleetWorker({})).rejects.toThrow('the pool has no fleet "other"; it has: boxes');
   });
@@ -69,6 +67,7 @@ describe('a worker process', () => {
       AWS_ACCESS_KEY_ID: 'test',
       AWS_SECRET_ACCESS_KEY: 'test',
     });
+    vi.restoreAllMocks();
     const running = runFleetWorker({ render: () => null });
     await vi.waitUntil(() => sockets.length > 1, { timeout: 20_000 });
     silent.close();

@@ -2,8 +2,8 @@
 import type { Context, SQSEvent } from 'aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { encodeConfiguration } from '../../lib/dispatch/configuration-codec.ts';
 import { worker } from '../../lib/worker/lambda.ts';
+import { aDeclaration, pretendDeclared } from '../fixtures/declared.ts';
 
 const NOTHING = { Records: [] } as SQSEvent;
 const lambda = {
@@ -11,37 +11,38 @@ const lambda = {
   awsRequestId: 'request',
   getRemainingTimeInMillis: () => 3_000,
 } as unknown as Context;
-const pool = encodeConfiguration(resolveConfiguration({ types: { resize: {} } }));
+const declaration = aDeclaration(resolveConfiguration({ types: { resize: {} } }));
 
 describe('a worker function', () => {
-  afterEach(() => vi.unstubAllEnvs());
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  });
 
-  it('reads its environment at its first invocation, not when it is loaded', async () => {
+  it('reads its environment and the declaration at its first invocation, not when it is loaded', async () => {
     const handler = worker({ resize: () => null });
-    vi.stubEnv('FAIRLEAD_POOL', pool);
     vi.stubEnv('FAIRLEAD_TABLE', 'table');
     vi.stubEnv('AWS_REGION', 'us-east-1');
+    pretendDeclared(declaration);
     expect(await handler(NOTHING, lambda)).toEqual({ batchItemFailures: [] });
   });
 
-  it.each([
-    ['FAIRLEAD_POOL', { FAIRLEAD_TABLE: 'table' }],
-    ['FAIRLEAD_TABLE', { FAIRLEAD_POOL: pool }],
-    ['FAIRLEAD_TABLE', { FAIRLEAD_POOL: pool, FAIRLEAD_TABLE: '' }],
-  ])('says what is missing and who sets it: %s', async (name, set) => {
-    vi.stubEnv('FAIRLEAD_POOL', undefined);
-    vi.stubEnv('FAIRLEAD_TABLE', undefined);
-    for (const [variable, value] of Object.entries(set)) vi.stubEnv(variable, value);
+  it.each([undefined, ''])('says what is missing and who sets it: a table that is %j', async (table) => {
+    vi.stubEnv('FAIRLEAD_TABLE', table);
     const invoked = worker({})(NOTHING, lambda);
     await expect(invoked).rejects.toThrow(
-      `${name} is not set: give the function to a fleet of the Scheduler construct`,
+      'FAIRLEAD_TABLE is not set: give the function to a fleet of the Scheduler construct',
     );
     await expect(invoked).rejects.toMatchObject({ name: 'WorkerEnvironmentError' });
   });
 
-  it('refuses a pool that cannot be read', async () => {
-    vi.stubEnv('FAIRLEAD_POOL', 'nonsense');
+  it('refuses a table in which nothing is declared, and reads again with the next invocation', async () => {
     vi.stubEnv('FAIRLEAD_TABLE', 'table');
-    await expect(worker({})(NOTHING, lambda)).rejects.toMatchObject({ name: 'ConfigurationError' });
+    vi.stubEnv('AWS_REGION', 'us-east-1');
+    pretendDeclared(undefined);
+    const handler = worker({});
+    await expect(handler(NOTHING, lambda)).rejects.toMatchObject({ name: 'DeclarationMissing' });
+    pretendDeclared(declaration);
+    expect(await handler(NOTHING, lambda)).toEqual({ batchItemFailures: [] });
   });
 });

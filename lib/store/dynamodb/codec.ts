@@ -17,6 +17,7 @@ import {
 import type { LentScope, Loan, LoanRequest, Want } from '../../core/lending.ts';
 import type {
   Attendance,
+  Carried,
   Control,
   DispatcherLoad,
   DispatcherRecord,
@@ -39,6 +40,7 @@ import {
   type AnnouncedLine,
   CONTROL_PREFIX,
   costOfRank,
+  declarationTextKey,
   dispatcherKey,
   dueKey,
   type ItemKey,
@@ -123,6 +125,18 @@ export const ATTRIBUTE = {
   callId: 'callId',
   wakes: 'wakes',
   wakesSeen: 'wakesSeen',
+  /** The newest declaration that the partition was told of. */
+  declared: 'declared',
+  /** How far jobs were moved to where it wants them. */
+  carried: 'carried',
+  moved: 'moved',
+  isDone: 'isDone',
+  after: 'after',
+  // Declarations.
+  hash: 'hash',
+  text: 'text',
+  parts: 'parts',
+  declaredAtMs: 'declaredAtMs',
   // Reservations and the page: read whole by every pass, so short.
   reservedJobs: 'j',
   checkAtMs: 'c',
@@ -387,6 +401,7 @@ export const encodeClaim = (claim: Claim): Item => ({
   [A.batchId]: claim.batchId,
   [A.fleet]: claim.fleet,
   [A.claimedAtMs]: claim.claimedAtMs,
+  [A.declared]: claim.declared,
 });
 
 export const encodeWorker = (worker: { readonly workerId: string; readonly incarnation: string }): Item => ({
@@ -564,6 +579,7 @@ function decodeClaim(cells: Cells): Claim {
     batchId: cells.text(A.batchId),
     fleet: cells.text(A.fleet),
     claimedAtMs: cells.number(A.claimedAtMs),
+    ...(cells.has(A.declared) ? { declared: cells.count(A.declared) } : {}),
   };
 }
 
@@ -683,7 +699,23 @@ export interface LeaseItem {
   readonly wakesSeen: number | undefined;
   readonly lastHolder: string | undefined;
   readonly takenAtMs: number | undefined;
+  readonly declared: number | undefined;
+  readonly carried: Carried | undefined;
 }
+
+export const encodeCarried = ({ version, moved, isDone, after }: Carried): Item => ({
+  [A.version]: version,
+  [A.moved]: moved,
+  [A.isDone]: isDone,
+  [A.after]: after,
+});
+
+const decodeCarried = (cells: Cells): Carried => ({
+  version: cells.count(A.version),
+  moved: cells.count(A.moved),
+  isDone: cells.flag(A.isDone),
+  ...(cells.has(A.after) ? { after: cells.text(A.after) } : {}),
+});
 
 export function decodeLease(item: Item): LeaseItem {
   const cells = cellsOf(item);
@@ -695,6 +727,8 @@ export function decodeLease(item: Item): LeaseItem {
     wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
     lastHolder: cells.has(A.lastHolder) ? cells.text(A.lastHolder) : undefined,
     takenAtMs: cells.has(A.takenAtMs) ? cells.number(A.takenAtMs) : undefined,
+    declared: cells.has(A.declared) ? cells.count(A.declared) : undefined,
+    carried: cells.has(A.carried) ? decodeCarried(cells.map(A.carried)) : undefined,
   };
 }
 
@@ -721,6 +755,41 @@ export function decodeLookout(item: Item): Lookout {
   };
 }
 
+// Declarations
+
+/** A version, and which text it means, in how many parts. */
+export interface DeclarationItem {
+  readonly version: number;
+  readonly hash: string;
+  readonly parts: number;
+  readonly declaredAtMs: number;
+}
+
+export const encodeDeclaration = (key: ItemKey, declaration: DeclarationItem): Item => ({
+  ...key,
+  [A.version]: declaration.version,
+  [A.hash]: declaration.hash,
+  [A.parts]: declaration.parts,
+  [A.declaredAtMs]: declaration.declaredAtMs,
+});
+
+export function decodeDeclaration(item: Item): DeclarationItem {
+  const cells = cellsOf(item);
+  return {
+    version: cells.count(A.version),
+    hash: cells.text(A.hash),
+    parts: cells.count(A.parts),
+    declaredAtMs: cells.number(A.declaredAtMs),
+  };
+}
+
+export const encodeDeclarationText = (hash: string, at: number, text: string): Item => ({
+  ...declarationTextKey(hash, at),
+  [A.text]: text,
+});
+
+export const decodeDeclarationText = (item: Item): string => cellsOf(item).text(A.text);
+
 // Reservations
 
 /** Ids of jobs are mostly 32 hexadecimal digits: those are kept as 22 characters behind a tilde, others behind an equals sign. */
@@ -732,8 +801,11 @@ const packId = (id: string): string =>
 const unpackId = (packed: string): string =>
   packed.startsWith('~') ? Buffer.from(packed.slice(1), 'base64url').toString('hex') : packed.slice(1);
 
-/** What the jobs of a batch share, and so is written once: type, tier, fleet, estimated cost, conflict key. */
-type Shape = readonly [string, string, string, number, string?];
+/**
+ * What the jobs of a batch share, and so is written once: type, tier, fleet, estimated cost, conflict key; of a job that has
+ * a resource but no conflict key: null, and the resource.
+ */
+type Shape = readonly [string, string, string, number, (string | null)?, string?];
 /** Packed id, number of the shape, number of the fairness key; then, where they are not 1, 1 and its own index: version, attempt, position. */
 type Row = readonly [string, number, number, number?, number?, number?];
 
@@ -748,9 +820,10 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
     return numbers.size - 1;
   };
   const rows = [...jobs].map(([position, job], at): Row => {
-    const { type, tier, fleet, estimatedCostMs, conflictKey } = job;
+    const { type, tier, fleet, estimatedCostMs, conflictKey, resourceId } = job;
     const held = [type, tier, fleet, storable(estimatedCostMs)] as const;
-    const shape: Shape = conflictKey === undefined ? held : [...held, conflictKey];
+    const free: Shape = resourceId === undefined ? held : [...held, null, resourceId];
+    const shape: Shape = conflictKey === undefined ? free : [...held, conflictKey];
     const common = [
       packId(job.id),
       numberOf(shapes, JSON.stringify(shape)),
@@ -793,13 +866,14 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
     if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
       throw new TypeError(`row ${at} names what is not there`);
     }
-    const [type, tier, fleet, estimatedCostMs, conflictKey] = shape;
+    const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId] = shape;
     if (![type, tier, fleet].every((each) => typeof each === 'string'))
       throw new TypeError(`shape ${shapeAt}`);
     if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
       throw new TypeError(`row ${at}`);
     const common = { id: unpackId(id), version, attempt, type, tier, fairnessKey, fleet, estimatedCostMs };
-    const job: ReservedJob = conflictKey === undefined ? common : { ...common, conflictKey };
+    const free: ReservedJob = resourceId === undefined ? common : { ...common, resourceId };
+    const job: ReservedJob = typeof conflictKey === 'string' ? { ...common, conflictKey } : free;
     return [position ?? at, job] as const;
   });
   return new Map(jobs.sort(([a], [b]) => a - b));

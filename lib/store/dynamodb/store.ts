@@ -27,6 +27,7 @@ import {
   type Applied,
   BLOCKED_HEADS,
   type CancelOutcome,
+  type Carried,
   type ClaimOutcome,
   type ClaimRequest,
   CONTROL_FIELDS,
@@ -35,6 +36,8 @@ import {
   type ControlChange,
   type ControlOutcome,
   type CreateOutcome,
+  type DeclarationRecord,
+  type DeclareOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
   type EstimateRecord,
@@ -67,6 +70,7 @@ import {
   type WorkerRecord,
   workerAt,
 } from '../contract.ts';
+import { declarationHash, declarationParts } from '../declaration.ts';
 import {
   CommitAmbiguous,
   CommitTooLarge,
@@ -89,6 +93,8 @@ import {
   controlKey,
   DISPATCHERS_PK,
   deadLineName,
+  declarationKey,
+  declarationTextKey,
   dueKey,
   dueLineName,
   estimateKey,
@@ -103,6 +109,7 @@ import {
   loanKey,
   lockKey,
   lookoutKey,
+  newestDeclarationKey,
   nextInTurn,
   pageKey,
   parkedKey,
@@ -125,6 +132,8 @@ import {
   ATTRIBUTE,
   decodeBacklog,
   decodeControl,
+  decodeDeclaration,
+  decodeDeclarationText,
   decodeDispatcher,
   decodeDueShards,
   decodeEstimate,
@@ -144,7 +153,10 @@ import {
   decodeWakes,
   decodeWorkerRecord,
   encodeBacklogLine,
+  encodeCarried,
   encodeClaim,
+  encodeDeclaration,
+  encodeDeclarationText,
   encodeDispatcher,
   encodeError,
   encodeEstimate,
@@ -340,6 +352,65 @@ export class DynamoJobStore implements JobStore {
     return items.filter((item) => !this.#isGone(item)).map(decodeRejection);
   }
 
+  // The declaration
+
+  async readDeclaredVersion(): Promise<number> {
+    const newest = await this.#table.get('readDeclaredVersion', newestDeclarationKey);
+    return newest === undefined ? 0 : decodeDeclaration(newest).version;
+  }
+
+  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
+    const key = version === undefined ? newestDeclarationKey : declarationKey(version);
+    const item = await this.#table.get('readDeclaration', key);
+    if (item === undefined) return undefined;
+    const { hash, parts, ...declared } = decodeDeclaration(item);
+    const keys = Array.from({ length: parts }, (_, at) => declarationTextKey(hash, at));
+    const texts = await this.#getAll('readDeclaration', keys, decodeDeclarationText);
+    const missing = texts.indexOf(undefined);
+    if (missing !== -1) {
+      const { pk, sk } = declarationTextKey(hash, missing);
+      throw new MalformedItemError(`${pk} ${sk}`, ATTRIBUTE.text, 'is missing', 'deploy the stack again');
+    }
+    return { ...declared, hash, text: texts.join('') };
+  }
+
+  async putDeclaration(text: string, after: number, nowMs: number): Promise<DeclareOutcome> {
+    const hash = declarationHash(text);
+    const parts = declarationParts(text);
+    await inParallel([...parts.entries()], PARALLEL_MAX, async ([at, part]) => {
+      await this.#table.put('putDeclaration', { item: encodeDeclarationText(hash, at, part) });
+    });
+    const declared = { version: after + 1, hash, parts: parts.length, declaredAtMs: nowMs };
+    const outcome = await this.#table.transact('putDeclaration', randomUUID(), [
+      this.#table.putPart({
+        item: encodeDeclaration(newestDeclarationKey, declared),
+        ...(after === 0
+          ? { condition: 'attribute_not_exists(#pk)' }
+          : { condition: '#version = :after', values: { ':after': after } }),
+      }),
+      this.#table.putPart({ item: encodeDeclaration(declarationKey(declared.version), declared) }),
+    ]);
+    if (outcome.applied) return { kind: 'declared', version: declared.version };
+    const item = await this.#table.get('putDeclaration', newestDeclarationKey);
+    const newest = item === undefined ? undefined : decodeDeclaration(item);
+    // Its own success, whose answer got lost, reads as a refusal.
+    const isOwn =
+      newest?.version === declared.version && newest.hash === hash && newest.declaredAtMs === nowMs;
+    if (isOwn) return { kind: 'declared', version: declared.version };
+    return { kind: 'outdated', version: newest?.version ?? 0 };
+  }
+
+  async announceDeclaration(partition: number, version: number): Promise<void> {
+    await this.#table.update('announceDeclaration', {
+      key: leaseKey(partition),
+      // Where nobody has held the lease yet, it is free.
+      update:
+        'SET #declared = :version, #epoch = if_not_exists(#epoch, :zero), #expiresAtMs = if_not_exists(#expiresAtMs, :zero)',
+      condition: 'attribute_not_exists(#declared) OR #declared < :version',
+      values: { ':version': version, ':zero': 0 },
+    });
+  }
+
   // The partition's lease and wake counter
 
   async acquireLease(
@@ -473,6 +544,8 @@ export class DynamoJobStore implements JobStore {
     for (const ledger of page.ledgers.values()) this.#keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
+      declared: lease?.declared,
+      carried: lease?.carried,
       turn: page.turn,
       reservations: reservations.flatMap((each) => asMarked(each, page) ?? []),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
@@ -900,6 +973,31 @@ export class DynamoJobStore implements JobStore {
     });
     if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';
     return 'raised';
+  }
+
+  async giveBack(job: Job, claimId: string): Promise<Applied> {
+    const outcome = await this.#table.update('giveBack', {
+      key: jobKey(job.id),
+      update: 'SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank REMOVE #claim',
+      condition: '#state = :claimed AND #claim.#claimId = :claimId',
+      values: {
+        ...stateValues('pending', 'claimed'),
+        ':one': 1,
+        ':claimId': claimId,
+        ...standingValues(this.#readyStanding(job)),
+      },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async noteCarried(fence: Fence, carried: Carried): Promise<'noted' | 'lost'> {
+    const outcome = await this.#table.update('noteCarried', {
+      key: leaseKey(fence.partition),
+      update: 'SET #carried = :carried',
+      condition: '#epoch = :epoch',
+      values: { ':carried': encodeCarried(carried), ':epoch': fence.epoch },
+    });
+    return outcome.applied ? 'noted' : 'lost';
   }
 
   async loseWorker(
@@ -1347,7 +1445,7 @@ export class DynamoJobStore implements JobStore {
   }
 
   async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
-    const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs, lock } = request;
+    const { jobId, version, claimId, lock } = request;
     const change = {
       update: `SET #state = :claimed, #version = :next, #claim = :claim
         REMOVE #line, #rank, #worker, #startedAtMs, #runUntilMs, #progress, #finishedAtMs`,
@@ -1355,7 +1453,7 @@ export class DynamoJobStore implements JobStore {
       values: {
         ...stateValues('claimed', 'pending'),
         ...versionValues(version),
-        ':claim': encodeClaim({ claimId, epoch, batchId, fleet, claimedAtMs }),
+        ':claim': encodeClaim(request),
       },
     };
     if (lock !== undefined) return this.#claimWithLock(request, lock, { key: jobKey(jobId), ...change });
@@ -1886,9 +1984,9 @@ const CLAIM_STATEMENT = `SET #state = ? SET #version = ? SET #claim = ?
   WHERE #pk = ? AND #sk = ? AND #state = ? AND #version = ?`;
 
 function claimParameters(request: ClaimRequest): readonly unknown[] {
-  const { jobId, version, claimId, epoch, batchId, fleet, claimedAtMs } = request;
+  const { jobId, version } = request;
   const { pk, sk } = jobKey(jobId);
-  const claim = encodeClaim({ claimId, epoch, batchId, fleet, claimedAtMs });
+  const claim = encodeClaim(request);
   return ['claimed', version + 1, claim, pk, sk, 'pending', version];
 }
 

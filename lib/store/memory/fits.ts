@@ -5,7 +5,9 @@
 import type { Job, Json } from '../../core/job.ts';
 import { ITEM_BOUNDS, ITEM_BYTES_MAX, reservationBytesAtMost, TRANSACTION_BYTES_MAX } from '../bounds.ts';
 import type { Commit, Rejection, WorkerRecord } from '../contract.ts';
+import { declarationHash, declarationParts } from '../declaration.ts';
 import {
+  encodeDeclarationText,
   encodeEstimate,
   encodeJob,
   encodeLedger,
@@ -40,6 +42,14 @@ export const requireWorkerFits = (partition: number, record: WorkerRecord): void
 /** @throws ItemTooLarge */
 export const requireRejectionFits = (rejection: Rejection): void =>
   requireItemFits(encodeRejection(rejection));
+
+/** @throws ItemTooLarge, DeclarationTooLarge */
+export function requireDeclarationFits(text: string): void {
+  const hash = declarationHash(text);
+  for (const [at, part] of declarationParts(text).entries()) {
+    requireItemFits(encodeDeclarationText(hash, at, part));
+  }
+}
 
 /** @throws ItemTooLarge, TransactionTooLarge */
 export function requireCommitFits(partition: number, turn: PageTurn, commit: Commit): void {

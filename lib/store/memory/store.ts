@@ -13,6 +13,7 @@ import {
   claim,
   finish,
   type GivenUp,
+  giveBack,
   loseWorker,
   promote,
   raiseVersion,
@@ -25,6 +26,7 @@ import {
   type Applied,
   BLOCKED_HEADS,
   type CancelOutcome,
+  type Carried,
   type ClaimOutcome,
   type ClaimRequest,
   CONTROL_FIELDS,
@@ -34,6 +36,8 @@ import {
   type ControlField,
   type ControlOutcome,
   type CreateOutcome,
+  type DeclarationRecord,
+  type DeclareOutcome,
   type DispatcherIdentity,
   type DispatcherRecord,
   type EstimateRecord,
@@ -67,6 +71,7 @@ import {
   type WorkerRecord,
   workerAt,
 } from '../contract.ts';
+import { declarationHash } from '../declaration.ts';
 import {
   CommitAmbiguous,
   CommitTooLarge,
@@ -95,7 +100,13 @@ import {
   readyLineName,
 } from '../schema.ts';
 import { Bill } from './bill.ts';
-import { requireCommitFits, requireJobFits, requireRejectionFits, requireWorkerFits } from './fits.ts';
+import {
+  requireCommitFits,
+  requireDeclarationFits,
+  requireJobFits,
+  requireRejectionFits,
+  requireWorkerFits,
+} from './fits.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
 import { type LineEntry, LinesIndex } from './lines.ts';
 import { compareText, type Placed } from './sorted-line.ts';
@@ -159,6 +170,8 @@ export interface PartitionView {
 
 interface PartitionItems {
   lease: Lease;
+  declared?: number | undefined;
+  carried?: Carried | undefined;
   wakes: number;
   page: Page;
   dueShards: number;
@@ -208,6 +221,8 @@ export class MemoryJobStore implements JobStore {
   readonly #rejections = new Map<string, Map<number, Rejection>>();
   readonly #partitions = new Map<number, PartitionItems>();
   readonly #locks = new Map<string, Lock>();
+  /** By version, from 1. */
+  readonly #declarations: DeclarationRecord[] = [];
   /** By name. One that has left has an expiry of 0. */
   readonly #dispatchers = new Map<string, DispatcherRecord>();
   readonly #jobLines: LinesIndex<Job>;
@@ -325,6 +340,45 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
+  // The declaration
+
+  async readDeclaredVersion(): Promise<number> {
+    return this.#read('readDeclaredVersion', () => {
+      this.#bill.small('readDeclaredVersion', 'read');
+      return this.#declarations.length;
+    });
+  }
+
+  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
+    return this.#read('readDeclaration', () => {
+      this.#bill.small('readDeclaration', 'read');
+      return this.#declarations.at(version === undefined ? -1 : version - 1);
+    });
+  }
+
+  async putDeclaration(text: string, after: number, nowMs: number): Promise<DeclareOutcome> {
+    return this.#write('putDeclaration', () => {
+      requireDeclarationFits(text);
+      const newest = this.#declarations.length;
+      const hash = declarationHash(text);
+      const last = this.#declarations.at(-1);
+      // As in a table, a repetition meets its own success.
+      const isOwn = newest === after + 1 && last?.hash === hash && last.declaredAtMs === nowMs;
+      if (isOwn) return { kind: 'declared', version: newest };
+      if (newest !== after) return { kind: 'outdated', version: newest };
+      this.#declarations.push({ version: after + 1, hash, text, declaredAtMs: nowMs });
+      return { kind: 'declared', version: after + 1 };
+    });
+  }
+
+  async announceDeclaration(partition: number, version: number): Promise<void> {
+    return this.#write('announceDeclaration', () => {
+      this.#bill.small('announceDeclaration', 'write');
+      const items = this.#partition(partition);
+      items.declared = Math.max(version, items.declared ?? 0);
+    });
+  }
+
   // The partition's lease and wake counter
 
   async acquireLease(
@@ -416,13 +470,26 @@ export class MemoryJobStore implements JobStore {
 
   async loadPartition(partition: number, nowMs: number): Promise<PartitionState> {
     return this.#read('loadPartition', () => {
-      const { lease, page, batches, workers, controls, dueShards, loans, requests, lookout } =
-        this.#partition(partition);
+      const {
+        lease,
+        declared,
+        carried,
+        page,
+        batches,
+        workers,
+        controls,
+        dueShards,
+        loans,
+        requests,
+        lookout,
+      } = this.#partition(partition);
       const small =
         workers.size + controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1);
       this.#bill.load(partition, page, batches.values(), small);
       return {
         epoch: lease.epoch,
+        declared,
+        carried,
         turn: page.turn,
         reservations: [...batches.values()].flatMap((each) => asMarked(each, page) ?? []),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
@@ -794,6 +861,29 @@ export class MemoryJobStore implements JobStore {
       },
       version,
     );
+  }
+
+  async giveBack(job: Job, claimId: string): Promise<Applied> {
+    return this.#write('giveBack', () => {
+      const item = this.#item(job.id);
+      const transition = item === undefined ? undefined : giveBack(item.value, claimId);
+      if (transition?.kind !== 'moved') {
+        this.#bill.refused('giveBack', item);
+        return 'superseded';
+      }
+      this.#put(item, transition.job);
+      return 'applied';
+    });
+  }
+
+  async noteCarried(fence: Fence, carried: Carried): Promise<'noted' | 'lost'> {
+    return this.#write('noteCarried', () => {
+      this.#bill.small('noteCarried', 'write');
+      const items = this.#partition(fence.partition);
+      if (items.lease.epoch !== fence.epoch) return 'lost';
+      items.carried = carried;
+      return 'noted';
+    });
   }
 
   async loseWorker(
@@ -1286,8 +1376,11 @@ export class MemoryJobStore implements JobStore {
 
   #claimOne(request: ClaimRequest): ClaimOutcome {
     const item = this.#item(request.jobId);
-    const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
-    const won = { claimId, epoch, batchId, fleet, claimedAtMs };
+    const { claimId, epoch, batchId, fleet, claimedAtMs, declared } = request;
+    const won = {
+      ...{ claimId, epoch, batchId, fleet, claimedAtMs },
+      ...(declared === undefined ? {} : { declared }),
+    };
     const transition = item === undefined ? undefined : claim(item.value, won, request.version);
     if (transition?.kind === 'moved') {
       if (request.lock !== undefined && !this.#takeLock(request, request.lock)) return 'blocked';

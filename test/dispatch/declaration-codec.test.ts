@@ -1,12 +1,16 @@
+import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import {
+  type DeclaredPool,
   decodeConfiguration,
-  ENCODED_CONFIGURATION_MAX_BYTES,
+  decodeDeclaration,
   encodeConfiguration,
-} from '../../lib/dispatch/configuration-codec.ts';
+  encodeDeclaration,
+} from '../../lib/dispatch/declaration-codec.ts';
+import { declarationParts } from '../../lib/store/declaration.ts';
 
 const nameArbitrary = fc
   .oneof(fc.string({ minLength: 1, maxLength: 12 }), fc.nat(20).map(String))
@@ -65,6 +69,69 @@ function poolOf(types: number, differing: boolean): PoolInput {
   };
 }
 
+/** Text that nothing makes shorter. */
+function randomText(seed: number, length: number): string {
+  let text = '';
+  for (let at = 0; text.length < length; at += 1) {
+    text += createHash('sha256').update(`${seed}/${at}`).digest('base64url');
+  }
+  return text.slice(0, length);
+}
+
+/** As many fleets and types as a declaration must have room for, with names that share nothing. */
+function largestPool(): DeclaredPool {
+  const types = Array.from({ length: 1_000 }, (_, n) => randomText(n, 100));
+  const fleets = Array.from({ length: 200 }, (_, n) => randomText(5_000 + n, 100));
+  const configuration = resolveConfiguration({
+    tiers: [{ tier: 'default' }],
+    types: Object.fromEntries(
+      types.map((type, n) => [
+        type,
+        {
+          tier: 'default',
+          timeoutMs: 1_000 + n,
+          conflictGroup: randomText(10_000 + n, 100),
+          retry: { errors: [{ name: randomText(20_000 + n, 40), retry: false }] },
+        },
+      ]),
+    ),
+    fleets: Object.fromEntries(
+      fleets.map((fleet, n) => [fleet, { types: types.slice(5 * n, 5 * n + 5), slots: n + 1 }]),
+    ),
+  });
+  return {
+    configuration,
+    queueUrls: Object.fromEntries(
+      fleets.map((fleet, n) => [
+        fleet,
+        `https://sqs.eu-central-1.amazonaws.com/123456789012/${randomText(n, 80)}`,
+      ]),
+    ),
+    formerTypes: Array.from({ length: 1_000 }, (_, n) => randomText(30_000 + n, 100)),
+    partitionsEver: 4_096,
+    deployment: 'a deployment',
+  };
+}
+
+describe('the declaration codec', () => {
+  it('gives back 200 fleets and 1,000 types whose names share nothing, with room to spare', () => {
+    const declared = largestPool();
+    const text = encodeDeclaration(declared);
+    expect(declarationParts(text).length).toBeLessThanOrEqual(2);
+    expect(decodeDeclaration(text)).toEqual(declared);
+  });
+
+  it.each(['queueUrls', 'formerTypes', 'partitionsEver', 'configuration'])(
+    'refuses a declaration without its %s by name',
+    (field) => {
+      const configuration = resolveConfiguration(poolOf(1, false));
+      const declared = { configuration, queueUrls: {}, formerTypes: [], partitionsEver: 1, deployment: '' };
+      const text = encodeDeclaration({ ...declared, [field]: undefined } as unknown as DeclaredPool);
+      expect(() => decodeDeclaration(text)).toThrow(ConfigurationError);
+    },
+  );
+});
+
 describe('the configuration codec', () => {
   it('gives back every configuration as it was, order included', () => {
     fc.assert(
@@ -76,20 +143,19 @@ describe('the configuration codec', () => {
     );
   });
 
-  it('writes only characters that are safe in an environment variable', () => {
+  it('writes only characters that are safe in a template', () => {
     expect(encodeConfiguration(resolveConfiguration(poolOf(3, true)))).toMatch(/^1\.[A-Za-z0-9_-]+$/);
   });
 
-  it('fits 150 types that share a policy', () => {
-    const encoded = encodeConfiguration(resolveConfiguration(poolOf(150, false)));
-    expect(encoded.length).toBeLessThanOrEqual(ENCODED_CONFIGURATION_MAX_BYTES);
-  });
-
-  it('refuses a configuration that does not fit, with its size and what to do', () => {
-    const configuration = resolveConfiguration(poolOf(900, true));
-    expect(() => encodeConfiguration(configuration)).toThrow(ConfigurationError);
-    expect(() => encodeConfiguration(configuration)).toThrow(
-      /at most 3072\): 900 types, 900 fleets.*Split the work into several pools/,
+  it('refuses a configuration that is too large, with its size and what to do', () => {
+    const configuration = resolveConfiguration(poolOf(1_000, true));
+    const weights = Object.fromEntries(
+      Array.from({ length: 10_000 }, (_, n) => [`${randomText(n, 200)}`, n + 1]),
+    );
+    const large = { ...configuration, fairness: { ...configuration.fairness, weights } };
+    expect(() => encodeConfiguration(large)).toThrow(ConfigurationError);
+    expect(() => encodeConfiguration(large)).toThrow(
+      /at most 1200000\): 1000 types, 1000 fleets.*Split the work into several pools/,
     );
   });
 

@@ -1,5 +1,5 @@
 /**
- * A pool's configuration on its way into a function: one environment variable, written at synth and read at start.
+ * A declaration as text: the pool on its way from the stack into the deployment, and all that is declared in the table.
  *
  * Brotli, because a declaration repeats itself: a hundred types with the same policy cost little more than their
  * names. What is read is checked as strictly as what a person declares.
@@ -8,36 +8,39 @@ import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import { DECLARATION_CHARS_MAX } from '../store/bounds.ts';
 
-/** Of the 4,096 bytes that Lambda gives a function's whole environment; the queues' addresses need the rest. */
-export const ENCODED_CONFIGURATION_MAX_BYTES = 3_072;
+/** All that is declared. */
+export interface DeclaredPool {
+  readonly configuration: PoolConfiguration;
+  /** By fleet. */
+  readonly queueUrls: Readonly<Record<string, string>>;
+  /** Types that were declared once and are not any more, the latest last: jobs of theirs may wait still. */
+  readonly formerTypes: readonly string[];
+  /** As many partitions as there ever were: what waits in those that are not any more is not forgotten. */
+  readonly partitionsEver: number;
+  /** Names the deployment that declared it: one that comes twice declares once. */
+  readonly deployment: string;
+}
 
 /** Says how the rest is written, so that another way can follow. */
 const FORMAT = '1.';
 
-/** What a decoder will inflate at most: a valid configuration of 3 KB encoded never comes near. */
-const DECODED_MAX_BYTES = 4 * 1_024 * 1_024;
+/** What a decoder will inflate at most: a valid declaration never comes near. */
+const DECODED_MAX_BYTES = 16 * 1_024 * 1_024;
 
 /**
- * The configuration as text of at most 3,072 URL-safe characters.
- * @throws ConfigurationError if it does not fit.
+ * The configuration as URL-safe text.
+ * @throws ConfigurationError if it is more than a declaration may have.
  */
 export function encodeConfiguration(configuration: PoolConfiguration): string {
-  const json = Buffer.from(JSON.stringify(configuration));
-  const compressed = brotliCompressSync(json, {
-    params: {
-      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
-      [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
-      [constants.BROTLI_PARAM_SIZE_HINT]: json.length,
-    },
-  });
-  const encoded = FORMAT + compressed.toString('base64url');
-  if (encoded.length <= ENCODED_CONFIGURATION_MAX_BYTES) return encoded;
+  const encoded = compress(configuration);
+  if (encoded.length <= DECLARATION_CHARS_MAX) return encoded;
   const { types, fleets, fairness } = configuration;
   throw new ConfigurationError(
     '',
     encoded.length,
-    `takes too many bytes once compressed (at most ${ENCODED_CONFIGURATION_MAX_BYTES}): ` +
+    `takes too many bytes once compressed (at most ${DECLARATION_CHARS_MAX}): ` +
       `${types.length} types, ${fleets.length} fleets, ${Object.keys(fairness.weights).length} weights`,
     'Split the work into several pools, or set weights with operator controls instead.',
   );
@@ -47,23 +50,57 @@ export function encodeConfiguration(configuration: PoolConfiguration): string {
  * The configuration that `encodeConfiguration` made the text of.
  * @throws ConfigurationError for any other text.
  */
-export function decodeConfiguration(encoded: string): PoolConfiguration {
-  const parsed = parse(encoded);
+export const decodeConfiguration = (encoded: string): PoolConfiguration => configurationIn(inflate(encoded));
+
+export const encodeDeclaration = (declared: DeclaredPool): string => compress(declared);
+
+/**
+ * What `encodeDeclaration` made the text of.
+ * @throws ConfigurationError for any other text.
+ */
+export function decodeDeclaration(text: string): DeclaredPool {
+  const { configuration, queueUrls, formerTypes, partitionsEver, deployment } = inflate(text);
+  if (!isRecord(configuration)) throw unreadable('configuration', 'is not an object');
+  if (!isRecord(queueUrls)) throw unreadable('queueUrls', 'is not an object');
+  if (!Array.isArray(formerTypes)) throw unreadable('formerTypes', 'is not a list');
+  if (typeof partitionsEver !== 'number') throw unreadable('partitionsEver', 'is not a number');
+  return {
+    configuration: configurationIn(configuration),
+    queueUrls: Object.fromEntries(Object.entries(queueUrls).map(([fleet, url]) => [fleet, String(url)])),
+    formerTypes: formerTypes.map(String),
+    partitionsEver,
+    deployment: String(deployment),
+  };
+}
+
+function configurationIn(parsed: Readonly<Record<string, unknown>>): PoolConfiguration {
   const types = readEntries(parsed, 'types', 'type');
+  const fleets = readEntries(parsed, 'fleets', 'fleet');
   const resolved = resolveConfiguration({
     ...parsed,
     types: Object.fromEntries(types),
-    fleets: Object.fromEntries(readEntries(parsed, 'fleets', 'fleet')),
+    fleets: Object.fromEntries(fleets),
   } as PoolInput);
   // Records put names that look like numbers first; the order of the declaration is the one that counts.
   return {
     ...resolved,
     types: inOrder(resolved.types, types, (type) => type.type),
-    fleets: inOrder(resolved.fleets, readEntries(parsed, 'fleets', 'fleet'), (fleet) => fleet.fleet),
+    fleets: inOrder(resolved.fleets, fleets, (fleet) => fleet.fleet),
   };
 }
 
-function parse(encoded: string): Readonly<Record<string, unknown>> {
+function compress(value: unknown): string {
+  const json = Buffer.from(JSON.stringify(value));
+  const compressed = brotliCompressSync(json, {
+    params: {
+      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
+      [constants.BROTLI_PARAM_SIZE_HINT]: json.length,
+    },
+  });
+  return FORMAT + compressed.toString('base64url');
+}
+
+function inflate(encoded: string): Readonly<Record<string, unknown>> {
   if (!encoded.startsWith(FORMAT)) throw unreadable(encoded, `does not start with "${FORMAT}"`);
   let parsed: unknown;
   try {
@@ -112,7 +149,7 @@ function unreadable(value: string, problem: string, cause?: unknown): Configurat
     '',
     value,
     `cannot be read because it ${problem}`,
-    'Deploy the stack again: it writes the configuration and its readers together.',
+    'Deploy the stack again: it writes the declaration and its readers together.',
   );
   if (cause !== undefined) error.cause = cause;
   return error;

@@ -1,0 +1,62 @@
+/**
+ * What declares: a resource of the stack whose function checks the declaration and writes it into the table. It comes after
+ * the queues that it names, and before the functions that read it; what it refuses fails the deployment with its reason.
+ */
+import { CustomResource, Duration } from 'aws-cdk-lib';
+import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { Architecture } from 'aws-cdk-lib/aws-lambda';
+import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import { schedulerFunction } from './function.ts';
+import { TABLE_ACTIONS } from './table.ts';
+
+const TIMEOUT = Duration.minutes(5);
+/** CloudFormation would wait for an hour for a function that cannot answer. */
+const ANSWER_WITHIN = Duration.minutes(10);
+
+export interface DeclarationProps {
+  /** As `encodeConfiguration` writes it. */
+  readonly pool: string;
+  readonly table: TableV2;
+  readonly wakeQueue: Queue;
+  /** By fleet. */
+  readonly queues: Readonly<Record<string, Queue>>;
+  readonly architecture: Architecture;
+  readonly logRetention: RetentionDays;
+}
+
+export class Declaration extends Construct {
+  readonly function: NodejsFunction;
+  readonly resource: CustomResource;
+
+  constructor(scope: Construct, id: string, props: DeclarationProps) {
+    super(scope, id);
+    this.function = schedulerFunction(this, 'Function', {
+      entry: 'declare',
+      description: 'Checks what a deployment declares, and writes it into the table',
+      timeout: TIMEOUT,
+      memorySizeMb: 512,
+      architecture: props.architecture,
+      logRetention: props.logRetention,
+    });
+    this.function.addEnvironment('FAIRLEAD_TABLE', props.table.tableName);
+    this.function.addEnvironment('FAIRLEAD_WAKE_QUEUE', props.wakeQueue.queueUrl);
+    props.table.grants.actions(this.function, ...TABLE_ACTIONS.declare);
+    props.wakeQueue.grants.sendMessages(this.function);
+    this.resource = new CustomResource(this, 'Resource', {
+      serviceToken: this.function.functionArn,
+      resourceType: 'Custom::FairleadDeclaration',
+      serviceTimeout: ANSWER_WITHIN,
+      properties: {
+        pool: props.pool,
+        queueUrls: Object.fromEntries(
+          Object.entries(props.queues).map(([fleet, queue]) => [fleet, queue.queueUrl]),
+        ),
+      },
+    });
+    // With its rights, not only with the function itself.
+    this.resource.node.addDependency(this.function);
+  }
+}

@@ -1,0 +1,298 @@
+/**
+ * Random pairs of declarations, with jobs that wait, are claimed and run while one takes the place of the other: in memory,
+ * under virtual time. Dispatchers that began under the first one go on; some jobs lose their worker, some hints are lost,
+ * indexes lag. Caps and exclusions are checked after each step by an observer of its own, who knows nothing but the
+ * declarations and what is claimed.
+ */
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { ConfigurationError } from '../../lib/core/errors.ts';
+import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { type Dice, diceOf, seeded } from '../simulation/random.ts';
+import { type Redeployed, redeployed } from './redeployed.ts';
+import { FAILED, type Started, SUCCEEDED } from './stage.ts';
+
+const TYPES = ['t0', 't1', 't2', 't3'] as const;
+const TIERS = ['a', 'b', 'c'] as const;
+const FLEETS = ['f0', 'f1', 'f2', 'f3'] as const;
+const GROUPS = ['g0', 'g1'] as const;
+const RESOURCES = ['r0', 'r1', 'r2'] as const;
+const KEYS = ['k0', 'k1', 'k2', 'k3'] as const;
+/** A function lives so long. */
+const FUNCTION_MS = 60_000;
+const DAY_MS = 86_400_000;
+/** With what is drawn, everything ends in far fewer. */
+const ROUNDS_MAX = 400;
+
+/** A declaration of some of the types, or of all. */
+function drawPool(dice: Dice, isWhole: boolean): PoolInput {
+  for (;;) {
+    const some = <T extends string>(names: readonly T[], least: number): T[] => {
+      const chosen = names.filter(() => dice.chance(0.6));
+      return chosen.length >= least ? chosen : [...names.slice(0, least)];
+    };
+    const types = isWhole ? [...TYPES] : some(TYPES, 1);
+    const tiers = some(TIERS, 1);
+    const fleets = some(FLEETS, 1);
+    const cap = (least: number, most: number): number | null =>
+      dice.chance(0.5) ? null : dice.whole(least, most);
+    const pool: PoolInput = {
+      types: Object.fromEntries(
+        types.map((type) => [
+          type,
+          {
+            tier: dice.pick(tiers as [string, ...string[]]),
+            maxConcurrency: cap(1, 3),
+            conflictGroup: dice.chance(0.4) ? null : dice.pick(GROUPS),
+            defaultCostMs: dice.whole(100, 5_000),
+            timeoutMs: dice.whole(1_000, 30_000),
+            onWorkerLost: dice.pick(['retry', 'resume', 'fail']),
+            subLines: dice.whole(1, 3),
+            retry: { maxAttempts: dice.whole(1, 3), delayMs: dice.whole(0, 2_000), maxWorkersLost: 5 },
+          },
+        ]),
+      ),
+      tiers: tiers.map((tier) => ({ tier, maxConcurrency: cap(1, 4) })),
+      fleets: Object.fromEntries(
+        fleets.map((fleet, at) => [
+          fleet,
+          {
+            // The first takes all: no type is without a fleet.
+            types: at === 0 ? types : types.filter(() => dice.chance(0.5)).concat(types.slice(0, 1)),
+            ...(dice.chance(0.3) ? {} : { slots: dice.whole(1, 4) }),
+          },
+        ]),
+      ),
+      maxConcurrency: cap(2, 8),
+      fairness: {
+        idlePolicy: dice.pick(['advance', 'none']),
+        maxConcurrencyPerKey: cap(1, 3),
+        weights: dice.chance(0.5) ? {} : { k0: 4 },
+      },
+    };
+    for (const fleet of Object.values(pool.fleets ?? {}))
+      Object.assign(fleet, { types: [...new Set(fleet.types)] });
+    try {
+      resolveConfiguration(pool);
+      return pool;
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error;
+    }
+  }
+}
+
+/** Caps as an observer counts them: by scope. */
+function countsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { type, tier, fleet, fairnessKey } of held) {
+    for (const scope of ['pool', `type/${type}`, `tier/${tier}`, `fleet/${fleet}`, `key/${fairnessKey}`])
+      counts.set(scope, (counts.get(scope) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function capsOf(configuration: PoolConfiguration): ReadonlyMap<string, number> {
+  const { maxConcurrency, types, tiers, fleets, fairness } = configuration;
+  const caps = new Map<string, number>();
+  const set = (scope: string, cap: number | null): void => {
+    if (cap !== null) caps.set(scope, cap);
+  };
+  set('pool', maxConcurrency);
+  for (const type of types) set(`type/${type.type}`, type.maxConcurrency);
+  for (const tier of tiers) set(`tier/${tier.tier}`, tier.maxConcurrency);
+  for (const fleet of fleets) set(`fleet/${fleet.fleet}`, fleet.slots);
+  for (const key of KEYS) set(`key/${key}`, fairness.maxConcurrencyPerKey);
+  return caps;
+}
+
+export interface PairReport {
+  readonly seed: number;
+  readonly jobs: number;
+  /** What went wrong, in the order in which it did. */
+  readonly wrong: readonly string[];
+}
+
+/** Plays one pair: the first declaration, the second while work is in flight, at last one with every type. */
+export async function playPair(seed: number): Promise<PairReport> {
+  const dice = diceOf(seeded(seed));
+  const first = drawPool(dice, false);
+  const on = await redeployed(first, {
+    seed,
+    store: { indexLagMs: dice.chance(0.5) ? dice.whole(1, 2_000) : 0 },
+  });
+  const wrong: string[] = [];
+  const jobs: Job[] = [];
+  const running = new Map<string, Started>();
+  let processes: DispatchContext[] = [await on.process(), await on.process()];
+  let declared = (await on.declarations.current()).configuration;
+  let before: readonly ReservedJob[] = [];
+
+  /** Sees what has changed since the last look. */
+  const observe = (): void => {
+    const held = on.held();
+    const [was, are, caps] = [countsOf(before), countsOf(held), capsOf(declared)];
+    for (const [scope, count] of are) {
+      const cap = caps.get(scope) ?? Number.POSITIVE_INFINITY;
+      // What ran when a cap was lowered goes on; nothing comes to it.
+      if (count > cap && count > (was.get(scope) ?? 0)) wrong.push(`${scope}: ${count} of ${cap}`);
+    }
+    const known = new Set(before.map(({ id, version }) => `${id}/${version}`));
+    for (const entry of held) {
+      if (known.has(`${entry.id}/${entry.version}`)) continue;
+      for (const other of held) {
+        if (other.id === entry.id) continue;
+        if (areExclusive(on, declared, entry, other))
+          wrong.push(`${entry.id} (${entry.conflictKey}) was admitted beside ${other.id}`);
+      }
+    }
+    before = held;
+  };
+
+  const registerWorkers = async (): Promise<void> => {
+    for (const { fleet, slots } of declared.fleets) {
+      if (slots !== null) continue;
+      const life = { workerId: `of ${fleet}`, incarnation: 'one' };
+      const expiresAtMs = on.clock.nowMs() + DAY_MS;
+      await on.store.registerWorker(0, aWorkerRecord({ ...life, fleet, slots: 2, expiresAtMs }));
+    }
+  };
+
+  const submitSome = async (count: number): Promise<void> => {
+    const { types } = declared;
+    for (let at = 0; at < count; at += 1) {
+      const runAtMs = on.clock.nowMs() + (dice.chance(0.2) ? dice.whole(1, 20_000) : 0);
+      const job = on.job({
+        id: `${seed}-${jobs.length}`,
+        type: dice.pick(types.map(({ type }) => type) as [string, ...string[]]),
+        fairnessKey: dice.pick(KEYS),
+        priority: dice.whole(0, 10),
+        mode: dice.chance(0.2) ? 'onDemand' : 'queued',
+        ...(dice.chance(0.7) ? { resourceId: dice.pick(RESOURCES) } : {}),
+        ...(runAtMs > on.clock.nowMs() ? { state: 'scheduled' as const, runAtMs, readyAtMs: runAtMs } : {}),
+      });
+      jobs.push(...(await on.submitNow(job)));
+    }
+  };
+
+  const pass = async (hints: readonly Job[] = []): Promise<void> => {
+    const context = dice.pick(processes as [DispatchContext, ...DispatchContext[]]);
+    await on.pass(hints.length > 0 ? { jobs: hints, reason: 'stream' } : {}, context);
+    observe();
+  };
+
+  let invocations = 0;
+  /** Fleets that are declared receive; those that are gone have no queue any more. */
+  const start = async (): Promise<void> => {
+    for (const { fleet, slots } of declared.fleets) {
+      for (const { message, receipt } of await on.queue.receive(fleet, 10, 0, DAY_MS)) {
+        const worker =
+          slots === null
+            ? { workerId: `of ${fleet}`, incarnation: 'one' }
+            : { workerId: `λ/${invocations}`, incarnation: `${invocations}` };
+        invocations += 1;
+        // A process knows what it runs.
+        if (slots === null && running.get(message.jobId)?.message.claimId === message.claimId) {
+          await on.queue.delete(fleet, [receipt]);
+          continue;
+        }
+        const outcome = await on.store.startJob({
+          ...message,
+          ...worker,
+          nowMs: on.clock.nowMs(),
+          runUntilMs: slots === null ? undefined : on.clock.nowMs() + FUNCTION_MS,
+        });
+        await on.queue.delete(fleet, [receipt]);
+        if (outcome.kind !== 'started') continue;
+        const other = running.get(outcome.job.id);
+        if (other !== undefined && isAlive(other)) wrong.push(`${outcome.job.id} runs twice`);
+        running.set(outcome.job.id, { fleet, message, job: outcome.job });
+      }
+    }
+  };
+
+  /** A function that has lived its time is over. */
+  const isAlive = ({ job }: Started): boolean => on.clock.nowMs() < (job.runUntilMs ?? Infinity);
+
+  const endSome = async (share: number): Promise<void> => {
+    const hints: Job[] = [];
+    for (const [id, started] of running) {
+      if (!dice.chance(share)) continue;
+      running.delete(id);
+      if (!isAlive(started)) continue;
+      // Its function dies without a word.
+      if (started.job.runUntilMs !== undefined && dice.chance(0.1)) continue;
+      const ended = await on.end(started, dice.chance(0.2) ? FAILED : SUCCEEDED);
+      if (dice.chance(0.7)) hints.push(ended);
+    }
+    if (hints.length > 0) await pass(hints);
+  };
+
+  const deploy = async (pool: PoolInput): Promise<void> => {
+    await on.deploy(pool);
+    declared = (await on.declarations.current()).configuration;
+    await registerWorkers();
+    if (dice.chance(0.5)) processes = [...processes.slice(1), await on.process()];
+  };
+
+  const live = async (steps: number): Promise<void> => {
+    for (let step = 0; step < steps; step += 1) {
+      if (dice.chance(0.3)) await submitSome(dice.whole(1, 6));
+      if (dice.chance(0.8)) await pass();
+      if (dice.chance(0.6)) await start();
+      if (dice.chance(0.5)) await endSome(0.4);
+      if (dice.chance(0.05)) {
+        const job = jobs[dice.whole(0, jobs.length - 1)];
+        if (job !== undefined && !running.has(job.id))
+          await on.store.cancelJob(job.id, on.clock.nowMs(), on.clock.nowMs() + DAY_MS);
+      }
+      await on.advance(dice.whole(100, 15_000));
+    }
+  };
+
+  await registerWorkers();
+  await submitSome(20);
+  await live(8);
+  const second = drawPool(dice, false);
+  await deploy(second);
+  await live(8);
+  // A rollback is a deployment as any other.
+  if (dice.chance(0.3)) await deploy(first);
+  await live(4);
+  await deploy(drawPool(dice, true));
+  let rounds = 0;
+  const isOver = (): boolean =>
+    jobs.every(({ id }) => isTerminal(on.stateOf(id) ?? 'cancelled')) && on.held().length === 0;
+  while (!isOver() && rounds < ROUNDS_MAX) {
+    rounds += 1;
+    await pass();
+    await start();
+    await endSome(1);
+    await on.advance(dice.whole(1_000, 61_000));
+  }
+  const left = Map.groupBy(
+    jobs.filter(({ id }) => !isTerminal(on.stateOf(id) ?? 'cancelled')),
+    ({ id }) => on.stateOf(id),
+  );
+  for (const [state, stranded] of left)
+    wrong.push(`${stranded.length} jobs stay ${state}, such as ${stranded[0]?.id} (${stranded[0]?.type})`);
+  if (left.size === 0 && on.held().length > 0) wrong.push(`${on.held().length} places are held by nobody`);
+  return { seed, jobs: jobs.length, wrong };
+}
+
+/** Whether two jobs in flight exclude each other: the later one by what was declared when it was admitted. */
+function areExclusive(
+  on: Redeployed,
+  declared: PoolConfiguration,
+  entry: ReservedJob,
+  other: ReservedJob,
+): boolean {
+  const resource = on.store.inspectJob(entry.id)?.resourceId;
+  if (resource === undefined || on.store.inspectJob(other.id)?.resourceId !== resource) return false;
+  const groupNow = (type: string): string | null =>
+    declared.types.find((each) => each.type === type)?.conflictGroup ?? null;
+  const own = groupNow(entry.type);
+  if (own === null) return false;
+  return groupNow(other.type) === own || other.conflictKey === `${own}/${resource}`;
+}

@@ -1,0 +1,246 @@
+/** Whoever works with a declaration meets a newer one, and goes on with that. */
+import { describe, expect, it } from 'vitest';
+import { StoreClient } from '../../lib/client/client.ts';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
+import { decodeDeclaration, encodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { declare } from '../../lib/dispatch/declare.ts';
+import { ingest } from '../../lib/dispatch/ingest.ts';
+import { StoreThrottled } from '../../lib/store/errors.ts';
+import { errorOf } from '../client/desk.ts';
+import { declareIn, queueUrlsFor } from '../fixtures/declared.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+const pool = (types: PoolInput['types'], more: Partial<PoolInput> = {}): PoolInput => ({
+  types,
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: Object.keys(types ?? {}), slots: 4 } },
+  ...more,
+});
+const ONE = pool({ resize: { timeoutMs: 30_000 } });
+const TWO = pool({ resize: { timeoutMs: 30_000 }, index: { timeoutMs: 30_000 } });
+
+const deploy = (on: Stage, input: PoolInput): Promise<number> =>
+  declareIn(on.store, resolveConfiguration(input), { nowMs: on.clock.nowMs, queue: on.queue });
+
+const declarationsOf = (on: Stage): Declarations =>
+  new Declarations({ store: on.store, clock: on.clock, log: on.log });
+
+/** A dispatch function's process. */
+async function dispatcherOf(on: Stage): Promise<DispatchContext> {
+  const declarations = declarationsOf(on);
+  const parts = deployedParts(declarations, await declarations.current(), () => on.queue);
+  return on.dispatcher(parts);
+}
+
+describe('a deployment', () => {
+  it('declares one version after the other, and remembers types that are gone', async () => {
+    const on = stage({ pool: TWO });
+    expect(await deploy(on, TWO)).toBe(1);
+    expect(await deploy(on, ONE)).toBe(2);
+    const { version, configuration, formerTypes } = await declarationsOf(on).current();
+    expect([version, configuration.types.length, formerTypes]).toEqual([2, 1, ['index']]);
+    await deploy(on, TWO);
+    expect((await declarationsOf(on).current()).formerTypes).toEqual([]);
+  });
+
+  it('that comes twice declares once, also when others have declared since', async () => {
+    const on = stage({ pool: ONE });
+    const context = { store: on.store, queue: on.queue, nowMs: on.clock.nowMs, log: on.log };
+    const configuration = resolveConfiguration(ONE);
+    const first = {
+      pool: encodeConfiguration(configuration),
+      queueUrls: queueUrlsFor(configuration),
+      deployment: 'first',
+    };
+    expect(await declare(context, first)).toBe(1);
+    expect(await declare(context, { ...first, deployment: 'second' })).toBe(2);
+    expect(await declare(context, first)).toBe(1);
+    expect(await on.store.readDeclaredVersion()).toBe(2);
+  });
+
+  it('that meets another one declares what follows that', async () => {
+    const on = stage({ pool: ONE });
+    let met = false;
+    const store = storeWith(on.store, {
+      putDeclaration: async (...asked) => {
+        if (!met) {
+          met = true;
+          await deploy(on, TWO);
+        }
+        return on.store.putDeclaration(...asked);
+      },
+    });
+    expect(await declareIn(store, resolveConfiguration(ONE))).toBe(2);
+    const newest = await on.store.readDeclaration();
+    expect(decodeDeclaration(newest?.text ?? '').formerTypes).toEqual(['index']);
+  });
+
+  it('that is never the next one gives up, and has changed nothing', async () => {
+    const on = stage({ pool: ONE });
+    const store = storeWith(on.store, { putDeclaration: async () => ({ kind: 'outdated', version: 9 }) });
+    await expect(declareIn(store, resolveConfiguration(ONE))).rejects.toThrow(StoreThrottled);
+    expect(await on.store.readDeclaredVersion()).toBe(0);
+  });
+
+  it.each([
+    ['what cannot be read', 'nonsense', {}, /The configuration: cannot be read/],
+    [
+      'a fleet without a queue',
+      encodeConfiguration(resolveConfiguration(ONE)),
+      {},
+      /queueUrls\.images: must be the address of the queue of the fleet, got undefined/,
+    ],
+  ])('is refused for %s, and nothing is declared', async (_, text, queueUrls, message) => {
+    const on = stage({ pool: ONE });
+    const context = { store: on.store, queue: on.queue, nowMs: on.clock.nowMs, log: on.log };
+    const declaring = declare(context, { pool: text, queueUrls, deployment: 'one' });
+    await expect(declaring).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(message),
+    });
+    expect(await on.store.readDeclaredVersion()).toBe(0);
+  });
+
+  it('is refused for another number of partitions while jobs wait or run, with how many, and goes on without them', async () => {
+    const on = stage({ pool: ONE });
+    const four = { ...ONE, partitions: 4 };
+    await deploy(on, ONE);
+    await on.put(
+      ...Array.from({ length: 6 }, () => on.job()),
+      on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 1_000_000 }),
+    );
+    await on.pass({}, await dispatcherOf(on));
+    const refused = await errorOf(deploy(on, four));
+    expect(refused).toMatchObject({ name: 'DeclarationRefused', field: 'partitions', jobs: 7 });
+    expect(String(refused)).toMatch(/partitions cannot change from 1 to 4 while 7 jobs wait or run/);
+    expect(await on.store.readDeclaredVersion()).toBe(1);
+    for (const { id } of on.store.everyJob())
+      await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 3_600_000);
+    const cancelled = [...on.store.everyJob()];
+    await on.pass({ jobs: cancelled, reason: 'stream' }, await dispatcherOf(on));
+    expect(await deploy(on, four)).toBe(2);
+  });
+
+  it('is refused for another conflict group while jobs of the type run in one of several partitions', async () => {
+    const several = (group: string): PoolInput =>
+      pool({ resize: { timeoutMs: 30_000, conflictGroup: group } }, { partitions: 2 });
+    const on = stage({ pool: several('album') });
+    await deploy(on, several('album'));
+    await on.put(on.job({ resourceId: 'photos' }));
+    await on.pass({}, await dispatcherOf(on));
+    expect(on.held()).toHaveLength(1);
+    expect(await errorOf(deploy(on, several('shelf')))).toMatchObject({
+      name: 'DeclarationRefused',
+      field: 'types.resize.conflictGroup',
+      jobs: 1,
+    });
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing was started');
+    await on.pass({ jobs: [await on.end(started)], reason: 'stream' }, await dispatcherOf(on));
+    expect(await deploy(on, several('shelf'))).toBe(2);
+  });
+
+  it('declares also where a partition cannot be told', async () => {
+    const on = stage({ pool: ONE });
+    const store = storeWith(on.store, {
+      announceDeclaration: () => Promise.reject(new StoreThrottled('busy')),
+    });
+    expect(await declareIn(store, resolveConfiguration(ONE), { log: on.log })).toBe(1);
+    expect(on.logged.map(({ message }) => message)).toContain(
+      'a partition was not told of the declaration; it learns within a minute',
+    );
+  });
+});
+
+describe('a dispatcher', () => {
+  it('reads a newer declaration before it decides anything, in the pass that meets it', async () => {
+    const on = stage({ pool: pool({ resize: { timeoutMs: 30_000, maxConcurrency: 4 } }) });
+    await deploy(on, pool({ resize: { timeoutMs: 30_000, maxConcurrency: 4 } }));
+    const warm = await dispatcherOf(on);
+    await on.put(...Array.from({ length: 4 }, () => on.job()));
+    await deploy(on, pool({ resize: { timeoutMs: 30_000, maxConcurrency: 1 } }));
+    await on.pass({}, warm);
+    expect(on.held()).toHaveLength(1);
+  });
+
+  it('admits a type that was declared after it began', async () => {
+    const on = stage({ pool: TWO });
+    await deploy(on, ONE);
+    const warm = await dispatcherOf(on);
+    await on.pass({}, warm);
+    await deploy(on, TWO);
+    const [job] = await on.put(on.job({ type: 'index' }));
+    await on.pass({}, warm);
+    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
+  });
+
+  it('tells its partition of a version that nobody has told it of', async () => {
+    const on = stage({ pool: ONE });
+    const store = storeWith(on.store, { announceDeclaration: async () => {} });
+    await declareIn(store, resolveConfiguration(ONE));
+    await on.pass({}, await dispatcherOf(on));
+    expect((await on.store.loadPartition(0, on.clock.nowMs())).declared).toBe(1);
+  });
+
+  it('costs no read more while nothing is declared', async () => {
+    const on = stage({ pool: ONE });
+    await deploy(on, ONE);
+    let reads = 0;
+    const count = async <T>(answer: Promise<T>): Promise<T> => {
+      reads += 1;
+      return answer;
+    };
+    const store = storeWith(on.store, {
+      readDeclaration: (...asked) => count(on.store.readDeclaration(...asked)),
+      readDeclaredVersion: () => count(on.store.readDeclaredVersion()),
+    });
+    const warm = { ...(await dispatcherOf(on)), store };
+    for (let passes = 0; passes < 10; passes += 1) await on.pass({}, warm);
+    expect(reads).toBe(0);
+  });
+});
+
+describe('whoever submits', () => {
+  const request = (type: string) => JSON.stringify({ id: 'event', detail: { type } });
+
+  it('knows a type as soon as it is declared: the ingest function', async () => {
+    const on = stage({ pool: TWO });
+    await deploy(on, ONE);
+    const declarations = declarationsOf(on);
+    const context = async (maxAgeMs?: number) => ({
+      ...on.submitter({ configuration: (await declarations.current(maxAgeMs)).configuration }),
+      events: on.bus,
+      log: on.log,
+      partitionOf: () => 0,
+      newest: () => context(0),
+    });
+    const warm = await context();
+    await deploy(on, TWO);
+    const report = await ingest(warm, [{ messageId: 'm', body: request('index') }]);
+    expect(report).toMatchObject({ rejected: 0, created: [{ type: 'index' }] });
+    const unknown = await ingest(warm, [{ messageId: 'n', body: request('nothing') }]);
+    expect(unknown).toMatchObject({ rejected: 1, created: [] });
+  });
+
+  it('knows a type as soon as it is declared: the client', async () => {
+    const on = stage({ pool: TWO });
+    await deploy(on, ONE);
+    let made = 0;
+    const client = new StoreClient({
+      store: on.store,
+      queue: on.queue,
+      declarations: declarationsOf(on),
+      clock: on.clock,
+      newId: () => {
+        made += 1;
+        return String(made).padStart(32, '0');
+      },
+    });
+    expect(await errorOf(client.submit({ type: 'index' }))).toMatchObject({ field: 'type' });
+    await deploy(on, TWO);
+    await on.advance(1_000);
+    expect(await client.submit({ type: 'index' })).toMatchObject({ repeated: false });
+  });
+});

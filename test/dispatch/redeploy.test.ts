@@ -1,0 +1,235 @@
+/** Redeploys while jobs wait, are claimed, and run. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { explainJob } from '../../lib/dispatch/explain.ts';
+import { listJobs } from '../../lib/dispatch/inspect.ts';
+import { runJob } from '../../lib/worker/run-job.ts';
+import { allOf } from '../client/desk.ts';
+import { type Redeployed, redeployed } from './redeployed.ts';
+
+type Type = NonNullable<PoolInput['types']>[string];
+
+const TIERS = ['high', 'low'];
+const pool = (type: Type, more: Partial<PoolInput> = {}): PoolInput => ({
+  types: { resize: { tier: 'high', defaultCostMs: 1_000, timeoutMs: 30_000, ...type } },
+  tiers: TIERS.map((tier) => ({ tier })),
+  fleets: { images: { types: ['resize'], slots: 4 } },
+  ...more,
+});
+
+/** Ends everything that can end. */
+async function drain(on: Redeployed, context: DispatchContext, rounds = 40): Promise<void> {
+  for (let round = 0; round < rounds; round += 1) {
+    await on.pass({}, context);
+    const { configuration } = await on.declarations.current();
+    const ended = [];
+    for (const { fleet } of configuration.fleets)
+      for (const started of await on.startAll(fleet)) ended.push(await on.end(started));
+    await on.pass({ jobs: ended, reason: 'stream' }, context);
+    await on.advance(61_000);
+  }
+}
+
+const many = (on: Redeployed, count: number, changes = {}) =>
+  on.submitNow(...Array.from({ length: count }, () => on.job({ resourceId: 'photos', ...changes })));
+
+const states = (on: Redeployed, jobs: readonly { readonly id: string }[]) =>
+  Object.fromEntries(
+    [...Map.groupBy(jobs, ({ id }) => on.stateOf(id) ?? 'gone')].map(([state, of]) => [state, of.length]),
+  );
+
+describe('jobs that wait', () => {
+  it.each<readonly [string, PoolInput, PoolInput]>([
+    ['a conflict group is taken away', pool({ conflictGroup: 'catalogue' }), pool({})],
+    ['a conflict group is renamed', pool({ conflictGroup: 'catalogue' }), pool({ conflictGroup: 'album' })],
+    ['a conflict group is added', pool({}), pool({ conflictGroup: 'album' })],
+    [
+      'the type moves to another tier',
+      pool({ conflictGroup: 'catalogue' }),
+      pool({ conflictGroup: 'catalogue', tier: 'low' }),
+    ],
+    ['a tier is renamed', pool({}), pool({ tier: 'normal' }, { tiers: [{ tier: 'normal' }] })],
+    ['lines are split', pool({}), pool({ subLines: 4 })],
+    ['lines are not split any more', pool({ subLines: 4 }), pool({})],
+    ['the fleet is renamed', pool({}), pool({}, { fleets: { pictures: { types: ['resize'], slots: 2 } } })],
+  ])('all run when %s', async (_, before, after) => {
+    const on = await redeployed(before);
+    const warm = await on.process();
+    const jobs = await many(on, 30);
+    await on.pass({}, warm);
+    await on.deploy(after);
+    await drain(on, warm);
+    expect(states(on, jobs)).toEqual({ succeeded: 30 });
+    expect(on.held()).toEqual([]);
+  });
+
+  it('leave the line of a conflict group that is gone in steps, and it shows how far they are', async () => {
+    const on = await redeployed(pool({ conflictGroup: 'catalogue' }));
+    const jobs = await many(on, 700);
+    const first = await on.process();
+    for (let passes = 0; passes < 10; passes += 1) await on.pass({}, first);
+    await on.deploy(pool({}));
+    const store = on.store;
+    await on.pass({}, await on.process());
+    const { carried } = await store.loadPartition(0, on.clock.nowMs());
+    expect(carried).toMatchObject({ version: 2, isDone: true });
+    expect(carried?.moved).toBeGreaterThan(400);
+    expect(
+      on.logged.filter(({ message }) => message.startsWith('jobs were moved to where')).length,
+    ).toBeGreaterThan(2);
+    expect(states(on, jobs)).toEqual({ claimed: 4, pending: 696 });
+  });
+
+  it('of a type that is gone are listed, explained, cancellable, and come alive with it', async () => {
+    const both: PoolInput = pool(
+      {},
+      { types: { resize: { tier: 'high' }, index: { tier: 'high', timeoutMs: 30_000 } } },
+    );
+    const withFleets = { ...both, fleets: { images: { types: ['resize', 'index'], slots: 4 } } };
+    const on = await redeployed(withFleets);
+    const [waits, unwanted] = await on.submitNow(on.job({ type: 'index' }), on.job({ type: 'index' }));
+    await on.deploy(pool({}));
+    const warm = await on.process();
+    await drain(on, warm, 3);
+    expect(on.stateOf(waits?.id ?? '')).toBe('pending');
+    const operator = await on.operatorNow();
+    const listed = await allOf(listJobs(operator, 'pending', {}));
+    expect(listed.map(({ id }) => id).toSorted()).toEqual([waits?.id, unwanted?.id].toSorted());
+    expect(await explainJob(operator, waits?.id ?? '')).toMatchObject({
+      waitsFor: [{ why: 'unknownType', type: 'index' }],
+    });
+    const cancelled = await on.store.cancelJob(unwanted?.id ?? '', on.clock.nowMs(), on.clock.nowMs());
+    expect(cancelled.kind).toBe('cancelled');
+    await on.deploy(withFleets);
+    await drain(on, warm, 3);
+    expect(on.stateOf(waits?.id ?? '')).toBe('succeeded');
+  });
+});
+
+describe('jobs that are claimed', () => {
+  it('for a fleet that is gone wait again at once, and a message that is late starts nothing', async () => {
+    const on = await redeployed(pool({ maxConcurrency: 4 }));
+    const warm = await on.process();
+    const jobs = await many(on, 8);
+    await on.pass({}, warm);
+    const late = await on.queue.receive('images', 10, 0, 60_000);
+    expect(late).toHaveLength(4);
+    await on.deploy(pool({ maxConcurrency: 4 }, { fleets: { pictures: { types: ['resize'], slots: 4 } } }));
+    await on.pass({}, warm);
+    expect(await on.startAll('pictures')).toHaveLength(4);
+    for (const { message } of late) {
+      const start = { ...message, workerId: 'w', incarnation: 'i', nowMs: on.clock.nowMs() };
+      expect(await on.store.startJob(start)).toEqual({ kind: 'superseded' });
+    }
+    await on.advance(100_000);
+    await drain(on, warm);
+    expect(states(on, jobs)).toEqual({ succeeded: 8 });
+  });
+});
+
+describe('jobs that run', () => {
+  it.each<readonly [string, Type, Type]>([
+    ['added', {}, { conflictGroup: 'album' }],
+    ['renamed', { conflictGroup: 'album' }, { conflictGroup: 'albums' }],
+  ])('keep others from their resource when its conflict group is %s', async (_, before, after) => {
+    const on = await redeployed(pool(before));
+    const warm = await on.process();
+    await many(on, 1);
+    await on.pass({}, warm);
+    const [running] = await on.startAll('images');
+    await on.deploy(pool(after));
+    const [next] = await many(on, 1);
+    await on.pass({}, warm);
+    expect(on.stateOf(next?.id ?? '')).toBe('pending');
+    expect((await explainJob(await on.operatorNow(), next?.id ?? ''))?.waitsFor).toMatchObject([
+      { why: 'conflict', holder: running?.job.id },
+    ]);
+    if (running === undefined) throw new Error('nothing runs');
+    await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, warm);
+    expect(on.stateOf(next?.id ?? '')).toBe('claimed');
+  });
+
+  it('count in the tier and the caps that they were claimed under', async () => {
+    const tiers = (high: number) => [{ tier: 'high', maxConcurrency: high }, { tier: 'low' }];
+    const on = await redeployed(pool({ tier: 'high' }, { tiers: tiers(2) }));
+    const warm = await on.process();
+    await many(on, 2);
+    await on.pass({}, warm);
+    await on.deploy(pool({ tier: 'low' }, { tiers: tiers(2) }));
+    await many(on, 4);
+    await on.pass({}, warm);
+    const held = Map.groupBy(on.held(), ({ tier }) => tier);
+    expect([held.get('high')?.length, held.get('low')?.length]).toEqual([2, 2]);
+  });
+
+  it('are tried again by the policy that they were claimed under, also when their worker is lost', async () => {
+    const patient = pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } });
+    const on = await redeployed(patient);
+    const warm = await on.process();
+    const [job] = await many(on, 1);
+    await on.pass({}, warm);
+    await on.startAll('images');
+    await on.deploy(pool({ onWorkerLost: 'fail' }));
+    await on.advance(120_000);
+    await on.pass({}, warm);
+    await on.advance(61_000);
+    await on.pass({}, warm);
+    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ workersLost: 1, claim: { declared: 2 } });
+  });
+
+  it('keep the time that they were claimed under, whatever their worker knows', async () => {
+    const on = await redeployed(pool({ timeoutMs: 30_000 }));
+    const warm = await on.process();
+    const [job] = await many(on, 1);
+    await on.pass({}, warm);
+    await on.deploy(pool({ timeoutMs: 1_000, retry: { maxAttempts: 1 } }));
+    const { configuration } = await on.declarations.current();
+    const [received] = await on.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    const outcome = await on.finish(
+      runJob(
+        {
+          store: on.store,
+          configuration,
+          typeUnder: (version, type) => on.declarations.typeUnder(version, type),
+          clock: on.clock,
+          random: on.random,
+          log: on.log,
+          worker: { workerId: 'w', incarnation: 'i' },
+        },
+        {
+          resize: async () => {
+            await on.clock.sleep(10_000);
+            return 'done';
+          },
+        },
+        received.message,
+      ),
+    );
+    expect(outcome).toBe('succeeded');
+    expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
+  });
+
+  it('are not failed by a worker that began before their type was declared: they come again', async () => {
+    const on = await redeployed(pool({}));
+    await on.deploy(pool({ timeoutMs: 20_000 }));
+    const warm = await on.process();
+    const [job] = await many(on, 1);
+    await on.pass({}, warm);
+    const [received] = await on.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    const { configuration } = await on.declarations.current();
+    const { store, clock, random, log } = on;
+    const worker = { workerId: 'w', incarnation: 'i' };
+    const context = { store, configuration, clock, random, log, worker };
+    const outcome = await on.finish(runJob({ ...context, declared: 1 }, {}, received.message));
+    expect(outcome).toBe('released');
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
+      state: 'scheduled',
+      attempt: 1,
+      workersLost: 1,
+    });
+  });
+});

@@ -1,0 +1,49 @@
+/** What is declared, one deployment after the other. */
+import type { FleetInput, JobTypeInput, TierInput } from '../../lib/core/defaults.ts';
+
+export interface RedeployPool {
+  readonly types: Readonly<Record<string, JobTypeInput>>;
+  readonly tiers: readonly TierInput[];
+  readonly fleets: Readonly<Record<string, FleetInput>>;
+  readonly partitions?: number;
+}
+
+/** Names the pool for the process that deploys. */
+export const REDEPLOY_VARIABLE = 'FAIRLEAD_REDEPLOY_POOL';
+
+const FIRST: RedeployPool = {
+  types: {
+    print: { tier: 'standard', conflictGroup: 'shelf', timeoutMs: 60_000 },
+    pack: { tier: 'standard', timeoutMs: 60_000 },
+  },
+  tiers: [{ tier: 'standard' }],
+  // Nobody serves the second one: its workers are processes.
+  fleets: { general: { types: ['print'], slots: 4 }, boxes: { types: ['pack'] } },
+};
+
+/** Another tier and another conflict group, and a new type. */
+const SECOND: RedeployPool = {
+  types: {
+    print: { tier: 'urgent', conflictGroup: 'album', timeoutMs: 60_000 },
+    pack: { tier: 'urgent', timeoutMs: 60_000 },
+    ship: { tier: 'urgent', timeoutMs: 60_000 },
+  },
+  tiers: [{ tier: 'urgent' }],
+  fleets: { general: { types: ['print', 'ship'], slots: 4 }, boxes: { types: ['pack'] } },
+};
+
+/** The fleet of processes is gone; functions take its type. */
+const THIRD: RedeployPool = {
+  ...SECOND,
+  fleets: { general: { types: ['print', 'ship', 'pack'], slots: 4 } },
+};
+
+const POOLS = { FIRST, SECOND, THIRD, SPLIT: { ...THIRD, partitions: 2 } } as const;
+
+export type PoolName = keyof typeof POOLS;
+
+export function redeployPool(name: string | undefined): RedeployPool {
+  const found = Object.entries(POOLS).find(([each]) => each === name);
+  if (found === undefined) throw new Error(`${REDEPLOY_VARIABLE} names no pool: ${name}`);
+  return found[1];
+}

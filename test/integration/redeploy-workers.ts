@@ -1,0 +1,12 @@
+/** Handlers that say when they ran. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Json } from '../../lib/core/job.ts';
+import { worker } from '../../lib/worker/lambda.ts';
+
+const takingTime = async (payload: Json): Promise<Json> => {
+  const fromMs = Date.now();
+  await wait(typeof payload === 'number' ? payload : 0);
+  return { fromMs, toMs: Date.now() };
+};
+
+export const handler = worker({ print: takingTime, pack: takingTime, ship: takingTime });
