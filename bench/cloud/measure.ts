@@ -206,10 +206,11 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
 const roundedBill = (bill: Bill, digits: number): Bill =>
   Object.fromEntries(Object.entries(bill).map(([line, dollars]) => [line, rounded(dollars, digits)])) as Bill;
 
-const IDLE_HOURS = 2;
+const IDLE_HOURS = 0.5;
 const MONTH_HOURS = 730;
+const HOUR_MS = 3_600_000;
 
-/** A month in which nothing happens, from two hours of it. */
+/** A month in which nothing happens, from half an hour of it. */
 export async function measureIdle(options: Pick<MeasureOptions, 'seed' | 'pollers'>): Promise<Idle> {
   const names = Array.from({ length: IDLE_POOL.types }, (_, at) => `type-${at}`);
   const fleets = Array.from({ length: IDLE_POOL.fleets }, (_, at) => at);
@@ -233,11 +234,10 @@ export async function measureIdle(options: Pick<MeasureOptions, 'seed' | 'poller
     handler: () => ({ takesMs: 0, fails: false }),
   });
   world.start();
-  const hourMs = 3_600_000;
   // The first tick meets a cold function.
-  await world.time.run({ untilMs: world.time.nowMs + hourMs });
+  await world.time.run({ untilMs: world.time.nowMs + (IDLE_HOURS * HOUR_MS) / 2 });
   const before = world.meter.now();
-  await world.time.run({ untilMs: world.time.nowMs + IDLE_HOURS * hourMs });
+  await world.time.run({ untilMs: world.time.nowMs + IDLE_HOURS * HOUR_MS });
   const bill = billOf(times(between(before, world.meter.now()), MONTH_HOURS / IDLE_HOURS));
   return { dollarsPerMonth: rounded(totalOf(bill), 4), bill: roundedBill(bill, 5) };
 }
