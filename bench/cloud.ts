@@ -3,7 +3,8 @@
  * `docs/cost-and-speed.md` for its figures, what it assumes and where that comes from.
  *
  *   npm run bench:cloud -- [--json] [--only load=1/s,keys=50] [--save]
- *                          [--table new|quota|raised|10000] [--key-units 1000] [--pollers documented|five] [--seed 1]
+ *                          [--table new|quota|raised|10000] [--key-units 1000]
+ *                          [--pollers documented|five] [--workers functions|processes] [--seed 1]
  *
  * Prints a table, or with `--json` the rows as they are. `--save` keeps them as `docs/cost-and-speed.json`, where rows that
  * were not measured now stay as they were, and writes the document anew.
@@ -28,7 +29,7 @@ function progress(count: number): (at: number, spec: RowSpec, share: number) => 
 }
 
 async function main(): Promise<void> {
-  const { rows: specs, limits, pollers, seed, json, save } = parseArguments(process.argv.slice(2));
+  const { rows: specs, limits, pollers, workers, seed, json, save } = parseArguments(process.argv.slice(2));
   const tell = progress(specs.length);
   const rows: Row[] = [];
   const idle = await measureIdle({ seed, pollers });
@@ -36,6 +37,7 @@ async function main(): Promise<void> {
     const { row, usage, failures } = await measureRow(spec, {
       seed,
       pollers,
+      workers,
       scale: { limits: { ...scaleOf(spec).limits, ...limits } },
       onProgress: (share) => tell(at, spec, share),
     });

@@ -1,6 +1,7 @@
 /** What `bench:cloud` is asked for. */
 import { parseArgs } from 'node:util';
 import { POLLER_MODELS, type PollerModel } from './deployment.ts';
+import { WORKER_KINDS, type WorkerKind } from './measure.ts';
 import { pickRows, type RowSpec, RowsError } from './rows.ts';
 import { TABLES, type TableLimits } from './throttle.ts';
 
@@ -44,6 +45,7 @@ export interface BenchArguments {
   /** Other than the rows' own. */
   readonly limits: Partial<TableLimits>;
   readonly pollers: PollerModel;
+  readonly workers: WorkerKind;
   readonly seed: number;
 }
 
@@ -60,9 +62,16 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
       table: { type: 'string' },
       'key-units': { type: 'string' },
       pollers: { type: 'string', default: 'documented' },
+      workers: { type: 'string', default: 'functions' },
       seed: { type: 'string', default: '1' },
     },
   });
+  const changed = ['table', 'key-units', 'pollers', 'workers', 'seed'].filter((option) =>
+    argv.some((each) => each === `--${option}` || each.startsWith(`--${option}=`)),
+  );
+  if (values.save && changed.length > 0) {
+    throw new ArgumentError(`--save keeps what the defaults come to; leave --${changed[0]} out`);
+  }
   return {
     json: values.json,
     save: values.save,
@@ -74,6 +83,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
         : { keyWriteUnits: wholeNumber('key-units', values['key-units'], 1) }),
     },
     pollers: oneOf('pollers', values.pollers, POLLER_MODELS),
+    workers: oneOf('workers', values.workers, WORKER_KINDS),
     seed: wholeNumber('seed', values.seed, 0),
   };
 }

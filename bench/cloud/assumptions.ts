@@ -32,7 +32,7 @@ export const MODEL: readonly Assumption[] = [
     what: 'from the bus to a queue',
     is: `${busToQueue.p50} ms, 99 of 100 within ${busToQueue.p99} ms`,
     source:
-      'AWS names 129 ms for the 99th percentile, Amazon Key 80 ms for the 90th (AWS architecture blog, 2026-02)',
+      'Amazon Key reports 80 ms for the 90th percentile (AWS architecture blog, 2026-02); the tail is assumed',
   },
   {
     what: 'cold starts',
@@ -62,7 +62,7 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'the jobs',
-    is: 'three types on one fleet, 1 s each, 5 % in conflict groups, 1 % tried again; four producers; a finished job is kept for 7 days, with point-in-time recovery',
+    is: 'three types on one fleet of functions (--workers processes takes processes), 1 s each, 5 % in conflict groups, 1 % tried again; four producers; a finished job is kept for 7 days, with point-in-time recovery',
     source: 'the construct and the defaults',
   },
   {

@@ -59,7 +59,8 @@ by default, handlers aside, at list prices. It is a model: nothing here was meas
 ${markdownTable([ROW_HEAD, ...rows.map(rowCells)])}
 
 Write and read units are for each job. *Start* is from the request to the first line of the handler; in a saturated pool that
-is the wait in the backlog, so look at it where slots are free. ${rate}
+is the wait in the backlog, so look at it where slots are free.
+${rate}
 
 ## The bill
 

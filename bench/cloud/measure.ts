@@ -39,11 +39,19 @@ export interface Measured {
 export interface MeasureOptions {
   readonly seed: number;
   readonly pollers: PollerModel;
+  /** Who runs the jobs. @default 'functions' */
+  readonly workers?: WorkerKind | undefined;
   /** Other than the row's own. */
   readonly scale?: Partial<RowScale> | undefined;
   /** Hears how far the run is, from 0 to 1. */
   readonly onProgress?: ((share: number) => void) | undefined;
 }
+
+export const WORKER_KINDS = ['functions', 'processes'] as const;
+export type WorkerKind = (typeof WORKER_KINDS)[number];
+
+/** Of a worker process. */
+const PROCESS_SLOTS = 50;
 
 const TYPES = ['thumbnail', 'resize', 'index'];
 const RESOURCES = 50;
@@ -77,6 +85,7 @@ export function percentile(values: readonly number[], share: number): number {
 export async function measureRow(spec: RowSpec, options: MeasureOptions): Promise<Measured> {
   const scale = { ...scaleOf(spec), ...options.scale };
   const { slots, jobMs, jobsPerSecond, backlog, warmUpMs, windowMs, limits } = scale;
+  const hasProcesses = options.workers === 'processes';
   const random = seeded(options.seed ^ 0x9e3779b9);
   const configuration = resolveConfiguration({
     types: Object.fromEntries(
@@ -91,7 +100,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       ]),
     ),
     tiers: [{ tier: 'standard' }],
-    fleets: { general: { types: TYPES, slots } },
+    fleets: { general: { types: TYPES, slots: hasProcesses ? null : slots } },
     partitions: spec.partitions,
   });
   const askedAtMs = new Map<number, number>();
@@ -107,6 +116,9 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
     pollers: options.pollers,
     shards: spec.shards,
     residents: spec.dispatchers === 'residents' ? RESIDENTS : 0,
+    processes: hasProcesses
+      ? { count: Math.ceil(slots / PROCESS_SLOTS), slots: Math.min(slots, PROCESS_SLOTS) }
+      : undefined,
     isBusUsed: spec.path !== 'client',
     areFleetsUsed: true,
     handler: (payload, attempt) => ({

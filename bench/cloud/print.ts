@@ -4,7 +4,7 @@ import { MODEL } from './assumptions.ts';
 import { BILL_LINES, type Bill, totalOf } from './bill.ts';
 import { otherPollers } from './idle.ts';
 import type { Result } from './result.ts';
-import { nameOf } from './rows.ts';
+import { nameOf, scaleOf } from './rows.ts';
 import { dollars, figure, table } from './text.ts';
 
 /** What a line of the bill is, in words. */
@@ -29,6 +29,7 @@ export const ROW_HEAD = [
   'read units',
   'start p50 ms',
   'p99 ms',
+  'jobs counted',
 ] as const;
 
 export const rowCells = (row: Result['rows'][number]): readonly string[] => [
@@ -39,6 +40,7 @@ export const rowCells = (row: Result['rows'][number]): readonly string[] => [
   figure(row.readUnitsPerJob),
   figure(row.startMs.p50),
   figure(row.startMs.p99),
+  figure((row.jobsPerSecond * scaleOf(row).windowMs) / 1_000),
 ];
 
 const SHORT: Readonly<Record<(typeof BILL_LINES)[number], string>> = {

@@ -27,7 +27,8 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { lambdaWorker, type SqsHandler } from '../../lib/worker/lambda-batch.ts';
-import type { JobContext } from '../../lib/worker/run-job.ts';
+import { runWorker } from '../../lib/worker/process.ts';
+import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
 import { hashText, seeded } from '../../test/simulation/random.ts';
 import { DEPLOYMENT, type PollerModel, pollersOf, WORKER_FUNCTION } from './deployment.ts';
 import { CloudFunction, type Invocation } from './functions.ts';
@@ -61,6 +62,8 @@ export interface WorldOptions {
   readonly pollers: PollerModel;
   readonly shards: number;
   readonly residents: number;
+  /** Processes that work for the fleets that declare no slots, and the slots of each. Machines of workers are not in the bill. */
+  readonly processes?: { readonly count: number; readonly slots: number } | undefined;
   /** Whether anything comes by the bus, and by any fleet's queue: pollers of an idle queue may be fewer. */
   readonly isBusUsed: boolean;
   readonly areFleetsUsed: boolean;
@@ -172,6 +175,13 @@ export class CloudWorld {
     this.time.after(this.#random() * DEPLOYMENT.tickMs, () => this.#tick());
     for (let at = 0; at < this.#options.residents; at += 1) this.#runResident(`resident-${at}`);
     if (this.#options.residents > 0) this.#countMachines();
+    const { processes, configuration } = this.#options;
+    for (const { fleet, slots } of configuration.fleets) {
+      if (slots !== null || processes === undefined) continue;
+      for (let at = 0; at < processes.count; at += 1) {
+        this.#runProcess(fleet, `${fleet}-${at}`, processes.slots);
+      }
+    }
   }
 
   /** Every partition is woken, as by an operator: whatever waits is looked at. */
@@ -345,13 +355,15 @@ export class CloudWorld {
         }),
     });
     for (const { fleet, slots } of configuration.fleets) {
+      // No function stands behind the queue of a fleet of processes.
+      if (slots === null) continue;
       const worker = this.#workerOf(fleet);
       const hideMs = DEPLOYMENT.visibilityTimeouts * WORKER_FUNCTION.timeoutMs;
       pollQueue<ReceivedMessage>({
         ...shared,
         batchSize: fleetQueue.batchSize,
         // What is in flight is bounded by the slots already.
-        maxConcurrency: Math.max(2, Math.ceil((slots ?? 0) / fleetQueue.batchSize)),
+        maxConcurrency: Math.max(2, Math.ceil(slots / fleetQueue.batchSize)),
         queue: {
           receive: (max, waitMs) => this.#fleets.receive(fleet, max, waitMs, hideMs),
           delete: (messages) =>
@@ -361,7 +373,7 @@ export class CloudWorld {
             ),
         },
         pollers:
-          pollersOf(pollers, fleetQueue.hasMaxConcurrency, !areFleetsUsed) * this.#pollersFactor(slots ?? 0),
+          pollersOf(pollers, fleetQueue.hasMaxConcurrency, !areFleetsUsed) * this.#pollersFactor(slots),
         invoke: worker,
       });
     }
@@ -429,8 +441,56 @@ export class CloudWorld {
 
   // Workers
 
-  #workerOf(fleet: string): (messages: readonly ReceivedMessage[]) => Promise<void> {
+  /** One for each type. Says of each job how much of the time was its handler's own. */
+  #handlers(notOurs: (ms: number) => void): JobHandlers {
     const { configuration, handler, onStarted } = this.#options;
+    const run = async (payload: Json, { attempt }: JobContext): Promise<null> => {
+      onStarted?.(payload, attempt);
+      const { takesMs, fails } = handler(payload, attempt);
+      await this.time.sleep(takesMs);
+      notOurs(takesMs);
+      if (fails) throw new Error('once');
+      return null;
+    };
+    return Object.fromEntries(configuration.types.map(({ type }) => [type, run]));
+  }
+
+  /** A worker that runs on. It receives and deletes by itself. */
+  #runProcess(fleet: string, workerId: string, slots: number): void {
+    const silent = (): void => {};
+    const { time, meter } = this;
+    const queue: JobQueue = {
+      ...this.#queue,
+      receive: async (...parameters) => {
+        meter.add('queueRequests', 1);
+        const received = await this.#fleets.receive(...parameters);
+        await time.sleep(this.#latencies.call());
+        return received;
+      },
+      delete: async (name, receipts) => {
+        meter.add('queueRequests', Math.ceil(receipts.length / SQS_BATCH));
+        await time.sleep(this.#latencies.call());
+        await this.#fleets.delete(name, receipts);
+      },
+    };
+    runWorker({
+      store: this.#table,
+      queue,
+      configuration: this.#options.configuration,
+      clock: time.clock(),
+      random: this.#random,
+      log: { info: silent, warn: silent },
+      fleet,
+      slots,
+      workerId,
+      handlers: this.#handlers(silent),
+      signal: new AbortController().signal,
+      exit: (reason) => this.#fail(new Error(reason)),
+    }).catch((error: unknown) => this.#fail(error));
+  }
+
+  #workerOf(fleet: string): (messages: readonly ReceivedMessage[]) => Promise<void> {
+    const { configuration } = this.#options;
     const { time, meter } = this;
     let invocations = 0;
     interface Process {
@@ -449,19 +509,7 @@ export class CloudWorld {
             log,
             exit: () => this.#fail(new Error(`${name} had to exit`)),
           }),
-          Object.fromEntries(
-            configuration.types.map(({ type }) => [
-              type,
-              async (payload: Json, { attempt }: JobContext): Promise<null> => {
-                onStarted?.(payload, attempt);
-                const { takesMs, fails } = handler(payload, attempt);
-                await time.sleep(takesMs);
-                process.invocation?.notOurs(takesMs);
-                if (fails) throw new Error('once');
-                return null;
-              },
-            ]),
-          ),
+          this.#handlers((ms) => process.invocation?.notOurs(ms)),
         ),
       };
       return process;

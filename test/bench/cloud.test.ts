@@ -47,6 +47,16 @@ describe('a row', () => {
     expect(row.bill.dispatcherMachines > 0).toBe(row.dispatchers === 'residents');
   });
 
+  it('works with worker processes, which no function is invoked for', async () => {
+    const functions = await measure();
+    const processes = await measure({}, { workers: 'processes' });
+    expect(processes.jobs).toBeGreaterThan(20);
+    expect(processes.usage.invocations / processes.jobs).toBeLessThan(
+      functions.usage.invocations / functions.jobs - 0.8,
+    );
+    expect(processes.failures.size).toBe(0);
+  });
+
   it('is billed for its payload', async () => {
     const small = await measure();
     const large = await measure({ payloadBytes: 4_096 });

@@ -88,6 +88,7 @@ describe('bench:cloud', () => {
       rows: [{ ...USUAL, load: 'half', keys: 10_000 }],
       limits: { writeUnits: 10_000, readUnits: 30_000, keyWriteUnits: 500 },
       pollers: 'five',
+      workers: 'functions',
       seed: 7,
     });
     expect(parseArguments(['--table', 'quota']).limits).toEqual({ writeUnits: 40_000, readUnits: 40_000 });
@@ -100,6 +101,8 @@ describe('bench:cloud', () => {
     [['--key-units', '0'], '--key-units is "0"; it is a whole number from 1'],
     [['--pollers', 'six'], '--pollers is "six"; it is one of documented, five'],
     [['--seed', 'x'], '--seed is "x"; it is a whole number from 0'],
+    [['--workers', 'people'], '--workers is "people"; it is one of functions, processes'],
+    [['--save', '--table=quota'], '--save keeps what the defaults come to; leave --table out'],
     [['--fast'], "Unknown option '--fast'"],
     [['fast'], 'fast'],
   ])('refuses %j with a sentence', (argv, said) => {
