@@ -58,6 +58,7 @@ const RESOURCES = 50;
 const CONFLICTS = 0.05;
 const RETRIES = 0.01;
 const JOBS_OF_EVENT = 10;
+const MANY_KEYS = 1_000;
 const MILLION = 1_000_000;
 const RESIDENTS = 2;
 const PROGRESS_PARTS = 20;
@@ -164,6 +165,13 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
   await world.preload(waiting);
   for (let at = 1; at <= made; at += 1) askedAtMs.set(at, startedMs);
   waiting.length = 0;
+  if (spec.keys >= MANY_KEYS && spec.load !== '1/s') {
+    // Few keys' lines are all announced while the run warms up; of many, producers would go on for minutes.
+    const each = Array.from({ length: spec.keys }, (_, at) => `customer-${at}`);
+    await world.rehearse(
+      each.flatMap((fairnessKey) => TYPES.map((type) => ({ type, payload: null, priority: 0, fairnessKey }))),
+    );
+  }
   world.start();
   if (jobsPerSecond === undefined) {
     world.wakeAll();

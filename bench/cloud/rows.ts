@@ -86,8 +86,7 @@ export function scaleOf(spec: RowSpec): RowScale {
   const slots = isLarge ? LARGE_POOL * partitions : load === '100/s' ? FAST_POOL : SMALL_POOL;
   const limits = isLarge || payloadBytes > 4_096 ? TABLES.raised : TABLES.new;
   const shared = { slots, jobMs: JOB_MS, limits };
-  // With many keys, producers go on announcing lines for minutes after they have begun.
-  const warmUpMs = keys >= 1_000 ? 60_000 : 20_000;
+  const warmUpMs = 20_000;
   switch (load) {
     case 'saturated': {
       // The more at once, the shorter: each is to run in a minute of processor time.

@@ -14,7 +14,7 @@ import { type IngestContext, type IngestMessage, ingest } from '../../lib/dispat
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import { jobFrom, jobIdOf } from '../../lib/dispatch/request.ts';
 import { runDispatcher } from '../../lib/dispatch/resident.ts';
-import { placeOf, submit } from '../../lib/dispatch/submit.ts';
+import { ANNOUNCE_EVERY_MS, placeOf, submit } from '../../lib/dispatch/submit.ts';
 import { DETAIL_TYPE, type EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { JobQueue, ReceivedMessage } from '../../lib/queue/contract.ts';
@@ -105,6 +105,7 @@ export class CloudWorld {
   readonly #dispatch: CloudFunction<DispatchContext & IngestContext>;
   readonly #ingest: CloudFunction<DispatchContext & IngestContext>;
   readonly #producers: readonly StoreClient[];
+  #isRehearsing = false;
   #asked = 0;
   #published = 0;
 
@@ -166,6 +167,16 @@ export class CloudWorld {
         );
       await submit(context, jobs);
     }
+  }
+
+  /**
+   * Lets each producer come to know lines as if it had submitted such jobs at some time in the last minutes: it announces
+   * them again in their turn, not all at once. Nothing is stored but the lines.
+   */
+  async rehearse(asked: readonly Asked[]): Promise<void> {
+    this.#isRehearsing = true;
+    for (const producer of this.#producers) for (const each of asked) await producer.submit(each);
+    this.#isRehearsing = false;
   }
 
   /** Begins with everything that goes on by itself. */
@@ -252,11 +263,20 @@ export class CloudWorld {
 
   #producer(): StoreClient {
     const random = this.#random;
+    const memory = this.#memory;
+    const rehearsal: Partial<JobStore> = {
+      createJobs: async (jobs) => jobs.map((job) => ({ kind: 'created', job })),
+      announceLines: (...parameters) => memory.announceLines(...parameters),
+    };
+    const store = new Proxy(this.#table, {
+      get: (target, name) =>
+        (this.#isRehearsing ? Reflect.get(rehearsal, name) : undefined) ?? Reflect.get(target, name),
+    });
     return new StoreClient({
-      store: this.#table,
+      store,
       queue: this.#queue,
       configuration: this.#options.configuration,
-      clock: this.time.clock(),
+      clock: this.time.clock(() => (this.#isRehearsing ? -random() * ANNOUNCE_EVERY_MS : 0)),
       newId: () =>
         Array.from({ length: 4 }, () =>
           Math.floor(random() * 2 ** 32)
