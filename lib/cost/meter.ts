@@ -4,18 +4,11 @@
  */
 import type { JobQueue } from '../queue/contract.ts';
 import type { Meter, Usage } from '../store/metering.ts';
+import { PRICES } from './prices.ts';
 
 /** Where in a job's life a call belongs. */
 export const PHASES = ['submit', 'dispatch', 'start', 'finish', 'settle'] as const;
 export type Phase = (typeof PHASES)[number];
-
-/** us-east-1, on-demand. Dollars per million of each. */
-export const PRICES = {
-  writeUnits: 0.625,
-  readUnits: 0.125,
-  queueRequests: 0.4,
-  invocations: 0.2,
-} as const;
 
 /** A commit reserves and settles in one transaction: it counts as dispatch. */
 const PHASE_OF: Readonly<Record<string, Phase>> = {

@@ -12,6 +12,8 @@ export interface Usage {
   readonly writeUnits: number;
   /** Tries of the SDK included. */
   readonly requests: number;
+  /** Of the write units, those of each partition key, where a call writes to several and whoever counts knows it. */
+  readonly writeUnitsOf?: Readonly<Record<string, number>> | undefined;
 }
 
 /** Hears what each call used, by the verb of the store that made it. */

@@ -15,7 +15,7 @@ import {
 } from '../dynamodb/codec.ts';
 import { entryOf, itemBytes, itemWriteUnits, type Meter, readUnitsOf, writeUnitsOf } from '../metering.ts';
 import { lendingItems, type Page, type PageTurn } from '../page.ts';
-import { backlogKey, estimateKey, ledgerKey, TABLE } from '../schema.ts';
+import { backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines.ts';
 
 /** A transaction prepares each item and then commits it. */
@@ -122,19 +122,23 @@ export class Bill {
 
   committed(partition: number, before: Page, turn: PageTurn, commit: Commit): void {
     if (this.meter === undefined) return;
+    const unitsOf = (items: readonly number[]): number =>
+      TRANSACTION_FACTOR * items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     const pages = [before, turn.page].map((page) => itemBytes(encodePage(partition, page)));
-    const items = [
+    const own = unitsOf([
       SMALL_BYTES,
       Math.max(...pages),
+      ...[...commit.reserve, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
+      ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
+    ]);
+    const beside = unitsOf([
       ...turn.spilled.map((ledger) => ledgerBytes(partition, ledger)),
       ...turn.estimates.map((each) =>
         itemBytes(encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
       ),
-      ...[...commit.reserve, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
-      ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
-    ];
-    const units = items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
-    this.meter('commit', { readUnits: 0, writeUnits: TRANSACTION_FACTOR * units, requests: 1 });
+    ]);
+    const byKey = { [partitionPk(partition)]: own, [ledgerKey(partition, '').pk]: beside };
+    this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests: 1, writeUnitsOf: byKey });
   }
 
   deletedReservation(partition: number, reservation: Commit['reserve'][number]): void {

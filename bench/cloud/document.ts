@@ -1,0 +1,157 @@
+/** `docs/cost-and-speed.md` and its picture, from the figures that are kept beside them. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { MODEL } from './assumptions.ts';
+import { BILL_LINES, totalOf } from './bill.ts';
+import { otherPollers } from './idle.ts';
+import type { Row } from './measure.ts';
+import { billCells, billHead, LINE_NAMES, ROW_HEAD, rowCells } from './print.ts';
+import { formatResult, parseResult, type Result } from './result.ts';
+import { nameOf } from './rows.ts';
+import { dollars, figure, markdownTable } from './text.ts';
+import { TABLES } from './throttle.ts';
+
+const place = (file: string): URL => new URL(`../../docs/${file}`, import.meta.url);
+export const RESULT_FILE = place('cost-and-speed.json');
+export const DOCUMENT_FILE = place('cost-and-speed.md');
+export const PICTURE_FILE = place('cost-and-speed.svg');
+
+/** The figures that are kept; undefined where there are none yet. */
+export async function readResult(): Promise<Result | undefined> {
+  let text: string;
+  try {
+    text = await readFile(RESULT_FILE, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+  return parseResult(text);
+}
+
+export const saveResult = (result: Result): Promise<void> => writeFile(RESULT_FILE, formatResult(result));
+
+/** Writes the document and its picture from the figures that are kept. */
+export async function writeDocuments(): Promise<void> {
+  const result = await readResult();
+  if (result === undefined) throw new Error('nothing was measured yet: npm run bench:cloud -- --save');
+  await writeFile(DOCUMENT_FILE, documentOf(result));
+  await writeFile(PICTURE_FILE, pictureOf(result));
+}
+
+const newTableRate = (row: Row): string => figure(TABLES.new.writeUnits / row.writeUnitsPerJob);
+
+export function documentOf(result: Result): string {
+  const { rows, idle } = result;
+  const [usual] = rows;
+  const other = otherPollers(idle);
+  const rate =
+    usual === undefined
+      ? ''
+      : `A new on-demand table takes ${figure(TABLES.new.writeUnits)} write units a second: at ${figure(usual.writeUnitsPerJob)} a job, as in the first row, ${newTableRate(usual)} jobs a second. The default quota of a table is ${figure(TABLES.quota.writeUnits)}.`;
+  return `# Cost and speed
+
+<!-- Written by \`npm run docs:cost\` from cost-and-speed.json; measured by \`npm run bench:cloud -- --save\`. -->
+
+What a million jobs cost, and how soon they start, in a model of the cloud around the real code of every role: what a user pays
+by default, handlers aside, at list prices. It is a model: nothing here was measured in an account.
+
+![What a million jobs cost, by line of the bill](cost-and-speed.svg)
+
+${markdownTable([ROW_HEAD, ...rows.map(rowCells)])}
+
+Write and read units are for each job. *Start* is from the request to the first line of the handler; in a saturated pool that
+is the wait in the backlog, so look at it where slots are free.
+${rate}
+
+## The bill
+
+Dollars for a million jobs. A job that is retried, parked or moved costs more than one that is not; these are means.
+
+${markdownTable([billHead('load'), ...rows.map((row) => billCells(nameOf(row), row.bill))])}
+
+${BILL_LINES.map((line) => LINE_NAMES[line]).join('; ')}. Reads of the stream by Lambda are free.
+
+## An idle month
+
+Ten types, three fleets, nothing to do: ${dollars(idle.dollarsPerMonth)}. Nearly all of it is what Lambda's pollers ask of
+empty queues. ${other.name[0]?.toUpperCase()}${other.name.slice(1)}, it is ${dollars(other.dollarsPerMonth)}.
+
+${markdownTable([billHead('month'), billCells('idle', idle.bill)])}
+
+## What the model assumes
+
+${markdownTable([
+  ['what', 'is taken to be', 'source'],
+  ...MODEL.map(({ what, is, source }) => [what, is, source] as const),
+]).replace('| --- | --: | --: |', '| --- | --- | --- |')}
+
+Prices stand in \`lib/cost/prices.ts\`. Free tiers, taxes, data transfer and your own alarms are not in the figures.
+
+## Measure it yourself
+
+\`\`\`sh
+npm run bench:cloud -- --only load=1/s,keys=50      # some rows
+npm run bench:cloud -- --only load=half,keys=10000  # any row of the matrix
+npm run bench:cloud -- --json                       # for machines
+npm run bench:cloud -- --save                       # all rows, and this page anew
+\`\`\`
+
+Runs are seeded: the same code gives the same figures. Rows last from some seconds to a minute of processor time.
+`;
+}
+
+const COLORS = [
+  '#2563eb',
+  '#60a5fa',
+  '#94a3b8',
+  '#cbd5e1',
+  '#d97706',
+  '#fbbf24',
+  '#059669',
+  '#9333ea',
+  '#f472b6',
+  '#78716c',
+];
+const LABEL_WIDTH = 330;
+const BAR_WIDTH = 520;
+const LINE_HEIGHT = 24;
+const LEGEND_COLUMNS = 4;
+/** Bars above this are cut, and say so: one row is far from all others. */
+const DOLLARS_MAX = 50;
+
+const escaped = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
+/** One bar a row, in parts by line of the bill. */
+export function pictureOf({ rows }: Result): string {
+  const lines = BILL_LINES.filter((line) => rows.some(({ bill }) => bill[line] >= 0.005));
+  const most = Math.min(DOLLARS_MAX, Math.max(1, ...rows.map(({ bill }) => totalOf(bill))));
+  const legendHeight = Math.ceil(lines.length / LEGEND_COLUMNS) * LINE_HEIGHT;
+  const top = legendHeight + 16;
+  const width = LABEL_WIDTH + BAR_WIDTH + 90;
+  const height = top + rows.length * LINE_HEIGHT + 8;
+  const colorOf = (line: (typeof BILL_LINES)[number]): string => COLORS[BILL_LINES.indexOf(line)] ?? '#000';
+  const legend = lines.map((line, at) => {
+    const x = 12 + (at % LEGEND_COLUMNS) * ((width - 24) / LEGEND_COLUMNS);
+    const y = 8 + Math.floor(at / LEGEND_COLUMNS) * LINE_HEIGHT;
+    return `<rect x="${x}" y="${y}" width="12" height="12" fill="${colorOf(line)}"/><text x="${x + 18}" y="${y + 11}">${escaped(LINE_NAMES[line])}</text>`;
+  });
+  const bars = rows.map((row, at) => {
+    const y = top + at * LINE_HEIGHT;
+    let x = LABEL_WIDTH;
+    const parts = lines.map((line) => {
+      const left = LABEL_WIDTH + BAR_WIDTH - x;
+      const length = Math.min(left, (row.bill[line] / most) * BAR_WIDTH);
+      const part = `<rect x="${x.toFixed(1)}" y="${y}" width="${length.toFixed(1)}" height="16" fill="${colorOf(line)}"/>`;
+      x += length;
+      return length > 0 ? part : '';
+    });
+    const total = totalOf(row.bill);
+    const cut = total > most ? ' →' : '';
+    return `<text x="${LABEL_WIDTH - 8}" y="${y + 12}" text-anchor="end">${escaped(nameOf(row))}</text>${parts.join('')}<text x="${(x + 6).toFixed(1)}" y="${y + 12}">${escaped(dollars(total))}${cut}</text>`;
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="Dollars for a million jobs, by line of the bill">
+<rect width="100%" height="100%" fill="#fff"/>
+${[...legend, ...bars].join('\n')}
+</svg>
+`;
+}

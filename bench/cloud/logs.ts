@@ -1,0 +1,52 @@
+/** How many bytes a function's log takes in CloudWatch: the platform's lines of each invocation, and what our code says. */
+
+/** CloudWatch counts so much with each event. */
+const EVENT_BYTES = 26;
+
+const REQUEST_ID = '8f5c1d2e-3b4a-4c5d-9e6f-7a8b9c0d1e2f';
+const INSTANT = '2026-11-22T12:00:00.000Z';
+
+/** As Lambda writes them where the format is JSON and the level is the default. */
+const JSON_LINES = [
+  { time: INSTANT, type: 'platform.start', record: { requestId: REQUEST_ID, version: '$LATEST' } },
+  {
+    time: INSTANT,
+    type: 'platform.report',
+    record: {
+      requestId: REQUEST_ID,
+      metrics: {
+        durationMs: 100.123,
+        billedDurationMs: 101,
+        memorySizeMB: 1024,
+        maxMemoryUsedMB: 150,
+      },
+      status: 'success',
+    },
+  },
+].map((line) => JSON.stringify(line));
+
+/** As it writes them where nothing is said of a format: of a worker function, which is the user's. */
+const TEXT_LINES = [
+  `START RequestId: ${REQUEST_ID} Version: $LATEST\n`,
+  `END RequestId: ${REQUEST_ID}\n`,
+  `REPORT RequestId: ${REQUEST_ID}\tDuration: 1020.12 ms\tBilled Duration: 1021 ms\tMemory Size: 512 MB\tMax Memory Used: 100 MB\t\n`,
+];
+
+const bytesOf = (lines: readonly string[]): number =>
+  lines.reduce((sum, line) => sum + Buffer.byteLength(line) + EVENT_BYTES, 0);
+
+const PLATFORM_BYTES = { json: bytesOf(JSON_LINES), text: bytesOf(TEXT_LINES) } as const;
+
+/** What the platform says of each invocation. */
+export const platformBytes = (format: keyof typeof PLATFORM_BYTES): number => PLATFORM_BYTES[format];
+
+/** What a line of our log becomes where the format is JSON: the message of an entry with its time and request. */
+export function jsonLineBytes(line: object): number {
+  const entry = {
+    timestamp: INSTANT,
+    level: 'INFO',
+    requestId: REQUEST_ID,
+    message: JSON.stringify(line),
+  };
+  return Buffer.byteLength(JSON.stringify(entry)) + EVENT_BYTES;
+}

@@ -1,0 +1,59 @@
+/** What a deployment has used so far, in what its user is billed for. */
+
+export interface Usage {
+  readonly writeUnits: number;
+  readonly readUnits: number;
+  /** Of all queues, by whoever asks: our code, the bus, and Lambda's pollers, whose empty receives are billed too. */
+  readonly queueRequests: number;
+  readonly invocations: number;
+  /** INIT included; of worker functions without their handlers' own time. */
+  readonly functionGbSeconds: number;
+  /** Events put on the bus, for each started 64 KB. */
+  readonly events: number;
+  readonly logBytes: number;
+  /** What stays in the table, by how long it stays. */
+  readonly storedGbMonths: number;
+  /** Hours of machines that dispatchers run on. */
+  readonly machineHours: number;
+  /** Requests that DynamoDB refused. They cost nothing but time. */
+  readonly throttled: number;
+  /** INITs. */
+  readonly coldStarts: number;
+}
+
+export const NOTHING: Usage = {
+  writeUnits: 0,
+  readUnits: 0,
+  queueRequests: 0,
+  invocations: 0,
+  functionGbSeconds: 0,
+  events: 0,
+  logBytes: 0,
+  storedGbMonths: 0,
+  machineHours: 0,
+  throttled: 0,
+  coldStarts: 0,
+};
+
+const LINES = Object.keys(NOTHING) as (keyof Usage)[];
+
+const combined = (of: (line: keyof Usage) => number): Usage =>
+  Object.fromEntries(LINES.map((line) => [line, of(line)])) as Record<keyof Usage, number>;
+
+/** What was used between two moments. */
+export const between = (from: Usage, until: Usage): Usage => combined((line) => until[line] - from[line]);
+
+export const times = (usage: Usage, factor: number): Usage => combined((line) => usage[line] * factor);
+
+/** Counts, and answers what was counted until now. */
+export class UsageMeter {
+  readonly #counts: Record<keyof Usage, number> = { ...NOTHING };
+
+  add(line: keyof Usage, amount: number): void {
+    this.#counts[line] += amount;
+  }
+
+  now(): Usage {
+    return { ...this.#counts };
+  }
+}
