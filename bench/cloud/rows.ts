@@ -37,6 +37,7 @@ export const DEFAULT_ROWS: readonly RowSpec[] = [
   row({ load: 'half', keys: 1_000 }),
   row({ load: '100/s', shards: 4 }),
   row({ load: '1/s' }),
+  row({ load: '1/s', keys: 10_000 }),
   row({ load: '1/s', path: 'bus' }),
   row({ load: '1/s', dispatchers: 'residents' }),
   row({ payloadBytes: 4_096 }),
@@ -49,8 +50,8 @@ export const DEFAULT_ROWS: readonly RowSpec[] = [
   row({ dispatchers: 'residents' }),
   row({ keys: 1 }),
   row({ keys: 1_000 }),
-  row({ keys: 10_000, partitions: 4, shards: 4 }),
-  row({ keys: 10_000, partitions: 16, shards: 16 }),
+  row({ keys: 1_000, partitions: 4, shards: 4 }),
+  row({ keys: 1_000, partitions: 16, shards: 16 }),
 ];
 
 /** How a row is run; nothing of it is in the row's conditions. */
@@ -94,7 +95,7 @@ export function scaleOf(spec: RowSpec): RowScale {
         ? { warmUpMs: 10_000, windowMs: 20_000 }
         : partitions === 1
           ? { warmUpMs: 15_000, windowMs: 15_000 }
-          : { warmUpMs: 6_000, windowMs: partitions > 4 ? 2_000 : 5_000 };
+          : { warmUpMs: 6_000, windowMs: partitions > 4 ? 4_000 : 8_000 };
       return { ...shared, ...counted, jobsPerSecond: undefined, backlog: Math.max(5_000, 4 * slots) };
     }
     case 'half': {
