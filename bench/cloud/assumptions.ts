@@ -36,7 +36,7 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'cold starts',
-    is: `INIT ${init.p50} ms, 99 of 100 within ${init.p99} ms, billed; ${environment.p50} ms before it, not billed; an environment is kept for ${keptWarm / 60_000} minutes`,
+    is: `INIT ${init.p50} ms, 99 of 100 within ${init.p99} ms, billed; ${environment.p50} ms before it, not billed; an environment is kept for ${keptWarm / 60_000} minutes, and the one used last is used next, so a dispatcher's memory lasts`,
     source: 'assumed; INIT is billed since 2025-08',
   },
   {
@@ -68,6 +68,11 @@ export const MODEL: readonly Assumption[] = [
   {
     what: 'the pools',
     is: '200 slots; 400 at 100 jobs a second; 1,500 for each partition where a saturated pool has a thousand keys or partitions. Half load is half of what the slots could do',
+    source: 'bench/cloud/rows.ts',
+  },
+  {
+    what: 'the runs',
+    is: 'begin behind a warm-up: saturated 20 s behind 10 s, with a thousand keys 15 s behind 15 s, with partitions 4 to 8 s behind 6 s; half load and 100 a second 60 s behind 20 s; 1 a second ten minutes behind twelve. Rows with partitions are counted while the pool fills and the stream is still behind: their rate is what passes can start, not what lasts, and most outcome events and settlements come after the window, so their bill is too low',
     source: 'bench/cloud/rows.ts',
   },
   {

@@ -72,7 +72,7 @@ ${BILL_LINES.map((line) => LINE_NAMES[line]).join('; ')}. Reads of the stream by
 
 ## An idle month
 
-Ten types, three fleets, nothing to do: ${dollars(idle.dollarsPerMonth)}. Nearly all of it is what Lambda's pollers ask of
+Ten types, three fleets, nothing to do: ${dollars(idle.dollarsPerMonth)}. Most of it is what Lambda's pollers ask of
 empty queues. ${other.name[0]?.toUpperCase()}${other.name.slice(1)}, it is ${dollars(other.dollarsPerMonth)}.
 
 ${markdownTable([billHead('month'), billCells('idle', idle.bill)])}
