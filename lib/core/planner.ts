@@ -143,7 +143,7 @@ interface OfferedJob {
 
 const NONE = -1;
 /** Keys of types that a plan looks at. Most of that many stand in front because their lines were used up. */
-const KEYS_MAX = 10_000;
+const KEYS_MAX = 2_000;
 /** Lines with jobs that a plan looks at, beside as many as have blocked jobs: keys of one share may be as many as there are. */
 const LINES_MAX = 1_000;
 /** Keys whose lines are asked for at once, though a slot may be left for one of them only. */

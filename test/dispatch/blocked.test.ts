@@ -206,7 +206,7 @@ describe('keys none of whose jobs may start', () => {
 });
 
 describe('keys whose lines were used up', () => {
-  const EMPTY = 3_000;
+  const EMPTY = 1_500;
 
   it('change nothing of the order behind them, and a dispatcher that has looked at them does not look again', async () => {
     const on = stage({
