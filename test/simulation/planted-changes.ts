@@ -9,9 +9,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/lifts.ts',
         from: `return {
-      leastMs: Number.isFinite(leastMs) ? leastMs : undefined,`,
+      leastMs: Number.isFinite(search.leastMs) ? search.leastMs : undefined,`,
         to: `const kept = this.#context.books as unknown as { leastMs: number };
-    kept.leastMs = Math.max(kept.leastMs ?? 0, Number.isFinite(leastMs) ? leastMs : 0);
+    kept.leastMs = Math.max(kept.leastMs ?? 0, Number.isFinite(search.leastMs) ? search.leastMs : 0);
     return {
       leastMs: kept.leastMs,`,
       },
@@ -189,7 +189,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass.ts',
-        from: '...settled.flatMap(({ entry }) => entry.conflictKey ?? []),',
+        from: '...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),',
         to: '',
       },
       {
