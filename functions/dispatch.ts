@@ -36,7 +36,7 @@ const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
 
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
 function asksOf(event: SQSEvent | object): {
-  readonly pass: Pick<Trigger, 'reason' | 'partitions'> | undefined;
+  readonly pass: Pick<Trigger, 'reason' | 'partitions' | 'dueAtMs'> | undefined;
   readonly looks: readonly number[];
 } {
   if (!('Records' in event)) return { pass: { reason: 'tick' }, looks: [] };
@@ -44,10 +44,12 @@ function asksOf(event: SQSEvent | object): {
   const named = wakes.filter((wake) => wake !== undefined);
   const looks = new Set(named.flatMap(({ partition, asks }) => (asks === 'look' ? [partition] : [])));
   const partitions = named.flatMap(({ partition, asks }) => (asks === 'pass' ? [partition] : []));
+  const due = named.flatMap(({ dueAtMs }) => dueAtMs ?? []);
+  const dueAtMs = due.length === 0 ? undefined : Math.max(...due);
   const isForAll = named.length < wakes.length;
   const isForSome = isForAll || partitions.length > 0;
   return {
-    pass: isForSome ? { reason: 'wake', ...(isForAll ? {} : { partitions }) } : undefined,
+    pass: isForSome ? { reason: 'wake', dueAtMs, ...(isForAll ? {} : { partitions }) } : undefined,
     looks: [...looks],
   };
 }

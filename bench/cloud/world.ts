@@ -306,9 +306,9 @@ export class CloudWorld {
       receive: (...parameters) => fleets.receive(...parameters),
       delete: (...parameters) => fleets.delete(...parameters),
       // SQS delays by whole seconds.
-      sendWake: async (partition, delayMs) => {
+      sendWake: async (partition, delayMs, dueAtMs) => {
         await reach(1);
-        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000);
+        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, dueAtMs);
       },
       sendLook: async (partition, delayMs) => {
         await reach(1);

@@ -143,9 +143,9 @@ export function meteredQueue(queue: JobQueue, meter: CostMeter): JobQueue {
       meter.queue('delete', batches(receipts));
       return queue.delete(fleet, receipts);
     },
-    sendWake: (partition, delayMs) => {
+    sendWake: (partition, delayMs, dueAtMs) => {
       meter.queue('sendWake', 1);
-      return queue.sendWake(partition, delayMs);
+      return queue.sendWake(partition, delayMs, dueAtMs);
     },
     sendLook: (partition, delayMs) => {
       meter.queue('sendLook', 1);

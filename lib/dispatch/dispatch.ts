@@ -6,7 +6,7 @@ import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
 import { type PassInput, type PassReport, pass } from './pass.ts';
-import { wakeFor, wakeForDueWork } from './timers.ts';
+import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {
@@ -15,6 +15,8 @@ export interface Trigger {
   readonly reason: 'stream' | 'wake' | 'tick' | 'ingest';
   /** Of a wake that says which; those of the jobs, or all, unless given. */
   readonly partitions?: readonly number[] | undefined;
+  /** When what a wake is for becomes due: by the clock of whoever makes the pass, that may be still to come. */
+  readonly dueAtMs?: number | undefined;
 }
 
 /** What one run of passes did. `left`: another dispatcher holds the lease and was woken. */
@@ -250,7 +252,11 @@ export async function dispatchAll(
       }
       const startedMs = context.clock.monotonicMs();
       const isTick = trigger.reason === 'tick';
-      const look = isTick ? wakeForDueWork(context, partition) : wakeFor(context, partition, jobs);
+      const look = isTick
+        ? wakeForDueWork(context, partition)
+        : trigger.dueAtMs === undefined
+          ? wakeFor(context, partition, jobs)
+          : wakeAgain(context, partition, trigger.dueAtMs);
       // Near work first: a look ahead that fails, or is slow, holds up nothing that is due by now.
       const [passed, looked] = await Promise.allSettled([
         dispatch(context, partition, { ...trigger, jobs }),

@@ -54,5 +54,7 @@ export async function retimeJob(
 async function wakeFor(context: RetimeContext, job: Job): Promise<void> {
   const delayMs = wakeInMs(job, context.nowMs());
   if (delayMs === undefined) return;
-  await Promise.allSettled([context.queue.sendWake(job.partition, delayMs)]);
+  await Promise.allSettled([
+    context.queue.sendWake(job.partition, delayMs, delayMs > 0 ? job.runAtMs : undefined),
+  ]);
 }

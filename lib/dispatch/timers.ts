@@ -56,16 +56,27 @@ async function wakeAt(
 ): Promise<void> {
   const nowMs = context.clock.nowMs();
   // What has become due meanwhile may have been missed by the passes that are under way.
-  const seconds = new Set([...instants].map((atMs) => Math.max(0, secondsUntil(atMs, nowMs))));
+  const dueAtMs = new Map<number, number | undefined>();
+  for (const atMs of instants) {
+    const second = Math.max(0, secondsUntil(atMs, nowMs));
+    dueAtMs.set(second, second === 0 ? undefined : Math.max(atMs, dueAtMs.get(second) ?? atMs));
+  }
   try {
-    await Promise.all([...seconds].map((second) => context.queue.sendWake(partition, second * SECOND_MS)));
+    await Promise.all(
+      Array.from(dueAtMs, ([second, atMs]) => context.queue.sendWake(partition, second * SECOND_MS, atMs)),
+    );
   } catch (error) {
     context.log.warn('delayed wakes were not sent; the next tick finds their work', {
       partition,
-      wakes: seconds.size,
+      wakes: dueAtMs.size,
       error: String(error),
     });
   }
+}
+
+/** For whoever was woken for what is not due by this clock: the one that looked ahead is before it. */
+export async function wakeAgain(context: DispatchContext, partition: number, dueAtMs: number): Promise<void> {
+  if (dueAtMs > context.clock.nowMs()) await wakeAt(context, partition, [dueAtMs]);
 }
 
 /** For jobs that were just scheduled, such as retries. */

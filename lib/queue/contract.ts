@@ -31,8 +31,12 @@ export interface JobQueue {
   ): Promise<readonly ReceivedMessage[]>;
   /** Deletes deliveries. Deleting what is gone is a no-op. */
   delete(fleet: string, receipts: readonly string[]): Promise<void>;
-  /** Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once. */
-  sendWake(partition: number, delayMs: number): Promise<void>;
+  /**
+   * Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once.
+   *
+   * @param dueAtMs - epoch ms of what it is for: whoever is woken before that by his own clock sends it again
+   */
+  sendWake(partition: number, delayMs: number, dueAtMs?: number): Promise<void>;
   /** Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once. */
   sendLook(partition: number, delayMs: number): Promise<void>;
 }

@@ -9,7 +9,8 @@ export class MalformedMessageError extends Error {
 export const encodeDispatchMessage = (message: DispatchMessage): string =>
   JSON.stringify({ jobId: message.jobId, claimId: message.claimId });
 
-export const encodeWake = (partition: number): string => JSON.stringify({ partition });
+export const encodeWake = (partition: number, dueAtMs?: number): string =>
+  JSON.stringify({ partition, dueAtMs });
 
 /** Who does not know looks takes it for a wake, which finds the same. */
 export const encodeLook = (partition: number): string => JSON.stringify({ partition, asks: 'look' });
@@ -18,6 +19,8 @@ export const encodeLook = (partition: number): string => JSON.stringify({ partit
 export interface Wake {
   readonly partition: number;
   readonly asks: 'pass' | 'look';
+  /** What a pass is for becomes due then; undefined: it is due. */
+  readonly dueAtMs?: number | undefined;
 }
 
 /** Undefined for what names no partition: it wakes them all. */
@@ -27,8 +30,9 @@ export function decodeWake(body: string): Wake | undefined {
     if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
     const { partition } = value;
     if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
-    const isLook = 'asks' in value && value.asks === 'look';
-    return { partition: Number(partition), asks: isLook ? 'look' : 'pass' };
+    if ('asks' in value && value.asks === 'look') return { partition: Number(partition), asks: 'look' };
+    const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
+    return { partition: Number(partition), asks: 'pass', ...(dueAtMs === undefined ? {} : { dueAtMs }) };
   } catch {
     return undefined;
   }

@@ -619,16 +619,16 @@ export class World {
       this.#stream.push(newJob);
       this.#armStream();
     });
-    this.queue.onWake((partition) => this.#wake(partition, 1));
+    this.queue.onWake((partition, dueAtMs) => this.#wake(partition, dueAtMs, 1));
     this.queue.onLook((partition) => this.#look(partition, 1));
   }
 
-  #wake(partition: number, tries: number): void {
-    void this.#dispatch({ jobs: [], reason: 'wake', partitions: [partition] }, `wake of ${partition}`).then(
-      (isDone) => {
-        if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(partition, tries + 1));
-      },
-    );
+  #wake(partition: number, dueAtMs: number | undefined, tries: number): void {
+    const trigger = { jobs: [], reason: 'wake', partitions: [partition], dueAtMs } as const;
+    void this.#dispatch(trigger, `wake of ${partition}`).then((isDone) => {
+      if (!isDone && tries < 5)
+        this.time.after(REDELIVER_MS, () => this.#wake(partition, dueAtMs, tries + 1));
+    });
   }
 
   #look(partition: number, tries: number): void {

@@ -108,8 +108,8 @@ export class MemoryJobQueue implements JobQueue {
     for (const receipt of receipts) deliveries.delete(receipt);
   }
 
-  sendWake(partition: number, delayMs: number): Promise<void> {
-    return this.#sendLater(this.#wakeListeners, partition, delayMs);
+  sendWake(partition: number, delayMs: number, dueAtMs?: number): Promise<void> {
+    return this.#sendLater(this.#wakeListeners, partition, delayMs, dueAtMs);
   }
 
   sendLook(partition: number, delayMs: number): Promise<void> {
@@ -117,9 +117,10 @@ export class MemoryJobQueue implements JobQueue {
   }
 
   async #sendLater(
-    listeners: ReadonlySet<(partition: number) => void>,
+    listeners: ReadonlySet<(partition: number, dueAtMs?: number) => void>,
     partition: number,
     delayMs: number,
+    dueAtMs?: number,
   ): Promise<void> {
     if (!(delayMs >= 0 && delayMs <= WAKE_DELAY_MAX_MS)) {
       throw new RangeError(`delayMs is ${delayMs}: a wake is delayed by 0 to ${WAKE_DELAY_MAX_MS} ms`);
@@ -127,7 +128,7 @@ export class MemoryJobQueue implements JobQueue {
     await undefined;
     for (const lateMs of this.#deliveries()) {
       this.#options.after(delayMs + lateMs, () => {
-        for (const listener of listeners) listener(partition);
+        for (const listener of listeners) listener(partition, dueAtMs);
       });
     }
   }
@@ -137,7 +138,7 @@ export class MemoryJobQueue implements JobQueue {
    *
    * @returns a function that ends the subscription
    */
-  onWake(listener: (partition: number) => void): () => void {
+  onWake(listener: (partition: number, dueAtMs?: number) => void): () => void {
     this.#wakeListeners.add(listener);
     return () => this.#wakeListeners.delete(listener);
   }

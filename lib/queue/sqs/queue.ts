@@ -119,8 +119,8 @@ export class SqsJobQueue implements JobQueue {
     );
   }
 
-  sendWake(partition: number, delayMs: number): Promise<void> {
-    return this.#sendLater('sendWake', encodeWake(partition), delayMs);
+  sendWake(partition: number, delayMs: number, dueAtMs?: number): Promise<void> {
+    return this.#sendLater('sendWake', encodeWake(partition, dueAtMs), delayMs);
   }
 
   sendLook(partition: number, delayMs: number): Promise<void> {
