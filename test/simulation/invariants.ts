@@ -206,9 +206,15 @@ export class Invariants {
   };
 
   begin(execution: Execution): void {
-    this.#executions.add(execution);
     this.#chronicle.onExecution(execution.job);
     this.#checkTime('the handler', execution.job);
+    this.goOn(execution);
+  }
+
+  /** A handler that stood still with its process runs again. */
+  goOn(execution: Execution): void {
+    if (this.#executions.has(execution)) return;
+    this.#executions.add(execution);
     this.#countCaps('real', execution.job, 1);
     for (const other of this.#executions) {
       if (other !== execution && other.job.id === execution.job.id) {

@@ -4,6 +4,8 @@ import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 
 /** Less than what a worker's lease of 15 s leaves of itself after a heartbeat interval and its margins. */
 const LONG_FREEZE_MS = 2_000;
+/** A guard looks at the clocks every 2 s, and ends what it must within another. */
+const NOTICED_MS = 3_000;
 
 export class SimulatedNode {
   readonly name: string;
@@ -11,7 +13,7 @@ export class SimulatedNode {
   readonly #bornAtMs: number;
   readonly #calls = new Map<string, number>();
   readonly #onDeath: (() => void)[] = [];
-  readonly #onLongFreeze: (() => void)[] = [];
+  readonly #onLongFreeze: { readonly end: () => void; readonly goOn: () => void }[] = [];
   #frozenUntilMs = 0;
   isAlive = true;
   skewMs: number;
@@ -49,12 +51,19 @@ export class SimulatedNode {
 
   freeze(ms: number): void {
     this.#frozenUntilMs = Math.max(this.#frozenUntilMs, this.#time.nowMs + ms);
-    if (ms > LONG_FREEZE_MS) for (const end of this.#onLongFreeze) end();
+    if (ms <= LONG_FREEZE_MS) return;
+    for (const { end } of this.#onLongFreeze) end();
+    const thawedAtMs = this.#frozenUntilMs;
+    this.#time.after(thawedAtMs - this.#time.nowMs + NOTICED_MS, () => {
+      // Frozen again meanwhile: then it goes on after that.
+      if (!this.isAlive || this.#frozenUntilMs !== thawedAtMs) return;
+      for (const { goOn } of this.#onLongFreeze) goOn();
+    });
   }
 
-  /** Of a freeze that may outlast the lease of a worker. */
-  onLongFreeze(end: () => void): void {
-    this.#onLongFreeze.push(end);
+  /** Of a freeze that may outlast the lease of a worker; and when it is over for so long that its guard has looked. */
+  onLongFreeze(end: () => void, goOn: () => void): void {
+    this.#onLongFreeze.push({ end, goOn });
   }
 
   kill(): void {

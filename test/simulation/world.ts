@@ -836,8 +836,11 @@ export class World {
     const endsAtMs = this.#functionEnds.get(node.name);
     if (endsAtMs !== undefined && job.claim !== undefined)
       this.#expectGivenUp(node, job.claim.claimId, endsAtMs);
-    // What is frozen past its lease does not run: whatever it does when it thaws counts for nothing.
-    node.onLongFreeze(end);
+    let isOver = false;
+    // What is frozen does not run. When it thaws, its guard has a moment to see that others may have its jobs by now.
+    node.onLongFreeze(end, () => {
+      if (!isOver) this.invariants.goOn(execution);
+    });
     try {
       if (this.faults.happens('handlerHangs', name, 3)) {
         await new Promise<never>(() => {});
@@ -855,6 +858,7 @@ export class World {
       return { at, by: context.fencingToken };
     } finally {
       // Not by `finally` alone: what is dead never gets here.
+      isOver = true;
       end();
     }
   }
