@@ -76,6 +76,8 @@ const PASS_MS = 1_000;
 const CALLS_OF_A_PASS = 15;
 /** What was sent is started within this, where a slot is free: long before a message that went astray comes again. */
 const STARTED_MS = 15_000;
+/** A worker that has a slot for it receives a message within this. */
+const RECEIVED_MS = 2_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
@@ -504,9 +506,21 @@ export class World {
       this.time.after(takenInMs, () => this.invariants.requireTaken(claimId, node, goneAtMs));
       // Its message may go to one that dies next.
       this.time.after(takenInMs + STARTED_MS, () => {
-        if (this.#lastGoneAtMs === goneAtMs) this.invariants.requireStarted(jobId, node);
+        if (!this.#hasFreeSlot()) return;
+        this.time.after(RECEIVED_MS, () => {
+          if (this.#lastGoneAtMs === goneAtMs && this.#hasFreeSlot())
+            this.invariants.requireStarted(jobId, node);
+        });
       });
     }
+  }
+
+  /** A process that lives has one. What was claimed may have counted on a slot of one that had just died. */
+  #hasFreeSlot(): boolean {
+    return [...this.#processes].some(
+      ([name, { slots }]) =>
+        this.#nodes.get(name)?.isAlive === true && this.invariants.heldBy(name).length < slots,
+    );
   }
 
   /** A function dies: its message tells it when it comes again. */
