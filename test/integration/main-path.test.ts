@@ -17,9 +17,10 @@ import { placeOf, submit } from '../../lib/dispatch/submit.ts';
 import { DETAIL_TYPE, type JobOutcomeDetail } from '../../lib/events/contract.ts';
 import type { Rejection } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { type Deployment, deploy } from '../../lib/testing/deploy.ts';
+import type { Deployment } from '../../lib/testing/deploy.ts';
 import { clientConfiguration, endpoint } from '../contract/aws.ts';
 import { aJob } from '../fixtures/factories/job.ts';
+import { deployDeclared } from './deployed.ts';
 import { MAIN_PATH_FLEETS, MAIN_PATH_TYPES, SLOW_AT_ONCE } from './pool.ts';
 
 const DEPLOY_MS = 240_000;
@@ -161,7 +162,7 @@ const range = (count: number): readonly number[] => Array.from({ length: count }
 
 describe('the main path', () => {
   beforeAll(async () => {
-    deployment = await deploy({ endpoint, stack: 'test/integration/stack.ts' });
+    deployment = await deployDeclared('test/integration/stack.ts', configuration);
     store = new DynamoJobStore({
       client: dynamodb,
       table: output('TableName'),

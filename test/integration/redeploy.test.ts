@@ -3,14 +3,16 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { type Deployment, deploy } from '../../lib/testing/deploy.ts';
-import { clientConfiguration, endpoint } from '../contract/aws.ts';
+import type { Deployment } from '../../lib/testing/deploy.ts';
+import { clientConfiguration } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { type PoolName, REDEPLOY_VARIABLE } from './redeploy-pools.ts';
+import { deployDeclared } from './deployed.ts';
+import { type PoolName, REDEPLOY_VARIABLE, redeployPool } from './redeploy-pools.ts';
 
 const TEST_MS = 240_000;
 /** Without what is waited for so long, something is wrong. */
@@ -28,13 +30,16 @@ const intervalOf = ({ result }: Job): Interval => result as unknown as Interval;
 
 describe('a stack that is redeployed', () => {
   let deployment: Deployment;
+  let declared = 0;
   let client: SchedulerClient;
   let store: DynamoJobStore;
   const dynamodb = new DynamoDBClient(clientConfiguration);
 
   const redeploy = async (pool: PoolName): Promise<void> => {
     process.env[REDEPLOY_VARIABLE] = pool;
-    deployment = await deploy({ endpoint, stack: 'test/integration/redeploy-stack.ts' });
+    const configuration = resolveConfiguration(redeployPool(pool));
+    deployment = await deployDeclared('test/integration/redeploy-stack.ts', configuration, declared);
+    declared += 1;
   };
   const output = (name: string): string => {
     const value = deployment.outputs[name];

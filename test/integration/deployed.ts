@@ -1,0 +1,41 @@
+/** Deploys a stack whose Scheduler declares, also where the emulator has no custom resources: LocalStack passes over them. */
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { queueUrlOutput } from '../../cdk/outputs.ts';
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
+import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { type Deployment, deploy } from '../../lib/testing/deploy.ts';
+import { clientConfiguration, endpoint } from '../contract/aws.ts';
+import { suitePlace } from '../contract/harness.ts';
+import { declareIn } from '../fixtures/declared.ts';
+
+/**
+ * @param stack - a module that exports `addStack`
+ * @param configuration - what the stack declares
+ * @param declaredBefore - versions that earlier deployments have declared
+ * @throws DeployError, or DeclarationRefused where nobody else declares
+ */
+export async function deployDeclared(
+  stack: string,
+  configuration: PoolConfiguration,
+  declaredBefore = 0,
+): Promise<Deployment> {
+  const deployment = await deploy({ endpoint, stack });
+  const { TableName: table = '', WakeQueueUrl: wakeQueueUrl = '' } = deployment.outputs;
+  const client = new DynamoDBClient(clientConfiguration);
+  const sqs = new SQSClient(clientConfiguration);
+  try {
+    const store = new DynamoJobStore({ client, table, place: suitePlace });
+    if ((await store.readDeclaredVersion()) > declaredBefore) return deployment;
+    const queueUrls = Object.fromEntries(
+      configuration.fleets.map(({ fleet }) => [fleet, deployment.outputs[queueUrlOutput(fleet)] ?? '']),
+    );
+    const queue = new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
+    await declareIn(store, configuration, { queueUrls, queue });
+    return deployment;
+  } finally {
+    client.destroy();
+    sqs.destroy();
+  }
+}
