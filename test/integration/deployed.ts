@@ -10,6 +10,11 @@ import { clientConfiguration, endpoint } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { declareIn } from '../fixtures/declared.ts';
 
+export interface DeclaredDeployment extends Deployment {
+  /** The emulator has passed over the stack's own resource. */
+  readonly isDeclaredByHand: boolean;
+}
+
 /**
  * @param stack - a module that exports `addStack`
  * @param configuration - what the stack declares
@@ -20,20 +25,21 @@ export async function deployDeclared(
   stack: string,
   configuration: PoolConfiguration,
   declaredBefore = 0,
-): Promise<Deployment> {
+): Promise<DeclaredDeployment> {
   const deployment = await deploy({ endpoint, stack });
   const { TableName: table = '', WakeQueueUrl: wakeQueueUrl = '' } = deployment.outputs;
   const client = new DynamoDBClient(clientConfiguration);
   const sqs = new SQSClient(clientConfiguration);
   try {
     const store = new DynamoJobStore({ client, table, place: suitePlace });
-    if ((await store.readDeclaredVersion()) > declaredBefore) return deployment;
+    if ((await store.readDeclaredVersion()) > declaredBefore)
+      return { ...deployment, isDeclaredByHand: false };
     const queueUrls = Object.fromEntries(
       configuration.fleets.map(({ fleet }) => [fleet, deployment.outputs[queueUrlOutput(fleet)] ?? '']),
     );
     const queue = new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
     await declareIn(store, configuration, { queueUrls, queue });
-    return deployment;
+    return { ...deployment, isDeclaredByHand: true };
   } finally {
     client.destroy();
     sqs.destroy();
