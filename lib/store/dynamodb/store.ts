@@ -459,17 +459,18 @@ export class DynamoJobStore implements JobStore {
     const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen';
     const outcome = await this.#table.update('releaseLease', {
       key: leaseKey(fence.partition),
-      // A release that comes twice finds no holder any more.
-      update: `SET #expiresAtMs = :past${noted}, #lastHolder = if_not_exists(#lastHolder, #holder)
-        REMOVE #holder, #callId`,
-      condition: '#epoch = :epoch',
+      update: `SET #expiresAtMs = :past${noted}, #lastHolder = #holder REMOVE #holder, #callId`,
+      condition: '#epoch = :epoch AND attribute_exists(#holder)',
       values: {
         ':past': 0,
         ':epoch': fence.epoch,
         ...(wakesSeen === undefined ? {} : { ':wakesSeen': wakesSeen }),
       },
     });
-    return outcome.applied ? 'released' : 'lost';
+    if (outcome.applied) return 'released';
+    // A release that comes twice finds no holder any more.
+    const isReleased = outcome.old !== undefined && decodeLease(outcome.old).epoch === fence.epoch;
+    return isReleased ? 'released' : 'lost';
   }
 
   async readLease(partition: number): Promise<LeaseRecord | undefined> {
