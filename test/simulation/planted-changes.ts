@@ -383,7 +383,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/dispatch.ts',
-        from: 'const look = isTick ? wakeForDueWork(context, partition) : wakeFor(context, partition, jobs);',
+        from: `const look = isTick
+        ? wakeForDueWork(context, partition)
+        : trigger.dueAtMs === undefined
+          ? wakeFor(context, partition, jobs)
+          : wakeAgain(context, partition, trigger.dueAtMs);`,
         to: 'const look = undefined;',
       },
     ],
