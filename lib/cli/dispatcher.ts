@@ -67,7 +67,7 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
       dispatcherId: options.name ?? `${hostname()}/${randomUUID()}`,
       pollMs,
       passEveryMs,
-      vitals: processVitals(),
+      vitals: processVitals().measure,
       signal,
     });
     if (end !== 'stopped') watchman.partly();

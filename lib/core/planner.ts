@@ -168,7 +168,7 @@ class HeadsPlanner implements Planner {
   readonly #blocked = new Map<string, string>();
   #firstHeadsLeft: number;
   #keysLeft: number;
-  #linesLeft: number;
+  readonly #linesMax: number;
   #blockedLeft: number;
   /** Keys beyond the room whose lines are asked for at once: more each time as long as all of them are empty. */
   #keysAhead = 0;
@@ -206,7 +206,7 @@ class HeadsPlanner implements Planner {
     this.#firstHeadsLeft = 2 * free;
     this.#blockedLeft = input.blockedMax ?? 2 * free + 64;
     this.#keysLeft = KEYS_MAX + this.#blockedLeft;
-    this.#linesLeft = LINES_MAX + 4 * free + this.#blockedLeft;
+    this.#linesMax = LINES_MAX + 4 * free + this.#blockedLeft;
   }
 
   get room(): number {
@@ -241,10 +241,7 @@ class HeadsPlanner implements Planner {
     if (state === undefined) return;
     state.asked = Math.max(state.asked, jobs.length);
     this.#hasFound ||= jobs.length > 0;
-    if (jobs.length > 0 && !this.#linesWithJobs.has(state.number)) {
-      this.#linesWithJobs.add(state.number);
-      this.#linesLeft -= 1;
-    }
+    if (jobs.length > 0) this.#linesWithJobs.add(state.number);
     this.#offer(jobs);
     this.#setMore(state, more);
   }
@@ -345,7 +342,7 @@ class HeadsPlanner implements Planner {
         this.#scheduler.room,
         this.#scheduler.roomOfTier(index.tierOfType[type] as number),
       );
-      if (this.#keysLeft > 0 && this.#linesLeft > 0)
+      if (this.#keysLeft > 0 && this.#linesWithJobs.size < this.#linesMax)
         return [{ type: (index.types[type] as JobTypeConfiguration).type, count: room }];
       state.more = false;
       state.read = true;

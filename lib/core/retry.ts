@@ -68,19 +68,19 @@ export function afterFailure(
 /**
  * What follows from a lost worker, until the job has lost `maxWorkersLost` of them: `fail` gives up; `retry`, for short jobs,
  * begins anew; `resume`, for long ones, goes on from the last checkpoint. Both are as old as they were: a job is not punished
- * for its worker.
+ * for its worker. A type that nobody declares any more has no policy: its job fails.
  * Source: workload-distribution, "Job Recovery" and "Heartbeat Monitoring Components".
  */
 export function afterWorkerLost(
   job: { readonly workersLost: number },
-  type: Pick<JobTypeConfiguration, 'onWorkerLost' | 'retry'>,
+  type: Pick<JobTypeConfiguration, 'onWorkerLost' | 'retry'> | undefined,
   nowMs: number,
 ): FailureVerdict {
-  const lost = job.workersLost + 1;
-  const { maxWorkersLost } = type.retry;
-  if (type.onWorkerLost === 'fail') {
+  if (type === undefined || type.onWorkerLost === 'fail') {
     return { kind: 'failed', error: { name: WORKER_LOST, message: 'The worker that ran the job is gone.' } };
   }
+  const lost = job.workersLost + 1;
+  const { maxWorkersLost } = type.retry;
   const message = `The job lost its worker ${lost} ${lost === 1 ? 'time' : 'times'}; ${maxWorkersLost} are allowed.`;
   const error = { name: WORKER_LOST, message };
   if (lost > maxWorkersLost) return { kind: 'failed', error };

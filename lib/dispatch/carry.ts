@@ -10,7 +10,7 @@ import { rankKey } from '../core/score.ts';
 import { typesByName } from '../core/terms.ts';
 import type { Carried, JobHead, PartitionState } from '../store/contract.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
-import type { DispatchContext } from './context.ts';
+import { asSubmitter, type DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
 import { putAnnounced } from './submit.ts';
 
@@ -61,15 +61,17 @@ async function moveParked(
   after: string | undefined,
 ): Promise<Step> {
   const { marks, next } = await context.store.listParked(partition, MARKS, after);
+  const types = typesByName(context.configuration);
   let moved = 0;
   let isCut = false;
   for (const { conflictKey } of marks) {
-    const jobs = await misplaced(context, partition, conflictKey);
+    const jobs = await misplaced(context, types, partition, conflictKey);
     isCut ||= jobs.length >= JOBS_OF_MARK;
     if (jobs.length === 0) continue;
     // Their lines may have been retired while they stood elsewhere.
-    const submitter = { ...context, nowMs: () => context.clock.nowMs() };
-    const outcomes = await putAnnounced(submitter, jobs, () => context.store.unpark(jobs, conflictKey));
+    const outcomes = await putAnnounced(asSubmitter(context), jobs, () =>
+      context.store.unpark(jobs, conflictKey),
+    );
     moved += outcomes.filter((outcome) => outcome === 'applied').length;
   }
   // Where there were more than a step moves, the next one begins at the same conflict keys.
@@ -79,10 +81,10 @@ async function moveParked(
 /** Of a blocked line, jobs whose type has another conflict key by now. Those of a type that is gone may come back with it. */
 async function misplaced(
   { store, configuration }: DispatchContext,
+  types: ReturnType<typeof typesByName>,
   partition: number,
   conflictKey: string,
 ): Promise<readonly JobHead[]> {
-  const types = typesByName(configuration);
   const isMisplaced = (job: JobHead): boolean => {
     const type = types.get(job.type);
     return type !== undefined && conflictKeyOf(type.conflictGroup, job.resourceId) !== conflictKey;

@@ -65,3 +65,9 @@ export interface DispatchContext {
   /** What this process remembers between passes. */
   readonly books: BooksMemory;
 }
+
+/** A dispatcher as one who puts jobs into lines: those that it promotes, moves back, or takes from a worker that is gone. */
+export const asSubmitter = (context: DispatchContext): SubmitContext => ({
+  ...context,
+  nowMs: () => context.clock.nowMs(),
+});

@@ -157,6 +157,7 @@ export async function explainJob(
         freeSlots,
         books.weighted,
         state.dueShards,
+        ownKey,
       )
     : { waiting: [], keys: [], positionIsLeast: false, hasParked: false, partial: false, unseen: undefined };
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
@@ -340,14 +341,16 @@ async function readWaiting(
   freeSlots: number,
   weighted: readonly string[],
   dueShards: number,
+  conflictKey: string | undefined,
 ): Promise<Waiting> {
   const { store } = context;
   const own = readyLineOf(job);
-  const [line, keys, hasParked] = await Promise.all([
+  const [line, keys, blocked] = await Promise.all([
     readOwnLine(context, job, own, dueShards),
     readKeys(context, job, weighted),
-    areParked(context, job),
+    conflictKey === undefined ? undefined : store.readBlocked(job.partition, conflictKey, 1),
   ]);
+  const hasParked = blocked !== undefined && blocked.jobs.length > 0;
   const lines = keys.lines
     .filter(
       ({ type, mode, fairnessKey }) =>
@@ -372,14 +375,6 @@ async function readWaiting(
       keys.lines.length > lines.length + 1 ||
       (count < freeSlots && heads.some(({ next }) => next !== undefined)),
   };
-}
-
-async function areParked({ store, configuration }: OperateContext, job: Job): Promise<boolean> {
-  const group = configuration.types.find(({ type }) => type === job.type)?.conflictGroup ?? null;
-  const conflictKey = conflictKeyOf(group, job.resourceId);
-  return (
-    conflictKey !== undefined && (await store.readBlocked(job.partition, conflictKey, 1)).jobs.length > 0
-  );
 }
 
 async function readOwnLine(

@@ -21,7 +21,7 @@ import { keysHeldBy, typesByName } from '../core/terms.ts';
 import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../store/bounds.ts';
 import type { Commit, JobHead, ParkedMark } from '../store/contract.ts';
 import { blockedGroup, blockedRank } from '../store/schema.ts';
-import type { DispatchContext } from './context.ts';
+import { asSubmitter, type DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
 import type { RememberedBooks } from './remembered.ts';
@@ -144,8 +144,7 @@ export async function moveBack(
       const waiting = jobs.filter(({ id }) => !admitted.has(id));
       if (waiting.length === 0) return [];
       // Their lines may have been retired while they stood elsewhere.
-      const submitter = { ...context, nowMs: () => context.clock.nowMs() };
-      const outcomes = await putAnnounced(submitter, waiting, () =>
+      const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
         context.store.unpark(waiting, conflictKey),
       );
       return waiting.filter((_, at) => outcomes[at] === 'applied');

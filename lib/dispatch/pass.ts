@@ -27,7 +27,7 @@ import { readyLineName } from '../store/schema.ts';
 import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import { carry } from './carry.ts';
-import type { DispatchContext } from './context.ts';
+import { asSubmitter, type DispatchContext } from './context.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
@@ -206,7 +206,7 @@ async function promoteDue(
   shards: readonly number[],
   nowMs: number,
 ): Promise<Promotion> {
-  const { store, clock, budget } = context;
+  const { store, budget } = context;
   const { promoteMax } = budget;
   const readOn = async (due: DueShard): Promise<DueShard> => {
     if (due.jobs.length >= promoteMax || (due.isRead && due.next === undefined)) return due;
@@ -224,8 +224,7 @@ async function promoteDue(
       .slice(0, promoteMax);
     if (chosen.length === 0) break;
     // Their lines may have been retired while they waited for their time.
-    const submitter = { ...context, nowMs: () => clock.nowMs() };
-    const moved = await putAnnounced(submitter, chosen, () => store.promote(chosen, nowMs));
+    const moved = await putAnnounced(asSubmitter(context), chosen, () => store.promote(chosen, nowMs));
     promoted.push(...moved.filter((job) => job !== undefined));
     const taken = new Set(chosen.map(({ id }) => id));
     due = due.map((each) => ({ ...each, jobs: each.jobs.filter(({ id }) => !taken.has(id)) }));
@@ -649,7 +648,7 @@ async function confirmed(
 /** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */
 async function announceSeen(context: DispatchContext, hints: readonly JobHead[]): Promise<void> {
   try {
-    await announceLate({ ...context, nowMs: () => context.clock.nowMs() }, hints);
+    await announceLate(asSubmitter(context), hints);
   } catch (error) {
     context.log.warn('lines of late jobs were not announced', { error: String(error) });
   }

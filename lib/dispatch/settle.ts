@@ -6,6 +6,7 @@
  */
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { isTerminal, type Job, type ReservedJob, TERMINAL_TTL_MS } from '../core/job.ts';
+import { giveBack } from '../core/life-cycle.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Attendance, JobHead, PartitionState, Reservation, WorkerRecord } from '../store/contract.ts';
@@ -18,7 +19,7 @@ import {
   rampOf,
   withHeldBack,
 } from './attendance.ts';
-import type { DispatchContext } from './context.ts';
+import { asSubmitter, type DispatchContext } from './context.ts';
 import { claimIdOf, type Judgement, judge } from './judge.ts';
 import { suspicionOf } from './silence.ts';
 import { putAnnounced } from './submit.ts';
@@ -133,13 +134,7 @@ async function takeAway(
 ): Promise<{ readonly settled: Settled; readonly job: Job } | undefined> {
   const { store, log } = context;
   const type = await typeOf(context, job);
-  const verdict =
-    type === undefined
-      ? ({
-          kind: 'failed',
-          error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' },
-        } as const)
-      : afterWorkerLost(job, type, nowMs);
+  const verdict = afterWorkerLost(job, type, nowMs);
   const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
   log.warn('worker lost', {
     jobId: job.id,
@@ -157,15 +152,14 @@ async function takeAway(
 }
 
 /** Gives a claim back whose fleet is not declared any more: nobody will start it. Undefined: somebody has, or it has moved on. */
-async function giveBack(context: DispatchContext, job: Job, claimId: string): Promise<Job | undefined> {
+async function returnClaim(context: DispatchContext, job: Job, claimId: string): Promise<Job | undefined> {
   const { store, log } = context;
   // Its line may have been retired since it was claimed.
-  const submitter = { ...context, nowMs: () => context.clock.nowMs() };
-  const outcome = await putAnnounced(submitter, [job], () => store.giveBack(job, claimId));
+  const outcome = await putAnnounced(asSubmitter(context), [job], () => store.giveBack(job, claimId));
   if (outcome === 'superseded') return undefined;
   log.info('a claim was given back: its fleet is gone', { jobId: job.id, fleet: job.claim?.fleet });
-  const { claim: _claim, ...waiting } = job;
-  return { ...waiting, state: 'pending', version: job.version + 1 };
+  const given = giveBack(job, claimId);
+  return given.kind === 'moved' ? given.job : undefined;
 }
 
 /**
@@ -180,8 +174,7 @@ async function waitAgain(
   const again = lost.filter(({ state, runAtMs }) => state === 'scheduled' && runAtMs <= nowMs);
   if (again.length === 0) return [];
   // Their lines may have been retired while they ran.
-  const submitter = { ...context, nowMs: () => context.clock.nowMs() };
-  const moved = await putAnnounced(submitter, again, () => context.store.promote(again, nowMs));
+  const moved = await putAnnounced(asSubmitter(context), again, () => context.store.promote(again, nowMs));
   return moved.filter((job) => job !== undefined);
 }
 
@@ -327,7 +320,7 @@ export async function recover(
         case 'claimed':
           if (job !== undefined && !fleets.has(entry.fleet)) {
             if (!comesTo(reservation)) break;
-            const waiting = await giveBack(context, job, claimIdOf(reservation.batchId, position));
+            const waiting = await returnClaim(context, job, claimIdOf(reservation.batchId, position));
             if (waiting === undefined) break;
             settled.push({ ...place, succeeded: false });
             images.push(waiting);

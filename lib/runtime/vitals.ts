@@ -11,14 +11,15 @@ export interface Vitals {
 const RESOLUTION_MS = 20;
 const NS_PER_MS = 1e6;
 
-/** Begins to measure this process; each call answers what was since the one before. Keeps no process alive. */
-export function processVitals(): () => Vitals {
+/** Begins to measure this process; each measure tells of the time since the one before. Keeps no process alive. */
+export function processVitals(): { readonly measure: () => Vitals; readonly stop: () => void } {
   const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delays.enable();
-  return () => {
+  const measure = (): Vitals => {
     // It measures from one look to the next, a resolution apart when nothing is late.
     const eventLoopLagMs = Math.max(0, Math.round(delays.max / NS_PER_MS) - RESOLUTION_MS);
     delays.reset();
     return { eventLoopLagMs, memoryBytes: process.memoryUsage.rss() };
   };
+  return { measure, stop: () => void delays.disable() };
 }

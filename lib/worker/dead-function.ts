@@ -4,11 +4,11 @@
  * start wrote on the job.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { type JobError, TERMINAL_TTL_MS } from '../core/job.ts';
-import { afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
+import { TERMINAL_TTL_MS } from '../core/job.ts';
+import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import type { FinishVerdict, JobStore } from '../store/contract.ts';
+import type { JobStore } from '../store/contract.ts';
 import { CLOCK_SKEW_MAX_MS } from './membership.ts';
 
 export interface DeadFunctionContext {
@@ -38,9 +38,7 @@ export async function endIfDead(
   // Without it a process runs the job: its record decides.
   if (job.runUntilMs === undefined || nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
   const type = configuration.types.find((each) => each.type === job.type);
-  const gone: JobError = { name: WORKER_LOST, message: 'The worker that ran the job is gone.' };
-  const verdict: FinishVerdict =
-    type === undefined ? { kind: 'failed', error: gone } : afterWorkerLost(job, type, nowMs);
+  const verdict = afterWorkerLost(job, type, nowMs);
   const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
   log.warn('a function died with its job', {
     jobId,

@@ -1,13 +1,13 @@
 /** The composition root of a worker process: from the environment that the Scheduler construct's `workerEnvironment` gives. */
 import { randomUUID } from 'node:crypto';
 import { availableParallelism, hostname } from 'node:os';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { Declarations, type Declared } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
+import { processVitals } from '../runtime/vitals.ts';
 import type { WorkerLoad } from '../store/contract.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
@@ -49,8 +49,6 @@ const QUEUE_REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 25_000, throwOnRequestTimeout: true },
 } as const;
 
-const DELAY_RESOLUTION_MS = 20;
-const NANOSECONDS_PER_MS = 1e6;
 const BYTES_PER_MB = 1_048_576;
 const FAILED = 1;
 
@@ -106,13 +104,10 @@ export async function runFleetWorker(
   const log = jsonLog((line) => console.log(line));
   const dynamodb = new DynamoDBClient(STORE_REQUESTS);
   const sqs = new SQSClient(QUEUE_REQUESTS);
-  const delays = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-  delays.enable();
+  const vitals = processVitals();
   const measure = (): WorkerLoad => {
-    // What it reports is the time between two of its own timers.
-    const lagMs = Math.max(0, Math.round(delays.max / NANOSECONDS_PER_MS) - DELAY_RESOLUTION_MS);
-    delays.reset();
-    return { lagMs, memoryMb: Math.round(process.memoryUsage.rss() / BYTES_PER_MB) };
+    const { eventLoopLagMs, memoryBytes } = vitals.measure();
+    return { lagMs: eventLoopLagMs, memoryMb: Math.round(memoryBytes / BYTES_PER_MB) };
   };
   const store = new DynamoJobStore({
     client: dynamodb,
@@ -162,7 +157,7 @@ export async function runFleetWorker(
   } finally {
     process.off('SIGTERM', onSignal);
     process.off('SIGINT', onSignal);
-    delays.disable();
+    vitals.stop();
     dynamodb.destroy();
     sqs.destroy();
   }

@@ -115,7 +115,7 @@ export interface PairReport {
 }
 
 /** Plays one pair: the first declaration, the second while work is in flight, at last one with every type. */
-export async function playPair(seed: number): Promise<PairReport> {
+async function playPair(seed: number): Promise<PairReport> {
   const dice = diceOf(seeded(seed));
   const first = drawPool(dice, false);
   const on = await redeployed(first, {
@@ -295,4 +295,19 @@ function areExclusive(
   const own = groupNow(entry.type);
   if (own === null) return false;
   return groupNow(other.type) === own || other.conflictKey === `${own}/${resource}`;
+}
+
+/** So many pairs, from a seed on; of each, the first two things that are wrong. */
+export async function playPairs(
+  firstSeed: number,
+  count: number,
+): Promise<{ readonly wrong: readonly string[]; readonly jobs: number }> {
+  const wrong: string[] = [];
+  let jobs = 0;
+  for (let seed = firstSeed; seed < firstSeed + count; seed += 1) {
+    const report = await playPair(seed);
+    jobs += report.jobs;
+    for (const what of report.wrong.slice(0, 2)) wrong.push(`seed ${seed}: ${what}`);
+  }
+  return { wrong, jobs };
 }

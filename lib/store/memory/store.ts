@@ -291,12 +291,7 @@ export class MemoryJobStore implements JobStore {
         const present = backlogs.get(fairnessKey)?.get(type)?.value;
         const wasAway =
           present !== undefined && keyTtlMs !== null && nowMs - present.announcedAtMs >= keyTtlMs;
-        const rankCostMs =
-          present === undefined
-            ? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs)
-            : wasAway
-              ? 0
-              : present.rankCostMs;
+        const stoodAtMs = present?.rankCostMs ?? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs);
         this.#putBacklog(
           partition,
           type,
@@ -304,7 +299,7 @@ export class MemoryJobStore implements JobStore {
             ...withLine(present ?? { fairnessKey, lines: [], announcedAtMs: nowMs }, line),
             announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
           },
-          rankCostMs,
+          wasAway ? 0 : stoodAtMs,
         );
       }
     });
