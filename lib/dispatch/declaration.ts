@@ -28,6 +28,7 @@ export class DeclarationMissing extends Error {
 /** What is declared, under which version. */
 export interface Declared extends DeclaredPool {
   readonly version: number;
+  readonly declaredAtMs: number;
 }
 
 export interface DeclarationsOptions {
@@ -117,8 +118,8 @@ export class Declarations {
     return this.#remember(record);
   }
 
-  #remember({ version, text }: DeclarationRecord): Declared {
-    const declared = { ...decodeDeclaration(text), version };
+  #remember({ version, text, declaredAtMs }: DeclarationRecord): Declared {
+    const declared = { ...decodeDeclaration(text), version, declaredAtMs };
     if (this.#versions.size >= REMEMBERED_MAX) this.#versions.clear();
     this.#versions.set(version, declared);
     // Two reads may be answered in either order.

@@ -85,7 +85,11 @@ export async function declare(
     const newest = await store.readDeclaration();
     const before = newest === undefined ? undefined : decodeDeclaration(newest.text);
     const earlier = await versionOf(store, deployment, newest?.version ?? 0);
-    if (earlier !== undefined) return earlier;
+    if (earlier !== undefined) {
+      // Whoever declared it may have died before it told anybody.
+      await tell(context, before?.partitionsEver ?? 1, earlier);
+      return earlier;
+    }
     if (before !== undefined) await requireCarriable(store, configuration, before, nowMs());
     const declared: DeclaredPool = {
       configuration,

@@ -137,6 +137,7 @@ export async function runFleetWorker(
       configuration,
       typeUnder: (version, type) => declarations.typeUnder(version, type),
       declared: declared.version,
+      declaredAtMs: declared.declaredAtMs,
       clock: systemClock,
       random: Math.random,
       log,

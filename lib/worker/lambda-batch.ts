@@ -23,6 +23,7 @@ export interface WorkerParts {
   readonly configuration: PoolConfiguration;
   readonly typeUnder?: RunContext['typeUnder'];
   readonly declared?: number | undefined;
+  readonly declaredAtMs?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -44,7 +45,8 @@ export function lambdaWorker(
   handlers: JobHandlers,
 ): SqsHandler {
   return async (event, lambda) => {
-    const { store, configuration, typeUnder, declared, clock, random, log, exit } = await parts();
+    const { store, configuration, typeUnder, declared, declaredAtMs, clock, random, log, exit } =
+      await parts();
     const worker = {
       workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
       incarnation: lambda.awsRequestId,
@@ -80,6 +82,7 @@ export function lambdaWorker(
           configuration,
           typeUnder,
           declared,
+          declaredAtMs,
           clock,
           random,
           log,
@@ -94,7 +97,7 @@ export function lambdaWorker(
         message,
       ).finally(progress.end);
       // Nobody else says of a function that died that it did.
-      if (outcome === 'superseded') await endIfDead({ store, configuration, clock, log }, message);
+      if (outcome === 'superseded') await endIfDead({ store, configuration, typeUnder, clock, log }, message);
     };
     const outcomes = await Promise.allSettled(event.Records.map((record) => run(record.body)));
     const batchItemFailures: { itemIdentifier: string }[] = [];

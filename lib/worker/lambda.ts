@@ -39,12 +39,13 @@ async function partsFromEnvironment(): Promise<WorkerParts> {
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
-  const { configuration, version: declared } = await declarations.current();
+  const { configuration, version: declared, declaredAtMs } = await declarations.current();
   return {
     store,
     configuration,
     typeUnder: (version, type) => declarations.typeUnder(version, type),
     declared,
+    declaredAtMs,
     clock: systemClock,
     random: Math.random,
     log,

@@ -38,6 +38,7 @@ export interface WorkerProcessOptions {
   readonly configuration: PoolConfiguration;
   readonly typeUnder?: RunContext['typeUnder'];
   readonly declared?: number | undefined;
+  readonly declaredAtMs?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -261,6 +262,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
           configuration,
           typeUnder: options.typeUnder,
           declared: options.declared,
+          declaredAtMs: options.declaredAtMs,
           clock,
           random,
           log,

@@ -61,8 +61,9 @@ export interface RunContext {
   readonly configuration: PoolConfiguration;
   /** What a type was declared to be under a version: an attempt keeps the terms that it was claimed under. */
   readonly typeUnder?: Deployed['typeUnder'] | undefined;
-  /** The version that the worker began with. */
+  /** The version that the worker began with, and when that was declared. */
   readonly declared?: number | undefined;
+  readonly declaredAtMs?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -351,8 +352,8 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
  * What the type was declared to be when the job was claimed: those terms hold for the attempt, whatever was declared since, and
  * whatever this worker began with. Where nobody can say, what the worker knows itself.
  */
-async function typeOf(
-  { configuration, typeUnder, log }: RunContext,
+export async function termsOf(
+  { configuration, typeUnder, log }: Pick<RunContext, 'configuration' | 'typeUnder' | 'log'>,
   job: Job,
 ): Promise<JobTypeConfiguration | undefined> {
   const known = configuration.types.find((each) => each.type === job.type);
@@ -397,7 +398,7 @@ export async function runJob(
   }
   const { job } = started;
   context.onStarted?.(job);
-  const type = await typeOf(context, job);
+  const type = await termsOf(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
   const time = timeFor(context, typeTimeoutMs);
   let ending: Ending;
@@ -430,8 +431,21 @@ export async function runJob(
   return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
 }
 
-/** When a job comes again that met a worker of the deployment before. */
+/** When a job comes again that met a worker of another deployment. */
 const ROLLOUT_MS = 60_000;
+/** A deployment declares before it has replaced its last worker: by then it has. */
+const ROLLOUT_MAX_MS = 15 * 60_000;
+
+/**
+ * Whether a worker that has the handler may be about to take this one's place, or the job's type may not be this fleet's any
+ * more, which is known to who plans the job again: the job was claimed under another declaration than the worker began with, or
+ * both under one so young that the worker's handlers may be older.
+ */
+function mayBeRollingOut({ clock, declared, declaredAtMs }: RunContext, job: Job): boolean {
+  if (declared === undefined) return false;
+  if ((job.claim?.declared ?? declared) !== declared) return true;
+  return declared > 1 && declaredAtMs !== undefined && clock.nowMs() < declaredAtMs + ROLLOUT_MAX_MS;
+}
 
 type Ending =
   | FinishVerdict
@@ -442,11 +456,12 @@ type Ending =
 
 /** What follows from an attempt that did not succeed. */
 function endingOf(
-  { clock, random, declared }: RunContext,
+  context: RunContext,
   job: Job,
   type: JobTypeConfiguration | undefined,
   error: unknown,
 ): Ending {
+  const { clock, random } = context;
   if (error instanceof JobCancelledError) return { kind: 'cancelled' };
   if (error instanceof JobSupersededError) return { kind: 'superseded' };
   if (error instanceof WorkerStoppedError || error instanceof StartedLateError) {
@@ -456,11 +471,10 @@ function endingOf(
     const onWorkerLost = error instanceof StartedLateError ? 'resume' : type.onWorkerLost;
     return { kind: 'released', verdict: afterWorkerLost(job, { ...type, onWorkerLost }, clock.nowMs()) };
   }
-  const isNewer = (job.claim?.declared ?? 0) > (declared ?? Number.POSITIVE_INFINITY);
-  if (error instanceof MissingHandlerError && isNewer && type !== undefined) {
-    // A deployment is under way: a worker that has the handler is about to take this one's place.
+  if (error instanceof MissingHandlerError && type !== undefined && mayBeRollingOut(context, job)) {
     const again = { ...type, onWorkerLost: 'resume' } as const;
-    return { kind: 'released', verdict: afterWorkerLost(job, again, clock.nowMs() + ROLLOUT_MS) };
+    const verdict = afterWorkerLost(job, again, clock.nowMs() + ROLLOUT_MS);
+    if (verdict.kind !== 'failed') return { kind: 'released', verdict };
   }
   const failure = jobErrorOf(error);
   const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;

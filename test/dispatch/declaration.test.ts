@@ -60,6 +60,24 @@ describe('a deployment', () => {
     expect(await on.store.readDeclaredVersion()).toBe(2);
   });
 
+  it('that was cut off before it told its partitions does so when it comes again', async () => {
+    const on = stage({ pool: ONE });
+    await deploy(on, ONE);
+    const configuration = resolveConfiguration(TWO);
+    const deployment = {
+      pool: encodeConfiguration(configuration),
+      queueUrls: queueUrlsFor(configuration),
+      deployment: 'cut off',
+    };
+    const context = { store: on.store, queue: on.queue, nowMs: on.clock.nowMs, log: on.log };
+    const cutOff = storeWith(on.store, { announceDeclaration: () => new Promise<never>(() => {}) });
+    void declare({ ...context, store: cutOff }, deployment);
+    await on.time.runDue();
+    expect((await on.store.loadPartition(0, on.clock.nowMs())).declared).toBe(1);
+    expect(await declare(context, deployment)).toBe(2);
+    expect((await on.store.loadPartition(0, on.clock.nowMs())).declared).toBe(2);
+  });
+
   it('that meets another one declares what follows that', async () => {
     const on = stage({ pool: ONE });
     let met = false;

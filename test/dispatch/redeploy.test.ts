@@ -4,6 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
+import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
 import { allOf } from '../client/desk.ts';
 import { type Redeployed, redeployed } from './redeployed.ts';
@@ -177,6 +178,24 @@ describe('jobs that run', () => {
     await on.pass({}, warm);
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ workersLost: 1, claim: { declared: 2 } });
+  });
+
+  it('are tried again by that policy also when the message of their function says that it died', async () => {
+    const on = await redeployed(pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } }));
+    const [job] = await many(on, 1);
+    await on.pass({}, await on.process());
+    const [received] = await on.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    const { store, clock, log, declarations } = on;
+    const worker = { workerId: 'w', incarnation: 'i' };
+    const nowMs = clock.nowMs();
+    await store.startJob({ ...received.message, ...worker, nowMs, runUntilMs: nowMs + 10_000 });
+    await on.deploy(pool({ onWorkerLost: 'fail' }));
+    await on.advance(60_000);
+    const { configuration } = await declarations.current();
+    const typeUnder = declarations.typeUnder.bind(declarations);
+    expect(await endIfDead({ store, configuration, typeUnder, clock, log }, received.message)).toBe('ended');
+    expect(store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'scheduled', workersLost: 1 });
   });
 
   it('keep the time that they were claimed under, whatever their worker knows', async () => {

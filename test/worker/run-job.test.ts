@@ -268,6 +268,67 @@ describe('an attempt that fails', () => {
   );
 });
 
+describe('a handler that is missing while a deployment is under way', () => {
+  const HOUR_MS = 3_600_000;
+  const YOUNG = NOW_MS - 60_000;
+  const OLD = NOW_MS - HOUR_MS;
+
+  /** A job that was claimed under one version meets a worker without its handler that began with another. */
+  async function meets(
+    claimedUnder: number,
+    { declared, declaredAtMs }: Pick<RunContext, 'declared' | 'declaredAtMs'>,
+    workersLost = 0,
+  ): Promise<Pick<Ran, 'outcome' | 'job'>> {
+    const on = setting({ maxWorkersLost: 1 });
+    const message = await claimed(on, { workersLost });
+    const store = storeWith(on.store, {
+      startJob: async (request) => {
+        const outcome = await on.store.startJob(request);
+        if (outcome.kind !== 'started' || outcome.job.claim === undefined) return outcome;
+        const claim = { ...outcome.job.claim, declared: claimedUnder };
+        return { kind: 'started', job: { ...outcome.job, claim } };
+      },
+    });
+    const context = contextOf(on, { store, declared, declaredAtMs });
+    const outcome = await on.finish(runJob(context, { other: () => null }, message));
+    return { outcome, job: jobIn(on, message.jobId) };
+  }
+
+  it.each([
+    ['claimed under a newer declaration', 3, { declared: 2, declaredAtMs: OLD }],
+    [
+      "claimed under an older one, and its type is not this fleet's any more",
+      1,
+      { declared: 2, declaredAtMs: OLD },
+    ],
+    [
+      "claimed under one that is younger than this worker's handlers may be",
+      2,
+      { declared: 2, declaredAtMs: YOUNG },
+    ],
+  ])('gives the job back that was %s', async (_, under, worker) => {
+    const { outcome, job } = await meets(under, worker);
+    expect(outcome).toBe('released');
+    expect(job).toMatchObject({ state: 'scheduled', runAtMs: NOW_MS + 60_000, workersLost: 1, attempt: 1 });
+  });
+
+  it.each([
+    ['declared long ago', 2, { declared: 2, declaredAtMs: OLD }, 0],
+    ['the first of all: there are no older workers', 1, { declared: 1, declaredAtMs: YOUNG }, 0],
+    ['met by such workers as often as it may be', 2, { declared: 2, declaredAtMs: YOUNG }, 1],
+  ])(
+    'fails it, and names the handlers that there are, where its declaration is %s',
+    async (_, under, worker, lost) => {
+      const { outcome, job } = await meets(under, worker, lost);
+      expect(outcome).toBe('failed');
+      expect(job.error).toMatchObject({
+        name: 'MissingHandler',
+        message: expect.stringMatching(/it has: other$/),
+      });
+    },
+  );
+});
+
 describe('an attempt that takes too long', () => {
   it("is told to stop at its type's timeout, and may clean up", async () => {
     let abortedAtMs: number | undefined;
