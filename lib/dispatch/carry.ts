@@ -14,11 +14,6 @@ import { asSubmitter, type DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
 import { putAnnounced } from './submit.ts';
 
-/** Conflict keys looked at in one step. */
-const MARKS = 50;
-/** Jobs moved of one conflict key in one step. */
-const JOBS_OF_MARK = 200;
-
 /** One step. `lost`: somebody else has the partition. Undefined: there is nothing to do. */
 export async function carry(
   context: DispatchContext,
@@ -60,13 +55,13 @@ async function moveParked(
   partition: number,
   after: string | undefined,
 ): Promise<Step> {
-  const { marks, next } = await context.store.listParked(partition, MARKS, after);
+  const { marks, next } = await context.store.listParked(partition, context.budget.carryMarks, after);
   const types = typesByName(context.configuration);
   let moved = 0;
   let isCut = false;
   for (const { conflictKey } of marks) {
     const jobs = await misplaced(context, types, partition, conflictKey);
-    isCut ||= jobs.length >= JOBS_OF_MARK;
+    isCut ||= jobs.length >= context.budget.carryJobs;
     if (jobs.length === 0) continue;
     // Their lines may have been retired while they stood elsewhere.
     const outcomes = await putAnnounced(asSubmitter(context), jobs, () =>
@@ -80,7 +75,7 @@ async function moveParked(
 
 /** Of a blocked line, jobs whose type has another conflict key by now. Those of a type that is gone may come back with it. */
 async function misplaced(
-  { store, configuration }: DispatchContext,
+  { store, configuration, budget }: DispatchContext,
   types: ReturnType<typeof typesByName>,
   partition: number,
   conflictKey: string,
@@ -97,7 +92,7 @@ async function misplaced(
     if (last === undefined) return [...found.values()];
     const fresh = jobs.filter((job) => isMisplaced(job) && !found.has(job.id));
     for (const job of fresh) found.set(job.id, job);
-    if (found.size >= JOBS_OF_MARK) return [...found.values()];
+    if (found.size >= budget.carryJobs) return [...found.values()];
     // Behind that job, in its group; of a group that stays, or whose ranks another declaration made, behind the group.
     const group = blockedGroup(last);
     const behind = `${blockedRank(last, rankKey(last, configuration.score))} `;

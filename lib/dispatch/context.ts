@@ -25,6 +25,9 @@ export interface DispatchBudget {
   readonly checkMax: number;
   /** Jobs of a conflict key that stay in their ready lines while it is held; many more are parked. */
   readonly parkKept: number;
+  /** After a redeploy: conflict keys that one step of the carrying looks at, and jobs that it moves of each. */
+  readonly carryMarks: number;
+  readonly carryJobs: number;
   /** When a fresh reservation is looked at, if nothing settled it before. */
   readonly checkAfterMs: number;
   /** By how much of itself a resource's learned cost must have moved to be written. */
@@ -42,6 +45,8 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   promoteMax: 200,
   checkMax: 10,
   parkKept: 4,
+  carryMarks: 50,
+  carryJobs: 200,
   checkAfterMs: 60_000,
   newsShare: 0.1,
   seenWithinMs: 10_000,

@@ -38,6 +38,8 @@ export class Chronicle {
     const last = seen.attempts.at(-1);
     const claimId = after.claim?.claimId ?? '';
     if (verb === 'claim') seen.attempts.push({ claimId, workerId: '', isLost: false });
+    // Nobody has started it, and nobody can.
+    if (verb === 'giveBack') seen.attempts.pop();
     if (verb === 'startJob' && last !== undefined) last.workerId = after.worker?.workerId ?? '';
     if (verb === 'loseWorker' && last !== undefined) last.isLost = true;
     if (verb === 'cancelJob') seen.isCancelled = true;

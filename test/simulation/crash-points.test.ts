@@ -60,6 +60,12 @@ const VERBS = {
   awaitLock: true,
   releaseLock: true,
   readDeadLetters: true,
+  giveBack: true,
+  noteCarried: true,
+  readDeclaredVersion: true,
+  readDeclaration: true,
+  putDeclaration: true,
+  announceDeclaration: true,
   redrive: true,
   send: true,
   receive: true,
@@ -67,18 +73,7 @@ const VERBS = {
   sendWake: true,
   sendLook: true,
   publish: true,
-} as const satisfies Readonly<
-  Record<Exclude<keyof JobStore, Deploying> | keyof JobQueue | keyof EventBus, true>
->;
-
-/** What only a deployment does: the small runs have none. */
-type Deploying =
-  | 'giveBack'
-  | 'noteCarried'
-  | 'readDeclaredVersion'
-  | 'readDeclaration'
-  | 'putDeclaration'
-  | 'announceDeclaration';
+} as const satisfies Readonly<Record<keyof JobStore | keyof JobQueue | keyof EventBus, true>>;
 
 const verbOf = (call: string): string => /([a-zA-Z]+)#\d+$/.exec(call)?.[1] ?? call;
 

@@ -8,7 +8,7 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
-import type { SimulatedNode } from './node.ts';
+import type { Caller } from './node.ts';
 import type { SimulationPlan } from './plan.ts';
 
 export interface Network {
@@ -19,19 +19,16 @@ export interface Network {
   readonly outageUntilMs: () => number;
   readonly trace: (line: string) => void;
   readonly onCall: (name: string) => void;
+  /** A call as this process makes it now: what is applied later is what it asked for. */
+  readonly as: (node: Caller, apply: Verb) => Verb;
   /** A request has reached its service, for the first time. */
-  readonly onApplied: (verb: string, node: SimulatedNode, parameters: readonly unknown[]) => void;
+  readonly onApplied: (verb: string, node: Caller, parameters: readonly unknown[]) => void;
   /** A service has answered a request, and the node has heard it. */
-  readonly onAnswered: (
-    verb: string,
-    node: SimulatedNode,
-    parameters: readonly unknown[],
-    answer: unknown,
-  ) => void;
+  readonly onAnswered: (verb: string, node: Caller, parameters: readonly unknown[], answer: unknown) => void;
 }
 
 type Service = 'store' | 'queue' | 'bus';
-type Verb = (...parameters: readonly unknown[]) => Promise<unknown>;
+export type Verb = (...parameters: readonly unknown[]) => Promise<unknown>;
 
 /** Where a verb's batch stands among its parameters: what such a call does, it can do by half. */
 const BATCHES: Readonly<Record<string, number>> = {
@@ -68,7 +65,7 @@ function unavailable(service: Service, verb: string): Error {
 
 async function call(
   network: Network,
-  node: SimulatedNode,
+  node: Caller,
   service: Service,
   verb: string,
   parameters: readonly unknown[],
@@ -194,7 +191,7 @@ function brief(given: unknown): string {
 }
 
 /** The same interface, every call of it at the network's mercy. */
-function faulty<T extends object>(network: Network, node: SimulatedNode, service: Service, target: T): T {
+function faulty<T extends object>(network: Network, node: Caller, service: Service, target: T): T {
   const verbs = new Map<string | symbol, Verb>();
   return new Proxy(target, {
     get: (_, name) => {
@@ -203,16 +200,24 @@ function faulty<T extends object>(network: Network, node: SimulatedNode, service
       const method: unknown = Reflect.get(target, name, target);
       if (typeof method !== 'function') return method;
       const apply: Verb = (...parameters) => Promise.resolve(method.apply(target, parameters));
-      const verb: Verb = (...parameters) => call(network, node, service, String(name), parameters, apply);
+      const verb: Verb = (...parameters) =>
+        call(
+          network,
+          node,
+          service,
+          String(name),
+          parameters,
+          service === 'store' ? network.as(node, apply) : apply,
+        );
       verbs.set(name, verb);
       return verb;
     },
   });
 }
 
-export const faultyStore = (network: Network, node: SimulatedNode, store: JobStore): JobStore =>
+export const faultyStore = (network: Network, node: Caller, store: JobStore): JobStore =>
   faulty(network, node, 'store', store);
-export const faultyQueue = (network: Network, node: SimulatedNode, queue: JobQueue): JobQueue =>
+export const faultyQueue = (network: Network, node: Caller, queue: JobQueue): JobQueue =>
   faulty(network, node, 'queue', queue);
-export const faultyBus = (network: Network, node: SimulatedNode, bus: EventBus): EventBus =>
+export const faultyBus = (network: Network, node: Caller, bus: EventBus): EventBus =>
   faulty(network, node, 'bus', bus);

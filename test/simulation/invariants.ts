@@ -1,13 +1,11 @@
 /** The invariants of the design, checked at every write of the store, after every step and after every pass. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { conflictKeyOf } from '../../lib/core/conflict.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
 import { isLegal, isWaiting } from '../../lib/core/life-cycle.ts';
 import { weightOf } from '../../lib/core/score.ts';
 import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import { isInScope, type Scope, scopeName } from '../../lib/dispatch/operate.ts';
-import { placeOf, tierOf } from '../../lib/dispatch/submit.ts';
 import type {
   ClaimRequest,
   Commit,
@@ -22,9 +20,10 @@ import type {
 } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store.ts';
-import { BLOCKED_PREFIX, type ReadyLine } from '../../lib/store/schema.ts';
+import { BLOCKED_PREFIX, blockedLineName, readyLineName } from '../../lib/store/schema.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
+import { Versions } from './versions.ts';
 
 /** The invariants by their numbers in the design, and what has none. */
 export const INVARIANTS = {
@@ -39,6 +38,7 @@ export const INVARIANTS = {
   costConserved: '9 cost is conserved',
   hintsAreHints: '10 hints are only hints',
   policyOrder: "11 order is the policy's",
+  declarations: '12 declarations may change at any time',
   historyTold: "a job's history tells what happened",
 } as const;
 
@@ -92,8 +92,16 @@ const COST_TOLERANCE_MS = 0.01;
 /** A full look at all jobs costs a little for each: not sooner than after so many steps, and as many as there are jobs. */
 const SWEEP_STEPS = 128;
 
+/** A process that cannot look believes what it has read; but it is told by whatever it works with. */
+const OUTDATED_MAX_MS = 5 * 60_000;
+
+/** What a job in flight counts in. */
+type Scopes = readonly (readonly [scope: string, name: string])[];
+
 export interface InvariantsOptions {
   readonly configuration: PoolConfiguration;
+  /** Other ones are declared while this runs. */
+  readonly isRedeployed: boolean;
   readonly partitions: readonly number[];
   readonly nowMs: () => number;
   readonly skewMaxMs: number;
@@ -101,11 +109,14 @@ export interface InvariantsOptions {
   readonly recordsExpire: boolean;
   /** Every change of an item reaches the stream, however late. */
   readonly streamIsWhole: boolean;
+  /** No index lags, and no request comes late: whoever looks sees all that there is. */
+  readonly readsAreWhole: boolean;
   readonly orderBounds: OrderBounds;
 }
 
 export class Invariants {
   readonly violations: Violation[] = [];
+  readonly versions: Versions;
   readonly #options: InvariantsOptions;
   readonly #accepted = new Set<string>();
   readonly #ended = new Set<string>();
@@ -135,6 +146,15 @@ export class Invariants {
   /** Moves that were asked for, by the version that was seen. */
   readonly #movesAsked = new Set<string>();
   readonly #executions = new Set<Execution>();
+  /** Jobs that are claimed or run, by what their items say. */
+  readonly #active = new Map<string, Job>();
+  /** What they, and what really runs, were counted in when they began. */
+  readonly #countedIn = new Map<Job | Execution, Scopes>();
+  /** By partition: the last batch that something was claimed for, and under which declaration. */
+  readonly #planned = new Map<
+    number,
+    { readonly epoch: number; readonly batch: number; readonly version: number }
+  >();
   readonly #usedMs = new Map<string, number>();
   readonly #ledgers = new Map<string, Ledger>();
   readonly #claims = new Map<string, readonly [number, number]>();
@@ -146,6 +166,10 @@ export class Invariants {
   readonly #heldBackSinceMs = new Map<number, number>();
   /** When a node last read the partition. */
   readonly #loadedAtMs = new Map<string, number>();
+  /** By node and partition: the declaration that the partition was told of when it read it last. */
+  readonly #toldAtLoad = new Map<string, number>();
+  /** By batch: the same, of whoever reserved it. */
+  readonly #toldBefore = new Map<string, number>();
   /** By node and partition: what it read last. */
   readonly #loaded = new Map<string, Loaded>();
   /** By partition and epoch. */
@@ -166,6 +190,7 @@ export class Invariants {
   constructor(options: InvariantsOptions) {
     this.#options = options;
     const { configuration, orderBounds, nowMs, skewMaxMs, partitions } = options;
+    this.versions = new Versions(configuration);
     if (partitions.length > 1) return;
     this.#order = new Order({
       configuration,
@@ -173,7 +198,7 @@ export class Invariants {
       nowMs,
       skewMaxMs,
       isParked: (id) => this.#store?.inspectLine(id)?.startsWith(BLOCKED_PREFIX) === true,
-      conflictKeyOf: (job) => this.#conflictKey(job),
+      conflictKeyOf: (job) => this.versions.conflictKey(this.versions.newest, job),
     });
   }
 
@@ -215,16 +240,16 @@ export class Invariants {
   goOn(execution: Execution): void {
     if (this.#executions.has(execution)) return;
     this.#executions.add(execution);
-    this.#countCaps('real', execution.job, 1);
+    this.#countCaps('real', execution, execution.job, 1);
     for (const other of this.#executions) {
       if (other !== execution && other.job.id === execution.job.id) {
         this.#violated('oneClaim', `${execution.job.id} runs on ${execution.node} and on ${other.node}`);
       }
     }
-    const conflictKey = this.#conflictKey(execution.job);
-    if (conflictKey === undefined) return;
     for (const other of this.#executions) {
-      if (other !== execution && this.#conflictKey(other.job) === conflictKey) {
+      if (other.job.id === execution.job.id) continue;
+      const conflictKey = this.versions.exclude(execution.job, other.job);
+      if (conflictKey !== undefined) {
         this.#violated(
           'exclusion',
           `${execution.job.id} on ${execution.node} runs beside ${other.job.id} on ${other.node}, both ${conflictKey}`,
@@ -234,7 +259,69 @@ export class Invariants {
   }
 
   end(execution: Execution): void {
-    if (this.#executions.delete(execution)) this.#countCaps('real', execution.job, -1);
+    if (this.#executions.delete(execution)) this.#countCaps('real', execution, execution.job, -1);
+  }
+
+  /** Until then, by the clock of its worker, nobody may have given up what it runs. */
+  leaseEndOf({ job }: Execution): number {
+    const { worker, claim } = job;
+    const present = this.#store?.inspectJob(job.id);
+    if (present?.runUntilMs !== undefined && present.claim?.claimId === claim?.claimId)
+      return present.runUntilMs;
+    const records = this.#options.partitions.flatMap((partition) => {
+      const record = this.#view(partition).workers.get(worker?.workerId ?? '');
+      return record?.incarnation === worker?.incarnation && record !== undefined ? [record.expiresAtMs] : [];
+    });
+    return records.length === 0 ? 0 : Math.min(...records);
+  }
+
+  /** Something else is declared. */
+  onDeclared(version: number, configuration: PoolConfiguration): void {
+    this.versions.add(configuration, this.#options.nowMs());
+    this.#order?.redeclare(version, configuration);
+  }
+
+  /** A deployment has told every partition of what it declared. */
+  requireToldOf(version: number): void {
+    for (const partition of this.#options.partitions) {
+      const { declared = 0 } = this.#view(partition);
+      if (declared < version)
+        this.#violated(
+          'declarations',
+          `version ${version} was declared, and partition ${partition} knows of ${declared}`,
+        );
+    }
+  }
+
+  /** Somebody was told that nobody knows this type. */
+  requireUnknown(type: string): void {
+    const sinceMs = this.versions.declaredSinceMs(type);
+    const knownMs = sinceMs === undefined ? 0 : this.#options.nowMs() - sinceMs;
+    if (knownMs > OUTDATED_MAX_MS)
+      this.#violated('declarations', `${type} was refused, and is declared for ${knownMs} ms`);
+  }
+
+  /** Nothing is left that could end as things are declared. */
+  get isOverAsDeclared(): boolean {
+    return this.isAllSettled && this.#left.every(({ type }) => !this.versions.isDeclared(type));
+  }
+
+  /** Jobs of types that are not declared any more. */
+  get stranded(): readonly Job[] {
+    return this.#left.filter(({ type }) => !this.versions.isDeclared(type));
+  }
+
+  get #left(): readonly Job[] {
+    const left: Job[] = [];
+    for (const id of this.#accepted) {
+      const job = this.#ended.has(id) ? undefined : this.#store?.inspectJob(id);
+      if (job !== undefined) left.push(job);
+    }
+    return left;
+  }
+
+  violate(invariant: keyof typeof INVARIANTS, what: string): void {
+    this.#violated(invariant, what);
   }
 
   afterStep(): void {
@@ -320,6 +407,10 @@ export class Invariants {
         this.#requireNotRefused(verb, node, parameters[0] as number);
         this.#loadSteps.set(parameters[0] as number, this.#steps);
         this.#loadedAtMs.set(`${node}/${String(parameters[0])}`, this.#options.nowMs());
+        this.#toldAtLoad.set(
+          `${node}/${String(parameters[0])}`,
+          this.#view(parameters[0] as number).declared ?? 0,
+        );
         if (this.#order !== undefined)
           this.#loaded.set(
             `${node}/${String(parameters[0])}`,
@@ -535,13 +626,16 @@ export class Invariants {
   #couldStart(store: MemoryJobStore, job: Job): boolean {
     const { controls } = store.inspect(job.partition);
     if (controls.size > 0) return false;
-    const { configuration } = this.#options;
+    const { configuration } = this.versions;
     // Of several partitions each has a share, and takes its turn.
-    if (configuration.partitions > 1) return false;
+    if (configuration.partitions > 1 || !this.versions.isDeclared(job.type)) return false;
     const isFree = (scope: string, name: string, cap: number | null | undefined): boolean =>
       cap === null || cap === undefined || (this.#held.item.get(scope)?.get(name) ?? 0) < cap;
     return (
-      this.#capsOf(job).every(([scope, name, cap]) => isFree(scope, name, cap)) &&
+      [...this.#active.values()].every((other) => this.versions.exclude(job, other) === undefined) &&
+      this.#scopesOf(job, configuration).every(([scope, name]) =>
+        isFree(scope, name, capOf(configuration, scope, name)),
+      ) &&
       configuration.fleets.some(
         ({ fleet, types, slots }) =>
           types.includes(job.type) &&
@@ -629,9 +723,15 @@ export class Invariants {
       if (before.claim !== undefined) this.#usedMs.set(before.claim.claimId, usedMs);
       this.#checkCounts(verb, before, after);
     }
-    if (isActive(after) !== isActive(before)) {
-      this.#countCaps('item', isActive(after) ? after : before, isActive(after) ? 1 : -1);
+    this.#checkPolicy(verb, before, after);
+    const held = this.#active.get(id);
+    if (isActive(after)) this.#active.set(id, held ?? after);
+    else this.#active.delete(id);
+    if (isActive(after) && held === undefined) {
+      this.#countCaps('item', after, after, 1);
+      this.#requireExclusive(after);
     }
+    if (!isActive(after) && held !== undefined) this.#countCaps('item', held, held, -1);
     if (isActive(after)) this.#requireCounted(verb, after);
     if (isTerminal(after.state)) this.#ended.add(id);
   }
@@ -706,7 +806,65 @@ export class Invariants {
     if (after.id !== before.id) wrong('another job');
   }
 
+  /** By what both were claimed under, and by what the earlier one's type has become. */
+  #requireExclusive(job: Job): void {
+    for (const other of this.#active.values()) {
+      const conflictKey = other.id === job.id ? undefined : this.versions.exclude(job, other);
+      if (conflictKey !== undefined)
+        this.#violated('exclusion', `${job.id} was claimed beside ${other.id}, both ${conflictKey}`);
+    }
+  }
+
+  /** What runs keeps the terms that it was claimed under. */
+  #checkPolicy(verb: string, before: Job, after: Job): void {
+    if (before.state !== 'running' || before.claim?.declared === undefined || after.state === 'cancelled')
+      return;
+    const type = this.versions.typeUnder(before.claim.declared, before.type);
+    if (type === undefined || (verb !== 'finishJob' && verb !== 'loseWorker')) return;
+    const { maxAttempts, maxWorkersLost } = type.retry;
+    const [done, most] =
+      verb === 'finishJob'
+        ? [before.attempt, maxAttempts]
+        : [before.workersLost + 1, type.onWorkerLost === 'fail' ? 0 : maxWorkersLost + 1];
+    const broken = (what: string): void =>
+      this.#violated(
+        'declarations',
+        `${verb} ${what} ${before.id} after ${done} of ${most} tries, as it was claimed under version ${before.claim?.declared}`,
+      );
+    if (after.error?.name === 'MissingHandler' && before.workersLost < maxWorkersLost)
+      broken('missed a handler and failed');
+    else if (after.state === 'failed' && after.error?.name !== 'MissingHandler' && done < most)
+      broken('gave up');
+    // Where no handler has run, a worker gives the job back whatever its type says.
+    else if (after.state === 'scheduled' && done >= most && type.onWorkerLost !== 'fail')
+      broken('tried again');
+  }
+
+  /** Whoever plans knows what its partition was told, and what was planned there before; and workers have the terms. */
+  #checkDeclared(job: Job): void {
+    if (!this.#options.isRedeployed) return;
+    const { declared, fleet = '', batchId = '' } = job.claim ?? {};
+    const version = declared ?? 0;
+    const wrong = (what: string): void =>
+      this.#violated('declarations', `${job.id} was claimed under version ${version} ${what}`);
+    if (declared === undefined) {
+      wrong('of nothing');
+      return;
+    }
+    const takes = this.versions.under(version).fleets.find((each) => each.fleet === fleet)?.types;
+    if (takes?.includes(job.type) !== true) wrong(`for ${fleet}, which does not take ${job.type}`);
+    const [epoch = 0, batch = 0] = batchId.split('-').map(Number);
+    const node = this.#committers.get(`${job.partition}/${epoch}`);
+    const told = this.#toldBefore.get(batchId) ?? 0;
+    if (told > version) wrong(`by ${node}, when its partition knew of ${told}`);
+    const last = this.#planned.get(job.partition);
+    const isLater = last === undefined || epoch > last.epoch || (epoch === last.epoch && batch >= last.batch);
+    if (last !== undefined && isLater && last.version > version) wrong(`after version ${last.version}`);
+    if (isLater) this.#planned.set(job.partition, { epoch, batch, version });
+  }
+
   #onClaim(job: Job): void {
+    this.#checkDeclared(job);
     const [epoch = 0, batch = 0] = (job.claim?.batchId ?? '').split('-').map(Number);
     const [lastEpoch, lastBatch] = this.#claims.get(job.id) ?? [0, 0];
     if (epoch < lastEpoch || (epoch === lastEpoch && batch <= lastBatch)) {
@@ -757,16 +915,19 @@ export class Invariants {
   #requireAnnounced(store: MemoryJobStore, job: Job): void {
     if (store.inspectLine(job.id)?.startsWith(BLOCKED_PREFIX) === true) {
       const { parked, parks } = store.inspect(job.partition);
-      const conflictKey = this.#conflictKey(job) ?? '';
-      if (!parks || !parked.has(conflictKey))
-        this.#violated('nothingLost', `${job.id} is parked behind ${conflictKey}, which has no mark`);
+      const line = store.inspectLine(job.id);
+      const isMarked = [...parked.keys()].some((key) => blockedLineName(job.partition, key) === line);
+      if (!parks || !isMarked)
+        this.#violated('nothingLost', `${job.id} is parked in ${line}, which has no mark`);
       return;
     }
-    const backlog = store.inspect(job.partition).backlogs.get(job.fairnessKey)?.get(job.type)?.value;
-    const { sub = 0 } = placeOf(this.#options.configuration)(job);
-    const isIts = (line: Pick<ReadyLine, 'mode' | 'sub'>): boolean =>
-      line.mode === job.mode && (line.sub ?? 0) === sub;
-    if (backlog?.lines.some(isIts) !== true) {
+    const { type, fairnessKey } = job;
+    const backlog = store.inspect(job.partition).backlogs.get(fairnessKey)?.get(type)?.value;
+    const own = store.inspectLine(job.id);
+    const isAnnounced = backlog?.lines.some(
+      ({ mode, sub = 0 }) => readyLineName(job.partition, { type, mode, fairnessKey, sub }) === own,
+    );
+    if (isAnnounced !== true) {
       this.#violated(
         'nothingLost',
         `${job.id} waits in a line that its key ${job.fairnessKey} does not announce`,
@@ -774,7 +935,26 @@ export class Invariants {
     }
   }
 
+  /** Once a partition's jobs are carried over, none is parked behind a conflict key that its type has no more. */
+  requireCarriedOver(): void {
+    const { newest } = this.versions;
+    if (!this.#options.readsAreWhole || this.#store === undefined) return;
+    for (const job of this.#left) {
+      const { carried } = this.#view(job.partition);
+      const line = this.#store.inspectLine(job.id);
+      if (carried?.version !== newest || !carried.isDone || line?.startsWith(BLOCKED_PREFIX) !== true)
+        continue;
+      const conflictKey = this.versions.conflictKey(newest, job);
+      const isIts = conflictKey !== undefined && line === blockedLineName(job.partition, conflictKey);
+      if (!isIts && this.versions.isDeclared(job.type))
+        this.#violated('declarations', `${job.id} was not carried over: it is parked in ${line} still`);
+    }
+  }
+
   #onCommit({ fence, commit, epoch }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
+    const committer = this.#committers.get(`${fence.partition}/${fence.epoch}`);
+    for (const { batchId } of commit.reserve)
+      this.#toldBefore.set(batchId, this.#toldAtLoad.get(`${committer}/${fence.partition}`) ?? 0);
     if (fence.epoch !== epoch) {
       this.#violated(
         'fencing',
@@ -864,9 +1044,10 @@ export class Invariants {
   }
 
   #weightsOf(fairnessKey: string): readonly number[] {
-    const { fairness } = this.#options.configuration;
-    const configured = weightOf(fairness.weights, fairness.defaultWeight, fairnessKey);
-    return [configured, ...(this.#weights.get(`key/${fairnessKey}`) ?? [])];
+    const configured = this.versions
+      .since(undefined)
+      .map(({ fairness }) => weightOf(fairness.weights, fairness.defaultWeight, fairnessKey));
+    return [...configured, ...(this.#weights.get(`key/${fairnessKey}`) ?? [])];
   }
 
   #onLedger(mostShareMs: number, ledger: Ledger, chargedMs: number): void {
@@ -891,46 +1072,76 @@ export class Invariants {
     }
   }
 
-  #conflictKey(job: Job): string | undefined {
-    const type = this.#options.configuration.types.find((each) => each.type === job.type);
-    return conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
+  /** What a job counts in, wherever it runs, as a configuration has it. */
+  #scopesOf(job: Job, { types, tiers }: PoolConfiguration): Scopes {
+    const tier = types.find((each) => each.type === job.type)?.tier ?? tiers[0]?.tier ?? '';
+    return [
+      ['pool', ''],
+      ['type', job.type],
+      ['tier', tier],
+      ['key', job.fairnessKey],
+    ];
   }
 
-  /** What limits a job, wherever it runs: scope, name, and the most there may be. */
-  #capsOf(job: Job): readonly (readonly [string, string, number | null | undefined])[] {
-    const { configuration } = this.#options;
-    const tierName = tierOf(configuration, job.type);
-    const conflictKey = this.#conflictKey(job);
-    return [
-      ['pool', '', configuration.maxConcurrency],
-      ['type', job.type, configuration.types.find((each) => each.type === job.type)?.maxConcurrency],
-      ['tier', tierName, configuration.tiers.find((each) => each.tier === tierName)?.maxConcurrency],
-      ['key', job.fairnessKey, configuration.fairness.maxConcurrencyPerKey],
-      ...(conflictKey === undefined ? [] : [['conflict', conflictKey, 1] as const]),
-    ];
+  /**
+   * The most that there may be, for whoever was claimed under a version: of what it says, and what was declared since. Of several
+   * partitions each keeps to its own share at once; what was claimed under a former cap counts beside them until it ends.
+   */
+  #mostOf(scope: string, name: string, version: number | undefined): number {
+    const former =
+      this.#options.partitions.length > 1
+        ? [...this.#active.values()].map(({ claim }) => this.versions.under(claim?.declared))
+        : [];
+    const caps = [...this.versions.since(version), ...former].map(
+      (configuration) => capOf(configuration, scope, name) ?? Infinity,
+    );
+    return this.#loosestCap(scope, name, Math.max(...caps));
   }
 
   /** What an operator has put over a configured cap may be greater; of a fleet's slots there are no more. */
   #loosestCap(scope: string, name: string, cap: number): number {
-    if (scope === 'conflict' || scope === 'fleet') return cap;
+    if (scope === 'fleet') return cap;
     return Math.max(cap, this.#loosestCaps.get(scope === 'pool' ? 'pool' : `${scope}/${name}`) ?? 0);
   }
 
   /** `item`: what claims say; `real`: what really runs. Neither may ever be above a cap. */
-  #countCaps(kind: 'item' | 'real', job: Job, by: 1 | -1): void {
-    const fleetName = job.claim?.fleet ?? '';
-    const fleet = this.#options.configuration.fleets.find((each) => each.fleet === fleetName);
-    for (const [scope, name, cap] of [...this.#capsOf(job), ['fleet', fleetName, fleet?.slots] as const]) {
+  #countCaps(kind: 'item' | 'real', counted: Job | Execution, job: Job, by: 1 | -1): void {
+    const { fleet = '', declared } = job.claim ?? {};
+    // What runs keeps the tier that it was claimed in.
+    const scopes: Scopes = this.#countedIn.get(counted) ?? [
+      ...this.#scopesOf(job, this.versions.under(declared)),
+      ['fleet', fleet],
+    ];
+    if (by > 0) this.#countedIn.set(counted, scopes);
+    else this.#countedIn.delete(counted);
+    for (const [scope, name] of scopes) {
       const counts = this.#held[kind].get(scope) ?? new Map<string, number>();
       this.#held[kind].set(scope, counts);
       const count = (counts.get(name) ?? 0) + by;
       counts.set(name, count);
-      if (by > 0 && cap !== null && cap !== undefined && count > this.#loosestCap(scope, name, cap)) {
+      const cap = by > 0 ? this.#mostOf(scope, name, declared) : Infinity;
+      if (count > cap) {
         this.#violated(
-          scope === 'conflict' ? 'exclusion' : 'caps',
+          'caps',
           `${scope} ${name} ${kind === 'item' ? 'holds' : 'really runs'} ${count} of ${cap} with ${job.id}`,
         );
       }
     }
+  }
+}
+
+/** A cap as it is declared; null: there is none. */
+function capOf(configuration: PoolConfiguration, scope: string, name: string): number | null {
+  switch (scope) {
+    case 'pool':
+      return configuration.maxConcurrency;
+    case 'type':
+      return configuration.types.find(({ type }) => type === name)?.maxConcurrency ?? null;
+    case 'tier':
+      return configuration.tiers.find(({ tier }) => tier === name)?.maxConcurrency ?? null;
+    case 'key':
+      return configuration.fairness.maxConcurrencyPerKey;
+    default:
+      return configuration.fleets.find(({ fleet }) => fleet === name)?.slots ?? null;
   }
 }

@@ -19,7 +19,9 @@
  * In a pool of several partitions each has shares of the caps, which move: there, all that is held is said by other invariants.
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { conflictKeyOf } from '../../lib/core/conflict.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
+import { typesByName } from '../../lib/core/terms.ts';
 import type { Commit, WorkerRecord } from '../../lib/store/contract.ts';
 import type { PartitionView } from '../../lib/store/memory/store.ts';
 
@@ -55,6 +57,8 @@ interface Waiting {
 export interface Loaded {
   readonly atMs: number;
   readonly epoch: number;
+  /** The declaration that the partition was told of. */
+  readonly declared: number;
   /** What was allowed then. */
   readonly controls: readonly unknown[];
   /** By name: the lives of the workers that were there, and their slots. */
@@ -81,16 +85,31 @@ const COST_TOLERANCE_MS = 1e-6;
 /** Scores of one key in several types or modes are compared where the difference is more than rarity, and clocks, can make. */
 const SCORE_TOLERANCE = 700;
 
-const scopesOf = ({ type, tier, fairnessKey, fleet, conflictKey }: ReservedJob): readonly string[] => [
+type Types = ReadonlyMap<string, PoolConfiguration['types'][number]>;
+
+/** A job in flight keeps the conflict key of its claim, and others from that of the group that its type has by now. */
+function conflictsOf({ type, conflictKey, resourceId }: ReservedJob, types: Types): readonly string[] {
+  const resource = conflictKey === undefined ? resourceId : conflictKey.slice(conflictKey.indexOf('/') + 1);
+  const present = conflictKeyOf(types.get(type)?.conflictGroup ?? null, resource);
+  return [...new Set([conflictKey, present])].filter((key) => key !== undefined);
+}
+
+const scopesOf = (entry: ReservedJob, types: Types): readonly string[] =>
+  scopesIn(entry, conflictsOf(entry, types));
+
+const scopesIn = (
+  { type, tier, fairnessKey, fleet }: ReservedJob,
+  conflictKeys: readonly string[],
+): readonly string[] => [
   'pool',
   `type/${type}`,
   `tier/${tier}`,
   `key/${fairnessKey}`,
   `fleet/${fleet}`,
-  ...(conflictKey === undefined ? [] : [`conflict/${conflictKey}`]),
+  ...conflictKeys.map((conflictKey) => `conflict/${conflictKey}`),
 ];
 
-function heldIn({ reservations }: PartitionView): Held {
+function heldIn({ reservations }: PartitionView, types: Types): Held {
   const counts = new Map<string, number>();
   const chargedMs = new Map<string, number>();
   const ids = new Set<string>();
@@ -98,7 +117,7 @@ function heldIn({ reservations }: PartitionView): Held {
     for (const entry of jobs.values()) {
       ids.add(entry.id);
       chargedMs.set(entry.fairnessKey, (chargedMs.get(entry.fairnessKey) ?? 0) + entry.estimatedCostMs);
-      for (const scope of scopesOf(entry)) counts.set(scope, (counts.get(scope) ?? 0) + 1);
+      for (const scope of scopesOf(entry, types)) counts.set(scope, (counts.get(scope) ?? 0) + 1);
     }
   }
   return { counts, chargedMs, ids };
@@ -107,25 +126,48 @@ function heldIn({ reservations }: PartitionView): Held {
 export class Order {
   readonly #options: OrderOptions;
   readonly #waiting = new Map<string, Waiting>();
-  readonly #tiers: ReadonlyMap<string, { readonly at: number; readonly guaranteed: number }>;
-  readonly #types: ReadonlyMap<string, PoolConfiguration['types'][number]>;
+  /** Of types that are not declared. */
+  readonly #unknown = new Map<string, { readonly job: Job }>();
+  #tiers: ReadonlyMap<string, { readonly at: number; readonly guaranteed: number }>;
+  #types: Types;
+  #configuration: PoolConfiguration;
+  /** What is declared; 0: nothing is. */
+  #version = 0;
   readonly #freedAtMs = new Map<string, number>();
 
   constructor(options: OrderOptions) {
     this.#options = options;
-    const { tiers, types } = options.configuration;
-    this.#tiers = new Map(tiers.map(({ tier, guaranteed }, at) => [tier, { at, guaranteed }]));
-    this.#types = new Map(types.map((type) => [type.type, type]));
+    this.#configuration = options.configuration;
+    this.#tiers = tiersOf(options.configuration);
+    this.#types = typesByName(options.configuration);
+  }
+
+  /** Something else is declared: what waits is seen anew, by whoever plans under it. */
+  redeclare(version: number, configuration: PoolConfiguration): void {
+    this.#version = version;
+    this.#configuration = configuration;
+    this.#tiers = tiersOf(configuration);
+    this.#types = typesByName(configuration);
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { job } of [...waiting, ...this.#unknown.values()]) this.onJob(job);
+  }
+
+  /** Whoever has read this plans under what is declared, or lets go of it. */
+  #isCurrent({ declared }: PartitionView, loaded: Loaded): boolean {
+    return loaded.declared === this.#version && (declared ?? 0) === this.#version;
   }
 
   /** A job's item was written. */
   onJob(job: Job): void {
-    if (job.state !== 'pending') {
+    this.#unknown.delete(job.id);
+    const tier = this.#types.get(job.type)?.tier;
+    if (job.state !== 'pending' || tier === undefined) {
       this.#waiting.delete(job.id);
+      // Of a type that may come back.
+      if (job.state === 'pending') this.#unknown.set(job.id, { job });
       return;
     }
-    const tier = this.#types.get(job.type)?.tier;
-    if (tier === undefined) return;
     const conflictKey = this.#options.conflictKeyOf(job);
     const known = this.#waiting.get(job.id);
     // Noting something on it, or raising its version, moves no job.
@@ -149,11 +191,12 @@ export class Order {
     }
   }
 
-  loaded({ lease, controls, workers }: PartitionView): Loaded {
+  loaded({ lease, controls, workers, declared = 0 }: PartitionView): Loaded {
     const nowMs = this.#nowMs + this.#options.skewMaxMs;
     return {
       atMs: this.#nowMs,
       epoch: lease.epoch,
+      declared,
       controls: [...controls.values()],
       workers: new Map(
         [...workers.values()].flatMap((worker) =>
@@ -165,8 +208,9 @@ export class Order {
 
   /** What a dispatcher that is done has left. */
   leftBehind(view: PartitionView, loaded: Loaded): string | undefined {
-    if (this.#waiting.size === 0 || !isAllowedAsRead(view, loaded)) return undefined;
-    const held = heldIn(view);
+    if (this.#waiting.size === 0 || !isAllowedAsRead(view, loaded) || !this.#isCurrent(view, loaded))
+      return undefined;
+    const held = heldIn(view, this.#types);
     const mayStart = this.#startable({ view, loaded }, held.counts);
     for (const waiting of this.#waiting.values()) {
       if (!mayStart(waiting) || held.ids.has(waiting.job.id)) continue;
@@ -186,7 +230,8 @@ export class Order {
     }
     const reserved = commit.reserve.flatMap(({ jobs }) => [...jobs.values()]);
     if (reserved.length === 0 || loaded === undefined || !isAllowedAsRead(view, loaded)) return undefined;
-    const held = heldIn(view);
+    if (!this.#isCurrent(view, loaded)) return undefined;
+    const held = heldIn(view, this.#types);
     const looked = [
       ...reserved.slice(0, PLACES_LOOKED_AT - 1),
       ...reserved.slice(PLACES_LOOKED_AT - 1).slice(-1),
@@ -196,7 +241,7 @@ export class Order {
       // What has moved on since the index showed it is claimed in vain.
       if (chosen?.job.version !== entry.version) continue;
       const counts = new Map(held.counts);
-      for (const scope of scopesOf(entry)) counts.set(scope, (counts.get(scope) ?? 1) - 1);
+      for (const scope of scopesOf(entry, this.#types)) counts.set(scope, (counts.get(scope) ?? 1) - 1);
       const mayStart = this.#startable({ view, loaded }, counts);
       for (const other of this.#waiting.values()) {
         if (!mayStart(other) || held.ids.has(other.job.id) || !this.#isKnown(other, loaded.atMs)) continue;
@@ -209,15 +254,15 @@ export class Order {
 
   #isKnown({ job, conflictKey, sinceMs, toldAtMs }: Waiting, loadedAtMs: number): boolean {
     const { toldMs, seenMs, parkedMs } = this.#options.bounds;
-    if (conflictKey !== undefined && this.#options.isParked(job.id))
-      return Math.max(sinceMs, this.#freedAtMs.get(conflictKey) ?? 0) + parkedMs <= loadedAtMs;
+    if (this.#options.isParked(job.id))
+      return Math.max(sinceMs, this.#freedAtMs.get(conflictKey ?? '') ?? 0) + parkedMs <= loadedAtMs;
     const isTold = toldMs !== undefined && toldAtMs !== undefined && toldAtMs + toldMs <= loadedAtMs;
     return isTold || sinceMs + seenMs <= loadedAtMs;
   }
 
   /** Who may start beside what these counts say is held. */
   #startable(world: World, counts: ReadonlyMap<string, number>): (waiting: Waiting) => boolean {
-    const { fairness, types } = this.#options.configuration;
+    const { fairness, types } = this.#configuration;
     const { controls } = world.view;
     const isOpen = (scope: string, configured: number | null): boolean => {
       const control = controls.get(scope);
@@ -239,7 +284,7 @@ export class Order {
     counts: ReadonlyMap<string, number>,
     isOpen: (scope: string, configured: number | null) => boolean,
   ): boolean {
-    const { configuration } = this.#options;
+    const configuration = this.#configuration;
     return (
       isOpen('pool', configuration.maxConcurrency) &&
       isOpen(
@@ -297,7 +342,7 @@ export class Order {
         : undefined;
     }
     if (other.job.fairnessKey === chosen.job.fairnessKey) return this.#scoresMore(other.job, chosen.job);
-    if (this.#options.configuration.fairness.resetEveryMs !== null) return undefined;
+    if (this.#configuration.fairness.resetEveryMs !== null) return undefined;
     // At that step its own key was charged no more than now, and the chosen one's no less than before the batch.
     const mostMs = this.#shareOf(other.job.fairnessKey, view, held, 0);
     let batchMs = 0;
@@ -309,7 +354,7 @@ export class Order {
   }
 
   #shareOf(fairnessKey: string, { ledgers, controls }: PartitionView, held: Held, lessMs: number): number {
-    const { weights, defaultWeight } = this.#options.configuration.fairness;
+    const { weights, defaultWeight } = this.#configuration.fairness;
     const configured = Object.hasOwn(weights, fairnessKey) ? weights[fairnessKey] : undefined;
     const weight = controls.get(`key/${fairnessKey}`)?.weight ?? configured ?? defaultWeight;
     const costMs = (ledgers.get(fairnessKey)?.settledCostMs ?? 0) + (held.chargedMs.get(fairnessKey) ?? 0);
@@ -325,7 +370,7 @@ export class Order {
 
   /** Without rarity. */
   #pointsOf({ mode, priority, readyAtMs }: Job): number {
-    const { score } = this.#options.configuration;
+    const { score } = this.#configuration;
     const ageSec = (this.#nowMs - readyAtMs) / 1_000;
     const onDemand = mode === 'onDemand' ? score.onDemand + ageSec * score.onDemandAgeSec : 0;
     return priority * score.priority + ageSec * score.ageSec + onDemand;
@@ -335,6 +380,11 @@ export class Order {
     return this.#options.nowMs();
   }
 }
+
+const tiersOf = ({
+  tiers,
+}: PoolConfiguration): ReadonlyMap<string, { readonly at: number; readonly guaranteed: number }> =>
+  new Map(tiers.map(({ tier, guaranteed }, at) => [tier, { at, guaranteed }]));
 
 const lifeOf = ({ incarnation, slots }: WorkerRecord): string => `${incarnation}/${slots}`;
 

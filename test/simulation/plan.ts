@@ -9,6 +9,7 @@ import type { BusImitation } from '../../lib/events/memory/bus.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
 import type { StoreImitation } from '../../lib/store/memory/imitation.ts';
 import { type Dice, diceOf, seeded } from './random.ts';
+import { drawRedeploys, type PlannedProcess, type PlannedRedeploys, withOtherTypes } from './redeploys.ts';
 
 /** Faults of single calls to the store, a queue or the bus. */
 export const CALL_FAULTS = [
@@ -64,6 +65,19 @@ export const WORLD_FAULTS = [
   'requestDoubled',
   'requestMalformed',
   'recordExpires',
+  'functionEnds',
+  'handlerBusy',
+  'machineSuspended',
+] as const;
+
+/** What happens when other things are declared while the world runs. */
+export const REDEPLOY_FAULTS = [
+  'redeployed',
+  'redeployRefused',
+  'redeployRepeated',
+  'rolledBack',
+  'workerOutdated',
+  'typeUnknown',
 ] as const;
 
 /** Faults of dispatchers that run on. */
@@ -77,10 +91,11 @@ export const RESIDENT_FAULTS = [
 export type FaultClass =
   | (typeof CALL_FAULTS)[number]
   | (typeof WORLD_FAULTS)[number]
-  | (typeof RESIDENT_FAULTS)[number];
+  | (typeof RESIDENT_FAULTS)[number]
+  | (typeof REDEPLOY_FAULTS)[number];
 /** Drawn in this order. */
 const DRAWN_FAULTS = [...CALL_FAULTS, ...WORLD_FAULTS] as const;
-export const FAULT_CLASSES: readonly FaultClass[] = [...DRAWN_FAULTS, ...RESIDENT_FAULTS];
+export const FAULT_CLASSES: readonly FaultClass[] = [...DRAWN_FAULTS, ...RESIDENT_FAULTS, ...REDEPLOY_FAULTS];
 
 export interface PlannedJob {
   readonly type: string;
@@ -132,13 +147,6 @@ export type PlannedEvent = { readonly atMs: number } & (
   | { readonly stops: string }
 );
 
-/** A long-running worker. */
-export interface PlannedProcess {
-  readonly fleet: string;
-  readonly workerId: string;
-  readonly slots: number;
-}
-
 /** A dispatcher that runs on. */
 export interface PlannedResident {
   readonly dispatcherId: string;
@@ -170,6 +178,8 @@ export interface SimulationPlan {
   /** Records of terminal jobs expire after so long; undefined: not while this runs. */
   readonly terminalTtlMs?: number | undefined;
   readonly events: readonly PlannedEvent[];
+  /** What is declared while this runs; undefined: nothing is, and the configuration is all that there is. */
+  readonly redeploys?: PlannedRedeploys | undefined;
 }
 
 /** Faults that few calls can meet are drawn more often. */
@@ -192,7 +202,12 @@ const CHURN_RATES: Partial<Record<FaultClass, number>> = {
 };
 
 /** Classes that came later are drawn from dice of their own: no seed changes but by what they do. */
-const LATER: Partial<Record<FaultClass, number>> = { operatorRetimes: 0x3c6ef372 };
+const LATER: Partial<Record<FaultClass, number>> = {
+  operatorRetimes: 0x3c6ef372,
+  functionEnds: 0x510e527f,
+  handlerBusy: 0x1f83d9ab,
+  machineSuspended: 0x5be0cd19,
+};
 
 /** A job is moved this far into the future at most. */
 export const MOVED_MAX_MS = 150_000;
@@ -221,8 +236,8 @@ export function planOf(seed: number): SimulationPlan {
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
   const endless = dice.chance(0.3);
   const resident = drawResidents(diceOf(seeded(seed ^ RESIDENT_DICE)), calm, leaseMs);
-  const rates: Record<FaultClass, number> = { ...drawn, ...resident.rates };
-  return {
+  const rates: Record<FaultClass, number> = { ...drawn, ...resident.rates, ...NOT_DRAWN };
+  const plan: SimulationPlan = {
     seed,
     configuration,
     budget: {
@@ -269,7 +284,21 @@ export function planOf(seed: number): SimulationPlan {
     terminalTtlMs: !endless && imitated('recordExpires') ? 600_000 : undefined,
     events: [],
   };
+  const redeploys = drawRedeploys(seed, plan);
+  if (redeploys === undefined) return plan;
+  return {
+    ...plan,
+    redeploys,
+    jobs: withOtherTypes(seed, plan.jobs, redeploys),
+    budget: { ...plan.budget, carryMarks: small.pick([1, 2, 50]), carryJobs: small.pick([1, 5, 200]) },
+  };
 }
+
+/** They follow from what is declared. */
+const NOT_DRAWN = Object.fromEntries(REDEPLOY_FAULTS.map((fault) => [fault, 0])) as Record<
+  (typeof REDEPLOY_FAULTS)[number],
+  number
+>;
 
 /** For every partition a share, or so few that one has to lend to the others. */
 function slotsOf({ partitions }: PoolConfiguration, dice: Dice, small: Dice): number {

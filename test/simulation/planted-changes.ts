@@ -1,6 +1,10 @@
 /** Bugs that are planted as changes of the sources: about what starts next, and whether anything does. */
 import type { Planted } from './planted-bug.ts';
 
+/** Of `small-runs.ts`. */
+const REDEPLOYED =
+  'another conflict group, another fleet and another timeout, while jobs run, wait and are parked';
+
 export const CHANGED: Readonly<Record<string, Planted>> = {
   ratchet: {
     removes: 'the fall of the least share: it is remembered, and only rises',
@@ -497,6 +501,179 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/dispatch/silence.ts',
         from: '...(formerUntilMs === undefined ? []',
         to: '...(workers.length > 0 ? []',
+      },
+    ],
+  },
+  'former-group': {
+    removes: 'the conflict key of the group that the type of a job in flight has by now',
+    foundBy: { smallRun: REDEPLOYED },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'for (const conflictKey of keysHeld) planner.holdConflict(conflictKey);',
+        to: '',
+      },
+    ],
+  },
+  'older-declaration': {
+    removes: 'the end of a pass whose partition knows of a newer declaration',
+    foundBy: { simulation: 4 },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: "if (declared > deployed.version) return { kind: 'outdated', version: declared };",
+        to: '',
+      },
+    ],
+  },
+  'untold-declaration': {
+    removes: 'the word that a partition has of what is declared',
+    foundBy: { simulation: 4 },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'if (declared < deployed.version) await store.announceDeclaration(partition, deployed.version);',
+        to: '',
+      },
+      {
+        file: 'lib/dispatch/declare.ts',
+        from: 'await store.announceDeclaration(partition, version);',
+        to: '',
+      },
+    ],
+  },
+  'claims-of-gone-fleets': {
+    removes: 'giving claims back whose fleet is gone',
+    foundBy: { smallRun: REDEPLOYED },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'if (job !== undefined && !fleets.has(entry.fleet)) {',
+        to: 'if (job !== undefined && fleets.size === 0) {',
+      },
+    ],
+  },
+  'carry-one-step': {
+    removes: 'all but the first step of moving jobs to where a declaration wants them',
+    foundBy: { smallRun: REDEPLOYED },
+    changes: [{ file: 'lib/dispatch/carry.ts', from: 'isDone: step.isDone,', to: 'isDone: true,' }],
+  },
+  'no-carry': {
+    removes: 'moving jobs to where a declaration wants them',
+    foundBy: { smallRun: REDEPLOYED },
+    changes: [
+      {
+        file: 'lib/dispatch/carry.ts',
+        from: 'const step = state.parks ?',
+        to: 'const step = state.parks === undefined ?',
+      },
+    ],
+  },
+  'newest-terms': {
+    removes: 'the terms of its claim from an attempt: those that its worker knows hold',
+    foundBy: { simulation: 6 },
+    changes: [
+      {
+        file: 'lib/worker/run-job.ts',
+        from: 'return (await typeUnder(declared, job.type)) ?? known;',
+        to: 'return known;',
+      },
+    ],
+  },
+  'terms-of-the-lost': {
+    removes: 'the terms of its claim from an attempt that is taken away: what is declared by then holds',
+    foundBy: { simulation: 6 },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'return (await deployed.typeUnder(declared, job.type)) ?? present;',
+        to: 'return present;',
+      },
+    ],
+  },
+  'terms-of-the-dead': {
+    removes: 'the terms of its claim from an attempt whose function died',
+    foundBy: {
+      test: 'test/dispatch/redeploy.test.ts',
+      name: 'also when the message of their function says that it died',
+    },
+    changes: [
+      {
+        file: 'lib/worker/dead-function.ts',
+        from: 'await termsOf(context, job)',
+        to: 'context.configuration.types.find((each) => each.type === job.type)',
+      },
+    ],
+  },
+  'claims-without-terms': {
+    removes: 'the version under which a claim was planned',
+    foundBy: { simulation: 4 },
+    changes: [{ file: 'lib/dispatch/pass.ts', from: 'declared: deployed?.version,', to: '' }],
+  },
+  'former-types': {
+    removes: 'types that are not declared any more from what is remembered of them',
+    foundBy: { simulation: 6 },
+    changes: [
+      {
+        file: 'lib/dispatch/declare.ts',
+        from: 'return latest.filter((type) => !declared.has(type)).slice(-FORMER_TYPES_MAX);',
+        to: 'return latest.filter(() => false);',
+      },
+    ],
+  },
+  'declared-twice': {
+    removes:
+      'the look whether a deployment has declared before: one that comes late takes back what others declared',
+    foundBy: { simulation: 9 },
+    changes: [
+      {
+        file: 'lib/dispatch/declare.ts',
+        from: 'if (earlier !== undefined) {',
+        to: 'if (earlier === -1) {',
+      },
+    ],
+  },
+  'handlers-of-tomorrow': {
+    removes: 'another try of a job that met a worker of another deployment, without its handler',
+    foundBy: { simulation: 6 },
+    changes: [
+      {
+        file: 'lib/worker/run-job.ts',
+        from: 'if ((job.claim?.declared ?? declared) !== declared) return true;',
+        to: 'if ((job.claim?.declared ?? declared) !== declared) return false;',
+      },
+    ],
+  },
+  'guard-in-the-thread': {
+    removes: 'the guard beside the thread of the handlers: a busy one keeps it from its heartbeats',
+    foundBy: { simulation: 22 },
+    changes: [
+      {
+        file: 'lib/worker/process.ts',
+        from: 'const makeGuard = options.guard ?? guardHere(',
+        to: 'const makeGuard = guardHere(',
+      },
+    ],
+  },
+  'short-records': {
+    removes: 'the time for which a process that stands still may trust its lease from its record',
+    foundBy: { simulation: 22 },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: 'expiresAtMs: clock.nowMs() + leaseMs + CLOCK_SKEW_MAX_MS,',
+        to: 'expiresAtMs: clock.nowMs() + leaseMs - CLOCK_SKEW_MAX_MS,',
+      },
+    ],
+  },
+  'short-functions': {
+    removes: "the rest of a function's time after the timeouts of its types from the lease of what it runs",
+    foundBy: { simulation: 45 },
+    changes: [
+      {
+        file: 'lib/worker/run-job.ts',
+        from: 'life.since.wallMs + life.lastsMs + FUNCTION_END_MS;',
+        to: 'life.since.wallMs + life.lastsMs / 2;',
       },
     ],
   },

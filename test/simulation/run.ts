@@ -1,10 +1,12 @@
 /** One seed, run: what it found, what happened to it, and the trace by which two runs are compared. */
+import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { backoffMs } from '../../lib/core/retry.ts';
 import { ATTENDED_MS, CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/attendance.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import type { CallFault, FiredFault } from './faults.ts';
 import type { Violation } from './invariants.ts';
 import { type FaultClass, MOVED_MAX_MS, MOVES_MAX_MS, planOf, type SimulationPlan } from './plan.ts';
+import { configurationsOf } from './redeploys.ts';
 import { LATE_MAX_MS, type Sabotage, WORKER_MARGIN_MS, World } from './world.ts';
 
 export interface RunReport {
@@ -61,6 +63,47 @@ function movedMs(plan: SimulationPlan): number {
  * it may have.
  */
 function boundMs(plan: SimulationPlan): number {
+  const { redeploys } = plan;
+  if (redeploys === undefined) return boundUnder(plan);
+  // As what was declared last, and again when everything that is gone comes back; with what a rollout takes each time.
+  const deployments = [...redeploys.deployments, redeploys.finale];
+  const worstMs = Math.max(
+    ...deployments.map(({ configuration, processes }) =>
+      boundUnder({ ...plan, configuration: worst(configuration, plan), processes }),
+    ),
+  );
+  const rolloutsMs = deployments.reduce((total, { rolloutMs }) => total + rolloutMs + ROLLOUT_MS, 0);
+  return 2 * (worstMs + rolloutsMs);
+}
+
+/** Workers learn within this that they are not wanted any more, and others come. */
+const ROLLOUT_MS = 180_000;
+
+/** With every type that there ever is, as it takes longest. */
+function worst(configuration: PoolConfiguration, plan: SimulationPlan): PoolConfiguration {
+  const all = configurationsOf(plan).flatMap(({ types }) => types);
+  const types = Map.groupBy(all, ({ type }) => type);
+  return {
+    ...configuration,
+    types: [...types.values()].flatMap((same) => {
+      const [first] = same;
+      if (first === undefined) return [];
+      const most = (of: (type: JobTypeConfiguration) => number): number => Math.max(...same.map(of));
+      return {
+        ...first,
+        timeoutMs: most(({ timeoutMs }) => timeoutMs),
+        retry: {
+          ...first.retry,
+          maxAttempts: most(({ retry }) => retry.maxAttempts),
+          maxWorkersLost: most(({ retry }) => retry.maxWorkersLost),
+          delayMs: most(({ retry }) => retry.delayMs),
+        },
+      };
+    }),
+  };
+}
+
+function boundUnder(plan: SimulationPlan): number {
   const { configuration, budget, jobs, processes, residents } = plan;
   const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
   const timeoutMs = Math.max(0, ...configuration.types.map((type) => type.timeoutMs));
@@ -94,6 +137,7 @@ export async function run(seed: number, options: RunOptions = {}): Promise<RunRe
   const { time, invariants, faults } = world;
   const startMs = time.nowMs;
   world.watchHints();
+  await world.prepare();
   world.start();
   const afterStep = (): void => invariants.afterStep();
   const isBroken = (): boolean => invariants.violations.length > 0;

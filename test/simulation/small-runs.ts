@@ -1,4 +1,6 @@
 /** Runs so small that every call of theirs can meet every fault. Together they reach every verb. */
+
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/context.ts';
 import type { CallFault } from './faults.ts';
@@ -9,6 +11,7 @@ import {
   type PlannedJob,
   type SimulationPlan,
 } from './plan.ts';
+import type { PlannedDeployment, PlannedRedeploys } from './redeploys.ts';
 import { plannedIdOf } from './users.ts';
 
 export interface SmallRun {
@@ -28,6 +31,34 @@ interface Parts {
   readonly latencyMaxMs?: number;
   readonly faultsUntilMs?: number;
   readonly forced?: Readonly<Record<string, CallFault>>;
+  /** Declared one after the other, each so long after the start. */
+  readonly later?: readonly {
+    readonly atMs: number;
+    readonly pool: PoolInput;
+    readonly rolloutMs?: number;
+  }[];
+}
+
+/** The first declaration, what follows, and at the end the last once more. */
+function redeploysOf(
+  first: PoolConfiguration,
+  processes: SimulationPlan['processes'],
+  declared: NonNullable<Parts['later']>,
+): PlannedRedeploys {
+  const deployed = (configuration: PoolConfiguration, atMs: number, rolloutMs = 0): PlannedDeployment => ({
+    atMs,
+    configuration,
+    processes,
+    rolloutMs,
+    isRollback: false,
+  });
+  const later = declared.map(({ pool, atMs, rolloutMs }) =>
+    deployed(resolveConfiguration(pool), atMs, rolloutMs),
+  );
+  return {
+    deployments: [deployed(first, 0), ...later],
+    finale: deployed((later.at(-1) ?? deployed(first, 0)).configuration, 0),
+  };
 }
 
 function smallRun(seed: number, parts: Parts): SmallRun {
@@ -71,6 +102,9 @@ function smallRun(seed: number, parts: Parts): SmallRun {
     latencyMaxMs: parts.latencyMaxMs ?? 5,
     malformed: parts.malformed ?? 0,
     events: parts.events ?? [],
+    ...(parts.later === undefined
+      ? {}
+      : { redeploys: redeploysOf(configuration, parts.processes ?? [], parts.later) }),
   };
   return { plan, forced: new Map(Object.entries(parts.forced ?? {})) };
 }
@@ -224,6 +258,36 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
     events: [{ atMs: 6_000, stops: 'resident-one' }],
     faultsUntilMs: 6_500,
   }),
+  'another conflict group, another fleet and another timeout, while jobs run, wait and are parked': smallRun(
+    12,
+    {
+      pool: {
+        types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue', subLines: 2 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['index'], slots: 4 } },
+      },
+      budget: { parkKept: 1, carryMarks: 1, carryJobs: 1 },
+      jobs: [
+        ...Array.from({ length: 5 }, () => ({ resourceId: 'a', durationMs: 800 })),
+        ...Array.from({ length: 4 }, () => ({ resourceId: 'b', durationMs: 800 })),
+        { via: 'client', askedAtMs: 400 },
+      ],
+      later: [
+        {
+          atMs: 600,
+          pool: {
+            types: { index: { timeoutMs: 20_000, conflictGroup: 'album', tier: 'first' } },
+            tiers: [{ tier: 'first' }],
+            fleets: { pictures: { types: ['index'], slots: 4 } },
+          },
+          rolloutMs: 500,
+        },
+      ],
+      // What it claimed nobody starts.
+      forced: { 'dispatch-1/send#1': 'notAppliedAndNoAnswer' },
+      faultsUntilMs: 4_000,
+    },
+  ),
   'a line that is empty for long': smallRun(6, {
     pool: {
       types: { resize: { timeoutMs: 5_000 }, render: { timeoutMs: 5_000 } },

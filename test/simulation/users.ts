@@ -1,5 +1,6 @@
 /** Whoever holds a client: producers who submit and wait, and operators who do anything at any moment. */
 import type { StoreClient } from '../../lib/client/client.ts';
+import type { Job } from '../../lib/core/job.ts';
 import { type Scope, scopeName } from '../../lib/dispatch/operate.ts';
 import { jobIdOf } from '../../lib/dispatch/request.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
@@ -54,6 +55,10 @@ const RESTORE_AGAIN_MS = 5_000;
 const DRAIN_TIMEOUT_MS = 60_000;
 /** Soon enough to be moved again as it becomes due. */
 const SOON_MS = 4_000;
+/** Whoever named what is not declared does so again after this. */
+const ASKS_AGAIN_MS = 20_000;
+/** Of jobs whose type is gone, every so many is cancelled. */
+const CANCELLED_NTH = 3;
 /** A look reads no further. */
 const LOOKED_AT_MAX = 20;
 
@@ -103,6 +108,7 @@ export class Users {
       onError: (name) => {
         if (name === 'RunTimeoutError') this.#options.faults.count('waiterGivesUp');
         if (TRANSIENT.has(name)) again();
+        else if (this.#isUnknown(name)) this.#askAgain(planned, at, tries);
         else if (planned.via !== 'run' || !ENDS_OF_RUN.has(name)) return false;
         return true;
       },
@@ -178,11 +184,43 @@ export class Users {
       }
     };
     this.#do(node, `operator's ${act.kind} ${scope ?? ''}`, work, {
-      onError: (name) => TRANSIENT.has(name) || TOLD.has(name),
+      // What is named may not be declared any more.
+      onError: (name) => TRANSIENT.has(name) || TOLD.has(name) || this.#isUnknown(name),
     });
     if (act.kind === 'drain' || act.kind === 'pause' || act.kind === 'override') {
       const dice = diceOf(faults.randomOf(`${node.name}/back`));
       this.#options.time.after(dice.between(1_000, 90_000), () => this.#restore(act.scope));
+    }
+  }
+
+  #isUnknown(error: string): boolean {
+    return this.#options.plan.redeploys !== undefined && error === 'ValidationError';
+  }
+
+  /** Its type is not declared: whoever asked does so again, as long as it takes. */
+  #askAgain(planned: PlannedJob, at: number, tries: number): void {
+    const { faults, invariants, time } = this.#options;
+    faults.count('typeUnknown');
+    invariants.requireUnknown(planned.type);
+    time.after(ASKS_AGAIN_MS, () => this.submit(planned, at, tries + 1));
+  }
+
+  /** Jobs of types that are gone are listed, explained and cancelled; the others come alive with them. */
+  async requireSeen(stranded: readonly Job[]): Promise<void> {
+    const { begin, invariants } = this.#options;
+    const { client } = begin('operator');
+    const listed = new Set<string>();
+    for (const state of ['scheduled', 'pending'] as const)
+      for await (const { id } of client.list({ state })) listed.add(id);
+    for (const [at, { id, type, state }] of stranded.entries()) {
+      const wrong = (what: string): void =>
+        invariants.violate('declarations', `${id} is ${state}, its type ${type} is gone, and ${what}`);
+      if (!listed.has(id)) wrong('it is not listed');
+      const { waitsFor = [] } = (await client.explain(id)) ?? {};
+      if (state === 'pending' && !waitsFor.some(({ why }) => why === 'unknownType'))
+        wrong(`it is said to wait for ${JSON.stringify(waitsFor)}`);
+      if (at % CANCELLED_NTH === 0 && (await client.cancel(id)).outcome !== 'cancelled')
+        wrong('it is not cancelled');
     }
   }
 
@@ -224,7 +262,9 @@ export class Users {
         // Somebody pauses it in the same moment.
         const isOpen = TRANSIENT.has(error) || error === 'ControlChangedError';
         if (isOpen) again();
-        return isOpen;
+        // It holds for what comes back under that name.
+        if (this.#isUnknown(error)) time.after(ASKS_AGAIN_MS, () => this.#restore(scope));
+        return isOpen || this.#isUnknown(error);
       },
     });
   }

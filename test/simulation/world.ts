@@ -8,12 +8,13 @@ import type { Job, Json } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { DECLARATION_AGAIN_MS, type Declared, deployedParts } from '../../lib/dispatch/declaration.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
 import { lookAtWorkers } from '../../lib/dispatch/look.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
-import { runDispatcher } from '../../lib/dispatch/resident.ts';
+import { type ResidentOptions, runDispatcher } from '../../lib/dispatch/resident.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
@@ -23,23 +24,20 @@ import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Fence, JobStore, LeaseOutcome } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
-import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
+import { guardHere, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
+import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process.ts';
-import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
+import { type JobContext, type JobHandlers, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
 import { type CallFault, Faults, type FiredFault } from './faults.ts';
 import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
 import { instead } from './instead.ts';
 import { type Execution, Invariants, SIGNATURE } from './invariants.ts';
-import { SimulatedNode } from './node.ts';
+import { type Caller, SimulatedNode } from './node.ts';
 import type { OrderBounds } from './order.ts';
-import {
-  OPERATOR_FAULTS,
-  type PlannedJob,
-  type PlannedProcess,
-  type PlannedResident,
-  type SimulationPlan,
-} from './plan.ts';
+import { OPERATOR_FAULTS, type PlannedJob, type PlannedResident, type SimulationPlan } from './plan.ts';
 import { diceOf, hashText, seeded } from './random.ts';
+import { configurationsOf, type PlannedProcess } from './redeploys.ts';
+import { type Generation, Rollouts } from './rollouts.ts';
 import { requestOf, Users } from './users.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -55,6 +53,19 @@ export const WORKER_MARGIN_MS = 10_000;
 const BEHIND_FUNCTION_MS = 20_000;
 /** A job of a function that died starts again so long after the function's own timeout at most. */
 const FUNCTION_LOST_MS = 30_000;
+/** A handler keeps its thread for so long. */
+const BUSY_MS = 60_000;
+const SUSPENDED_MAX_MS = 120_000;
+/** So long a worker process may take to end in order. */
+const PROCESS_ENDS_MS = 50_000;
+/** What timers and calls take. */
+const TIMING_MS = 500;
+/** So long before its end a function may cut its handler short. */
+const FUNCTION_RESERVE_MS = 2_000;
+/** Whoever asked for a type that is not declared does so again. */
+const ASKS_AGAIN_MS = 20_000;
+/** So often it is asked whether everything that is declared is over. */
+const LOOK_STEPS = 64;
 /** Longer than a worker bears, as often as not. */
 const OUTAGE_MAX_MS = 60_000;
 /** No request is under way longer. */
@@ -80,6 +91,8 @@ const STARTED_MS = 15_000;
 const RECEIVED_MS = 2_000;
 /** What faults left behind has been cleared up after this: checks, leases, late records. */
 const AFTERMATH_MS = 5 * 60_000;
+/** After a declaration everything stands where it is to stand, and the new workers have taken their places. */
+const ROLLED_OUT_MS = AFTERMATH_MS + 2 * 90_000;
 const AWAITED: ReadonlySet<Job['state']> = new Set([
   'pending',
   'scheduled',
@@ -88,10 +101,13 @@ const AWAITED: ReadonlySet<Job['state']> = new Set([
   'cancelled',
 ]);
 
+type FunctionContext = DispatchContext & IngestContext;
+
 /** A process that lives on between invocations, as a function's does: what it remembers, it remembers. */
 interface Container {
   readonly node: SimulatedNode;
-  readonly context: DispatchContext & IngestContext;
+  /** What it works with: as of now, it if something else was declared. */
+  readonly context: () => FunctionContext | Promise<FunctionContext>;
   isBusy: boolean;
 }
 
@@ -129,10 +145,12 @@ export class World {
   readonly #network: Network;
   /** No fault is possible in this run. */
   readonly #isHarmless: boolean;
+  /** Undefined: nothing is declared while this runs. */
+  readonly #rollouts: Rollouts | undefined;
   readonly #containers = new Map<string, Container[]>();
   readonly #nodes = new Map<string, SimulatedNode>();
   readonly #planned = new Map<number, PlannedJob>();
-  readonly #processes = new Map<string, PlannedProcess>();
+  readonly #processes = new Map<string, PlannedProcess & { readonly generation?: Generation | undefined }>();
   readonly #residents = new Map<string, PlannedResident>();
   /** When the lives of a dispatcher's name began, by the clocks that name them. */
   readonly #lives = new Map<string, number[]>();
@@ -168,11 +186,14 @@ export class World {
     );
     this.invariants = new Invariants({
       configuration: plan.configuration,
+      isRedeployed: plan.redeploys !== undefined,
       partitions: partitionsOf(plan),
       nowMs: () => this.time.nowMs,
       skewMaxMs: plan.skewMaxMs + JUMP_MAX_MS,
       recordsExpire: plan.terminalTtlMs !== undefined,
       streamIsWhole: plan.store.streamLost === undefined,
+      readsAreWhole:
+        plan.store.indexLagMs === undefined && plan.rates.appliedLate + plan.rates.requestRepeated === 0,
       orderBounds: orderBoundsOf(plan),
     });
     const clock = (): number => this.time.nowMs;
@@ -186,6 +207,7 @@ export class World {
       imitate: this.#whileActive(plan.store),
       observe: (event) => {
         if (event.kind === 'imitated') this.#countImitated(event.what);
+        else if (event.kind === 'declared') this.#rollouts?.onDeclared(event.record);
         else {
           if (event.kind === 'job')
             this.trace(`${this.time.nowMs} item ${event.verb} ${describe(event.newJob)}`);
@@ -217,6 +239,7 @@ export class World {
       outageUntilMs: () => this.#outageUntilMs,
       trace: this.trace,
       onCall: (name) => this.calls.push(name),
+      as: (node, apply) => this.#rollouts?.as(node, apply) ?? apply,
       onApplied: (verb, node, parameters) => {
         this.invariants.onVerb(verb, node.name, parameters);
         // A pass of theirs is as good as a function's.
@@ -225,6 +248,7 @@ export class World {
         this.#lookForLeftBehind();
       },
       onAnswered: (verb, node, parameters, answer) => {
+        if (verb === 'noteCarried') this.invariants.requireCarriedOver();
         // A function's partition may fail while another of its partitions goes on, beside the next invocation.
         if (!this.#residents.has(node.name)) return;
         if (verb === 'readWakes') this.#onLook(node, parameters[0] as number);
@@ -237,6 +261,25 @@ export class World {
         }
       },
     };
+    const { redeploys, endless } = plan;
+    this.#rollouts =
+      redeploys &&
+      new Rollouts({
+        redeploys,
+        endless,
+        time: this.time,
+        faults: this.faults,
+        invariants: this.invariants,
+        store: () => this.store,
+        queue: () => this.queue,
+        begin: () => {
+          const node = this.#node('deployment');
+          return { node, store: this.reach(node), queue: faultyQueue(this.#network, node, this.queue) };
+        },
+        onGeneration: (generation) => this.#onGeneration(generation),
+        trace: this.trace,
+        onBug: (what) => this.#onBug(what),
+      });
     this.bus.subscribe((event) => {
       if (event.kind === 'outcome') this.invariants.onOutcome(event.detail.id);
     });
@@ -270,8 +313,14 @@ export class World {
     this.#options.onTrace?.(line);
   };
 
+  /** Whatever must be there before anything runs. */
+  async prepare(): Promise<void> {
+    await this.#rollouts?.first();
+  }
+
   start(): void {
     const { jobs, rates, malformed, events } = this.plan;
+    this.#rollouts?.start();
     for (const [at, job] of jobs.entries()) this.#planned.set(at, job);
     if (this.plan.eventJobs !== undefined) this.#askTogether(this.plan.eventJobs);
     for (const [at, job] of this.plan.eventJobs === undefined ? jobs.entries() : []) {
@@ -299,12 +348,14 @@ export class World {
       });
     }
     this.#tick(1);
-    for (const process of this.plan.processes) this.#runProcess(process);
     for (const resident of this.plan.residents) this.#runResident(resident);
-    for (const { fleet, slots } of this.plan.configuration.fleets) {
-      if (slots === null) continue;
-      // More pollers than slots: the cap is the dispatcher's to keep, not the queue's.
-      for (let poller = 0; poller < slots + 1; poller += 1) void this.#poll(fleet, poller);
+    if (this.#rollouts === undefined) {
+      for (const process of this.plan.processes) this.#runProcess(process);
+      for (const { fleet, slots } of this.plan.configuration.fleets) {
+        // More pollers than slots: the cap is the dispatcher's to keep, not the queue's.
+        for (let poller = 0; slots !== null && poller < slots + 1; poller += 1)
+          void this.#poll(fleet, poller);
+      }
     }
     if (rates.storeOutage > 0) this.#outages(1);
     this.#disturb(1);
@@ -316,12 +367,57 @@ export class World {
   /** True when every accepted job is over and every request was answered. */
   get isQuiet(): boolean {
     const { invariants, plan } = this;
+    if (this.#rollouts?.isWhole === false) {
+      this.#endRollouts(this.#rollouts);
+      return false;
+    }
     const isOver =
       invariants.asked >= plan.jobs.length &&
       invariants.ended.size >= invariants.accepted.size &&
       invariants.isAllSettled &&
       invariants.isAllTold;
     return isOver && this.#afterExpiry();
+  }
+
+  /** The workers of a declaration begin, each at its own moment. */
+  #onGeneration(generation: Generation): void {
+    const { version, processes, configuration, rolloutMs } = generation;
+    const begin = (name: string, work: () => void): void => {
+      const random = this.faults.randomOf(`version-${version}/${name}/begins`);
+      this.time.after(version === 1 ? 0 : random() * rolloutMs, work);
+    };
+    for (const [at, process] of processes.entries()) {
+      begin(`process-${at}`, () => {
+        // Its own name as it ends: another one may have it by then.
+        if (!generation.retires(`process-${at}`).aborted)
+          this.#runProcess(process, { ...generation, retires: () => generation.retires(`process-${at}`) });
+      });
+    }
+    for (const { fleet, slots } of configuration.fleets) {
+      for (let poller = 0; slots !== null && poller < slots + 1; poller += 1) {
+        begin(`poller-${fleet}-${poller}`, () => void this.#poll(fleet, poller, generation));
+      }
+    }
+    // Functions that are deployed anew begin anew.
+    for (const [kind, containers] of this.#containers) {
+      for (const { node } of containers) {
+        begin(node.name, () => {
+          const isIdle = this.#containers.get(kind)?.some((each) => each.node === node && !each.isBusy);
+          if (isIdle === true && this.faults.randomOf(`${node.name}/${version}`)() < 0.5) node.kill();
+        });
+      }
+    }
+  }
+
+  #looksUntilEnd = 0;
+
+  /** Nothing more can end as things are declared: what is left is looked at, and then comes alive again. */
+  #endRollouts(rollouts: Rollouts): void {
+    this.#looksUntilEnd += 1;
+    if (this.plan.endless || this.#looksUntilEnd % LOOK_STEPS !== 0) return;
+    if (this.time.nowMs < START_MS + this.plan.faultsUntilMs + LATE_MAX_MS) return;
+    if (!this.invariants.isOverAsDeclared) return;
+    rollouts.end(() => this.#users.requireSeen(this.invariants.stranded));
   }
 
   /** Where records expire: when all have, somebody asks for the first job once more, as for a new one. */
@@ -386,7 +482,7 @@ export class World {
     return node;
   }
 
-  reach(node: SimulatedNode): JobStore {
+  reach(node: Caller): JobStore {
     const { sabotage } = this.#options;
     const kept = sabotage?.store?.(this.store) ?? this.store;
     const { terminalTtlMs } = this.plan;
@@ -403,7 +499,9 @@ export class World {
     return new StoreClient({
       store: this.reach(node),
       queue: faultyQueue(this.#network, node, this.queue),
-      configuration: this.plan.configuration,
+      ...(this.#rollouts === undefined
+        ? { configuration: this.plan.configuration }
+        : { declarations: this.#rollouts.rememberedBy(node, this.reach(node)) }),
       clock: node.clock,
       newId: () => hashText(String(random())).toString(16).padStart(32, '0'),
     });
@@ -414,9 +512,11 @@ export class World {
     const { configuration, budget } = this.plan;
     const books: BooksMemory = new Map();
     const bus = faultyBus(this.#network, node, this.bus);
+    const store = this.reach(node);
+    const queue = faultyQueue(this.#network, node, this.queue);
     const context: DispatchContext & IngestContext = {
-      store: this.reach(node),
-      queue: faultyQueue(this.#network, node, this.queue),
+      store,
+      queue,
       events: this.#options.sabotage?.bus?.(bus) ?? bus,
       configuration,
       clock: node.clock,
@@ -440,7 +540,23 @@ export class World {
       books,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
-    return { node, context, isBusy: false };
+    const declarations = this.#rollouts?.declarationsOf(node, store);
+    if (declarations === undefined) return { node, context: () => context, isBusy: false };
+    // As in the functions' composition root.
+    let composed: (DispatchContext & IngestContext) | undefined;
+    const under = (declared: Declared): DispatchContext & IngestContext => {
+      if (composed?.deployed?.version !== declared.version) {
+        composed = {
+          ...context,
+          ...deployedParts(declarations, declared, () => queue),
+          books: new Map(),
+          partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
+          newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
+        };
+      }
+      return composed;
+    };
+    return { node, context: async () => under(await declarations.current()), isBusy: false };
   }
 
   /** Runs a function in a container, up to its time limit. Answers whether it returned. */
@@ -460,7 +576,16 @@ export class World {
     this.time.after(FUNCTION_TIMEOUT_MS, () => {
       if (!isOver) node.kill();
     });
-    const ran = run(container.context).catch((error: unknown) => {
+    // At any moment of its time, also while a request is under way.
+    const moment = `${node.name}/${this.#busyRound}`;
+    if (this.faults.happens('functionEnds', moment, 10)) {
+      const most = CALLS_OF_A_PASS * this.plan.latencyMaxMs;
+      this.time.after(this.faults.randomOf(`${moment}/ends`)() * most, () => {
+        if (!isOver) node.kill();
+      });
+    }
+    const context = container.context();
+    const ran = (context instanceof Promise ? context.then(run) : run(context)).catch((error: unknown) => {
       this.trace(`${this.time.nowMs} ${node.name} fails ${what}: ${String(error)}`);
       if (!isExpected(error)) this.#onBug(`${what} threw ${String(error)}`);
       return false;
@@ -506,7 +631,7 @@ export class World {
       this.time.after(takenInMs, () => this.invariants.requireTaken(claimId, node, goneAtMs));
       // Its message may go to one that dies next.
       this.time.after(takenInMs + STARTED_MS, () => {
-        if (!this.#hasFreeSlot()) return;
+        if (this.#rollouts !== undefined || !this.#hasFreeSlot()) return;
         this.time.after(RECEIVED_MS, () => {
           if (this.#lastGoneAtMs === goneAtMs && this.#hasFreeSlot())
             this.invariants.requireStarted(jobId, node);
@@ -546,11 +671,14 @@ export class World {
 
   /** Nothing has failed for a while. */
   get #isCalm(): boolean {
-    return this.#isHarmless || this.time.nowMs > START_MS + this.plan.faultsUntilMs + AFTERMATH_MS;
+    const { redeploys, faultsUntilMs } = this.plan;
+    if (redeploys !== undefined && this.time.nowMs < this.invariants.versions.atMs + ROLLED_OUT_MS)
+      return false;
+    return this.#isHarmless || this.time.nowMs > START_MS + faultsUntilMs + AFTERMATH_MS;
   }
 
   /** A dispatcher that runs on looks at the wake counter. If it did so before, and made no pass since, it was done by then. */
-  #onLook(node: SimulatedNode, partition: number): void {
+  #onLook(node: Caller, partition: number): void {
     const name = `${node.name}/${partition}`;
     const looks = (this.#looked.get(name) ?? 0) + 1;
     this.#looked.set(name, looks);
@@ -585,6 +713,7 @@ export class World {
   #takeIn(messageId: string, event: object, tries: number): void {
     void this.#invoke('ingest', `${messageId} try ${tries}`, async (context) => {
       const report = await ingest(context, [{ messageId, body: JSON.stringify(event) }]);
+      if (this.#rollouts !== undefined && report.rejected > 0) this.#askAgain(messageId, event);
       if (report.created.length > 0) {
         await dispatchAll(context, { jobs: report.created, reason: 'ingest' }).then(
           () => this.invariants.onTold(report.created),
@@ -597,6 +726,15 @@ export class World {
     }).then((isDone) => {
       if (!isDone) this.time.after(REDELIVER_MS, () => this.#takeIn(messageId, event, tries + 1));
     });
+  }
+
+  /** A type was not known: whoever asked does so again, as long as it takes. */
+  #askAgain(messageId: string, event: object): void {
+    const { type } = (event as { readonly detail: { readonly type: string } }).detail;
+    if (type === 'nobody knows') return;
+    this.faults.count('typeUnknown');
+    this.invariants.requireUnknown(type);
+    this.time.after(ASKS_AGAIN_MS, () => this.#takeIn(messageId, event, 1));
   }
 
   // Dispatch
@@ -679,13 +817,13 @@ export class World {
   // Workers
 
   /** One slot of the queue's poller: it waits for a message, and runs a worker function for it. */
-  async #poll(fleet: string, poller: number): Promise<void> {
-    const { types } = this.plan.configuration;
+  async #poll(fleet: string, poller: number, generation?: Generation): Promise<void> {
+    const { types } = generation?.configuration ?? this.plan.configuration;
     const timeoutMs = Math.max(...types.map((each) => each.timeoutMs)) + WORKER_MARGIN_MS;
-    for (;;) {
-      const [received] = await this.queue.receive(fleet, 1, 3_600_000, timeoutMs + BEHIND_FUNCTION_MS);
-      if (received === undefined) continue;
-      await this.#runWorker(fleet, poller, received, timeoutMs);
+    const end = generation?.retires(`poller-${fleet}-${poller}`);
+    while (end?.aborted !== true) {
+      const [received] = await this.queue.receive(fleet, 1, 3_600_000, timeoutMs + BEHIND_FUNCTION_MS, end);
+      if (received !== undefined) await this.#runWorker(fleet, poller, received, timeoutMs, generation);
     }
   }
 
@@ -694,26 +832,31 @@ export class World {
     poller: number,
     received: ReceivedMessage,
     timeoutMs: number,
+    generation: Generation | undefined,
   ): Promise<void> {
     const node = this.#node(`worker-${fleet}-${poller}`);
     const endsAtMs = this.time.nowMs + timeoutMs;
     const died = new Promise<undefined>((resolve) => node.onDeath(() => resolve(undefined)));
     this.time.after(timeoutMs, () => node.kill());
     this.#functionEnds.set(node.name, endsAtMs);
-    const { configuration } = this.plan;
+    const { thread } = node;
+    const store = this.reach(thread);
+    const parts = {
+      store,
+      configuration: this.plan.configuration,
+      clock: thread.clock,
+      random: this.faults.randomOf(`${node.name}/random`),
+      log: {
+        info: () => {},
+        warn: (message: string) => this.trace(`${this.time.nowMs} ${node.name} warns ${message}`),
+      },
+      exit: () => node.kill(),
+    };
     const handler = lambdaWorker(
-      () => ({
-        store: this.reach(node),
-        configuration,
-        clock: node.clock,
-        random: this.faults.randomOf(`${node.name}/random`),
-        log: {
-          info: () => {},
-          warn: (message) => this.trace(`${this.time.nowMs} ${node.name} warns ${message}`),
-        },
-        exit: () => node.kill(),
-      }),
-      this.#handlers(node),
+      generation === undefined
+        ? () => parts
+        : async () => ({ ...parts, ...(await this.#termsFor(node, store, generation)) }),
+      this.#handlers(node, generation, fleet),
     );
     const event = {
       Records: [{ messageId: received.receipt, body: encodeDispatchMessage(received.message) }],
@@ -723,23 +866,52 @@ export class World {
       awsRequestId: node.name,
       getRemainingTimeInMillis: () => Math.max(0, endsAtMs - this.time.nowMs),
     } as Context;
-    const response = await Promise.race([handler(event, lambda), died]);
+    const answered = handler(event, lambda).catch((error: unknown) => {
+      // What is declared could not be read.
+      if (!isExpected(error)) this.#onBug(`${node.name} threw ${String(error)}`);
+      return undefined;
+    });
+    const response = await Promise.race([answered, died]);
     if (response?.batchItemFailures.length === 0) await this.queue.delete(fleet, [received.receipt]);
     node.kill();
     this.#functionEnds.delete(node.name);
   }
 
+  /** What a worker of a deployment knows: what it read when it began, which may be newer than its handlers. */
+  async #termsFor(
+    node: SimulatedNode,
+    store: JobStore,
+    { version: least }: Generation,
+  ): Promise<Pick<WorkerParts, 'configuration' | 'declared' | 'declaredAtMs' | 'typeUnder'>> {
+    const declarations = this.#rollouts?.rememberedBy(node, store, least);
+    if (declarations === undefined) throw new RangeError('nothing is declared');
+    const { configuration, version, declaredAtMs } = await declarations.current();
+    return {
+      configuration,
+      declared: version,
+      declaredAtMs,
+      typeUnder: (under, type) => declarations.typeUnder(under, type),
+    };
+  }
+
   /** A life of a long-running worker; when it is over, the next one begins. */
-  #runProcess(process: PlannedProcess): void {
+  #runProcess(process: PlannedProcess, generation?: Generation): void {
     const node = this.#node(`process-${process.workerId}`);
-    const { configuration } = this.plan;
+    const { thread } = node;
+    const retires = generation?.retires('');
     const shutdown = new AbortController();
+    const shutDown = (): void => shutdown.abort();
+    retires?.addEventListener('abort', shutDown);
     const again = (): void => {
       node.kill();
+      retires?.removeEventListener('abort', shutDown);
+      if (retires?.aborted === true) return;
       const dice = diceOf(this.faults.randomOf(`${node.name}/again`));
       // Under its old name, or another that nobody has heard of.
       const workerId = dice.chance(0.7) ? process.workerId : `${process.workerId}'`;
-      this.time.after(dice.between(0, 20_000), () => this.#runProcess({ ...process, workerId }));
+      this.time.after(dice.between(0, 20_000), () => {
+        if (retires?.aborted !== true) this.#runProcess({ ...process, workerId }, generation);
+      });
     };
     let isOver = false;
     const end = (): void => {
@@ -748,28 +920,46 @@ export class World {
       this.#expectTaken(node.name);
       this.invariants.release(node.name);
       // Its other life goes on in its stead.
-      if (this.#doubled.has(node.name)) node.kill();
-      else again();
+      if (!this.#doubled.has(node.name)) again();
+      else {
+        node.kill();
+        retires?.removeEventListener('abort', shutDown);
+      }
     };
     node.onDeath(end);
-    this.#processes.set(node.name, process);
+    this.#processes.set(node.name, { ...process, generation });
     this.#shutdowns.set(node.name, shutdown);
     const trace = (message: string): void => this.trace(`${this.time.nowMs} ${node.name} ${message}`);
-    runWorker({
-      store: this.reach(node),
-      queue: faultyQueue(this.#network, node, this.queue),
-      configuration,
-      clock: node.clock,
+    const store = this.reach(thread);
+    const options = {
+      store,
+      queue: faultyQueue(this.#network, thread, this.queue),
+      configuration: this.plan.configuration,
+      clock: thread.clock,
       random: this.faults.randomOf(`${node.name}/random`),
       log: { info: trace, warn: trace },
       fleet: process.fleet,
       slots: process.slots,
       workerId: process.workerId,
-      handlers: this.#handlers(node),
+      handlers: this.#handlers(node, generation, process.fleet),
       signal: shutdown.signal,
       exit: () => node.kill(),
-    }).then(end, (error: unknown) => {
-      if (!isExpected(error)) this.#onBug(`${node.name} threw ${String(error)}`);
+      // Beside the handlers' thread, which may be busy.
+      guard: guardHere({
+        store: this.reach(node),
+        clock: node.clock,
+        log: { info: trace, warn: trace },
+        kill: () => node.kill(),
+      }),
+    };
+    const ended =
+      generation === undefined
+        ? runWorker(options)
+        : this.#termsFor(node, store, generation).then((terms) => runWorker({ ...options, ...terms }));
+    ended.then(end, (error: unknown) => {
+      // Its fleet, or its handlers, are not what is declared by now: it is about to be replaced.
+      const isOutdated = generation !== undefined && nameOf(error) === 'WorkerConfigurationError';
+      if (!isExpected(error) && !isOutdated) this.#onBug(`${node.name} threw ${String(error)}`);
       end();
     });
   }
@@ -778,7 +968,7 @@ export class World {
   #runResident(resident: PlannedResident): void {
     const { dispatcherId, pollMs } = resident;
     const node = this.#node(`resident-${dispatcherId}`);
-    const { configuration, budget } = this.plan;
+    const { budget } = this.plan;
     const shutdown = new AbortController();
     let isOver = false;
     const end = (): void => {
@@ -797,10 +987,12 @@ export class World {
     const bornAtMs = node.clock.nowMs();
     this.#lives.set(dispatcherId, [...(this.#lives.get(dispatcherId) ?? []), bornAtMs]);
     const trace = (message: string): void => this.trace(`${this.time.nowMs} ${node.name} ${message}`);
-    runDispatcher({
-      store: this.reach(node),
-      queue: faultyQueue(this.#network, node, this.queue),
-      configuration,
+    const store = this.reach(node);
+    const queue = faultyQueue(this.#network, node, this.queue);
+    const options: ResidentOptions = {
+      store,
+      queue,
+      configuration: this.plan.configuration,
       clock: node.clock,
       random: this.faults.randomOf(`${node.name}/random`),
       log: { info: trace, warn: trace },
@@ -808,7 +1000,17 @@ export class World {
       budget,
       pollMs,
       signal: shutdown.signal,
-    }).then(
+    };
+    const declarations = this.#rollouts?.declarationsOf(node, store);
+    const ended =
+      declarations === undefined
+        ? runDispatcher(options)
+        : declarations
+            .current()
+            .then((declared) =>
+              runDispatcher({ ...options, ...deployedParts(declarations, declared, () => queue) }),
+            );
+    ended.then(
       (report) => {
         if (report.end === 'superseded') {
           const born = this.#lives.get(dispatcherId) ?? [];
@@ -823,9 +1025,15 @@ export class World {
     );
   }
 
-  #handlers(node: SimulatedNode): JobHandlers {
+  /** Of each type that its fleet takes, as it was deployed. */
+  #handlers(node: SimulatedNode, generation: Generation | undefined, fleet: string): JobHandlers {
+    const { types, fleets } = generation?.configuration ?? this.plan.configuration;
+    const names =
+      generation === undefined
+        ? types.map(({ type }) => type)
+        : (fleets.find((each) => each.fleet === fleet)?.types ?? []);
     return Object.fromEntries(
-      this.plan.configuration.types.map(({ type }) => [
+      names.map((type) => [
         type,
         (payload: Json, context: JobContext) => this.#handle(node, payload, context),
       ]),
@@ -845,27 +1053,46 @@ export class World {
     if (job.claim !== undefined && this.#processes.has(node.name)) {
       this.invariants.hold(job.claim.claimId, node.name);
     }
+    let isOver = false;
     const end = (): void => this.invariants.end(execution);
-    node.onDeath(end);
+    node.onDeath(() => {
+      isOver = true;
+      end();
+    });
     const endsAtMs = this.#functionEnds.get(node.name);
     if (endsAtMs !== undefined && job.claim !== undefined)
       this.#expectGivenUp(node, job.claim.claimId, endsAtMs);
-    let isOver = false;
-    // What is frozen does not run. When it thaws, its guard has a moment to see that others may have its jobs by now.
-    node.onLongFreeze(end, () => {
-      if (!isOver) this.invariants.goOn(execution);
-    });
+    // What is frozen counts as running until its lease has passed: then others may have its jobs, and it does nothing. When
+    // it thaws, its guard has a moment to see that.
+    node.onLongFreeze(
+      (thawsAtMs) => {
+        const endsAtMs = this.invariants.leaseEndOf(execution) - node.skewMs - CLOCK_SKEW_MAX_MS;
+        if (endsAtMs >= thawsAtMs) return;
+        this.time.after(endsAtMs - this.time.nowMs, () => {
+          if (node.isFrozen) end();
+        });
+      },
+      () => {
+        if (!isOver) this.invariants.goOn(execution);
+      },
+    );
+    this.#expectTimed(execution, node, context, () => isOver);
+    const { clock } = node.thread;
     try {
+      if (this.faults.happens('handlerBusy', name, 10)) {
+        node.busy(BUSY_MS);
+        await clock.sleep(0);
+      }
       if (this.faults.happens('handlerHangs', name, 3)) {
         await new Promise<never>(() => {});
       }
       const signal = planned.heeds ? context.signal : undefined;
       if (planned.checkpoints) {
         context.heartbeat({ at });
-        await node.clock.sleep(planned.durationMs / 2, signal);
+        await clock.sleep(planned.durationMs / 2, signal);
         await context.checkpoint({ at, by: context.fencingToken });
-        await node.clock.sleep(planned.durationMs / 2, signal);
-      } else await node.clock.sleep(planned.durationMs, signal);
+        await clock.sleep(planned.durationMs / 2, signal);
+      } else await clock.sleep(planned.durationMs, signal);
       if (signal?.aborted) throw new Error('aborted');
       if (planned.fails || this.faults.happens('handlerThrows', name, 20))
         throw new Error(`the handler threw, ${SIGNATURE}${context.fencingToken}`);
@@ -875,6 +1102,42 @@ export class World {
       isOver = true;
       end();
     }
+  }
+
+  /** An attempt has the time that its type had when it was claimed: no less, and, with what its end takes, no more. */
+  #expectTimed(
+    execution: Execution,
+    node: SimulatedNode,
+    { signal }: JobContext,
+    isOver: () => boolean,
+  ): void {
+    const { job } = execution;
+    const timeoutMs = this.invariants.versions.typeUnder(job.claim?.declared, job.type)?.timeoutMs;
+    if (timeoutMs === undefined) return;
+    const beganAtMs = this.time.nowMs;
+    const functionEndsAtMs = this.#functionEnds.get(node.name) ?? Number.POSITIVE_INFINITY;
+    const stoodMs = node.stoodMs;
+    // The stricter of both clocks counts.
+    const jumpsMs = this.plan.rates.clockJump > 0 ? 2 * JUMP_MAX_MS : 0;
+    const what = (): string =>
+      `${job.id} was claimed for ${timeoutMs} ms on ${node.name}, and after ${this.time.nowMs - beganAtMs} ms`;
+    signal.addEventListener('abort', () => {
+      const ranMs = this.time.nowMs - beganAtMs;
+      const isCut = nameOf(signal.reason) === 'JobTimeout' && ranMs < timeoutMs - TIMING_MS - jumpsMs;
+      // A function that is about to end gives what is left of it.
+      if (isCut && this.time.nowMs < functionEndsAtMs - FUNCTION_RESERVE_MS)
+        this.invariants.violate('declarations', `${what()} was told to stop`);
+    });
+    // A process whose handler hangs gives its others time to end.
+    const endMs = functionEndsAtMs < Infinity ? 0 : PROCESS_ENDS_MS;
+    const lastsMs = timeoutMs + STOP_GRACE_MS + KILL_AFTER_MS + TIMING_MS + QUIET_MS + endMs;
+    this.time.after(lastsMs, () => {
+      // Nobody ends a busy function before its own time is over.
+      if (functionEndsAtMs < Infinity && node.isBusy) return;
+      // Frozen, or suspended, it did nothing meanwhile.
+      if (!isOver() && node.isAlive && node.stoodMs === stoodMs)
+        this.invariants.violate('declarations', `${what()} still runs`);
+    });
   }
 
   // The surroundings
@@ -907,7 +1170,11 @@ export class World {
           this.faults.happens('workerDoubled', moment)
         ) {
           this.#doubled.add(name);
-          this.#runProcess(process);
+          this.#runProcess(process, process.generation);
+        }
+        if (name.startsWith('worker') || name.startsWith('process') || name.startsWith('resident')) {
+          if (this.faults.happens('machineSuspended', moment))
+            node.suspend(this.faults.randomOf(`${moment}/suspended`)() * SUSPENDED_MAX_MS);
         }
         if (name.startsWith('worker') || name.startsWith('process')) {
           if (this.faults.happens('workerKilled', moment)) node.kill();
@@ -960,8 +1227,10 @@ function orderBoundsOf(plan: SimulationPlan): OrderBounds {
   };
 }
 
-const partitionsOf = ({ configuration }: SimulationPlan): readonly number[] =>
-  Array.from({ length: configuration.partitions }, (_, at) => at);
+const partitionsOf = (plan: SimulationPlan): readonly number[] => {
+  const length = Math.max(...configurationsOf(plan).map(({ partitions }) => partitions));
+  return Array.from({ length }, (_, at) => at);
+};
 
 /** The most that a clock may be wrong, one way or the other; a worker's lease has room for 5 s between two. */
 const JUMP_MAX_MS = 2_400;
@@ -985,6 +1254,8 @@ const shortLived = (store: JobStore, ttlMs: number): JobStore =>
     cancelJob: (jobId, nowMs, _, by) => store.cancelJob(jobId, nowMs, nowMs + ttlMs, by),
     loseWorker: (job, verdict, nowMs) => store.loseWorker(job, verdict, nowMs, nowMs + ttlMs),
   });
+
+const nameOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));
 
 /** Errors that the adapters announce: whoever called must bear them. */
 const EXPECTED: ReadonlySet<string> = new Set([

@@ -1,6 +1,6 @@
 /** What is awkward about DynamoDB, for the memory store to imitate. Everything is off unless named; chance is injected. */
 
-import type { Commit, Fence } from '../contract.ts';
+import type { Commit, DeclarationRecord, Fence } from '../contract.ts';
 
 /** Chances are between 0 and 1, times are upper bounds from which each case draws its own. */
 export interface StoreImitation {
@@ -38,6 +38,7 @@ export type StoreEvent<T> =
       readonly epoch: number;
       readonly holder: string | undefined;
     }
+  | { readonly kind: 'declared'; readonly record: DeclarationRecord }
   /** An imitated awkwardness took place. */
   | { readonly kind: 'imitated'; readonly what: keyof StoreImitation };
 

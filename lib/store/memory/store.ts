@@ -156,6 +156,9 @@ export interface PartitionView {
     readonly holder: string | undefined;
     readonly expiresAtMs: number;
   };
+  /** The declaration that it was told of, and how far its jobs were carried over to which. */
+  readonly declared?: number | undefined;
+  readonly carried?: Carried | undefined;
   readonly reservations: ReadonlyMap<string, Reservation>;
   readonly workers: ReadonlyMap<string, WorkerRecord>;
   readonly controls: ReadonlyMap<string, Control>;
@@ -212,7 +215,9 @@ const immediately: After = (_delayMs, action) => queueMicrotask(action);
 export class MemoryJobStore implements JobStore {
   readonly #clock: () => number;
   readonly #random: () => number;
-  readonly #place: Place;
+  #place: Place;
+  /** Of whoever asks now. */
+  #asked: Place;
   readonly #imitate: StoreImitation;
   readonly #bill = new Bill();
   readonly #after: After;
@@ -237,6 +242,7 @@ export class MemoryJobStore implements JobStore {
     this.#clock = options.clock;
     this.#random = options.random;
     this.#place = options.place;
+    this.#asked = options.place;
     this.#imitate = options.imitate ?? {};
     this.#after = options.after ?? immediately;
     this.#observe = options.observe;
@@ -253,6 +259,17 @@ export class MemoryJobStore implements JobStore {
   subscribe(listener: (record: StreamRecord<Job>) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** A call by a process that puts jobs elsewhere than others do: it knows another declaration. */
+  placing<T>(place: Place, call: () => T): T {
+    const others = this.#asked;
+    this.#asked = place;
+    try {
+      return call();
+    } finally {
+      this.#asked = others;
+    }
   }
 
   /** Tells from now on what a table would bill for each verb; undefined ends it. */
@@ -361,7 +378,9 @@ export class MemoryJobStore implements JobStore {
       const isOwn = newest === after + 1 && last?.hash === hash && last.declaredAtMs === nowMs;
       if (isOwn) return { kind: 'declared', version: newest };
       if (newest !== after) return { kind: 'outdated', version: newest };
-      this.#declarations.push({ version: after + 1, hash, text, declaredAtMs: nowMs });
+      const record = { version: after + 1, hash, text, declaredAtMs: nowMs };
+      this.#declarations.push(record);
+      this.#observe?.({ kind: 'declared', record });
       return { kind: 'declared', version: after + 1 };
     });
   }
@@ -1211,9 +1230,11 @@ export class MemoryJobStore implements JobStore {
   }
 
   async #write<T>(verb: string, act: () => T, input?: unknown): Promise<T> {
+    const place = this.#asked;
     await undefined;
     this.#throttle(verb);
     this.#collectExpired();
+    this.#place = place;
     this.#verb = verb;
     this.#input = input;
     const answer = act();

@@ -1,0 +1,95 @@
+/** Every declaration of a run, as an observer knows them who sees each in the moment in which it is made. */
+import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import { conflictKeyOf } from '../../lib/core/conflict.ts';
+import type { Job } from '../../lib/core/job.ts';
+
+interface Version {
+  readonly configuration: PoolConfiguration;
+  readonly atMs: number;
+}
+
+export class Versions {
+  /** What holds while nothing is declared. */
+  readonly #undeclared: PoolConfiguration;
+  /** From version 1. */
+  readonly #declared: Version[] = [];
+
+  constructor(undeclared: PoolConfiguration) {
+    this.#undeclared = undeclared;
+  }
+
+  add(configuration: PoolConfiguration, atMs: number): void {
+    this.#declared.push({ configuration, atMs });
+  }
+
+  /** 0: nothing is declared. */
+  get newest(): number {
+    return this.#declared.length;
+  }
+
+  get configuration(): PoolConfiguration {
+    return this.under(this.newest);
+  }
+
+  /** When the newest was declared; 0: nothing was. */
+  get atMs(): number {
+    return this.#declared.at(-1)?.atMs ?? 0;
+  }
+
+  under(version: number | undefined): PoolConfiguration {
+    return this.#declared[(version ?? 0) - 1]?.configuration ?? this.#undeclared;
+  }
+
+  /** A version and all that came after it. */
+  since(version: number | undefined): readonly PoolConfiguration[] {
+    if (this.newest === 0) return [this.#undeclared];
+    return this.#declared.slice(Math.max(0, (version ?? 1) - 1)).map((each) => each.configuration);
+  }
+
+  /** When a version was the newest no more; undefined: it still is. */
+  supersededAtMs(version: number): number | undefined {
+    return this.#declared[version]?.atMs;
+  }
+
+  typeUnder(version: number | undefined, name: string): JobTypeConfiguration | undefined {
+    return this.under(version).types.find(({ type }) => type === name);
+  }
+
+  isDeclared(type: string): boolean {
+    return this.typeUnder(this.newest, type) !== undefined;
+  }
+
+  /** Since when a type is declared without a gap; undefined: it is not. */
+  declaredSinceMs(name: string): number | undefined {
+    let sinceMs: number | undefined;
+    for (const { configuration, atMs } of this.#declared.toReversed()) {
+      if (!configuration.types.some(({ type }) => type === name)) break;
+      sinceMs = atMs;
+    }
+    return sinceMs;
+  }
+
+  /** The conflict key of a job as a version has it. */
+  conflictKey(
+    version: number | undefined,
+    { type, resourceId }: Pick<Job, 'type' | 'resourceId'>,
+  ): string | undefined {
+    return conflictKeyOf(this.typeUnder(version, type)?.conflictGroup ?? null, resourceId);
+  }
+
+  /**
+   * Whether two jobs in flight exclude each other: both by the keys that they were claimed with, and in one partition also the
+   * one that was claimed under the later version by what the other one's type has become by then. Between partitions a
+   * lock stands for a key, and whoever runs has taken that of its own claim.
+   */
+  exclude(one: Job, other: Job): string | undefined {
+    if (one.resourceId === undefined || one.resourceId !== other.resourceId) return undefined;
+    const [mine, its] = [one.claim?.declared ?? this.newest, other.claim?.declared ?? this.newest];
+    const own = this.conflictKey(mine, one);
+    if (own !== undefined && own === this.conflictKey(its, other)) return own;
+    if (one.partition !== other.partition || mine === its) return undefined;
+    const [later, former, version] = mine > its ? [one, other, mine] : [other, one, its];
+    const key = this.conflictKey(version, later);
+    return key !== undefined && key === this.conflictKey(version, former) ? key : undefined;
+  }
+}
