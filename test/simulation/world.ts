@@ -984,8 +984,13 @@ export class World {
     node.onDeath(end);
     this.#residents.set(node.name, resident);
     this.#shutdowns.set(node.name, shutdown);
-    const bornAtMs = node.clock.nowMs();
-    this.#lives.set(dispatcherId, [...(this.#lives.get(dispatcherId) ?? []), bornAtMs]);
+    let bornAtMs = Infinity;
+    /** By the instant that names this life. */
+    const run = (own: ResidentOptions): ReturnType<typeof runDispatcher> => {
+      bornAtMs = node.clock.nowMs();
+      this.#lives.set(dispatcherId, [...(this.#lives.get(dispatcherId) ?? []), bornAtMs]);
+      return runDispatcher(own);
+    };
     const trace = (message: string): void => this.trace(`${this.time.nowMs} ${node.name} ${message}`);
     const store = this.reach(node);
     const queue = faultyQueue(this.#network, node, this.queue);
@@ -1004,12 +1009,10 @@ export class World {
     const declarations = this.#rollouts?.declarationsOf(node, store);
     const ended =
       declarations === undefined
-        ? runDispatcher(options)
+        ? run(options)
         : declarations
             .current()
-            .then((declared) =>
-              runDispatcher({ ...options, ...deployedParts(declarations, declared, () => queue) }),
-            );
+            .then((declared) => run({ ...options, ...deployedParts(declarations, declared, () => queue) }));
     ended.then(
       (report) => {
         if (report.end === 'superseded') {
@@ -1217,7 +1220,8 @@ function orderBoundsOf(plan: SimulationPlan): OrderBounds {
   const { rates, residents, store, jobs } = plan;
   const lagMs = store.indexLagMs ?? 0;
   const slackMs = QUIET_MS + Math.max(0, ...residents.map(({ pollMs }) => pollMs)) + 2 * JUMP_MAX_MS;
-  const freezes = rates.frozenBeforeCall + rates.frozenAfterCall + rates.dispatcherFrozen > 0;
+  const freezes =
+    rates.frozenBeforeCall + rates.frozenAfterCall + rates.dispatcherFrozen + rates.machineSuspended > 0;
   const rounds = 1 + Math.ceil(new Set(jobs.map(({ resourceId }) => resourceId)).size / ROUND_MARKS);
   const seenMs = REMEMBERED_MS + lagMs + slackMs;
   return {
