@@ -314,7 +314,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/parking.ts',
-        from: `const outcomes = await putAnnounced(submitter, waiting, () =>
+        from: `const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
         context.store.unpark(waiting, conflictKey),
       );`,
         to: 'const outcomes = await context.store.unpark(waiting, conflictKey);',
