@@ -422,6 +422,16 @@ describe('a running job', () => {
     expect(again?.job).toMatchObject({ id: job.id, workersLost: 1, readyAtMs: job.readyAtMs });
   });
 
+  it('whose worker is gone starts again in the pass that finds it, whether or not the index shows it', async () => {
+    const on = setting({}, 1);
+    const { job } = await running(on);
+    await on.advance(leasePassed);
+    const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
+    const report = await on.pass({}, on.dispatcher({ store }));
+    expect(report).toMatchObject({ settled: 1, admitted: 1 });
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'claimed', workersLost: 1 });
+  });
+
   it('whose worker was given up cannot end it any more', async () => {
     const on = setting();
     const started = await running(on);

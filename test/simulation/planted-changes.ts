@@ -314,7 +314,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/parking.ts',
-        from: `const outcomes = await putAnnounced(submitter, waiting, () =>
+        from: `const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
         context.store.unpark(waiting, conflictKey),
       );`,
         to: 'const outcomes = await context.store.unpark(waiting, conflictKey);',
@@ -497,6 +497,89 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/dispatch/silence.ts',
         from: '...(formerUntilMs === undefined ? []',
         to: '...(workers.length > 0 ? []',
+      },
+    ],
+  },
+  'unwarned-keys': {
+    removes: 'the word of a pass without room that keys may have come unseen',
+    foundBy: {
+      test: 'test/dispatch/lifts.test.ts',
+      name: 'is not pushed back by what others pay later, if another dispatcher was told of it',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'let mustWarn = lifts && state.isLifted === true &&',
+        to: 'let mustWarn = lifts && state.isLifted !== state.isLifted &&',
+      },
+    ],
+  },
+  'too-many-keys-forgotten': {
+    removes: 'that keys may have come unseen, from what is remembered where more came than it holds',
+    foundBy: {
+      test: 'test/dispatch/lifts.test.ts',
+      name: 'is not pushed back by what others pay later, if more came than a dispatcher remembers',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/remembered.ts',
+        from: '> RECENT_MAX) lines.coming = undefined;',
+        to: '> RECENT_MAX) lines.coming?.clear();',
+      },
+    ],
+  },
+  'lost-not-shown': {
+    removes:
+      'the images of jobs that wait again after their worker was lost, from the pass that takes them away',
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'whose worker is gone starts again in the pass that finds it, whether or not the index shows it',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'images.push(...(await waitAgain(context, taken, nowMs)));',
+        to: 'await waitAgain(context, taken, nowMs);',
+      },
+    ],
+  },
+  'never-asks': {
+    removes: 'what a partition that asks for capacity lacks, from its request',
+    foundBy: { test: 'test/dispatch/loans.test.ts', name: 'each time that it asks' },
+    changes: [
+      {
+        file: 'lib/dispatch/loans.ts',
+        from: 'ask(context, { partition, wants, askedAtMs',
+        to: 'ask(context, { partition, wants: [], askedAtMs',
+      },
+    ],
+  },
+  'let-go-unheard': {
+    removes: 'the pass that follows a lost claim of a job behind which others are parked',
+    foundBy: {
+      test: 'test/dispatch/parking.test.ts',
+      name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: ` ||
+    remembered.letGo.size > 0;`,
+        to: ';',
+      },
+    ],
+  },
+  'let-go-forgotten': {
+    removes: 'the conflict key of a job whose claim was lost from what may have been let go',
+    foundBy: {
+      test: 'test/dispatch/parking.test.ts',
+      name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'remembered.letGo.add(decision.reserved.conflictKey);',
+        to: 'remembered.letGo.size;',
       },
     ],
   },
