@@ -4,7 +4,7 @@ import type { Job } from '../../lib/core/job.ts';
 import { rankKey } from '../../lib/core/score.ts';
 import { NOTHING_TRUSTED_MS, noteImages, openBooks } from '../../lib/dispatch/remembered.ts';
 import type { JobHead } from '../../lib/store/contract.ts';
-import { type Stage, stage } from './stage.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
 
 const oneSlot = (): Stage =>
   stage({
@@ -79,6 +79,29 @@ describe('a job that comes while every slot is busy', () => {
     await on.advance(4_000);
     const report = await on.pass({ jobs: [await on.end({ job: runs })], reason: 'stream' });
     expect(report).toMatchObject({ admitted: 1 });
+  });
+});
+
+describe('a hint that comes late', () => {
+  it('of a job that does not wait any more costs no claim, though its line is not read again', async () => {
+    const on = oneSlot();
+    const old = on.job({ priority: 10 });
+    await on.put(old);
+    // Nobody has told this dispatcher.
+    await on.store.cancelJob(old.id, on.time.nowMs, on.time.nowMs + 1_000_000);
+    await on.advance(1_000);
+    const runs = await busy(on);
+    let claims = 0;
+    const store = storeWith(on.store, {
+      claim: (requests) => {
+        claims += requests.length;
+        return on.store.claim(requests);
+      },
+    });
+    const jobs = [await on.end({ job: runs }), old];
+    const report = await on.pass({ jobs, reason: 'stream' }, { ...on.main, store });
+    expect(report).toMatchObject({ admitted: 1, lostClaims: 0 });
+    expect(claims).toBe(1);
   });
 });
 
