@@ -232,10 +232,10 @@ export class Candidates {
     const { keys, heads } = this.#input.remembered;
     const types = [...this.#believedTypes].filter((type) => !isLongKeysLine(keys.get(type)));
     const readAtMs = (name: string): number => heads.get(name)?.readAtMs ?? 0;
-    const trustedMs = nothingTrustedMs(this.#input.remembered);
+    // The others are read again as soon as nobody trusts what was read of them.
     const lines = [...this.#believedEmpty]
       .sort(([one], [other]) => readAtMs(one) - readAtMs(other))
-      .filter(([name], at) => at < AGAIN_LINES || this.#input.nowMs - readAtMs(name) >= trustedMs)
+      .slice(0, AGAIN_LINES)
       .map(([, line]) => line);
     this.#believedTypes.clear();
     this.#believedEmpty.clear();

@@ -206,9 +206,20 @@ function insertJob(
     lines.heads.set(name, { ...known, jobs: others });
     return;
   }
-  const behind = others.findIndex((other) => rankOf(other) > rank);
-  const at = behind === -1 ? others.length : behind;
-  lines.heads.set(name, { ...known, jobs: [...others.slice(0, at), job, ...others.slice(at)] });
+  lines.heads.set(name, { ...known, jobs: others.toSpliced(placeOf(rank, others, rankOf), 0, job) });
+}
+
+/** Where a job of this rank stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
+function placeOf(rank: string, jobs: readonly JobHead[], rankOf: LinePlaces['rankOf']): number {
+  let from = 0;
+  let to = jobs.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const other = jobs[middle];
+    if (other !== undefined && rankOf(other) <= rank) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 /** Notes that jobs were admitted at their versions, or do not wait at them. */

@@ -1,17 +1,14 @@
-import { readFile } from 'node:fs/promises';
+/** Planted bugs can be planted; that each is found takes minutes: `planted.long.test.ts`. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { changeSource } from './changed.ts';
-import { PLANTED } from './planted.ts';
+import { CHANGED } from './planted-changes.ts';
 
-const ROOT = new URL('../../', import.meta.url);
-const changed = Object.entries(PLANTED).flatMap(([name, { changes }]) =>
-  changes === undefined ? [] : [{ name, changes }],
-);
-
-describe('a planted bug that changes a source', () => {
-  it.each(changed)('$name stands where its code stands now, once', async ({ changes }) => {
+describe('what a planted bug changes', () => {
+  it.each(Object.entries(CHANGED))('stands once in its source: %s', (_, { changes = [] }) => {
+    expect(changes).not.toEqual([]);
     for (const change of changes) {
-      const source = await readFile(new URL(change.file, ROOT), 'utf8');
+      const source = readFileSync(new URL(`../../${change.file}`, import.meta.url), 'utf8');
       expect(changeSource(source, change)).not.toBe(source);
     }
   });

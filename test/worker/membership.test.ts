@@ -1,7 +1,10 @@
 /** How long a worker process trusts its own lease. */
 import { describe, expect, it } from 'vitest';
-import { CLOCK_SKEW_MAX_MS, join, LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
-import { stage, storeWith } from '../dispatch/stage.ts';
+import type { Clock } from '../../lib/runtime/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { CLOCK_SKEW_MAX_MS, join, LEASE_MARGIN_MS, type Membership } from '../../lib/worker/membership.ts';
+import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
@@ -56,6 +59,79 @@ describe('the trust in a lease', () => {
     // Nobody, whatever their clock, has seen its record expired by then.
     const { expiresAtMs = 0 } = on.store.inspect(0).workers.get('w') ?? {};
     expect(on.time.nowMs + CLOCK_SKEW_MAX_MS).toBeLessThanOrEqual(expiresAtMs - LEASE_MARGIN_MS);
+    membership.abandon();
+  });
+
+  /** Joins partitions with a clock that may differ from the time, and a store whose verbs are replaced. */
+  async function joined(
+    on: Stage,
+    partitions: readonly number[],
+    { clock = on.clock, verbs = {} }: { readonly clock?: Clock; readonly verbs?: Partial<JobStore> } = {},
+  ): Promise<Membership> {
+    const membership = await on.finish(
+      join({
+        store: storeWith(on.store, verbs),
+        clock,
+        log: on.log,
+        life: { workerId: 'w', incarnation: '0001' },
+        fleet: 'images',
+        partitions,
+        slotsOf: () => 1,
+        isEnding: () => false,
+        occupantsOf: () => [],
+        heartbeatMs: HEARTBEAT_MS,
+        leaseMs: LEASE_MS,
+        onLost: () => {},
+        signal: new AbortController().signal,
+      }),
+    );
+    if (typeof membership === 'string') throw new Error(`the worker is ${membership}`);
+    return membership;
+  }
+
+  it.each([
+    ['its wall clock stands still', { wall: 0, monotonic: 1 }],
+    ['its monotonic clock stands still', { wall: 1, monotonic: 0 }],
+  ])('ends with the partition that has answered least lately, also where %s', async (_, speed) => {
+    const on = stage();
+    const startMs = on.time.nowMs;
+    const clock: Clock = {
+      ...on.clock,
+      nowMs: () => startMs + (on.time.nowMs - startMs) * speed.wall,
+      monotonicMs: () => (on.time.nowMs - startMs) * speed.monotonic,
+    };
+    const verbs: Partial<JobStore> = {
+      heartbeat: (partition, record) =>
+        partition === 0 ? on.store.heartbeat(partition, record) : new Promise<never>(() => {}),
+    };
+    const membership = await joined(on, [0, 1], { clock, verbs });
+    while (membership.isTrusted()) {
+      await on.advance(STEP_MS);
+      expect(on.time.nowMs - startMs).toBeLessThanOrEqual(LEASE_MS);
+    }
+    expect(on.time.nowMs).toBe(startMs + LEASE_MS - LEASE_MARGIN_MS);
+    membership.abandon();
+  });
+
+  it('is not taken from a registration that was repeated, whose record may be that of the first try', async () => {
+    const on = stage();
+    let tries = 0;
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: async (partition, record) => {
+          tries += 1;
+          const applied = await on.store.registerWorker(partition, record);
+          if (tries > 1) return applied;
+          await on.clock.sleep(SLOW_MS);
+          throw new StoreUnavailable('no answer');
+        },
+      },
+    });
+    expect(tries).toBe(2);
+    const { expiresAtMs = 0 } = on.store.inspect(0).workers.get('w') ?? {};
+    expect(expiresAtMs - CLOCK_SKEW_MAX_MS - on.time.nowMs).toBeGreaterThanOrEqual(
+      LEASE_MS - membership.ageMs(),
+    );
     membership.abandon();
   });
 });
