@@ -1,7 +1,9 @@
 /** Random scenarios: a seed and a kind draw a pool, its load, and what happens to it. */
 import type { FleetInput, JobTypeInput, PoolInput, TierInput } from '../../lib/core/defaults.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchBudget } from '../../lib/dispatch/context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
+import { withCaps } from './partitions.ts';
 import type { AttemptPlan, Hearing, Scenario, ScenarioEvent, ScenarioJob } from './play.ts';
 
 /** What a kind of scenario is about; `mixed` and `large` are about all of it. */
@@ -29,6 +31,8 @@ export const KINDS = [
   'crowd',
   /** Hundreds of jobs that may not start stand before those that may. */
   'walls',
+  /** As `mixed`, in two to four partitions that do not lend. */
+  'partitions',
   /** As `mixed`, and hints are lost: there only bounds hold. */
   'unheard',
 ] as const;
@@ -57,6 +61,7 @@ const UNHEARD_FOR_MS = 600_000;
 
 /** The chance of each theme in scenarios that are about all. */
 const MIXED = 0.5;
+const MIXED_KINDS: readonly Kind[] = ['mixed', 'large', 'unheard', 'partitions'];
 
 interface Themes {
   readonly lifts: boolean;
@@ -83,7 +88,7 @@ const OF_CROWDS: Partial<Record<Kind, number>> = {
 function themesOf(kind: Kind, dice: Dice): Themes {
   const isAbout = (theme: Kind): boolean => {
     if (kind === 'crowd') return dice.chance(OF_CROWDS[theme] ?? 0);
-    return kind === 'mixed' || kind === 'large' || kind === 'unheard' ? dice.chance(MIXED) : kind === theme;
+    return MIXED_KINDS.includes(kind) ? dice.chance(MIXED) : kind === theme;
   };
   return {
     lifts: isAbout('lifts') || (kind === 'books' && dice.chance(0.5)),
@@ -231,6 +236,7 @@ function keysIn(dice: Dice, { keys, large, crowd }: Themes): number {
 /** The scenario that a seed draws of a kind. */
 export function scenarioOf(seed: number, kind: Kind = kindOf(seed)): Scenario {
   const dice = diceOf(seeded(hashText(`${kind}/${seed}`)));
+  if (kind === 'partitions') return dividedOf(dice, anyOf(dice, seed, kind));
   if (kind !== 'unheard') return kind === 'walls' ? wallOf(dice, seed) : anyOf(dice, seed, kind);
   const scenario = dice.chance(0.2) ? wallOf(dice, seed) : anyOf(dice, seed, kind);
   return {
@@ -309,6 +315,29 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
     untilMs,
     jobs,
     events,
+  };
+}
+
+/**
+ * The same in several partitions, each with so much of every cap. Conflict keys are each of one partition: who of several gets a
+ * free one first is decided by their locks, and not by an order.
+ */
+function dividedOf(dice: Dice, scenario: Scenario): Scenario {
+  const partitions = dice.whole(2, 4);
+  // What the first partitions have more of than the others.
+  const rest = dice.whole(0, partitions - 1);
+  const { pool, hearing } = scenario;
+  return {
+    ...scenario,
+    pool: { ...withCaps(pool, (cap) => cap * partitions + rest), partitions },
+    // Word is left in one partition at a time.
+    hearing: { ...hearing, leftWord: 0 },
+    jobs: scenario.jobs.map((job) => ({
+      ...job,
+      ...(job.resourceId === undefined
+        ? {}
+        : { resourceId: `${job.resourceId} of ${partitionOf(job.fairnessKey, partitions)}` }),
+    })),
   };
 }
 
