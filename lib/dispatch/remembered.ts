@@ -59,6 +59,8 @@ export interface RememberedLines {
    * may have come unseen.
    */
   coming: Map<string, JobHead> | undefined;
+  /** Since when this process has missed nothing: what it admitted since, and saw not to wait, is in `outdated`. */
+  sinceMs: number | undefined;
   /** By id: jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
   readonly outdated: Map<string, { readonly version: number; readonly atMs: number }>;
 }
@@ -75,6 +77,7 @@ const emptyLines = (): RememberedLines => ({
   named: new Map(),
   recent: new Map(),
   coming: undefined,
+  sinceMs: undefined,
   outdated: new Map(),
 });
 
@@ -113,6 +116,7 @@ export function noteComing(lines: RememberedLines, jobs: Iterable<JobHead>): voi
 export function forgetMissed(lines: RememberedLines): void {
   forgetLines(lines);
   lines.coming = undefined;
+  lines.sinceMs = undefined;
 }
 
 /** A line by its name, and a job's place in it. */

@@ -238,6 +238,20 @@ describe('a new key', () => {
     expect(costOf(on, 'new')).toBe(7_000);
   });
 
+  it('does not count several hundred of them, that were charged little', async () => {
+    const on = await halfBusy();
+    const idle = Array.from({ length: 600 }, (_, at) => `idle${at}`);
+    await on.store.announceLines(
+      0,
+      idle.map((fairnessKey) => ({ type: 'resize', mode: 'queued', fairnessKey })),
+      on.time.nowMs,
+    );
+    const late = on.job({ fairnessKey: 'new' });
+    await on.put(late);
+    await on.pass({ jobs: [late], reason: 'stream' }, on.dispatcher());
+    expect(costOf(on, 'new')).toBe(11_000);
+  });
+
   it('and others that come in the same moment are lifted alike, whichever of them starts', async () => {
     const on = await halfBusy();
     const late = ['one', 'two', 'three'].map((fairnessKey) => on.job({ fairnessKey }));
@@ -245,6 +259,24 @@ describe('a new key', () => {
     await on.pass({ jobs: late, reason: 'stream' }, on.dispatcher());
     expect(late.map(({ fairnessKey }) => costOf(on, fairnessKey))).toEqual([11_000, 11_000, 11_000]);
     expect(on.held()).toHaveLength(2);
+  });
+});
+
+describe('a key that comes back', () => {
+  it('is lifted though an old image tells of a job of its that is over', async () => {
+    const on = stage({ pool: pool({ fleets: { images: { types: ['resize'], slots: 2 } } }) });
+    await charged(on, { busy: 10_000 });
+    const over = on.job({ fairnessKey: 'back' });
+    await on.put(over);
+    expect(await served(on, 1, 1_000)).toEqual(['back']);
+    await served(on, 1, 1_000);
+    const [busy] = await on.put(on.job({ fairnessKey: 'busy' }));
+    await on.pass({ jobs: busy === undefined ? [] : [busy], reason: 'stream' });
+    await on.advance(1_000);
+    const next = on.job({ fairnessKey: 'back' });
+    await on.put(next);
+    await on.pass({ jobs: [over, next], reason: 'stream' }, on.dispatcher());
+    expect(costOf(on, 'back')).toBe(11_000);
   });
 });
 
