@@ -532,6 +532,8 @@ export class Candidates {
   }
 
   #isDoubtful(job: JobHead): boolean {
+    // One that tells of an end, or of a time to come, says until when its key was there.
+    if (job.state !== 'pending') return false;
     if (this.#confirmed.has(job.id) || this.#input.justStored.has(job.id)) return false;
     const { sinceMs = Infinity, heads } = this.#input.remembered;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return false;

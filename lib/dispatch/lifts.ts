@@ -497,10 +497,13 @@ function waitedUntilMs({
   readyAtMs,
   firstReadyAtMs,
   finishedAtMs,
+  cancelRequestedAtMs,
 }: JobHead): number | undefined {
   if (state === 'scheduled') return firstReadyAtMs === undefined ? undefined : runAtMs;
-  const wasReady = finishedAtMs !== undefined && readyAtMs <= finishedAtMs;
-  return state === 'cancelled' && wasReady ? finishedAtMs : undefined;
+  if (state !== 'cancelled') return undefined;
+  // Of one that was tried before, `finishedAtMs` says when that attempt ended.
+  const untilMs = Math.max(finishedAtMs ?? 0, cancelRequestedAtMs ?? 0);
+  return readyAtMs <= untilMs ? untilMs : undefined;
 }
 
 const isWaitingNow = ({ state }: JobHead): boolean => state === 'pending';

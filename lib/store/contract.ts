@@ -445,7 +445,6 @@ export type JobHead = Omit<
   | 'error'
   | 'checkpoint'
   | 'progress'
-  | 'cancelRequestedAtMs'
   | 'cancelRequestedBy'
   | 'cancelRequestedIn'
   | 'redriveOf'

@@ -198,7 +198,11 @@ const SIMPLER: readonly ((scenario: Scenario) => Scenario)[] = [
   (each) => ({ ...each, hearing: { ...each.hearing, leftWord: 0 } }),
   (each) => ({ ...each, hearing: { ...each.hearing, forgets: 1 } }),
   (each) => ({ ...each, hearing: { ...each.hearing, dispatchers: 1, changes: 0, leftWord: 0 } }),
-  (each) => ({ ...each, budget: {} }),
+  // Without it, dispatchers that take turns differ by what they need not know.
+  (each) => ({
+    ...each,
+    budget: each.budget.newsShare === undefined ? {} : { newsShare: each.budget.newsShare },
+  }),
   ...['parkKept', 'batchJobs', 'passesMax', 'promoteMax'].map((field) => (each: Scenario) => ({
     ...each,
     budget: without(each.budget, field),
