@@ -2,6 +2,7 @@
 import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job } from '../core/job.ts';
+import { leaseInForceMs } from '../dispatch/attendance.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView } from '../dispatch/inspect.ts';
@@ -243,6 +244,7 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
       worker.occupants.length,
       worker.load === undefined ? undefined : `${number(worker.load.lagMs)} ms`,
       worker.load === undefined ? undefined : `${number(worker.load.memoryMb)} MiB`,
+      spanOf(leaseInForceMs(worker)),
       duration(Math.max(0, worker.expiresAtMs - nowMs)),
     ]),
   );
@@ -250,7 +252,13 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
     table(['fleet', 'types', 'slots', 'busy', 'cap', 'admission'], rows, all(rows)),
     ...(workers.length === 0
       ? []
-      : [table(['worker', 'fleet', 'slots', 'runs', 'lag', 'memory', 'expires in'], workers, all(workers))]),
+      : [
+          table(
+            ['worker', 'fleet', 'slots', 'runs', 'lag', 'memory', 'lease', 'expires in'],
+            workers,
+            all(workers),
+          ),
+        ]),
   ].join('\n');
 }
 

@@ -276,8 +276,14 @@ describe('keys and fleets', () => {
     const { fairlead, data, store, time } = counter();
     const load = { lagMs: 1_250, memoryMb: 345 };
     const expiresAtMs = time.nowMs + 30_000;
-    await store.registerWorker(0, aWorkerRecord({ fleet: 'general', expiresAtMs, load }));
+    await store.registerWorker(
+      0,
+      aWorkerRecord({ fleet: 'general', expiresAtMs, heardAtMs: time.nowMs, load }),
+    );
     const { out } = await fairlead('fleets');
+    // What is left of 30 s when clocks may differ by 5.
+    expect(out).toMatch(/worker .* lease .*expires in/);
+    expect(out).toMatch(/worker-\d+ .* 25 s /);
     expect(out).toMatch(/images .*resize/);
     expect(out).toMatch(/worker-\d+ .*general.*1.?250 ms.*345 MiB/);
     expect(await data('fleets')).toMatchObject({
