@@ -56,6 +56,11 @@ export interface SchedulerProps {
    */
   readonly fairness?: PoolInput['fairness'];
   /**
+   * When partitions lend each other slots and shares of caps, and how much; see docs/scale.md. With one, nothing is lent.
+   * @default - that of `LENDING_DEFAULTS`
+   */
+  readonly lending?: PoolInput['lending'];
+  /**
    * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
    * large. A deployment that changes it while jobs wait or run is refused; see docs/scale.md.
    * @default 1: one exact order for the whole pool
