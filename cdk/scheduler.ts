@@ -22,6 +22,7 @@ import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
 import { Fleet, type FleetProps } from './fleet.ts';
 import { Ingest } from './ingest.ts';
+import { SharedTls } from './queues.ts';
 import { schedulerTable, TABLE_ACTIONS } from './table.ts';
 import { checkDeclaration, checkTimeouts, poolInput } from './validation.ts';
 
@@ -162,6 +163,7 @@ export class Scheduler extends Construct {
     });
     const dispatch = new Dispatch(this, 'Dispatch', { ...shared, table: this.table });
     const fleetsScope = new Construct(this, 'Fleets');
+    const tls = new SharedTls(this, 'FleetTls');
     this.fleets = Object.fromEntries(
       this.configuration.fleets.map((fleet) => [
         fleet.fleet,
@@ -172,6 +174,7 @@ export class Scheduler extends Construct {
           batchSize: fleets[fleet.fleet]?.batchSize ?? 1,
           visibilityTimeout: fleets[fleet.fleet]?.visibilityTimeout,
           maxReceiveCount,
+          tls,
         }),
       ]),
     );
