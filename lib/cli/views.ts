@@ -117,6 +117,8 @@ function eventText(event: JobEvent): string {
       return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
     case 'notClaimed':
       return `handed on: the dispatcher that had reserved a place (${event.claimId}) did not claim it`;
+    case 'givenBack':
+      return `handed on: its claim ${event.claimId} was given back, as the fleet ${printable(event.fleet)} is not declared any more`;
     case 'cancelled':
       return event.from === 'running'
         ? `its worker was asked to stop${byText(event.by)}`

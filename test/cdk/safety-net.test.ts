@@ -171,10 +171,10 @@ describe('rights', () => {
         }),
       );
     });
-    for (const of of [template, other.template]) {
-      const every = resourcesOf(of, 'AWS::SQS::Queue').map(([id]) => id);
-      expect(refusing(of)).toEqual(new Map(every.map((id) => [id, 1])));
-      const policies = resourcesOf(of, 'AWS::SQS::QueuePolicy').flatMap(([, { Properties }]) =>
+    for (const each of [template, other.template]) {
+      const every = resourcesOf(each, 'AWS::SQS::Queue').map(([id]) => id);
+      expect(refusing(each)).toEqual(new Map(every.map((id) => [id, 1])));
+      const policies = resourcesOf(each, 'AWS::SQS::QueuePolicy').flatMap(([, { Properties }]) =>
         listOf(Properties.Queues).map(referred),
       );
       expect(policies.toSorted()).toEqual(every.toSorted());
