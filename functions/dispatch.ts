@@ -3,6 +3,7 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type {
   DynamoDBRecord,
   DynamoDBStreamEvent,
+  SQSBatchResponse,
   SQSEvent,
   AttributeValue as StreamAttribute,
 } from 'aws-lambda';
@@ -11,9 +12,10 @@ import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../lib/dispatch/look.ts';
 import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
 import { decodeWake } from '../lib/queue/message.ts';
+import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { decodeJob } from '../lib/store/dynamodb/codec.ts';
 import { BLOCKED_PREFIX, TABLE } from '../lib/store/schema.ts';
-import { composition, type FunctionContext } from './composition.ts';
+import { type Compose, composition, type FunctionContext } from './composition.ts';
 
 type DispatchEvent = DynamoDBStreamEvent | SQSEvent | { readonly 'detail-type'?: string };
 
@@ -66,27 +68,30 @@ function asksOf(event: SQSEvent | object): {
   };
 }
 
-export async function handler(
-  event: DispatchEvent,
-): Promise<{ batchItemFailures: { itemIdentifier: string }[] }> {
-  const context = await composition();
-  if (isStream(event)) {
-    const jobs = jobsOf(event.Records, context);
-    if (jobs.length === 0) return { batchItemFailures: [] };
-    const [published, passed] = await Promise.allSettled([
-      publishOutcomes(context.events, jobs),
-      dispatchAll(context, { jobs, reason: 'stream' }),
-    ]);
-    // Thrown, not answered: neither step knows which record it failed on, and both may be repeated.
-    if (published.status === 'rejected') throw published.reason;
-    if (passed.status === 'rejected') throw passed.reason;
-  } else {
-    const { passes, looks } = asksOf(event);
-    const outcomes = await Promise.allSettled([
-      ...passes.map((pass) => dispatchAll(context, { jobs: [], ...pass })),
-      ...looks.map((partition) => lookAtWorkers(context, partition)),
-    ]);
-    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-  }
-  return { batchItemFailures: [] };
-}
+export const dispatching =
+  (compose: Compose) =>
+  async (event: DispatchEvent): Promise<SQSBatchResponse> => {
+    const context = await compose();
+    if (isStream(event)) {
+      const jobs = jobsOf(event.Records, context);
+      if (jobs.length === 0) return { batchItemFailures: [] };
+      const [published, passed] = await Promise.allSettled([
+        publishOutcomes(context.events, jobs),
+        dispatchAll(context, { jobs, reason: 'stream' }),
+      ]);
+      // Thrown, not answered: neither step knows which record it failed on, and both may be repeated.
+      if (published.status === 'rejected') throw published.reason;
+      if (passed.status === 'rejected') throw passed.reason;
+    } else {
+      const { passes, looks } = asksOf(event);
+      const outcomes = await Promise.allSettled([
+        ...passes.map((pass) => dispatchAll(context, { jobs: [], ...pass })),
+        ...looks.map((partition) => lookAtWorkers(context, partition)),
+      ]);
+      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+    }
+    return { batchItemFailures: [] };
+  };
+
+const { log, wrap } = lambdaEntry();
+export const handler = wrap(dispatching(composition(log)));

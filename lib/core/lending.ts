@@ -200,8 +200,8 @@ export function wantsOf(
 }
 
 /**
- * What a partition lends now, of what it has free and does not want itself: a share of it to one borrower at once, so that
- * work of its own does not find it empty. The neediest is served first.
+ * What a partition lends now, of what it has free: a share of it to one borrower at once, so that work of its own does not
+ * find it empty. What it wants itself, it has not free (`wantsOf`). The neediest is served first.
  *
  * @param loanId - names the loan with this number: the first is 0
  */
@@ -209,8 +209,6 @@ export function planLoans(
   lender: {
     readonly partition: number;
     readonly rooms: Rooms;
-    /** What it wants itself. */
-    readonly wants: readonly Want[];
     readonly requests: readonly LoanRequest[];
     readonly loanId: (number: number) => string;
   },
@@ -218,13 +216,10 @@ export function planLoans(
   nowMs: number,
 ): readonly Loan[] {
   const { partition, rooms } = lender;
-  const wanted = new Set(
-    lender.wants.flatMap(({ scopes, fleets }) => [...scopes, ...fleets.map(fleetScope)]),
-  );
   const lent = new Map<string, number>();
   const spareOf = (scope: string): number => {
     const { capacity, held } = rooms.get(scope) ?? { capacity: 0, held: 0 };
-    return wanted.has(scope) ? 0 : Math.max(0, capacity - held - (lent.get(scope) ?? 0));
+    return Math.max(0, capacity - held - (lent.get(scope) ?? 0));
   };
   const neediest = lender.requests
     .filter(({ untilMs, partition: borrower }) => untilMs > nowMs && borrower !== partition)

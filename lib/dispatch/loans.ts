@@ -188,8 +188,7 @@ export async function moveCapacity(
   const { partition, epoch } = lease.fence;
   const isPatient = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
   const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
-  const isOfUse = isOver && (!isPatient || state.requests.length > 0);
-  const wants = isOfUse ? await wantsNow(context, input, partition, rooms, isPatient) : [];
+  const wants = isOver && !isPatient ? await wantsNow(context, input, partition, rooms) : [];
   const giveBack = returnsNow(context, input, partition);
   // What is given back is free, and not this partition's to lend.
   const lend =
@@ -198,7 +197,6 @@ export async function moveCapacity(
           {
             partition,
             rooms,
-            wants,
             requests: state.requests,
             loanId: (number) => `${partition}-${epoch}-${input.turn}-${number}`,
           },
@@ -213,7 +211,7 @@ export async function moveCapacity(
     const others = new Set([...lend.map(({ to }) => to), ...giveBack.map(({ loan }) => loan.from)]);
     for (const other of others) input.goOnBeside(wakeLater(context, other, 0));
   }
-  if (wants.length === 0 || isPatient) return { kind: 'done', askedAtMs: input.askedAtMs };
+  if (wants.length === 0) return { kind: 'done', askedAtMs: input.askedAtMs };
   input.goOnBeside(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
   return { kind: 'done', askedAtMs: nowMs };
 }
@@ -225,13 +223,12 @@ async function wantsNow(
   { state, held, waiting }: LoansInput,
   partition: number,
   rooms: Rooms,
-  isPatient: boolean,
 ): Promise<readonly Want[]> {
   const full = [...rooms.values()].filter((room) => room.held >= room.capacity);
   if (full.length === 0) return [];
   const known = waiting();
   // Where there is nothing at all, no job that ends will cause a look at the lines.
-  const isShut = known.length === 0 && !isPatient && full.some(({ capacity }) => capacity === 0);
+  const isShut = known.length === 0 && full.some(({ capacity }) => capacity === 0);
   const jobs = isShut ? await readWaiting(context, partition) : known;
   const ids = new Set(held.map(({ id }) => id));
   const waits = jobs.filter(({ id }) => !ids.has(id));

@@ -25,6 +25,7 @@ import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store
 import { BLOCKED_PREFIX, type ReadyLine } from '../../lib/store/schema.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
+import { Starvation } from './starvation.ts';
 
 /** The invariants by their numbers in the design, and what has none. */
 export const INVARIANTS = {
@@ -102,6 +103,8 @@ export interface InvariantsOptions {
   /** Every change of an item reaches the stream, however late. */
   readonly streamIsWhole: boolean;
   readonly orderBounds: OrderBounds;
+  /** Of a job that may start all the time: see `starvation.ts`. */
+  readonly starvation: { readonly fromMs: number; readonly unseenMs: number };
 }
 
 export class Invariants {
@@ -152,6 +155,7 @@ export class Invariants {
   readonly #committers = new Map<string, string>();
   /** Undefined in a pool of several partitions. */
   readonly #order: Order | undefined;
+  readonly #starvation: Starvation;
   /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
   readonly #refused = new Set<string>();
   readonly #chronicle = new Chronicle((what) => this.#violated('historyTold', what));
@@ -166,6 +170,7 @@ export class Invariants {
   constructor(options: InvariantsOptions) {
     this.#options = options;
     const { configuration, orderBounds, nowMs, skewMaxMs, partitions } = options;
+    this.#starvation = new Starvation({ configuration, nowMs, ...options.starvation });
     if (partitions.length > 1) return;
     this.#order = new Order({
       configuration,
@@ -256,6 +261,9 @@ export class Invariants {
       }
       if (job.state === 'pending') this.#requireAnnounced(store, job);
     }
+    if (this.#order === undefined) return;
+    const starved = this.#starvation.look(this.#order.waiting, this.#order.startableNow(this.#view(0)));
+    if (starved !== undefined) this.#violated('noStarvation', starved);
   }
 
   /**
@@ -825,6 +833,8 @@ export class Invariants {
     const isOfLease = loaded?.epoch === epoch;
     const broken = this.#order?.onCommit(this.#view(partition), commit, isOfLease ? loaded : undefined);
     if (broken !== undefined) this.#violated('policyOrder', broken);
+    if (this.#order !== undefined && this.#starvation.suspects > 0)
+      this.#starvation.lookAgain(this.#order.startableNow(this.#view(partition)));
   }
 
   /** A place may only be given up when its claim is over, or cannot come any more. */

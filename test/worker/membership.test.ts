@@ -1,5 +1,6 @@
 /** How long a worker process trusts its own lease. */
 import { describe, expect, it } from 'vitest';
+import type { Clock } from '../../lib/runtime/contract.ts';
 import type { JobStore, WorkerRecord } from '../../lib/store/contract.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { CLOCK_SKEW_MAX_MS, join, LEASE_MARGIN_MS, type Membership } from '../../lib/worker/membership.ts';
@@ -10,16 +11,20 @@ const LEASE_MS = 15_000;
 const SLOW_MS = 6_000;
 const STEP_MS = 100;
 
-/** A worker of one slot, registered in a store with these verbs. */
-async function member(on: Stage, verbs: Partial<JobStore>): Promise<Membership> {
+/** Joins partitions with a clock that may differ from the time, and a store whose verbs are replaced. */
+async function joined(
+  on: Stage,
+  partitions: readonly number[],
+  { clock = on.clock, verbs = {} }: { readonly clock?: Clock; readonly verbs?: Partial<JobStore> } = {},
+): Promise<Membership> {
   const membership = await on.finish(
     join({
       store: storeWith(on.store, verbs),
-      clock: on.clock,
+      clock,
       log: on.log,
       life: { workerId: 'w', incarnation: '0001' },
       fleet: 'images',
-      partitions: [0],
+      partitions,
       slotsOf: () => 1,
       isEnding: () => false,
       occupantsOf: () => [],
@@ -53,9 +58,11 @@ describe('the trust in a lease', () => {
         if (requests === last + 1) await on.clock.sleep(SLOW_MS);
         return answer;
       };
-    const membership = await member(on, {
-      registerWorker: slow((partition, record) => on.store.registerWorker(partition, record)),
-      heartbeat: slow((partition, record) => on.store.heartbeat(partition, record)),
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: slow((partition, record) => on.store.registerWorker(partition, record)),
+        heartbeat: slow((partition, record) => on.store.heartbeat(partition, record)),
+      },
     });
     while (membership.isTrusted()) await on.advance(STEP_MS);
     expect(requests).toBeGreaterThan(last);
@@ -65,20 +72,65 @@ describe('the trust in a lease', () => {
     expect(on.time.nowMs + CLOCK_SKEW_MAX_MS).toBeLessThanOrEqual(expiresAtMs - LEASE_MARGIN_MS);
     membership.abandon();
   });
+
+  it.each([
+    ['its wall clock stands still', { wall: 0, monotonic: 1 }],
+    ['its monotonic clock stands still', { wall: 1, monotonic: 0 }],
+  ])('ends with the partition that has answered least lately, also where %s', async (_, speed) => {
+    const on = stage();
+    const startMs = on.time.nowMs;
+    const clock: Clock = {
+      ...on.clock,
+      nowMs: () => startMs + (on.time.nowMs - startMs) * speed.wall,
+      monotonicMs: () => (on.time.nowMs - startMs) * speed.monotonic,
+    };
+    const verbs: Partial<JobStore> = {
+      heartbeat: (partition, record) =>
+        partition === 0 ? on.store.heartbeat(partition, record) : new Promise<never>(() => {}),
+    };
+    const membership = await joined(on, [0, 1], { clock, verbs });
+    while (membership.isTrusted()) {
+      await on.advance(STEP_MS);
+      expect(on.time.nowMs - startMs).toBeLessThanOrEqual(LEASE_MS);
+    }
+    expect(on.time.nowMs).toBe(startMs + LEASE_MS - LEASE_MARGIN_MS);
+    membership.abandon();
+  });
+
+  it('is not taken from a registration that was repeated, whose record may be that of the first try', async () => {
+    const on = stage();
+    let tries = 0;
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: async (partition, record) => {
+          tries += 1;
+          const applied = await on.store.registerWorker(partition, record);
+          if (tries > 1) return applied;
+          await on.clock.sleep(SLOW_MS);
+          throw new StoreUnavailable('no answer');
+        },
+      },
+    });
+    expect(tries).toBe(2);
+    const { expiresAtMs = 0 } = on.store.inspect(0).workers.get('w') ?? {};
+    expect(expiresAtMs - CLOCK_SKEW_MAX_MS - on.time.nowMs).toBeGreaterThanOrEqual(
+      LEASE_MS - membership.ageMs(),
+    );
+    membership.abandon();
+  });
 });
 
 describe('a lease in a store that answers slowly', () => {
   /** A worker whose heartbeats are carried out at once, and answered when `answer` says so. */
   const beating = async (on: Stage, answer: () => Promise<void>) => {
     const sent: WorkerRecord[] = [];
-    const membership = await member(on, {
-      heartbeat: async (partition, record) => {
-        sent.push(record);
-        const applied = await on.store.heartbeat(partition, record);
-        await answer();
-        return applied;
-      },
-    });
+    const heartbeat: JobStore['heartbeat'] = async (partition, record) => {
+      sent.push(record);
+      const applied = await on.store.heartbeat(partition, record);
+      await answer();
+      return applied;
+    };
+    const membership = await joined(on, [0], { verbs: { heartbeat } });
     const recordNow = (): WorkerRecord => {
       const record = on.store.inspect(0).workers.get('w');
       if (record === undefined) throw new Error('no record');
