@@ -36,22 +36,34 @@ function jobsOf(records: readonly DynamoDBRecord[], { log }: FunctionContext): r
 const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
   'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
 
+type Asked = Pick<Trigger, 'reason' | 'partitions' | 'dueAtMs'>;
+
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
 function asksOf(event: SQSEvent | object): {
-  readonly pass: Pick<Trigger, 'reason' | 'partitions' | 'dueAtMs'> | undefined;
+  readonly passes: readonly Asked[];
   readonly looks: readonly number[];
 } {
-  if (!('Records' in event)) return { pass: { reason: 'tick' }, looks: [] };
+  if (!('Records' in event)) return { passes: [{ reason: 'tick' }], looks: [] };
   const wakes = event.Records.map(({ body }) => decodeWake(body));
   const named = wakes.filter((wake) => wake !== undefined);
   const looks = new Set(named.flatMap(({ partition, asks }) => (asks === 'look' ? [partition] : [])));
-  const partitions = named.flatMap(({ partition, asks }) => (asks === 'pass' ? [partition] : []));
-  const due = named.flatMap(({ dueAtMs }) => dueAtMs ?? []);
-  const dueAtMs = due.length === 0 ? undefined : Math.max(...due);
-  const isForAll = named.length < wakes.length;
-  const isForSome = isForAll || partitions.length > 0;
+  /** By partition: the latest instant that its wakes are for. */
+  const due = new Map<number, number>();
+  for (const { partition, asks, dueAtMs } of named) {
+    if (asks !== 'pass') continue;
+    due.set(partition, Math.max(dueAtMs ?? -Infinity, due.get(partition) ?? -Infinity));
+  }
+  const byDue = Map.groupBy(due.keys(), (partition) => due.get(partition));
+  const passes = Array.from(
+    byDue,
+    ([dueAtMs = -Infinity, partitions]): Asked => ({
+      reason: 'wake',
+      partitions,
+      ...(dueAtMs === -Infinity ? {} : { dueAtMs }),
+    }),
+  );
   return {
-    pass: isForSome ? { reason: 'wake', dueAtMs, ...(isForAll ? {} : { partitions }) } : undefined,
+    passes: named.length < wakes.length ? [...passes, { reason: 'wake' }] : passes,
     looks: [...looks],
   };
 }
@@ -71,9 +83,9 @@ export const dispatching =
       if (published.status === 'rejected') throw published.reason;
       if (passed.status === 'rejected') throw passed.reason;
     } else {
-      const { pass, looks } = asksOf(event);
+      const { passes, looks } = asksOf(event);
       const outcomes = await Promise.allSettled([
-        pass === undefined ? undefined : dispatchAll(context, { jobs: [], ...pass }),
+        ...passes.map((pass) => dispatchAll(context, { jobs: [], ...pass })),
         ...looks.map((partition) => lookAtWorkers(context, partition)),
       ]);
       for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;

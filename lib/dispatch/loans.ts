@@ -8,11 +8,11 @@
  * arrives while a pass is under way is more than the pass counts on, and does no harm. `test/protocol/loan_model.py`
  * explores every interleaving.
  */
-import type { PoolConfiguration } from '../core/configuration.ts';
+import type { LendingConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import { LENDING_DEFAULTS } from '../core/defaults.ts';
 import type { ReservedJob } from '../core/job.ts';
 import {
   fleetScope,
-  LENDING,
   type LoanRequest,
   type Moved,
   movedBy,
@@ -48,6 +48,9 @@ const KEYS_MAX = 100;
 const LINES_MAX = 20;
 /** Loans made or given back in one commit, far inside a transaction's bound. */
 const MOVED_MAX = 20;
+
+const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
+  configuration.lending ?? LENDING_DEFAULTS;
 
 /** What loans move to a partition, and away from it. */
 export const movedTo = (
@@ -197,7 +200,7 @@ export async function moveCapacity(
             requests: state.requests,
             loanId: (number) => `${partition}-${epoch}-${input.turn}-${number}`,
           },
-          LENDING,
+          lendingOf(context),
           nowMs,
         ).slice(0, MOVED_MAX)
       : [];
@@ -231,7 +234,7 @@ async function wantsNow(
   const waits = jobs.filter(({ id }) => !ids.has(id));
   const borrowed = state.loans.filter(({ to }) => to === partition);
   const units = borrowed.reduce((total, loan) => total + loan.units, 0);
-  return wantsOf(needyOf(context, state, waits, held), rooms, units, LENDING);
+  return wantsOf(needyOf(context, state, waits, held), rooms, units, lendingOf(context));
 }
 
 /** Loans that have ended, and those that nobody needs any more, as far as they are free. */
@@ -262,10 +265,9 @@ function returnsNow(
 }
 
 /** Some of the jobs that wait, of any key: of other lines each time, as most may be empty. */
-async function readWaiting(
-  { store, configuration, random }: DispatchContext,
-  partition: number,
-): Promise<readonly JobHead[]> {
+async function readWaiting(context: DispatchContext, partition: number): Promise<readonly JobHead[]> {
+  const { store, configuration, random } = context;
+  const { backlogThreshold } = lendingOf(context);
   const heads = await Promise.all(
     configuration.types.map(async ({ type }) => {
       const { keys } = await store.readKeys(partition, type, KEYS_MAX);
@@ -275,7 +277,7 @@ async function readWaiting(
       const first = Math.floor(random() * lines.length);
       const read = [...lines.slice(first), ...lines.slice(0, first)]
         .slice(0, LINES_MAX)
-        .map((line) => store.readLine(partition, line, LENDING.backlogThreshold));
+        .map((line) => store.readLine(partition, line, backlogThreshold));
       return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
     }),
   );

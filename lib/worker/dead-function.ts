@@ -3,19 +3,17 @@
  * that died, or of a copy. Which of the two, the attempt's lease says: nothing outlives its function's deadline, which the
  * start wrote on the job.
  */
-import type { PoolConfiguration } from '../core/configuration.ts';
 import { TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
-import type { Clock, Log } from '../runtime/contract.ts';
+import type { Clock } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
 import { CLOCK_SKEW_MAX_MS } from './membership.ts';
+import { type RunContext, termsOf } from './run-job.ts';
 
-export interface DeadFunctionContext {
+export interface DeadFunctionContext extends Pick<RunContext, 'configuration' | 'typeUnder' | 'log'> {
   readonly store: Pick<JobStore, 'getJobs' | 'loseWorker'>;
-  readonly configuration: PoolConfiguration;
   readonly clock: Clock;
-  readonly log: Log;
 }
 
 /** What a message that could not start its job tells of the attempt that did. */
@@ -29,15 +27,16 @@ export type Found =
 
 /** Ends the attempt of a function that died, long before a pass would look for it. Fenced by the attempt's claim. */
 export async function endIfDead(
-  { store, configuration, clock, log }: DeadFunctionContext,
+  context: DeadFunctionContext,
   { jobId, claimId }: DispatchMessage,
 ): Promise<Found> {
+  const { store, clock, log } = context;
   const [job] = await store.getJobs([jobId]);
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
-  const nowMs = clock.nowMs();
   // Without it a process runs the job: its record decides.
-  if (job.runUntilMs === undefined || nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
-  const type = configuration.types.find((each) => each.type === job.type);
+  if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
+  const type = await termsOf(context, job);
+  const nowMs = clock.nowMs();
   const verdict = afterWorkerLost(job, type, nowMs);
   const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
   log.warn('a function died with its job', {

@@ -95,7 +95,7 @@ export function lambdaWorker(
         message,
       ).finally(progress.end);
       // Nobody else says of a function that died that it did.
-      if (outcome === 'superseded') await endIfDead({ store, configuration, clock, log }, message);
+      if (outcome === 'superseded') await endIfDead({ store, configuration, typeUnder, clock, log }, message);
     };
     const runRecord = async ({ messageId, body }: SQSRecord): Promise<void> => {
       try {

@@ -351,8 +351,8 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
  * What the type was declared to be when the job was claimed: those terms hold for the attempt, whatever was declared since, and
  * whatever this worker began with. Where nobody can say, what the worker knows itself.
  */
-async function typeOf(
-  { configuration, typeUnder, log }: RunContext,
+export async function termsOf(
+  { configuration, typeUnder, log }: Pick<RunContext, 'configuration' | 'typeUnder' | 'log'>,
   job: Job,
 ): Promise<JobTypeConfiguration | undefined> {
   const known = configuration.types.find((each) => each.type === job.type);
@@ -397,7 +397,7 @@ export async function runJob(
   }
   const { job } = started;
   context.onStarted?.(job);
-  const type = await typeOf(context, job);
+  const type = await termsOf(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
   const time = timeFor(context, typeTimeoutMs);
   let ending: Ending;

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { LendingConfiguration } from '../../lib/core/configuration.ts';
+import { LENDING_DEFAULTS } from '../../lib/core/defaults.ts';
 import {
   type Free,
-  type LendingPolicy,
   type LentScope,
   type Loan,
   type LoanRequest,
@@ -122,7 +123,7 @@ describe('planSteal', () => {
   });
 });
 
-const LENDING_POLICY: LendingPolicy = { backlogThreshold: 2, batch: 10, maxBorrowed: 8, loanMs: 30_000 };
+const LENDING_POLICY: LendingConfiguration = { ...LENDING_DEFAULTS, maxBorrowed: 8 };
 
 const roomsOf = (rooms: Readonly<Record<string, Partial<Room>>>): Rooms =>
   new Map(
@@ -252,6 +253,25 @@ describe('planLoans', () => {
         expiresAtMs: 31_000,
       },
     ]);
+  });
+
+  it.each([
+    [{ lentShare: 1 }, 5],
+    [{ lentShare: 0.25 }, 2],
+    [{ lentShare: 0.01 }, 1],
+    [{ lentShare: 1, batch: 4 }, 4],
+  ])('lends what is declared: %j', (declared, units) => {
+    const [loan] = planLoans(
+      {
+        partition: 0,
+        rooms,
+        requests: [request(1, { units: 9, scopes: ['pool', 'type/resize'] })],
+        loanId: String,
+      },
+      { ...LENDING_POLICY, ...declared },
+      1_000,
+    );
+    expect(loan?.units).toBe(units);
   });
 
   it('serves the neediest first, and lends nothing twice', () => {

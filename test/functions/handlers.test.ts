@@ -126,6 +126,21 @@ describe('the dispatch function', () => {
     expect([0, 1, 2].map((partition) => on.store.inspect(partition).lease.epoch)).toEqual([0, 1, 1]);
   });
 
+  it('wakes each partition again at what its own wakes are for, where its clock says that it is too early', async () => {
+    const nowMs = on.time.nowMs;
+    const wake = (partition: number, inMs: number): string =>
+      JSON.stringify({ partition, dueAtMs: nowMs + inMs });
+    const woken: (readonly [number, number])[] = [];
+    on.queue.onWake((partition) => woken.push([partition, on.time.nowMs - nowMs]));
+    const early = queueOf(wake(1, 2_000), wake(2, 4_000), wake(2, 9_000), '{"partition":3}', 'not JSON');
+    await on.finish(dispatchHandler(early));
+    await on.advance(20_000);
+    expect(woken).toEqual([
+      [1, 2_000],
+      [2, 9_000],
+    ]);
+  });
+
   it('looks ahead with the tick', async () => {
     await on.put(on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 20_000 }));
     await on.finish(dispatchHandler({ 'detail-type': 'Scheduled Event' }));

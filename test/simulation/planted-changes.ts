@@ -279,8 +279,38 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/worker/membership.ts',
-        from: 'renewed.set(partition, asked);',
-        to: 'renewed.set(partition, instantOf(clock));',
+        from: 'lease.renewed = laterBy(asked, extensionMs);',
+        to: 'lease.renewed = laterBy(instantOf(clock), extensionMs);',
+      },
+    ],
+  },
+  'trust-before-it-is-written': {
+    removes:
+      'the wait for the heartbeat that asks for a longer lease: the worker trusts it as soon as it knows',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'counts from before its first heartbeat was sent',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: 'lease.renewed = laterBy(asked, extensionMs);',
+        to: 'lease.renewed = laterBy(asked, leaseExtensionMs(leaseMs, lease.slowMs));',
+      },
+    ],
+  },
+  'lease-taken-back': {
+    removes:
+      'the end that a longer lease was given from the heartbeats that follow: the store does not write them',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'writes what a heartbeat says also while it becomes shorter',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: 'lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);',
+        to: 'lease.expiresAtMs = expiresAtMs;',
       },
     ],
   },
