@@ -1,4 +1,4 @@
-/** The largest pool that issue 11 asks for, and what CloudFormation, IAM and Lambda accept. */
+/** The largest pool that is promised: what CloudFormation, IAM and Lambda accept of it. */
 import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
