@@ -1,14 +1,15 @@
 /** A fleet: its queue, and the function behind it if there is one. */
-import { Duration } from 'aws-cdk-lib';
+import { createHash } from 'node:crypto';
+import { Duration, Stack, Token } from 'aws-cdk-lib';
 import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
-import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { FleetConfiguration } from '../lib/core/configuration.ts';
-import { fleetVisibilityFor, guardedQueue } from './queues.ts';
+import { fleetVisibilityFor, guardedQueue, type SharedTls } from './queues.ts';
 import { TABLE_ACTIONS } from './table.ts';
 
 /** SQS accepts nothing lower; the fleet's slots are what holds below it. */
@@ -16,6 +17,10 @@ const EVENT_SOURCE_MIN_CONCURRENCY = 2;
 
 /** A process says with each receive how long it hides a message; this is for one that does not. */
 const PROCESS_VISIBILITY = Duration.minutes(1);
+
+/** SQS takes 80 characters: the end of the fleet's path, and what tells it from all others. */
+const QUEUE_NAME_READABLE = 63;
+const QUEUE_NAME_HASH = 16;
 
 /** One fleet, as the platform engineer declares it. */
 export interface FleetProps {
@@ -54,6 +59,7 @@ export interface FleetConstructProps {
   readonly batchSize: number;
   readonly visibilityTimeout?: Duration | undefined;
   readonly maxReceiveCount: number;
+  readonly tls: SharedTls;
 }
 
 export class Fleet extends Construct {
@@ -75,17 +81,20 @@ export class Fleet extends Construct {
     this.slots = props.fleet.slots;
     this.function = props.handler;
     this.table = props.table;
+    const queueName = nameForOthers(this, props.handler);
     const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
       visibilityTimeout:
         props.visibilityTimeout ??
         (props.handler === undefined ? PROCESS_VISIBILITY : fleetVisibilityFor(timeoutOf(props.handler))),
       maxReceiveCount: props.maxReceiveCount,
+      queueName,
+      tls: props.tls,
     });
     this.queue = queue;
     this.deadLetterQueue = deadLetterQueue;
     if (props.handler === undefined) return;
     props.handler.addEventSource(
-      new SqsEventSource(queue, {
+      new SqsEventSource(queueName === undefined ? queue : namedQueue(this, props.handler, queueName), {
         batchSize: props.batchSize,
         // Not reserved concurrency: that takes from the account, and throttled receives would count as failures.
         maxConcurrency: eventSourceConcurrency(props.fleet.slots ?? 0, props.batchSize),
@@ -114,6 +123,26 @@ export class Fleet extends Construct {
   private grantTable(grantee: IGrantable): void {
     this.table.grants.actions(grantee, ...TABLE_ACTIONS.work);
   }
+}
+
+/**
+ * The name of the queue of a function in another stack; undefined: it is generated. An export for each queue would be more than
+ * the 200 that a stack may have, and one that is imported cannot be taken away: a fleet could not be removed.
+ */
+function nameForOthers(fleet: Fleet, handler: LambdaFunction | undefined): string | undefined {
+  const { stackName } = Stack.of(fleet);
+  if (handler === undefined || Stack.of(handler) === Stack.of(fleet) || Token.isUnresolved(stackName))
+    return undefined;
+  const path = `${stackName}/${fleet.node.path}`;
+  const readable = path.replaceAll(/[^A-Za-z0-9]+/g, '-').slice(-QUEUE_NAME_READABLE);
+  return `${readable}-${createHash('sha256').update(path).digest('hex').slice(0, QUEUE_NAME_HASH)}`;
+}
+
+/** The fleet's queue as the function's stack names it. */
+function namedQueue(fleet: Fleet, handler: LambdaFunction, queueName: string): IQueue {
+  Stack.of(handler).addStackDependency(Stack.of(fleet), 'the fleet has its queue there');
+  const arn = Stack.of(fleet).formatArn({ service: 'sqs', resource: queueName });
+  return Queue.fromQueueArn(handler, `Queue of ${fleet.fleet}`, arn);
 }
 
 /** Invocations at once that run so many jobs, within what an SQS event source accepts from below. */

@@ -22,6 +22,7 @@ import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
 import { Fleet, type FleetProps } from './fleet.ts';
 import { Ingest } from './ingest.ts';
+import { SharedTls } from './queues.ts';
 import { schedulerTable, TABLE_ACTIONS } from './table.ts';
 import { checkDeclaration, checkTimeouts, poolInput } from './validation.ts';
 
@@ -55,6 +56,11 @@ export interface SchedulerProps {
    * @default - that of `FAIRNESS_DEFAULTS`
    */
   readonly fairness?: PoolInput['fairness'];
+  /**
+   * When partitions lend each other slots and shares of caps, and how much; see docs/scale.md. With one, nothing is lent.
+   * @default - that of `LENDING_DEFAULTS`
+   */
+  readonly lending?: PoolInput['lending'];
   /**
    * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
    * large. A deployment that changes it while jobs wait or run is refused; see docs/scale.md.
@@ -157,6 +163,7 @@ export class Scheduler extends Construct {
     });
     const dispatch = new Dispatch(this, 'Dispatch', { ...shared, table: this.table });
     const fleetsScope = new Construct(this, 'Fleets');
+    const tls = new SharedTls(this, 'FleetTls');
     this.fleets = Object.fromEntries(
       this.configuration.fleets.map((fleet) => [
         fleet.fleet,
@@ -167,6 +174,7 @@ export class Scheduler extends Construct {
           batchSize: fleets[fleet.fleet]?.batchSize ?? 1,
           visibilityTimeout: fleets[fleet.fleet]?.visibilityTimeout,
           maxReceiveCount,
+          tls,
         }),
       ]),
     );

@@ -15,7 +15,8 @@ import type { DeclareContext } from '../lib/dispatch/declare.ts';
 import type { IngestContext } from '../lib/dispatch/ingest.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
-import { jsonLog, systemClock } from '../lib/runtime/system.ts';
+import type { Log } from '../lib/runtime/contract.ts';
+import { systemClock } from '../lib/runtime/system.ts';
 import { DynamoJobStore } from '../lib/store/dynamodb/store.ts';
 
 /** Thrown when a function runs without what the Scheduler construct gives it. */
@@ -39,12 +40,15 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
-const log = jsonLog((line) => console.log(line));
-
 export type FunctionContext = DispatchContext & IngestContext;
 
 /** What a process has, whatever is declared. */
-function build(): { readonly declarations: Declarations; readonly under: (of: Declared) => FunctionContext } {
+function build(log: Log): {
+  readonly declarations: Declarations;
+  /** One context for each version, as long as it is the newest. */
+  readonly under: (declared: Declared) => FunctionContext;
+} {
+  let composed: FunctionContext | undefined;
   const client = new DynamoDBClient(REQUESTS);
   const sqs = new SQSClient(REQUESTS);
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
@@ -71,35 +75,34 @@ function build(): { readonly declarations: Declarations; readonly under: (of: De
   };
   const queueOf = (queueUrls: Readonly<Record<string, string>>): SqsJobQueue =>
     new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
-  const under = (declared: Declared): FunctionContext => ({
-    ...shared,
-    ...deployedParts(declarations, declared, queueOf),
-    // What was read under another declaration may stand elsewhere under this one.
-    books: new Map(),
-    partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
-    newest: async () => contextUnder(await declarations.current(DECLARATION_AGAIN_MS)),
-  });
+  const under = (declared: Declared): FunctionContext => {
+    if (composed?.deployed?.version === declared.version) return composed;
+    composed = {
+      ...shared,
+      ...deployedParts(declarations, declared, queueOf),
+      // What was read under another declaration may stand elsewhere under this one.
+      books: new Map(),
+      partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
+      newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
+    };
+    return composed;
+  };
   return { declarations, under };
 }
 
-let built: ReturnType<typeof build> | undefined;
-let composed: FunctionContext | undefined;
+/** What composes a function's context: from the environment at its first call, anew once something else is declared. */
+export type Compose = () => Promise<FunctionContext>;
 
-/** One context for each version, as long as it is the newest. */
-function contextUnder(declared: Declared): FunctionContext {
-  built ??= build();
-  if (composed?.deployed?.version !== declared.version) composed = built.under(declared);
-  return composed;
-}
-
-/** Built at the first call and kept for the life of the process, or until something else is declared. */
-export async function composition(): Promise<FunctionContext> {
-  built ??= build();
-  return contextUnder(await built.declarations.current());
+export function composition(log: Log): Compose {
+  let built: ReturnType<typeof build> | undefined;
+  return async () => {
+    built ??= build(log);
+    return built.under(await built.declarations.current());
+  };
 }
 
 /** For the deployment: the only one that works without a declaration. */
-export function declaring(): DeclareContext {
+export function declaring(log: Log): DeclareContext {
   return {
     store: new DynamoJobStore({
       client: new DynamoDBClient(REQUESTS),

@@ -1,7 +1,10 @@
 /** The deployment's own function: CloudFormation asks it to declare, and is told whether that can work. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { type Deployment, declare } from '../lib/dispatch/declare.ts';
+import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { declaring } from './composition.ts';
+
+const { log, wrap } = lambdaEntry();
 
 /** CloudFormation takes 4 KB of an answer. */
 const REASON_CHARS_MAX = 2_000;
@@ -24,7 +27,7 @@ type Answer =
 async function answerTo(event: CloudFormationCustomResourceEvent): Promise<Answer> {
   // The table may outlive the stack, and what waits in it is declared still.
   if (event.RequestType === 'Delete') return { Status: 'SUCCESS' };
-  const context = declaring();
+  const context = declaring(log);
   try {
     const version = await declare(context, deploymentOf(event));
     context.log.info('declared', { version });
@@ -36,16 +39,16 @@ async function answerTo(event: CloudFormationCustomResourceEvent): Promise<Answe
   }
 }
 
-export async function handler(event: CloudFormationCustomResourceEvent): Promise<void> {
+async function answer(event: CloudFormationCustomResourceEvent): Promise<void> {
   const { StackId, RequestId, LogicalResourceId } = event;
-  const answer = await answerTo(event);
+  const verdict = await answerTo(event);
   const body = JSON.stringify({
     StackId,
     RequestId,
     LogicalResourceId,
     // One for the life of the stack: another one would be taken for a replacement.
     PhysicalResourceId: 'declaration',
-    ...answer,
+    ...verdict,
   });
   // The address is signed for exactly these headers.
   const response = await fetch(event.ResponseURL, {
@@ -56,3 +59,5 @@ export async function handler(event: CloudFormationCustomResourceEvent): Promise
   // Thrown: Lambda invokes the function again, and CloudFormation waits.
   if (!response.ok) throw new Error(`CloudFormation did not take the answer: ${response.status}`);
 }
+
+export const handler = wrap(answer);

@@ -3,6 +3,7 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type {
   DynamoDBRecord,
   DynamoDBStreamEvent,
+  SQSBatchResponse,
   SQSEvent,
   AttributeValue as StreamAttribute,
 } from 'aws-lambda';
@@ -11,9 +12,10 @@ import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../lib/dispatch/look.ts';
 import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
 import { decodeWake } from '../lib/queue/message.ts';
+import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { decodeJob } from '../lib/store/dynamodb/codec.ts';
 import { BLOCKED_PREFIX, TABLE } from '../lib/store/schema.ts';
-import { composition, type FunctionContext } from './composition.ts';
+import { type Compose, composition, type FunctionContext } from './composition.ts';
 
 type DispatchEvent = DynamoDBStreamEvent | SQSEvent | { readonly 'detail-type'?: string };
 
@@ -34,47 +36,62 @@ function jobsOf(records: readonly DynamoDBRecord[], { log }: FunctionContext): r
 const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
   'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
 
+type Asked = Pick<Trigger, 'reason' | 'partitions' | 'dueAtMs'>;
+
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
 function asksOf(event: SQSEvent | object): {
-  readonly pass: Pick<Trigger, 'reason' | 'partitions' | 'dueAtMs'> | undefined;
+  readonly passes: readonly Asked[];
   readonly looks: readonly number[];
 } {
-  if (!('Records' in event)) return { pass: { reason: 'tick' }, looks: [] };
+  if (!('Records' in event)) return { passes: [{ reason: 'tick' }], looks: [] };
   const wakes = event.Records.map(({ body }) => decodeWake(body));
   const named = wakes.filter((wake) => wake !== undefined);
   const looks = new Set(named.flatMap(({ partition, asks }) => (asks === 'look' ? [partition] : [])));
-  const partitions = named.flatMap(({ partition, asks }) => (asks === 'pass' ? [partition] : []));
-  const due = named.flatMap(({ dueAtMs }) => dueAtMs ?? []);
-  const dueAtMs = due.length === 0 ? undefined : Math.max(...due);
-  const isForAll = named.length < wakes.length;
-  const isForSome = isForAll || partitions.length > 0;
+  /** By partition: the latest instant that its wakes are for. */
+  const due = new Map<number, number>();
+  for (const { partition, asks, dueAtMs } of named) {
+    if (asks !== 'pass') continue;
+    due.set(partition, Math.max(dueAtMs ?? -Infinity, due.get(partition) ?? -Infinity));
+  }
+  const byDue = Map.groupBy(due.keys(), (partition) => due.get(partition));
+  const passes = Array.from(
+    byDue,
+    ([dueAtMs = -Infinity, partitions]): Asked => ({
+      reason: 'wake',
+      partitions,
+      ...(dueAtMs === -Infinity ? {} : { dueAtMs }),
+    }),
+  );
   return {
-    pass: isForSome ? { reason: 'wake', dueAtMs, ...(isForAll ? {} : { partitions }) } : undefined,
+    passes: named.length < wakes.length ? [...passes, { reason: 'wake' }] : passes,
     looks: [...looks],
   };
 }
 
-export async function handler(
-  event: DispatchEvent,
-): Promise<{ batchItemFailures: { itemIdentifier: string }[] }> {
-  const context = await composition();
-  if (isStream(event)) {
-    const jobs = jobsOf(event.Records, context);
-    if (jobs.length === 0) return { batchItemFailures: [] };
-    const [published, passed] = await Promise.allSettled([
-      publishOutcomes(context.events, jobs),
-      dispatchAll(context, { jobs, reason: 'stream' }),
-    ]);
-    // Thrown, not answered: neither step knows which record it failed on, and both may be repeated.
-    if (published.status === 'rejected') throw published.reason;
-    if (passed.status === 'rejected') throw passed.reason;
-  } else {
-    const { pass, looks } = asksOf(event);
-    const outcomes = await Promise.allSettled([
-      pass === undefined ? undefined : dispatchAll(context, { jobs: [], ...pass }),
-      ...looks.map((partition) => lookAtWorkers(context, partition)),
-    ]);
-    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-  }
-  return { batchItemFailures: [] };
-}
+export const dispatching =
+  (compose: Compose) =>
+  async (event: DispatchEvent): Promise<SQSBatchResponse> => {
+    const context = await compose();
+    if (isStream(event)) {
+      const jobs = jobsOf(event.Records, context);
+      if (jobs.length === 0) return { batchItemFailures: [] };
+      const [published, passed] = await Promise.allSettled([
+        publishOutcomes(context.events, jobs),
+        dispatchAll(context, { jobs, reason: 'stream' }),
+      ]);
+      // Thrown, not answered: neither step knows which record it failed on, and both may be repeated.
+      if (published.status === 'rejected') throw published.reason;
+      if (passed.status === 'rejected') throw passed.reason;
+    } else {
+      const { passes, looks } = asksOf(event);
+      const outcomes = await Promise.allSettled([
+        ...passes.map((pass) => dispatchAll(context, { jobs: [], ...pass })),
+        ...looks.map((partition) => lookAtWorkers(context, partition)),
+      ]);
+      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+    }
+    return { batchItemFailures: [] };
+  };
+
+const { log, wrap } = lambdaEntry();
+export const handler = wrap(dispatching(composition(log)));

@@ -29,6 +29,7 @@ import {
   keysText,
   redrivenText,
   submittedText,
+  typesText,
   unreadableText,
 } from './views.ts';
 
@@ -362,6 +363,16 @@ function addViews(program: Command, operator: Operator): void {
         const fleets = await client.fleets({ signal });
         return { data: { fleets }, text: fleetsText(fleets, Date.now()) };
       }),
+  );
+  common(
+    program
+      .command('types')
+      .description('Show job types, their terms, and what was learned of how long their attempts take.'),
+  ).action((options: Common) =>
+    perform(operator, options, async (client) => {
+      const types = await client.types({ signal });
+      return { data: { types }, text: typesText(types) };
+    }),
   );
   common(
     program

@@ -2,9 +2,10 @@
 import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job } from '../core/job.ts';
+import { leaseInForceMs } from '../dispatch/attendance.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
-import type { DeclarationView, FleetView, KeyView } from '../dispatch/inspect.ts';
+import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
 import type { Control, UnreadableItem } from '../store/contract.ts';
 import { duration, number, printable, table } from './report.ts';
 
@@ -116,6 +117,8 @@ function eventText(event: JobEvent): string {
       return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
     case 'notClaimed':
       return `handed on: the dispatcher that had reserved a place (${event.claimId}) did not claim it`;
+    case 'givenBack':
+      return `handed on: its claim ${event.claimId} was given back, as the fleet ${printable(event.fleet)} is not declared any more`;
     case 'cancelled':
       return event.from === 'running'
         ? `its worker was asked to stop${byText(event.by)}`
@@ -226,6 +229,20 @@ export function declarationText(declaration: DeclarationView): string {
   ].join('\n');
 }
 
+export function typesText(types: readonly TypeView[]): string {
+  const rows = types.map(({ type, tier, timeoutMs, onWorkerLost, samples, meanMs, ordinarilyWithinMs }) => [
+    type,
+    tier,
+    duration(timeoutMs),
+    onWorkerLost,
+    samples,
+    spanOf(meanMs),
+    spanOf(ordinarilyWithinMs),
+  ]);
+  const head = ['type', 'tier', 'timeout', 'worker lost', 'successes', 'takes', 'over within, ordinarily'];
+  return table(head, rows, all(rows));
+}
+
 export function fleetsText(fleets: readonly FleetView[], nowMs: number): string {
   const rows = fleets.map((fleet) => [
     fleet.fleet,
@@ -243,6 +260,7 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
       worker.occupants.length,
       worker.load === undefined ? undefined : `${number(worker.load.lagMs)} ms`,
       worker.load === undefined ? undefined : `${number(worker.load.memoryMb)} MiB`,
+      spanOf(leaseInForceMs(worker)),
       duration(Math.max(0, worker.expiresAtMs - nowMs)),
     ]),
   );
@@ -250,7 +268,13 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
     table(['fleet', 'types', 'slots', 'busy', 'cap', 'admission'], rows, all(rows)),
     ...(workers.length === 0
       ? []
-      : [table(['worker', 'fleet', 'slots', 'runs', 'lag', 'memory', 'expires in'], workers, all(workers))]),
+      : [
+          table(
+            ['worker', 'fleet', 'slots', 'runs', 'lag', 'memory', 'lease', 'expires in'],
+            workers,
+            all(workers),
+          ),
+        ]),
   ].join('\n');
 }
 
@@ -321,6 +345,19 @@ function heardText({ heardAtMs, givenUpAtMs }: NonNullable<LiveExplanation['runs
     : `last heard of ${duration(nowMs - heardAtMs)} ago; if it falls silent, it is given up at ${when}`;
 }
 
+/** Where an attempt takes longer than its type's do, and has not said how far it is. */
+function ordinaryText(
+  { startedAtMs, ordinarilyWithinMs, progress, heardAtMs }: NonNullable<LiveExplanation['runs']>,
+  nowMs: number,
+): readonly string[] {
+  if (ordinarilyWithinMs === undefined || nowMs - startedAtMs <= ordinarilyWithinMs) return [];
+  const silent = progress === undefined ? 'its handler has said nothing so far, and ' : '';
+  const what = heardAtMs === undefined ? 'it may be lost, or stuck' : 'it may be stuck';
+  return [
+    `${silent}attempts of its type are ordinarily over within ${duration(ordinarilyWithinMs)}: ${what}`,
+  ];
+}
+
 /** Why a job is not running, in sentences. */
 export function explanationText(explanation: LiveExplanation): string {
   const { job, explainedAtMs } = explanation;
@@ -334,6 +371,7 @@ export function explanationText(explanation: LiveExplanation): string {
       `it runs on ${printable(workerId)} of fleet ${fleet}, for ${duration(explainedAtMs - startedAtMs)}`,
       ...(progress === undefined ? [] : [`progress: ${printable(JSON.stringify(progress))}`]),
       heardText(explanation.runs, explainedAtMs),
+      ...ordinaryText(explanation.runs, explainedAtMs),
     );
   }
   if (job.cancelRequestedAtMs !== undefined && job.state === 'running') {

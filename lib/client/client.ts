@@ -24,6 +24,8 @@ import {
   listKeys,
   readDeclarationView,
   readFleets,
+  readTypes,
+  type TypeView,
 } from '../dispatch/inspect.ts';
 import {
   changeControl,
@@ -475,6 +477,12 @@ export class StoreClient {
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => readFleets(await this.#current()));
+  }
+
+  /** Every type with its terms, and what its attempts have taught of how long they take. */
+  async types(options?: CallOptions): Promise<readonly TypeView[]> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return within(signal, async () => readTypes(await this.#current()));
   }
 
   /** What is declared, under which version, and how far jobs that wait were moved to where it wants them. */

@@ -102,6 +102,20 @@ export interface FairnessConfiguration {
   readonly resetEveryMs: number | null;
 }
 
+/** When capacity moves between partitions, and how much. With one partition nothing does. See `lending.ts`. */
+export interface LendingConfiguration {
+  /** A partition asks when at least so many of its jobs wait for the same; one that has nothing at all asks for a single one. */
+  readonly backlogThreshold: number;
+  /** Of what a partition has free, as much is lent to one borrower at once, rounded up: above 0, and at most 1. */
+  readonly lentShare: number;
+  /** Units of one loan, at most. */
+  readonly batch: number;
+  /** Units that one partition borrows in all, at most: back-pressure. 0: nothing is lent. */
+  readonly maxBorrowed: number;
+  /** A borrower starts nothing with a loan that is older; it gives back what is free before. */
+  readonly loanMs: number;
+}
+
 /** One scheduling domain. */
 export interface PoolConfiguration {
   readonly types: readonly JobTypeConfiguration[];
@@ -112,6 +126,8 @@ export interface PoolConfiguration {
   readonly maxConcurrency: number | null;
   readonly score: ScoreCoefficients;
   readonly fairness: FairnessConfiguration;
+  /** Absent: as `LENDING_DEFAULTS` says. */
+  readonly lending?: LendingConfiguration | undefined;
   /** Shards with a single writer each, among which keys and caps are divided: see `partition.ts`. */
   readonly partitions: number;
 }

@@ -10,6 +10,7 @@ import type {
   FairnessConfiguration,
   FleetConfiguration,
   JobTypeConfiguration,
+  LendingConfiguration,
   PoolConfiguration,
   RetryPolicy,
   ScoreCoefficients,
@@ -54,6 +55,7 @@ export interface PoolInput {
   readonly maxConcurrency?: number | null | undefined;
   readonly score?: Partial<ScoreCoefficients> | undefined;
   readonly fairness?: Partial<FairnessConfiguration> | undefined;
+  readonly lending?: Partial<LendingConfiguration> | undefined;
   readonly partitions?: number | undefined;
 }
 
@@ -99,6 +101,14 @@ export const FAIRNESS_DEFAULTS: FairnessConfiguration = {
   resetEveryMs: null,
 };
 
+export const LENDING_DEFAULTS: LendingConfiguration = {
+  backlogThreshold: 2,
+  lentShare: 0.5,
+  batch: 10,
+  maxBorrowed: 100,
+  loanMs: 30_000,
+};
+
 export const DEFAULT_TIER = 'default';
 
 /** Bounds of a declaration: what is beyond them is a mistake, and would not fit the items that carry it. */
@@ -111,6 +121,10 @@ export const CONFIGURATION_LIMITS = {
   partitions: 4_096,
   subLines: 64,
   nameLength: 100,
+  backlogThreshold: 100,
+  batch: 1_000,
+  maxBorrowed: 100_000,
+  loanMs: 86_400_000,
 } as const;
 
 /**
@@ -125,6 +139,7 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
     'maxConcurrency',
     'score',
     'fairness',
+    'lending',
     'partitions',
   ]);
   const maxConcurrency = readCap('maxConcurrency', pool.get('maxConcurrency'), null);
@@ -145,6 +160,7 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
       'Split the work into several pools.',
     );
   }
+  const lending = pool.get('lending');
   const resolved: PoolConfiguration = {
     types: [...types.values()],
     tiers,
@@ -153,6 +169,7 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
     score: readScore(pool.get('score')),
     fairness: readFairness(pool.get('fairness')),
     partitions: readInteger('partitions', pool.get('partitions'), 1, 1, CONFIGURATION_LIMITS.partitions),
+    ...(lending === undefined ? {} : { lending: readLending(lending) }),
   };
   requireSplittable(resolved);
   return resolved;
@@ -470,6 +487,29 @@ function readFairness(value: unknown): FairnessConfiguration {
 
 function readOptionalDuration(path: string, value: unknown, byDefault: number | null): number | null {
   return value === undefined ? byDefault : readInteger(path, value, 1, 1);
+}
+
+function readLending(value: unknown): LendingConfiguration {
+  const fields = readObject('lending', value, [
+    'backlogThreshold',
+    'lentShare',
+    'batch',
+    'maxBorrowed',
+    'loanMs',
+  ]);
+  const count = (name: 'backlogThreshold' | 'batch' | 'maxBorrowed' | 'loanMs', min: number): number =>
+    readInteger(`lending.${name}`, fields.get(name), LENDING_DEFAULTS[name], min, CONFIGURATION_LIMITS[name]);
+  return {
+    backlogThreshold: count('backlogThreshold', 1),
+    lentShare: readNumber('lending.lentShare', fields.get('lentShare'), LENDING_DEFAULTS.lentShare, {
+      above: 0,
+      max: 1,
+    }),
+    batch: count('batch', 1),
+    maxBorrowed: count('maxBorrowed', 0),
+    // Shorter than a message to the other partition and its pass, nothing could be started with it.
+    loanMs: count('loanMs', 5_000),
+  };
 }
 
 // Fairness keys are the caller's: any text is one, the empty text too.

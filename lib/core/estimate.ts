@@ -44,6 +44,24 @@ export function expectedCostMs(
   return ofResource?.meanMs ?? ofType?.meanMs ?? defaultCostMs;
 }
 
+/** So few successes say nothing of how long others take. */
+const SAMPLES_MIN = 5;
+const DEVIATIONS = 3;
+
+/**
+ * Within how long attempts that succeed are over, ordinarily. By Cantelli nine of ten are, however their times are spread, and
+ * more where that is as most are. Undefined as long as too few were seen, or lately none.
+ */
+export function ordinarilyWithinMs(
+  known: (Estimate & { readonly lastSeenMs: number }) | undefined,
+  { estimateTtlMs }: Pick<FairnessConfiguration, 'estimateTtlMs'>,
+  nowMs: number,
+): number | undefined {
+  if (known === undefined || known.samples < SAMPLES_MIN) return undefined;
+  if (estimateTtlMs !== null && nowMs - known.lastSeenMs > estimateTtlMs) return undefined;
+  return Math.ceil(known.meanMs + DEVIATIONS * Math.sqrt(known.varianceMs2));
+}
+
 /** The resource under which a type's own average is kept. */
 export const WHOLE_TYPE = '';
 

@@ -11,6 +11,7 @@
 import type {
   AttemptEntry,
   DroppedEntries,
+  GivenBackEntry,
   History,
   HistoryEntry,
   Job,
@@ -53,6 +54,7 @@ export type JobEvent =
   | JobAttempt
   | MovedEntry
   | NotClaimedEntry
+  | GivenBackEntry
   | {
       readonly kind: 'cancelled';
       readonly atMs: number;
@@ -137,6 +139,14 @@ export const notClaimedEntry = (atMs: number, claimId: string): NotClaimedEntry 
   kind: 'notClaimed',
   atMs,
   claimId: kept(claimId, KEPT.claimId),
+});
+
+/** A claim that was given back, as it is written down. */
+export const givenBackEntry = (atMs: number, claimId: string, fleet: string): GivenBackEntry => ({
+  kind: 'givenBack',
+  atMs,
+  claimId: kept(claimId, KEPT.claimId),
+  fleet: kept(fleet, KEPT.fleet),
 });
 
 /** The history with one more entry, within its bounds: the oldest give way. */
@@ -249,6 +259,8 @@ function valuesOf(entry: HistoryEntry): readonly (string | number)[] {
       return [entry.atMs, entry.fromMs, entry.toMs, entry.by ?? ''];
     case 'notClaimed':
       return [entry.atMs, entry.claimId];
+    case 'givenBack':
+      return [entry.atMs, entry.claimId, entry.fleet];
   }
 }
 

@@ -103,7 +103,15 @@ export interface NotClaimedEntry {
   readonly claimId: string;
 }
 
-export type HistoryEntry = AttemptEntry | MovedEntry | NotClaimedEntry;
+/** Its claim was given back before anybody started it: the fleet that it was claimed for is not declared any more. */
+export interface GivenBackEntry {
+  readonly kind: 'givenBack';
+  readonly atMs: number;
+  readonly claimId: string;
+  readonly fleet: string;
+}
+
+export type HistoryEntry = AttemptEntry | MovedEntry | NotClaimedEntry | GivenBackEntry;
 
 /** Entries that gave way to later ones. */
 export interface DroppedEntries {

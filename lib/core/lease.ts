@@ -9,6 +9,19 @@
 import type { HashRange, Ring } from './ring.ts';
 import { inRanges, ownerOf, without } from './ring.ts';
 
+/** An answer within it is an ordinary one. */
+const SLOW_FROM_MS = 1_000;
+
+/**
+ * How much longer a holder asks for a lease whose store took so long to answer: room for two more renewals that are answered as
+ * slowly. At most as long again, so that a holder that dies is missed after twice its lease at the latest.
+ */
+export const leaseExtensionMs = (leaseMs: number, slowMs: number): number =>
+  slowMs < SLOW_FROM_MS ? 0 : Math.min(leaseMs, 2 * slowMs);
+
+/** How slow a store counts as after one more answer: at once as slow as that, and less so with each that is faster. */
+export const slownessAfter = (slowMs: number, answerMs: number): number => Math.max(answerMs, slowMs / 2);
+
 /** One thing that can have one owner at a time. */
 export interface Lease {
   /** Of the last owner; 0 before the first. It never falls. */

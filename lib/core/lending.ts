@@ -8,6 +8,8 @@
  * twice for the same imbalance.
  */
 
+import type { LendingConfiguration } from './configuration.ts';
+
 /** One node's load as it was last published. Counts of jobs. */
 export interface NodeLoad {
   readonly node: string;
@@ -106,24 +108,6 @@ export interface LoanRequest {
   readonly untilMs: number;
 }
 
-export interface LendingPolicy {
-  /** A borrower has at least this many jobs waiting for the same. */
-  readonly backlogThreshold: number;
-  /** Lent at once, at most. */
-  readonly batch: number;
-  /** Borrowed by one partition in all, at most: back-pressure. */
-  readonly maxBorrowed: number;
-  /** A loan ends after this. */
-  readonly loanMs: number;
-}
-
-export const LENDING: LendingPolicy = {
-  backlogThreshold: 2,
-  batch: 10,
-  maxBorrowed: 100,
-  loanMs: 30_000,
-};
-
 /** What a partition has of one scope. */
 export interface Room {
   /** With loans. */
@@ -187,7 +171,7 @@ export function wantsOf(
   waiting: readonly Needy[],
   rooms: Rooms,
   borrowed: number,
-  policy: LendingPolicy,
+  policy: LendingConfiguration,
 ): readonly Want[] {
   const isFull = (scope: string): boolean => {
     const room = rooms.get(scope);
@@ -216,8 +200,8 @@ export function wantsOf(
 }
 
 /**
- * What a partition lends now, of what it has free and does not want itself: at most half of it to one borrower at once, so
- * that work of its own does not find it empty. The neediest is served first.
+ * What a partition lends now, of what it has free: a share of it to one borrower at once, so that work of its own does not
+ * find it empty. What it wants itself, it has not free (`wantsOf`). The neediest is served first.
  *
  * @param loanId - names the loan with this number: the first is 0
  */
@@ -225,22 +209,17 @@ export function planLoans(
   lender: {
     readonly partition: number;
     readonly rooms: Rooms;
-    /** What it wants itself. */
-    readonly wants: readonly Want[];
     readonly requests: readonly LoanRequest[];
     readonly loanId: (number: number) => string;
   },
-  policy: LendingPolicy,
+  policy: LendingConfiguration,
   nowMs: number,
 ): readonly Loan[] {
   const { partition, rooms } = lender;
-  const wanted = new Set(
-    lender.wants.flatMap(({ scopes, fleets }) => [...scopes, ...fleets.map(fleetScope)]),
-  );
   const lent = new Map<string, number>();
   const spareOf = (scope: string): number => {
     const { capacity, held } = rooms.get(scope) ?? { capacity: 0, held: 0 };
-    return wanted.has(scope) ? 0 : Math.max(0, capacity - held - (lent.get(scope) ?? 0));
+    return Math.max(0, capacity - held - (lent.get(scope) ?? 0));
   };
   const neediest = lender.requests
     .filter(({ untilMs, partition: borrower }) => untilMs > nowMs && borrower !== partition)
@@ -253,7 +232,7 @@ export function planLoans(
       ...scopes.flatMap((scope) => capPart(scope, rooms.get(scope))),
       ...(fleet === undefined ? [] : fleetPart(fleet, rooms.get(fleetScope(fleet)), lent)),
     ];
-    const spare = Math.min(...parts.map(({ room }) => Math.ceil(spareOf(room) / 2)));
+    const spare = Math.min(...parts.map(({ room }) => Math.ceil(spareOf(room) * policy.lentShare)));
     const units = Math.min(wantedUnits, policy.batch, spare, ...parts.map(({ most }) => most));
     if (units < 1 || parts.length === 0) continue;
     for (const { room, lentScope } of parts) {

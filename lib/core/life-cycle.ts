@@ -17,7 +17,7 @@
  *
  * Instants are epoch milliseconds.
  */
-import { attemptEntry, movedEntry, notClaimedEntry, withEntry } from './history.ts';
+import { attemptEntry, givenBackEntry, movedEntry, notClaimedEntry, withEntry } from './history.ts';
 import type { Claim, History, Job, JobError, JobState, Json } from './job.ts';
 
 /** What may follow each state. A state that follows itself changes its version only, or its time. */
@@ -123,11 +123,12 @@ export function givenUp(job: Job, given: GivenUp | undefined): { readonly histor
  * Gives a claim back that nobody has started, because nobody can: its fleet is not declared any more. The job waits again where
  * it stood before; a worker that was told of it starts nothing.
  */
-export function giveBack(job: Job, claimId: string): Transition {
+export function giveBack(job: Job, claimId: string, nowMs: number): Transition {
   if (job.state !== 'claimed') return illegal(job, 'pending');
-  if (job.claim?.claimId !== claimId) return superseded(job.claim?.claimId, claimId);
-  const { claim: _claim, ...waiting } = job;
-  return moved({ ...waiting, state: 'pending', version: job.version + 1 });
+  const { claim, ...waiting } = job;
+  if (claim?.claimId !== claimId) return superseded(claim?.claimId, claimId);
+  const history = withEntry(job.history, givenBackEntry(nowMs, claimId, claim.fleet));
+  return moved({ ...waiting, history, state: 'pending', version: job.version + 1 });
 }
 
 /**

@@ -13,12 +13,19 @@
  * The second half: what the outage has left behind is sent out again in batches that double, so that what has just come
  * back is not flooded.
  */
-import type { Attendance, Lookout } from '../store/contract.ts';
+import type { Attendance, Lookout, WorkerRecord } from '../store/contract.ts';
 
 /** How long a worker process counts as living without a heartbeat, unless it was told otherwise. */
 export const WORKER_LEASE_MS = 15_000;
 /** The most that two machines' clocks may differ. */
 export const CLOCK_SKEW_MAX_MS = 5_000;
+/** How long a worker counted as living when it was last heard of; undefined: nobody has noted when that was. */
+export const leaseInForceMs = ({
+  heardAtMs,
+  expiresAtMs,
+}: Pick<WorkerRecord, 'heardAtMs' | 'expiresAtMs'>): number | undefined =>
+  heardAtMs === undefined ? undefined : expiresAtMs - heardAtMs - CLOCK_SKEW_MAX_MS;
+
 /** Such a gap between two reads may hide an outage of a whole lease. */
 export const GAP_MAX_MS = WORKER_LEASE_MS - CLOCK_SKEW_MAX_MS;
 /** So long a partition must have been attended before a worker's silence counts against it. */

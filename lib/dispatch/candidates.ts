@@ -75,7 +75,9 @@ export class Candidates {
   readonly #lifts: Lifts;
   /** Heads of blocked lines by the ready line in which they stood: no read of it shows them. */
   readonly #parked: Map<string, readonly JobHead[]>;
+  /** Jobs of images that were read, and wait, or do not. */
   readonly #confirmed = new Set<string>();
+  readonly #gone = new Set<string>();
   readonly #held = new Map<string, Held>();
   /** By type: how many of the remembered keys this pass has offered. */
   readonly #keysOffered = new Map<string, number>();
@@ -137,6 +139,8 @@ export class Candidates {
       },
       recentJobs: () => this.#recentJobs(),
       recentOf: (fairnessKey) => this.#recentOf(fairnessKey),
+      certainOf: (jobs) => this.#certainOf(jobs),
+      isGone: ({ id }) => this.#gone.has(id),
       justStored: input.justStored,
       liftedAtMs: input.liftedAtMs,
       rankOf: this.#places.rankOf,
@@ -232,10 +236,10 @@ export class Candidates {
     const { keys, heads } = this.#input.remembered;
     const types = [...this.#believedTypes].filter((type) => !isLongKeysLine(keys.get(type)));
     const readAtMs = (name: string): number => heads.get(name)?.readAtMs ?? 0;
-    const trustedMs = nothingTrustedMs(this.#input.remembered);
+    // The others are read again as soon as nobody trusts what was read of them.
     const lines = [...this.#believedEmpty]
       .sort(([one], [other]) => readAtMs(one) - readAtMs(other))
-      .filter(([name], at) => at < AGAIN_LINES || this.#input.nowMs - readAtMs(name) >= trustedMs)
+      .slice(0, AGAIN_LINES)
       .map(([, line]) => line);
     this.#believedTypes.clear();
     this.#believedEmpty.clear();
@@ -491,17 +495,49 @@ export class Candidates {
       (id) =>
         !shown.has(id) && !this.#held.has(id) && !this.#confirmed.has(id) && !this.#input.justStored.has(id),
     );
-    if (doubted.length === 0) return;
+    await this.#readHinted(doubted.flatMap((id) => recents.get(id)?.job ?? []));
+  }
+
+  /** Reads jobs that hints told of: what is told of those that do not wait any more is forgotten. */
+  async #readHinted(hinted: readonly JobHead[]): Promise<void> {
+    if (hinted.length === 0) return;
+    const { recent } = this.#input.remembered;
     // One that cannot be read is no candidate.
-    const found = await this.#context.store.getJobs(doubted, () => {});
-    for (const [at, id] of doubted.entries()) {
+    const found = await this.#context.store.getJobs(
+      hinted.map(({ id }) => id),
+      () => {},
+    );
+    for (const [at, told] of hinted.entries()) {
       const job = found[at];
-      if (job?.state !== 'pending') recents.delete(id);
-      else {
-        this.#confirmed.add(id);
-        recents.set(id, { job, rank: this.#places.rankOf(job), seenAtMs: this.#input.nowMs });
+      const recents = recent.get(this.#places.nameOf(told));
+      if (job?.state !== 'pending') {
+        this.#gone.add(told.id);
+        recents?.delete(told.id);
+      } else {
+        this.#confirmed.add(told.id);
+        recents?.set(told.id, { job, rank: this.#places.rankOf(job), seenAtMs: this.#input.nowMs });
       }
     }
+  }
+
+  /**
+   * One of these jobs that waits for certain, if any does. Of what became ready since it has its memory, a dispatcher knows what
+   * it has admitted; what was ready before, and what no line that was read shows, another one may have admitted.
+   */
+  async #certainOf(jobs: readonly JobHead[]): Promise<JobHead | undefined> {
+    const certain = jobs.find((job) => !this.#isDoubtful(job));
+    if (certain !== undefined) return certain;
+    await this.#readHinted(jobs.filter(({ id }) => !this.#gone.has(id)));
+    return jobs.find(({ id }) => this.#confirmed.has(id));
+  }
+
+  #isDoubtful(job: JobHead): boolean {
+    // One that tells of an end, or of a time to come, says until when its key was there.
+    if (job.state !== 'pending') return false;
+    if (this.#confirmed.has(job.id) || this.#input.justStored.has(job.id)) return false;
+    const { sinceMs = Infinity, heads } = this.#input.remembered;
+    if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return false;
+    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) !== true;
   }
 
   /** Jobs of a line that no read of the index may show. */

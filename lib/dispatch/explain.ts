@@ -7,6 +7,7 @@
  */
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyOf } from '../core/conflict.ts';
+import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Job, Json, ReservedJob } from '../core/job.ts';
 import type { Moved } from '../core/lending.ts';
@@ -104,6 +105,8 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
         readonly progress?: Json | undefined;
         /** When its worker last said that it lives, by the worker's clock; undefined for a function, which does not. */
         readonly heardAtMs?: number | undefined;
+        /** Its type's attempts that succeed are over within, as far as was learned; one that takes longer may be lost, or stuck. */
+        readonly ordinarilyWithinMs?: number | undefined;
         /** If nothing is heard of the attempt, passes give it up from then on; in the past where they only have to look. */
         readonly givenUpAtMs: number;
       }
@@ -219,9 +222,22 @@ export async function explainJob(
         );
       return { fairnessKey, costMs, weight, shareMs: costMs / weight };
     }),
-    runs: runsOf(job, state, nowMs),
+    runs: await withOrdinary(context, job, runsOf(job, state, nowMs), nowMs),
     partial: read.partial,
   };
+}
+
+/** What runs, with what its type has taught. */
+async function withOrdinary(
+  { store, configuration }: OperateContext,
+  { partition, type }: Job,
+  runs: LiveExplanation['runs'],
+  nowMs: number,
+): Promise<LiveExplanation['runs']> {
+  if (runs === undefined) return undefined;
+  const [learned] = await store.getEstimates(partition, [{ type, resourceId: WHOLE_TYPE }]);
+  const withinMs = ordinarilyWithinMs(learned, configuration.fairness, nowMs);
+  return withinMs === undefined ? runs : { ...runs, ordinarilyWithinMs: withinMs };
 }
 
 /** What the job's conflict key says of other partitions. */

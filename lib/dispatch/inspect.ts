@@ -1,8 +1,18 @@
 /** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
 
+import type { JobTypeConfiguration } from '../core/configuration.ts';
+import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode } from '../core/job.ts';
 import { rankKey } from '../core/score.ts';
-import type { Control, Heads, JobHead, JobStore, KeyBacklog, WorkerRecord } from '../store/contract.ts';
+import type {
+  Control,
+  EstimateRecord,
+  Heads,
+  JobHead,
+  JobStore,
+  KeyBacklog,
+  WorkerRecord,
+} from '../store/contract.ts';
 import { Books } from './books.ts';
 import { type LineCursor, type LineParts, modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { combined, type OperateContext, partitionsOf } from './operate.ts';
@@ -325,6 +335,48 @@ async function waitingOf(
     if (next !== undefined) return { waiting, more: true };
   }
   return { waiting, more: false };
+}
+
+/** A type, with what its attempts have taught. */
+export interface TypeView {
+  readonly type: string;
+  readonly tier: string;
+  readonly timeoutMs: number;
+  readonly onWorkerLost: JobTypeConfiguration['onWorkerLost'];
+  /** Successes that it was learned from; 0: nothing is known. */
+  readonly samples: number;
+  /** What an attempt takes on the average. */
+  readonly meanMs?: number | undefined;
+  /** Within how long attempts that succeed are over, ordinarily: a handler that is silent for longer may be lost, or stuck. */
+  readonly ordinarilyWithinMs?: number | undefined;
+}
+
+/** Every declared type, in the order of the configuration; of several partitions, as the one knows it that has seen most. */
+export async function readTypes(context: OperateContext): Promise<readonly TypeView[]> {
+  const { store, clock, configuration } = context;
+  const nowMs = clock.nowMs();
+  const ids = configuration.types.map(({ type }) => ({ type, resourceId: WHOLE_TYPE }));
+  const best: (EstimateRecord | undefined)[] = ids.map(() => undefined);
+  for (const partition of partitionsOf(context)) {
+    for (let from = 0; from < ids.length; from += PAGE) {
+      const learned = await store.getEstimates(partition, ids.slice(from, from + PAGE));
+      for (const [at, each] of learned.entries())
+        if (each !== undefined && each.samples > (best[from + at]?.samples ?? 0)) best[from + at] = each;
+    }
+  }
+  return configuration.types.map(({ type, tier, timeoutMs, onWorkerLost }, at) => {
+    const known = best[at];
+    const withinMs = ordinarilyWithinMs(known, configuration.fairness, nowMs);
+    return {
+      type,
+      tier,
+      timeoutMs,
+      onWorkerLost,
+      samples: known?.samples ?? 0,
+      ...(known === undefined ? {} : { meanMs: known.meanMs }),
+      ...(withinMs === undefined ? {} : { ordinarilyWithinMs: withinMs }),
+    };
+  });
 }
 
 /** A fleet as it is now. */

@@ -7,6 +7,7 @@
  * If somebody else takes the lease in that very moment, it does: the lease says up to which count was looked, and whoever
  * finds the counter higher looks up what is in flight, as the cause of the raise is not known.
  */
+import { leaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import type { DispatcherIdentity, Fence } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 
@@ -19,6 +20,8 @@ export interface HeldLease {
   readonly wakesLookedAt: number;
   /** Somebody else held the partition in between: what was seen before may be old. */
   readonly waited: boolean;
+  /** As slow as the store counts: the next renewal asks for so much longer a lease as that needs. */
+  readonly slowMs: number;
 }
 
 const RESIDENT_PREFIX = 'resident/';
@@ -42,16 +45,25 @@ async function askForLease(
   partition: number,
   raised: number,
 ): Promise<HeldLease | { readonly holder: string }> {
-  const { store, clock, holder, budget } = context;
+  const { store, clock, holder, budget, log } = context;
   const askedAtMonotonicMs = clock.monotonicMs();
   const outcome = await store.acquireLease(partition, holder, clock.nowMs(), budget.leaseMs);
   if (outcome.kind === 'held') return { holder: outcome.holder };
-  return {
+  const lease = {
     fence: { partition, epoch: outcome.epoch },
     trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs,
     wakesLookedAt: (outcome.wakesSeen ?? 0) + raised,
     waited: raised > 0,
+    slowMs: clock.monotonicMs() - askedAtMonotonicMs,
   };
+  if (leaseExtensionMs(budget.leaseMs, lease.slowMs) === 0) return lease;
+  // Asked of a store that answers as slowly as that, a pass would not be over before the lease is.
+  try {
+    return (await renewLease(context, lease)) ?? { holder: '' };
+  } catch (error) {
+    log.warn('a lease was not lengthened', { ...lease.fence, error: String(error) });
+    return lease;
+  }
 }
 
 /** Takes the lease if it is free or over, and leaves no word if it is not. */
@@ -87,13 +99,18 @@ export async function takeLease(
   return tryLease(context, partition, 1);
 }
 
-/** The lease with a new term, or undefined if it is lost. */
+/** The lease with a new term, longer where the store answers slowly, or undefined if it is lost. */
 export async function renewLease(context: DispatchContext, lease: HeldLease): Promise<HeldLease | undefined> {
   const { store, clock, budget } = context;
   const askedAtMonotonicMs = clock.monotonicMs();
-  const outcome = await store.renewLease(lease.fence, clock.nowMs(), budget.leaseMs);
+  const leaseMs = budget.leaseMs + leaseExtensionMs(budget.leaseMs, lease.slowMs);
+  const outcome = await store.renewLease(lease.fence, clock.nowMs(), leaseMs);
   if (outcome === 'lost') return undefined;
-  return { ...lease, trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs };
+  return {
+    ...lease,
+    trustedUntilMonotonicMs: askedAtMonotonicMs + leaseMs - budget.leaseMarginMs,
+    slowMs: slownessAfter(lease.slowMs, clock.monotonicMs() - askedAtMonotonicMs),
+  };
 }
 
 /**

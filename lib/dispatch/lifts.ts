@@ -23,12 +23,15 @@ import { modesOf } from './line-parts.ts';
 import type { ParkedName } from './parking.ts';
 import type { RememberedKeys } from './remembered.ts';
 
-/** Lines that are read to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. */
-const LEAST_LINES_MAX = 100;
+/**
+ * Lines that are looked at to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. Most
+ * of those that stand in front were used up. They are those that a plan looks past, and as many: what is read is read once.
+ */
+const LEAST_LINES_MAX = 2_000;
 /** Keys whose lines are read together at first, then twice as many each time. */
 const TOGETHER_MIN = 4;
 /** Keys that are met of each type, to find those; of more, those behind count as if they had jobs. */
-const MET_MAX = 1_000;
+const MET_MAX = 2_000;
 /** Types in whose lines a returning key is looked up by name; of more, those whose keys are remembered. */
 const LOOKED_TYPES_MAX = 16;
 
@@ -53,6 +56,10 @@ export interface LiftsInput {
   /** Jobs that hints have told of: all of them, or those of a key. */
   readonly recentJobs: () => Iterable<JobHead>;
   readonly recentOf: (fairnessKey: string) => readonly JobHead[];
+  /** One of these jobs that waits for certain: what only an old image tells of is read first. */
+  readonly certainOf: (jobs: readonly JobHead[]) => Promise<JobHead | undefined>;
+  /** Whether a job was found not to wait, whatever an image tells. */
+  readonly isGone: (job: JobHead) => boolean;
   /** Jobs that nobody can have seen before. */
   readonly justStored: ReadonlySet<string>;
   /** All keys that had come by then have been lifted. */
@@ -107,7 +114,9 @@ export class Lifts {
     const met = await Promise.all(
       [...byKey].map(async ([fairnessKey, ofKey]) => {
         this.#seen.add(fairnessKey);
-        return (await this.#isActive(fairnessKey, ofKey)) ? undefined : arrivalOf(fairnessKey, ofKey);
+        if (await this.#isActive(fairnessKey, ofKey)) return undefined;
+        const waiting = ofKey.filter((job) => !this.#input.isGone(job));
+        return waiting.length === 0 ? undefined : arrivalOf(fairnessKey, waiting);
       }),
     );
     const arrivals = met.filter((arrival) => arrival !== undefined);
@@ -143,10 +152,9 @@ export class Lifts {
   /** These jobs of a key wait: its ledger counts if it was not idle for too long before the first of all that do. */
   async #noteWaiting(fairnessKey: string, jobs: readonly JobHead[]): Promise<void> {
     const { books } = this.#input;
-    for (const job of jobs) books.noteActive(fairnessKey, firstReadyMs(job));
     const untilMs = books.expiredMs(fairnessKey);
     if (untilMs === undefined) return;
-    // An older one may stand behind those, or in another line.
+    // It may be none of those, but stand behind them, or in another line.
     const older = await this.#findReady(fairnessKey, jobs, untilMs, (job) => firstReadyMs(job) <= untilMs);
     if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
   }
@@ -218,8 +226,9 @@ export class Lifts {
     untilMs: number,
     isIt: (job: JobHead) => boolean,
   ): Promise<JobHead | undefined> {
-    const met = known.find(isIt) ?? this.#input.recentOf(fairnessKey).find(isIt);
-    if (met !== undefined) return met;
+    const met = [...known, ...this.#input.recentOf(fairnessKey)].filter(isIt);
+    const certain = await this.#input.certainOf(met);
+    if (certain !== undefined) return certain;
     for await (const waiting of this.#waitingBy(fairnessKey, untilMs)) {
       const found = waiting.find(isIt);
       if (found !== undefined) return found;
@@ -488,10 +497,13 @@ function waitedUntilMs({
   readyAtMs,
   firstReadyAtMs,
   finishedAtMs,
+  cancelRequestedAtMs,
 }: JobHead): number | undefined {
   if (state === 'scheduled') return firstReadyAtMs === undefined ? undefined : runAtMs;
-  const wasReady = finishedAtMs !== undefined && readyAtMs <= finishedAtMs;
-  return state === 'cancelled' && wasReady ? finishedAtMs : undefined;
+  if (state !== 'cancelled') return undefined;
+  // Of one that was tried before, `finishedAtMs` says when that attempt ended.
+  const untilMs = Math.max(finishedAtMs ?? 0, cancelRequestedAtMs ?? 0);
+  return readyAtMs <= untilMs ? untilMs : undefined;
 }
 
 const isWaitingNow = ({ state }: JobHead): boolean => state === 'pending';

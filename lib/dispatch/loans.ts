@@ -8,11 +8,11 @@
  * arrives while a pass is under way is more than the pass counts on, and does no harm. `test/protocol/loan_model.py`
  * explores every interleaving.
  */
-import type { PoolConfiguration } from '../core/configuration.ts';
+import type { LendingConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import { LENDING_DEFAULTS } from '../core/defaults.ts';
 import type { ReservedJob } from '../core/job.ts';
 import {
   fleetScope,
-  LENDING,
   type LoanRequest,
   type Moved,
   movedBy,
@@ -48,6 +48,9 @@ const KEYS_MAX = 100;
 const LINES_MAX = 20;
 /** Loans made or given back in one commit, far inside a transaction's bound. */
 const MOVED_MAX = 20;
+
+const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
+  configuration.lending ?? LENDING_DEFAULTS;
 
 /** What loans move to a partition, and away from it. */
 export const movedTo = (
@@ -185,8 +188,7 @@ export async function moveCapacity(
   const { partition, epoch } = lease.fence;
   const isPatient = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
   const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
-  const isOfUse = isOver && (!isPatient || state.requests.length > 0);
-  const wants = isOfUse ? await wantsNow(context, input, partition, rooms, isPatient) : [];
+  const wants = isOver && !isPatient ? await wantsNow(context, input, partition, rooms) : [];
   const giveBack = returnsNow(context, input, partition);
   // What is given back is free, and not this partition's to lend.
   const lend =
@@ -195,11 +197,10 @@ export async function moveCapacity(
           {
             partition,
             rooms,
-            wants,
             requests: state.requests,
             loanId: (number) => `${partition}-${epoch}-${input.turn}-${number}`,
           },
-          LENDING,
+          lendingOf(context),
           nowMs,
         ).slice(0, MOVED_MAX)
       : [];
@@ -210,7 +211,7 @@ export async function moveCapacity(
     const others = new Set([...lend.map(({ to }) => to), ...giveBack.map(({ loan }) => loan.from)]);
     for (const other of others) input.goOnBeside(wakeLater(context, other, 0));
   }
-  if (wants.length === 0 || isPatient) return { kind: 'done', askedAtMs: input.askedAtMs };
+  if (wants.length === 0) return { kind: 'done', askedAtMs: input.askedAtMs };
   input.goOnBeside(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
   return { kind: 'done', askedAtMs: nowMs };
 }
@@ -222,19 +223,18 @@ async function wantsNow(
   { state, held, waiting }: LoansInput,
   partition: number,
   rooms: Rooms,
-  isPatient: boolean,
 ): Promise<readonly Want[]> {
   const full = [...rooms.values()].filter((room) => room.held >= room.capacity);
   if (full.length === 0) return [];
   const known = waiting();
   // Where there is nothing at all, no job that ends will cause a look at the lines.
-  const isShut = known.length === 0 && !isPatient && full.some(({ capacity }) => capacity === 0);
+  const isShut = known.length === 0 && full.some(({ capacity }) => capacity === 0);
   const jobs = isShut ? await readWaiting(context, partition) : known;
   const ids = new Set(held.map(({ id }) => id));
   const waits = jobs.filter(({ id }) => !ids.has(id));
   const borrowed = state.loans.filter(({ to }) => to === partition);
   const units = borrowed.reduce((total, loan) => total + loan.units, 0);
-  return wantsOf(needyOf(context, state, waits, held), rooms, units, LENDING);
+  return wantsOf(needyOf(context, state, waits, held), rooms, units, lendingOf(context));
 }
 
 /** Loans that have ended, and those that nobody needs any more, as far as they are free. */
@@ -265,10 +265,9 @@ function returnsNow(
 }
 
 /** Some of the jobs that wait, of any key: of other lines each time, as most may be empty. */
-async function readWaiting(
-  { store, configuration, random }: DispatchContext,
-  partition: number,
-): Promise<readonly JobHead[]> {
+async function readWaiting(context: DispatchContext, partition: number): Promise<readonly JobHead[]> {
+  const { store, configuration, random } = context;
+  const { backlogThreshold } = lendingOf(context);
   const heads = await Promise.all(
     configuration.types.map(async ({ type }) => {
       const { keys } = await store.readKeys(partition, type, KEYS_MAX);
@@ -278,7 +277,7 @@ async function readWaiting(
       const first = Math.floor(random() * lines.length);
       const read = [...lines.slice(first), ...lines.slice(0, first)]
         .slice(0, LINES_MAX)
-        .map((line) => store.readLine(partition, line, LENDING.backlogThreshold));
+        .map((line) => store.readLine(partition, line, backlogThreshold));
       return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
     }),
   );

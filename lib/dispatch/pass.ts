@@ -252,6 +252,7 @@ export async function pass(
   const lifts = configuration.fairness.idlePolicy === 'advance';
   // Who lifts all keys that came must see all jobs that are due.
   const promotes = input.promotes || (lifts && remembered.lines.coming === undefined);
+  remembered.lines.sinceMs ??= nowMs;
   const shards = dueShardsKnown(context, partition);
   const [state, due] = await Promise.all([
     store.loadPartition(partition, nowMs),

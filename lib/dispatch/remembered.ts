@@ -59,6 +59,8 @@ export interface RememberedLines {
    * may have come unseen.
    */
   coming: Map<string, JobHead> | undefined;
+  /** Since when this process has missed nothing: what it admitted since, and saw not to wait, is in `outdated`. */
+  sinceMs: number | undefined;
   /** By id: jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
   readonly outdated: Map<string, { readonly version: number; readonly atMs: number }>;
 }
@@ -75,6 +77,7 @@ const emptyLines = (): RememberedLines => ({
   named: new Map(),
   recent: new Map(),
   coming: undefined,
+  sinceMs: undefined,
   outdated: new Map(),
 });
 
@@ -113,6 +116,7 @@ export function noteComing(lines: RememberedLines, jobs: Iterable<JobHead>): voi
 export function forgetMissed(lines: RememberedLines): void {
   forgetLines(lines);
   lines.coming = undefined;
+  lines.sinceMs = undefined;
 }
 
 /** A line by its name, and a job's place in it. */
@@ -206,9 +210,20 @@ function insertJob(
     lines.heads.set(name, { ...known, jobs: others });
     return;
   }
-  const behind = others.findIndex((other) => rankOf(other) > rank);
-  const at = behind === -1 ? others.length : behind;
-  lines.heads.set(name, { ...known, jobs: [...others.slice(0, at), job, ...others.slice(at)] });
+  lines.heads.set(name, { ...known, jobs: others.toSpliced(placeOf(rank, others, rankOf), 0, job) });
+}
+
+/** Where a job of this rank stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
+function placeOf(rank: string, jobs: readonly JobHead[], rankOf: LinePlaces['rankOf']): number {
+  let from = 0;
+  let to = jobs.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const other = jobs[middle];
+    if (other !== undefined && rankOf(other) <= rank) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 /** Notes that jobs were admitted at their versions, or do not wait at them. */

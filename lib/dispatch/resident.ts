@@ -12,10 +12,13 @@
  *     t            the renewal is about to be sent (by the dispatcher's monotonic clock)
  *     t + L - M    without a newer one that was answered: it stops leading, and gives its leases back
  *     t + L        the earliest instant at which anybody sees the record expired: it says L + S
+ *
+ * L is the configured one, and more while the store answers slowly, as with a worker's (`../worker/membership.ts`).
  */
 
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import { leaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import {
   buildRing,
   type PartitionRole,
@@ -60,7 +63,7 @@ export interface ResidentOptions {
   /** How long a partition that it leads goes without a pass at most. @default 60 s, as the tick */
   readonly passEveryMs?: number | undefined;
   /** How often it counts what waits where it leads, for whoever looks at its load. @default 30 s */
-  readonly lookEveryMs?: number | undefined;
+  readonly countEveryMs?: number | undefined;
   /** How its process fares; not said unless given. */
   readonly vitals?: (() => Vitals) | undefined;
   /** How long passes that are under way are waited for at the end. @default 10 s */
@@ -87,7 +90,7 @@ const MEMBER_LEASE_MS = 15_000;
 const POLL_MS = 250;
 const PASS_EVERY_MS = 60_000;
 const SHUTDOWN_MS = 10_000;
-const LOOK_EVERY_MS = 30_000;
+const COUNT_EVERY_MS = 30_000;
 /** What failed is tried again after this. */
 const REPEAT_MS = 1_000;
 /** Of the membership lease: before its end the dispatcher stops leading. */
@@ -156,7 +159,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   requireWorkable(options);
   const { store, queue, configuration, clock, random, log, dispatcherId, signal } = options;
   const { memberLeaseMs = MEMBER_LEASE_MS, pollMs = POLL_MS, passEveryMs = PASS_EVERY_MS } = options;
-  const { budget = DISPATCH_BUDGET, shutdownMs = SHUTDOWN_MS, lookEveryMs = LOOK_EVERY_MS } = options;
+  const { budget = DISPATCH_BUDGET, shutdownMs = SHUTDOWN_MS, countEveryMs = COUNT_EVERY_MS } = options;
   const life = { dispatcherId, incarnation: incarnationOf(clock.nowMs(), random()) };
   let context: DispatchContext = {
     store,
@@ -185,13 +188,15 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   const seen: {
     depth?: Depth;
     waitedMs?: number | undefined;
-    lookAtMonotonicMs: number;
+    countAtMonotonicMs: number;
     look?: Promise<void> | undefined;
-  } = { lookAtMonotonicMs: -Infinity };
+  } = { countAtMonotonicMs: -Infinity };
   /** Since it last said how busy it is. */
   const spent = { inPassesMs: 0, sinceMonotonicMs: clock.monotonicMs() };
   const ending = new AbortController();
   let memberUntilMonotonicMs = -Infinity;
+  /** How its renewals fare: as slow as the store counts, the first that was sent since the last answer, the furthest end. */
+  const pace = { slowMs: 0, askedFirstMonotonicMs: Infinity, expiresAtMs: 0 };
 
   const isMember = (): boolean => clock.monotonicMs() < memberUntilMonotonicMs;
 
@@ -428,8 +433,8 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   const loadNow = (leads: readonly number[]): DispatcherLoad => {
     const nowMonotonicMs = clock.monotonicMs();
     if (leads.length === 0) delete seen.depth;
-    else if (seen.look === undefined && nowMonotonicMs >= seen.lookAtMonotonicMs && !ending.signal.aborted) {
-      seen.lookAtMonotonicMs = nowMonotonicMs + lookEveryMs;
+    else if (seen.look === undefined && nowMonotonicMs >= seen.countAtMonotonicMs && !ending.signal.aborted) {
+      seen.countAtMonotonicMs = nowMonotonicMs + countEveryMs;
       seen.look = look(leads);
     }
     const elapsedMs = nowMonotonicMs - spent.sinceMonotonicMs;
@@ -451,11 +456,20 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     const leads = seats.flatMap(({ partition, lease }) =>
       lease !== undefined && isHeld(lease) ? [partition] : [],
     );
-    const expiresAtMs = clock.nowMs() + memberLeaseMs + CLOCK_SKEW_MAX_MS;
-    const record = { ...life, leads, load: loadNow(leads), expiresAtMs };
+    pace.askedFirstMonotonicMs = Math.min(pace.askedFirstMonotonicMs, askedAtMonotonicMs);
+    const unansweredMs = askedAtMonotonicMs - pace.askedFirstMonotonicMs;
+    const extensionMs = leaseExtensionMs(memberLeaseMs, Math.max(pace.slowMs, unansweredMs));
+    // What was asked for before is not taken back: such a renewal would not be written.
+    pace.expiresAtMs = Math.max(
+      pace.expiresAtMs,
+      clock.nowMs() + memberLeaseMs + extensionMs + CLOCK_SKEW_MAX_MS,
+    );
+    const record = { ...life, leads, load: loadNow(leads), expiresAtMs: pace.expiresAtMs };
     if ((await store.keepDispatcher(record)) === 'superseded') return 'superseded';
+    pace.slowMs = slownessAfter(pace.slowMs, clock.monotonicMs() - pace.askedFirstMonotonicMs);
+    pace.askedFirstMonotonicMs = Infinity;
     const wasMember = isMember();
-    memberUntilMonotonicMs = askedAtMonotonicMs + memberLeaseMs * (1 - 1 / MARGIN_PART);
+    memberUntilMonotonicMs = askedAtMonotonicMs + memberLeaseMs * (1 - 1 / MARGIN_PART) + extensionMs;
     if (!wasMember) log.info('dispatcher registered', { ...life, partitions: seats.length });
     const members = await store.listDispatchers(clock.nowMs());
     if (!ending.signal.aborted && isMember()) assign(members);
@@ -490,6 +504,8 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
           break;
         }
         hasBeenMember = true;
+        // As a worker's heartbeat: it asks for more while there is time.
+        if (leaseExtensionMs(memberLeaseMs, pace.slowMs) > 0) pauseMs = Math.max(0, pauseMs - pace.slowMs);
       } catch (error) {
         const isTransient = error instanceof StoreThrottled || error instanceof StoreUnavailable;
         if (!isTransient && !hasBeenMember) throw error;

@@ -153,12 +153,13 @@ async function takeAway(
 
 /** Gives a claim back whose fleet is not declared any more: nobody will start it. Undefined: somebody has, or it has moved on. */
 async function returnClaim(context: DispatchContext, job: Job, claimId: string): Promise<Job | undefined> {
-  const { store, log } = context;
+  const { store, clock, log } = context;
+  const nowMs = clock.nowMs();
   // Its line may have been retired since it was claimed.
-  const outcome = await putAnnounced(asSubmitter(context), [job], () => store.giveBack(job, claimId));
+  const outcome = await putAnnounced(asSubmitter(context), [job], () => store.giveBack(job, claimId, nowMs));
   if (outcome === 'superseded') return undefined;
   log.info('a claim was given back: its fleet is gone', { jobId: job.id, fleet: job.claim?.fleet });
-  const given = giveBack(job, claimId);
+  const given = giveBack(job, claimId, nowMs);
   return given.kind === 'moved' ? given.job : undefined;
 }
 

@@ -16,6 +16,11 @@ export const instantOf = (clock: Pick<Clock, 'nowMs' | 'monotonicMs'>): Instant 
   monotonicMs: clock.monotonicMs(),
 });
 
+export const laterBy = ({ wallMs, monotonicMs }: Instant, ms: number): Instant => ({
+  wallMs: wallMs + ms,
+  monotonicMs: monotonicMs + ms,
+});
+
 /** How much time has passed since then, at most. */
 export const sinceMs = (clock: Pick<Clock, 'nowMs' | 'monotonicMs'>, then: Instant): number =>
   Math.max(clock.nowMs() - then.wallMs, clock.monotonicMs() - then.monotonicMs);

@@ -445,7 +445,6 @@ export type JobHead = Omit<
   | 'error'
   | 'checkpoint'
   | 'progress'
-  | 'cancelRequestedAtMs'
   | 'cancelRequestedBy'
   | 'cancelRequestedIn'
   | 'redriveOf'
@@ -691,10 +690,10 @@ export interface JobStore {
     given?: GivenUp & { readonly job: Job },
   ): Promise<'raised' | 'lost'>;
   /**
-   * Gives a claim back: claimed by exactly this claim, and not started. The job stands in its ready line again, which was
-   * announced before. As with `promote`, a success whose answer got lost may read as a lost race.
+   * Gives a claim back: claimed by exactly this claim, and not started. The job, as it was read under this claim, stands in
+   * its ready line again, which was announced before, and its history tells of it. As with `promote`, a success whose answer got lost may read as a lost race.
    */
-  giveBack(job: Job, claimId: string): Promise<Applied>;
+  giveBack(job: Job, claimId: string, nowMs: number): Promise<Applied>;
   /** Notes how far the partition's jobs were moved to where a declaration wants them, if the epoch is still the fence's. */
   noteCarried(fence: Fence, carried: Carried): Promise<'noted' | 'lost'>;
   /**

@@ -33,10 +33,11 @@ export async function endIfDead(
   const { store, clock, log } = context;
   const [job] = await store.getJobs([jobId]);
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
-  const nowMs = clock.nowMs();
   // Without it a process runs the job: its record decides.
-  if (job.runUntilMs === undefined || nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
-  const verdict = afterWorkerLost(job, await termsOf(context, job), nowMs);
+  if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
+  const type = await termsOf(context, job);
+  const nowMs = clock.nowMs();
+  const verdict = afterWorkerLost(job, type, nowMs);
   const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
   log.warn('a function died with its job', {
     jobId,

@@ -1,5 +1,6 @@
 /** What a Lambda worker wraps around its handlers: one invocation, a batch of messages, partial failures. */
-import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
+import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
@@ -99,18 +100,21 @@ export function lambdaWorker(
       // Nobody else says of a function that died that it did.
       if (outcome === 'superseded') await endIfDead({ store, configuration, typeUnder, clock, log }, message);
     };
-    const outcomes = await Promise.allSettled(event.Records.map((record) => run(record.body)));
-    const batchItemFailures: { itemIdentifier: string }[] = [];
-    for (const [at, outcome] of outcomes.entries()) {
-      const record = event.Records[at];
-      if (outcome.status === 'fulfilled' || record === undefined) continue;
-      log.warn('message failed and will come again', {
-        messageId: record.messageId,
-        error: String(outcome.reason),
-      });
-      if (outcome.reason instanceof HandlerHungError) exit(outcome.reason.message);
-      batchItemFailures.push({ itemIdentifier: record.messageId });
-    }
-    return { batchItemFailures };
+    const runRecord = async ({ messageId, body }: SQSRecord): Promise<void> => {
+      try {
+        await run(body);
+      } catch (error) {
+        log.warn('message failed and will come again', { messageId, error: String(error) });
+        throw error;
+      }
+    };
+    const batch = new BatchProcessor(EventType.SQS);
+    const response = await processPartialResponse(event, runRecord, batch, {
+      // Thrown, every message of the batch would come again, also as an error of the function.
+      throwOnFullBatchFailure: false,
+    });
+    const hung = batch.errors.find((error) => error instanceof HandlerHungError);
+    if (hung !== undefined) exit(hung.message);
+    return response;
   };
 }

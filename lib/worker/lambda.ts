@@ -1,9 +1,12 @@
 /** The composition root of a Lambda worker: from the environment that the Scheduler construct sets. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { Declarations } from '../dispatch/declaration.ts';
-import { jsonLog, systemClock } from '../runtime/system.ts';
+import type { Log } from '../runtime/contract.ts';
+import { type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
+import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
-import { lambdaWorker, type SqsHandler, type WorkerParts } from './lambda-batch.ts';
+import { lambdaWorker, type WorkerParts } from './lambda-batch.ts';
 import type { JobHandlers } from './run-job.ts';
 
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
@@ -30,8 +33,7 @@ function required(name: string): string {
 }
 
 /** Read again with each cold start, and when a job comes that was claimed under a newer one. */
-async function partsFromEnvironment(): Promise<WorkerParts> {
-  const log = jsonLog((line) => console.log(line));
+async function partsFromEnvironment(log: Log): Promise<WorkerParts> {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
     table: required('FAIRLEAD_TABLE'),
@@ -56,6 +58,9 @@ async function partsFromEnvironment(): Promise<WorkerParts> {
   };
 }
 
+/** A Lambda handler with middy around it: `.use()` puts further middlewares there, as for any other function of yours. */
+export type WorkerFunction = LambdaHandler<SQSEvent, SQSBatchResponse>;
+
 /**
  * Makes a Lambda handler of functions, one for each job type of the fleet.
  *
@@ -63,10 +68,13 @@ async function partsFromEnvironment(): Promise<WorkerParts> {
  * export const handler = worker({ resize: async (payload, { signal }) => ({ width: 640 }) });
  * ```
  */
-export function worker(handlers: JobHandlers): SqsHandler {
+export function worker(handlers: JobHandlers): WorkerFunction {
+  const { log, wrap } = lambdaEntry();
   let parts: WorkerParts | undefined;
-  return lambdaWorker(async () => {
-    parts ??= await partsFromEnvironment();
-    return parts;
-  }, handlers);
+  return wrap(
+    lambdaWorker(async () => {
+      parts ??= await partsFromEnvironment(log);
+      return parts;
+    }, handlers),
+  );
 }

@@ -12,11 +12,16 @@
  * So whoever takes over the jobs of an expired record finds nobody running them. `t` is taken before the request: a slow
  * answer shortens the lease. What has passed since then is what the clock says that went further, the monotonic or the wall's:
  * on a machine that was suspended the one stood still. The store never moves an expiry back.
+ *
+ * L is `leaseMs`, and what each heartbeat asks for on top: nothing, unless the store answers slowly. Then the next ones ask for
+ * more, so that the record says it before the shorter lease is over; who judges goes by the record, and the worker itself by
+ * what was answered last.
  */
 
+import { leaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
+import { type Instant, instantOf, laterBy, sinceMs } from '../runtime/instant.ts';
 import type { Applied, JobStore, WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 
@@ -55,10 +60,23 @@ export interface MembershipOptions {
   readonly heartbeatMs: number;
   readonly leaseMs: number;
   readonly onLost: (loss: Loss) => void;
-  /** The lease counts from then: the oldest of what its partitions have answered last. */
+  /** A lease of `leaseMs` counts from then: the oldest of what its partitions have answered last. */
   readonly onRenewed?: ((since: Instant) => void) | undefined;
   /** Ends the attempts to register. */
   readonly signal: AbortSignal;
+}
+
+/** The lease in one partition. */
+interface PartitionLease {
+  readonly partition: number;
+  /** When the last heartbeat that was answered was about to be sent, and so much later as it asked for more than `leaseMs`. */
+  renewed?: Instant | undefined;
+  /** The first of the heartbeats that were sent since then. */
+  askedFirst?: Instant | undefined;
+  /** The furthest end that any heartbeat asked for. */
+  expiresAtMs: number;
+  /** As slow as the store counts. */
+  slowMs: number;
 }
 
 export interface Membership {
@@ -67,7 +85,7 @@ export interface Membership {
    * finds out, and the loss is told before the answer.
    */
   readonly isTrusted: () => boolean;
-  /** How old the lease is, in milliseconds: the time since the oldest heartbeat that still counts. Never counts down. */
+  /** How old a lease of `leaseMs` is that ends when the present one does, in milliseconds: below 0 where that one is longer. */
   readonly ageMs: () => number;
   /** Takes the records away: only when no handler runs any more. */
   readonly leave: () => Promise<void>;
@@ -87,10 +105,9 @@ const isTransient = (error: unknown): boolean =>
 export async function join(options: MembershipOptions): Promise<Membership | 'superseded' | 'aborted'> {
   const { store, clock, log, life, fleet, partitions, heartbeatMs, leaseMs, signal } = options;
   const ended = new AbortController();
-  /** By partition: when the last heartbeat that was answered was about to be sent. */
-  const renewed = new Map<number, Instant>();
+  const leases = partitions.map((partition): PartitionLease => ({ partition, expiresAtMs: 0, slowMs: 0 }));
 
-  const recordOf = (partition: number): WorkerRecord => {
+  const recordOf = ({ partition, expiresAtMs }: PartitionLease): WorkerRecord => {
     const load = options.loadOf?.();
     return {
       ...life,
@@ -99,13 +116,13 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
       ...(options.isEnding() ? { isEnding: true } : {}),
       ...(load === undefined ? {} : { load }),
       heardAtMs: clock.nowMs(),
-      expiresAtMs: clock.nowMs() + leaseMs + CLOCK_SKEW_MAX_MS,
+      expiresAtMs,
       occupants: options.occupantsOf(partition),
     };
   };
 
   const oldest = (): Instant => {
-    const all = [...renewed.values()];
+    const all = leases.flatMap(({ renewed }) => renewed ?? []);
     return {
       wallMs: Math.min(...all.map(({ wallMs }) => wallMs)),
       monotonicMs: Math.min(...all.map(({ monotonicMs }) => monotonicMs)),
@@ -118,26 +135,39 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
   };
 
   /** Registers or renews; an answer renews the trust, counted from before the question. */
-  const renew = async (partition: number, verb: 'registerWorker' | 'heartbeat'): Promise<Applied> => {
+  const renew = async (lease: PartitionLease, verb: 'registerWorker' | 'heartbeat'): Promise<Applied> => {
     const asked = instantOf(clock);
-    const applied = await store[verb](partition, recordOf(partition));
+    const askedFirst = lease.askedFirst ?? asked;
+    const extensionMs = leaseExtensionMs(leaseMs, Math.max(lease.slowMs, sinceMs(clock, askedFirst)));
+    const expiresAtMs = asked.wallMs + leaseMs + extensionMs + CLOCK_SKEW_MAX_MS;
+    lease.askedFirst = askedFirst;
+    // What was asked for before is not taken back: such a heartbeat would not be written.
+    lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);
+    const applied = await store[verb](lease.partition, recordOf(lease));
     if (applied === 'applied') {
-      renewed.set(partition, asked);
-      if (renewed.size === partitions.length) options.onRenewed?.(oldest());
+      lease.slowMs = slownessAfter(lease.slowMs, sinceMs(clock, askedFirst));
+      lease.askedFirst = undefined;
+      lease.renewed = laterBy(asked, extensionMs);
+      if (leases.every(({ renewed }) => renewed !== undefined)) options.onRenewed?.(oldest());
     }
     return applied;
   };
 
-  const register = async (partition: number): Promise<Applied | 'aborted'> => {
+  const register = async (lease: PartitionLease): Promise<Applied | 'aborted'> => {
     for (let tries = 1; ; tries += 1) {
       try {
-        const applied = await orAborted(renew(partition, 'registerWorker'), signal);
+        const applied = await orAborted(renew(lease, 'registerWorker'), signal);
         if (applied === undefined) return 'aborted';
         // The record may be that of an earlier try, whose answer got lost: only a heartbeat tells its expiry.
-        return applied === 'applied' && tries > 1 ? await renew(partition, 'heartbeat') : applied;
+        return applied === 'applied' && tries > 1 ? await renew(lease, 'heartbeat') : applied;
       } catch (error) {
         if (!isTransient(error) || tries === REGISTER_TRIES_MAX) throw error;
-        log.warn('registration failed and is repeated', { ...life, partition, tries, error: String(error) });
+        log.warn('registration failed and is repeated', {
+          ...life,
+          partition: lease.partition,
+          tries,
+          error: String(error),
+        });
         await clock.sleep(REPEAT_MS, signal);
         if (signal.aborted) return 'aborted';
       }
@@ -151,15 +181,20 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     options.onLost(loss);
   };
 
-  const beatOn = async (partition: number): Promise<void> => {
-    let pauseMs = heartbeatMs;
+  /** Where the store answers slowly, the next heartbeat is under way so much sooner: it asks for more while there is time. */
+  const pauseAfter = ({ slowMs }: PartitionLease): number =>
+    leaseExtensionMs(leaseMs, slowMs) === 0 ? heartbeatMs : Math.max(0, heartbeatMs - slowMs);
+
+  const beatOn = async (lease: PartitionLease): Promise<void> => {
+    const { partition } = lease;
+    let pauseMs = pauseAfter(lease);
     while (!ended.signal.aborted) {
       await clock.sleep(pauseMs, ended.signal);
       // Once the lease is over, its jobs may be on their way to others: no heartbeat brings them back.
       if (!isTrusted()) return;
       try {
-        if ((await renew(partition, 'heartbeat')) === 'superseded') return lose('superseded');
-        pauseMs = heartbeatMs;
+        if ((await renew(lease, 'heartbeat')) === 'superseded') return lose('superseded');
+        pauseMs = pauseAfter(lease);
       } catch (error) {
         log.warn('heartbeat failed and is repeated', { ...life, partition, error: String(error) });
         pauseMs = Math.min(heartbeatMs, REPEAT_MS);
@@ -187,12 +222,12 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     await Promise.all(partitions.map(deregister));
   };
 
-  const answers = await Promise.all(partitions.map(register));
+  const answers = await Promise.all(leases.map(register));
   if (answers.includes('superseded') || answers.includes('aborted')) {
     await leave();
     return answers.includes('superseded') ? 'superseded' : 'aborted';
   }
-  for (const partition of partitions) void beatOn(partition);
+  for (const lease of leases) void beatOn(lease);
   return {
     isTrusted,
     ageMs,

@@ -2,7 +2,7 @@
 
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus } from 'aws-cdk-lib/aws-events';
-import { AccountRootPrincipal, Role } from 'aws-cdk-lib/aws-iam';
+import { AccountPrincipal, AccountRootPrincipal, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { describe, expect, it } from 'vitest';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { TABLE_ACTIONS } from '../../cdk/table.ts';
@@ -148,6 +148,40 @@ describe('rights', () => {
         }
       }
     }
+  });
+
+  /** How many policies refuse what comes to a queue without TLS. */
+  const refusing = (of: Template): ReadonlyMap<string | undefined, number> => {
+    const covered = resourcesOf(of, 'AWS::SQS::QueuePolicy')
+      .filter(([, { Properties }]) =>
+        listOf(at(Properties, 'PolicyDocument', 'Statement')).some((each) => at(each, 'Effect') === 'Deny'),
+      )
+      .flatMap(([, { Properties }]) => listOf(Properties.Queues).map(referred));
+    return new Map([...Map.groupBy(covered, (id) => id)].map(([id, all]) => [id, all.length]));
+  };
+
+  it('every queue has one policy, which does so, also one that somebody gives rights of its own', () => {
+    const other = synthesize({}, (_, made) => {
+      const queue = made.fleets.gpu?.queue;
+      queue?.addToResourcePolicy(
+        new PolicyStatement({
+          principals: [new AccountPrincipal('111122223333')],
+          actions: ['sqs:ReceiveMessage'],
+          resources: [queue.queueArn],
+        }),
+      );
+    });
+    for (const each of [template, other.template]) {
+      const every = resourcesOf(each, 'AWS::SQS::Queue').map(([id]) => id);
+      expect(refusing(each)).toEqual(new Map(every.map((id) => [id, 1])));
+      const policies = resourcesOf(each, 'AWS::SQS::QueuePolicy').flatMap(([, { Properties }]) =>
+        listOf(Properties.Queues).map(referred),
+      );
+      expect(policies.toSorted()).toEqual(every.toSorted());
+    }
+    const [, own] =
+      resourcesOf(other.template, 'AWS::SQS::QueuePolicy').find(([id]) => id.includes('gpu')) ?? [];
+    expect(listOf(at(own, 'Properties', 'PolicyDocument', 'Statement'))).toHaveLength(2);
   });
 
   it('a worker may take messages and change jobs, and nothing else', () => {

@@ -171,6 +171,13 @@ describe('functions', () => {
     }
   });
 
+  it('a declaration says when partitions lend, if the stack does', () => {
+    const { template: declaring } = synthesize({ partitions: 2, lending: { lentShare: 1 } });
+    const [[, declared] = []] = resourcesOf(declaring, 'Custom::FairleadDeclaration');
+    const { lending } = decodeConfiguration(String(at(declared, 'Properties', 'pool')));
+    expect(lending).toMatchObject({ lentShare: 1, loanMs: 30_000 });
+  });
+
   it('a fleet’s function knows the table and whom it works for', () => {
     const [, images] =
       resourcesOf(template, 'AWS::Lambda::Function').find(([id]) => id.startsWith('Images')) ?? [];

@@ -214,6 +214,7 @@ describe('whatever words come', () => {
     ['jobs', 'retime'],
     ['keys'],
     ['fleets'],
+    ['types'],
     ['dead-letters'],
     ['dead-letters', 'redrive'],
     ['pause'],

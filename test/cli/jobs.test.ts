@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { connect } from '../../lib/cli/connect.ts';
 import { ClientEnvironmentError } from '../../lib/client/errors.ts';
+import type { TypeView } from '../../lib/dispatch/inspect.ts';
 import { StoreMisconfigured } from '../../lib/store/errors.ts';
 import { FAILED, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -272,12 +273,49 @@ describe('keys and fleets', () => {
     });
   });
 
+  it('types shows their terms, and within what their attempts are over, once enough of them were seen', async () => {
+    const { fairlead, data, put, job, pass, startAll, advance, end } = counter();
+    const take = async (ms: number): Promise<void> => {
+      await put(job({ type: 'resize' }));
+      await pass();
+      const [started] = await startAll('images');
+      if (started === undefined) throw new Error('nothing started');
+      await advance(ms);
+      const ended = await end(started);
+      await pass({ jobs: [ended], reason: 'stream' });
+    };
+    for (const ms of [2_000, 2_000, 2_000, 2_000]) await take(ms);
+    expect(await data('types')).toMatchObject({ types: [{ type: 'resize', samples: 4 }, { samples: 0 }] });
+    expect((await fairlead('types')).out).toMatch(/resize .* 4 .* s .* -/);
+    await take(3_000);
+    const { types } = (await data('types')) as { readonly types: readonly TypeView[] };
+    expect(types[0]?.ordinarilyWithinMs).toBeGreaterThan(3_000);
+    expect(types[0]?.ordinarilyWithinMs).toBeLessThan(6_000);
+    expect(types[1]).not.toHaveProperty('meanMs');
+    // One that takes longer is pointed at, and goes on all the same.
+    const [slow] = await put(job({ type: 'resize' }));
+    await pass();
+    await startAll('images');
+    await advance(2_000);
+    expect((await fairlead('jobs', 'explain', slow?.id ?? '')).out).not.toContain('ordinarily');
+    await advance(6_000);
+    expect((await fairlead('jobs', 'explain', slow?.id ?? '')).out).toMatch(
+      /has said nothing so far, and attempts of its type are ordinarily over within .* s: it may be lost/,
+    );
+  });
+
   it('fleets shows slots and workers', async () => {
     const { fairlead, data, store, time } = counter();
     const load = { lagMs: 1_250, memoryMb: 345 };
     const expiresAtMs = time.nowMs + 30_000;
-    await store.registerWorker(0, aWorkerRecord({ fleet: 'general', expiresAtMs, load }));
+    await store.registerWorker(
+      0,
+      aWorkerRecord({ fleet: 'general', expiresAtMs, heardAtMs: time.nowMs, load }),
+    );
     const { out } = await fairlead('fleets');
+    // What is left of 30 s when clocks may differ by 5.
+    expect(out).toMatch(/worker .* lease .*expires in/);
+    expect(out).toMatch(/worker-\d+ .* 25 s /);
     expect(out).toMatch(/images .*resize/);
     expect(out).toMatch(/worker-\d+ .*general.*1.?250 ms.*345 MiB/);
     expect(await data('fleets')).toMatchObject({

@@ -222,6 +222,24 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       ]);
     });
 
+    it('tells of a claim that was given back, with its fleet, beside what was there', async () => {
+      const { id } = await created(aJob());
+      const first = await start(id);
+      await finish(first.job, first.worker, again(NOW_MS + 20));
+      const waiting = await stored(id);
+      await storeOf().promote([waiting], waiting.runAtMs);
+      const request = aClaimRequest(await stored(id), { fleet: 'gone' });
+      expect(await storeOf().claim([request])).toEqual(['claimed']);
+      const claimed = await stored(id);
+      expect(await storeOf().giveBack(claimed, request.claimId, NOW_MS + 60)).toBe('applied');
+      expect(await storeOf().giveBack(claimed, request.claimId, NOW_MS + 70)).toBe('superseded');
+      const [, attempt, ...others] = await eventsOf(id);
+      expect(attempt).toMatchObject({ kind: 'attempt', outcome: 'failed' });
+      expect(others).toEqual([
+        { kind: 'givenBack', atMs: NOW_MS + 60, claimId: request.claimId, fleet: 'gone' },
+      ]);
+    });
+
     it('keeps what happened before, whatever is noted on the job', async () => {
       const { id } = await created(aJob());
       const first = await start(id);

@@ -244,7 +244,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
       it('gives a claim back that nobody has started: the job waits where it stood', async () => {
         const partition = freshPartition();
         const { job, claimId } = await claimedJob(aJob({ partition }));
-        expect(await store.giveBack(job, claimId)).toBe('applied');
+        expect(await store.giveBack(job, claimId, NOW_MS + 50)).toBe('applied');
         const waiting = await stored(job.id);
         expect(waiting).toMatchObject({ state: 'pending', version: job.version + 1 });
         expect(waiting).not.toHaveProperty('claim');
@@ -255,10 +255,10 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
 
       it('gives no claim back that was started, or is another one', async () => {
         const { job, claimId } = await claimedJob();
-        expect(await store.giveBack(job, `${claimId}0`)).toBe('superseded');
+        expect(await store.giveBack(job, `${claimId}0`, NOW_MS)).toBe('superseded');
         const started = await store.startJob({ ...aWorker(), jobId: job.id, claimId, nowMs: NOW_MS });
         expect(started.kind).toBe('started');
-        expect(await store.giveBack(job, claimId)).toBe('superseded');
+        expect(await store.giveBack(job, claimId, NOW_MS + 50)).toBe('superseded');
         expect((await stored(job.id)).state).toBe('running');
       });
 

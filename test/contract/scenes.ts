@@ -639,7 +639,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const request = aClaimRequest(job);
         await stage.store.claim([request]);
         const [claimed = job] = await stage.store.getJobs([job.id]);
-        return { call: () => stage.store.giveBack(claimed, request.claimId), left: left(stage, [job]) };
+        return {
+          call: () => stage.store.giveBack(claimed, request.claimId, NOW_MS),
+          left: left(stage, [job]),
+        };
       },
     },
   ],

@@ -70,6 +70,17 @@ describe('a sparse declaration', () => {
     });
   });
 
+  it('lends as it does by default unless something else is said', () => {
+    expect(resolveConfiguration(PDF)).not.toHaveProperty('lending');
+    expect(resolveConfiguration({ ...PDF, lending: { batch: 3 } }).lending).toEqual({
+      backlogThreshold: 2,
+      lentShare: 0.5,
+      batch: 3,
+      maxBorrowed: 100,
+      loanMs: 30_000,
+    });
+  });
+
   it('knows a type that only a fleet names, and gives a type without a fleet its own', () => {
     const { types, fleets } = resolveConfiguration({
       types: { a: { maxConcurrency: 2 } },
@@ -238,6 +249,16 @@ describe('a declaration that cannot work', () => {
     ['score.ageSec', { ...PDF, score: { ageSec: 0 } }],
     ['score.rarity', { ...PDF, score: { rarity: -1 } }],
     ['fairness.alpha', { ...PDF, fairness: { alpha: 1.1 } }],
+    ['lending', { ...PDF, lending: null }],
+    ['lending.threshold', { ...PDF, lending: { threshold: 2 } }],
+    ['lending.backlogThreshold', { ...PDF, lending: { backlogThreshold: 0 } }],
+    ['lending.backlogThreshold', { ...PDF, lending: { backlogThreshold: 101 } }],
+    ['lending.lentShare', { ...PDF, lending: { lentShare: 0 } }],
+    ['lending.lentShare', { ...PDF, lending: { lentShare: 1.01 } }],
+    ['lending.batch', { ...PDF, lending: { batch: 0 } }],
+    ['lending.maxBorrowed', { ...PDF, lending: { maxBorrowed: -1 } }],
+    ['lending.loanMs', { ...PDF, lending: { loanMs: 4_999 } }],
+    ['lending.loanMs', { ...PDF, lending: { loanMs: '30 s' } }],
     ['fairness.weights.alice', { ...PDF, fairness: { weights: { alice: 0 } } }],
     ['fairness.defaultWeight', { ...PDF, fairness: { defaultWeight: 0 } }],
     ['fairness.trueUp', { ...PDF, fairness: { trueUp: 'yes' } }],

@@ -4,6 +4,7 @@ import {
   Estimates,
   expectedCostMs,
   observe,
+  ordinarilyWithinMs,
   type TypeEstimates,
   WHOLE,
   WHOLE_TYPE,
@@ -199,5 +200,47 @@ describe('estimates', () => {
     expect(clone.arrive('linux', 0)).not.toBe(linux);
     expect(clone.get('r0')).toMatchObject({ samples: 1 });
     expect(clone.get('linux')).toBeUndefined();
+  });
+});
+
+describe('ordinarilyWithinMs', () => {
+  const DAY_MS = 86_400_000;
+  const known = { meanMs: 1_000, varianceMs2: 10_000, samples: 5, lastSeenMs: 0 };
+
+  it('is three deviations above the mean', () => {
+    expect(ordinarilyWithinMs(known, FAIRNESS_DEFAULTS, DAY_MS)).toBe(1_300);
+  });
+
+  it.each([
+    ['nothing was learned', undefined, DAY_MS],
+    ['too little was', { ...known, samples: 4 }, DAY_MS],
+    ['it was too long ago', known, 31 * DAY_MS],
+  ])('is unknown where %s', (_, learned, nowMs) => {
+    expect(ordinarilyWithinMs(learned, FAIRNESS_DEFAULTS, nowMs)).toBeUndefined();
+  });
+
+  it('is known for ever where estimates are', () => {
+    expect(ordinarilyWithinMs(known, { estimateTtlMs: null }, 1_000 * DAY_MS)).toBe(1_300);
+  });
+
+  it.each([
+    ['evenly', (draw: number) => 1_000 + 9_000 * draw],
+    ['mostly short', (draw: number) => (draw < 0.9 ? 500 : 20_000)],
+    ['exponentially', (draw: number) => -2_000 * Math.log(1 - draw)],
+  ])('is kept by nine of ten attempts, once it was learned, where times are spread %s', (_, timeOf) => {
+    let state = 1;
+    const draw = (): number => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state / 2_147_483_647;
+    };
+    let learned = observe(undefined, timeOf(draw()), 1_000, FAIRNESS_DEFAULTS.alpha);
+    let within = 0;
+    for (let seen = 0; seen < 2_000; seen += 1) {
+      const tookMs = timeOf(draw());
+      const withinMs = ordinarilyWithinMs({ ...learned, lastSeenMs: 0 }, FAIRNESS_DEFAULTS, 0) ?? Infinity;
+      if (tookMs <= withinMs) within += 1;
+      learned = observe(learned, tookMs, 1_000, FAIRNESS_DEFAULTS.alpha);
+    }
+    expect(within / 2_000).toBeGreaterThan(0.9);
   });
 });

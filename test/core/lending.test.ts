@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { LendingConfiguration } from '../../lib/core/configuration.ts';
+import { LENDING_DEFAULTS } from '../../lib/core/defaults.ts';
 import {
   type Free,
-  type LendingPolicy,
   type LentScope,
   type Loan,
   type LoanRequest,
@@ -122,7 +123,7 @@ describe('planSteal', () => {
   });
 });
 
-const LENDING_POLICY: LendingPolicy = { backlogThreshold: 2, batch: 10, maxBorrowed: 8, loanMs: 30_000 };
+const LENDING_POLICY: LendingConfiguration = { ...LENDING_DEFAULTS, maxBorrowed: 8 };
 
 const roomsOf = (rooms: Readonly<Record<string, Partial<Room>>>): Rooms =>
   new Map(
@@ -235,12 +236,8 @@ describe('planLoans', () => {
     untilMs: 2_000,
     ...changes,
   });
-  const plan = (requests: readonly LoanRequest[], wants: readonly Want[] = []): readonly Loan[] =>
-    planLoans(
-      { partition: 0, rooms, wants, requests, loanId: (number) => `loan-${number}` },
-      LENDING_POLICY,
-      1_000,
-    );
+  const plan = (requests: readonly LoanRequest[]): readonly Loan[] =>
+    planLoans({ partition: 0, rooms, requests, loanId: (number) => `loan-${number}` }, LENDING_POLICY, 1_000);
 
   it('lends half of what is free of every scope that is lacking, for a time', () => {
     expect(plan([request(1, { units: 9, scopes: ['pool', 'type/resize'] })])).toEqual([
@@ -256,6 +253,25 @@ describe('planLoans', () => {
         expiresAtMs: 31_000,
       },
     ]);
+  });
+
+  it.each([
+    [{ lentShare: 1 }, 5],
+    [{ lentShare: 0.25 }, 2],
+    [{ lentShare: 0.01 }, 1],
+    [{ lentShare: 1, batch: 4 }, 4],
+  ])('lends what is declared: %j', (declared, units) => {
+    const [loan] = planLoans(
+      {
+        partition: 0,
+        rooms,
+        requests: [request(1, { units: 9, scopes: ['pool', 'type/resize'] })],
+        loanId: String,
+      },
+      { ...LENDING_POLICY, ...declared },
+      1_000,
+    );
+    expect(loan?.units).toBe(units);
   });
 
   it('serves the neediest first, and lends nothing twice', () => {
@@ -308,27 +324,17 @@ describe('planLoans', () => {
   });
 
   it.each([
-    ['has none free', [request(1, { fleets: ['images'] })], []],
-    [
-      'wants it itself',
-      [request(1, { scopes: ['type/resize'] })],
-      [{ units: 1, scopes: ['type/resize'], fleets: [] }],
-    ],
-    [
-      'wants the fleet itself',
-      [request(1, { fleets: ['films'] })],
-      [{ units: 1, scopes: [], fleets: ['films'] }],
-    ],
-    ['was asked too long ago', [request(1, { scopes: ['pool'] }, { untilMs: 1_000 })], []],
-    ['asked itself', [request(0, { scopes: ['pool'] })], []],
-  ] as const)('lends nothing when it %s', (_, requests, wants) => {
-    expect(plan(requests, wants)).toEqual([]);
+    ['has none free', [request(1, { fleets: ['images'] })]],
+    ['was asked too long ago', [request(1, { scopes: ['pool'] }, { untilMs: 1_000 })]],
+    ['asked itself', [request(0, { scopes: ['pool'] })]],
+  ] as const)('lends nothing when it %s', (_, requests) => {
+    expect(plan(requests)).toEqual([]);
   });
 
   it('lends nothing of a fleet none of whose workers is left', () => {
     const empty = roomsOf({ 'fleet/farm': { capacity: 2, under: undefined } });
     const requests = [request(1, { fleets: ['farm'] })];
-    const lender = { partition: 0, rooms: empty, wants: [], requests, loanId: String };
+    const lender = { partition: 0, rooms: empty, requests, loanId: String };
     expect(planLoans(lender, LENDING_POLICY, 0)).toEqual([]);
   });
 
@@ -346,17 +352,46 @@ describe('planLoans', () => {
         (given, wants) => {
           const own = roomsOf(given);
           const requests = wants.map((of, at) => request(at + 1, {}, { wants: of }));
-          const loans = planLoans(
-            { partition: 0, rooms: own, wants: [], requests, loanId: String },
-            LENDING_POLICY,
-            0,
-          );
+          const loans = planLoans({ partition: 0, rooms: own, requests, loanId: String }, LENDING_POLICY, 0);
           for (const [scope, { capacity, held }] of own) {
             const lent = loans
               .filter(({ scopes }) => scopes.some((each) => each.scope === scope))
               .reduce((sum, { units }) => sum + units, 0);
             expect(lent).toBeLessThanOrEqual(Math.max(0, capacity - held));
           }
+        },
+      ),
+    );
+  });
+});
+
+describe('a partition that lacks capacity itself', () => {
+  it('lends nothing of the caps and fleets that it wants itself, whatever it has and is asked for', () => {
+    const room = fc.record({ capacity: fc.nat(4), held: fc.nat(4) });
+    const needy = fc.record({
+      scopes: fc.subarray(['pool', 'type/resize']),
+      fleets: fc.subarray(['images', 'films'], { minLength: 1 }),
+    });
+    fc.assert(
+      fc.property(
+        fc.record({ pool: room, 'type/resize': room, 'fleet/images': room, 'fleet/films': room }),
+        fc.array(needy, { maxLength: 6 }),
+        fc.array(needy, { maxLength: 4 }),
+        (given, waiting, asked) => {
+          const own = roomsOf(given);
+          const wants = wantsOf(waiting, own, 0, LENDING_POLICY);
+          const wanted = new Set(
+            wants.flatMap(({ scopes, fleets }) => [...scopes, ...fleets.map((fleet) => `fleet/${fleet}`)]),
+          );
+          const requests = asked.map((want, at) => ({
+            partition: at + 1,
+            wants: [{ ...want, units: 3 }],
+            askedAtMs: 0,
+            untilMs: 2_000,
+          }));
+          const loans = planLoans({ partition: 0, rooms: own, requests, loanId: String }, LENDING_POLICY, 0);
+          const lent = loans.flatMap(({ scopes }) => scopes.map(({ scope }) => scope));
+          expect(lent.filter((scope) => wanted.has(scope))).toEqual([]);
         },
       ),
     );

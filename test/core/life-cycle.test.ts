@@ -74,7 +74,7 @@ const TRANSITIONS: Readonly<
   promote: { to: 'pending', from: ['scheduled'], apply: (given) => promote(given, NOW) },
   claim: { to: 'claimed', from: ['pending'], apply: (given) => claim(given, CLAIM, given.version) },
   raiseVersion: { to: 'pending', from: ['pending'], apply: (given) => raiseVersion(given, given.version) },
-  giveBack: { to: 'pending', from: ['claimed'], apply: (given) => giveBack(given, CLAIM.claimId) },
+  giveBack: { to: 'pending', from: ['claimed'], apply: (given) => giveBack(given, CLAIM.claimId, NOW) },
   start: { to: 'running', from: ['claimed'], apply: (given) => start(given, CLAIM.claimId, WORKER, NOW) },
   succeed: {
     to: 'succeeded',

@@ -9,6 +9,7 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { type Job, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import { afterFailure, afterWorkerLost } from '../../lib/core/retry.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
@@ -23,6 +24,7 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { storeWith } from '../dispatch/stage.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
+import { shareOf } from './partitions.ts';
 import {
   EPOCH_MS,
   type Happening,
@@ -42,7 +44,6 @@ const OLD_MAX = 200;
 /** Triggers that one instant may take before its dispatchers are said to make no end. */
 const TRIGGERS_MAX = 200;
 
-const PARTITION = 0;
 /** These cause a look at what is due. */
 const LOOKING: readonly ['ingest', 'wake', 'tick'] = ['ingest', 'wake', 'tick'];
 
@@ -118,10 +119,12 @@ export class Deployed implements Player {
       nowMs: clock,
       clock: this.#clock,
       announced: this.#announced,
-      partitionOf: () => PARTITION,
+      partitionOf: (fairnessKey) => this.#partitionOf(fairnessKey),
     };
     const store = storeWith(this.store, {
       ...planted(this.store),
+      // A request is a hint: where each is lost, partitions do not lend, and what each of them starts is known.
+      askForLoan: () => Promise.resolve(),
       releaseLease: async (fence, wakesSeen) => {
         const before = this.#beforeRelease;
         this.#beforeRelease = undefined;
@@ -170,7 +173,16 @@ export class Deployed implements Player {
       await this.#trigger(this.#last, { jobs, reason: 'stream' });
     }
     await this.#startAll();
-    return this.#claims;
+    const partitionOf = ({ id }: Start): number => this.store.inspectJob(id)?.partition ?? 0;
+    return this.#claims.sort((one, other) => partitionOf(one) - partitionOf(other));
+  }
+
+  #partitionOf(fairnessKey: string): number {
+    return partitionOf(fairnessKey, this.configuration.partitions);
+  }
+
+  get #partitions(): readonly number[] {
+    return Array.from({ length: this.configuration.partitions }, (_, partition) => partition);
   }
 
   async #apply(happening: Happening): Promise<void> {
@@ -209,7 +221,7 @@ export class Deployed implements Player {
       payload: { id },
       ...(runAtMs === undefined ? {} : { runAtMs: EPOCH_MS + runAtMs }),
     };
-    return jobFrom(request, id, PARTITION, this.#nowMs);
+    return jobFrom(request, id, this.#partitionOf(asked.fairnessKey), this.#nowMs);
   }
 
   async #setSlots(fleet: string, slots: number): Promise<void> {
@@ -224,8 +236,11 @@ export class Deployed implements Player {
       occupants: [],
     };
     this.#workers.set(fleet, record);
-    if (known === undefined) await this.store.registerWorker(PARTITION, record);
-    else await this.store.heartbeat(PARTITION, record);
+    for (const partition of this.#partitions) {
+      const own = { ...record, slots: shareOf(slots, partition, this.#partitions.length) };
+      if (known === undefined) await this.store.registerWorker(partition, own);
+      else await this.store.heartbeat(partition, own);
+    }
   }
 
   async #end({ start, outcome }: Extract<Happening, { readonly op: 'end' }>): Promise<void> {
@@ -266,8 +281,10 @@ export class Deployed implements Player {
     const isDue = (job: Job): boolean => job.state === 'scheduled' && job.runAtMs <= this.#nowMs;
     // A stream's records alone cause a look at what is due only if they show something due.
     const mayBeDue = happenings.some(({ op }) => op === 'due' || op === 'retime') || fresh.some(isDue);
+    // Of several partitions, one whose records show something due says nothing of the others.
+    const showsDue = this.configuration.partitions === 1 && [...fresh, ...noise, ...old].some(isDue);
     const reason = dice.pick<Trigger['reason']>(
-      mayBeDue && ![...fresh, ...noise, ...old].some(isDue) ? LOOKING : [...LOOKING, 'stream', 'stream'],
+      mayBeDue && !showsDue ? LOOKING : [...LOOKING, 'stream', 'stream'],
     );
     // Whoever stores jobs knows that these are new: only what comes from elsewhere may be old.
     const jobs = shuffled(dice, [...fresh, ...noise, ...(reason === 'ingest' && !isTick ? [] : old)]);
@@ -326,7 +343,7 @@ export class Deployed implements Player {
   #dispatch(dispatcher: number, trigger: Trigger): Promise<readonly DispatchReport[]> {
     const context = this.#dispatchers[dispatcher];
     if (context === undefined) throw new Error(`no dispatcher ${dispatcher}`);
-    return dispatchAll(context, { ...trigger, partitions: [PARTITION] });
+    return dispatchAll(context, { ...trigger, partitions: this.#partitions });
   }
 
   /** Workers start what they were sent at once. */

@@ -3,8 +3,8 @@ import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { withoutChunks } from '../simulation/shrink.ts';
 import { breachOf } from './bounds.ts';
 import { Deployed } from './deployed.ts';
+import { referenceOf } from './partitions.ts';
 import { type AttemptPlan, type Player, play, type Scenario, type Start } from './play.ts';
-import { Reference } from './reference.ts';
 import { ATTENTIVE } from './scenarios.ts';
 
 export interface Difference {
@@ -35,7 +35,7 @@ export async function differenceOf(
     return breach === undefined ? undefined : { at: 0, expected: undefined, actual: breach };
   }
   if (vanishes(scenario)) return differenceWithLosses(scenario, make(scenario));
-  const expected = await play(scenario, new Reference(scenario));
+  const expected = await play(scenario, referenceOf(scenario));
   const player = make(scenario);
   const actual: Start[] = [];
   const watched: Player = {
@@ -86,7 +86,7 @@ async function differenceWithLosses(scenario: Scenario, player: Player): Promise
   }
   const told = withLosses(scenario, actual, losses);
   if (typeof told === 'string') return { at: 0, expected: undefined, actual: told };
-  const expected = await play(told, new Reference(told));
+  const expected = await play(told, referenceOf(told));
   for (let at = 0; at < Math.max(expected.length, actual.length); at += 1)
     if (!isSame(expected[at], actual[at])) return { at, expected: expected[at], actual: actual[at] };
   return undefined;
@@ -198,7 +198,11 @@ const SIMPLER: readonly ((scenario: Scenario) => Scenario)[] = [
   (each) => ({ ...each, hearing: { ...each.hearing, leftWord: 0 } }),
   (each) => ({ ...each, hearing: { ...each.hearing, forgets: 1 } }),
   (each) => ({ ...each, hearing: { ...each.hearing, dispatchers: 1, changes: 0, leftWord: 0 } }),
-  (each) => ({ ...each, budget: {} }),
+  // Without it, dispatchers that take turns differ by what they need not know.
+  (each) => ({
+    ...each,
+    budget: each.budget.newsShare === undefined ? {} : { newsShare: each.budget.newsShare },
+  }),
   ...['parkKept', 'batchJobs', 'passesMax', 'promoteMax'].map((field) => (each: Scenario) => ({
     ...each,
     budget: without(each.budget, field),

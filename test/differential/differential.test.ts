@@ -20,6 +20,7 @@ Error.stackTraceLimit = 0;
 const SEEDS = 200;
 const SEEDS_MS = 600_000;
 
+const PARTITIONED_SEEDS = 40;
 const CORE_SEEDS = 1_000;
 /** Kinds that know no lifts, which the core makes as jobs come one by one, and no resets, which it is told of. */
 const CORE_KINDS: readonly Kind[] = ['order', 'conflicts', 'keys', 'time', 'controls'];
@@ -281,6 +282,19 @@ describe('the deployed path', () => {
 
   it(`starts what the reference starts, in ${SEEDS} scenarios`, { timeout: SEEDS_MS }, async () => {
     expect(await differingDeployed(1, SEEDS)).toEqual([]);
+  });
+});
+
+describe('the deployed path in several partitions that do not lend', () => {
+  it(`starts what one reference for each starts, in ${PARTITIONED_SEEDS} scenarios`, {
+    timeout: SEEDS_MS,
+  }, async () => {
+    const differing: string[] = [];
+    for (let seed = 1; seed <= PARTITIONED_SEEDS; seed += 1) {
+      const difference = await differenceOf(scenarioOf(seed, 'partitions'));
+      if (difference !== undefined) differing.push(`seed ${seed}: ${JSON.stringify(difference)}`);
+    }
+    expect(differing).toEqual([]);
   });
 });
 

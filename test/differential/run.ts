@@ -9,8 +9,8 @@ import { parseArgs } from 'node:util';
 import { CorePlayer } from './core.ts';
 import { Deployed } from './deployed.ts';
 import { causesOf, type Difference, differenceOf, type MakePlayer, shrink } from './difference.ts';
+import { referenceOf } from './partitions.ts';
 import { play, type Scenario } from './play.ts';
-import { Reference } from './reference.ts';
 import { KINDS, type Kind, kindOf, scenarioOf } from './scenarios.ts';
 
 const SHOWN_MAX = 5;
@@ -78,7 +78,7 @@ async function leastOf(scenario: Scenario): Promise<Differing['least']> {
 async function replay(path: string): Promise<boolean> {
   const scenario = JSON.parse(readFileSync(path, 'utf8')) as Scenario;
   const [expected, actual] = [
-    await play(scenario, new Reference(scenario)),
+    await play(scenario, referenceOf(scenario)),
     await play(scenario, make(scenario)),
   ];
   for (let at = 0; at < Math.max(expected.length, actual.length); at += 1) {

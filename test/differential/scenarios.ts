@@ -1,7 +1,9 @@
 /** Random scenarios: a seed and a kind draw a pool, its load, and what happens to it. */
 import type { FleetInput, JobTypeInput, PoolInput, TierInput } from '../../lib/core/defaults.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchBudget } from '../../lib/dispatch/context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
+import { withCaps } from './partitions.ts';
 import type { AttemptPlan, Hearing, Scenario, ScenarioEvent, ScenarioJob } from './play.ts';
 
 /** What a kind of scenario is about; `mixed` and `large` are about all of it. */
@@ -25,8 +27,12 @@ export const KINDS = [
   'mixed',
   /** Hundreds of jobs, keys and resources. */
   'large',
+  /** Hundreds of keys that leave and return, on one or two slots, while ledgers expire and are reset. */
+  'crowd',
   /** Hundreds of jobs that may not start stand before those that may. */
   'walls',
+  /** As `mixed`, in two to four partitions that do not lend. */
+  'partitions',
   /** As `mixed`, and hints are lost: there only bounds hold. */
   'unheard',
 ] as const;
@@ -38,18 +44,24 @@ const TURNS: readonly Kind[] = [
   ...(['order', 'lifts', 'conflicts', 'keys', 'time', 'controls', 'books'] as const),
   ...(['mixed', 'mixed', 'mixed', 'mixed', 'mixed', 'losses', 'unheard', 'walls'] as const),
 ];
-/** Large ones are as dear as fifteen others: one in so many seeds. */
+/** Large ones are as dear as fifteen others, and crowds as fifty: one in so many seeds. */
 const LARGE_EVERY = 60;
+const CROWD_EVERY = 180;
+const CROWD_AT = 30;
 
 /** The kind that a seed is of, unless somebody asks for one. */
-export const kindOf = (seed: number): Kind =>
-  seed % LARGE_EVERY === 0 ? 'large' : (TURNS[seed % TURNS.length] ?? 'mixed');
+export function kindOf(seed: number): Kind {
+  if (seed % LARGE_EVERY === 0) return 'large';
+  if (seed % CROWD_EVERY === CROWD_AT) return 'crowd';
+  return TURNS[seed % TURNS.length] ?? 'mixed';
+}
 
 /** Where hints are lost, what they would have told comes out by ticks. */
 const UNHEARD_FOR_MS = 600_000;
 
 /** The chance of each theme in scenarios that are about all. */
 const MIXED = 0.5;
+const MIXED_KINDS: readonly Kind[] = ['mixed', 'large', 'unheard', 'partitions'];
 
 interface Themes {
   readonly lifts: boolean;
@@ -60,11 +72,24 @@ interface Themes {
   readonly controls: boolean;
   readonly books: boolean;
   readonly large: boolean;
+  readonly crowd: boolean;
 }
 
+/** What a crowd is about, and how likely. */
+const OF_CROWDS: Partial<Record<Kind, number>> = {
+  lifts: 0.8,
+  books: 1,
+  keys: 0.3,
+  time: 0.3,
+  conflicts: 0.2,
+  controls: 0.2,
+};
+
 function themesOf(kind: Kind, dice: Dice): Themes {
-  const isAbout = (theme: Kind): boolean =>
-    kind === 'mixed' || kind === 'large' || kind === 'unheard' ? dice.chance(MIXED) : kind === theme;
+  const isAbout = (theme: Kind): boolean => {
+    if (kind === 'crowd') return dice.chance(OF_CROWDS[theme] ?? 0);
+    return MIXED_KINDS.includes(kind) ? dice.chance(MIXED) : kind === theme;
+  };
   return {
     lifts: isAbout('lifts') || (kind === 'books' && dice.chance(0.5)),
     conflicts: isAbout('conflicts'),
@@ -74,6 +99,7 @@ function themesOf(kind: Kind, dice: Dice): Themes {
     controls: isAbout('controls'),
     books: isAbout('books'),
     large: kind === 'large',
+    crowd: kind === 'crowd',
   };
 }
 
@@ -88,8 +114,8 @@ export const ATTENTIVE: Hearing = {
   lost: 0,
 };
 
-function hearingOf(dice: Dice): Hearing {
-  const dispatchers = dice.pick([1, 1, 2, 3]);
+function hearingOf(dice: Dice, crowd = false): Hearing {
+  const dispatchers = dice.pick(crowd ? [1, 2, 2, 3] : [1, 1, 2, 3]);
   return {
     dispatchers,
     changes: dispatchers === 1 ? 0 : dice.pick([0.05, 0.3, 1]),
@@ -121,7 +147,7 @@ const named = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, number) => `${prefix}${number}`);
 
 function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput {
-  const { conflicts, large, books, time } = themes;
+  const { conflicts, large, books, time, crowd } = themes;
   const tierNames = named('tier', dice.whole(1, 3));
   const typeNames = named('type', dice.whole(1, large ? 6 : 4));
   const tiers: TierInput[] = tierNames.map((tier) => ({
@@ -166,7 +192,7 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
   return {
     types,
     tiers,
-    fleets,
+    fleets: crowd ? { all: { types: typeNames, slots: dice.whole(1, 2) } } : fleets,
     ...(dice.chance(0.2) ? { maxConcurrency: dice.whole(6, large ? 60 : 12) } : {}),
     fairness: {
       idlePolicy: themes.lifts ? 'advance' : 'none',
@@ -176,8 +202,8 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
       weights,
       ...(themes.keys && dice.chance(0.7) ? { maxConcurrencyPerKey: dice.whole(1, 3) } : {}),
       // One millisecond more than any time in a scenario: whether the boundary counts is nobody's question.
-      ...(books && dice.chance(0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
-      ...(books && dice.chance(0.4) ? { resetEveryMs: dice.pick([20_000, 60_000]) } : {}),
+      ...(books && dice.chance(crowd ? 0.8 : 0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
+      ...(books && dice.chance(crowd ? 0.8 : 0.4) ? { resetEveryMs: dice.pick([20_000, 60_000]) } : {}),
       ...(books && dice.chance(0.4) ? { estimateFallback: 'default' } : {}),
     },
   };
@@ -201,9 +227,16 @@ function attemptsOf(
   return time && dice.chance(0.5) ? [attempt(), attempt(), attempt()] : [attempt()];
 }
 
+function keysIn(dice: Dice, { keys, large, crowd }: Themes): number {
+  if (crowd) return dice.whole(200, 600);
+  if (large) return dice.whole(5, 150);
+  return keys ? dice.whole(5, 25) : dice.whole(1, 6);
+}
+
 /** The scenario that a seed draws of a kind. */
 export function scenarioOf(seed: number, kind: Kind = kindOf(seed)): Scenario {
   const dice = diceOf(seeded(hashText(`${kind}/${seed}`)));
+  if (kind === 'partitions') return dividedOf(dice, anyOf(dice, seed, kind));
   if (kind !== 'unheard') return kind === 'walls' ? wallOf(dice, seed) : anyOf(dice, seed, kind);
   const scenario = dice.chance(0.2) ? wallOf(dice, seed) : anyOf(dice, seed, kind);
   return {
@@ -217,16 +250,15 @@ export function scenarioOf(seed: number, kind: Kind = kindOf(seed)): Scenario {
 
 function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
   const themes = themesOf(kind, dice);
-  const { large, conflicts, time, controls } = themes;
-  const isWide = themes.keys || large;
-  const keys = named('key', isWide ? dice.whole(5, large ? 150 : 25) : dice.whole(1, 6));
-  const resources = named('resource', large ? dice.pick([3, 20, 100]) : dice.whole(1, 5));
+  const { large, crowd, conflicts, time, controls } = themes;
+  const keys = named('key', keysIn(dice, themes));
+  const resources = named('resource', large || crowd ? dice.pick([3, 20, 100]) : dice.whole(1, 5));
   const pool = poolOf(dice, themes, keys);
   const typeNames = Object.keys(pool.types ?? {}) as [string, ...string[]];
   const slots = slotsIn(pool);
-  const jobCount = large ? dice.whole(100, 400) : dice.whole(5, 40);
+  const jobCount = crowd ? dice.whole(300, 500) : large ? dice.whole(100, 400) : dice.whole(5, 40);
   const gridMs = dice.pick([100, 250, 1_000, 1_000]);
-  const meanMs = dice.pick([1_000, 3_000, 8_000]);
+  const meanMs = crowd ? dice.pick([500, 1_000, 2_000]) : dice.pick([1_000, 3_000, 8_000]);
   const durationMs = (): number => Math.max(1, Math.round(dice.between(0.2, 2) * (meanMs / gridMs))) * gridMs;
   // From twice what the slots can do to half of it; idle gaps come from the bursts.
   const spanMs = Math.ceil((jobCount * meanMs) / slots / dice.pick([0.5, 1, 2, 4]) / gridMs) * gridMs;
@@ -273,7 +305,7 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
   }
   if (controls) events.push(...controlsOf(dice, pool, keys, instant));
   const budget = budgetOf(dice, themes);
-  const hearing = hearingOf(dice);
+  const hearing = hearingOf(dice, crowd);
   return {
     seed,
     kind,
@@ -283,6 +315,29 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
     untilMs,
     jobs,
     events,
+  };
+}
+
+/**
+ * The same in several partitions, each with so much of every cap. Conflict keys are each of one partition: who of several gets a
+ * free one first is decided by their locks, and not by an order.
+ */
+function dividedOf(dice: Dice, scenario: Scenario): Scenario {
+  const partitions = dice.whole(2, 4);
+  // What the first partitions have more of than the others.
+  const rest = dice.whole(0, partitions - 1);
+  const { pool, hearing } = scenario;
+  return {
+    ...scenario,
+    pool: { ...withCaps(pool, (cap) => cap * partitions + rest), partitions },
+    // Word is left in one partition at a time.
+    hearing: { ...hearing, leftWord: 0 },
+    jobs: scenario.jobs.map((job) => ({
+      ...job,
+      ...(job.resourceId === undefined
+        ? {}
+        : { resourceId: `${job.resourceId} of ${partitionOf(job.fairnessKey, partitions)}` }),
+    })),
   };
 }
 

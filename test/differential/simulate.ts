@@ -7,8 +7,8 @@ import { Reference } from './reference.ts';
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * The scenario as one of `fairlead/1`; undefined where that format does not have what it is about: a worker that gives its
- * job back, a fleet that gets smaller, a cancellation of what runs, of which the handler decides.
+ * The scenario as one of `fairlead/1`; undefined where that format does not have what it is about: partitions that do not lend,
+ * a worker that gives its job back, a fleet that gets smaller, a cancellation of what runs, of which the handler decides.
  */
 export async function asSimulateScenario(scenario: Scenario): Promise<Fields | undefined> {
   const { pool, untilMs, seed, kind } = scenario;
@@ -18,7 +18,7 @@ export async function asSimulateScenario(scenario: Scenario): Promise<Fields | u
     )
   )
     return undefined;
-  if (await cancelsWhatRuns(scenario)) return undefined;
+  if (pool.partitions !== undefined || (await cancelsWhatRuns(scenario))) return undefined;
   const workers = workersOf(scenario);
   if (workers === undefined) return undefined;
   const maxAttempts = new Map(

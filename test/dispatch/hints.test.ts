@@ -1,7 +1,10 @@
 /** What a hint tells is not forgotten, whether or not anything may start when it comes. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { type Stage, stage } from './stage.ts';
+import { rankKey } from '../../lib/core/score.ts';
+import { NOTHING_TRUSTED_MS, noteImages, openBooks } from '../../lib/dispatch/remembered.ts';
+import type { JobHead } from '../../lib/store/contract.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
 
 const oneSlot = (): Stage =>
   stage({
@@ -76,5 +79,79 @@ describe('a job that comes while every slot is busy', () => {
     await on.advance(4_000);
     const report = await on.pass({ jobs: [await on.end({ job: runs })], reason: 'stream' });
     expect(report).toMatchObject({ admitted: 1 });
+  });
+});
+
+describe('a hint that comes late', () => {
+  it('of a job that does not wait any more costs no claim, though its line is not read again', async () => {
+    const on = oneSlot();
+    const old = on.job({ priority: 10 });
+    await on.put(old);
+    // Nobody has told this dispatcher.
+    await on.store.cancelJob(old.id, on.time.nowMs, on.time.nowMs + 1_000_000);
+    await on.advance(1_000);
+    const runs = await busy(on);
+    let claims = 0;
+    const store = storeWith(on.store, {
+      claim: (requests) => {
+        claims += requests.length;
+        return on.store.claim(requests);
+      },
+    });
+    const jobs = [await on.end({ job: runs }), old];
+    const report = await on.pass({ jobs, reason: 'stream' }, { ...on.main, store });
+    expect(report).toMatchObject({ admitted: 1, lostClaims: 0 });
+    expect(claims).toBe(1);
+  });
+});
+
+describe('a job that came without a hint', () => {
+  it('starts once its line is not trusted any more, also where more lines were found empty than one pass reads again', async () => {
+    const on = stage();
+    const jobs = Array.from({ length: 60 }, (_, at) => on.job({ fairnessKey: `key${at}` }));
+    await on.put(...jobs);
+    // Every key runs one job, and has nothing more: so all their lines are remembered as empty, the last ones latest.
+    for (let round = 0; round < 20; round += 1) {
+      const ended: Job[] = [];
+      for (const started of await on.startAll('images')) ended.push(await on.end(started));
+      await on.pass({ jobs: round === 0 ? jobs : ended, reason: 'stream' });
+      await on.advance(100);
+    }
+    expect(new Set(on.states(jobs))).toEqual(new Set(['succeeded']));
+    const unheard = jobs.map(({ fairnessKey }) => on.job({ fairnessKey }));
+    await on.put(...unheard);
+    await on.advance(NOTHING_TRUSTED_MS);
+    let ended: Job[] = [];
+    for (let round = 0; round < unheard.length / 4; round += 1) {
+      expect(await on.pass({ jobs: ended, reason: 'stream' })).toMatchObject({ admitted: 4 });
+      ended = [];
+      for (const started of await on.startAll('images')) ended.push(await on.end(started));
+    }
+  });
+});
+
+describe('hints of a line of which thousands of jobs are remembered', () => {
+  it('are put in their places with a few looks each, in the order of their ranks', () => {
+    const on = oneSlot();
+    const waiting = Array.from({ length: 4_000 }, (_, at) => on.job({ priority: at % 11 }));
+    const ranks = new Map(waiting.map((job) => [job.id, rankKey(job, on.configuration.score)]));
+    let looks = 0;
+    const rankOf = ({ id }: JobHead): string => {
+      looks += 1;
+      return ranks.get(id) ?? '';
+    };
+    const inOrder = (jobs: readonly JobHead[]): readonly JobHead[] =>
+      jobs.toSorted((one, other) => ((ranks.get(one.id) ?? '') < (ranks.get(other.id) ?? '') ? -1 : 1));
+    const { lines } = openBooks(new Map(), 0, 1);
+    const known = inOrder(waiting.slice(0, 3_900));
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: known, subs: [0] });
+    const places = { nameOf: () => 'line', rankOf, subOf: () => 0 };
+    const hints = waiting.slice(3_900);
+    noteImages(lines, hints, places, on.time.nowMs);
+    expect(lines.heads.get('line')?.jobs).toEqual(inOrder(waiting));
+    expect(looks).toBeLessThanOrEqual(hints.length * 20);
+    // Once more changes nothing.
+    noteImages(lines, hints, places, on.time.nowMs);
+    expect(lines.heads.get('line')?.jobs).toEqual(inOrder(waiting));
   });
 });

@@ -131,6 +131,61 @@ describe('a new key', () => {
     expect(costOf(on, 'back') ?? 50_000).toBe(50_000);
   });
 
+  describe('that came while nothing had room, and was not below the least share when there was', () => {
+    /**
+     * A pool of two slots, of which `a` holds one for long, and had the other: with that free again, its dispatcher has said that no
+     * key came unseen. Then there is room for one job only.
+     */
+    async function shut(): Promise<Stage> {
+      const on = stage({ pool: pool({ fleets: { images: { types: ['resize'], slots: 2 } } }) });
+      await charged(on, { a: 10_000, idle: 20_000, back: 50_000 });
+      await on.store.announceLines(
+        0,
+        [{ type: 'resize', mode: 'queued', fairnessKey: 'idle' }],
+        on.time.nowMs,
+      );
+      const both = jobsOf(on, 'a', 2);
+      await on.put(...both);
+      await on.pass({ jobs: both, reason: 'stream' });
+      const [started] = await on.startEverywhere();
+      if (started === undefined) throw new Error('nothing started');
+      await on.advance(1_000);
+      await on.pass({ jobs: [await on.end(started)], reason: 'stream' });
+      expect((await on.store.loadPartition(0, on.time.nowMs)).isLifted).toBe(true);
+      await on.store.changeControl(0, 'pool', { maxConcurrency: 1 });
+      return on;
+    }
+    const open = (on: Stage): Promise<unknown> => on.store.changeControl(0, 'pool', { maxConcurrency: 2 });
+    const jobsOf = (on: Stage, fairnessKey: string, count: number): Job[] =>
+      Array.from({ length: count }, () => on.job({ fairnessKey }));
+
+    it('is not pushed back by what others pay later, if another dispatcher was told of it', async () => {
+      const on = await shut();
+      const jobs = [...jobsOf(on, 'back', 1), ...jobsOf(on, 'a', 9)];
+      await on.put(...jobs);
+      await on.pass({ jobs, reason: 'stream' });
+      // By then every dispatcher can see what came.
+      await on.advance(on.main.budget.seenWithinMs);
+      await open(on);
+      // The first pass with room opens two lines: not the one of `back`. At 71,000 ms, `a` is behind it.
+      expect(await served(on, 2, 60_000, () => on.dispatcher())).toEqual(['a', 'back']);
+      expect(costOf(on, 'back')).toBe(50_000);
+    });
+
+    it('is not pushed back by what others pay later, if more came than a dispatcher remembers', async () => {
+      const on = await shut();
+      for (const jobs of [[...jobsOf(on, 'back', 1), ...jobsOf(on, 'a', 2_999)], jobsOf(on, 'a', 2_999)]) {
+        await on.put(...jobs);
+        await on.pass({ jobs, reason: 'stream' });
+        // What hints told is left to the index.
+        await on.advance(20_000);
+      }
+      await open(on);
+      expect(await served(on, 2, 60_000)).toEqual(['a', 'back']);
+      expect(costOf(on, 'back')).toBe(50_000);
+    });
+  });
+
   it('is lifted to the share of a key all of whose jobs are parked', async () => {
     const on = stage({
       budget: { parkKept: 1 },
@@ -183,6 +238,20 @@ describe('a new key', () => {
     expect(costOf(on, 'new')).toBe(7_000);
   });
 
+  it('does not count several hundred of them, that were charged little', async () => {
+    const on = await halfBusy();
+    const idle = Array.from({ length: 600 }, (_, at) => `idle${at}`);
+    await on.store.announceLines(
+      0,
+      idle.map((fairnessKey) => ({ type: 'resize', mode: 'queued', fairnessKey })),
+      on.time.nowMs,
+    );
+    const late = on.job({ fairnessKey: 'new' });
+    await on.put(late);
+    await on.pass({ jobs: [late], reason: 'stream' }, on.dispatcher());
+    expect(costOf(on, 'new')).toBe(11_000);
+  });
+
   it('and others that come in the same moment are lifted alike, whichever of them starts', async () => {
     const on = await halfBusy();
     const late = ['one', 'two', 'three'].map((fairnessKey) => on.job({ fairnessKey }));
@@ -190,6 +259,24 @@ describe('a new key', () => {
     await on.pass({ jobs: late, reason: 'stream' }, on.dispatcher());
     expect(late.map(({ fairnessKey }) => costOf(on, fairnessKey))).toEqual([11_000, 11_000, 11_000]);
     expect(on.held()).toHaveLength(2);
+  });
+});
+
+describe('a key that comes back', () => {
+  it('is lifted though an old image tells of a job of its that is over', async () => {
+    const on = stage({ pool: pool({ fleets: { images: { types: ['resize'], slots: 2 } } }) });
+    await charged(on, { busy: 10_000 });
+    const over = on.job({ fairnessKey: 'back' });
+    await on.put(over);
+    expect(await served(on, 1, 1_000)).toEqual(['back']);
+    await served(on, 1, 1_000);
+    const [busy] = await on.put(on.job({ fairnessKey: 'busy' }));
+    await on.pass({ jobs: busy === undefined ? [] : [busy], reason: 'stream' });
+    await on.advance(1_000);
+    const next = on.job({ fairnessKey: 'back' });
+    await on.put(next);
+    await on.pass({ jobs: [over, next], reason: 'stream' }, on.dispatcher());
+    expect(costOf(on, 'back')).toBe(11_000);
   });
 });
 

@@ -1,8 +1,9 @@
 /** Capacity that partitions lend one another, as passes move it. */
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
+import { LENDING_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
-import { LENDING, type Loan } from '../../lib/core/lending.ts';
+import type { Loan } from '../../lib/core/lending.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
@@ -141,6 +142,32 @@ describe('a partition whose share is used up', () => {
       expect([heldIn(on, 0).length, heldIn(on, 1).length]).toEqual([4, 4]);
     },
   );
+
+  it('is lent what the pool declares, for as long', async () => {
+    const on = pooled({ lending: { lentShare: 1, loanMs: 60_000 } });
+    await arrive(on, ...manyIn(on, 0, 20));
+    expect(counts(on)).toEqual([8, 0]);
+    const [loan, ...more] = loansIn(on, 0);
+    expect(more).toEqual([]);
+    expect(loan).toMatchObject({ units: 4 });
+    expect((loan?.expiresAtMs ?? 0) - on.time.nowMs).toBeGreaterThan(LENDING_DEFAULTS.loanMs);
+  });
+
+  it('asks when as much waits as the pool declares', async () => {
+    const on = pooled({ lending: { backlogThreshold: 4 } });
+    await arrive(on, ...manyIn(on, 0, 4 + 3));
+    expect(counts(on)).toEqual([4, 0]);
+    await on.advance(2_000);
+    await arrive(on, on.jobIn(0));
+    expect(counts(on)).toEqual([6, 0]);
+  });
+
+  it('borrows nothing where nothing may be borrowed', async () => {
+    const on = pooled({ lending: { maxBorrowed: 0 } });
+    await arrive(on, ...manyIn(on, 0, 20));
+    expect(counts(on)).toEqual([4, 0]);
+    expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toEqual([]);
+  });
 
   it('is lent nothing by one that wants the same', async () => {
     const on = pooled();
@@ -306,7 +333,7 @@ describe('a loan', () => {
     // Its own work comes back to the lender, which lends no more.
     await arrive(on, ...manyIn(on, 1, 20));
     expect(counts(on)).toEqual([6, 2]);
-    await on.advance(LENDING.loanMs);
+    await on.advance(LENDING_DEFAULTS.loanMs);
     await tick(on);
     expect(counts(on)).toEqual([6, 2]);
     await endAll(on, 1);
@@ -331,7 +358,7 @@ describe('a loan', () => {
     await arrive(on, ...manyIn(on, 0, 6));
     const loans = loansIn(on, 0);
     for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: 2 });
-    await on.advance(LENDING.loanMs);
+    await on.advance(LENDING_DEFAULTS.loanMs);
     await tick(on);
     expect(loansIn(on, 0)).toEqual(loans);
     for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: null });
@@ -346,7 +373,7 @@ describe('a loan', () => {
     await arrive(on, on.jobIn(0));
     expect(counts(on)).toEqual([1, 0]);
     const loans = loansIn(on, 0);
-    await on.advance(LENDING.loanMs);
+    await on.advance(LENDING_DEFAULTS.loanMs);
     await tick(on);
     expect(loansIn(on, 0)).toEqual(loans);
   });

@@ -73,6 +73,32 @@ describe('parking', () => {
     expect(on.states(others).filter((state) => state === 'succeeded').length).toBeGreaterThanOrEqual(27);
   });
 
+  it('keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone', async () => {
+    const on = conflicting();
+    const jobs = await on.put(...Array.from({ length: 60 }, () => on.job({ resourceId: 'photos' })));
+    await passes(on, on.main);
+    const [running] = await on.startAll('images');
+    if (running === undefined) throw new Error('nothing runs');
+    await on.store.changeControl(0, 'pool', { paused: true });
+    // The first of those that are parked stands in its ready line again; nothing may start.
+    await on.pass({ jobs: [await on.end(running)], reason: 'stream' });
+    await on.store.changeControl(0, 'pool', { paused: false });
+    let cancelled = 0;
+    const line = { type: 'resize', mode: 'queued', fairnessKey: running.job.fairnessKey } as const;
+    const store = storeWith(on.store, {
+      claim: async (requests) => {
+        if (cancelled > 0) return on.store.claim(requests);
+        const { jobs: ready } = await on.store.readLine(0, line, jobs.length);
+        for (const { id } of ready) await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 1_000_000);
+        cancelled = ready.length;
+        return on.store.claim(requests);
+      },
+    });
+    expect(await on.pass({}, { ...on.main, store })).toMatchObject({ admitted: 1 });
+    expect(cancelled).toBeGreaterThan(0);
+    expect(cancelled).toBeLessThan(jobs.length / 2);
+  });
+
   it('lets no type at its cap hold up another one behind it', async () => {
     const on = stage({
       pool: {

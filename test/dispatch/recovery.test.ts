@@ -168,6 +168,23 @@ describe('a look at what is in flight that somebody asked for', () => {
     await woken(on);
     expect(on.held()).toEqual([]);
   });
+
+  it('settles all that has ended, however little one pass checks of itself', async () => {
+    const on = stage({
+      budget: { checkMax: 1, batchJobs: 1 },
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 4 } },
+      },
+    });
+    await on.put(...Array.from({ length: 4 }, () => on.job()));
+    await on.pass();
+    for (const started of await on.startAll('images')) await on.end(started);
+    expect(on.held()).toHaveLength(4);
+    await woken(on);
+    expect(on.held()).toEqual([]);
+  });
 });
 
 describe('a claimed job', () => {
@@ -361,6 +378,58 @@ describe('a running job', () => {
     expect([on.stateOf(job.id), on.held().length]).toEqual(['running', 1]);
   });
 
+  it('is left alone as long as a function may be running it by any clock, though it is checked, and taken when that is over', async () => {
+    // It may have four seconds left when its reservation is checked.
+    const leftMs = 4_000;
+    const on = setting({ timeoutMs: TIMEOUT_MS + leftMs });
+    const { job } = await running(on);
+    await untilChecked(on);
+    await on.advance(leftMs - 1);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('running');
+    on.wakes.length = 0;
+    await on.advance(1);
+    await on.pass();
+    expect(on.store.inspectJob(job.id)).toMatchObject({ workersLost: 1 });
+  });
+
+  it('is looked at again when its own time ends, before its reservation would be checked again', async () => {
+    const leftMs = 4_000;
+    const on = setting({ timeoutMs: TIMEOUT_MS + leftMs });
+    const { job } = await running(on);
+    await untilChecked(on);
+    await on.pass();
+    expect(on.stateOf(job.id)).toBe('running');
+    const checkedAtMs = on.time.nowMs;
+    await on.advance(leftMs);
+    expect(on.wakes).toContain(checkedAtMs + leftMs);
+    await on.pass({ reason: 'wake' });
+    expect(on.store.inspectJob(job.id)).toMatchObject({ workersLost: 1 });
+  });
+
+  it('is left alone if its worker came after the workers were read, by a clock that is behind', async () => {
+    const on = setting({}, null);
+    const record = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
+    await on.store.registerWorker(0, { ...record, workerId: 'other', expiresAtMs: on.time.nowMs + 600_000 });
+    const job = await claimed(on);
+    const [received] = await on.queue.receive('images', 1, 0, 600_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    await untilChecked(on);
+    const store = storeWith(on.store, {
+      loadPartition: async (...asked) => {
+        const state = await on.store.loadPartition(...asked);
+        await on.store.registerWorker(0, { ...record, expiresAtMs: on.time.nowMs + 90_000 });
+        const nowMs = on.time.nowMs - CLOCK_SKEW_MAX_MS + 1;
+        const life = { workerId: 'worker', incarnation: 'worker-1' };
+        await on.store.startJob({ ...life, ...received.message, nowMs, runUntilMs: undefined });
+        // The partition was read all the time: a loss may be declared.
+        return { ...state, attendance: { sinceMs: 0, atMs: on.time.nowMs } };
+      },
+    });
+    await on.pass({}, on.dispatcher({ store }));
+    expect(on.stateOf(job.id)).toBe('running');
+  });
+
   it.each<readonly [string, JobTypeInput, Partial<Job>]>([
     [
       'fails',
@@ -420,6 +489,16 @@ describe('a running job', () => {
     await on.pass();
     const [again] = await on.startAll('images');
     expect(again?.job).toMatchObject({ id: job.id, workersLost: 1, readyAtMs: job.readyAtMs });
+  });
+
+  it('whose worker is gone starts again in the pass that finds it, whether or not the index shows it', async () => {
+    const on = setting({}, 1);
+    const { job } = await running(on);
+    await on.advance(leasePassed);
+    const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
+    const report = await on.pass({}, on.dispatcher({ store }));
+    expect(report).toMatchObject({ settled: 1, admitted: 1 });
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'claimed', workersLost: 1 });
   });
 
   it('whose worker was given up cannot end it any more', async () => {

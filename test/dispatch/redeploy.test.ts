@@ -120,6 +120,10 @@ describe('jobs that are claimed', () => {
     await on.pass({}, warm);
     expect(await on.startAll('pictures')).toHaveLength(4);
     for (const { message } of late) {
+      const [given] = await on.store.getJobs([message.jobId]);
+      expect(given?.history?.entries).toEqual([
+        { kind: 'givenBack', atMs: on.clock.nowMs(), claimId: message.claimId, fleet: 'images' },
+      ]);
       const start = { ...message, workerId: 'w', incarnation: 'i', nowMs: on.clock.nowMs() };
       expect(await on.store.startJob(start)).toEqual({ kind: 'superseded' });
     }

@@ -143,6 +143,32 @@ describe('a resident', () => {
     expect(passes).toBeLessThanOrEqual(24);
   });
 
+  it('asks for a longer membership while the store answers slowly, and so keeps what it leads', async () => {
+    const on = scene(2);
+    let answerMs = 5_500;
+    const store = storeWith(on.store, {
+      keepDispatcher: async (record) => {
+        const applied = await on.store.keepDispatcher(record);
+        await on.clock.sleep(answerMs);
+        return applied;
+      },
+    });
+    const { stop, ended } = on.start('one', { store });
+    const memberForMs = async (): Promise<number> => {
+      const [member] = await on.store.listDispatchers(on.time.nowMs);
+      return (member?.expiresAtMs ?? 0) - on.time.nowMs;
+    };
+    await on.advance(300_000);
+    expect(on.epochs()).toEqual([1, 1]);
+    expect(await memberForMs()).toBeGreaterThan(MEMBER_LEASE_MS + CLOCK_SKEW_MS);
+    answerMs = 0;
+    await on.advance(60_000);
+    expect(on.epochs()).toEqual([1, 1]);
+    expect(await memberForMs()).toBeLessThanOrEqual(MEMBER_LEASE_MS + CLOCK_SKEW_MS);
+    stop();
+    await on.finish(ended);
+  });
+
   it('says with its membership what waits where it leads, how busy it is, and how its process fares', async () => {
     const on = scene(2);
     const vitals = { eventLoopLagMs: 7, memoryBytes: 50_000_000 };

@@ -10,6 +10,7 @@ const ENVIRONMENT = {
   FAIRLEAD_WAKE_QUEUE: 'https://sqs/wake',
   AWS_REGION: 'us-east-1',
 } as const;
+const NO_LOG = { info: () => undefined, warn: () => undefined };
 const ONE_TYPE = resolveConfiguration({ types: { resize: {} }, fairness: { weights: { big: 4 } } });
 const TWO_TYPES = resolveConfiguration({ types: { resize: {}, index: {} } });
 
@@ -31,7 +32,7 @@ describe('the composition', () => {
     vi.useRealTimers();
   });
 
-  const freshProcess = async () => (await import('../../functions/composition.ts')).composition;
+  const freshProcess = async () => (await import('../../functions/composition.ts')).composition(NO_LOG);
   const compose = async () => (await freshProcess())();
 
   it('is built from the environment and the declaration, once for the life of the process', async () => {

@@ -1,24 +1,25 @@
 /** The functions' own part: decode, one use case, encode. Their composition is a stage in memory. */
 import { marshall } from '@aws-sdk/util-dynamodb';
 import type { DynamoDBRecord, DynamoDBStreamEvent, SQSEvent } from 'aws-lambda';
-import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { handler as dispatchHandler } from '../../functions/dispatch.ts';
-import { handler as ingestHandler } from '../../functions/ingest.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { FunctionContext } from '../../functions/composition.ts';
+import { dispatching } from '../../functions/dispatch.ts';
+import { ingesting } from '../../functions/ingest.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { encodeJob } from '../../lib/store/dynamodb/codec.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 
-const root = vi.hoisted(() => ({ composition: (): unknown => undefined }));
-vi.mock('../../functions/composition.ts', () => ({ composition: () => root.composition() }));
-
 let on: Stage;
+let composed: FunctionContext;
 
 /** What the composition root would have built. */
 function compose(changes: Readonly<Record<string, unknown>> = {}): void {
-  const parts = { ...on.main, events: on.bus, nowMs: on.clock.nowMs, partitionOf: () => 0, ...changes };
-  root.composition = () => parts;
+  composed = { ...on.main, events: on.bus, nowMs: on.clock.nowMs, partitionOf: () => 0, ...changes };
 }
+
+const dispatchHandler = dispatching(async () => composed);
+const ingestHandler = ingesting(async () => composed);
 
 beforeEach(() => {
   on = stage();
@@ -123,6 +124,21 @@ describe('the dispatch function', () => {
   it('makes a pass of the partitions that wakes name, and of no other', async () => {
     await on.finish(dispatchHandler(queueOf('{"partition":2}', '{"partition":1}')));
     expect([0, 1, 2].map((partition) => on.store.inspect(partition).lease.epoch)).toEqual([0, 1, 1]);
+  });
+
+  it('wakes each partition again at what its own wakes are for, where its clock says that it is too early', async () => {
+    const nowMs = on.time.nowMs;
+    const wake = (partition: number, inMs: number): string =>
+      JSON.stringify({ partition, dueAtMs: nowMs + inMs });
+    const woken: (readonly [number, number])[] = [];
+    on.queue.onWake((partition) => woken.push([partition, on.time.nowMs - nowMs]));
+    const early = queueOf(wake(1, 2_000), wake(2, 4_000), wake(2, 9_000), '{"partition":3}', 'not JSON');
+    await on.finish(dispatchHandler(early));
+    await on.advance(20_000);
+    expect(woken).toEqual([
+      [1, 2_000],
+      [2, 9_000],
+    ]);
   });
 
   it('looks ahead with the tick', async () => {

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
@@ -27,90 +27,103 @@ const FIRST_PROCESS = ['unshare', '--user', '--map-root-user', '--pid', '--fork'
 const [unshare = '', ...unshareOptions] = FIRST_PROCESS;
 const canUnshare = spawnSync(unshare, [...unshareOptions, 'true']).status === 0;
 
-describe('a worker process whose handler keeps the event loop busy', () => {
-  let on: ProcessStage;
+const put = async (on: ProcessStage, changes: readonly Partial<Job>[]): Promise<readonly string[]> => {
+  const nowMs = Date.now();
+  const jobs = changes.map((each) =>
+    aJob({ id: randomUUID(), readyAtMs: nowMs, runAtMs: nowMs, submittedAtMs: nowMs, ...each }),
+  );
+  await submit({ ...on.context, nowMs: Date.now }, jobs);
+  return jobs.map((job) => job.id);
+};
 
-  beforeAll(async () => {
-    on = await processStage(configuration, 'processes');
-  }, TEST_MS);
+const stop = async (worker: ChildProcess): Promise<number | null> => {
+  worker.kill('SIGTERM');
+  const [code] = (await once(worker, 'exit')) as [number | null];
+  return code;
+};
 
-  afterAll(() => on?.drop());
+/** Runs a test on a stage of its own: they wait most of their time, so they wait together. */
+const staged = (test: (on: ProcessStage) => Promise<void>) => async (): Promise<void> => {
+  const on = await processStage(configuration, 'processes');
+  try {
+    await test(on);
+  } finally {
+    await on.drop();
+  }
+};
 
-  const put = async (changes: readonly Partial<Job>[]): Promise<readonly string[]> => {
-    const nowMs = Date.now();
-    const jobs = changes.map((each) =>
-      aJob({ id: randomUUID(), readyAtMs: nowMs, runAtMs: nowMs, submittedAtMs: nowMs, ...each }),
-    );
-    await submit({ ...on.context, nowMs: Date.now }, jobs);
-    return jobs.map((job) => job.id);
-  };
-
-  const stop = async (worker: ChildProcess): Promise<number | null> => {
-    worker.kill('SIGTERM');
-    const [code] = (await once(worker, 'exit')) as [number | null];
-    return code;
-  };
-
-  it('for longer than its lease keeps its jobs, each runs once, and caps and conflicts hold', {
-    timeout: TEST_MS,
-  }, async () => {
-    const workers = ['one', 'two', 'three'].map((name) => on.start('busy-process.ts', name));
-    const payload = { forMs: BUSY_MS };
-    const shelves = ['a', 'a', 'b'];
-    const ids = await put(shelves.map((resourceId) => ({ type: 'block', payload, resourceId })));
-    await on.dispatchUntil(
-      ids,
-      (jobs) => jobs.length === ids.length && jobs.every((job) => isTerminal(job.state)),
-    );
-    const jobs = await on.context.store.getJobs(ids);
-    expect(jobs.map((job) => [job?.state, job?.workersLost])).toEqual(ids.map(() => ['succeeded', 0]));
-    const entries = on.journal();
-    for (const id of ids) {
-      expect(entries.filter(({ jobId }) => jobId === id).map(({ what }) => what)).toEqual(['begin', 'end']);
-    }
-    const shelfOf = (id: string): string | undefined => shelves[ids.indexOf(id)];
-    const running: string[] = [];
-    for (const { what, jobId } of entries) {
-      if (what === 'end') running.splice(running.indexOf(jobId), 1);
-      else {
-        expect(running.map(shelfOf)).not.toContain(shelfOf(jobId));
-        running.push(jobId);
+describe.concurrent('a worker process whose handler keeps the event loop busy', () => {
+  it(
+    'for longer than its lease keeps its jobs, each runs once, and caps and conflicts hold',
+    {
+      timeout: TEST_MS,
+    },
+    staged(async (on) => {
+      const workers = ['one', 'two', 'three'].map((name) => on.start('busy-process.ts', name));
+      const payload = { forMs: BUSY_MS };
+      const shelves = ['a', 'a', 'b'];
+      const ids = await put(
+        on,
+        shelves.map((resourceId) => ({ type: 'block', payload, resourceId })),
+      );
+      await on.dispatchUntil(
+        ids,
+        (jobs) => jobs.length === ids.length && jobs.every((job) => isTerminal(job.state)),
+      );
+      const jobs = await on.context.store.getJobs(ids);
+      expect(jobs.map((job) => [job?.state, job?.workersLost])).toEqual(ids.map(() => ['succeeded', 0]));
+      const entries = on.journal();
+      for (const id of ids) {
+        expect(entries.filter(({ jobId }) => jobId === id).map(({ what }) => what)).toEqual(['begin', 'end']);
       }
-      expect(running.length).toBeLessThanOrEqual(2);
-    }
-    expect(await Promise.all(workers.map(stop))).toEqual([0, 0, 0]);
-  });
+      const shelfOf = (id: string): string | undefined => shelves[ids.indexOf(id)];
+      const running: string[] = [];
+      for (const { what, jobId } of entries) {
+        if (what === 'end') running.splice(running.indexOf(jobId), 1);
+        else {
+          expect(running.map(shelfOf)).not.toContain(shelfOf(jobId));
+          running.push(jobId);
+        }
+        expect(running.length).toBeLessThanOrEqual(2);
+      }
+      expect(await Promise.all(workers.map(stop))).toEqual([0, 0, 0]);
+    }),
+  );
 
-  const endless = async (launcher: readonly string[]): Promise<void> => {
-    const busy = on.start('busy-process.ts', `busy ${launcher.length}`, launcher);
-    const gone = once(busy, 'exit').then(([code, signal]) => ({ atMs: Date.now(), code, signal }));
-    const ids = await put([{ type: 'spin' }]);
-    const entries = () => on.journal().filter(({ jobId }) => jobId === ids[0]);
-    await on.dispatchUntil(ids, () => entries().length > 0);
-    const other = on.start('busy-process.ts', `other ${launcher.length}`);
-    await on.dispatchUntil(ids, ([job]) => job !== undefined && isTerminal(job.state));
-    const { atMs, code, signal } = await gone;
-    expect(code ?? signal).toBe(launcher.length === 0 ? 'SIGKILL' : 137);
-    const [first, second, ...more] = entries();
-    expect(more).toEqual([]);
-    expect(atMs - (first?.atMs ?? 0)).toBeGreaterThan(SPIN_TIMEOUT_MS);
-    expect(second?.atMs).toBeGreaterThan(atMs);
-    const [job] = await on.context.store.getJobs(ids);
-    expect(job).toMatchObject({
-      state: 'succeeded',
-      workersLost: 1,
-      result: { by: `other ${launcher.length}` },
-    });
-    expect(await stop(other)).toBe(0);
-  };
+  const endless =
+    (launcher: readonly string[]) =>
+    async (on: ProcessStage): Promise<void> => {
+      const busy = on.start('busy-process.ts', `busy ${launcher.length}`, launcher);
+      const gone = once(busy, 'exit').then(([code, signal]) => ({ atMs: Date.now(), code, signal }));
+      const ids = await put(on, [{ type: 'spin' }]);
+      const entries = () => on.journal().filter(({ jobId }) => jobId === ids[0]);
+      await on.dispatchUntil(ids, () => entries().length > 0);
+      const other = on.start('busy-process.ts', `other ${launcher.length}`);
+      await on.dispatchUntil(ids, ([job]) => job !== undefined && isTerminal(job.state));
+      const { atMs, code, signal } = await gone;
+      expect(code ?? signal).toBe(launcher.length === 0 ? 'SIGKILL' : 137);
+      const [first, second, ...more] = entries();
+      expect(more).toEqual([]);
+      expect(atMs - (first?.atMs ?? 0)).toBeGreaterThan(SPIN_TIMEOUT_MS);
+      expect(second?.atMs).toBeGreaterThan(atMs);
+      const [job] = await on.context.store.getJobs(ids);
+      expect(job).toMatchObject({
+        state: 'succeeded',
+        workersLost: 1,
+        result: { by: `other ${launcher.length}` },
+      });
+      expect(await stop(other)).toBe(0);
+    };
 
-  it('for ever is ended at its timeout, and its job starts again after that', { timeout: TEST_MS }, () =>
-    endless([]),
+  it(
+    'for ever is ended at its timeout, and its job starts again after that',
+    { timeout: TEST_MS },
+    staged(endless([])),
   );
 
   it.runIf(canUnshare)(
     'for ever is ended at its timeout, also as the first process of a container, which the kernel spares',
     { timeout: TEST_MS },
-    () => endless(FIRST_PROCESS),
+    staged(endless(FIRST_PROCESS)),
   );
 });

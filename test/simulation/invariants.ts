@@ -23,6 +23,7 @@ import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store
 import { BLOCKED_PREFIX, blockedLineName, readyLineName } from '../../lib/store/schema.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
+import { Starvation } from './starvation.ts';
 import { Versions } from './versions.ts';
 
 /** The invariants by their numbers in the design, and what has none. */
@@ -112,6 +113,8 @@ export interface InvariantsOptions {
   /** No index lags, and no request comes late: whoever looks sees all that there is. */
   readonly readsAreWhole: boolean;
   readonly orderBounds: OrderBounds;
+  /** Of a job that may start all the time: see `starvation.ts`. */
+  readonly starvation: { readonly fromMs: number; readonly unseenMs: number };
 }
 
 export class Invariants {
@@ -176,6 +179,7 @@ export class Invariants {
   readonly #committers = new Map<string, string>();
   /** Undefined in a pool of several partitions. */
   readonly #order: Order | undefined;
+  readonly #starvation: Starvation;
   /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
   readonly #refused = new Set<string>();
   readonly #chronicle = new Chronicle((what) => this.#violated('historyTold', what));
@@ -191,6 +195,11 @@ export class Invariants {
     this.#options = options;
     const { configuration, orderBounds, nowMs, skewMaxMs, partitions } = options;
     this.versions = new Versions(configuration);
+    this.#starvation = new Starvation({
+      configurations: () => this.versions.since(undefined),
+      nowMs,
+      ...options.starvation,
+    });
     if (partitions.length > 1) return;
     this.#order = new Order({
       configuration,
@@ -343,6 +352,9 @@ export class Invariants {
       }
       if (job.state === 'pending') this.#requireAnnounced(store, job);
     }
+    if (this.#order === undefined) return;
+    const starved = this.#starvation.look(this.#order.waiting, this.#order.startableNow(this.#view(0)));
+    if (starved !== undefined) this.#violated('noStarvation', starved);
   }
 
   /**
@@ -1005,6 +1017,8 @@ export class Invariants {
     const isOfLease = loaded?.epoch === epoch;
     const broken = this.#order?.onCommit(this.#view(partition), commit, isOfLease ? loaded : undefined);
     if (broken !== undefined) this.#violated('policyOrder', broken);
+    if (this.#order !== undefined && this.#starvation.suspects > 0)
+      this.#starvation.lookAgain(this.#order.startableNow(this.#view(partition)));
   }
 
   /** A place may only be given up when its claim is over, or cannot come any more. */

@@ -376,6 +376,21 @@ export class Order {
     return priority * score.priority + ageSec * score.ageSec + onDemand;
   }
 
+  /** Jobs that wait. */
+  get waiting(): Iterable<string> {
+    return this.#waiting.keys();
+  }
+
+  /** Which of them may start now beside all that is held, whoever knows of them. */
+  startableNow(view: PartitionView): (id: string) => boolean {
+    const held = heldIn(view, this.#types);
+    const mayStart = this.#startable({ view, loaded: this.loaded(view) }, held.counts);
+    return (id) => {
+      const waiting = this.#waiting.get(id);
+      return waiting !== undefined && !held.ids.has(id) && mayStart(waiting);
+    };
+  }
+
   get #nowMs(): number {
     return this.#options.nowMs();
   }

@@ -283,8 +283,38 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/worker/membership.ts',
-        from: 'renewed.set(partition, asked);',
-        to: 'renewed.set(partition, instantOf(clock));',
+        from: 'lease.renewed = laterBy(asked, extensionMs);',
+        to: 'lease.renewed = laterBy(instantOf(clock), extensionMs);',
+      },
+    ],
+  },
+  'trust-before-it-is-written': {
+    removes:
+      'the wait for the heartbeat that asks for a longer lease: the worker trusts it as soon as it knows',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'counts from before its first heartbeat was sent',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: 'lease.renewed = laterBy(asked, extensionMs);',
+        to: 'lease.renewed = laterBy(asked, leaseExtensionMs(leaseMs, lease.slowMs));',
+      },
+    ],
+  },
+  'lease-taken-back': {
+    removes:
+      'the end that a longer lease was given from the heartbeats that follow: the store does not write them',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'writes what a heartbeat says also while it becomes shorter',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: 'lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);',
+        to: 'lease.expiresAtMs = expiresAtMs;',
       },
     ],
   },
@@ -674,6 +704,238 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/worker/run-job.ts',
         from: 'life.since.wallMs + life.lastsMs + FUNCTION_END_MS;',
         to: 'life.since.wallMs + life.lastsMs / 2;',
+      },
+    ],
+  },
+  'unwarned-keys': {
+    removes: 'the word of a pass without room that keys may have come unseen',
+    foundBy: {
+      test: 'test/dispatch/lifts.test.ts',
+      name: 'is not pushed back by what others pay later, if another dispatcher was told of it',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'let mustWarn = lifts && state.isLifted === true &&',
+        to: 'let mustWarn = lifts && state.isLifted !== state.isLifted &&',
+      },
+    ],
+  },
+  'too-many-keys-forgotten': {
+    removes: 'that keys may have come unseen, from what is remembered where more came than it holds',
+    foundBy: {
+      test: 'test/dispatch/lifts.test.ts',
+      name: 'is not pushed back by what others pay later, if more came than a dispatcher remembers',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/remembered.ts',
+        from: '> RECENT_MAX) lines.coming = undefined;',
+        to: '> RECENT_MAX) lines.coming?.clear();',
+      },
+    ],
+  },
+  'lost-not-shown': {
+    removes:
+      'the images of jobs that wait again after their worker was lost, from the pass that takes them away',
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'whose worker is gone starts again in the pass that finds it, whether or not the index shows it',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'images.push(...(await waitAgain(context, taken, nowMs)));',
+        to: 'await waitAgain(context, taken, nowMs);',
+      },
+    ],
+  },
+  'never-asks': {
+    removes: 'what a partition that asks for capacity lacks, from its request',
+    foundBy: { test: 'test/dispatch/loans.test.ts', name: 'each time that it asks' },
+    changes: [
+      {
+        file: 'lib/dispatch/loans.ts',
+        from: 'ask(context, { partition, wants, askedAtMs',
+        to: 'ask(context, { partition, wants: [], askedAtMs',
+      },
+    ],
+  },
+  'let-go-unheard': {
+    removes: 'the pass that follows a lost claim of a job behind which others are parked',
+    foundBy: {
+      test: 'test/dispatch/parking.test.ts',
+      name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: ` ||
+    remembered.letGo.size > 0;`,
+        to: ';',
+      },
+    ],
+  },
+  'let-go-forgotten': {
+    removes: 'the conflict key of a job whose claim was lost from what may have been let go',
+    foundBy: {
+      test: 'test/dispatch/parking.test.ts',
+      name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'remembered.letGo.add(decision.reserved.conflictKey);',
+        to: 'remembered.letGo.size;',
+      },
+    ],
+  },
+  'hints-behind-holes': {
+    removes: 'the end of what is known of a line: a hint stands behind jobs that were not read',
+    foundBy: { differential: 109, kind: 'order' },
+    changes: [
+      {
+        file: 'lib/dispatch/remembered.ts',
+        from: "if (known.next !== undefined && rank > (known.untilRank ?? '')) {",
+        to: "if (known.next !== undefined && rank > '~') {",
+      },
+    ],
+  },
+  'own-end-unchecked': {
+    removes: "the look at a function's attempt when its own time ends",
+    foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'is looked at again when its own time ends' },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'return endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;',
+        to: 'return nowMs + budget.checkAfterMs;',
+      },
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: '...[...endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),',
+        to: '',
+      },
+    ],
+  },
+  'end-by-own-clock': {
+    removes: "what clocks differ from the time that a function's attempt may run",
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'as long as a function may be running it by any clock',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;',
+        to: 'return nowMs < job.runUntilMs;',
+      },
+    ],
+  },
+  'just-registered': {
+    removes: 'what clocks differ from whether a worker may have come after the workers were read',
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'if its worker came after the workers were read',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: '>= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;',
+        to: '>= loadedAtMs) return true;',
+      },
+    ],
+  },
+  'looks-up-in-turn': {
+    removes: 'looking up all that is in flight for whoever left word',
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'settles all that has ended, however little one pass checks of itself',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle.ts',
+        from: 'looksUp ? undefined : budget.checkMax',
+        to: 'budget.checkMax',
+      },
+    ],
+  },
+  'late-hints-believed': {
+    removes: 'reading what a late hint shows before it is claimed',
+    foundBy: {
+      test: 'test/dispatch/hints.test.ts',
+      name: 'of a job that does not wait any more costs no claim',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: 'if (late.length === 0) return images;',
+        to: 'if (late.length >= 0) return images;',
+      },
+    ],
+  },
+  'newest-partition': {
+    removes: 'the partition that has answered least lately from what the monotonic clock says of a lease',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'ends with the partition that has answered least lately',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: 'monotonicMs: Math.min(...all',
+        to: 'monotonicMs: Math.max(...all',
+      },
+    ],
+  },
+  'newest-partition-by-wall': {
+    removes: 'the partition that has answered least lately from what the wall clock says of a lease',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'ends with the partition that has answered least lately',
+    },
+    changes: [
+      { file: 'lib/worker/membership.ts', from: 'wallMs: Math.min(...all', to: 'wallMs: Math.max(...all' },
+    ],
+  },
+  'repeated-registration': {
+    removes: 'the heartbeat after a registration that was repeated',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'is not taken from a registration that was repeated',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: "applied === 'applied' && tries > 1 ?",
+        to: "applied === 'applied' && tries > REGISTER_TRIES_MAX ?",
+      },
+    ],
+  },
+  'starts-unseen': {
+    removes: 'what a start says of how long its key has been there',
+    foundBy: {
+      test: 'test/dispatch/expired-ledger.test.ts',
+      name: 'was never away: what it was charged before counts',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass.ts',
+        from: '...books.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),',
+        to: '...books.seeStarts([]),',
+      },
+    ],
+  },
+  'started-after-lease': {
+    removes: 'the look at the lease when a start is answered',
+    foundBy: {
+      test: 'test/worker/process.test.ts',
+      name: 'begins no handler whose start is answered after its lease is over',
+    },
+    changes: [
+      {
+        file: 'lib/worker/process.ts',
+        from: "if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');",
+        to: '',
       },
     ],
   },

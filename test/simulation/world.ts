@@ -184,6 +184,8 @@ export class World {
       () => this.time.nowMs,
       options,
     );
+    this.#isHarmless = options.forced === undefined && Object.values(plan.rates).every((rate) => rate === 0);
+    const calmFromMs = START_MS + (this.#isHarmless ? 0 : plan.faultsUntilMs + AFTERMATH_MS);
     this.invariants = new Invariants({
       configuration: plan.configuration,
       isRedeployed: plan.redeploys !== undefined,
@@ -195,6 +197,11 @@ export class World {
       readsAreWhole:
         plan.store.indexLagMs === undefined && plan.rates.appliedLate + plan.rates.requestRepeated === 0,
       orderBounds: orderBoundsOf(plan),
+      starvation: {
+        fromMs: plan.endless ? Infinity : calmFromMs,
+        // A tick may find another dispatcher's lease, or its own process gone.
+        unseenMs: orderBoundsOf(plan).parkedMs + plan.budget.leaseMs + 2 * TICK_MS,
+      },
     });
     const clock = (): number => this.time.nowMs;
     const { after } = this.time;
@@ -231,7 +238,6 @@ export class World {
       imitate: this.#whileActive(plan.bus),
       imitated: (what) => this.#countImitated(`bus.${what}`),
     });
-    this.#isHarmless = options.forced === undefined && Object.values(plan.rates).every((rate) => rate === 0);
     this.#network = {
       plan,
       time: this.time,

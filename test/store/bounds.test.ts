@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   attemptEntry,
+  givenBackEntry,
   HISTORY_BYTES_MAX,
   HISTORY_ENTRIES_MAX,
   movedEntry,
@@ -205,6 +206,9 @@ describe("a job's history", () => {
         ),
       fc.tuple(anyNumber, anyText).map(([atMs, by]) => movedEntry(atMs, atMs, atMs, by)),
       fc.tuple(anyNumber, anyText).map(([atMs, claimId]) => notClaimedEntry(atMs, claimId)),
+      fc
+        .tuple(anyNumber, anyText, anyText)
+        .map(([atMs, claimId, fleet]) => givenBackEntry(atMs, claimId, fleet)),
     );
     fc.assert(
       fc.property(fc.array(anyEntry, { minLength: 1, maxLength: 60 }), (entries) => {

@@ -272,6 +272,41 @@ describe('the message of a function that died', () => {
     expect(await endIfDead(on, { ...started.message, jobId: 'nobody' })).toBe('over');
   });
 
+  it('ends the attempt by the terms that it was claimed under, whatever was declared since', async () => {
+    const on = setting(10_000);
+    const job = await putOne(on);
+    await on.pass();
+    const [received] = await on.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    const { message } = received;
+    const [claimed] = await on.store.getJobs([job.id]);
+    const runUntilMs = on.time.nowMs + 60_000;
+    await on.store.startJob({
+      ...message,
+      workerId: 'w',
+      incarnation: '1',
+      nowMs: on.time.nowMs,
+      runUntilMs,
+    });
+    await on.advance(60_000 + CLOCK_SKEW_MAX_MS);
+    const asked: unknown[] = [];
+    const store = storeWith(on.store, {
+      getJobs: async (ids) =>
+        (await on.store.getJobs(ids)).map((each) =>
+          each?.claim === undefined ? each : { ...each, claim: { ...each.claim, declared: 3 } },
+        ),
+    });
+    const typeUnder = async (version: number, name: string) => {
+      asked.push([version, name]);
+      const [type] = on.configuration.types;
+      return type === undefined ? undefined : { ...type, onWorkerLost: 'fail' as const };
+    };
+    expect(await endIfDead({ ...on, store, typeUnder }, message)).toBe('ended');
+    expect(asked).toEqual([[3, 'resize']]);
+    expect(claimed?.state).toBe('claimed');
+    expect(on.stateOf(job.id)).toBe('failed');
+  });
+
   it('that is not there: a pass comes when the time of the function is over, not a minute later', async () => {
     const on = setting(10_000);
     const job = await putOne(on);

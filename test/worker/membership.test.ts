@@ -1,12 +1,42 @@
 /** How long a worker process trusts its own lease. */
 import { describe, expect, it } from 'vitest';
-import { CLOCK_SKEW_MAX_MS, join, LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
-import { stage, storeWith } from '../dispatch/stage.ts';
+import type { Clock } from '../../lib/runtime/contract.ts';
+import type { JobStore, WorkerRecord } from '../../lib/store/contract.ts';
+import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { CLOCK_SKEW_MAX_MS, join, LEASE_MARGIN_MS, type Membership } from '../../lib/worker/membership.ts';
+import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
 const SLOW_MS = 6_000;
 const STEP_MS = 100;
+
+/** Joins partitions with a clock that may differ from the time, and a store whose verbs are replaced. */
+async function joined(
+  on: Stage,
+  partitions: readonly number[],
+  { clock = on.clock, verbs = {} }: { readonly clock?: Clock; readonly verbs?: Partial<JobStore> } = {},
+): Promise<Membership> {
+  const membership = await on.finish(
+    join({
+      store: storeWith(on.store, verbs),
+      clock,
+      log: on.log,
+      life: { workerId: 'w', incarnation: '0001' },
+      fleet: 'images',
+      partitions,
+      slotsOf: () => 1,
+      isEnding: () => false,
+      occupantsOf: () => [],
+      heartbeatMs: HEARTBEAT_MS,
+      leaseMs: LEASE_MS,
+      onLost: () => {},
+      signal: new AbortController().signal,
+    }),
+  );
+  if (typeof membership === 'string') throw new Error(`the worker is ${membership}`);
+  return membership;
+}
 
 describe('the trust in a lease', () => {
   it.each([
@@ -28,34 +58,147 @@ describe('the trust in a lease', () => {
         if (requests === last + 1) await on.clock.sleep(SLOW_MS);
         return answer;
       };
-    const end = new AbortController();
-    const membership = await on.finish(
-      join({
-        store: storeWith(on.store, {
-          registerWorker: slow((partition, record) => on.store.registerWorker(partition, record)),
-          heartbeat: slow((partition, record) => on.store.heartbeat(partition, record)),
-        }),
-        clock: on.clock,
-        log: on.log,
-        life: { workerId: 'w', incarnation: '0001' },
-        fleet: 'images',
-        partitions: [0],
-        slotsOf: () => 1,
-        isEnding: () => false,
-        occupantsOf: () => [],
-        heartbeatMs: HEARTBEAT_MS,
-        leaseMs: LEASE_MS,
-        onLost: () => {},
-        signal: end.signal,
-      }),
-    );
-    if (typeof membership === 'string') throw new Error(`the worker is ${membership}`);
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: slow((partition, record) => on.store.registerWorker(partition, record)),
+        heartbeat: slow((partition, record) => on.store.heartbeat(partition, record)),
+      },
+    });
     while (membership.isTrusted()) await on.advance(STEP_MS);
     expect(requests).toBeGreaterThan(last);
     expect(on.time.nowMs).toBe(sentMs + LEASE_MS - LEASE_MARGIN_MS);
     // Nobody, whatever their clock, has seen its record expired by then.
     const { expiresAtMs = 0 } = on.store.inspect(0).workers.get('w') ?? {};
     expect(on.time.nowMs + CLOCK_SKEW_MAX_MS).toBeLessThanOrEqual(expiresAtMs - LEASE_MARGIN_MS);
+    membership.abandon();
+  });
+
+  it.each([
+    ['its wall clock stands still', { wall: 0, monotonic: 1 }],
+    ['its monotonic clock stands still', { wall: 1, monotonic: 0 }],
+  ])('ends with the partition that has answered least lately, also where %s', async (_, speed) => {
+    const on = stage();
+    const startMs = on.time.nowMs;
+    const clock: Clock = {
+      ...on.clock,
+      nowMs: () => startMs + (on.time.nowMs - startMs) * speed.wall,
+      monotonicMs: () => (on.time.nowMs - startMs) * speed.monotonic,
+    };
+    const verbs: Partial<JobStore> = {
+      heartbeat: (partition, record) =>
+        partition === 0 ? on.store.heartbeat(partition, record) : new Promise<never>(() => {}),
+    };
+    const membership = await joined(on, [0, 1], { clock, verbs });
+    while (membership.isTrusted()) {
+      await on.advance(STEP_MS);
+      expect(on.time.nowMs - startMs).toBeLessThanOrEqual(LEASE_MS);
+    }
+    expect(on.time.nowMs).toBe(startMs + LEASE_MS - LEASE_MARGIN_MS);
+    membership.abandon();
+  });
+
+  it('is not taken from a registration that was repeated, whose record may be that of the first try', async () => {
+    const on = stage();
+    let tries = 0;
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: async (partition, record) => {
+          tries += 1;
+          const applied = await on.store.registerWorker(partition, record);
+          if (tries > 1) return applied;
+          await on.clock.sleep(SLOW_MS);
+          throw new StoreUnavailable('no answer');
+        },
+      },
+    });
+    expect(tries).toBe(2);
+    const { expiresAtMs = 0 } = on.store.inspect(0).workers.get('w') ?? {};
+    expect(expiresAtMs - CLOCK_SKEW_MAX_MS - on.time.nowMs).toBeGreaterThanOrEqual(
+      LEASE_MS - membership.ageMs(),
+    );
+    membership.abandon();
+  });
+});
+
+describe('a lease in a store that answers slowly', () => {
+  /** A worker whose heartbeats are carried out at once, and answered when `answer` says so. */
+  const beating = async (on: Stage, answer: () => Promise<void>) => {
+    const sent: WorkerRecord[] = [];
+    const heartbeat: JobStore['heartbeat'] = async (partition, record) => {
+      sent.push(record);
+      const applied = await on.store.heartbeat(partition, record);
+      await answer();
+      return applied;
+    };
+    const membership = await joined(on, [0], { verbs: { heartbeat } });
+    const recordNow = (): WorkerRecord => {
+      const record = on.store.inspect(0).workers.get('w');
+      if (record === undefined) throw new Error('no record');
+      return record;
+    };
+    return { membership, sent, recordNow };
+  };
+  /** How long the record counts without another heartbeat. */
+  const leaseIn = ({ expiresAtMs, heardAtMs = Number.NaN }: WorkerRecord): number =>
+    expiresAtMs - heardAtMs - CLOCK_SKEW_MAX_MS;
+
+  it('is lengthened before it is over, and short again when the store is fast', async () => {
+    const on = stage();
+    let answerMs = 5_500;
+    const { membership, recordNow } = await beating(on, () => on.clock.sleep(answerMs));
+    const untilMs = on.time.nowMs + 300_000;
+    for (let fast = false; on.time.nowMs < untilMs + 120_000; ) {
+      await on.advance(STEP_MS);
+      // Nobody sees it gone that trusts itself, and it always does.
+      expect(membership.isTrusted()).toBe(true);
+      const trustedForMs = LEASE_MS - LEASE_MARGIN_MS - membership.ageMs();
+      expect(on.time.nowMs + trustedForMs + LEASE_MARGIN_MS).toBeLessThanOrEqual(
+        recordNow().expiresAtMs - CLOCK_SKEW_MAX_MS,
+      );
+      expect(leaseIn(recordNow())).toBeLessThanOrEqual(2 * LEASE_MS);
+      if (fast || on.time.nowMs < untilMs) continue;
+      expect(leaseIn(recordNow())).toBeGreaterThan(LEASE_MS + 5_500);
+      fast = true;
+      answerMs = 0;
+    }
+    expect(leaseIn(recordNow())).toBe(LEASE_MS);
+    membership.abandon();
+  });
+
+  it('is longer in the heartbeat that gets through behind others that were not answered', async () => {
+    const on = stage();
+    let refused = 5;
+    const { membership, sent } = await beating(on, async () => {
+      refused -= 1;
+      if (refused >= 0) throw new StoreUnavailable('no answer');
+    });
+    await on.advance(HEARTBEAT_MS + 5_000);
+    expect(sent.slice(0, 6).map(leaseIn)).toEqual([15_000, 17_000, 19_000, 21_000, 23_000, 25_000]);
+    membership.abandon();
+  });
+
+  it('is not touched by what a store takes every day, nor is the time between heartbeats', async () => {
+    const on = stage();
+    const { membership, sent } = await beating(on, () => on.clock.sleep(900));
+    await on.advance(60_000);
+    expect(new Set(sent.map(leaseIn))).toEqual(new Set([LEASE_MS]));
+    const gaps = sent.slice(1).map(({ heardAtMs = 0 }, at) => heardAtMs - (sent[at]?.heardAtMs ?? 0));
+    expect(new Set(gaps)).toEqual(new Set([HEARTBEAT_MS + 900]));
+    membership.abandon();
+  });
+
+  it('writes what a heartbeat says also while it becomes shorter', async () => {
+    const on = stage();
+    let answerMs = 5_000;
+    const { membership, sent, recordNow } = await beating(on, () => on.clock.sleep(answerMs));
+    await on.advance(60_000);
+    answerMs = 0;
+    const before = sent.length;
+    for (let step = 0; step < 300; step += 1) {
+      await on.advance(STEP_MS);
+      expect(recordNow().heardAtMs).toBe(sent.at(-1)?.heardAtMs);
+    }
+    expect(sent.length).toBeGreaterThan(before + 3);
     membership.abandon();
   });
 });

@@ -146,6 +146,32 @@ const unreliable = (on: Stage, isDown: () => boolean, verbs: readonly (keyof Job
   );
 
 describe('a worker process', () => {
+  it('begins no handler whose start is answered after its lease is over', async () => {
+    const on = setting();
+    let handled = 0;
+    const store = storeWith(on.store, {
+      startJob: async (request) => {
+        const answer = await on.store.startJob(request);
+        await on.clock.sleep(LEASE_MS);
+        return answer;
+      },
+      heartbeat: () => new Promise<never>(() => {}),
+    });
+    const life = begin(
+      on,
+      () => {
+        handled += 1;
+        return null;
+      },
+      { store },
+    );
+    const [job] = await waitingJobs(on, 1);
+    await on.advance(2 * LEASE_MS);
+    expect(on.store.inspectJob(job?.id ?? '')?.startedAtMs).toBeDefined();
+    expect(life.ended()).toMatchObject({ end: 'unreachable' });
+    expect(handled).toBe(0);
+  });
+
   it('registers its slots, and jobs that wait find them at once', async () => {
     const on = setting();
     const jobs = await waitingJobs(on, 5);

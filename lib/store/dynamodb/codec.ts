@@ -487,7 +487,9 @@ type AttemptRow = readonly [
 type MovedRow = readonly ['m', number, number, number, string?];
 /** When, which claim. */
 type NotClaimedRow = readonly ['n', number, string];
-type HistoryRow = AttemptRow | MovedRow | NotClaimedRow;
+/** When, which claim, for which fleet. */
+type GivenBackRow = readonly ['g', number, string, string];
+type HistoryRow = AttemptRow | MovedRow | NotClaimedRow | GivenBackRow;
 
 function rowOf(entry: HistoryEntry): HistoryRow {
   switch (entry.kind) {
@@ -504,6 +506,8 @@ function rowOf(entry: HistoryEntry): HistoryRow {
     }
     case 'notClaimed':
       return ['n', entry.atMs, entry.claimId];
+    case 'givenBack':
+      return ['g', entry.atMs, entry.claimId, entry.fleet];
   }
 }
 
@@ -556,6 +560,15 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
     }
     case 'n':
       return { kind: 'notClaimed', atMs: numberIn(row[1]), claimId: textIn(row[2]) };
+    case 'g': {
+      const [, atMs, claimId, fleet] = row;
+      return {
+        kind: 'givenBack',
+        atMs: numberIn(atMs),
+        claimId: textIn(claimId),
+        fleet: textIn(fleet),
+      };
+    }
     default:
       throw new TypeError(`a row of the kind ${String(row[0])}`);
   }

@@ -16,6 +16,7 @@ import {
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import {
   type GivenUp,
+  giveBack,
   givenUp,
   historyAfterEnd,
   isWaiting,
@@ -976,16 +977,21 @@ export class DynamoJobStore implements JobStore {
     return 'raised';
   }
 
-  async giveBack(job: Job, claimId: string): Promise<Applied> {
+  async giveBack(job: Job, claimId: string, nowMs: number): Promise<Applied> {
+    const given = giveBack(job, claimId, nowMs);
+    if (given.kind !== 'moved') return 'superseded';
+    // Nothing but the claim's end changes what is noted of a job that is claimed.
+    const noted = notedHistory(given.job.history);
     const outcome = await this.#table.update('giveBack', {
       key: jobKey(job.id),
-      update: 'SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank REMOVE #claim',
+      update: `SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank${noted.set} REMOVE #claim`,
       condition: '#state = :claimed AND #claim.#claimId = :claimId',
       values: {
         ...stateValues('pending', 'claimed'),
         ':one': 1,
         ':claimId': claimId,
         ...standingValues(this.#readyStanding(job)),
+        ...noted.values,
       },
     });
     return outcome.applied ? 'applied' : 'superseded';

@@ -877,10 +877,10 @@ export class MemoryJobStore implements JobStore {
     );
   }
 
-  async giveBack(job: Job, claimId: string): Promise<Applied> {
+  async giveBack(job: Job, claimId: string, nowMs: number): Promise<Applied> {
     return this.#write('giveBack', () => {
       const item = this.#item(job.id);
-      const transition = item === undefined ? undefined : giveBack(item.value, claimId);
+      const transition = item === undefined ? undefined : giveBack(item.value, claimId, nowMs);
       if (transition?.kind !== 'moved') {
         this.#bill.refused('giveBack', item);
         return 'superseded';

@@ -4,24 +4,27 @@ import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { DISPATCH_BUDGET, type DispatchBudget } from '../../../lib/dispatch/context.ts';
 
 export const FLEET = 'processes';
-export const TYPES = ['resize', 'crop', 'mail', 'fragile'];
+/** Fails with its worker. */
+export const FRAGILE = 'fragile';
+export const TYPES = ['resize', 'crop', 'mail', FRAGILE];
 export const SLOTS_OF_ONE = 5;
 
 export const CAPS = { pool: 12, key: 4, mail: 3, low: 5 } as const;
 /** The tiers of `CAPS.low`. */
-export const LOW_TYPES: ReadonlySet<string> = new Set(['mail', 'fragile']);
+export const LOW_TYPES: ReadonlySet<string> = new Set(['mail', FRAGILE]);
 /** Of which two of one resource exclude each other. */
 export const CONFLICTING: ReadonlySet<string> = new Set(['resize', 'crop']);
 
 const retry = { maxAttempts: 3, maxWorkersLost: 50, delayMs: 300, jitter: 'none' } as const;
-const timeoutMs = 60_000;
+/** Longer than handlers that keep their process busy one after the other: each waits for the others of its process. */
+const timeoutMs = 900_000;
 
 export const POOL: PoolInput = {
   types: {
     resize: { tier: 'high', conflictGroup: 'album', onWorkerLost: 'resume', retry, timeoutMs },
     crop: { tier: 'high', conflictGroup: 'album', onWorkerLost: 'retry', retry, timeoutMs },
     mail: { tier: 'low', maxConcurrency: CAPS.mail, onWorkerLost: 'retry', retry, timeoutMs },
-    fragile: { tier: 'low', onWorkerLost: 'fail', retry, timeoutMs },
+    [FRAGILE]: { tier: 'low', onWorkerLost: 'fail', retry, timeoutMs },
   },
   tiers: [{ tier: 'high' }, { tier: 'low', maxConcurrency: CAPS.low, guaranteed: 2 }],
   fleets: { [FLEET]: { types: TYPES } },
@@ -42,7 +45,12 @@ export const BUDGET: DispatchBudget = {
 export interface Payload {
   readonly effects: number;
   readonly failsFirst: boolean;
+  /** Its handler does not let go of its thread from its begin to its end. */
+  readonly isBusy: boolean;
 }
+
+/** How long a busy handler takes for a side effect. */
+export const BUSY_STEP_MS = 1_000;
 
 /** A worker process's record of something that it is about to do, or has done. */
 export interface Entry {

@@ -2,14 +2,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runFleetWorker } from '../../../lib/worker/fleet-worker.ts';
 import type { JobHandler } from '../../../lib/worker/run-job.ts';
-import { type Entry, note, type Payload, SLOTS_OF_ONE, TYPES, WORKER_TIMES } from './pool.ts';
+import { BUSY_STEP_MS, type Entry, note, type Payload, SLOTS_OF_ONE, TYPES, WORKER_TIMES } from './pool.ts';
 
 const EFFECT_MS = 90;
+/** Nobody changes it: whoever waits for that keeps its thread, as a call does that waits for the system. */
+const STILL = new Int32Array(new SharedArrayBuffer(4));
 
 const [, , workerId = '', journal = ''] = process.argv;
 
 const work: JobHandler = async (payload, { jobId, fencingToken, attempt, signal }) => {
-  const { effects, failsFirst } = payload as unknown as Payload;
+  const { effects, failsFirst, isBusy } = payload as unknown as Payload;
   const { pid } = process;
   const write = (what: Entry['what']): void =>
     note(journal, { what, pid, jobId, token: fencingToken, atMs: Date.now() });
@@ -18,7 +20,8 @@ const work: JobHandler = async (payload, { jobId, fencingToken, attempt, signal 
   try {
     for (let effect = 0; effect < effects; effect += 1) {
       // Without the signal: whoever was stopped in here finds the time over, and nobody who has told it to stop.
-      await sleep(EFFECT_MS);
+      if (isBusy) Atomics.wait(STILL, 0, 0, BUSY_STEP_MS);
+      else await sleep(EFFECT_MS);
       signal.throwIfAborted();
       write('effect');
     }

@@ -80,6 +80,7 @@ const anyEntry = fc
       toMs: instant,
     }),
     fc.record({ kind: fc.constant('notClaimed'), atMs: instant, claimId: text }),
+    fc.record({ kind: fc.constant('givenBack'), atMs: instant, claimId: text, fleet: text }),
   )
   .map(kept);
 

@@ -1,0 +1,124 @@
+/** The largest pool that is promised: what CloudFormation, IAM and Lambda accept of it. */
+import { App, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { describe, expect, it } from 'vitest';
+import { Scheduler } from '../../cdk/scheduler.ts';
+import { at, emptyStack, listOf, type Resource, referred, resourcesOf, workerFunction } from './stacks.ts';
+
+const FLEETS = 200;
+const TYPES_OF_FLEET = 5;
+const FLEETS_OF_STACK = 40;
+const LIMITS = {
+  resources: 500,
+  /** What one stack exports for others. */
+  outputs: 200,
+  templateBytes: 1_000_000,
+  environmentBytes: 4_096,
+  /** That a role may have attached. */
+  managedPolicies: 10,
+};
+
+function largest() {
+  const stack = emptyStack();
+  const app = App.of(stack) as App;
+  const workers = Array.from(
+    { length: FLEETS / FLEETS_OF_STACK },
+    (_, number) => new Stack(app, `Workers${number}`),
+  );
+  const fleets = Object.fromEntries(
+    Array.from({ length: FLEETS }, (_, fleet) => {
+      const types = Array.from({ length: TYPES_OF_FLEET }, (_, type) => `type-${fleet}-${type}`);
+      const own = workers[Math.floor(fleet / FLEETS_OF_STACK)] as Stack;
+      return [`fleet-${fleet}`, { types, slots: 10, handler: workerFunction(own, `Worker${fleet}`) }];
+    }),
+  );
+  const scheduler = new Scheduler(stack, 'Jobs', { fleets });
+  return { stack, workers, scheduler };
+}
+
+describe('a pool of 200 fleets and 1,000 types, whose functions are in stacks of their own', () => {
+  const { stack, workers, scheduler } = largest();
+  // Where stacks need each other in a circle, this throws.
+  const templates = [stack, ...workers].map((each) => Template.fromStack(each));
+  const [own, ...ofWorkers] = templates as [Template, ...Template[]];
+
+  it('is within what a stack may hold, and export', () => {
+    expect(scheduler.configuration.types).toHaveLength(FLEETS * TYPES_OF_FLEET);
+    for (const template of templates) {
+      const { Resources = {}, Outputs = {} } = template.toJSON() as Record<string, Record<string, Resource>>;
+      expect(Object.keys(Resources).length).toBeLessThan(LIMITS.resources);
+      expect(Object.keys(Outputs).length).toBeLessThan(LIMITS.outputs);
+      expect(JSON.stringify(template.toJSON()).length).toBeLessThan(LIMITS.templateBytes);
+    }
+  });
+
+  it('costs two resources a fleet, and no export', () => {
+    const { Resources, Outputs } = own.toJSON();
+    expect(Object.keys(Resources).length - 2 * FLEETS).toBeLessThan(50);
+    expect(Object.keys(Outputs).length).toBeLessThan(10);
+  });
+
+  it('has worker stacks that come after the scheduler, and none before it', () => {
+    expect(stack.dependencies).toEqual([]);
+    for (const each of workers) expect(each.dependencies).toEqual([stack]);
+  });
+
+  it('tells each function where everything is in a small part of its environment', () => {
+    for (const template of templates) {
+      for (const [, lambda] of resourcesOf(template, 'AWS::Lambda::Function')) {
+        const variables = JSON.stringify(at(lambda.Properties, 'Environment', 'Variables'));
+        expect(variables.length).toBeLessThan(LIMITS.environmentBytes / 4);
+      }
+    }
+  });
+
+  it('lets its dispatchers send to every queue with as many policies as a role may have', () => {
+    const attached = resourcesOf(own, 'AWS::IAM::ManagedPolicy').flatMap(([, { Properties }]) =>
+      listOf(Properties.Roles).map(referred),
+    );
+    const byRole = Map.groupBy(attached, (role) => role);
+    expect(byRole.size).toBeGreaterThan(0);
+    for (const [, policies] of byRole) expect(policies.length).toBeLessThan(LIMITS.managedPolicies);
+  });
+
+  it('gives each function the queue of its fleet', () => {
+    const names = new Set(
+      resourcesOf(own, 'AWS::SQS::Queue').flatMap(([, { Properties }]) => listOf(Properties.QueueName)),
+    );
+    expect(names.size).toBe(FLEETS);
+    for (const name of names) expect(name).toMatch(/^[A-Za-z0-9-]{1,80}$/);
+    const served = ofWorkers.flatMap((template) =>
+      resourcesOf(template, 'AWS::Lambda::EventSourceMapping').map(([, { Properties }]) =>
+        String(listOf(at(Properties.EventSourceArn, 'Fn::Join', 1)).at(-1)).replace(/^.*:/, ''),
+      ),
+    );
+    expect(new Set(served)).toEqual(names);
+  });
+});
+
+describe('the names of fleets’ queues', () => {
+  const nameOf = (stackName: string, fleet: string): unknown => {
+    const app = App.of(emptyStack()) as App;
+    const stack = new Stack(app, 'Own', { stackName });
+    const handler = workerFunction(new Stack(app, 'Other'), 'Worker');
+    new Scheduler(stack, 'Jobs', { fleets: { [fleet]: { types: ['a'], handler } } });
+    const names = resourcesOf(Template.fromStack(stack), 'AWS::SQS::Queue').flatMap(([, { Properties }]) =>
+      listOf(Properties.QueueName),
+    );
+    expect(names).toHaveLength(1);
+    return names[0];
+  };
+
+  it('are others for another stack of the same app, or a fleet that differs by its signs', () => {
+    const names = [
+      nameOf('one', 'a.b'),
+      nameOf('two', 'a.b'),
+      nameOf('one', 'a-b'),
+      nameOf('one', `${'x'.repeat(99)}1`),
+      nameOf('one', `${'x'.repeat(99)}2`),
+    ];
+    expect(new Set(names).size).toBe(names.length);
+    expect(nameOf('one', 'a.b')).toBe(names[0]);
+    for (const name of names) expect(name).toMatch(/^[A-Za-z0-9-]{1,80}$/);
+  });
+});

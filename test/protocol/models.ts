@@ -1,0 +1,33 @@
+/** The models of the protocols, run. */
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+const MODEL = modelNamed('protocol_model.py');
+export const LOCK_MODEL = modelNamed('lock_model.py');
+export const LOAN_MODEL = modelNamed('loan_model.py');
+export const MODEL_MS = 600_000;
+
+export async function runModel(
+  ...options: readonly string[]
+): Promise<{ code: number | null; lines: readonly string[] }> {
+  return run(MODEL, ...options);
+}
+
+export async function run(
+  model: string,
+  ...options: readonly string[]
+): Promise<{ code: number | null; lines: readonly string[] }> {
+  const child = spawn('python3', ['-I', model, ...options], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  }
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', resolve);
+  });
+  return { code, lines: output.trimEnd().split('\n') };
+}

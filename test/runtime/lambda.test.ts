@@ -1,0 +1,86 @@
+import type { Context } from 'aws-lambda';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { lambdaEntry } from '../../lib/runtime/lambda.ts';
+
+/** An invocation, with so much time left. */
+const invocation = (awsRequestId: string, leftMs = 60_000): Context =>
+  ({
+    awsRequestId,
+    functionName: 'dispatch',
+    functionVersion: '$LATEST',
+    invokedFunctionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch',
+    memoryLimitInMB: '512',
+    getRemainingTimeInMillis: () => leftMs,
+  }) as unknown as Context;
+
+describe('a Lambda entry', () => {
+  // Lines go to the console that the tests see, instead of one of the logger's own.
+  beforeEach(() => {
+    vi.stubEnv('POWERTOOLS_DEV', 'true');
+    vi.stubEnv('AWS_LAMBDA_INITIALIZATION_TYPE', 'on-demand');
+  });
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  });
+
+  const linesOf = async (act: () => Promise<unknown>): Promise<readonly Record<string, unknown>[]> => {
+    const lines: string[] = [];
+    for (const name of ['info', 'warn'] as const)
+      vi.spyOn(console, name).mockImplementation((text) => void lines.push(String(text)));
+    await act();
+    return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  };
+
+  it('logs lines of JSON that name the invocation, and say whether it was a cold start', async () => {
+    const { log, wrap } = lambdaEntry();
+    const handler = wrap(async (partition: number) => log.info('passed', { partition, epoch: 7 }));
+    const lines = await linesOf(async () => {
+      await handler(3, invocation('first'));
+      await handler(4, invocation('second'));
+    });
+    const both = {
+      level: 'INFO',
+      message: 'passed',
+      service: 'fairlead',
+      function_name: 'dispatch',
+      epoch: 7,
+    };
+    expect(lines).toMatchObject([
+      { ...both, partition: 3, function_request_id: 'first', cold_start: true },
+      { ...both, partition: 4, function_request_id: 'second', cold_start: false },
+    ]);
+  });
+
+  it('takes the name of the service from the environment, as other functions of its users do', async () => {
+    vi.stubEnv('POWERTOOLS_SERVICE_NAME', 'photos');
+    const { log } = lambdaEntry();
+    expect(await linesOf(async () => log.warn('late'))).toMatchObject([{ level: 'WARN', service: 'photos' }]);
+  });
+
+  it('is not answered for while its handler goes on, however little time is left', async () => {
+    const { wrap } = lambdaEntry();
+    const handler = wrap(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      return 'done';
+    });
+    expect(await handler(undefined, invocation('late', 10))).toBe('done');
+  });
+
+  it('takes further middlewares around its handler, and throws what it throws', async () => {
+    const { wrap } = lambdaEntry();
+    const seen: string[] = [];
+    const handler = wrap(async (text: string) => {
+      seen.push(text);
+      if (text === 'bad') throw new RangeError(text);
+      return text.length;
+    }).use({
+      before: ({ event }) => void seen.push(`before ${event}`),
+      after: ({ response }) => void seen.push(`after ${response}`),
+      onError: ({ error }) => void seen.push(`error ${error?.message}`),
+    });
+    expect(await handler('good', invocation('one'))).toBe(4);
+    await expect(handler('bad', invocation('two'))).rejects.toThrow(RangeError);
+    expect(seen).toEqual(['before good', 'good', 'after 4', 'before bad', 'bad', 'error bad']);
+  });
+});
