@@ -691,8 +691,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/worker/membership.ts',
-        from: 'expiresAtMs: clock.nowMs() + leaseMs + CLOCK_SKEW_MAX_MS,',
-        to: 'expiresAtMs: clock.nowMs() + leaseMs - CLOCK_SKEW_MAX_MS,',
+        from: 'asked.wallMs + leaseMs + extensionMs + CLOCK_SKEW_MAX_MS;',
+        to: 'asked.wallMs + leaseMs + extensionMs - CLOCK_SKEW_MAX_MS;',
       },
     ],
   },
