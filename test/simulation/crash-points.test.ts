@@ -73,7 +73,9 @@ const VERBS = {
 
 /** What only a deployment does: the small runs have none. */
 type Deploying =
+  | 'adoptControl'
   | 'giveBack'
+  | 'rehome'
   | 'noteCarried'
   | 'readDeclaredVersion'
   | 'readDeclaration'
