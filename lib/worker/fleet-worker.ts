@@ -137,6 +137,10 @@ export async function runFleetWorker(
       configuration,
       typeUnder: (version, type) => declarations.typeUnder(version, type),
       declared: declared.version,
+      partitionsNow: async () => {
+        const { configuration: now, partitionsEver } = await declarations.current();
+        return { partitions: now.partitions, partitionsEver };
+      },
       clock: systemClock,
       random: Math.random,
       log,
