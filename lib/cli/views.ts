@@ -216,12 +216,12 @@ export function declarationText(declaration: DeclarationView): string {
     ['fleets', fleets.join(', ')],
     ['declared once', formerTypes.join(', ') || 'none'],
   ];
-  const rows = partitions.map(({ partition, told, carriedVersion, moved, isDone }) => [
+  const rows = partitions.map(({ partition, told, carriedVersion, moved, isDone, isHandingOver }) => [
     partition,
     told,
     carriedVersion,
     moved,
-    isDone ? 'done' : 'under way',
+    isDone ? (isHandingOver ? 'waits for others' : 'done') : 'under way',
   ]);
   return [
     table(['declaration', ''], named, all(named)),
@@ -420,8 +420,10 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
         : `a free slot: ${waits.fleets.map((fleet) => slotText(fleet, explanation)).join('; ')}`;
     case 'conflict':
       return `job ${waits.holder}, which holds ${printable(waits.conflictKey)}`;
-    case 'unknownPartition':
-      return `partition ${waits.partition}, which is none of the pool's ${waits.partitions}: declare at least ${waits.partition + 1} until nothing waits there`;
+    case 'move':
+      return `its move from partition ${waits.partition} to ${waits.home}, where its key lives by now: the next pass makes it`;
+    case 'handover':
+      return handoverText(waits);
     case 'otherTurn':
       return `${printable(waits.conflictKey)}, which partition ${waits.partition} has in turn for ${duration(waits.untilMs - explainedAtMs)}`;
     case 'unknownType':
@@ -438,6 +440,21 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
       return 'the index, which does not show it yet';
     case 'worker':
       return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
+  }
+}
+
+function handoverText({
+  partition,
+  holds,
+  name = '',
+}: Extract<LiveWaitsFor, { readonly why: 'handover' }>): string {
+  switch (holds) {
+    case 'declaration':
+      return `partition ${partition}, which has not come to the newest declaration`;
+    case 'cap':
+      return `jobs in partition ${partition} that began before the last deployment: they take what ${printable(name)} allows`;
+    case 'conflict':
+      return `a job in partition ${partition} that began before the last deployment, and holds ${printable(name)}`;
   }
 }
 

@@ -219,6 +219,7 @@ export class StoreClient {
       queue,
       configuration,
       formerTypes: declared?.formerTypes,
+      shared: declared,
       place: declarations?.place,
       clock,
       nowMs: clock.nowMs,
@@ -554,8 +555,8 @@ export class StoreClient {
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
     const named = await within(signal, () => this.#scopeOf(scope));
-    const outcome = await within(signal, async () =>
-      drain(await this.#current(), named, { signal, timeoutMs, onProgress }),
+    const outcome = await within(signal, () =>
+      this.#everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
     );
     if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
     if (outcome.kind === 'superseded') throw new ControlChangedError(scopeName(named));
@@ -663,16 +664,30 @@ export class StoreClient {
     }
   }
 
+  /**
+   * What is done in every partition. Where there are others than before when it was done, it is done again: a new partition
+   * takes controls over as they were when it came to its declaration, and may have missed this one.
+   */
+  async #everywhere<T>(work: (context: OperateContext) => Promise<T>): Promise<T> {
+    for (;;) {
+      const context = await this.#current(0);
+      const answer = await work(context);
+      const { shared } = await this.#current(0);
+      if (shared?.partitionNumbers.length === context.shared?.partitionNumbers.length) return answer;
+    }
+  }
+
   async #control(
     scope: Scope,
     change: { readonly paused?: boolean } & OverrideChange,
     options: CallOptions | undefined,
   ): Promise<Control> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { kind, control } = await within(signal, async () => {
-      const context = await this.#current();
-      return changeControl(context, checkedScope(scope, context.configuration), change);
-    });
+    const { kind, control } = await within(signal, () =>
+      this.#everywhere((context) =>
+        changeControl(context, checkedScope(scope, context.configuration), change),
+      ),
+    );
     if (kind === 'superseded') throw new ControlChangedError(scopeName(scope));
     return control;
   }

@@ -13,7 +13,8 @@
  *      │  └───────retime───────┘                                    │
  *      └─────────────────────retry, worker lost─────────────────────┘
  *     (retime: also from `scheduled` to another time, or to `pending`; cancel: from every state before `running`, whose
- *     end is asked for, and comes with `finish`; give back: from `claimed` to `pending`)
+ *     end is asked for, and comes with `finish`; give back: from `claimed` to `pending`; rehome: as promote, and from
+ *     `pending` to itself, in another partition)
  *
  * Instants are epoch milliseconds.
  */
@@ -87,6 +88,16 @@ export function promote(job: Job, nowMs: number): Transition {
   if (job.state !== 'scheduled') return illegal(job, 'pending');
   if (job.runAtMs > nowMs) return refused({ kind: 'early', runAtMs: job.runAtMs, nowMs });
   return moved({ ...job, state: 'pending', version: job.version + 1 });
+}
+
+/**
+ * Takes a job to the partition that its key belongs to by now: a pending one, or a scheduled one whose time has come, which is
+ * ready from then on. Its age counts as before. The version rises, so what its former partition has planned fails.
+ */
+export function rehome(job: Job, partition: number, nowMs: number): Transition {
+  if (job.state === 'pending') return moved({ ...job, partition, version: job.version + 1 });
+  const transition = promote(job, nowMs);
+  return transition.kind === 'moved' ? moved({ ...transition.job, partition }) : transition;
 }
 
 /** Wins a pending job for one place of a reservation, if it is still what the plan saw. */

@@ -15,6 +15,11 @@ import type { Override } from './scheduler.ts';
 export const partitionOf = (fairnessKey: string, partitions: number): number =>
   partitions === 1 ? 0 : hashText(fairnessKey) % partitions;
 
+/** Every partition in which jobs of a key may stand or run, or were controlled: where it lives, or lived, of so many. */
+export const homesOf = (fairnessKey: string, numbers: readonly number[]): readonly number[] => [
+  ...new Set(numbers.map((partitions) => partitionOf(fairnessKey, partitions))),
+];
+
 /** One partition's share of a cap; 0 for a partition that there is not, or not any more. */
 const shareOf = (cap: number, partition: number, partitions: number): number =>
   shareCap(cap, partitions)[partition] ?? 0;
@@ -75,7 +80,7 @@ export function shareOfPool(
   moved: Moved = NOTHING_MOVED,
 ): PoolConfiguration {
   const { partitions } = configuration;
-  if (partitions === 1 && partition === 0) return configuration;
+  if (partitions === 1 && partition === 0 && moved === NOTHING_MOVED) return configuration;
   const split = (scope: string, cap: number | null): number | null =>
     cap === null
       ? null
@@ -106,7 +111,7 @@ export function shareOfOverrides<O extends Override>(
   partitions: number,
   moved: Moved = NOTHING_MOVED,
 ): readonly O[] {
-  if (partitions === 1 && partition === 0) return overrides;
+  if (partitions === 1 && partition === 0 && moved === NOTHING_MOVED) return overrides;
   return overrides.map((override) => {
     const { scope, maxConcurrency: cap } = override;
     if (cap === undefined || scope.startsWith('key/')) return override;

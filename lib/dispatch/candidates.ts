@@ -11,6 +11,7 @@ import { Lifts } from './lifts.ts';
 import { modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
 import { readGroup } from './parking.ts';
+import { livesIn } from './rehome.ts';
 import {
   forgetLines,
   isLongKeysLine,
@@ -96,6 +97,9 @@ export class Candidates {
   readonly #keysRead = new Set<string>();
   /** When a conflict key that another partition has in turn is open again unless it is taken; undefined: none is. */
   openAtMs: number | undefined;
+  readonly #lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
+  /** Keys that were met here, and live in another partition. */
+  readonly strangers: { readonly type: string; readonly key: KeyBacklog }[] = [];
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
   readonly leftBehind: JobHead[] = [];
 
@@ -116,7 +120,9 @@ export class Candidates {
       rankOf: (job) => rankKey(job, configuration.score),
       subOf: (job) => subLineOf(configuration, job),
     };
-    const isOfUse = (job: JobHead): boolean => types.has(job.type) && !this.#held.has(job.id);
+    this.#lives = livesIn(context, input.partition);
+    const isOfUse = (job: JobHead): boolean =>
+      types.has(job.type) && !this.#held.has(job.id) && this.#lives(job);
     noteImages(
       input.remembered,
       input.images.filter((job) => isOfUse(job) || job.state !== 'pending'),
@@ -280,9 +286,12 @@ export class Candidates {
     const count = Math.max(KEYS_MIN, known?.keys.length ?? 0);
     const read = await this.#context.store.readKeys(partition, type, count, known?.next);
     this.#keysRead.add(type);
+    const own = read.keys.filter(this.#lives);
+    if (own.length < read.keys.length)
+      for (const key of read.keys) if (!this.#lives(key)) this.strangers.push({ type, key });
     const keys = {
       readAtMs: known?.readAtMs ?? nowMs,
-      keys: [...(known?.keys ?? []), ...read.keys],
+      keys: [...(known?.keys ?? []), ...own],
       next: read.next,
     };
     remembered.keys.set(type, keys);
@@ -298,7 +307,7 @@ export class Candidates {
     const isKnown = known !== undefined && weighted.every((key) => known.names.has(key));
     if (isKnown && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) return known.keys;
     const read = await this.#context.store.readBacklogs(partition, type, weighted);
-    const keys = read.filter((key) => key !== undefined);
+    const keys = read.filter((key) => key !== undefined && this.#lives(key)) as KeyBacklog[];
     remembered.named.set(type, { readAtMs: nowMs, names: new Set(weighted), keys });
     return keys;
   }

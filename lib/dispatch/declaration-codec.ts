@@ -19,6 +19,13 @@ export interface DeclaredPool {
   readonly formerTypes: readonly string[];
   /** As many partitions as there ever were: what waits in those that are not any more is not forgotten. */
   readonly partitionsEver: number;
+  /** Every number of partitions that was ever declared, ascending: where a key may have lived. */
+  readonly partitionNumbers: readonly number[];
+  /**
+   * The version since which all that partitions share has been the same: their number, and among several the divided caps
+   * and the types' conflict groups. 0: since ever.
+   */
+  readonly sharedSince: number;
   /** Names the deployment that declared it: one that comes twice declares once. */
   readonly deployment: string;
 }
@@ -59,16 +66,22 @@ export const encodeDeclaration = (declared: DeclaredPool): string => compress(de
  * @throws ConfigurationError for any other text.
  */
 export function decodeDeclaration(text: string): DeclaredPool {
-  const { configuration, queueUrls, formerTypes, partitionsEver, deployment } = inflate(text);
+  const { configuration, queueUrls, formerTypes, partitionsEver, deployment, ...rest } = inflate(text);
+  // What was declared before the number could change says neither.
+  const { partitionNumbers = [partitionsEver], sharedSince = 0 } = rest;
   if (!isRecord(configuration)) throw unreadable('configuration', 'is not an object');
   if (!isRecord(queueUrls)) throw unreadable('queueUrls', 'is not an object');
   if (!Array.isArray(formerTypes)) throw unreadable('formerTypes', 'is not a list');
   if (typeof partitionsEver !== 'number') throw unreadable('partitionsEver', 'is not a number');
+  if (!Array.isArray(partitionNumbers)) throw unreadable('partitionNumbers', 'is not a list');
+  if (typeof sharedSince !== 'number') throw unreadable('sharedSince', 'is not a number');
   return {
     configuration: configurationIn(configuration),
     queueUrls: Object.fromEntries(Object.entries(queueUrls).map(([fleet, url]) => [fleet, String(url)])),
     formerTypes: formerTypes.map(String),
     partitionsEver,
+    partitionNumbers: partitionNumbers.map(Number),
+    sharedSince,
     deployment: String(deployment),
   };
 }

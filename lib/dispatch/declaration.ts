@@ -135,6 +135,10 @@ export interface Deployed {
   readonly formerTypes: readonly string[];
   /** As many partitions as there ever were. */
   readonly partitionsEver: number;
+  /** See `DeclaredPool`. */
+  readonly partitionNumbers: readonly number[];
+  /** See `DeclaredPool`. */
+  readonly sharedSince: number;
   /** What a type was declared to be under a version: what runs keeps the terms that it was claimed under. */
   readonly typeUnder: (version: number, type: string) => Promise<JobTypeConfiguration | undefined>;
   /** What takes the place of a context's parts from this version on, or from a newer one. */
@@ -152,9 +156,11 @@ export interface DeployedParts {
 /** The parts that follow from a declaration, for whoever dispatches. */
 export function deployedParts(
   declarations: Declarations,
-  { version, configuration, queueUrls, formerTypes, partitionsEver }: Declared,
+  declared: Declared,
   queueOf: (queueUrls: Readonly<Record<string, string>>) => JobQueue,
 ): DeployedParts {
+  const { version, configuration, queueUrls, formerTypes, partitionsEver } = declared;
+  const { partitionNumbers, sharedSince } = declared;
   return {
     configuration,
     queue: queueOf(queueUrls),
@@ -163,6 +169,8 @@ export function deployedParts(
       version,
       formerTypes,
       partitionsEver,
+      partitionNumbers,
+      sharedSince,
       typeUnder: (under, type) => declarations.typeUnder(under, type),
       newer: async (atLeast) => deployedParts(declarations, await declarations.atLeast(atLeast), queueOf),
     },

@@ -1,6 +1,6 @@
 /** A deployment declares: checks what it is given, writes it as the next version, and tells the partitions. */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { ConfigurationError, show } from '../core/errors.ts';
+import { ConfigurationError } from '../core/errors.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract.ts';
@@ -17,37 +17,6 @@ export interface DeclareContext {
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly nowMs: () => number;
   readonly log: Log;
-}
-
-interface RefusedChange {
-  readonly field: string;
-  readonly from: unknown;
-  readonly to: unknown;
-  /** Of so many jobs. */
-  readonly why: string;
-}
-
-/**
- * A declaration that cannot follow the one before it while there are jobs. Nothing was changed.
- */
-export class DeclarationRefused extends Error {
-  override readonly name = 'DeclarationRefused';
-  /** The field that cannot change, such as `partitions`. */
-  readonly field: string;
-  /** Jobs that wait or run. */
-  readonly jobs: number;
-
-  constructor(
-    { field, from, to, why }: RefusedChange,
-    { jobs, isAtLeast = false }: { readonly jobs: number; readonly isAtLeast?: boolean },
-  ) {
-    super(
-      `${field} cannot change from ${show(from)} to ${show(to)} while ${isAtLeast ? 'at least ' : ''}${jobs} ${why}. ` +
-        `Let them end, or cancel them, and deploy again; or leave ${field} at ${show(from)}.`,
-    );
-    this.field = field;
-    this.jobs = jobs;
-  }
 }
 
 export interface Deployment {
@@ -71,7 +40,6 @@ const TOLD_AT_ONCE = 32;
 /**
  * Declares what is deployed. Answers its version.
  * @throws ConfigurationError - for what cannot work; nothing was changed
- * @throws DeclarationRefused - for what jobs that are there cannot be carried over to; nothing was changed
  * @throws StoreThrottled - others declared at each try; nothing was changed
  */
 export async function declare(
@@ -90,12 +58,11 @@ export async function declare(
       await tell(context, before?.partitionsEver ?? 1, earlier);
       return earlier;
     }
-    if (before !== undefined) await requireCarriable(store, configuration, before, nowMs());
     const declared: DeclaredPool = {
       configuration,
       queueUrls,
       formerTypes: formerTypesOf(configuration, before),
-      partitionsEver: Math.max(configuration.partitions, before?.partitionsEver ?? 1),
+      ...partitionsOver(configuration, before, (newest?.version ?? 0) + 1),
       deployment,
     };
     const outcome = await store.putDeclaration(encodeDeclaration(declared), newest?.version ?? 0, nowMs());
@@ -106,105 +73,6 @@ export async function declare(
   throw new StoreThrottled(
     `others declared at each of ${TRIES_MAX} tries, nothing was changed; deploy one after the other`,
   );
-}
-
-/** Jobs counted at most. */
-const COUNTED_MAX = 1_000;
-const PAGE = 100;
-const LAST_INSTANT_MS = 999_999_999_999_999;
-
-/** @throws DeclarationRefused */
-async function requireCarriable(
-  store: JobStore,
-  configuration: PoolConfiguration,
-  before: DeclaredPool,
-  nowMs: number,
-): Promise<void> {
-  await requireExclusive(store, configuration, before, nowMs);
-  const from = before.configuration.partitions;
-  const to = configuration.partitions;
-  if (to === from) return;
-  let jobs = 0;
-  for (let partition = 0; partition < before.partitionsEver && jobs < COUNTED_MAX; partition += 1) {
-    for await (const some of jobsIn(store, before, partition, nowMs)) {
-      jobs += some;
-      if (jobs >= COUNTED_MAX) break;
-    }
-  }
-  if (jobs === 0) return;
-  const why = 'jobs wait or run: each stands in its partition, whose share of the caps it counts in';
-  throw new DeclarationRefused(
-    { field: 'partitions', from, to, why },
-    { jobs, isAtLeast: jobs >= COUNTED_MAX },
-  );
-}
-
-/**
- * In one partition a job in flight holds the conflict key of its type's new group, too. Among several the key is held by a lock,
- * which a job that runs has taken for its old group only.
- * @throws DeclarationRefused
- */
-async function requireExclusive(
-  store: JobStore,
-  configuration: PoolConfiguration,
-  before: DeclaredPool,
-  nowMs: number,
-): Promise<void> {
-  if (before.configuration.partitions === 1) return;
-  const groupsBefore = new Map(
-    before.configuration.types.map(({ type, conflictGroup }) => [type, conflictGroup]),
-  );
-  const changed = configuration.types.filter(
-    ({ type, conflictGroup }) =>
-      conflictGroup !== null && groupsBefore.has(type) && groupsBefore.get(type) !== conflictGroup,
-  );
-  if (changed.length === 0) return;
-  const inFlight = new Map<string, number>();
-  for (let partition = 0; partition < before.partitionsEver; partition += 1) {
-    const { reservations } = await store.loadPartition(partition, nowMs);
-    for (const { jobs } of reservations)
-      for (const { type } of jobs.values()) inFlight.set(type, (inFlight.get(type) ?? 0) + 1);
-  }
-  for (const { type, conflictGroup } of changed) {
-    const jobs = inFlight.get(type) ?? 0;
-    if (jobs === 0) continue;
-    const from = groupsBefore.get(type);
-    const why = 'jobs of the type run: other partitions would not know what they exclude';
-    throw new DeclarationRefused(
-      { field: `types.${type}.conflictGroup`, from, to: conflictGroup, why },
-      { jobs },
-    );
-  }
-}
-
-/** How many jobs of a partition run and wait, in the order in which they are found. From indexes, so it may lag. */
-async function* jobsIn(
-  store: JobStore,
-  { configuration, formerTypes }: DeclaredPool,
-  partition: number,
-  nowMs: number,
-): AsyncGenerator<number> {
-  const { reservations, dueShards } = await store.loadPartition(partition, nowMs);
-  yield reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
-  const types = [...configuration.types.map(({ type }) => type), ...formerTypes];
-  for (const type of types) {
-    for (let after: string | undefined; ; ) {
-      const { keys, next } = await store.readKeys(partition, type, PAGE, after);
-      for (const { fairnessKey, lines } of keys) {
-        for (const { mode, sub } of lines) {
-          const line = { type, mode, fairnessKey, ...(sub === undefined ? {} : { sub }) };
-          yield (await store.readLine(partition, line, COUNTED_MAX)).jobs.length;
-        }
-      }
-      if (next === undefined) break;
-      after = next;
-    }
-  }
-  for (let shard = 0; shard < dueShards; shard += 1)
-    yield (await store.readDue(partition, LAST_INSTANT_MS, COUNTED_MAX, undefined, shard)).jobs.length;
-  const { marks } = await store.listParked(partition, PAGE);
-  for (const { conflictKey } of marks)
-    yield (await store.readBlocked(partition, conflictKey, PAGE)).jobs.length;
 }
 
 function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Record<string, string>>): void {
@@ -227,6 +95,35 @@ async function versionOf(store: JobStore, deployment: string, newest: number): P
     if (record !== undefined && decodeDeclaration(record.text).deployment === deployment) return version;
   }
   return undefined;
+}
+
+/** What a declaration says of partitions that were, and of what those that are there share. */
+function partitionsOver(
+  configuration: PoolConfiguration,
+  before: DeclaredPool | undefined,
+  version: number,
+): Pick<DeclaredPool, 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> {
+  const { partitions } = configuration;
+  const numbers = before === undefined ? [] : [...before.partitionNumbers, before.configuration.partitions];
+  const partitionNumbers = [...new Set([...numbers, partitions])].sort((one, other) => one - other);
+  const isSame = before === undefined || sharedBy(configuration) === sharedBy(before.configuration);
+  return {
+    partitionsEver: Math.max(before?.partitionsEver ?? 1, partitions),
+    partitionNumbers,
+    sharedSince: isSame ? (before?.sharedSince ?? 0) : version,
+  };
+}
+
+/** What partitions share, as a text: only among several, the caps that are divided and what excludes jobs. */
+function sharedBy({ partitions, maxConcurrency, tiers, types, fleets }: PoolConfiguration): string {
+  if (partitions === 1) return '1';
+  return JSON.stringify([
+    partitions,
+    maxConcurrency,
+    tiers.map((tier) => [tier.tier, tier.maxConcurrency]).sort(),
+    types.map((type) => [type.type, type.maxConcurrency, type.conflictGroup]).sort(),
+    fleets.map(({ fleet, slots }) => [fleet, slots]).sort(),
+  ]);
 }
 
 function formerTypesOf(

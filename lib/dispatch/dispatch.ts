@@ -231,6 +231,10 @@ async function givingBack<T>(context: DispatchContext, lease: HeldLease, work: (
   }
 }
 
+/** Those that were once, too: what waits there is moved. */
+const everyPartition = ({ configuration, deployed }: DispatchContext): readonly number[] =>
+  Array.from({ length: Math.max(configuration.partitions, deployed?.partitionsEver ?? 1) }, (_, at) => at);
+
 /** Runs passes of every partition that the trigger concerns; of all, if it names neither a job nor a partition. */
 export async function dispatchAll(
   context: DispatchContext,
@@ -238,18 +242,10 @@ export async function dispatchAll(
 ): Promise<readonly DispatchReport[]> {
   const byPartition = Map.groupBy(trigger.jobs, (job) => job.partition);
   const named = [...new Set([...byPartition.keys(), ...(trigger.partitions ?? [])])];
-  const partitions =
-    named.length > 0 ? named : Array.from({ length: context.configuration.partitions }, (_, at) => at);
+  const partitions = named.length > 0 ? named : everyPartition(context);
   return Promise.all(
     partitions.map(async (partition) => {
       const jobs = byPartition.get(partition) ?? [];
-      if (partition >= context.configuration.partitions) {
-        context.log.warn('jobs are stored in a partition that the pool does not have any more', {
-          partition,
-          partitions: context.configuration.partitions,
-          wayOut: `declare at least ${partition + 1} partitions until nothing waits there`,
-        });
-      }
       const startedMs = context.clock.monotonicMs();
       const isTick = trigger.reason === 'tick';
       const look = isTick

@@ -18,6 +18,7 @@ import type { Control, JobHead, PartitionState } from '../store/contract.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
 import { Books } from './books.ts';
+import { type HandoverWait, waitsForOthers } from './handover.ts';
 import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
 import { movedTo, slotsOfWorkers } from './loans.ts';
 import { keptBy, lockOf } from './locks.ts';
@@ -45,8 +46,10 @@ export type LiveWaitsFor =
         | { readonly cap: number; readonly partition: number; readonly partitions: number }
         | undefined;
     })
-  /** It was stored when there were more partitions: it starts when there are as many again. */
-  | { readonly why: 'unknownPartition'; readonly partition: number; readonly partitions: number }
+  /** It stands in a partition where its key does not live any more: the next pass there moves it. */
+  | { readonly why: 'move'; readonly partition: number; readonly home: number }
+  /** Another partition has jobs in flight from before the last deployment. */
+  | HandoverWait
   /** Another partition has its conflict key in turn, and may start a job with it until then. */
   | {
       readonly why: 'otherTurn';
@@ -184,17 +187,18 @@ export async function explainJob(
   );
   // Reserved already: its claim is under way.
   const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
+  const others = isReady && !isBeingClaimed ? await handover(context, job, state) : [];
   const waitsFor: LiveWaitsFor[] = isBeingClaimed
     ? [{ why: 'pass' }]
-    : [
-        ...(job.partition < partitions
-          ? []
-          : [{ why: 'unknownPartition', partition: job.partition, partitions } as const]),
-        ...(isReady ? await otherPartition(context, job, nowMs) : []),
-        ...waitingFor(job, explanation)
-          .filter(({ why }) => why !== 'pass')
-          .map((each) => withSplit(context.configuration, state.controls, job, each)),
-      ];
+    : others.some(({ why }) => why === 'move')
+      ? [...others]
+      : [
+          ...others,
+          ...(isReady ? await otherPartition(context, job, nowMs) : []),
+          ...waitingFor(job, explanation)
+            .filter(({ why }) => why !== 'pass')
+            .map((each) => withSplit(context.configuration, state.controls, job, each)),
+        ];
   if (waitsFor.length === 0 && explanation.waitsFor.some(({ why }) => why === 'pass'))
     waitsFor.push(read.unseen ?? { why: 'pass' });
   const tier = tierOf(configuration, job.type);
@@ -239,6 +243,23 @@ async function withOrdinary(
   const withinMs = ordinarilyWithinMs(learned, configuration.fairness, nowMs);
   return withinMs === undefined ? runs : { ...runs, ordinarilyWithinMs: withinMs };
 }
+
+/** What a change of what partitions share leaves in the job's way. */
+async function handover(
+  context: OperateContext,
+  job: Job,
+  state: PartitionState,
+): Promise<readonly LiveWaitsFor[]> {
+  const { configuration, shared = NEVER_SHARED, partitionOf } = context;
+  const { partition } = job;
+  const home = partitionOf(job.fairnessKey);
+  const isHere =
+    home === partition || (partition < configuration.partitions && shared.partitionNumbers.length < 2);
+  if (!isHere) return [{ why: 'move', partition, home }];
+  return waitsForOthers(context, shared, job, state);
+}
+
+const NEVER_SHARED = { partitionsEver: 1, partitionNumbers: [], sharedSince: 0 };
 
 /** What the job's conflict key says of other partitions. */
 async function otherPartition(

@@ -15,7 +15,7 @@ import type {
 } from '../store/contract.ts';
 import { Books } from './books.ts';
 import { type LineCursor, type LineParts, modesOf, partsOf, readLineParts } from './line-parts.ts';
-import { combined, type OperateContext, partitionsOf } from './operate.ts';
+import { combined, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
 import { openBooks } from './remembered.ts';
 import { dueShardsOf } from './timers.ts';
 import { weightsNow } from './weights.ts';
@@ -70,7 +70,9 @@ export async function* listJobs(
 }
 
 function partitionsOfFilter(context: OperateContext, filter: JobFilter): readonly number[] {
-  return filter.fairnessKey === undefined ? partitionsOf(context) : [context.partitionOf(filter.fairnessKey)];
+  return filter.fairnessKey === undefined
+    ? partitionsOf(context)
+    : partitionsOfKey(context, filter.fairnessKey);
 }
 
 async function* jobsOf(
@@ -443,6 +445,8 @@ export interface PartitionCarried {
   readonly moved: number;
   readonly carriedVersion: number;
   readonly isDone: boolean;
+  /** Other partitions may have in flight what keeps jobs from starting here. */
+  readonly isHandingOver: boolean;
 }
 
 /** What is declared under a version, and what became of it in each partition. */
@@ -450,7 +454,8 @@ export async function readDeclarationView(
   context: OperateContext,
   version: number,
 ): Promise<DeclarationView> {
-  const { configuration, formerTypes = [], store, clock } = context;
+  const { configuration, formerTypes = [], shared, store, clock } = context;
+  const isShared = shared !== undefined && shared.sharedSince > 0 && shared.partitionsEver > 1;
   const partitions = await Promise.all(
     partitionsOf(context).map(async (partition): Promise<PartitionCarried> => {
       const { declared = 0, carried } = await store.loadPartition(partition, clock.nowMs());
@@ -460,6 +465,10 @@ export async function readDeclarationView(
         moved: carried?.moved ?? 0,
         carriedVersion: carried?.version ?? 0,
         isDone: version === 0 || (carried?.isDone === true && carried.version >= version),
+        isHandingOver:
+          isShared &&
+          partition < configuration.partitions &&
+          !(carried?.isHandedOver === true && carried.version >= shared.sharedSince),
       };
     }),
   );

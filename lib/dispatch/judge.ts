@@ -25,6 +25,9 @@ export type Judgement =
 export const batchIdOf = (partition: number, epoch: number, sequence: number): string =>
   partition === 0 ? `${epoch}-${sequence}` : `${epoch}-${sequence}p${partition}`;
 
+/** The partition under whose lease a claim was made. */
+export const partitionOfClaim = (claimId: string): number => Number(/p(\d+)\./.exec(claimId)?.[1] ?? 0);
+
 export const claimIdOf = (batchId: string, position: number): string => `${batchId}.${position}`;
 
 /** Judges one place of a reservation by an image of its job; undefined: the item is not there. */

@@ -90,9 +90,9 @@ function holdsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
   return holds;
 }
 
-function roomsOf(
-  { configuration }: DispatchContext,
-  state: PartitionState,
+export function roomsOf(
+  { configuration }: Pick<DispatchContext, 'configuration'>,
+  state: Pick<PartitionState, 'controls' | 'workers'>,
   partition: number,
   held: readonly ReservedJob[],
   moved: Moved,
@@ -188,16 +188,20 @@ export async function moveCapacity(
   const { partition, epoch } = lease.fence;
   const isPatient = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
   const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
-  const wants = isOver && !isPatient ? await wantsNow(context, input, partition, rooms) : [];
+  // A partition that is none any more, or the only one, has nothing to lend, and nobody to ask.
+  const { partitions } = context.configuration;
+  const shares = partitions > 1 && partition < partitions;
+  const requests = state.requests.filter((request) => request.partition < partitions);
+  const wants = shares && isOver && !isPatient ? await wantsNow(context, input, partition, rooms) : [];
   const giveBack = returnsNow(context, input, partition);
   // What is given back is free, and not this partition's to lend.
   const lend =
-    isOver && giveBack.length === 0 && state.requests.length > 0
+    shares && isOver && giveBack.length === 0 && requests.length > 0
       ? planLoans(
           {
             partition,
             rooms,
-            requests: state.requests,
+            requests,
             loanId: (number) => `${partition}-${epoch}-${input.turn}-${number}`,
           },
           lendingOf(context),

@@ -10,7 +10,7 @@
  */
 import { conflictKeyOf } from '../core/conflict.ts';
 import type { JobHead } from '../store/contract.ts';
-import { isOpenTo, type Lock } from '../store/contract.ts';
+import { type Carried, isOpenTo, type Lock } from '../store/contract.ts';
 import type { DispatchContext } from './context.ts';
 import { claimIdOf } from './judge.ts';
 import type { Settled } from './settle.ts';
@@ -82,11 +82,17 @@ export async function releaseLocks(
   context: LockContext,
   partition: number,
   settled: readonly Settled[],
+  carried: Pick<Carried, 'sinceEpoch'> | undefined,
 ): Promise<ReadonlySet<number>> {
-  if (!needsLocks(context)) return new Set();
+  // What was claimed when there were more partitions has its lock still.
+  const { sinceEpoch = 0 } = carried ?? {};
+  const locked = needsLocks(context)
+    ? settled
+    : settled.filter(({ reservation }) => reservation.epoch < sinceEpoch);
+  if (locked.length === 0) return new Set();
   const untilMs = context.clock.nowMs() + TURN_MS;
   const released = await Promise.all(
-    settled.map(async ({ reservation, position, entry }) => {
+    locked.map(async ({ reservation, position, entry }) => {
       if (entry.conflictKey === undefined) return undefined;
       const claimId = claimIdOf(reservation.batchId, position);
       return (await context.store.releaseLock(entry.conflictKey, partition, claimId, untilMs)).next;

@@ -1,8 +1,10 @@
 /** What an operator changes while the pool runs: pauses, caps, weights. A control is obeyed from the next pass on. */
 import type { ReservedJob } from '../core/job.ts';
+import { homesOf } from '../core/partition.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { Control, ControlChange, ControlOutcome, PartitionState } from '../store/contract.ts';
+import type { DeclaredPool } from './declaration-codec.ts';
 import type { SubmitContext } from './submit.ts';
 
 /** What a control is about. */
@@ -19,6 +21,8 @@ export interface OperateContext extends SubmitContext {
   readonly partitionOf: (fairnessKey: string) => number;
   /** Types that are not declared any more: jobs of theirs may wait still. */
   readonly formerTypes?: readonly string[] | undefined;
+  /** What is declared of partitions; undefined: there never were others than those that are configured. */
+  readonly shared?: Pick<DeclaredPool, 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> | undefined;
 }
 
 /** The scope as it stands in a control: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */
@@ -39,15 +43,27 @@ export function isInScope(scope: Scope, entry: ReservedJob): boolean {
   return entry.fairnessKey === scope.fairnessKey;
 }
 
-/** All partitions of the pool. */
-export function partitionsOf(context: Pick<OperateContext, 'configuration'>): readonly number[] {
-  return Array.from({ length: context.configuration.partitions }, (_, partition) => partition);
+/** All partitions of the pool, with those that were: jobs may stand or run there still. */
+export function partitionsOf({
+  configuration,
+  shared,
+}: Pick<OperateContext, 'configuration' | 'shared'>): readonly number[] {
+  const length = Math.max(configuration.partitions, shared?.partitionsEver ?? 1);
+  return Array.from({ length }, (_, partition) => partition);
 }
 
-/** A key lives in one partition, everything else in all. */
+/** The partitions in which jobs of a key may be: the one where it lives, and those where it lived. */
+export const partitionsOfKey = (
+  { partitionOf, shared }: Pick<OperateContext, 'partitionOf' | 'shared'>,
+  fairnessKey: string,
+): readonly number[] => [
+  ...new Set([partitionOf(fairnessKey), ...homesOf(fairnessKey, shared?.partitionNumbers ?? [])]),
+];
+
+/** A key lives in one partition, everything else in all. Those that were may be again: what they are told they keep. */
 function partitionsOfScope(context: OperateContext, scope: Scope): readonly number[] {
   return typeof scope === 'object' && 'fairnessKey' in scope
-    ? [context.partitionOf(scope.fairnessKey)]
+    ? partitionsOfKey(context, scope.fairnessKey)
     : partitionsOf(context);
 }
 

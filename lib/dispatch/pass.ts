@@ -28,12 +28,14 @@ import { Books } from './books.ts';
 import { Candidates } from './candidates.ts';
 import { carry } from './carry.ts';
 import { asSubmitter, type DispatchContext } from './context.ts';
+import { lookElsewhere, movedLess, overridesLess, slotsLess } from './handover.ts';
 import { batchIdOf, claimIdOf } from './judge.ts';
 import type { HeldLease } from './lease.ts';
 import { moveCapacity, movedTo, slotsOfWorkers } from './loans.ts';
 import { needsLocks, releaseLocks, wakePartitions } from './locks.ts';
 import { stayOnLookout } from './lookout.ts';
 import { keyLetGo, moveBack, park, readFreed, toPark, type Unparked, unnameParked } from './parking.ts';
+import { livesIn, sendStrangersHome } from './rehome.ts';
 import { forgetMissed, keepBooks, openBooks, type RememberedLines } from './remembered.ts';
 import { newest, recover, type Settled, settleFrom } from './settle.ts';
 import { announceLate, putAnnounced, readyLineOf } from './submit.ts';
@@ -179,13 +181,15 @@ function freeSlots(
 
 interface Promotion {
   readonly promoted: readonly Job[];
+  /** Of keys that live in other partitions: they are moved there instead. */
+  readonly strangers: readonly JobHead[];
   readonly more: boolean;
 }
 
 /** Rounds in which one pass promotes due jobs. With more than these promote, it plans with what it has, and goes on. */
 const PROMOTE_ROUNDS_MAX = 10;
 
-const NOTHING_DUE: Promotion = { promoted: [], more: false };
+const NOTHING_DUE: Promotion = { promoted: [], strangers: [], more: false };
 
 /** Due jobs that were read of one shard of the due line, and not promoted yet. */
 interface DueShard {
@@ -214,7 +218,9 @@ async function promoteDue(
     const { jobs, next } = await store.readDue(partition, nowMs, promoteMax, due.next, due.shard);
     return { ...due, jobs: [...due.jobs, ...jobs], next, isRead: true };
   };
+  const lives = livesIn(context, partition);
   const promoted: Job[] = [];
+  const strangers: JobHead[] = [];
   let due = shards.map((shard): DueShard => ({ shard, jobs: [], next: undefined, isRead: false }));
   for (let round = 0; round < PROMOTE_ROUNDS_MAX; round += 1) {
     due = await Promise.all(due.map(readOn));
@@ -224,13 +230,15 @@ async function promoteDue(
       .slice(0, promoteMax);
     if (chosen.length === 0) break;
     // Their lines may have been retired while they waited for their time.
-    const moved = await putAnnounced(asSubmitter(context), chosen, () => store.promote(chosen, nowMs));
+    const own = chosen.filter(lives);
+    const moved = await putAnnounced(asSubmitter(context), own, () => store.promote(own, nowMs));
+    strangers.push(...chosen.filter((job) => !lives(job)));
     promoted.push(...moved.filter((job) => job !== undefined));
     const taken = new Set(chosen.map(({ id }) => id));
     due = due.map((each) => ({ ...each, jobs: each.jobs.filter(({ id }) => !taken.has(id)) }));
     if (due.every(({ jobs, next }) => jobs.length === 0 && next === undefined)) break;
   }
-  return { promoted, more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined) };
+  return { promoted, strangers, more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined) };
 }
 
 /**
@@ -254,6 +262,7 @@ export async function pass(
   const promotes = input.promotes || (lifts && remembered.lines.coming === undefined);
   remembered.lines.sinceMs ??= nowMs;
   const shards = dueShardsKnown(context, partition);
+  const lives = livesIn(context, partition);
   const [state, due] = await Promise.all([
     store.loadPartition(partition, nowMs),
     promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
@@ -270,6 +279,15 @@ export async function pass(
   if (carried === 'lost') return { kind: 'lost' };
   // What was moved stands where nobody has read it.
   if (carried !== undefined) forgetMissed(remembered.lines);
+  const elsewhere = await lookElsewhere(context, lease, {
+    carried: carried ?? state.carried,
+    controls: state.controls,
+    remembered,
+    letGo: remembered.letGo,
+    nowMs,
+    goOnBeside: input.goOnBeside,
+  });
+  if (elsewhere === 'lost') return { kind: 'lost' };
   // Lines were split further once: what waits in those parts is not forgotten.
   const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =
@@ -316,7 +334,9 @@ export async function pass(
     ),
   ]);
 
-  input.goOnBeside(wakePartitions(context, await releaseLocks(context, partition, settled)));
+  input.goOnBeside(
+    wakePartitions(context, await releaseLocks(context, partition, settled, carried ?? state.carried)),
+  );
   const unparked = state.parks
     ? await readFreed(context, {
         partition,
@@ -361,18 +381,21 @@ export async function pass(
     liftedAtMs: state.liftedAtMs,
     nowMs,
   });
-  const moved = movedTo(configuration, state, partition, nowMs);
+  const moved = movedLess(movedTo(configuration, state, partition, nowMs), elsewhere);
   const share = shareOfPool(configuration, partition, moved);
-  const free = freeSlots(share, state, moved, inFlight);
+  const free = slotsLess(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
+  const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
   const planner = createPlanner(share, {
     nowMs,
     inFlight,
     freeSlotsByFleet: free,
     costMs: (type, resourceId) => books.costMs(type, resourceId),
-    overrides: shareOfOverrides(state.controls, partition, configuration.partitions, moved),
+    overrides: overridesLess(overrides, configuration, elsewhere),
     ...blockedBounds(budget.parkKept, inFlight, free, parkedHeads.length),
   });
-  for (const conflictKey of unparked.taken) planner.holdConflict(conflictKey);
+  const taken = new Set([...unparked.taken, ...elsewhere.conflictKeys]);
+  const freedHere = { heads: unparked.heads, taken };
+  for (const conflictKey of taken) planner.holdConflict(conflictKey);
   const keysHeld = inFlight.flatMap((entry) =>
     keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey),
   );
@@ -403,7 +426,7 @@ export async function pass(
     for (const { reserved } of decisions) admittedIds.add(reserved.id);
     if (!isMovedBack) {
       isMovedBack = true;
-      candidates.noteMovedBack(await moveBack(context, planner, unparked, admittedIds));
+      candidates.noteMovedBack(await moveBack(context, planner, freedHere, admittedIds));
     }
     const lifted = [
       ...candidates.takeLifted(),
@@ -508,7 +531,7 @@ export async function pass(
     if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
   }
   // A claim that was lost may have let a conflict key go.
-  if (lostClaims > 0) candidates.noteMovedBack(await moveBack(context, planner, unparked, admittedIds));
+  if (lostClaims > 0) candidates.noteMovedBack(await moveBack(context, planner, freedHere, admittedIds));
   const known = new Set(parkedHeads.map(({ id }) => id));
   const groups = outOfTime
     ? new Map<string, never>()
@@ -529,17 +552,40 @@ export async function pass(
     log.info('jobs were parked', { partition, parked, conflictKeys: [...groups.keys()] });
   }
   candidates.close();
+  const strangers = {
+    jobs: [
+      ...due.strangers,
+      ...dueThere.strangers,
+      ...[...seen.values()].filter((job) => job.state === 'pending' && !lives(job)),
+    ],
+    keys: candidates.strangers,
+  };
+  const sent = outOfTime
+    ? 0
+    : await sendStrangersHome(
+        context,
+        partition,
+        new Set(held.map(({ id }) => id)),
+        strangers,
+        remembered.strangers,
+        nowMs,
+      );
   // A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass.
   const again =
     moreDue ||
     carried?.isDone === false ||
+    elsewhere.isNews ||
+    (sent > 0 && strangers.keys.length > 0) ||
     outOfTime ||
     isLockOpen ||
     candidates.leftBehind.length > 0 ||
     (truncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
     remembered.letGo.size > 0;
   const blockedIds = new Set(blocked.map(({ job }) => job.id));
-  if (configuration.partitions > 1 && clock.monotonicMs() < lease.trustedUntilMonotonicMs) {
+  if (
+    (configuration.partitions > 1 || state.loans.length > 0) &&
+    clock.monotonicMs() < lease.trustedUntilMonotonicMs
+  ) {
     const loans = await moveCapacity(context, lease, {
       state,
       turn,

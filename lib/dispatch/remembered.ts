@@ -1,5 +1,6 @@
 /** What a process remembers of a partition between passes. */
-import type { EstimateRecord, JobHead, KeyBacklog, Ledger } from '../store/contract.ts';
+
+import type { EstimateRecord, JobHead, KeyBacklog, Ledger, PartitionState } from '../store/contract.ts';
 import { heldBy, type LineCursor } from './line-parts.ts';
 
 /** Entries kept between passes; beyond, all are read again. */
@@ -297,8 +298,37 @@ export interface RememberedBooks {
   markedCursor?: string | undefined;
   /** When some of them were looked at last. */
   roundAtMs?: number | undefined;
+  /** What was seen of other partitions after a redeploy. */
+  handover?: HandoverMemory | undefined;
+  /** Keys that were met here, and live somewhere else. */
+  readonly strangers: StrangersMemory;
   readonly lines: RememberedLines;
 }
+
+/** What a process remembers of a handover. Right or wrong by age, never by what is missing: see above. */
+export interface HandoverMemory {
+  /** The version that it is about. */
+  readonly since: number;
+  readonly beganMonotonicMs: number;
+  readonly noted: Set<number>;
+  /** As last read, of those that are not over. */
+  readonly states: Map<number, PartitionState>;
+  readonly over: Set<number>;
+  /** The partition at which the next reads begin. */
+  cursor: number;
+  readAtMonotonicMs: number;
+  /** When the wake comes that was sent last. */
+  wakeAtMonotonicMs: number;
+}
+
+/** What a process remembers of keys that it met in a partition where they do not live. */
+export interface StrangersMemory {
+  /** By type and key: when it was looked at last. */
+  readonly lookedAtMs: Map<string, number>;
+  walkedAtMs: number;
+}
+
+const emptyStrangers = (): StrangersMemory => ({ lookedAtMs: new Map(), walkedAtMs: -Infinity });
 
 /** Remembered books by partition. */
 export type BooksMemory = Map<number, RememberedBooks>;
@@ -320,6 +350,8 @@ const emptyBooks = (epoch: number, before?: RememberedBooks): RememberedBooks =>
   marked: new Map(),
   parkedNames: new Set(),
   letGo: new Set(),
+  handover: before?.handover,
+  strangers: before?.strangers ?? emptyStrangers(),
   lines: emptyLines(),
 });
 

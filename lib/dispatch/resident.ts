@@ -266,6 +266,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   /** Passes, until it is to end, or has to. Answers why it did. */
   const lead = async (seat: Seat, first: HeldLease, end: AbortSignal): Promise<string> => {
     const { partition } = seat;
+    const led = context;
     let lease = first;
     let lookedAt = first.wakesLookedAt;
     let hints: readonly JobHead[] = [];
@@ -281,6 +282,13 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     };
     for (;;) {
       if (end.aborted || !isMember()) return (await giveBack(lease)) ? HANDED_OVER : 'superseded';
+      if (context !== led) {
+        // Under an epoch of its own: what was reserved by the former declaration must be told from what is by this one.
+        await giveBack(lease);
+        // Hints that were not used are looked up.
+        await wake(partition);
+        return 'redeployed';
+      }
       const renewed = await kept(lease);
       if (renewed === undefined) {
         await giveBack(lease);
@@ -300,7 +308,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
       const startedMs = clock.monotonicMs();
       let outcome: Awaited<ReturnType<typeof pass>>;
       try {
-        outcome = await pass(context, lease, {
+        outcome = await pass(led, lease, {
           hints,
           looksUp,
           promotes: true,
@@ -315,9 +323,6 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
       if (outcome.kind === 'lost') return 'superseded';
       if (outcome.kind === 'outdated') {
         await renew(outcome.version);
-        hints = [];
-        goesOn = true;
-        lookUpAtMonotonicMs = -Infinity;
         continue;
       }
       const { admitted, settled, lostClaims } = outcome;

@@ -58,6 +58,13 @@ export interface Carried {
   readonly isDone: boolean;
   /** Where to go on; undefined: from the beginning. */
   readonly after?: string | undefined;
+  /**
+   * Of the lease under which the partition first planned by what the partitions share now: what was reserved under earlier ones
+   * may have been planned by something else. Absent: nothing that they share has changed.
+   */
+  readonly sinceEpoch?: number | undefined;
+  /** No other partition has anything in flight that must be looked at before something starts here. */
+  readonly isHandedOver?: boolean | undefined;
 }
 
 /** `outdated`: another deployment has declared something since `after`; this is the newest version. */
@@ -619,6 +626,11 @@ export interface JobStore {
    * undefined for a lost race: its own success may read as one, where the answer got lost.
    */
   promote(jobs: readonly JobHead[], nowMs: number): Promise<readonly (Job | undefined)[]>;
+  /**
+   * Moves jobs at exactly their version to their ready lines in another partition, which were announced there before: pending
+   * ones, wherever they stand, and scheduled ones whose time has come. Answers as `promote` does.
+   */
+  rehome(jobs: readonly JobHead[], partition: number, nowMs: number): Promise<readonly (Job | undefined)[]>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
   commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'>;
   /**
@@ -770,6 +782,11 @@ export interface JobStore {
    * it is then. The next pass obeys it; one that says nothing any more is not shown.
    */
   changeControl(partition: number, scope: string, change: ControlChange): Promise<ControlOutcome>;
+  /**
+   * Gives a partition a control that others have, unless somebody has changed that scope's control there before, if only to
+   * end it.
+   */
+  adoptControl(partition: number, control: Control): Promise<Applied>;
   /**
    * Items that were found and could not be read, those of jobs by the partition in whose line they stood, as long as they
    * are there and cannot be read. At most 1,000.

@@ -138,6 +138,10 @@ export async function runFleetWorker(
       typeUnder: (version, type) => declarations.typeUnder(version, type),
       declared: declared.version,
       declaredAtMs: declared.declaredAtMs,
+      partitionsNow: async () => {
+        const { configuration: now, partitionsEver } = await declarations.current();
+        return { partitions: now.partitions, partitionsEver };
+      },
       clock: systemClock,
       random: Math.random,
       log,

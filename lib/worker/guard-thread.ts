@@ -77,7 +77,10 @@ try {
   else {
     answer = (question) => {
       if (question.kind === 'leave') void guard.leave().then(() => say({ kind: 'left' }));
-      else if (question.kind !== 'abort') guard.tell(question);
+      else if (question.kind === 'serve') {
+        const { partition } = question;
+        void guard.serve(partition).then((isServed) => say({ kind: 'served', partition, isServed }));
+      } else if (question.kind !== 'abort') guard.tell(question);
     };
     say({ kind: 'joined' });
     for (const question of early) answer(question);

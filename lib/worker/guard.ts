@@ -57,6 +57,8 @@ export type GuardNews =
   | { readonly kind: 'over'; readonly claimId: string }
   /** Nothing new is begun from now on. */
   | { readonly kind: 'ending' }
+  /** Its slots are divided anew. */
+  | { readonly kind: 'share'; readonly partition: number; readonly slots: number }
   /** The worker's thread has its turn. */
   | { readonly kind: 'alive' }
   /** So, and this is how it bears its work; the next word of it comes within so long, unless the thread is busy. */
@@ -69,6 +71,8 @@ export interface Guard {
    */
   readonly isTrusted: () => boolean;
   readonly tell: (news: GuardNews) => void;
+  /** See `Membership`. */
+  readonly serve: Membership['serve'];
   /** Takes the worker's records away: only when no handler runs any more. */
   readonly leave: () => Promise<void>;
   /** Stops the heartbeats, and lets the records expire. */
@@ -157,6 +161,7 @@ export function guardHere({
 }: GuardParts): GuardMaker {
   return async ({ life, fleet, shares, heartbeatMs, leaseMs }, { onLost, signal }) => {
     const attempts = new Map<string, Guarded>();
+    const slotsIn = new Map(shares);
     const ended = new AbortController();
     let isEnding = false;
     let heard = instantOf(clock);
@@ -195,7 +200,7 @@ export function guardHere({
       fleet,
       partitions: [...shares.keys()],
       // Once the end has begun, what is free is offered to nobody.
-      slotsOf: (partition) => (isEnding ? occupantsOf(partition).length : (shares.get(partition) ?? 0)),
+      slotsOf: (partition) => (isEnding ? occupantsOf(partition).length : (slotsIn.get(partition) ?? 0)),
       isEnding: () => isEnding,
       occupantsOf,
       loadOf: loadNow,
@@ -234,6 +239,9 @@ export function guardHere({
           return;
         case 'ending':
           isEnding = true;
+          return;
+        case 'share':
+          slotsIn.set(news.partition, news.slots);
           return;
         case 'alive':
           return;
@@ -275,6 +283,7 @@ export function guardHere({
     void watch();
     return {
       isTrusted: membership.isTrusted,
+      serve: membership.serve,
       tell,
       leave: () => {
         ended.abort();

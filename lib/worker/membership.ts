@@ -85,6 +85,11 @@ export interface Membership {
    * finds out, and the loss is told before the answer.
    */
   readonly isTrusted: () => boolean;
+  /**
+   * Registers the worker in another partition, without slots of its own there: before it starts a job of that one, which would
+   * take it for dead without a record, and so that slots may be lent there. False: it could not, and starts nothing of it.
+   */
+  readonly serve: (partition: number) => Promise<boolean>;
   /** How old a lease of `leaseMs` is that ends when the present one does, in milliseconds: below 0 where that one is longer. */
   readonly ageMs: () => number;
   /** Takes the records away: only when no handler runs any more. */
@@ -219,7 +224,36 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
 
   const leave = async (): Promise<void> => {
     ended.abort();
-    await Promise.all(partitions.map(deregister));
+    await Promise.all([...partitions, ...served.keys()].map(deregister));
+  };
+
+  /** Partitions that it came to later, with what became of that. */
+  const served = new Map<number, Promise<boolean>>();
+  const serveAlso = async (partition: number): Promise<boolean> => {
+    const lease: PartitionLease = { partition, expiresAtMs: 0, slowMs: 0 };
+    try {
+      if ((await register(lease)) === 'applied' && !ended.signal.aborted) {
+        leases.push(lease);
+        void beatOn(lease);
+        return true;
+      }
+    } catch (error) {
+      log.warn('the worker could not be registered in another partition', {
+        ...life,
+        partition,
+        error: String(error),
+      });
+    }
+    served.delete(partition);
+    return false;
+  };
+  const serve = (partition: number): Promise<boolean> => {
+    if (partitions.includes(partition)) return Promise.resolve(true);
+    const known = served.get(partition);
+    if (known !== undefined) return known;
+    const serving = serveAlso(partition);
+    served.set(partition, serving);
+    return serving;
   };
 
   const answers = await Promise.all(leases.map(register));
@@ -230,6 +264,7 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
   for (const lease of leases) void beatOn(lease);
   return {
     isTrusted,
+    serve,
     ageMs,
     leave,
     abandon: () => ended.abort(),

@@ -2,8 +2,10 @@
  * A long-running worker: it registers slots, takes as many messages as it has free ones, runs them, and ends in order:
  * on request, when its lease is lost, or when a handler does not heed its signal.
  */
+
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
+import { partitionOfClaim } from '../dispatch/judge.ts';
 import type { DispatchMessage, JobQueue, ReceivedMessage } from '../queue/contract.ts';
 import { abortOf, orAborted } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
@@ -12,6 +14,7 @@ import { instantOf } from '../runtime/instant.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../store/bounds.ts';
 import type { JobStore, WorkerLoad } from '../store/contract.ts';
 import { deadlinesBy } from './deadlines.ts';
+import { division } from './division.ts';
 import { type GuardMaker, guardHere } from './guard.ts';
 import { LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
 import { patiently } from './patience.ts';
@@ -51,6 +54,10 @@ export interface WorkerProcessOptions {
   readonly handlers: JobHandlers;
   /** @default - the pool's */
   readonly partitions?: number | undefined;
+  /** As many partitions as there are by now, and ever were: looked at once a minute. @default - those that it began with */
+  readonly partitionsNow?:
+    | (() => Promise<{ readonly partitions: number; readonly partitionsEver: number }>)
+    | undefined;
   /** @default 5 s */
   readonly heartbeatMs?: number | undefined;
   /** @default 15 s */
@@ -72,6 +79,9 @@ export interface WorkerProcessOptions {
    */
   readonly guard?: GuardMaker | undefined;
 }
+
+/** How often the number of partitions is looked at. */
+const PARTITIONS_EVERY_MS = 60_000;
 
 /** Why a worker ended. */
 export type WorkerEnd =
@@ -233,7 +243,13 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   };
   const onSignal = (): void => beginEnd('stopped');
 
-  const shares = sharesOf(slots, partitions, Math.floor(random() * partitions));
+  const offset = random();
+  /** Many small workers do not all serve the same partitions. */
+  const firstOf = (count: number): number => Math.floor(offset * count);
+  const shares = new Map(sharesOf(slots, partitions, firstOf(partitions)));
+  // Jobs may be under way in partitions that are none any more.
+  const { partitionsEver = partitions } = (await options.partitionsNow?.()) ?? {};
+  for (let partition = partitions; partition < partitionsEver; partition += 1) shares.set(partition, 0);
   const makeGuard = options.guard ?? guardHere({ store, clock, log, kill: options.exit });
   const guard = await makeGuard({ life, fleet, shares, heartbeatMs, leaseMs }, { onLost, signal });
   if (guard === 'aborted') return { end: 'stopped', outcomes };
@@ -246,8 +262,20 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   const deadlines = deadlinesBy(clock);
   const watch = watchJobs({ store, clock, log, everyMs: options.watchEveryMs ?? WATCH_EVERY_MS });
   const patient = patiently(store, { clock, random, log, lost: lost.signal, over: over.signal });
+  const isServed = new Set(shares.keys());
+  /** A partition that came to be since this life began is registered with first. */
+  const serves = async (partition: number): Promise<boolean> => {
+    if (!isServed.has(partition) && (await guard.serve(partition))) isServed.add(partition);
+    return isServed.has(partition);
+  };
   const run = async (message: DispatchMessage, receipt: string): Promise<void> => {
     const { claimId } = message;
+    if (!(await serves(partitionOfClaim(claimId)))) {
+      occupants.delete(claimId);
+      // Its message comes again.
+      changed.ring();
+      return;
+    }
     let isHung = false;
     const progress = progressOf({
       clock,
@@ -370,6 +398,37 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
       guard.tell({ kind: 'load', load: measure(), since: instantOf(clock), nextInMs: heartbeatMs });
   };
   void tellLoad();
+
+  const divide = division({
+    store,
+    nowMs: () => clock.nowMs(),
+    life,
+    fleet,
+    slots,
+    shares,
+    tell: (partition, share) => guard.tell({ kind: 'share', partition, slots: share }),
+  });
+  const followPartitions = async (): Promise<void> => {
+    const { partitionsNow } = options;
+    if (partitionsNow === undefined) return;
+    for (;;) {
+      await clock.sleep(PARTITIONS_EVERY_MS, ended.signal);
+      if (ended.signal.aborted || ending.signal.aborted) return;
+      try {
+        const now = await partitionsNow();
+        const all = Array.from({ length: now.partitionsEver }, (_, at) => at);
+        for (const partition of all.filter((each) => !isServed.has(each)))
+          if (await serves(partition)) await wake(options, [partition]);
+        if (all.every((each) => isServed.has(each))) await divide(now.partitions, firstOf(now.partitions));
+      } catch (error) {
+        log.warn('the number of partitions could not be followed; trying again', {
+          ...life,
+          error: String(error),
+        });
+      }
+    }
+  };
+  void followPartitions();
 
   await wake(options, shares.keys());
   void receiveOn();

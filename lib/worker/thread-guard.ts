@@ -19,11 +19,16 @@ export interface GuardThreadData {
 }
 
 /** What the worker asks of the thread. */
-export type GuardQuestion = GuardNews | { readonly kind: 'abort' } | { readonly kind: 'leave' };
+export type GuardQuestion =
+  | GuardNews
+  | { readonly kind: 'abort' }
+  | { readonly kind: 'leave' }
+  | { readonly kind: 'serve'; readonly partition: number };
 
 /** What the thread says. */
 export type GuardWord =
   | { readonly kind: 'joined' | 'superseded' | 'aborted' | 'left' }
+  | { readonly kind: 'served'; readonly partition: number; readonly isServed: boolean }
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'lost'; readonly loss: Loss };
 
@@ -49,6 +54,12 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
     const ask = (question: GuardQuestion): void => thread.postMessage(question);
     const { promise: joined, resolve, reject } = Promise.withResolvers<Guard | 'superseded' | 'aborted'>();
     const left = Promise.withResolvers<void>();
+    /** Who waits for an answer, by partition. */
+    const serving = new Map<number, PromiseWithResolvers<boolean>>();
+    const served = (partition: number, isServed: boolean): void => {
+      serving.get(partition)?.resolve(isServed);
+      serving.delete(partition);
+    };
     const abort = (): void => ask({ kind: 'abort' });
     let stage: 'joining' | 'guarding' | 'lost' | 'over' = 'joining';
 
@@ -56,6 +67,7 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
       stage = 'over';
       signal.removeEventListener('abort', abort);
       left.resolve();
+      for (const partition of serving.keys()) served(partition, false);
       void thread.terminate();
     };
     const lose = (loss: Loss): void => {
@@ -74,6 +86,15 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
     const guard: Guard = {
       isTrusted,
       tell: ask,
+      serve: (partition) => {
+        if (stage === 'over') return Promise.resolve(false);
+        const known = serving.get(partition);
+        if (known !== undefined) return known.promise;
+        const answer = Promise.withResolvers<boolean>();
+        serving.set(partition, answer);
+        ask({ kind: 'serve', partition });
+        return answer.promise;
+      },
       leave: async () => {
         ask({ kind: 'leave' });
         await left.promise;
@@ -100,6 +121,8 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
           return resolve(word.kind);
         case 'failed':
           return fail(`the worker could not be registered: ${word.error}`);
+        case 'served':
+          return served(word.partition, word.isServed);
         case 'lost':
           return lose(word.loss);
         case 'left':

@@ -51,11 +51,11 @@ describe('fairlead jobs explain', () => {
     );
   });
 
-  it('says what brings back a job of a partition that is not there any more', async () => {
+  it('says where a job goes that stands in a partition that is not there any more', async () => {
     const { on, jobIn, explained } = parted();
     const [job] = await on.put({ ...jobIn(0), partition: 4 });
     expect(await explained(job?.id ?? '')).toContain(
-      "partition 4, which is none of the pool's 3: declare at least 5 until nothing waits there",
+      'its move from partition 4 to 0, where its key lives by now: the next pass makes it',
     );
   });
 });

@@ -226,7 +226,14 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
 
       it('keeps how far jobs were carried, for whoever holds the partition next', async () => {
         const first = await lease(freshPartition());
-        const half = { version: 4, moved: 100, isDone: false, after: 'a place' };
+        const half = {
+          version: 4,
+          moved: 100,
+          isDone: false,
+          after: 'a place',
+          sinceEpoch: 3,
+          isHandedOver: true,
+        };
         expect(await store.noteCarried(first, half)).toBe('noted');
         expect((await store.loadPartition(first.partition, NOW_MS)).carried).toEqual(half);
         const second = await lease(first.partition, NOW_MS + LEASE_MS + 1);
@@ -655,6 +662,64 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const answers = await Promise.all(times(8, () => store.promote([job], NOW_MS)));
         expect(answers.flat().filter((answer) => answer !== undefined)).toHaveLength(1);
         expect((await stored(job.id)).version).toBe(2);
+      });
+
+      it('takes a pending job to another partition, where it stands in its ready line', async () => {
+        const [partition, home] = [freshPartition(), freshPartition()];
+        const job = await created(aJob({ partition }));
+        const there = { ...job, partition: home, version: job.version + 1 };
+        expect(await store.rehome([job], home, NOW_MS)).toEqual([there]);
+        expect(await stored(job.id)).toEqual(there);
+        await untilLine(home, lineOf(job), [job.id]);
+        await untilLine(partition, lineOf(job), []);
+      });
+
+      it('takes a scheduled job whose time has come to another partition, where it is ready', async () => {
+        const [partition, home] = [freshPartition(), freshPartition()];
+        const job = await created(aScheduledJob(NOW_MS, { partition }));
+        const there = { ...job, partition: home, state: 'pending', version: job.version + 1 };
+        expect(await store.rehome([job], home, NOW_MS)).toEqual([there]);
+        await untilLine(home, lineOf(job), [job.id]);
+        await untilDue(partition, NOW_MS, []);
+      });
+
+      it('takes a parked job to its ready line in another partition', async () => {
+        const [partition, home] = [freshPartition(), freshPartition()];
+        const job = await created(aJob({ partition }));
+        await store.park(await lease(partition), [job], 'catalogue/photos');
+        expect(await store.rehome([job], home, NOW_MS)).toMatchObject([{ partition: home }]);
+        await untilLine(home, lineOf(job), [job.id]);
+        expect(await store.unpark([job], 'catalogue/photos')).toEqual(['superseded']);
+        expect((await stored(job.id)).partition).toBe(home);
+      });
+
+      it('takes no job to another partition that is claimed, has moved on, is early or not there', async () => {
+        const [partition, home] = [freshPartition(), freshPartition()];
+        const [claimed, raised] = [await created(aJob({ partition })), await created(aJob({ partition }))];
+        const early = await created(aScheduledJob(NOW_MS + 1, { partition }));
+        await store.claim([aClaimRequest(claimed)]);
+        await store.raiseVersion(raised.id, raised.version);
+        const ids = [claimed.id, raised.id, early.id];
+        const before = await store.getJobs(ids);
+        const asked = [claimed, raised, early, aJob({ partition })];
+        expect(await store.rehome(asked, home, NOW_MS)).toEqual(times(4, () => undefined));
+        expect(await store.getJobs(ids)).toEqual(before);
+      });
+
+      it('refuses the claim of a job that was planned before it was taken to another partition', async () => {
+        const job = await created(aJob({ partition: freshPartition() }));
+        await store.rehome([job], freshPartition(), NOW_MS);
+        expect(await store.claim([aClaimRequest(job)])).toEqual(['lost']);
+      });
+
+      it('gives a partition a control that nobody has changed there, and else leaves it', async () => {
+        const partition = freshPartition();
+        const control = { scope: 'type/photo', paused: true, maxConcurrency: 3 };
+        expect(await store.adoptControl(partition, control)).toBe('applied');
+        expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([control]);
+        await store.changeControl(partition, 'type/photo', { paused: false, maxConcurrency: null });
+        expect(await store.adoptControl(partition, control)).toBe('superseded');
+        expect((await store.loadPartition(partition, NOW_MS)).controls).toEqual([]);
       });
 
       it('promotes more than one batch', async () => {

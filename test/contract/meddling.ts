@@ -201,6 +201,17 @@ export function persistent(store: JobStore, { during }: Meddler): JobStore {
         }),
       );
     },
+    rehome: async (jobs, partition, nowMs) => {
+      const done: Done = new Map();
+      const moved = await untilAnswered(done, () => store.rehome(jobs, partition, nowMs));
+      return Promise.all(
+        moved.map(async (job, at) => {
+          const id = jobs[at]?.id ?? '';
+          if (job !== undefined || !isDone(done, id)) return job;
+          return (await untilAnswered(done, () => store.getJobs([id])))[0];
+        }),
+      );
+    },
     unpark: async (jobs, conflictKey) => {
       const done: Done = new Map();
       const outcomes = await untilAnswered(done, () => store.unpark(jobs, conflictKey));

@@ -374,6 +374,18 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
+  rehome: [
+    {
+      // As of `promote`.
+      lost: always([null]),
+      again: always([null]),
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(stage, [aJob({ partition })]);
+        return { call: () => store.rehome(jobs, partition + 1, NOW_MS), left: left(stage, jobs) };
+      },
+    },
+  ],
   commit: [
     {
       again: always(thrown('StaleCommit')),
@@ -874,6 +886,26 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, partition } = stage;
         await store.changeControl(partition, 'pool', { paused: true });
         return { call: () => store.changeControl(partition, 'pool', { paused: false }), left: left(stage) };
+      },
+    },
+  ],
+  adoptControl: [
+    {
+      name: 'that nobody has changed here',
+      // It is there by then, from whomever.
+      again: always('superseded'),
+      set: async (stage) => {
+        const control = { scope: 'pool', paused: true, maxConcurrency: 3 };
+        return { call: () => stage.store.adoptControl(stage.partition, control), left: left(stage) };
+      },
+    },
+    {
+      name: 'that somebody has changed here',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await store.changeControl(partition, 'pool', { paused: false });
+        const control = { scope: 'pool', paused: true };
+        return { call: () => store.adoptControl(partition, control), left: left(stage) };
       },
     },
   ],

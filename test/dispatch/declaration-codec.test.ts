@@ -109,6 +109,8 @@ function largestPool(): DeclaredPool {
     ),
     formerTypes: Array.from({ length: 1_000 }, (_, n) => randomText(30_000 + n, 100)),
     partitionsEver: 4_096,
+    partitionNumbers: Array.from({ length: 4_096 }, (_, at) => at + 1),
+    sharedSince: 1_000_000,
     deployment: 'a deployment',
   };
 }

@@ -8,7 +8,10 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatchAll, renewed, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { sharesOf } from '../../lib/worker/membership.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 import { type Redeployed, redeployed } from './redeployed.ts';
@@ -19,7 +22,8 @@ const TIERS = ['a', 'b', 'c'] as const;
 const FLEETS = ['f0', 'f1', 'f2', 'f3'] as const;
 const GROUPS = ['g0', 'g1'] as const;
 const RESOURCES = ['r0', 'r1', 'r2'] as const;
-const KEYS = ['k0', 'k1', 'k2', 'k3'] as const;
+const KEYS = ['k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6'] as const;
+const PARTITIONS_MAX = 4;
 /** A function lives so long. */
 const FUNCTION_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -36,8 +40,10 @@ function drawPool(dice: Dice, isWhole: boolean): PoolInput {
     const types = isWhole ? [...TYPES] : some(TYPES, 1);
     const tiers = some(TIERS, 1);
     const fleets = some(FLEETS, 1);
+    const partitions = dice.chance(0.3) ? 1 : dice.whole(2, 4);
+    // Less than one for each partition cannot be divided.
     const cap = (least: number, most: number): number | null =>
-      dice.chance(0.5) ? null : dice.whole(least, most);
+      dice.chance(0.5) ? null : Math.max(partitions, dice.whole(least, most));
     const pool: PoolInput = {
       types: Object.fromEntries(
         types.map((type) => [
@@ -61,10 +67,11 @@ function drawPool(dice: Dice, isWhole: boolean): PoolInput {
           {
             // The first takes all: no type is without a fleet.
             types: at === 0 ? types : types.filter(() => dice.chance(0.5)).concat(types.slice(0, 1)),
-            ...(dice.chance(0.3) ? {} : { slots: dice.whole(1, 4) }),
+            ...(dice.chance(0.3) ? {} : { slots: Math.max(partitions, dice.whole(1, 6)) }),
           },
         ]),
       ),
+      partitions,
       maxConcurrency: cap(2, 8),
       fairness: {
         idlePolicy: dice.pick(['advance', 'none']),
@@ -83,13 +90,19 @@ function drawPool(dice: Dice, isWhole: boolean): PoolInput {
   }
 }
 
+const scopesOf = ({ type, tier, fleet, fairnessKey }: ReservedJob): readonly string[] => [
+  'pool',
+  `type/${type}`,
+  `tier/${tier}`,
+  `fleet/${fleet}`,
+  `key/${fairnessKey}`,
+];
+
 /** Caps as an observer counts them: by scope. */
 function countsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const { type, tier, fleet, fairnessKey } of held) {
-    for (const scope of ['pool', `type/${type}`, `tier/${tier}`, `fleet/${fleet}`, `key/${fairnessKey}`])
-      counts.set(scope, (counts.get(scope) ?? 0) + 1);
-  }
+  for (const entry of held)
+    for (const scope of scopesOf(entry)) counts.set(scope, (counts.get(scope) ?? 0) + 1);
   return counts;
 }
 
@@ -127,20 +140,30 @@ async function playPair(seed: number): Promise<PairReport> {
   const running = new Map<string, Started>();
   let processes: DispatchContext[] = [await on.process(), await on.process()];
   let declared = (await on.declarations.current()).configuration;
+  /** Of partitions, as they were declared so far. */
+  const numbers: [number, ...number[]] = [declared.partitions];
   let before: readonly ReservedJob[] = [];
+
+  /** What holds capacity, in whatever partition. */
+  const heldNow = (): readonly ReservedJob[] =>
+    Array.from({ length: PARTITIONS_MAX }, (_, partition) =>
+      [...on.store.inspect(partition).reservations.values()].flatMap(({ jobs: places }) => [
+        ...places.values(),
+      ]),
+    ).flat();
 
   /** Sees what has changed since the last look. */
   const observe = (): void => {
-    const held = on.held();
-    const [was, are, caps] = [countsOf(before), countsOf(held), capsOf(declared)];
-    for (const [scope, count] of are) {
-      const cap = caps.get(scope) ?? Number.POSITIVE_INFINITY;
-      // What ran when a cap was lowered goes on; nothing comes to it.
-      if (count > cap && count > (was.get(scope) ?? 0)) wrong.push(`${scope}: ${count} of ${cap}`);
-    }
+    const held = heldNow();
+    const [are, caps] = [countsOf(held), capsOf(declared)];
     const known = new Set(before.map(({ id, version }) => `${id}/${version}`));
     for (const entry of held) {
       if (known.has(`${entry.id}/${entry.version}`)) continue;
+      // What ran when a cap was lowered goes on; nothing comes to it.
+      for (const scope of scopesOf(entry)) {
+        const [count, cap] = [are.get(scope) ?? 0, caps.get(scope) ?? Number.POSITIVE_INFINITY];
+        if (count > cap) wrong.push(`${scope}: ${count} of ${cap}, with ${entry.id}`);
+      }
       for (const other of held) {
         if (other.id === entry.id) continue;
         if (areExclusive(on, declared, entry, other))
@@ -155,7 +178,11 @@ async function playPair(seed: number): Promise<PairReport> {
       if (slots !== null) continue;
       const life = { workerId: `of ${fleet}`, incarnation: 'one' };
       const expiresAtMs = on.clock.nowMs() + DAY_MS;
-      await on.store.registerWorker(0, aWorkerRecord({ ...life, fleet, slots: 2, expiresAtMs }));
+      for (const [partition, share] of sharesOf(2, declared.partitions, 0)) {
+        const record = aWorkerRecord({ ...life, fleet, slots: share, expiresAtMs });
+        await on.store.registerWorker(partition, record);
+        await on.store.heartbeat(partition, record);
+      }
     }
   };
 
@@ -163,10 +190,14 @@ async function playPair(seed: number): Promise<PairReport> {
     const { types } = declared;
     for (let at = 0; at < count; at += 1) {
       const runAtMs = on.clock.nowMs() + (dice.chance(0.2) ? dice.whole(1, 20_000) : 0);
+      const fairnessKey = dice.pick(KEYS);
+      // Some producers have not heard of the number that is declared by now.
+      const partitions = dice.chance(0.1) ? dice.pick(numbers) : declared.partitions;
       const job = on.job({
         id: `${seed}-${jobs.length}`,
         type: dice.pick(types.map(({ type }) => type) as [string, ...string[]]),
-        fairnessKey: dice.pick(KEYS),
+        fairnessKey,
+        partition: partitionOf(fairnessKey, partitions),
         priority: dice.whole(0, 10),
         mode: dice.chance(0.2) ? 'onDemand' : 'queued',
         ...(dice.chance(0.7) ? { resourceId: dice.pick(RESOURCES) } : {}),
@@ -176,9 +207,21 @@ async function playPair(seed: number): Promise<PairReport> {
     }
   };
 
+  /** A function that is called long after a deployment has read what is declared; one that is called at once may not have. */
+  const newest = async (context: DispatchContext): Promise<DispatchContext> => {
+    const { deployed } = context;
+    const { version } = await on.declarations.current(0);
+    if (deployed === undefined || deployed.version === version || dice.chance(0.5)) return context;
+    const next = await renewed(context, deployed, version);
+    processes = processes.map((each) => (each === context ? next : each));
+    return next;
+  };
+
   const pass = async (hints: readonly Job[] = []): Promise<void> => {
     const context = dice.pick(processes as [DispatchContext, ...DispatchContext[]]);
-    await on.pass(hints.length > 0 ? { jobs: hints, reason: 'stream' } : {}, context);
+    const trigger: Trigger =
+      hints.length > 0 ? { jobs: hints, reason: 'stream' } : { jobs: [], reason: 'tick' };
+    await on.finish(dispatchAll(await newest(context), trigger));
     observe();
   };
 
@@ -232,6 +275,7 @@ async function playPair(seed: number): Promise<PairReport> {
   const deploy = async (pool: PoolInput): Promise<void> => {
     await on.deploy(pool);
     declared = (await on.declarations.current()).configuration;
+    numbers.push(declared.partitions);
     await registerWorkers();
     if (dice.chance(0.5)) processes = [...processes.slice(1), await on.process()];
   };
@@ -263,7 +307,7 @@ async function playPair(seed: number): Promise<PairReport> {
   await deploy(drawPool(dice, true));
   let rounds = 0;
   const isOver = (): boolean =>
-    jobs.every(({ id }) => isTerminal(on.stateOf(id) ?? 'cancelled')) && on.held().length === 0;
+    jobs.every(({ id }) => isTerminal(on.stateOf(id) ?? 'cancelled')) && heldNow().length === 0;
   while (!isOver() && rounds < ROUNDS_MAX) {
     rounds += 1;
     await pass();
@@ -277,7 +321,7 @@ async function playPair(seed: number): Promise<PairReport> {
   );
   for (const [state, stranded] of left)
     wrong.push(`${stranded.length} jobs stay ${state}, such as ${stranded[0]?.id} (${stranded[0]?.type})`);
-  if (left.size === 0 && on.held().length > 0) wrong.push(`${on.held().length} places are held by nobody`);
+  if (left.size === 0 && heldNow().length > 0) wrong.push(`${heldNow().length} places are held by nobody`);
   return { seed, jobs: jobs.length, wrong };
 }
 

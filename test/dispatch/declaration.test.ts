@@ -121,45 +121,6 @@ describe('a deployment', () => {
     expect(await on.store.readDeclaredVersion()).toBe(0);
   });
 
-  it('is refused for another number of partitions while jobs wait or run, with how many, and goes on without them', async () => {
-    const on = stage({ pool: ONE });
-    const four = { ...ONE, partitions: 4 };
-    await deploy(on, ONE);
-    await on.put(
-      ...Array.from({ length: 6 }, () => on.job()),
-      on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 1_000_000 }),
-    );
-    await on.pass({}, await dispatcherOf(on));
-    const refused = await errorOf(deploy(on, four));
-    expect(refused).toMatchObject({ name: 'DeclarationRefused', field: 'partitions', jobs: 7 });
-    expect(String(refused)).toMatch(/partitions cannot change from 1 to 4 while 7 jobs wait or run/);
-    expect(await on.store.readDeclaredVersion()).toBe(1);
-    for (const { id } of on.store.everyJob())
-      await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 3_600_000);
-    const cancelled = [...on.store.everyJob()];
-    await on.pass({ jobs: cancelled, reason: 'stream' }, await dispatcherOf(on));
-    expect(await deploy(on, four)).toBe(2);
-  });
-
-  it('is refused for another conflict group while jobs of the type run in one of several partitions', async () => {
-    const several = (group: string): PoolInput =>
-      pool({ resize: { timeoutMs: 30_000, conflictGroup: group } }, { partitions: 2 });
-    const on = stage({ pool: several('album') });
-    await deploy(on, several('album'));
-    await on.put(on.job({ resourceId: 'photos' }));
-    await on.pass({}, await dispatcherOf(on));
-    expect(on.held()).toHaveLength(1);
-    expect(await errorOf(deploy(on, several('shelf')))).toMatchObject({
-      name: 'DeclarationRefused',
-      field: 'types.resize.conflictGroup',
-      jobs: 1,
-    });
-    const [started] = await on.startAll('images');
-    if (started === undefined) throw new Error('nothing was started');
-    await on.pass({ jobs: [await on.end(started)], reason: 'stream' }, await dispatcherOf(on));
-    expect(await deploy(on, several('shelf'))).toBe(2);
-  });
-
   it('declares also where a partition cannot be told', async () => {
     const on = stage({ pool: ONE });
     const store = storeWith(on.store, {

@@ -2,7 +2,7 @@
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
+import { Declarations, type DeployedParts, deployedParts } from '../../lib/dispatch/declaration.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { declareIn } from '../fixtures/declared.ts';
@@ -50,14 +50,16 @@ export async function redeployed(
     deploy,
     process: async () => {
       const own = declarationsOf();
-      const parts = deployedParts(own, await own.current(), () => on.queue);
       // Its store is everybody's here, and puts jobs where the newest declaration says.
-      const { newer } = parts.deployed;
-      const deployed = {
-        ...parts.deployed,
-        newer: async (version: number) => ({ ...(await newer(version)), place: declarations.place }),
-      };
-      return on.dispatcher({ ...parts, deployed, place: declarations.place });
+      const ofStore = (parts: DeployedParts): DeployedParts => ({
+        ...parts,
+        place: declarations.place,
+        deployed: {
+          ...parts.deployed,
+          newer: async (version) => ofStore(await parts.deployed.newer(version)),
+        },
+      });
+      return on.dispatcher(ofStore(deployedParts(own, await own.current(), () => on.queue)));
     },
     operatorNow: async () => {
       const { configuration, formerTypes } = await declarations.current();

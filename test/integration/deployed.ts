@@ -19,7 +19,7 @@ export interface DeclaredDeployment extends Deployment {
  * @param stack - a module that exports `addStack`
  * @param configuration - what the stack declares
  * @param declaredBefore - versions that earlier deployments have declared
- * @throws DeployError, or DeclarationRefused where nobody else declares
+ * @throws DeployError
  */
 export async function deployDeclared(
   stack: string,

@@ -14,11 +14,15 @@ import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 
 const WAIT_MS = 120_000;
+/** All lines are read, and more than once where the index lags. */
+const LINES_MS = 20_000;
 /** LocalStack takes ten times as long for each. */
 const SEEDS = process.env.FAIRLEAD_TEST_ENDPOINT === undefined ? 40 : 12;
 const STEPS = 80;
 /** The table counts it in seconds. */
 const SECOND_MS = 1_000;
+/** A job that is taken to another partition goes there, or comes back from there. */
+const ELSEWHERE = 10_000;
 const FORGOTTEN_AFTER_MS = 600;
 const WORKERS: readonly [WorkerIdentity, ...WorkerIdentity[]] = [
   { workerId: 'w1', incarnation: 'i1' },
@@ -61,8 +65,8 @@ function verdictOf(dice: Dice, nowMs: number): FinishVerdict {
 
 /** The verbs that may lead a job on from where it is, and those that should not. */
 const USUAL: Readonly<Record<Job['state'], readonly [string, ...string[]]>> = {
-  scheduled: ['promote', 'promote', 'promote', 'retime'],
-  pending: ['claim', 'claim', 'claim', 'claimTogether', 'claimTogether', 'retime', 'raise', 'park'],
+  scheduled: ['promote', 'promote', 'rehome', 'retime'],
+  pending: ['rehome', 'claim', 'claim', 'claim', 'claimTogether', 'claimTogether', 'retime', 'raise', 'park'],
   claimed: ['start', 'start', 'start', 'start', 'claimAgain'],
   running: ['finish', 'finish', 'finish', 'lose', 'lose', 'checkpoint', 'cancel', 'start'],
   succeeded: ['cancel'],
@@ -95,6 +99,10 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
   switch (verb) {
     case 'promote':
       return { verb, ask: (store) => store.promote([image], nowMs) };
+    case 'rehome': {
+      const partition = (current.partition + ELSEWHERE) % (2 * ELSEWHERE);
+      return { verb: `rehome to ${partition}`, ask: (store) => store.rehome([image], partition, nowMs) };
+    }
     case 'claim':
     case 'claimTogether': {
       const claimed = verb === 'claim' ? [image] : ids.flatMap((each) => images.get(each)?.at(-1) ?? []);
@@ -215,6 +223,7 @@ describe('one life cycle', () => {
     for (const store of stores) await store.createJobs(jobs);
     const leases = await both((store) => store.acquireLease(partition, 'dispatcher', nowMs, 1_000_000));
     expect(leases[0]).toMatchObject({ kind: 'acquired', epoch: 1 });
+    await both((store) => store.acquireLease(partition + ELSEWHERE, 'dispatcher', nowMs, 1_000_000));
 
     const images = new Map(jobs.map((job) => [job.id, [job]]));
     const requests: ClaimRequest[] = [];
@@ -244,8 +253,8 @@ describe('one life cycle', () => {
         }
       }
     }
-    await expect
-      .poll(() => linesOf(onTable, partition, conflictKey))
-      .toEqual(await linesOf(memory, partition, conflictKey));
+    const linesOfBoth = (store: JobStore) =>
+      Promise.all([partition, partition + ELSEWHERE].map((each) => linesOf(store, each, conflictKey)));
+    await expect.poll(() => linesOfBoth(onTable), { timeout: LINES_MS }).toEqual(await linesOfBoth(memory));
   });
 });

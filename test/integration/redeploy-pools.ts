@@ -38,7 +38,11 @@ const THIRD: RedeployPool = {
   fleets: { general: { types: ['print', 'ship', 'pack'], slots: 4 } },
 };
 
-const POOLS = { FIRST, SECOND, THIRD, SPLIT: { ...THIRD, partitions: 2 } } as const;
+/** As many slots as before, divided among four partitions, then among two. */
+const QUARTERS: RedeployPool = { ...THIRD, partitions: 4 };
+const HALVES: RedeployPool = { ...THIRD, partitions: 2 };
+
+const POOLS = { FIRST, SECOND, THIRD, QUARTERS, HALVES } as const;
 
 export type PoolName = keyof typeof POOLS;
 

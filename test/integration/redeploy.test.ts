@@ -1,10 +1,11 @@
-/** Real redeploys while jobs wait, are claimed, and run: tier, conflict group and fleet change under them. */
+/** Real redeploys while jobs wait, are claimed, and run: tier, conflict group, fleet and the number of partitions change under them. */
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { clientConfiguration } from '../contract/aws.ts';
@@ -19,6 +20,9 @@ const WAIT_MS = 100_000;
 const LOOK_EVERY_MS = 500;
 /** Longer than a deployment takes, mostly. */
 const LONG_MS = 40_000;
+
+/** Of the fleet that takes the type. */
+const SLOTS = 4;
 
 interface Interval {
   readonly fromMs: number;
@@ -119,18 +123,48 @@ describe('a stack that is redeployed', () => {
   );
 
   it(
-    'fails a deployment that jobs are in the way of, says how many, and goes on as before',
+    'divides among four partitions, then among two, while jobs wait and run',
     async () => {
-      const later = new Date(Date.now() + 3_600_000).toISOString();
-      const { jobId } = await client.submit({ type: 'ship', payload: 0, runAt: later });
-      await expect(redeploy('SPLIT')).rejects.toThrow(
-        /partitions cannot change from 1 to 2 while 1 jobs wait or run/,
-      );
-      const { types } = await client.declaration();
-      expect(types).toEqual(['print', 'pack', 'ship']);
-      await client.retime(jobId, { runAt: new Date().toISOString() });
-      await until([jobId], hasSucceeded);
+      const keys = ['ann', 'bob', 'cleo', 'dan', 'eve', 'fay'];
+      const submit = async (payload: number, fairnessKey: string, resourceId?: string, afterMs = 0) => {
+        const runAt = new Date(Date.now() + afterMs).toISOString();
+        const resource = resourceId === undefined ? {} : { resourceId };
+        const later = afterMs === 0 ? {} : { runAt };
+        return (await client.submit({ type: 'print', payload, fairnessKey, ...resource, ...later })).jobId;
+      };
+      const isOf = (partitions: number) => (job: Job) =>
+        job.partition === partitionOf(job.fairnessKey, partitions);
+      const long = await submit(LONG_MS, 'ann', 'cover');
+      await until([long], ({ state }) => state === 'running');
+      const ofCover = await Promise.all(keys.map((key) => submit(50, key, 'cover')));
+      const others = await Promise.all(keys.flatMap((key) => [submit(2_000, key), submit(2_000, key)]));
+      const future = await submit(50, 'fay', undefined, LONG_MS);
+      await redeploy('QUARTERS');
+      const quarters = await until([long, ...ofCover, ...others, future], hasSucceeded);
+      expect(quarters.filter(({ id }) => ofCover.includes(id)).every(isOf(4))).toBe(true);
+      const longer = await submit(LONG_MS, 'bob', 'back');
+      await until([longer], ({ state }) => state === 'running');
+      const ofBack = await Promise.all(keys.map((key) => submit(50, key, 'back')));
+      const last = await submit(50, 'cleo', undefined, LONG_MS);
+      await redeploy('HALVES');
+      const halves = await until([longer, ...ofBack, last], hasSucceeded);
+      expect(halves.filter(({ id }) => ofBack.includes(id)).every(isOf(2))).toBe(true);
+      const all = [...quarters, ...halves];
+      expect(all.map(({ attempt, workersLost }) => [attempt, workersLost])).toEqual(all.map(() => [1, 0]));
+      const intervals = all.map((job) => ({ ...intervalOf(job), resourceId: job.resourceId }));
+      for (const one of intervals) {
+        const beside = intervals.filter(({ fromMs, toMs }) => fromMs <= one.fromMs && one.fromMs < toMs);
+        expect(beside.length).toBeLessThanOrEqual(SLOTS);
+        const exclusive = beside.filter(
+          ({ resourceId }) => resourceId !== undefined && resourceId === one.resourceId,
+        );
+        expect(exclusive.length).toBeLessThanOrEqual(1);
+      }
+      const done = { carriedVersion: 5, isDone: true, isHandingOver: false };
+      await expect
+        .poll(() => client.declaration(), { timeout: WAIT_MS, interval: LOOK_EVERY_MS })
+        .toMatchObject({ version: 5, partitions: Array.from({ length: 4 }, () => done) });
     },
-    TEST_MS,
+    2 * TEST_MS,
   );
 });

@@ -73,7 +73,6 @@ export const WORLD_FAULTS = [
 /** What happens when other things are declared while the world runs. */
 export const REDEPLOY_FAULTS = [
   'redeployed',
-  'redeployRefused',
   'redeployRepeated',
   'rolledBack',
   'workerOutdated',

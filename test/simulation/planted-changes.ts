@@ -60,8 +60,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/candidates.ts',
-        from: '...read.keys],\n      next: read.next,',
-        to: '...read.keys],\n      next: undefined,',
+        from: '...own],\n      next: read.next,',
+        to: '...own],\n      next: undefined,',
       },
     ],
   },
@@ -159,8 +159,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/pass.ts',
-        from: 'return { promoted, more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined) };',
-        to: 'return { promoted, more: false };',
+        from: 'more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined)',
+        to: 'more: false',
       },
     ],
   },
@@ -170,8 +170,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass.ts',
-        from: 'overrides: shareOfOverrides(state.controls,',
-        to: `overrides: shareOfOverrides(
+        from: 'const overrides = shareOfOverrides(state.controls,',
+        to: `const overrides = shareOfOverrides(
           ((context.books as unknown as { controls: typeof state.controls }).controls ??= state.controls),`,
       },
     ],
@@ -594,8 +594,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/carry.ts',
-        from: 'const step = state.parks ?',
-        to: 'const step = state.parks === undefined ?',
+        from: 'if (!isWalk && state.parks) {',
+        to: 'if (!isWalk && state.parks === undefined) {',
       },
     ],
   },
@@ -935,6 +935,126 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/worker/process.ts',
         from: "if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');",
+        to: '',
+      },
+    ],
+  },
+  'shares-alone': {
+    removes: 'what runs in other partitions above their shares: each counts its own share alone',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'holds for all partitions together' },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);',
+        to: '',
+      },
+    ],
+  },
+  'key-twice': {
+    removes: 'jobs of a key that run where it lived before, for its cap',
+    foundBy: {
+      test: 'test/dispatch/handover.test.ts',
+      name: 'has its jobs in flight counted towards its cap',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'if (cap !== null) byScope.set',
+        to: 'if (cap === -1) byScope.set',
+      },
+    ],
+  },
+  'lockless-neighbour': {
+    removes: 'the conflict keys of jobs that others have claimed by a former declaration',
+    foundBy: {
+      test: 'test/dispatch/handover.test.ts',
+      name: 'exclude those that began in the only partition',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'for (const conflictKey of blocking.conflictKeys) conflictKeys.add(conflictKey);',
+        to: '',
+      },
+    ],
+  },
+  'first-to-come': {
+    removes: 'the wait for partitions that have not come to the declaration',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'start nothing, say so' },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'if (behind.length > 0) {',
+        to: 'if (behind.length < 0) {',
+      },
+    ],
+  },
+  'read-too-early': {
+    removes: 'the read of a partition after its note was seen: what stood before may be taken for all',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'believe only a read' },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: `state = await store.loadPartition(other, nowMs);
+      }`,
+        to: '}',
+      },
+    ],
+  },
+  'stranger-claimed': {
+    removes: 'the partition of a key: jobs start wherever they stand',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'has its waiting jobs there' },
+    changes: [
+      {
+        file: 'lib/dispatch/rehome.ts',
+        from: 'return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;',
+        to: 'return () => true;',
+      },
+    ],
+  },
+  'announced-late': {
+    removes: 'the announcement of a line in the new partition before a job is moved there',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'loses no job to a dispatcher that dies' },
+    changes: [
+      {
+        file: 'lib/dispatch/rehome.ts',
+        from: `const moved = await putAnnounced(asSubmitter(context), there, () =>
+      store.rehome(ofHome, partition, clock.nowMs()),
+    );`,
+        to: `const moved = await store.rehome(ofHome, partition, clock.nowMs());
+    await putAnnounced(asSubmitter(context), there, async () => undefined);`,
+      },
+    ],
+  },
+  'moved-uncharged': {
+    removes: 'the wait of an attempt that is over for its charge, before its job is moved',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'keeps an attempt that is over where it ran' },
+    changes: [
+      {
+        file: 'lib/dispatch/rehome.ts',
+        from: 'const met = jobs.filter(({ id }) => !held.has(id));',
+        to: 'const met = jobs;',
+      },
+    ],
+  },
+  'lock-of-before': {
+    removes: 'locks of what was claimed when there were more partitions, once there is one',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'their lock is given back' },
+    changes: [
+      {
+        file: 'lib/dispatch/locks.ts',
+        from: ': settled.filter(({ reservation }) => reservation.epoch < sinceEpoch);',
+        to: ': [];',
+      },
+    ],
+  },
+  'controls-left': {
+    removes: 'controls of keys, which stay where the keys lived',
+    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'has its pauses there' },
+    changes: [
+      {
+        file: 'lib/dispatch/carry.ts',
+        from: 'if (home !== partition) await store.adoptControl(home, control);',
         to: '',
       },
     ],

@@ -27,7 +27,6 @@ const TRIES_MAX = 3;
 /** As a process believes what it has read; one that cannot look believes it for longer. */
 const STALE_MAX_MS = 60_000;
 /** What a deployment may be told: nothing was declared. */
-const REFUSED: ReadonlySet<string> = new Set(['DeclarationRefused']);
 const TRANSIENT: ReadonlySet<string> = new Set(['StoreThrottled', 'StoreUnavailable']);
 /** More messages than any queue here has. */
 const RECEIVES_MAX = 1_000;
@@ -241,10 +240,7 @@ export class Rollouts {
         end();
         trace(`${time.nowMs} ${node.name} ends ${what}: ${String(error)}`);
         if (TRANSIENT.has(nameOf(error))) again();
-        else if (REFUSED.has(nameOf(error))) {
-          faults.count('redeployRefused');
-          if (planned === redeploys.finale) again();
-        } else onBug(`${what} threw ${String(error)}`);
+        else onBug(`${what} threw ${String(error)}`);
       },
     );
   }

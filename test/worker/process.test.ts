@@ -11,6 +11,7 @@ import { runWorker, type WorkerProcessOptions, type WorkerReport } from '../../l
 import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
@@ -170,6 +171,88 @@ describe('a worker process', () => {
     expect(on.store.inspectJob(job?.id ?? '')?.startedAtMs).toBeDefined();
     expect(life.ended()).toMatchObject({ end: 'unreachable' });
     expect(handled).toBe(0);
+  });
+
+  it('registers in partitions that were, and divides its slots anew where their number changes', async () => {
+    const on = setting();
+    let now = { partitions: 1, partitionsEver: 2 };
+    begin(on, worksFor(on, 100), { slots: 8, random: () => 0, partitionsNow: async () => now });
+    await on.advance(100);
+    const slots = () => [0, 1, 2, 3].map((each) => on.store.inspect(each).workers.get('worker-1')?.slots);
+    /** A pass of each partition. */
+    const passes = () =>
+      on.finish(
+        dispatchAll(on.dispatcher({ configuration: { ...on.configuration, partitions: 4 } }), {
+          jobs: [],
+          reason: 'tick',
+        }),
+      );
+    expect(slots()).toEqual([8, 0, undefined, undefined]);
+    now = { partitions: 4, partitionsEver: 4 };
+    const seen: number[] = [];
+    for (let minute = 0; minute < 5; minute += 1) {
+      await on.advance(61_000);
+      await passes();
+      seen.push(slots().reduce<number>((total, each) => total + (each ?? 0), 0));
+    }
+    expect(slots()).toEqual([2, 2, 2, 2]);
+    expect(Math.max(...seen)).toBeLessThanOrEqual(8);
+    expect(Math.min(...seen)).toBe(2);
+    now = { partitions: 2, partitionsEver: 4 };
+    for (let minute = 0; minute < 5; minute += 1) {
+      await on.advance(61_000);
+      await passes();
+    }
+    expect(slots()).toEqual([4, 4, 0, 0]);
+  });
+
+  it('keeps slots where jobs count on them, until those have ended', async () => {
+    const on = setting();
+    let now = { partitions: 1, partitionsEver: 1 };
+    begin(on, worksFor(on, 400_000), { slots: 4, random: () => 0, partitionsNow: async () => now });
+    await on.advance(100);
+    const jobs = await waitingJobs(on, 3);
+    await on.finish(dispatchAll(on.dispatcher(), { jobs, reason: 'ingest' }));
+    await on.advance(100);
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'running'));
+    now = { partitions: 2, partitionsEver: 2 };
+    const slotsOfSecond = () => on.store.inspect(1).workers.get('worker-1')?.slots;
+    await on.advance(300_000);
+    expect(slotsOfSecond()).toBe(0);
+    await on.advance(400_000);
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
+    expect(slotsOfSecond()).toBe(2);
+  });
+
+  it('registers in the partition of a job before it starts it, so that nobody takes it for dead there', async () => {
+    const on = setting();
+    let runs = 0;
+    const worker = begin(on, async (_payload, { signal }) => {
+      runs += 1;
+      await on.clock.sleep(10 * CHECK_AFTER_MS, signal);
+      return null;
+    });
+    await on.advance(100);
+    const job = on.job({ partition: 5 });
+    await on.put(job);
+    await on.store.registerWorker(
+      5,
+      aWorkerRecord({ workerId: 'another', fleet: 'images', slots: 1, expiresAtMs: on.time.nowMs + 1_000 }),
+    );
+    const configuration = { ...on.configuration, partitions: 6 };
+    await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [job], reason: 'ingest' }));
+    await on.advance(5_000);
+    expect(on.stateOf(job.id)).toBe('running');
+    expect(on.store.inspect(5).workers.get('worker-1')?.slots).toBe(0);
+    for (let looks = 0; looks < 8; looks += 1) {
+      await on.advance(CHECK_AFTER_MS);
+      await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [], reason: 'tick' }));
+    }
+    await on.advance(3 * CHECK_AFTER_MS);
+    expect([on.stateOf(job.id), runs]).toEqual(['succeeded', 1]);
+    worker.stop();
+    await on.advance(1_000);
+    expect(on.store.inspect(5).workers.has('worker-1')).toBe(false);
   });
 
   it('registers its slots, and jobs that wait find them at once', async () => {

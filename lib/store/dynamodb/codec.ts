@@ -129,6 +129,8 @@ export const ATTRIBUTE = {
   declared: 'declared',
   /** How far jobs were moved to where it wants them. */
   carried: 'carried',
+  sinceEpoch: 'sinceEpoch',
+  isHandedOver: 'isHandedOver',
   moved: 'moved',
   isDone: 'isDone',
   after: 'after',
@@ -716,11 +718,13 @@ export interface LeaseItem {
   readonly carried: Carried | undefined;
 }
 
-export const encodeCarried = ({ version, moved, isDone, after }: Carried): Item => ({
-  [A.version]: version,
-  [A.moved]: moved,
-  [A.isDone]: isDone,
-  [A.after]: after,
+export const encodeCarried = (carried: Carried): Item => ({
+  [A.version]: carried.version,
+  [A.moved]: carried.moved,
+  [A.isDone]: carried.isDone,
+  [A.after]: carried.after,
+  [A.sinceEpoch]: carried.sinceEpoch,
+  [A.isHandedOver]: carried.isHandedOver,
 });
 
 const decodeCarried = (cells: Cells): Carried => ({
@@ -728,6 +732,8 @@ const decodeCarried = (cells: Cells): Carried => ({
   moved: cells.count(A.moved),
   isDone: cells.flag(A.isDone),
   ...(cells.has(A.after) ? { after: cells.text(A.after) } : {}),
+  ...(cells.has(A.sinceEpoch) ? { sinceEpoch: cells.count(A.sinceEpoch) } : {}),
+  ...(cells.has(A.isHandedOver) ? { isHandedOver: cells.flag(A.isHandedOver) } : {}),
 });
 
 export function decodeLease(item: Item): LeaseItem {

@@ -706,6 +706,32 @@ export class DynamoJobStore implements JobStore {
     });
   }
 
+  async rehome(
+    jobs: readonly JobHead[],
+    partition: number,
+    nowMs: number,
+  ): Promise<readonly (Job | undefined)[]> {
+    return inParallel(jobs, PARALLEL_MAX, async (job) => {
+      const outcome = await this.#table.update('rehome', {
+        key: jobKey(job.id),
+        update:
+          'SET #state = :pending, #version = :next, #partition = :partition, #line = :line, #rank = :rank',
+        condition:
+          '#version = :version AND (#state = :pending OR (#state = :scheduled AND #runAtMs <= :now))',
+        values: {
+          ...stateValues('pending', 'scheduled'),
+          ':now': nowMs,
+          ':partition': partition,
+          ...versionValues(job.version),
+          ...standingValues(this.#readyStanding({ ...job, partition })),
+        },
+      });
+      if (!outcome.applied) return undefined;
+      const [moved] = await this.#readable(partition, [outcome.item], decodeJob);
+      return moved;
+    });
+  }
+
   async commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'> {
     const { partition } = fence;
     requireBounded(commit);
@@ -1335,6 +1361,19 @@ export class DynamoJobStore implements JobStore {
       );
     }
     return { kind: 'changed', control };
+  }
+
+  async adoptControl(partition: number, control: Control): Promise<Applied> {
+    const { scope, paused, maxConcurrency, weight } = control;
+    const callId = randomUUID();
+    const { sets, removes, values } = controlUpdate({ paused, maxConcurrency, weight }, {});
+    const outcome = await this.#table.update('adoptControl', {
+      key: controlKey(partition, scope),
+      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
+      condition: 'attribute_not_exists(#pk)',
+      values: { ...values, ':scope': scope, ':callId': callId },
+    });
+    return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
   }
 
   async askForLoan(partition: number, request: LoanRequest): Promise<void> {

@@ -17,6 +17,7 @@ import {
   loseWorker,
   promote,
   raiseVersion,
+  rehome,
   retime,
   start,
   type Transition,
@@ -618,6 +619,23 @@ export class MemoryJobStore implements JobStore {
     );
   }
 
+  async rehome(
+    jobs: readonly JobHead[],
+    partition: number,
+    nowMs: number,
+  ): Promise<readonly (Job | undefined)[]> {
+    return this.#write('rehome', () =>
+      jobs.map((job) => {
+        const item = this.#item(job.id);
+        const isSeen = item?.value.version === job.version;
+        const transition = isSeen ? rehome(item.value, partition, nowMs) : undefined;
+        if (transition?.kind === 'moved') return this.#put(item, transition.job);
+        this.#bill.refused('rehome', item);
+        return undefined;
+      }),
+    );
+  }
+
   async commit(fence: Fence, commit: Commit): Promise<'committed' | 'lost'> {
     const touched = [...commit.drop, ...commit.postpone].map((each) => each.reservation.batchId);
     const batches = [...touched, ...commit.reserve.map((each) => each.batchId)];
@@ -1121,6 +1139,18 @@ export class MemoryJobStore implements JobStore {
     });
   }
 
+  async adoptControl(partition: number, control: Control): Promise<Applied> {
+    return this.#write('adoptControl', () => {
+      this.#bill.small('adoptControl', 'write');
+      const { controls, controlRevisions } = this.#partition(partition);
+      if (controls.has(control.scope) || controlRevisions.has(control.scope)) return 'superseded';
+      const set = CONTROL_FIELDS.filter((field) => control[field] !== undefined);
+      controlRevisions.set(control.scope, Object.fromEntries(set.map((field) => [field, 1])));
+      controls.set(control.scope, control);
+      return 'applied';
+    });
+  }
+
   /** Here nothing else than the scheduler writes. */
   async listUnreadable(_partition: number): Promise<readonly UnreadableItem[]> {
     return [];
@@ -1338,7 +1368,8 @@ export class MemoryJobStore implements JobStore {
         return { id, line: dueLineName(job.partition, sub), rank: instantRank(job.runAtMs, id), value: job };
       }
       case 'pending': {
-        if (before?.value.state === 'pending') return { ...before, value: job };
+        const isThere = before?.value.state === 'pending' && before.value.partition === job.partition;
+        if (isThere) return { ...before, value: job };
         return { id, ...this.#readyStanding(job), value: job };
       }
       case 'failed': {

@@ -1,0 +1,366 @@
+/**
+ * After a redeploy that changes what partitions share: their number, the caps that are divided among them, or the conflict groups of
+ * types. What was planned by the former declaration may run on in other partitions, and this one does not count it:
+ *
+ *  - A partition that has not come to the declaration may start jobs by the former one. Until all have, nothing starts.
+ *  - What runs in another partition above its share: as much less starts here. So many a cap allows them all together.
+ *  - Jobs of this partition's keys that run where the keys lived before count towards the caps of these keys.
+ *  - Jobs that were claimed by the former declaration hold their conflict keys: there may be no locks that say so.
+ *
+ * Why it is enough to look. A partition notes, fenced by its epoch, that it has come to a declaration, and under which epoch it did
+ * (`sinceEpoch`). Whoever plans there afterwards has a later epoch, and finds the note. So what a read shows that began after the note
+ * was seen is all that was planned by a former declaration, and of the three it can only become less: none of the passes
+ * that follow claims another partition's key, or goes above its share. So what was read once may be believed for as long as one likes:
+ * it is never less than what there is. Once nothing is left the partition notes that too, and no pass looks any more.
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { conflictKeyOf } from '../core/conflict.ts';
+import { fleetScope, type Moved, movedBy, NOTHING_MOVED } from '../core/lending.ts';
+import { partitionOf, shareOfOverrides } from '../core/partition.ts';
+import { keysHeldBy, typesByName } from '../core/terms.ts';
+import type { Carried, Control, JobHead, PartitionState } from '../store/contract.ts';
+import type { DispatchContext } from './context.ts';
+import type { Deployed } from './declaration.ts';
+import type { HeldLease } from './lease.ts';
+import { roomsOf } from './loans.ts';
+import type { HandoverMemory } from './remembered.ts';
+import { wakeLater } from './timers.ts';
+
+/** What keeps jobs of a partition from starting because of what others have in flight. */
+export interface Elsewhere {
+  /** Partitions that may still plan by what was declared before, or that were not read so far: nothing starts. */
+  readonly behind: readonly number[];
+  /** By scope: how many more run in others than their shares allow. */
+  readonly above: ReadonlyMap<string, number>;
+  /** By fairness key of this partition: its jobs in others. */
+  readonly ofKeys: ReadonlyMap<string, number>;
+  readonly conflictKeys: ReadonlySet<string>;
+  /** All have come by now, and what this partition itself was told by them, it must read first: the next pass may start something. */
+  readonly isNews: boolean;
+}
+
+export const NOTHING_ELSEWHERE: Elsewhere = {
+  behind: [],
+  isNews: false,
+  above: new Map(),
+  ofKeys: new Map(),
+  conflictKeys: new Set(),
+};
+
+/** What one other partition has in flight that others must know of. */
+interface InTheWay {
+  readonly above: ReadonlyMap<string, number>;
+  /** Keys that live somewhere else. */
+  readonly ofKeys: ReadonlyMap<string, number>;
+  readonly conflictKeys: ReadonlySet<string>;
+}
+
+/** Partitions read in one pass; where there are more, the next passes go on. */
+const READ_MAX = 32;
+/** How long what was read is believed: a quarter of the time that the handover has taken so far, within these. */
+const LOOK_LEAST_MS = 500;
+const LOOK_MOST_MS = 15_000;
+
+/** What is handed over, if a pass may have to look at other partitions before it starts anything. */
+function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
+  { partitions }: PoolConfiguration,
+  shared: Shared | undefined,
+  partition: number,
+  carried: Carried | undefined,
+): Shared | undefined {
+  if (shared === undefined || shared.sharedSince === 0 || shared.partitionsEver === 1) return undefined;
+  // A partition that is none any more starts nothing.
+  if (partition >= partitions) return undefined;
+  return carried?.isHandedOver === true && carried.version >= shared.sharedSince ? undefined : shared;
+}
+
+/** Looks at other partitions, as far as a handover is under way. `lost`: somebody else has the partition. */
+export async function lookElsewhere(
+  context: DispatchContext,
+  { fence }: HeldLease,
+  input: {
+    readonly carried: Carried | undefined;
+    readonly controls: readonly Control[];
+    readonly remembered: { handover?: HandoverMemory | undefined };
+    /** Conflict keys that are free now as far as others held them. */
+    readonly letGo: Set<string>;
+    readonly nowMs: number;
+    readonly goOnBeside: (work: Promise<unknown>) => void;
+  },
+): Promise<Elsewhere | 'lost'> {
+  const { clock, configuration, log } = context;
+  const { carried, controls, remembered } = input;
+  const { partition } = fence;
+  const deployed = underWay(configuration, context.deployed, partition, carried);
+  if (deployed === undefined) return NOTHING_ELSEWHERE;
+  const monotonicMs = clock.monotonicMs();
+  const memory = memoryOf(remembered.handover, deployed.sharedSince, monotonicMs);
+  remembered.handover = memory;
+  const before = elsewhereOf(configuration, deployed, memory, partition, controls);
+  const pauseMs = pauseOf(memory, monotonicMs);
+  if (monotonicMs - memory.readAtMonotonicMs >= pauseMs)
+    await readSome(context, deployed, memory, partition, input);
+  const after = elsewhereOf(configuration, deployed, memory, partition, controls);
+  // They have told this partition of controls before they came, and it was read before it saw that.
+  const isNews = before.behind.length > 0 && after.behind.length === 0;
+  for (const conflictKey of before.conflictKeys)
+    if (!after.conflictKeys.has(conflictKey)) input.letGo.add(conflictKey);
+  if (memory.over.size === deployed.partitionsEver - 1) {
+    remembered.handover = undefined;
+    const done = {
+      ...(carried ?? { version: deployed.version, moved: 0, isDone: true }),
+      isHandedOver: true,
+    };
+    if ((await context.store.noteCarried(fence, done)) === 'lost') return 'lost';
+    log.info('the handover is over', { partition, version: deployed.sharedSince });
+    return isNews ? { ...NOTHING_ELSEWHERE, behind: before.behind, isNews } : NOTHING_ELSEWHERE;
+  }
+  if (monotonicMs >= memory.wakeAtMonotonicMs) {
+    const isCut = after.behind.some((other) => !memory.states.has(other));
+    const delayMs = isCut ? LOOK_LEAST_MS : pauseOf(memory, monotonicMs);
+    memory.wakeAtMonotonicMs = monotonicMs + delayMs;
+    input.goOnBeside(wakeLater(context, partition, delayMs));
+  }
+  return isNews ? { ...after, behind: before.behind, isNews } : after;
+}
+
+const pauseOf = ({ beganMonotonicMs }: HandoverMemory, monotonicMs: number): number =>
+  Math.min(LOOK_MOST_MS, Math.max(LOOK_LEAST_MS, (monotonicMs - beganMonotonicMs) / 4));
+
+function memoryOf(known: HandoverMemory | undefined, since: number, monotonicMs: number): HandoverMemory {
+  if (known?.since === since) return known;
+  return {
+    since,
+    beganMonotonicMs: monotonicMs,
+    noted: new Set(),
+    states: new Map(),
+    over: new Set(),
+    cursor: 0,
+    readAtMonotonicMs: -Infinity,
+    wakeAtMonotonicMs: -Infinity,
+  };
+}
+
+/** Reads partitions of which something was in the way when they were last read, and those that were not read so far. */
+async function readSome(
+  { store, configuration, clock }: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
+  { partitionsEver, sharedSince }: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
+  memory: HandoverMemory,
+  partition: number,
+  { nowMs, controls }: { readonly nowMs: number; readonly controls: readonly Control[] },
+): Promise<void> {
+  const others = Array.from({ length: partitionsEver }, (_, at) => (memory.cursor + at) % partitionsEver);
+  const some = others.filter((other) => other !== partition && !memory.over.has(other)).slice(0, READ_MAX);
+  await Promise.all(
+    some.map(async (other) => {
+      let state = await store.loadPartition(other, nowMs);
+      if (!memory.noted.has(other) && hasCome(state, sharedSince)) {
+        // Only a read that began after the note shows all that was reserved before it.
+        memory.noted.add(other);
+        state = await store.loadPartition(other, nowMs);
+      }
+      const blocking = memory.noted.has(other)
+        ? inTheWayOf(configuration, other, state, controls)
+        : undefined;
+      if (blocking !== undefined && isNothing(blocking)) {
+        memory.over.add(other);
+        memory.states.delete(other);
+      } else memory.states.set(other, state);
+    }),
+  );
+  memory.cursor = ((some.at(-1) ?? partition) + 1) % partitionsEver;
+  memory.readAtMonotonicMs = clock.monotonicMs();
+}
+
+const hasCome = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
+  carried !== undefined && carried.version >= since;
+
+const isNothing = ({ above, ofKeys, conflictKeys }: InTheWay): boolean =>
+  above.size + ofKeys.size + conflictKeys.size === 0;
+
+/** What another partition has in flight that was planned by a former declaration, or is above its share. */
+function inTheWayOf(
+  configuration: PoolConfiguration,
+  other: number,
+  state: PartitionState,
+  controls: readonly Control[],
+): InTheWay {
+  const { partitions } = configuration;
+  const { sinceEpoch = 0 } = state.carried ?? {};
+  const types = typesByName(configuration);
+  const ofKeys = new Map<string, number>();
+  const conflictKeys = new Set<string>();
+  const busy = new Map<string, number>();
+  for (const { epoch, jobs } of state.reservations) {
+    for (const entry of jobs.values()) {
+      const { fairnessKey } = entry;
+      busy.set(fleetScope(entry.fleet), (busy.get(fleetScope(entry.fleet)) ?? 0) + 1);
+      if (partitionOf(fairnessKey, partitions) !== other)
+        ofKeys.set(fairnessKey, (ofKeys.get(fairnessKey) ?? 0) + 1);
+      if (epoch < sinceEpoch) for (const each of keysHeldBy(types, entry)) conflictKeys.add(each);
+    }
+  }
+  const above = new Map<string, number>();
+  const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+  // What was borrowed is the borrower's until it has given it back: only then the lender counts on it.
+  const moved = partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, other, Number.NEGATIVE_INFINITY);
+  const rooms = roomsOf({ configuration }, { ...state, controls }, other, held, moved);
+  for (const [scope, { held: count, capacity }] of rooms)
+    if (count > capacity) above.set(scope, count - capacity);
+  for (const { scope, maxConcurrency } of limitsOfFleets(controls, other, partitions)) {
+    const count = busy.get(scope) ?? 0;
+    if (count > maxConcurrency) above.set(limitOf(scope), count - maxConcurrency);
+  }
+  return { above, ofKeys, conflictKeys };
+}
+
+/** What operators allow fleets stands beside their slots, under the same scope. */
+const limitOf = (scope: string): string => `limit of ${scope}`;
+
+const limitsOfFleets = (
+  controls: readonly Control[],
+  partition: number,
+  partitions: number,
+): readonly { readonly scope: string; readonly maxConcurrency: number }[] =>
+  shareOfOverrides(
+    controls.filter(({ scope }) => scope.startsWith('fleet/')),
+    partition,
+    partitions,
+  ).flatMap(({ scope, maxConcurrency }) => (maxConcurrency === undefined ? [] : [{ scope, maxConcurrency }]));
+
+/** All that is known of the others, together. */
+function elsewhereOf(
+  configuration: PoolConfiguration,
+  { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
+  { noted, over, states }: Pick<HandoverMemory, 'noted' | 'over' | 'states'>,
+  partition: number,
+  controls: readonly Control[],
+): Elsewhere {
+  const behind: number[] = [];
+  const above = new Map<string, number>();
+  const ofKeys = new Map<string, number>();
+  const conflictKeys = new Set<string>();
+  for (let other = 0; other < partitionsEver; other += 1) {
+    if (other === partition || over.has(other)) continue;
+    const state = states.get(other);
+    if (state === undefined || !noted.has(other)) {
+      behind.push(other);
+      continue;
+    }
+    const blocking = inTheWayOf(configuration, other, state, controls);
+    for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);
+    for (const [key, count] of blocking.ofKeys)
+      if (partitionOf(key, configuration.partitions) === partition)
+        ofKeys.set(key, (ofKeys.get(key) ?? 0) + count);
+    for (const conflictKey of blocking.conflictKeys) conflictKeys.add(conflictKey);
+  }
+  return { behind, above, ofKeys, conflictKeys, isNews: false };
+}
+
+/** What loans move, less what runs elsewhere above its share. */
+export const movedLess = (moved: Moved, { above }: Elsewhere): Moved =>
+  above.size === 0 ? moved : (scope, under) => moved(scope, under) - (above.get(scope) ?? 0);
+
+/** Free slots of fleets whose workers register them, less those that jobs in other partitions take too many. */
+export function slotsLess(
+  free: ReadonlyMap<string, number>,
+  { fleets }: PoolConfiguration,
+  { above }: Elsewhere,
+): ReadonlyMap<string, number> {
+  if (above.size === 0) return free;
+  const registered = new Set(fleets.flatMap(({ fleet, slots }) => (slots === null ? [fleet] : [])));
+  return new Map(
+    [...free].map(([fleet, slots]) => {
+      const taken = registered.has(fleet) ? (above.get(fleetScope(fleet)) ?? 0) : 0;
+      return [fleet, Math.max(0, slots - taken)];
+    }),
+  );
+}
+
+/** What operators allow here, less what other partitions have in flight. */
+export function overridesLess(
+  overrides: readonly Control[],
+  { fairness }: PoolConfiguration,
+  { behind, above, ofKeys }: Elsewhere,
+): readonly Control[] {
+  if (behind.length + above.size + ofKeys.size === 0) return overrides;
+  const byScope = new Map(overrides.map((control) => [control.scope, control]));
+  for (const { scope, maxConcurrency, ...rest } of overrides) {
+    const taken = above.get(limitOf(scope)) ?? 0;
+    if (taken > 0 && maxConcurrency !== undefined)
+      byScope.set(scope, { ...rest, scope, maxConcurrency: Math.max(0, maxConcurrency - taken) });
+  }
+  for (const [fairnessKey, count] of ofKeys) {
+    const scope = `key/${fairnessKey}`;
+    const control = byScope.get(scope) ?? { scope, paused: false };
+    const cap = control.maxConcurrency ?? fairness.maxConcurrencyPerKey;
+    if (cap !== null) byScope.set(scope, { ...control, maxConcurrency: Math.max(0, cap - count) });
+  }
+  if (behind.length > 0) {
+    const scope = 'pool';
+    byScope.set(scope, { ...(byScope.get(scope) ?? { scope }), paused: true });
+  }
+  return [...byScope.values()];
+}
+
+/** What keeps a job from starting that another partition has in flight, or may start. */
+export interface HandoverWait {
+  readonly why: 'handover';
+  readonly partition: number;
+  /** `declaration`: the partition has not come to it. Else the scope, or the conflict key, that its jobs hold. */
+  readonly holds: 'declaration' | 'cap' | 'conflict';
+  readonly name?: string | undefined;
+}
+
+/** What of a handover keeps a ready job from starting, for whoever asks. Of many partitions those that a pass would read first. */
+export async function waitsForOthers(
+  context: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
+  shared: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
+  job: Pick<JobHead, 'partition' | 'type' | 'fairnessKey' | 'resourceId'>,
+  state: PartitionState,
+): Promise<readonly HandoverWait[]> {
+  const { configuration, clock } = context;
+  const { partition, fairnessKey } = job;
+  if (underWay(configuration, shared, partition, state.carried) === undefined) return [];
+  const memory = memoryOf(undefined, shared.sharedSince, clock.monotonicMs());
+  await readSome(context, shared, memory, partition, { nowMs: clock.nowMs(), controls: state.controls });
+  const type = configuration.types.find((each) => each.type === job.type);
+  const conflictKey = conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
+  const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+  const rooms = roomsOf(
+    { configuration },
+    state,
+    partition,
+    held,
+    movedBy(state.loans, partition, clock.nowMs()),
+  );
+  const keyScope = `key/${fairnessKey}`;
+  const control = state.controls.find(({ scope }) => scope === keyScope);
+  const keyCap = control?.maxConcurrency ?? configuration.fairness.maxConcurrencyPerKey;
+  const scopes = ['pool', `tier/${type?.tier}`, `type/${job.type}`].concat(
+    configuration.fleets
+      .filter(({ types }) => types.includes(job.type))
+      .map(({ fleet }) => fleetScope(fleet)),
+  );
+  return [...memory.states].flatMap(([other, seen]): readonly HandoverWait[] => {
+    const wait = { why: 'handover', partition: other } as const;
+    if (!memory.noted.has(other)) return [{ ...wait, holds: 'declaration' }];
+    const { above, ofKeys, conflictKeys } = inTheWayOf(configuration, other, seen, state.controls);
+    const isShort = (scope: string): boolean => {
+      const room = rooms.get(scope);
+      const taken = above.get(scope) ?? 0;
+      return taken > 0 && room !== undefined && room.held + taken >= room.capacity;
+    };
+    const ofKey = ofKeys.get(fairnessKey) ?? 0;
+    const here = held.filter((entry) => entry.fairnessKey === fairnessKey).length;
+    const isKeyShort = ofKey > 0 && keyCap !== null && here + ofKey >= keyCap;
+    return [
+      ...[...scopes.filter(isShort), ...(isKeyShort ? [keyScope] : [])].map(
+        (name): HandoverWait => ({ ...wait, holds: 'cap', name }),
+      ),
+      ...(conflictKey !== undefined && conflictKeys.has(conflictKey)
+        ? [{ ...wait, holds: 'conflict', name: conflictKey } as const]
+        : []),
+    ];
+  });
+}

@@ -1,0 +1,188 @@
+/**
+ * After the number of partitions has changed: jobs of keys that live somewhere else by now go to the partition where their key
+ * lives. A partition never claims a job of another one's key, so what waits in the wrong one waits until it is moved:
+ *
+ *  - When the declaration comes, the partition is walked through once, in bounded steps: its keys lines, line by line, and its
+ *    parked jobs (`carry`). Jobs that wait for their time stay where they are, and are moved when it has come.
+ *  - What comes later, from a producer that knows no better, from a worker that was lost, or back from a fleet that is gone, is moved
+ *    by the pass that is told of it, or that meets its key. A partition that is none any more is walked through again from time to
+ *    time, for what nobody told of.
+ *
+ * A job is moved by one conditional write, to a line that was announced before in its new partition: wherever a dispatcher dies,
+ * somebody knows of the job. Not while a place of an earlier attempt counts it: who settles that place must find its own claim.
+ */
+import { partitionOf } from '../core/partition.ts';
+import type { JobHead, KeyBacklog, PartitionState } from '../store/contract.ts';
+import type { ReadyLine } from '../store/schema.ts';
+import { asSubmitter, type DispatchContext } from './context.ts';
+import type { StrangersMemory } from './remembered.ts';
+import { ANNOUNCE_EVERY_MS, putAnnounced } from './submit.ts';
+import { wakeLater } from './timers.ts';
+
+/** Keys read at once, and how often in one step. */
+const KEYS_PAGE = 100;
+const PAGES_MAX = 20;
+/** Jobs moved of one line in one step, and of all lines before the step ends, give or take those that were read at once. */
+const LINE_MAX = 100;
+const STEP_JOBS = 500;
+/** Lines. */
+const READ_AT_ONCE = 8;
+/** A key of another partition that a pass meets is looked at so often, and a partition that is none any more is walked through. */
+const LOOK_EVERY_MS = 60_000;
+const WALK_EVERY_MS = 5 * 60_000;
+/** Keys that a pass meets and looks at. */
+const MET_MAX = 20;
+
+/** Whether jobs of keys that live somewhere else may stand in a partition. */
+export const haveKeysMoved = (
+  { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
+  partition: number,
+): boolean =>
+  partition >= configuration.partitions || (deployed !== undefined && deployed.partitionNumbers.length > 1);
+
+/** Whether jobs of a key may start in a partition. */
+export function livesIn(
+  context: Pick<DispatchContext, 'configuration' | 'deployed'>,
+  partition: number,
+): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
+  if (!haveKeysMoved(context, partition)) return () => true;
+  const { partitions } = context.configuration;
+  return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;
+}
+
+/** Jobs whose earlier attempt still counts in a partition. */
+export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): ReadonlySet<string> =>
+  new Set(reservations.flatMap(({ jobs }) => Array.from(jobs.values(), ({ id }) => id)));
+
+/** Moves jobs to where their keys live, and wakes those partitions. Answers how many were moved. */
+export async function sendHome(context: DispatchContext, jobs: readonly JobHead[]): Promise<number> {
+  const { store, configuration, clock, log } = context;
+  const byHome = Map.groupBy(jobs, ({ fairnessKey }) => partitionOf(fairnessKey, configuration.partitions));
+  let count = 0;
+  for (const [partition, ofHome] of byHome) {
+    const there = ofHome.map((job) => ({ ...job, partition }));
+    const moved = await putAnnounced(asSubmitter(context), there, () =>
+      store.rehome(ofHome, partition, clock.nowMs()),
+    );
+    const arrived = moved.filter((job) => job !== undefined).length;
+    if (arrived === 0) continue;
+    count += arrived;
+    log.info('jobs were moved to the partition where their keys live', { partition, jobs: arrived });
+    await store.wake(partition);
+    await wakeLater(context, partition, 0);
+  }
+  return count;
+}
+
+/** Lines with the first jobs of each, as many as a step moves. */
+interface Found {
+  readonly jobs: readonly JobHead[];
+  /** There are more in some. */
+  readonly isCut: boolean;
+  readonly empty: readonly ReadyLine[];
+}
+
+async function readLines(
+  { store }: Pick<DispatchContext, 'store'>,
+  partition: number,
+  lines: readonly ReadyLine[],
+  held: ReadonlySet<string>,
+): Promise<Found> {
+  const jobs: JobHead[] = [];
+  const empty: ReadyLine[] = [];
+  let isCut = false;
+  for (let from = 0; from < lines.length; from += READ_AT_ONCE) {
+    if (jobs.length >= STEP_JOBS) return { jobs, isCut: true, empty };
+    const some = lines.slice(from, from + READ_AT_ONCE);
+    const pages = await Promise.all(some.map((line) => store.readLine(partition, line, LINE_MAX)));
+    for (const [at, page] of pages.entries()) {
+      const line = some[at];
+      if (page.jobs.length === 0 && line !== undefined) empty.push(line);
+      jobs.push(...page.jobs.filter(({ id }) => !held.has(id)));
+      isCut ||= page.next !== undefined;
+    }
+  }
+  return { jobs, isCut, empty };
+}
+
+const linesOf = (type: string, { fairnessKey, lines }: KeyBacklog): readonly ReadyLine[] =>
+  lines.map((line) => ({ ...line, type, fairnessKey }));
+
+/** Where a walk through a partition's keys lines goes on. */
+export interface Walk {
+  readonly type: string;
+  readonly after?: string | undefined;
+}
+
+/** One step of a walk through all keys lines. `next` undefined: it has come to its end. */
+export async function walkHome(
+  context: DispatchContext,
+  partition: number,
+  held: ReadonlySet<string>,
+  from: Walk | undefined,
+): Promise<{ readonly moved: number; readonly next: Walk | undefined }> {
+  const { store, configuration, deployed } = context;
+  if (!haveKeysMoved(context, partition)) return { moved: 0, next: undefined };
+  const types = [...configuration.types.map(({ type }) => type), ...(deployed?.formerTypes ?? [])];
+  const lives = livesIn(context, partition);
+  let moved = 0;
+  let at = Math.max(0, from === undefined ? 0 : types.indexOf(from.type));
+  let after = from?.after;
+  for (let pages = 0; pages < PAGES_MAX && moved < STEP_JOBS; pages += 1) {
+    const type = types[at];
+    if (type === undefined) return { moved, next: undefined };
+    const { keys, next } = await store.readKeys(partition, type, KEYS_PAGE, after);
+    const lines = keys.filter((key) => !lives(key)).flatMap((key) => linesOf(type, key));
+    const { jobs, isCut } = await readLines(context, partition, lines, held);
+    moved += await sendHome(context, jobs);
+    // Where there were more than a step moves, the next one begins at the same keys.
+    if (isCut) return { moved, next: { type, after } };
+    if (next === undefined) at += 1;
+    after = next;
+  }
+  const type = types[at];
+  return { moved, next: type === undefined ? undefined : { type, after } };
+}
+
+const NAMES_MAX = 10_000;
+
+/** Jobs and keys that a pass met in a partition where they do not belong. */
+export interface Strangers {
+  readonly jobs: readonly JobHead[];
+  readonly keys: readonly { readonly type: string; readonly key: KeyBacklog }[];
+}
+
+/** At the end of a pass: moves what it has met, once everything that it settled is written. */
+export async function sendStrangersHome(
+  context: DispatchContext,
+  partition: number,
+  /** Jobs that hold capacity by now. */
+  held: ReadonlySet<string>,
+  { jobs, keys }: Strangers,
+  memory: StrangersMemory,
+  nowMs: number,
+): Promise<number> {
+  if (!haveKeysMoved(context, partition)) return 0;
+  let moved = 0;
+  const met = jobs.filter(({ id }) => !held.has(id));
+  if (met.length > 0) moved += await sendHome(context, met);
+  const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>
+    nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_EVERY_MS;
+  for (const { type, key } of keys.filter(isDue).slice(0, MET_MAX)) {
+    const found = await readLines(context, partition, linesOf(type, key), held);
+    const sent = await sendHome(context, found.jobs);
+    moved += sent;
+    if (memory.lookedAtMs.size >= NAMES_MAX) memory.lookedAtMs.clear();
+    // Where it got somewhere there may be more.
+    if (sent === 0) memory.lookedAtMs.set(JSON.stringify([type, key.fairnessKey]), nowMs);
+    if (nowMs - key.announcedAtMs <= 2 * ANNOUNCE_EVERY_MS) continue;
+    for (const line of found.empty) await context.store.retireLine(partition, line, key.announcedAtMs);
+  }
+  const isNone = partition >= context.configuration.partitions;
+  if (isNone && nowMs - memory.walkedAtMs >= WALK_EVERY_MS) {
+    const step = await walkHome(context, partition, held, undefined);
+    moved += step.moved;
+    if (step.moved === 0) memory.walkedAtMs = nowMs;
+  }
+  return moved;
+}

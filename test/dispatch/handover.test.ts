@@ -1,0 +1,435 @@
+/** What a redeploy changes of what partitions share: their number, divided caps, conflict groups. While jobs wait and run. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatch, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { explainJob } from '../../lib/dispatch/explain.ts';
+import { listJobs } from '../../lib/dispatch/inspect.ts';
+import { changeControl, type OperateContext } from '../../lib/dispatch/operate.ts';
+import { allOf } from '../client/desk.ts';
+import { type Redeployed, redeployed } from './redeployed.ts';
+import { FAILED, type Started, storeWith } from './stage.ts';
+
+type Type = NonNullable<PoolInput['types']>[string];
+
+const pool = (partitions: number, more: Partial<PoolInput> = {}, type: Type = {}): PoolInput => ({
+  types: { resize: { defaultCostMs: 1_000, timeoutMs: 600_000, ...type } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 16 } },
+  partitions,
+  ...more,
+});
+
+/** A key that lives in these partitions, of so many in turn: `keyIn([0, 1], [1, 2])`. */
+function keyIn(homes: readonly number[], numbers: readonly number[], nth = 0): string {
+  const keys = Array.from({ length: 1_000 }, (_, at) => `key-${at}`);
+  const found = keys.filter((key) =>
+    numbers.every((partitions, at) => partitionOf(key, partitions) === homes[at]),
+  );
+  const key = found[nth];
+  if (key === undefined) throw new Error(`no key lives in ${homes}`);
+  return key;
+}
+
+/** Of one partition, then of two: it lives in the second one. */
+const MOVED = keyIn([0, 1], [1, 2]);
+const STAYING = keyIn([0, 0], [1, 2]);
+
+async function jobOf(on: Redeployed, fairnessKey: string, changes: Partial<Job> = {}): Promise<Job> {
+  const { configuration } = await on.declarations.current();
+  const partition = partitionOf(fairnessKey, configuration.partitions);
+  const [job] = await on.submitNow(on.job({ fairnessKey, partition, ...changes }));
+  if (job === undefined) throw new Error('nothing was submitted');
+  return job;
+}
+
+const pass = (on: Redeployed, context: DispatchContext, partition: number, trigger: Partial<Trigger> = {}) =>
+  on.finish(dispatch(context, partition, { jobs: [], reason: 'tick', ...trigger }));
+const tick = (on: Redeployed, context: DispatchContext) =>
+  on.finish(dispatchAll(context, { jobs: [], reason: 'tick' }));
+
+/** Ticks, until what partitions wait for from each other is settled. */
+async function settle(on: Redeployed, context: DispatchContext, rounds = 4): Promise<void> {
+  for (let round = 0; round < rounds; round += 1) {
+    await tick(on, context);
+    await on.advance(16_000);
+  }
+}
+
+const home = (on: Redeployed, id: string) => on.store.inspectJob(id)?.partition;
+
+async function started(on: Redeployed): Promise<ReadonlyMap<string, Started>> {
+  return new Map((await on.startAll('images')).map((each) => [each.job.id, each]));
+}
+
+/** Ends what runs, and tells its partition. */
+async function endOf(on: Redeployed, context: DispatchContext, run: Started | undefined): Promise<void> {
+  if (run === undefined) throw new Error('it does not run');
+  const ended = await on.end(run);
+  await pass(on, context, ended.partition, { jobs: [ended], reason: 'stream' });
+}
+
+const inUse = (on: Redeployed): number =>
+  [0, 1, 2, 3].reduce(
+    (sum, partition) =>
+      sum +
+      [...on.store.inspect(partition).reservations.values()].reduce((all, { jobs }) => all + jobs.size, 0),
+    0,
+  );
+
+async function operatorOf(on: Redeployed): Promise<OperateContext> {
+  const declared = await on.declarations.current(0);
+  const { configuration } = declared;
+  const partitionOfKey = (key: string): number => partitionOf(key, configuration.partitions);
+  return { ...(await on.operatorNow()), shared: declared, partitionOf: partitionOfKey };
+}
+
+describe('partitions of which one has not come to the declaration', () => {
+  it('start nothing, say so, and begin once it has', async () => {
+    const on = await redeployed(pool(1));
+    await on.deploy(pool(2));
+    const context = await on.process();
+    const job = await jobOf(on, MOVED);
+    await pass(on, context, 1);
+    expect(on.stateOf(job.id)).toBe('pending');
+    expect((await explainJob(await operatorOf(on), job.id))?.waitsFor).toContainEqual({
+      why: 'handover',
+      partition: 0,
+      holds: 'declaration',
+    });
+    await pass(on, context, 0);
+    await on.advance(1_000);
+    await pass(on, context, 1);
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
+  it('believe only a read that began after the other had come', async () => {
+    const on = await redeployed(pool(1, {}, { conflictGroup: 'album' }));
+    await jobOf(on, STAYING, { resourceId: 'photos' });
+    await tick(on, await on.process());
+    await on.deploy(pool(2, {}, { conflictGroup: 'album' }));
+    const context = await on.process();
+    await pass(on, context, 0);
+    const waiting = await jobOf(on, MOVED, { resourceId: 'photos' });
+    let reads = 0;
+    // A query reads item by item: its first one may have passed by what was reserved when the other's note was written.
+    const torn = storeWith(on.store, {
+      loadPartition: async (partition, nowMs) => {
+        const state = await on.store.loadPartition(partition, nowMs);
+        if (partition === 0) reads += 1;
+        return partition === 0 && reads === 2 ? { ...state, reservations: [] } : state;
+      },
+    });
+    // The first read is for the controls.
+    for (let round = 0; round < 4; round += 1) {
+      await pass(on, { ...context, store: torn }, 1);
+      await on.advance(16_000);
+    }
+    expect(reads).toBeGreaterThan(2);
+    expect(on.stateOf(waiting.id)).toBe('pending');
+  });
+
+  it('are woken by themselves, until nothing is left to wait for', async () => {
+    const on = await redeployed(pool(1));
+    await on.deploy(pool(2));
+    const context = await on.process();
+    await on.advance(1_000);
+    const told = on.wakes.length;
+    await pass(on, context, 1);
+    await on.advance(2_000);
+    expect(on.wakes.length).toBe(told + 1);
+    await settle(on, context);
+    const then = on.wakes.length;
+    await settle(on, context);
+    expect(on.wakes.length).toBe(then);
+  });
+
+  it('read nothing of each other, and write nothing, once it is over', async () => {
+    const on = await redeployed(pool(1));
+    await on.deploy(pool(4));
+    const context = await on.process();
+    await settle(on, context);
+    const calls: string[] = [];
+    const store = new Proxy(on.store, {
+      get: (target, verb) => {
+        const member: unknown = Reflect.get(target, verb, target);
+        if (typeof member !== 'function') return member;
+        return (...input: unknown[]) => {
+          calls.push(String(verb));
+          return member.apply(target, input);
+        };
+      },
+    });
+    await pass(on, { ...context, store }, 2);
+    expect(calls.filter((verb) => verb === 'loadPartition')).toHaveLength(1);
+    expect(calls).not.toContain('noteCarried');
+    expect(calls).not.toContain('commit');
+  });
+});
+
+describe('a cap that was lowered', () => {
+  it('holds for all partitions together, also while what ran under the former one goes on', async () => {
+    const on = await redeployed(pool(2, { maxConcurrency: 4 }));
+    const context = await on.process();
+    const key = keyIn([0], [2]);
+    await jobOf(on, key);
+    await jobOf(on, key);
+    await settle(on, context);
+    const runs = [...(await started(on)).values()];
+    expect(runs).toHaveLength(2);
+    await on.deploy(pool(2, { maxConcurrency: 2 }));
+    const next = await on.process();
+    const waiting = await jobOf(on, keyIn([1], [2]));
+    await settle(on, next);
+    expect(on.stateOf(waiting.id)).toBe('pending');
+    expect((await explainJob(await operatorOf(on), waiting.id))?.waitsFor).toContainEqual({
+      why: 'handover',
+      partition: 0,
+      holds: 'cap',
+      name: 'pool',
+    });
+    await endOf(on, next, runs[0]);
+    await settle(on, next);
+    expect(on.stateOf(waiting.id)).toBe('claimed');
+    expect(inUse(on)).toBe(2);
+  });
+
+  it.each([
+    [
+      'of a tier',
+      { tiers: [{ tier: 'standard', maxConcurrency: 4 }] },
+      { tiers: [{ tier: 'standard', maxConcurrency: 2 }] },
+    ],
+    [
+      'of a fleet',
+      { fleets: { images: { types: ['resize'], slots: 4 } } },
+      { fleets: { images: { types: ['resize'], slots: 2 } } },
+    ],
+  ])('holds %s', async (_, before, after) => {
+    const on = await redeployed(pool(2, before));
+    for (let count = 0; count < 2; count += 1) await jobOf(on, keyIn([0], [2]));
+    await settle(on, await on.process());
+    expect(inUse(on)).toBe(2);
+    await on.deploy(pool(2, after));
+    const waiting = await jobOf(on, keyIn([1], [2]));
+    await settle(on, await on.process());
+    expect(on.stateOf(waiting.id)).toBe('pending');
+  });
+});
+
+describe('a key that lives somewhere else', () => {
+  it('has its jobs in flight counted towards its cap', async () => {
+    const fairness = { maxConcurrencyPerKey: 1 };
+    const on = await redeployed(pool(1, { fairness }));
+    const first = await jobOf(on, MOVED);
+    await settle(on, await on.process());
+    const runs = await started(on);
+    await on.deploy(pool(2, { fairness }));
+    const context = await on.process();
+    const second = await jobOf(on, MOVED);
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('pending');
+    expect((await explainJob(await operatorOf(on), second.id))?.waitsFor).toContainEqual({
+      why: 'handover',
+      partition: 0,
+      holds: 'cap',
+      name: `key/${MOVED}`,
+    });
+    await endOf(on, context, runs.get(first.id));
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('claimed');
+  });
+
+  it('has its waiting jobs there: those in lines at once, parked ones too, and those to come when it is time', async () => {
+    const on = await redeployed(pool(1, {}, { conflictGroup: 'album' }), { budget: { parkKept: 1 } });
+    const context = await on.process();
+    const holder = await jobOf(on, STAYING, { resourceId: 'photos' });
+    await tick(on, context);
+    const waiting = await Promise.all(
+      Array.from({ length: 12 }, () => jobOf(on, MOVED, { resourceId: 'photos' })),
+    );
+    await settle(on, context, 2);
+    expect(waiting.some(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/'))).toBe(true);
+    const runAtMs = on.time.nowMs + 200_000;
+    const future = await jobOf(on, MOVED, { state: 'scheduled', runAtMs, readyAtMs: runAtMs });
+    const runs = await started(on);
+    await on.deploy(pool(2, {}, { conflictGroup: 'album' }));
+    const next = await on.process();
+    await settle(on, next);
+    expect(waiting.map(({ id }) => home(on, id))).toEqual(waiting.map(() => 1));
+    expect(on.store.inspectJob(future.id)).toMatchObject({ state: 'scheduled', partition: 0 });
+    const listed = await allOf(listJobs(await operatorOf(on), 'scheduled', { fairnessKey: MOVED }));
+    expect(listed.map(({ id }) => id)).toEqual([future.id]);
+    await on.advance(200_000);
+    await settle(on, next, 2);
+    expect(on.store.inspectJob(future.id)).toMatchObject({ partition: 1 });
+    await endOf(on, next, runs.get(holder.id));
+  });
+
+  it('has its pauses there, and none that was ended', async () => {
+    const on = await redeployed(pool(1));
+    const scope = { fairnessKey: MOVED };
+    await changeControl(await operatorOf(on), scope, { paused: true });
+    await changeControl(await operatorOf(on), { type: 'resize' }, { maxConcurrency: 2 });
+    await on.deploy(pool(2));
+    const job = await jobOf(on, MOVED);
+    await settle(on, await on.process());
+    expect(on.stateOf(job.id)).toBe('pending');
+    expect((await on.store.loadPartition(1, on.time.nowMs)).controls).toHaveLength(2);
+    await changeControl(await operatorOf(on), scope, { paused: false });
+    await on.deploy(pool(1));
+    await settle(on, await on.process());
+    await changeControl(await operatorOf(on), { type: 'resize' }, { maxConcurrency: null });
+    await on.deploy(pool(2));
+    await settle(on, await on.process());
+    expect((await on.store.loadPartition(1, on.time.nowMs)).controls).toEqual([]);
+    expect(['claimed', 'running']).toContain(on.stateOf(job.id));
+  });
+
+  it('gets what a producer of before stores where it lived, with a hint, and without one', async () => {
+    const on = await redeployed(pool(2));
+    const key = keyIn([1, 0], [2, 1]);
+    await on.deploy(pool(1));
+    const context = await on.process();
+    await settle(on, context);
+    const told = await jobOf(on, key, { partition: 1 });
+    await pass(on, context, 1, { jobs: [told], reason: 'stream' });
+    const untold = await jobOf(on, key, { partition: 1 });
+    expect([told, untold].map(({ id }) => home(on, id))).toEqual([0, 1]);
+    await on.advance(5 * 60_000);
+    await settle(on, context, 2);
+    expect([told, untold].map(({ id }) => on.stateOf(id))).toEqual(['claimed', 'claimed']);
+  });
+
+  it('keeps an attempt that is over where it ran, until it was charged', async () => {
+    const on = await redeployed(pool(1, {}, { retry: { maxAttempts: 2, delayMs: 0 } }));
+    const job = await jobOf(on, MOVED);
+    await tick(on, await on.process());
+    const runs = await started(on);
+    await on.deploy(pool(2, {}, { retry: { maxAttempts: 2, delayMs: 0 } }));
+    const context = await on.process();
+    await settle(on, context, 1);
+    const run = runs.get(job.id);
+    if (run === undefined) throw new Error('it does not run');
+    const error = { name: 'Broken', message: 'it broke' };
+    const ended = await on.end(run, { kind: 'retry', error, runAtMs: on.time.nowMs });
+    // Nobody told of its end: only when the reservation is looked at is its place settled.
+    await tick(on, context);
+    expect(home(on, job.id)).toBe(0);
+    await settle(on, context, 8);
+    expect(home(on, job.id)).toBe(1);
+    const [ledger] = await on.store.getLedgers(0, [MOVED]);
+    expect(ledger?.settledCostMs).toBe((ended.finishedAtMs ?? 0) - (ended.startedAtMs ?? 0));
+  });
+
+  it('loses no job to a dispatcher that dies while it moves it', async () => {
+    const on = await redeployed(pool(1));
+    const job = await jobOf(on, MOVED);
+    await on.deploy(pool(2));
+    const context = await on.process();
+    const dies = new Proxy(on.store, {
+      get: (target, verb) => {
+        const member: unknown = Reflect.get(target, verb, target);
+        if (typeof member !== 'function') return member;
+        return async (...input: unknown[]) => {
+          const answer: unknown = await member.apply(target, input);
+          if (verb === 'rehome') throw new Error('it dies');
+          return answer;
+        };
+      },
+    });
+    await expect(pass(on, { ...context, store: dies }, 0)).rejects.toThrow('it dies');
+    expect(home(on, job.id)).toBe(1);
+    // No hint tells of it: the new partition finds it in its lines.
+    await on.advance(60_000);
+    await settle(on, await on.process());
+    expect(on.stateOf(job.id)).toBe('claimed');
+  });
+});
+
+describe('jobs of one resource', () => {
+  it('exclude those that began in the only partition, without a lock', async () => {
+    const on = await redeployed(pool(1, {}, { conflictGroup: 'album' }));
+    const first = await jobOf(on, STAYING, { resourceId: 'photos' });
+    await settle(on, await on.process());
+    const runs = await started(on);
+    await on.deploy(pool(2, {}, { conflictGroup: 'album' }));
+    const context = await on.process();
+    const second = await jobOf(on, MOVED, { resourceId: 'photos' });
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('pending');
+    expect((await explainJob(await operatorOf(on), second.id))?.waitsFor).toContainEqual({
+      why: 'handover',
+      partition: 0,
+      holds: 'conflict',
+      name: 'album/photos',
+    });
+    await endOf(on, context, runs.get(first.id));
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('claimed');
+  });
+
+  it('exclude those that began in a partition that is none any more, and their lock is given back', async () => {
+    const on = await redeployed(pool(2, {}, { conflictGroup: 'album' }));
+    const first = await jobOf(on, keyIn([1, 0], [2, 1]), { resourceId: 'photos' });
+    await settle(on, await on.process());
+    const runs = await started(on);
+    await on.deploy(pool(1, {}, { conflictGroup: 'album' }));
+    const context = await on.process();
+    const second = await jobOf(on, STAYING, { resourceId: 'photos' });
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('pending');
+    await endOf(on, context, runs.get(first.id));
+    expect(on.store.inspectLock('album/photos')?.holder).toBeUndefined();
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('claimed');
+  });
+
+  it.each([
+    ['renamed', 'album', 'shelf'],
+    ['added', null, 'shelf'],
+  ])('exclude those that began in another partition before the group was %s', async (_, before, after) => {
+    const on = await redeployed(pool(2, {}, { conflictGroup: before }));
+    const first = await jobOf(on, keyIn([0], [2]), { resourceId: 'photos' });
+    await settle(on, await on.process());
+    const runs = await started(on);
+    await on.deploy(pool(2, {}, { conflictGroup: after }));
+    const context = await on.process();
+    const second = await jobOf(on, keyIn([1], [2]), { resourceId: 'photos' });
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('pending');
+    await endOf(on, context, runs.get(first.id));
+    await settle(on, context);
+    expect(on.stateOf(second.id)).toBe('claimed');
+  });
+});
+
+describe('a number of partitions that changes again and again', () => {
+  it('strands nothing, in quick succession', async () => {
+    const on = await redeployed(pool(4, { maxConcurrency: 4 }, { retry: { maxAttempts: 1 } }));
+    const jobs: Job[] = [];
+    const submitSome = async (): Promise<void> => {
+      for (let at = 0; at < 8; at += 1) jobs.push(await jobOf(on, keyIn([at % 4], [4], at)));
+    };
+    await submitSome();
+    await tick(on, await on.process());
+    for (const partitions of [2, 4, 1, 3]) {
+      await on.deploy(pool(partitions, { maxConcurrency: 4 }, { retry: { maxAttempts: 1 } }));
+      const context = await on.process();
+      if (partitions !== 4) await tick(on, context);
+      await submitSome();
+      expect(inUse(on)).toBeLessThanOrEqual(4);
+    }
+    const context = await on.process();
+    for (let round = 0; round < 45; round += 1) {
+      await tick(on, context);
+      expect(inUse(on)).toBeLessThanOrEqual(4);
+      for (const run of await on.startAll('images')) await on.end(run, round % 7 === 0 ? FAILED : undefined);
+      await on.advance(61_000);
+    }
+    expect(new Set(on.states(jobs))).toEqual(new Set(['succeeded', 'failed']));
+    expect(inUse(on)).toBe(0);
+  });
+});
