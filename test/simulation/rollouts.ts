@@ -207,7 +207,7 @@ export class Rollouts {
   }
 
   #deploy(planned: PlannedDeployment, at: number, tries = 1): void {
-    const { begin, time, faults, invariants, trace, onBug, redeploys } = this.#options;
+    const { begin, time, invariants, trace, onBug, redeploys } = this.#options;
     const { node, store, queue } = begin();
     const what = `deployment ${at} try ${tries}`;
     trace(`${time.nowMs} ${node.name} begins ${what}`);
