@@ -449,11 +449,21 @@ export class Candidates {
     const known = this.#input.remembered.heads.get(name);
     if (known === undefined || this.#subsOf(line, name).some((sub) => !known.subs.includes(sub)))
       return undefined;
-    const ageMs = this.#input.nowMs - known.readAtMs;
     const jobs = this.#withHints(name, known.jobs, { untilRank: known.untilRank });
-    return ageMs < (jobs.length === 0 ? nothingTrustedMs(this.#input.remembered) : HEADS_TRUSTED_MS)
+    const { nowMs, remembered } = this.#input;
+    const isBelieved = jobs.length > 0 && this.#isWhole(known);
+    return nowMs - known.readAtMs < (isBelieved ? HEADS_TRUSTED_MS : nothingTrustedMs(remembered))
       ? { ...known, jobs }
       : undefined;
+  }
+
+  /**
+   * Whether a read showed all that this process was not told of: what others were told of, before it began to remember, the
+   * index may show only `seenWithinMs` later.
+   */
+  #isWhole({ readAtMs }: RememberedHeads): boolean {
+    const { sinceMs = Infinity } = this.#input.remembered;
+    return readAtMs >= sinceMs + this.#context.budget.seenWithinMs;
   }
 
   async #readHeads(

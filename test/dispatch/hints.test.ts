@@ -6,6 +6,8 @@ import { NOTHING_TRUSTED_MS, noteImages, openBooks } from '../../lib/dispatch/re
 import type { JobHead } from '../../lib/store/contract.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
+const INDEX_LAG_MS = 10_000;
+
 const oneSlot = (): Stage =>
   stage({
     pool: {
@@ -27,9 +29,9 @@ async function busy(on: Stage): Promise<Job> {
 }
 
 /** Ends what runs, four seconds later, and answers what starts in its place. */
-async function next(on: Stage, job: Job): Promise<Job> {
+async function next(on: Stage, job: Job, context = on.main): Promise<Job> {
   await on.advance(4_000);
-  await on.pass({ jobs: [await on.end({ job })], reason: 'stream' });
+  await on.pass({ jobs: [await on.end({ job })], reason: 'stream' }, context);
   const [started] = await on.startAll('images');
   if (started === undefined) throw new Error('nothing started');
   return started.job;
@@ -56,7 +58,7 @@ describe('a job that comes while every slot is busy', () => {
         tiers: [{ tier: 'standard' }],
         fleets: { images: { types: ['resize'], slots: 1 } },
       },
-      store: { indexLagMs: 10_000 },
+      store: { indexLagMs: INDEX_LAG_MS },
     });
     const runs = await busy(on);
     const urgent = on.job({ priority: 10, fairnessKey: 'another' });
@@ -127,6 +129,32 @@ describe('a job that came without a hint', () => {
       ended = [];
       for (const started of await on.startAll('images')) ended.push(await on.end(started));
     }
+  });
+});
+
+describe('a job that another dispatcher was told of', () => {
+  it('starts in its turn once the index shows it, though the line was read before that', async () => {
+    const on = oneSlot();
+    const runs = await busy(on);
+    const urgent = on.job({ priority: 10 });
+    await on.put(urgent);
+    const shownAtMs = on.time.nowMs + INDEX_LAG_MS;
+    // As an index that lags.
+    const store = storeWith(on.store, {
+      readLine: async (...parameters) => {
+        const heads = await on.store.readLine(...parameters);
+        const isShown = ({ id }: JobHead): boolean => id !== urgent.id || on.time.nowMs >= shownAtMs;
+        return { ...heads, jobs: heads.jobs.filter(isShown) };
+      },
+    });
+    const main = { ...on.main, store };
+    const other = { ...main, holder: 'other', books: new Map() };
+    await on.pass({ jobs: [urgent], reason: 'stream' }, other);
+    // It has the partition again, and reads lines that do not show that job yet.
+    const second = await next(on, runs, main);
+    expect(second.id).not.toBe(urgent.id);
+    await on.advance(INDEX_LAG_MS);
+    expect((await next(on, second, main)).id).toBe(urgent.id);
   });
 });
 

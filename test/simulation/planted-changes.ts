@@ -707,6 +707,20 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'early-reads-believed': {
+    removes: 'the doubt about lines that were read before the index had to show what others were told of',
+    foundBy: {
+      test: 'test/dispatch/hints.test.ts',
+      name: 'starts in its turn once the index shows it, though the line was read before that',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'return readAtMs >= sinceMs + this.#context.budget.seenWithinMs;',
+        to: 'return readAtMs >= 0 || sinceMs > 0;',
+      },
+    ],
+  },
   'unwarned-keys': {
     removes: 'the word of a pass without room that keys may have come unseen',
     foundBy: {
