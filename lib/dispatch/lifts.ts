@@ -219,10 +219,10 @@ export class Lifts {
   /** Whether a key with these jobs has been seen before, and was never away since. */
   async #isActive(fairnessKey: string, waiting: readonly JobHead[]): Promise<boolean> {
     await this.#noteWaiting(fairnessKey, waiting.filter(isWaitingNow));
-    if (!this.#mayBeActive(fairnessKey)) return false;
     const presentMs = this.#presentMs(fairnessKey);
-    const wasPresent = (job: JobHead): boolean => firstReadyMs(job) <= presentMs || this.#isDecided(job);
     const untilMs = Math.max(presentMs, this.#decidedMs);
+    if (untilMs === -Infinity) return false;
+    const wasPresent = (job: JobHead): boolean => firstReadyMs(job) <= presentMs || this.#isDecided(job);
     return (await this.#findReady(fairnessKey, waiting, untilMs, wasPresent)) !== undefined;
   }
 
@@ -232,8 +232,13 @@ export class Lifts {
     return ledger === undefined || ledger.isUndecided === true ? -Infinity : presentUntilMs(ledger);
   }
 
+  /** Whether the key may have been seen before: a ledger that seems to have expired counts, if its jobs have waited since. */
   #mayBeActive(fairnessKey: string): boolean {
-    return this.#decidedMs > -Infinity || this.#presentMs(fairnessKey) > -Infinity;
+    return (
+      this.#decidedMs > -Infinity ||
+      this.#presentMs(fairnessKey) > -Infinity ||
+      this.#input.books.expiredMs(fairnessKey) !== undefined
+    );
   }
 
   /** Of jobs that were ready by then, a pass has decided whether their keys are lifted. */
