@@ -48,11 +48,15 @@ const TURNS: readonly Kind[] = [
 const LARGE_EVERY = 60;
 const CROWD_EVERY = 180;
 const CROWD_AT = 30;
+/** Those in several partitions are as dear as three others. */
+const PARTITIONS_EVERY = 60;
+const PARTITIONS_AT = 52;
 
 /** The kind that a seed is of, unless somebody asks for one. */
 export function kindOf(seed: number): Kind {
   if (seed % LARGE_EVERY === 0) return 'large';
   if (seed % CROWD_EVERY === CROWD_AT) return 'crowd';
+  if (seed % PARTITIONS_EVERY === PARTITIONS_AT) return 'partitions';
   return TURNS[seed % TURNS.length] ?? 'mixed';
 }
 
