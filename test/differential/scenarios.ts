@@ -138,12 +138,18 @@ function hearingOf(dice: Dice, crowd = false): Hearing {
 const newsShareFor = ({ forgets, dispatchers }: Hearing): Partial<DispatchBudget> =>
   forgets === 0 && dispatchers === 1 ? {} : { newsShare: 0 };
 
-function budgetOf(dice: Dice, { conflicts, large }: Themes): Partial<DispatchBudget> {
+/** Rounds in which a pass promotes what is due. What they leave is seen by the next pass, so where there may be more, order is a bound's. */
+const PROMOTE_ROUNDS = 10;
+
+function budgetOf(dice: Dice, { conflicts, large, crowd }: Themes, jobs: number): Partial<DispatchBudget> {
   const chosen: { -readonly [Field in keyof DispatchBudget]?: DispatchBudget[Field] } = {};
   if (conflicts) chosen.parkKept = dice.pick([1, 4]);
   if (dice.chance(0.5)) chosen.batchJobs = dice.pick([1, 2, 5, 20]);
   if (large && dice.chance(0.3)) chosen.passesMax = dice.pick([1, 3]);
-  if (dice.chance(0.1)) chosen.promoteMax = dice.pick([1, 3, 10]);
+  if (dice.chance(0.1)) {
+    const atLeast = large || crowd ? Math.ceil(jobs / PROMOTE_ROUNDS) : 1;
+    chosen.promoteMax = Math.max(dice.pick([1, 3, 10]), atLeast);
+  }
   return chosen;
 }
 
@@ -308,7 +314,7 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
     }
   }
   if (controls) events.push(...controlsOf(dice, pool, keys, instant));
-  const budget = budgetOf(dice, themes);
+  const budget = budgetOf(dice, themes, jobCount);
   const hearing = hearingOf(dice, crowd);
   return {
     seed,
