@@ -6,9 +6,12 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
+import { hashText } from '../core/ring.ts';
+import { LATER_JOBS_MAX } from '../store/bounds.ts';
 import {
   type EstimateRecord,
   type JobStore,
+  type LaterJob,
   type Ledger,
   type PartitionState,
   presentUntilMs,
@@ -124,7 +127,7 @@ export class Books {
     return [...new Set(fairnessKeys)].flatMap((fairnessKey) => {
       const ledger = this.ledgerOf(fairnessKey);
       if (ledger === undefined || this.#nowMs - presentUntilMs(ledger) <= keyTtlMs / 2) return [];
-      const seen = { ...ledger, presentUntilMs: this.#nowMs };
+      const seen = this.#withLater(ledger, ledger.later, this.#nowMs);
       this.#ledgers.set(fairnessKey, seen);
       return [seen];
     });
@@ -156,24 +159,73 @@ export class Books {
    * and it stays where it is. It counts as seen from now on.
    */
   lift(fairnessKey: string, leastShareMs: number | undefined): Ledger {
-    const before = this.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
-    const settledCostMs = liftedCostMs(before, this.weightOf(fairnessKey), leastShareMs);
-    const ledger = { fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
+    const known = this.ledgerOf(fairnessKey);
+    const settledCostMs = liftedCostMs(known?.settledCostMs ?? 0, this.weightOf(fairnessKey), leastShareMs);
+    const ledger = this.#withLater({ fairnessKey, settledCostMs, lastSeenMs: this.#nowMs }, known?.later);
     if (!this.#beforeLift.has(fairnessKey)) this.#beforeLift.set(fairnessKey, this.#ledgers.get(fairnessKey));
     this.#ledgers.set(fairnessKey, ledger);
     return ledger;
   }
 
-  /**
-   * One of the key's jobs waits for a time that is still to come, and was ready before: until then the key is not away.
-   * Answers the ledger to be written; undefined: it says so already, or there is none.
-   */
-  keepPresent(fairnessKey: string, untilMs: number): Ledger | undefined {
+  /** Whether the key's ledger says that this job waits until then, or that the key is there whatever becomes of the job. */
+  isLater(fairnessKey: string, jobId: string, untilMs: number): boolean {
     const ledger = this.ledgerOf(fairnessKey);
-    if (ledger === undefined || presentUntilMs(ledger) >= untilMs) return undefined;
-    const kept = { ...ledger, presentUntilMs: untilMs };
+    if (ledger === undefined) return false;
+    const hash = hashText(jobId);
+    const known = ledger.later?.find((job) => job.hash === hash);
+    return (
+      known?.untilMs === untilMs ||
+      (known === undefined && Math.max(ledger.lastSeenMs, ledger.presentUntilMs ?? 0) >= untilMs)
+    );
+  }
+
+  /**
+   * One of the key's jobs, which was ready before, waits for a time that is still to come: as long as it does, the key is not
+   * away. Answers the ledger to be written.
+   *
+   * @param isDecided - whether the key came before, and is not to be lifted as long as it stays
+   */
+  noteLater(fairnessKey: string, jobId: string, untilMs: number, isDecided: boolean): Ledger {
+    const known = this.ledgerOf(fairnessKey) ?? { fairnessKey, settledCostMs: 0, lastSeenMs: this.#nowMs };
+    const { isUndecided: _, ...decided } = known;
+    const hash = hashText(jobId);
+    const later = [...otherThan(hash, known.later), { hash, untilMs }];
+    const kept = this.#withLater(isDecided ? decided : { ...decided, isUndecided: true }, later);
     this.#ledgers.set(fairnessKey, kept);
     return kept;
+  }
+
+  /**
+   * One of the key's jobs was cancelled: until then it kept the key from being away. Answers the ledger to be written;
+   * undefined: it says so already, or there is none.
+   */
+  noteCancelled(fairnessKey: string, jobId: string, untilMs: number, isDecided: boolean): Ledger | undefined {
+    const known = this.ledgerOf(fairnessKey);
+    if (known === undefined) return undefined;
+    const hash = hashText(jobId);
+    const later = otherThan(hash, known.later);
+    const isNamed = later.length < (known.later?.length ?? 0);
+    if (!isNamed && (!isDecided || presentUntilMs(known) >= untilMs)) return undefined;
+    const { isUndecided: _, ...decided } = known;
+    const kept = isDecided ? this.#withLater(decided, later, untilMs) : this.#withLater(known, later);
+    this.#ledgers.set(fairnessKey, kept);
+    return kept;
+  }
+
+  /**
+   * A ledger with these jobs that wait for a later time, and the key there until an instant. Of more than it names, and of those
+   * whose time has come, it says until when they waited.
+   */
+  #withLater(ledger: Ledger, jobs: readonly LaterJob[] = [], untilMs = 0): Ledger {
+    const { later: _, presentUntilMs: before = 0, ...rest } = ledger;
+    const latestFirst = [...jobs].sort((one, other) => other.untilMs - one.untilMs);
+    const later = latestFirst.filter((job) => job.untilMs > this.#nowMs).slice(0, LATER_JOBS_MAX);
+    const presentMs = Math.max(before, untilMs, latestFirst[later.length]?.untilMs ?? 0);
+    return {
+      ...rest,
+      ...(presentMs > rest.lastSeenMs ? { presentUntilMs: presentMs } : {}),
+      ...(later.length > 0 ? { later } : {}),
+    };
   }
 
   /** These lifts are written. */
@@ -198,14 +250,14 @@ export class Books {
       (this.ledgerOf(entry.fairnessKey)?.settledCostMs ?? 0) +
       charged +
       correctionMs(charged, durationMs, fairness);
-    const before = this.ledgerOf(entry.fairnessKey)?.presentUntilMs ?? 0;
-    const untilMs = Math.max(before, againAtMs ?? 0);
-    const ledger = {
-      fairnessKey: entry.fairnessKey,
-      settledCostMs,
-      lastSeenMs: this.#nowMs,
-      ...(untilMs > this.#nowMs ? { presentUntilMs: untilMs } : {}),
-    };
+    const { presentUntilMs: untilMs, later: before } = this.ledgerOf(entry.fairnessKey) ?? {};
+    const hash = hashText(entry.id);
+    const again = againAtMs === undefined ? [] : [{ hash, untilMs: againAtMs }];
+    const ledger = this.#withLater(
+      { fairnessKey: entry.fairnessKey, settledCostMs, lastSeenMs: this.#nowMs },
+      [...otherThan(hash, before), ...again],
+      untilMs,
+    );
     this.#ledgers.set(entry.fairnessKey, ledger);
     const estimates =
       succeeded && durationMs !== undefined ? this.#learn(entry.type, resourceId, durationMs) : [];
@@ -288,3 +340,6 @@ export class Books {
     return keyTtlMs === null || idleUntilMs - presentUntilMs(ledger) < keyTtlMs;
   }
 }
+
+const otherThan = (hash: number, jobs: readonly LaterJob[] = []): readonly LaterJob[] =>
+  jobs.filter((job) => job.hash !== hash);

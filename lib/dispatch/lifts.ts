@@ -164,22 +164,44 @@ export class Lifts {
     const { books } = this.#input;
     const { idlePolicy, keyTtlMs } = this.#context.configuration.fairness;
     if (idlePolicy !== 'advance' && keyTtlMs === null) return;
-    const waited = jobs.flatMap((job) => {
+    const told = jobs.filter((job) => waitedUntilMs(job) !== undefined);
+    await books.readLedgers(told.map(({ fairnessKey }) => fairnessKey));
+    for (const job of await this.#asTheyAre(told)) {
       const untilMs = waitedUntilMs(job);
-      return untilMs === undefined ? [] : [{ job, untilMs }];
-    });
-    await books.readLedgers(waited.map(({ job }) => job.fairnessKey));
-    for (const { job, untilMs } of waited) {
-      const { fairnessKey } = job;
+      if (untilMs === undefined) continue;
+      const { id, fairnessKey } = job;
       books.noteActive(fairnessKey, firstReadyMs(job));
+      await this.#noteWaiting(fairnessKey, []);
+      // Where nobody is lifted, only a ledger that there is can expire.
+      if (idlePolicy !== 'advance' && books.ledgerOf(fairnessKey) === undefined) continue;
       // One that nothing has been decided of yet comes when its job does.
-      const isPresent =
+      const isDecided =
         idlePolicy !== 'advance' ||
         this.#heldCostMs.has(fairnessKey) ||
         (await this.#isActive(fairnessKey, [job]));
-      const kept = isPresent ? books.keepPresent(fairnessKey, untilMs) : undefined;
+      const kept =
+        job.state === 'cancelled'
+          ? books.noteCancelled(fairnessKey, id, untilMs, isDecided)
+          : books.noteLater(fairnessKey, id, untilMs, isDecided);
       if (kept !== undefined) this.#toWrite.set(fairnessKey, kept);
     }
+  }
+
+  /** These jobs without those whose ledgers say already what they tell. Of one that waits, an old image may tell: it is read. */
+  async #asTheyAre(jobs: readonly JobHead[]): Promise<readonly JobHead[]> {
+    const { books, nowMs } = this.#input;
+    const over = jobs.filter(({ state }) => state === 'cancelled');
+    const waiting = jobs.filter(
+      ({ state, id, fairnessKey, runAtMs }) =>
+        state === 'scheduled' && runAtMs > nowMs && !books.isLater(fairnessKey, id, runAtMs),
+    );
+    if (waiting.length === 0) return over;
+    // Of one that cannot be read, nothing is known.
+    const found = await this.#context.store.getJobs(
+      waiting.map(({ id }) => id),
+      () => {},
+    );
+    return [...over, ...found.filter((job) => job !== undefined)];
   }
 
   /** What is to be written, once. */
@@ -197,16 +219,26 @@ export class Lifts {
   /** Whether a key with these jobs has been seen before, and was never away since. */
   async #isActive(fairnessKey: string, waiting: readonly JobHead[]): Promise<boolean> {
     await this.#noteWaiting(fairnessKey, waiting.filter(isWaitingNow));
-    if (!this.#mayBeActive(fairnessKey)) return false;
-    const ledger = this.#input.books.ledgerOf(fairnessKey);
-    const presentMs = ledger === undefined ? -Infinity : presentUntilMs(ledger);
-    const wasPresent = (job: JobHead): boolean => firstReadyMs(job) <= presentMs || this.#isDecided(job);
+    const presentMs = this.#presentMs(fairnessKey);
     const untilMs = Math.max(presentMs, this.#decidedMs);
+    if (untilMs === -Infinity) return false;
+    const wasPresent = (job: JobHead): boolean => firstReadyMs(job) <= presentMs || this.#isDecided(job);
     return (await this.#findReady(fairnessKey, waiting, untilMs, wasPresent)) !== undefined;
   }
 
+  /** Until when the key was there by what its ledger says. */
+  #presentMs(fairnessKey: string): number {
+    const ledger = this.#input.books.ledgerOf(fairnessKey);
+    return ledger === undefined || ledger.isUndecided === true ? -Infinity : presentUntilMs(ledger);
+  }
+
+  /** Whether the key may have been seen before: a ledger that seems to have expired counts, if its jobs have waited since. */
   #mayBeActive(fairnessKey: string): boolean {
-    return this.#decidedMs > -Infinity || this.#input.books.ledgerOf(fairnessKey) !== undefined;
+    return (
+      this.#decidedMs > -Infinity ||
+      this.#presentMs(fairnessKey) > -Infinity ||
+      this.#input.books.expiredMs(fairnessKey) !== undefined
+    );
   }
 
   /** Of jobs that were ready by then, a pass has decided whether their keys are lifted. */
@@ -491,19 +523,13 @@ interface Least {
 }
 
 /** Until when a job, once it was ready, has waited or will wait; undefined: it waits still, was given to a worker, or never was. */
-function waitedUntilMs({
-  state,
-  runAtMs,
-  readyAtMs,
-  firstReadyAtMs,
-  finishedAtMs,
-  cancelRequestedAtMs,
-}: JobHead): number | undefined {
+function waitedUntilMs(job: JobHead): number | undefined {
+  const { state, runAtMs, firstReadyAtMs, finishedAtMs, cancelRequestedAtMs } = job;
   if (state === 'scheduled') return firstReadyAtMs === undefined ? undefined : runAtMs;
   if (state !== 'cancelled') return undefined;
   // Of one that was tried before, `finishedAtMs` says when that attempt ended.
   const untilMs = Math.max(finishedAtMs ?? 0, cancelRequestedAtMs ?? 0);
-  return readyAtMs <= untilMs ? untilMs : undefined;
+  return firstReadyMs(job) <= untilMs ? untilMs : undefined;
 }
 
 const isWaitingNow = ({ state }: JobHead): boolean => state === 'pending';

@@ -143,8 +143,10 @@ export function noteImages(
     const name = nameOf(job);
     const ofLine = lines.recent.get(name);
     const known = lines.heads.get(name);
-    const present = ofLine?.get(job.id)?.job ?? known?.jobs.find(({ id }) => id === job.id);
-    if (present !== undefined && present.version > job.version) continue;
+    const hinted = ofLine?.get(job.id)?.job;
+    const read = known?.jobs.find(({ id }) => id === job.id);
+    // What was hinted at may be older than what was read.
+    if (Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version) continue;
     if ((lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;
     if (job.state === 'pending') {
       const recents = ofLine ?? new Map<string, RecentJob>();
@@ -155,7 +157,7 @@ export function noteImages(
     } else {
       noteOutdated(lines, [job], nowMs);
       lines.coming?.delete(job.id);
-      if (present !== undefined) forgetJob(lines, name, job.id);
+      if (hinted !== undefined || read !== undefined) forgetJob(lines, name, job.id);
     }
   }
   for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type)) noteKeys(lines, type, jobs, subOf);

@@ -252,13 +252,24 @@ export interface Ledger {
   readonly settledCostMs: number;
   /** When a pass last settled one of the key's jobs, or saw it become active. */
   readonly lastSeenMs: number;
-  /** Until then one of its jobs waits to be tried again, or for a time that it was moved to; absent: none does. */
+  /** Until then the key was, or will be, there, whatever becomes of its jobs; absent: until it was last seen. */
   readonly presentUntilMs?: number | undefined;
+  /** Its jobs that wait to be tried again, or for a time that they were moved to: as long as each does, the key is there. */
+  readonly later?: readonly LaterJob[] | undefined;
+  /** Nothing was decided of the key yet: its first job was moved to a later time before there was room for any. */
+  readonly isUndecided?: boolean | undefined;
+}
+
+/** A job that was ready, and waits for a later time. */
+export interface LaterJob {
+  /** Of its id. */
+  readonly hash: number;
+  readonly untilMs: number;
 }
 
 /** Until when a key counts as active by what its ledger says alone. */
-export const presentUntilMs = (ledger: Ledger): number =>
-  Math.max(ledger.lastSeenMs, ledger.presentUntilMs ?? -Infinity);
+export const presentUntilMs = ({ lastSeenMs, presentUntilMs: untilMs, later = [] }: Ledger): number =>
+  Math.max(lastSeenMs, untilMs ?? -Infinity, ...later.map((job) => job.untilMs));
 
 /** Where a key stands that was not in the keys line: what its ledger says, unless that has expired. */
 export const rankCostOf = (ledger: Ledger | undefined, nowMs: number, keyTtlMs: number | null): number =>

@@ -63,8 +63,10 @@ export interface PageTurn {
 }
 
 const LEDGER_OVERHEAD_BYTES = 24;
-const ledgerBytes = (fairnessKey: string): number =>
-  Buffer.byteLength(fairnessKey, 'utf8') + LEDGER_OVERHEAD_BYTES;
+/** A hash, an instant, and what stands between them. */
+const LATER_JOB_BYTES = 24;
+const ledgerBytes = ({ fairnessKey, later = [] }: Ledger): number =>
+  Buffer.byteLength(fairnessKey, 'utf8') + LEDGER_OVERHEAD_BYTES + later.length * LATER_JOB_BYTES;
 
 /** Its places as one number, an instant, and what stands between them. */
 const MARK_OVERHEAD_BYTES = 40;
@@ -119,12 +121,10 @@ export function turnPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
  */
 function spill(ledgers: Map<string, Ledger>, spilledMax: number): readonly Ledger[] {
   let bytes = 0;
-  for (const fairnessKey of ledgers.keys()) bytes += ledgerBytes(fairnessKey);
+  for (const ledger of ledgers.values()) bytes += ledgerBytes(ledger);
   let spilled = spillFrom(ledgers.values(), bytes, spilledMax);
   if (spilled.isShort) {
-    const largest = [...ledgers.values()].sort(
-      (one, other) => ledgerBytes(other.fairnessKey) - ledgerBytes(one.fairnessKey),
-    );
+    const largest = [...ledgers.values()].sort((one, other) => ledgerBytes(other) - ledgerBytes(one));
     spilled = spillFrom(largest, bytes, spilledMax);
   }
   for (const { fairnessKey } of spilled.ledgers) ledgers.delete(fairnessKey);
@@ -142,7 +142,7 @@ function spillFrom(
     if (left <= LEDGERS_BYTES_MAX) break;
     if (spilled.length >= spilledMax) return { ledgers: spilled, isShort: true };
     spilled.push(ledger);
-    left -= ledgerBytes(ledger.fairnessKey);
+    left -= ledgerBytes(ledger);
   }
   return { ledgers: spilled, isShort: false };
 }

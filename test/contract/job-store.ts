@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { movedEntry } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { Loan, LoanRequest } from '../../lib/core/lending.ts';
-import { DECLARATION_CHARS_MAX, ITEM_BYTES_MAX } from '../../lib/store/bounds.ts';
+import { DECLARATION_CHARS_MAX, ITEM_BYTES_MAX, LATER_JOBS_MAX } from '../../lib/store/bounds.ts';
 import {
   BLOCKED_HEADS,
   type ClaimOutcome,
@@ -1151,6 +1151,27 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
         const { ledgers } = await store.loadPartition(partition, NOW_MS);
         expect(ledgers).toContainEqual(again);
         expect(ledgers.length).toBeLessThan(keys.length);
+      });
+
+      it('answers all that ledgers say, from the partition summary and from items of their own', async () => {
+        const partition = freshPartition();
+        const fence = await lease(partition);
+        const says: readonly Partial<Ledger>[] = [
+          {},
+          { presentUntilMs: NOW_MS + 1 },
+          { isUndecided: true },
+          { later: times(LATER_JOBS_MAX, (hash) => ({ hash, untilMs: NOW_MS + 9 - hash })) },
+          { presentUntilMs: NOW_MS + 1, isUndecided: true, later: [{ hash: 7, untilMs: NOW_MS + 2 }] },
+        ];
+        const ledgers = times(90, (at) =>
+          aLedger({ fairnessKey: `customer-of-a-longer-name-${at}`, ...says[at % says.length] }),
+        );
+        await store.commit(fence, aCommit({ ledgers }));
+        const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
+        expect(await store.getLedgers(partition, keys)).toEqual(ledgers);
+        const state = await store.loadPartition(partition, NOW_MS);
+        expect(state.ledgers.length).toBeLessThan(ledgers.length);
+        expect(ledgers).toEqual(expect.arrayContaining([...state.ledgers]));
       });
 
       it('does everything of one commit together', async () => {

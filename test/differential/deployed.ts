@@ -160,8 +160,13 @@ export class Deployed implements Player {
       for (const happening of happenings) await this.#apply(happening);
       this.#isWorld = false;
     };
-    // What is due, or is found to be lost, before the word is left starts before it is known what else there is.
-    const mayLeaveWord = !this.#vanishes && !happenings.some(({ op }) => op === 'due');
+    // What is due, or is found to be lost, before the word is left starts before it is known what else there is. And word
+    // says nothing of jobs that were moved or cancelled: until when they kept their keys from being away stays unknown.
+    const { idlePolicy, keyTtlMs } = this.configuration.fairness;
+    const knowsKeys = idlePolicy === 'advance' || keyTtlMs !== null;
+    const mayLeaveWord =
+      !this.#vanishes &&
+      !happenings.some(({ op }) => op === 'due' || (knowsKeys && (op === 'retime' || op === 'cancel')));
     if (dice.chance(this.#scenario.hearing.leftWord) && mayLeaveWord) await this.#leaveWord(dice, happen);
     else {
       await happen();

@@ -48,11 +48,15 @@ const TURNS: readonly Kind[] = [
 const LARGE_EVERY = 60;
 const CROWD_EVERY = 180;
 const CROWD_AT = 30;
+/** Those in several partitions are as dear as three others. */
+const PARTITIONS_EVERY = 60;
+const PARTITIONS_AT = 52;
 
 /** The kind that a seed is of, unless somebody asks for one. */
 export function kindOf(seed: number): Kind {
   if (seed % LARGE_EVERY === 0) return 'large';
   if (seed % CROWD_EVERY === CROWD_AT) return 'crowd';
+  if (seed % PARTITIONS_EVERY === PARTITIONS_AT) return 'partitions';
   return TURNS[seed % TURNS.length] ?? 'mixed';
 }
 
@@ -134,12 +138,18 @@ function hearingOf(dice: Dice, crowd = false): Hearing {
 const newsShareFor = ({ forgets, dispatchers }: Hearing): Partial<DispatchBudget> =>
   forgets === 0 && dispatchers === 1 ? {} : { newsShare: 0 };
 
-function budgetOf(dice: Dice, { conflicts, large }: Themes): Partial<DispatchBudget> {
+/** Rounds in which a pass promotes what is due. What they leave is seen by the next pass, so where there may be more, order is a bound's. */
+const PROMOTE_ROUNDS = 10;
+
+function budgetOf(dice: Dice, { conflicts, large, crowd }: Themes, jobs: number): Partial<DispatchBudget> {
   const chosen: { -readonly [Field in keyof DispatchBudget]?: DispatchBudget[Field] } = {};
   if (conflicts) chosen.parkKept = dice.pick([1, 4]);
   if (dice.chance(0.5)) chosen.batchJobs = dice.pick([1, 2, 5, 20]);
   if (large && dice.chance(0.3)) chosen.passesMax = dice.pick([1, 3]);
-  if (dice.chance(0.1)) chosen.promoteMax = dice.pick([1, 3, 10]);
+  if (dice.chance(0.1)) {
+    const atLeast = large || crowd ? Math.ceil(jobs / PROMOTE_ROUNDS) : 1;
+    chosen.promoteMax = Math.max(dice.pick([1, 3, 10]), atLeast);
+  }
   return chosen;
 }
 
@@ -304,7 +314,7 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
     }
   }
   if (controls) events.push(...controlsOf(dice, pool, keys, instant));
-  const budget = budgetOf(dice, themes);
+  const budget = budgetOf(dice, themes, jobCount);
   const hearing = hearingOf(dice, crowd);
   return {
     seed,

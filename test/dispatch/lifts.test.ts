@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { LATER_JOBS_MAX } from '../../lib/store/bounds.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
@@ -293,6 +294,68 @@ describe('a key whose ledgers were reset', () => {
   });
 });
 
+const laterPool = (slots: number): PoolInput =>
+  pool({
+    types: { resize: { defaultCostMs: 1_000, retry: { maxAttempts: 3, delayMs: 60_000, jitter: 'none' } } },
+    fleets: { images: { types: ['resize'], slots } },
+  });
+
+/** A key that was charged 50,000 ms, and 1,000 ms for a job in flight; other slots are free. */
+async function busyBeside(slots: number): Promise<Stage> {
+  const on = stage({ pool: laterPool(slots + 1) });
+  await charged(on, { busy: 50_000 });
+  await on.put(on.job({ fairnessKey: 'busy' }));
+  await on.pass();
+  return on;
+}
+
+/** Jobs of a key that was charged little: each was tried once, and waits to be tried again. */
+async function waitingAgain(count: number) {
+  const on = stage({ pool: laterPool(count + 1) });
+  await charged(on, { busy: 50_000 });
+  await on.put(...Array.from({ length: count }, () => on.job({ fairnessKey: 'flaky' })));
+  await on.pass();
+  await on.put(on.job({ fairnessKey: 'busy' }));
+  await on.pass();
+  const jobs: Job[] = [];
+  for (const started of await on.startEverywhere()) {
+    if (started.job.fairnessKey !== 'flaky') continue;
+    await on.advance(100);
+    const runAtMs = on.time.nowMs + 60_000;
+    const error = { name: 'Busy', message: 'later' };
+    jobs.push(await on.end(started, { kind: 'retry', error, runAtMs }));
+  }
+  await on.pass({ jobs, reason: 'stream' });
+  await on.advance(5_000);
+  /** Another job of the key comes. */
+  const comes = async (): Promise<void> => {
+    const come = await on.put(on.job({ fairnessKey: 'flaky' }));
+    await on.pass({ jobs: come, reason: 'stream' }, on.dispatcher());
+  };
+  return { on, jobs, comes, before: costOf(on, 'flaky') };
+}
+
+/** Cancels jobs, and tells a dispatcher of it a little later. */
+async function cancel(on: Stage, jobs: readonly Job[]): Promise<void> {
+  const images: Job[] = [];
+  for (const { id } of jobs) {
+    const outcome = await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 1_000_000);
+    if (outcome.kind !== 'cancelled') throw new Error(`cancelling it was ${outcome.kind}`);
+    images.push(outcome.job);
+  }
+  await on.pass({ jobs: images, reason: 'stream' });
+  await on.advance(1_000);
+}
+
+/** Moves a job to so much later. */
+async function move(on: Stage, job: Job | undefined, afterMs: number): Promise<Job> {
+  if (job === undefined) throw new Error('there is no job to be moved');
+  const [seen = job] = await on.store.getJobs([job.id]);
+  const outcome = await on.store.retimeJob(seen, on.time.nowMs + afterMs, on.time.nowMs);
+  if (outcome.kind !== 'moved') throw new Error(`moving it was ${outcome.kind}`);
+  return outcome.job;
+}
+
 describe('a key is not away', () => {
   it('while another of its jobs waits, however old that is and whatever came in front of it', async () => {
     const on = stage({ pool: pool() });
@@ -307,34 +370,76 @@ describe('a key is not away', () => {
   });
 
   it('while one of its jobs waits to be tried again', async () => {
-    const on = stage({
-      pool: pool({
-        types: {
-          resize: { defaultCostMs: 1_000, retry: { maxAttempts: 3, delayMs: 60_000, jitter: 'none' } },
-        },
-        fleets: { images: { types: ['resize'], slots: 2 } },
-      }),
-    });
-    await charged(on, { busy: 50_000 });
-    const [flaky] = await on.put(on.job({ fairnessKey: 'flaky' }));
-    await on.pass({ jobs: flaky === undefined ? [] : [flaky], reason: 'stream' });
-    await on.put(...Array.from({ length: 9 }, () => on.job({ fairnessKey: 'busy' })));
+    const { on, comes, before } = await waitingAgain(1);
+    await comes();
+    expect(costOf(on, 'flaky')).toBe(before);
+  });
+
+  it('while any of its jobs does, though others were cancelled', async () => {
+    const { on, jobs, comes, before } = await waitingAgain(3);
+    await cancel(on, jobs.slice(1));
+    await comes();
+    expect(costOf(on, 'flaky')).toBe(before);
+  });
+
+  it('while more of its jobs do than its ledger tells apart', async () => {
+    const { on, jobs, comes, before } = await waitingAgain(LATER_JOBS_MAX + 2);
+    await cancel(on, jobs.slice(1));
+    await comes();
+    expect(costOf(on, 'flaky')).toBe(before);
+  });
+
+  it('while its first job waits that was moved before anything was decided, since another one was lifted', async () => {
+    const on = await busyBeside(1);
+    const [moved] = await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.pass({ jobs: [await move(on, moved, 600_000)], reason: 'stream' });
+    expect(costOf(on, 'moved')).toBe(0);
+    const second = await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.pass({ jobs: second, reason: 'stream' }, on.dispatcher());
+    expect(costOf(on, 'moved')).toBe(51_000);
+    const started = await on.startEverywhere();
+    await on.advance(30_000);
+    const images: Job[] = [];
+    for (const each of started) images.push(await on.end(each));
+    await on.pass({ jobs: images, reason: 'stream' });
+    await on.put(on.job({ fairnessKey: 'busy' }));
     await on.pass();
-    const started = (await on.startEverywhere()).find(({ job }) => job.fairnessKey === 'flaky');
+    await on.advance(1_000);
+    const third = await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.pass({ jobs: third, reason: 'stream' }, on.dispatcher());
+    expect(costOf(on, 'moved')).toBe(81_000);
+  });
+});
+
+describe('a key is away', () => {
+  const LIFTED_MS = 51_000;
+
+  it('from when all of its jobs that waited to be tried again are cancelled', async () => {
+    const { on, jobs, comes } = await waitingAgain(2);
+    await cancel(on, jobs);
+    await comes();
+    expect(costOf(on, 'flaky')).toBe(LIFTED_MS);
+  });
+
+  it('whatever an old image tells of them', async () => {
+    const { on, jobs, comes } = await waitingAgain(1);
+    await cancel(on, jobs);
+    await on.pass({ jobs, reason: 'stream' }, on.dispatcher());
+    await comes();
+    expect(costOf(on, 'flaky')).toBe(LIFTED_MS);
+  });
+
+  it('from when the last of them is over, if that was moved to an earlier time', async () => {
+    const { on, jobs, comes } = await waitingAgain(1);
+    const [job] = jobs;
+    await on.pass({ jobs: [await move(on, job, 0)], reason: 'stream' });
+    const [started] = await on.startEverywhere();
     if (started === undefined) throw new Error('nothing started');
     await on.advance(100);
-    const image = await on.end(started, {
-      kind: 'retry',
-      error: { name: 'Busy', message: 'later' },
-      runAtMs: on.time.nowMs + 60_000,
-    });
-    await on.pass({ jobs: [image], reason: 'stream' });
-    const before = costOf(on, 'flaky');
-    await on.advance(5_000);
-    const other = on.job({ fairnessKey: 'flaky' });
-    await on.put(other);
-    await on.pass({ jobs: [other], reason: 'stream' }, on.dispatcher());
-    expect(costOf(on, 'flaky')).toBe(before);
+    await on.pass({ jobs: [await on.end(started)], reason: 'stream' });
+    await on.advance(1_000);
+    await comes();
+    expect(costOf(on, 'flaky')).toBe(LIFTED_MS);
   });
 });
 

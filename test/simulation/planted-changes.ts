@@ -242,7 +242,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/remembered.ts',
-        from: 'if (present !== undefined && present.version > job.version) continue;',
+        from: 'if (Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version) continue;',
         to: '',
       },
       {

@@ -15,11 +15,12 @@ import {
   DECLARATION_PART_CHARS,
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
+  LATER_JOBS_MAX,
   PARKED_NAME_BYTES_MAX,
   PARKED_NAMES_MAX,
   reservationBytesAtMost,
 } from '../../lib/store/bounds.ts';
-import type { Commit, Reservation } from '../../lib/store/contract.ts';
+import type { Commit, Ledger, Reservation } from '../../lib/store/contract.ts';
 import {
   decodeReservation,
   encodeBacklogLine,
@@ -280,28 +281,38 @@ describe('a reservation', () => {
 
 describe('the partition summary', () => {
   it('stays as small, whatever keys are charged: a commit writes as many items of their own as it must', () => {
-    const keys = fc.array(fc.tuple(fc.integer({ min: 1, max: 98 }), fc.constantFrom(1, 20, 512)), {
-      minLength: 1,
-      maxLength: 30,
-    });
+    const keys = fc.array(
+      fc.tuple(
+        fc.integer({ min: 1, max: 98 }),
+        fc.constantFrom(1, 20, 512),
+        fc.constantFrom(0, LATER_JOBS_MAX),
+      ),
+      {
+        minLength: 1,
+        maxLength: 30,
+      },
+    );
     fc.assert(
       fc.property(keys, (rounds) => {
         let made = 0;
         const { turns } = turned(
           rounds.map(
-            ([count, bytes]) =>
+            ([count, bytes, jobs]) =>
               () =>
                 aCommit({
                   ledgers: times(count, () => {
                     made += 1;
                     const fairnessKey = `${made}`.padStart(bytes, 'k');
-                    return { fairnessKey, settledCostMs: made, lastSeenMs: NOW_MS };
+                    const later = times(jobs, (hash) => ({ hash, untilMs: NOW_MS + 1 }));
+                    return { fairnessKey, settledCostMs: made, lastSeenMs: NOW_MS, later };
                   }),
                 }),
           ),
         );
         for (const { page, spilled } of turns) {
-          const used = [...page.ledgers.keys()].reduce((sum, key) => sum + key.length + 24, 0);
+          const bytes = ({ fairnessKey, later = [] }: Ledger): number =>
+            fairnessKey.length + 24 + later.length * 24;
+          const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + bytes(ledger), 0);
           expect(used).toBeLessThanOrEqual(4_000);
           expect(spilled.length).toBeLessThanOrEqual(98);
         }

@@ -24,6 +24,7 @@ import type {
   EstimateRecord,
   JobHead,
   KeyBacklog,
+  LaterJob,
   Ledger,
   Lock,
   Lookout,
@@ -158,6 +159,8 @@ export const ATTRIBUTE = {
   settledCostMs: 'settledCostMs',
   lastSeenMs: 'lastSeenMs',
   presentUntilMs: 'presentUntilMs',
+  later: 'later',
+  isUndecided: 'isUndecided',
   lines: 'lines',
   announcedAtMs: 'announcedAtMs',
   meanMs: 'meanMs',
@@ -936,13 +939,21 @@ function unpackPlaces(packed: string): ReadonlySet<number> {
   return places;
 }
 
-/** Flat: the instant from which the others count, then fairness key, settled cost and last seen for each. */
+/**
+ * Flat: the instant from which the others count, then fairness key, settled cost and last seen for each. Where there is more
+ * to say, a list in place of the last: last seen, present until, whether undecided, and a hash and an instant for each later job.
+ */
 function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
   const sinceMs = Math.min(...[...ledgers.values()].map(({ lastSeenMs }) => lastSeenMs));
   const flat = [...ledgers.values()].flatMap((ledger) => {
-    const seen = ledger.lastSeenMs - sinceMs;
-    const until = ledger.presentUntilMs === undefined ? undefined : ledger.presentUntilMs - sinceMs;
-    return [ledger.fairnessKey, storable(ledger.settledCostMs), until === undefined ? seen : [seen, until]];
+    const { fairnessKey, settledCostMs, lastSeenMs, presentUntilMs, isUndecided, later = [] } = ledger;
+    const seen = lastSeenMs - sinceMs;
+    const until = presentUntilMs === undefined ? [] : [presentUntilMs - sinceMs];
+    const isMore = isUndecided === true || later.length > 0;
+    const more = isMore
+      ? [until[0] ?? null, Number(isUndecided === true), ...packLater(later, sinceMs)]
+      : until;
+    return [fairnessKey, storable(settledCostMs), more.length === 0 ? seen : [seen, ...more]];
   });
   return JSON.stringify(ledgers.size === 0 ? [] : [sinceMs, ...flat]);
 }
@@ -954,18 +965,39 @@ function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
     const fairnessKey = flat[at];
     const settledCostMs = Number(flat[at + 1]);
     const seen = flat[at + 2];
-    const [lastSeenMs, presentUntilMs] = (Array.isArray(seen) ? seen : [seen]).map(
-      (each) => sinceMs + Number(each),
-    );
-    const isSound = [settledCostMs, lastSeenMs, presentUntilMs ?? 0].every((each) => Number.isFinite(each));
-    if (typeof fairnessKey !== 'string' || lastSeenMs === undefined || !isSound) {
-      throw new TypeError(`entry ${at}`);
-    }
-    const until = presentUntilMs === undefined ? {} : { presentUntilMs };
-    ledgers.set(fairnessKey, { fairnessKey, settledCostMs, lastSeenMs, ...until });
+    const [last, until, undecided = 0, ...pairs] = (Array.isArray(seen) ? seen : [seen]) as unknown as Packed;
+    const numbers = [settledCostMs, last, until ?? 0, undecided, ...pairs];
+    const isSound = numbers.every((each) => Number.isFinite(each)) && pairs.length % 2 === 0;
+    if (typeof fairnessKey !== 'string' || !isSound) throw new TypeError(`entry ${at}`);
+    ledgers.set(fairnessKey, {
+      fairnessKey,
+      settledCostMs,
+      lastSeenMs: sinceMs + last,
+      ...(typeof until === 'number' ? { presentUntilMs: sinceMs + until } : {}),
+      ...(undecided === 1 ? { isUndecided: true } : {}),
+      ...(pairs.length > 0 ? { later: unpackLater(pairs, sinceMs) } : {}),
+    });
   }
   return ledgers;
 }
+
+type Packed = readonly [last: number, until?: number | null, undecided?: number, ...pairs: number[]];
+
+const packLater = (later: readonly LaterJob[], sinceMs: number): readonly number[] =>
+  later.flatMap(({ hash, untilMs }) => [hash, untilMs - sinceMs]);
+
+/** @param pairs - hash and instant of each, in turn */
+function unpackLater(pairs: readonly number[], sinceMs: number): readonly LaterJob[] {
+  return pairs.flatMap((hash, at) =>
+    at % 2 === 0 ? [{ hash, untilMs: sinceMs + (pairs[at + 1] ?? Number.NaN) }] : [],
+  );
+}
+
+const decodeLater = (packed: unknown): readonly LaterJob[] => {
+  const pairs = packed as readonly number[];
+  if (!pairs.every((each) => Number.isFinite(each)) || pairs.length % 2 !== 0) throw new TypeError('pairs');
+  return unpackLater(pairs, 0);
+};
 
 const packEstimates = (estimates: ReadonlyMap<string, EstimateRecord>): string =>
   JSON.stringify(
@@ -1321,6 +1353,8 @@ export const encodeLedger = (key: ItemKey, ledger: Ledger): Item => ({
   [A.settledCostMs]: storable(ledger.settledCostMs),
   [A.lastSeenMs]: ledger.lastSeenMs,
   [A.presentUntilMs]: ledger.presentUntilMs,
+  [A.later]: ledger.later === undefined ? undefined : JSON.stringify(packLater(ledger.later, 0)),
+  [A.isUndecided]: ledger.isUndecided === true ? true : undefined,
 });
 
 export function decodeLedger(item: Item): Ledger {
@@ -1330,6 +1364,8 @@ export function decodeLedger(item: Item): Ledger {
     settledCostMs: cells.number(A.settledCostMs),
     lastSeenMs: cells.number(A.lastSeenMs),
     ...(cells.has(A.presentUntilMs) ? { presentUntilMs: cells.number(A.presentUntilMs) } : {}),
+    ...(cells.has(A.later) ? { later: cells.packed(A.later, decodeLater) } : {}),
+    ...(cells.has(A.isUndecided) ? { isUndecided: true } : {}),
   };
 }
 

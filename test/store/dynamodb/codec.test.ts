@@ -10,6 +10,7 @@ import {
   decodeJob,
   decodeLease,
   decodeLedger,
+  decodePage,
   decodeRejection,
   decodeReservation,
   decodeWorkerRecord,
@@ -18,6 +19,7 @@ import {
   encodeEstimate,
   encodeJob,
   encodeLedger,
+  encodePage,
   encodeRejection,
   encodeReservation,
   encodeWorkerRecord,
@@ -27,6 +29,7 @@ import {
   unreadableWorker,
 } from '../../../lib/store/dynamodb/codec.ts';
 import { MalformedItemError } from '../../../lib/store/errors.ts';
+import { EMPTY_PAGE } from '../../../lib/store/page.ts';
 import {
   backlogKey,
   controlKey,
@@ -148,6 +151,23 @@ function damaged(item: Item, path: string, value: unknown): Item {
   const inner = rest.length === 0 ? value : damaged((item[name] ?? {}) as Item, rest.join('.'), value);
   return kept({ ...item, [name]: inner });
 }
+
+const LEDGERS = [
+  aLedger({ settledCostMs: 12.25 }),
+  aLedger({ fairnessKey: 'b', presentUntilMs: NOW_MS + 5 }),
+  aLedger({ fairnessKey: 'c', isUndecided: true }),
+  aLedger({ fairnessKey: 'd', later: [{ hash: 7, untilMs: NOW_MS + 9 }] }),
+  aLedger({
+    fairnessKey: 'e',
+    lastSeenMs: NOW_MS - 3,
+    presentUntilMs: NOW_MS + 5,
+    isUndecided: true,
+    later: [
+      { hash: 2 ** 32 - 1, untilMs: NOW_MS + 9 },
+      { hash: 0, untilMs: NOW_MS + 8 },
+    ],
+  }),
+];
 
 describe('a job item', () => {
   it('holds every job in full', () => {
@@ -371,8 +391,10 @@ describe('other items', () => {
       const dispatcher = aDispatcherRecord({ leads });
       expect(decodeDispatcher(encodeDispatcher(dispatcher, 1))).toEqual(dispatcher);
     }
-    const ledger = aLedger({ settledCostMs: 12.25 });
-    expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger))).toEqual(ledger);
+    for (const ledger of LEDGERS)
+      expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger))).toEqual(ledger);
+    const page = { ...EMPTY_PAGE, ledgers: new Map(LEDGERS.map((each) => [each.fairnessKey, each])) };
+    expect(decodePage(encodePage(0, page))).toEqual(page);
     const estimate = anEstimate({ varianceMs2: 1e-9 });
     const key = estimateKey(0, estimate.type, estimate.resourceId);
     expect(decodeEstimate(encodeEstimate(key, estimate))).toEqual(estimate);
