@@ -133,6 +133,8 @@ export class Rollouts {
       );
     this.#declared.add(deployment);
     if (planned.isRollback) faults.count('rolledBack');
+    const { partitions } = invariants.versions.configuration;
+    if (at > 0 && partitions !== configuration.partitions) faults.count('partitionsChanged');
     if (planned === redeploys.finale) this.#finale = 'declared';
     invariants.onDeclared(version, configuration);
     for (const retire of this.#retiring.splice(0)) retire();
@@ -207,7 +209,7 @@ export class Rollouts {
   }
 
   #deploy(planned: PlannedDeployment, at: number, tries = 1): void {
-    const { begin, time, faults, invariants, trace, onBug, redeploys } = this.#options;
+    const { begin, time, invariants, trace, onBug, redeploys } = this.#options;
     const { node, store, queue } = begin();
     const what = `deployment ${at} try ${tries}`;
     trace(`${time.nowMs} ${node.name} begins ${what}`);
