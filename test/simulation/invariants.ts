@@ -175,6 +175,8 @@ export class Invariants {
   readonly #loadedAtMs = new Map<string, number>();
   /** By node and partition: the declaration that the partition was told of when it read it last. */
   readonly #toldAtLoad = new Map<string, number>();
+  /** By partition and epoch: the declaration that the partition was told of when its lease was taken. */
+  readonly #toldAtLease = new Map<string, number>();
   /** By batch: the same, of whoever reserved it. */
   readonly #toldBefore = new Map<string, number>();
   /** By node and partition: what it read last. */
@@ -398,6 +400,11 @@ export class Invariants {
     else this.#refused.add(`${node}/${partition}`);
   }
 
+  /** Whoever reads a partition may do so for another one's sake, while partitions hand over. */
+  get #looksElsewhere(): boolean {
+    return this.#options.isRedeployed && this.versions.partitionsEver(this.versions.newest) > 1;
+  }
+
   #requireNotRefused(verb: string, node: string, partition: number): void {
     if (this.#refused.has(`${node}/${partition}`))
       this.#violated(
@@ -420,7 +427,7 @@ export class Invariants {
         this.#wakeSteps.set(parameters[0] as number, { step: this.#steps, atMs: this.#options.nowMs() });
         break;
       case 'loadPartition':
-        this.#requireNotRefused(verb, node, parameters[0] as number);
+        if (!this.#looksElsewhere) this.#requireNotRefused(verb, node, parameters[0] as number);
         this.#loadSteps.set(parameters[0] as number, this.#steps);
         this.#loadedAtMs.set(`${node}/${String(parameters[0])}`, this.#options.nowMs());
         this.#toldAtLoad.set(
@@ -616,7 +623,9 @@ export class Invariants {
   }
 
   #onLease(partition: number, epoch: number): void {
-    this.#obeyed.set(partition, { epoch, controls: new Map(this.#view(partition).controls) });
+    const { controls, declared = 0 } = this.#view(partition);
+    this.#obeyed.set(partition, { epoch, controls: new Map(controls) });
+    this.#toldAtLease.set(`${partition}/${epoch}`, declared);
   }
 
   /** What was in force before the lease was taken, and is still, was known to whoever reserves under it. */
@@ -995,8 +1004,10 @@ export class Invariants {
 
   #onCommit({ fence, commit, epoch }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
     const committer = this.#committers.get(`${fence.partition}/${fence.epoch}`);
-    for (const { batchId } of commit.reserve)
-      this.#toldBefore.set(batchId, this.#toldAtLoad.get(`${committer}/${fence.partition}`) ?? 0);
+    const told = this.#looksElsewhere
+      ? this.#toldAtLease.get(`${fence.partition}/${fence.epoch}`)
+      : this.#toldAtLoad.get(`${committer}/${fence.partition}`);
+    for (const { batchId } of commit.reserve) this.#toldBefore.set(batchId, told ?? 0);
     if (fence.epoch !== epoch) {
       this.#violated(
         'fencing',
