@@ -187,7 +187,9 @@ export async function explainJob(
   );
   // Reserved already: its claim is under way.
   const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
-  const others = isReady && !isBeingClaimed ? await handover(context, job, state) : [];
+  // Until its type is declared again, wherever it stands.
+  const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
+  const others = isReady && !isBeingClaimed && isOfType ? await handover(context, job, state) : [];
   const waitsFor: LiveWaitsFor[] = isBeingClaimed
     ? [{ why: 'pass' }]
     : others.some(({ why }) => why === 'move')

@@ -309,13 +309,8 @@ export async function pass(
   for (const { reservedAtMs, jobs } of state.reservations)
     for (const { fairnessKey } of jobs.values()) books.noteActive(fairnessKey, reservedAtMs);
   remembered.dueShards = state.dueShards;
-  const seen = await confirmed(
-    context,
-    newest([...images.values(), ...recovery.images]),
-    input,
-    remembered.lines,
-    nowMs,
-  );
+  const shown = newest([...images.values(), ...recovery.images]);
+  const seen = standingIn(partition, await confirmed(context, shown, input, remembered.lines, nowMs));
   input.goOnBeside(announceSeen(context, input.hints));
   const freed = new Set([
     ...remembered.letGo,
@@ -656,6 +651,10 @@ function blockedBounds(
   const blockedMax = BLOCKED_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
   return { blockedMax, blockedPerConflict };
 }
+
+/** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
+const standingIn = (partition: number, images: ReadonlyMap<string, JobHead>): ReadonlyMap<string, JobHead> =>
+  new Map([...images].filter(([, job]) => job.partition === partition));
 
 /**
  * Images without those of jobs that do not wait any more: a hint may come late, and a second time. One that came when it

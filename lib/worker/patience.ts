@@ -11,30 +11,32 @@ const TRIES_MAX = 20;
 const DELAY_BASE_MS = 100;
 const DELAY_CEILING_MS = 2_000;
 
-/** The store with each question repeated while it is throttled or not answered: every verb bears that. */
-export function patiently(
-  store: AttemptStore,
-  { clock, random, log, lost, over }: PatienceOptions,
-): AttemptStore {
-  const patient =
-    <Question extends readonly unknown[], Answer>(
-      verb: string,
-      signal: AbortSignal,
-      ask: (...question: Question) => Promise<Answer>,
-    ): ((...question: Question) => Promise<Answer>) =>
-    async (...question) => {
-      for (let tries = 1; ; tries += 1) {
-        try {
-          return await ask(...question);
-        } catch (error) {
-          const isTransient = error instanceof StoreThrottled || error instanceof StoreUnavailable;
-          if (!isTransient || tries === TRIES_MAX || signal.aborted) throw error;
-          log.warn('the store is asked again', { verb, tries, error: error.message });
-          const delayMs = Math.min(DELAY_CEILING_MS, DELAY_BASE_MS * 2 ** tries);
-          await clock.sleep(delayMs * (0.5 + random() / 2), signal);
-        }
+/** A question that is repeated while the store is throttled or does not answer, until the signal says that it is of no use. */
+export type Patient = <Question extends readonly unknown[], Answer>(
+  verb: string,
+  signal: AbortSignal,
+  ask: (...question: Question) => Promise<Answer>,
+) => (...question: Question) => Promise<Answer>;
+
+export const patienceOf =
+  ({ clock, random, log }: PatienceParts): Patient =>
+  (verb, signal, ask) =>
+  async (...question) => {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await ask(...question);
+      } catch (error) {
+        const isTransient = error instanceof StoreThrottled || error instanceof StoreUnavailable;
+        if (!isTransient || tries === TRIES_MAX || signal.aborted) throw error;
+        log.warn('the store is asked again', { verb, tries, error: error.message });
+        const delayMs = Math.min(DELAY_CEILING_MS, DELAY_BASE_MS * 2 ** tries);
+        await clock.sleep(delayMs * (0.5 + random() / 2), signal);
       }
-    };
+    }
+  };
+
+/** The store with each question of an attempt repeated: every verb bears that. */
+export function patiently(store: AttemptStore, patient: Patient, { lost, over }: PatienceEnds): AttemptStore {
   return {
     startJob: patient('startJob', lost, (request) => store.startJob(request)),
     finishJob: patient('finishJob', over, (request) => store.finishJob(request)),
@@ -47,10 +49,13 @@ export function patiently(
   };
 }
 
-export interface PatienceOptions {
+export interface PatienceParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+}
+
+export interface PatienceEnds {
   /** Ends the repetition of what only a worker with a lease may do. */
   readonly lost: AbortSignal;
   /** Ends the repetition of what ends an attempt: an outcome counts as long as nobody has taken the attempt away. */

@@ -17,7 +17,7 @@ import { deadlinesBy } from './deadlines.ts';
 import { division } from './division.ts';
 import { type GuardMaker, guardHere } from './guard.ts';
 import { LEASE_MARGIN_MS, LOSS_GRACE_MS, type Loss, sharesOf } from './membership.ts';
-import { patiently } from './patience.ts';
+import { patienceOf, patiently } from './patience.ts';
 import { progressOf } from './progress.ts';
 import {
   HandlerHungError,
@@ -261,7 +261,9 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
 
   const deadlines = deadlinesBy(clock);
   const watch = watchJobs({ store, clock, log, everyMs: options.watchEveryMs ?? WATCH_EVERY_MS });
-  const patient = patiently(store, { clock, random, log, lost: lost.signal, over: over.signal });
+  const patience = patienceOf({ clock, random, log });
+  const patient = patiently(store, patience, { lost: lost.signal, over: over.signal });
+  const typeUnder = options.typeUnder && patience('typeUnder', over.signal, options.typeUnder);
   const isServed = new Set(shares.keys());
   /** A partition that came to be since this life began is registered with first. */
   const serves = async (partition: number): Promise<boolean> => {
@@ -288,7 +290,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
         {
           store: patient,
           configuration,
-          typeUnder: options.typeUnder,
+          typeUnder,
           declared: options.declared,
           declaredAtMs: options.declaredAtMs,
           clock,

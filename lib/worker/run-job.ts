@@ -350,26 +350,27 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
 
 /**
  * What the type was declared to be when the job was claimed: those terms hold for the attempt, whatever was declared since, and
- * whatever this worker began with. Where nobody can say, what the worker knows itself.
+ * whatever this worker began with. Where that version has no such type, what the worker knows itself.
+ *
+ * @throws the store's errors, when they could not be read
  */
-export async function termsOf(
-  { configuration, typeUnder, log }: Pick<RunContext, 'configuration' | 'typeUnder' | 'log'>,
-  job: Job,
-): Promise<JobTypeConfiguration | undefined> {
-  const known = configuration.types.find((each) => each.type === job.type);
+export async function termsOf(context: TermsContext, job: Job): Promise<Terms> {
+  const known = termsKnown(context, job);
   const declared = job.claim?.declared;
-  if (declared === undefined || typeUnder === undefined) return known;
-  try {
-    return (await typeUnder(declared, job.type)) ?? known;
-  } catch (error) {
-    log.warn('the terms of an attempt could not be read; those that the worker knows hold', {
-      jobId: job.id,
-      declared,
-      error: String(error),
-    });
-    return known;
-  }
+  if (declared === undefined || context.typeUnder === undefined) return known;
+  return { type: (await context.typeUnder(declared, job.type)) ?? known.type };
 }
+
+type TermsContext = Pick<RunContext, 'configuration' | 'typeUnder'>;
+
+/** Undefined: nobody knows the type. */
+interface Terms {
+  readonly type: JobTypeConfiguration | undefined;
+}
+
+const termsKnown = ({ configuration }: TermsContext, job: Job): Terms => ({
+  type: configuration.types.find((each) => each.type === job.type),
+});
 
 /** For a type that the configuration does not know any more. */
 const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
@@ -378,7 +379,8 @@ const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
  * Runs the job of one message.
  *
  * @throws HandlerHungError - the handler did not stop: the process must end, and the job's lease must pass
- * @throws the store's errors, when the start or the outcome could not be written: the message must come again
+ * @throws the store's errors, when the start or the outcome could not be written, or what follows from a failure could not be
+ * read: the message must come again
  */
 export async function runJob(
   context: RunContext,
@@ -398,7 +400,17 @@ export async function runJob(
   }
   const { job } = started;
   context.onStarted?.(job);
-  const type = await termsOf(context, job);
+  let terms: Terms | undefined;
+  try {
+    terms = await termsOf(context, job);
+  } catch (error) {
+    log.warn('the terms of an attempt could not be read; its time is what the worker knows', {
+      jobId: job.id,
+      declared: job.claim?.declared,
+      error: String(error),
+    });
+  }
+  const { type } = terms ?? termsKnown(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
   const time = timeFor(context, typeTimeoutMs);
   let ending: Ending;
@@ -410,7 +422,9 @@ export async function runJob(
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
-    ending = endingOf(context, job, type, error);
+    // By other terms a job may be failed for good that was to be tried again.
+    terms ??= await termsOf(context, job);
+    ending = endingOf(context, job, terms.type, error);
     log.info('attempt did not succeed', {
       jobId: job.id,
       type: job.type,

@@ -303,6 +303,33 @@ describe('a key that lives somewhere else', () => {
     expect([told, untold].map(({ id }) => on.stateOf(id))).toEqual(['claimed', 'claimed']);
   });
 
+  it('is not claimed for a partition by what a late hint tells of the time when it stood there', async () => {
+    const on = await redeployed(pool(2));
+    const key = keyIn([1, 0], [2, 1]);
+    await on.deploy(pool(1));
+    const context = await on.process();
+    await settle(on, context);
+    // Somebody who knew no better has moved it.
+    const job = await jobOf(on, key, { partition: 1, version: 2 });
+    await on.advance(31_000);
+    await pass(on, context, 0, { jobs: [{ ...job, partition: 0, version: 1 }], reason: 'stream' });
+    expect([home(on, job.id), on.stateOf(job.id)]).toEqual([1, 'pending']);
+    await pass(on, context, 1, { jobs: [job], reason: 'stream' });
+    await tick(on, context);
+    expect([home(on, job.id), on.stateOf(job.id)]).toEqual([0, 'claimed']);
+  });
+
+  it('is said to wait for its type, if that is gone, wherever it stands', async () => {
+    const both = { resize: { timeoutMs: 600_000 }, index: { timeoutMs: 600_000 } };
+    const fleets = { images: { types: ['resize', 'index'], slots: 16 } };
+    const on = await redeployed(pool(1, { types: both, fleets }));
+    const job = await jobOf(on, MOVED, { type: 'index' });
+    await on.deploy(pool(2));
+    expect((await explainJob(await operatorOf(on), job.id))?.waitsFor).toEqual([
+      { why: 'unknownType', type: 'index' },
+    ]);
+  });
+
   it('keeps an attempt that is over where it ran, until it was charged', async () => {
     const on = await redeployed(pool(1, {}, { retry: { maxAttempts: 2, delayMs: 0 } }));
     const job = await jobOf(on, MOVED);

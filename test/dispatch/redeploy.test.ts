@@ -4,6 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
+import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
 import { allOf } from '../client/desk.ts';
@@ -233,6 +234,35 @@ describe('jobs that run', () => {
     );
     expect(outcome).toBe('succeeded');
     expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
+  });
+
+  it('are tried again by the policy that they were claimed under, also when their worker could not read it at first', async () => {
+    const on = await redeployed(pool({ retry: { maxAttempts: 3 } }));
+    const [job] = await many(on, 1);
+    await on.pass({}, await on.process());
+    await on.deploy(pool({ retry: { maxAttempts: 1 } }));
+    const { configuration } = await on.declarations.current();
+    const [received] = await on.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    let reads = 0;
+    const worker = {
+      store: on.store,
+      configuration,
+      typeUnder: async (version: number, type: string) => {
+        reads += 1;
+        if (reads === 1) throw new StoreUnavailable('no answer');
+        return on.declarations.typeUnder(version, type);
+      },
+      clock: on.clock,
+      random: on.random,
+      log: on.log,
+      worker: { workerId: 'w', incarnation: 'i' },
+    };
+    const fails = async () => {
+      throw new Error('it broke');
+    };
+    expect(await on.finish(runJob(worker, { resize: fails }, received.message))).toBe('retry');
+    expect(on.stateOf(job?.id ?? '')).toBe('scheduled');
   });
 
   it('are not failed by a worker that began before their type was declared: they come again', async () => {

@@ -62,6 +62,8 @@ const VERBS = {
   readDeadLetters: true,
   giveBack: true,
   noteCarried: true,
+  adoptControl: true,
+  rehome: true,
   readDeclaredVersion: true,
   readDeclaration: true,
   putDeclaration: true,
@@ -73,12 +75,7 @@ const VERBS = {
   sendWake: true,
   sendLook: true,
   publish: true,
-} as const satisfies Readonly<
-  Record<Exclude<keyof JobStore, Moving> | keyof JobQueue | keyof EventBus, true>
->;
-
-/** What only another number of partitions needs: the small runs have one. */
-type Moving = 'adoptControl' | 'rehome';
+} as const satisfies Readonly<Record<keyof JobStore | keyof JobQueue | keyof EventBus, true>>;
 
 const verbOf = (call: string): string => /([a-zA-Z]+)#\d+$/.exec(call)?.[1] ?? call;
 

@@ -3,6 +3,7 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
 import { isLegal, isWaiting } from '../../lib/core/life-cycle.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import { weightOf } from '../../lib/core/score.ts';
 import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import { isInScope, type Scope, scopeName } from '../../lib/dispatch/operate.ts';
@@ -159,8 +160,11 @@ export class Invariants {
     { readonly epoch: number; readonly batch: number; readonly version: number }
   >();
   readonly #usedMs = new Map<string, number>();
-  readonly #ledgers = new Map<string, Ledger>();
+  /** By partition, then by fairness key. */
+  readonly #ledgers = new Map<number, Map<string, Ledger>>();
+  /** By partition and job: the last batch that it was claimed for. */
   readonly #claims = new Map<string, readonly [number, number]>();
+  readonly #claimIds = new Set<string>();
   /** By claim: the process that has begun the attempt, and lives on to write down what became of it. */
   readonly #holders = new Map<string, string>();
   /** The last outage of the store. */
@@ -171,6 +175,8 @@ export class Invariants {
   readonly #loadedAtMs = new Map<string, number>();
   /** By node and partition: the declaration that the partition was told of when it read it last. */
   readonly #toldAtLoad = new Map<string, number>();
+  /** By partition and epoch: the declaration that the partition was told of when its lease was taken. */
+  readonly #toldAtLease = new Map<string, number>();
   /** By batch: the same, of whoever reserved it. */
   readonly #toldBefore = new Map<string, number>();
   /** By node and partition: what it read last. */
@@ -292,7 +298,7 @@ export class Invariants {
 
   /** A deployment has told every partition of what it declared. */
   requireToldOf(version: number): void {
-    for (const partition of this.#options.partitions) {
+    for (let partition = 0; partition < this.versions.partitionsEver(version); partition += 1) {
       const { declared = 0 } = this.#view(partition);
       if (declared < version)
         this.#violated(
@@ -394,6 +400,11 @@ export class Invariants {
     else this.#refused.add(`${node}/${partition}`);
   }
 
+  /** Whoever reads a partition may do so for another one's sake, while partitions hand over. */
+  get #looksElsewhere(): boolean {
+    return this.#options.isRedeployed && this.versions.partitionsEver(this.versions.newest) > 1;
+  }
+
   #requireNotRefused(verb: string, node: string, partition: number): void {
     if (this.#refused.has(`${node}/${partition}`))
       this.#violated(
@@ -416,7 +427,7 @@ export class Invariants {
         this.#wakeSteps.set(parameters[0] as number, { step: this.#steps, atMs: this.#options.nowMs() });
         break;
       case 'loadPartition':
-        this.#requireNotRefused(verb, node, parameters[0] as number);
+        if (!this.#looksElsewhere) this.#requireNotRefused(verb, node, parameters[0] as number);
         this.#loadSteps.set(parameters[0] as number, this.#steps);
         this.#loadedAtMs.set(`${node}/${String(parameters[0])}`, this.#options.nowMs());
         this.#toldAtLoad.set(
@@ -612,7 +623,9 @@ export class Invariants {
   }
 
   #onLease(partition: number, epoch: number): void {
-    this.#obeyed.set(partition, { epoch, controls: new Map(this.#view(partition).controls) });
+    const { controls, declared = 0 } = this.#view(partition);
+    this.#obeyed.set(partition, { epoch, controls: new Map(controls) });
+    this.#toldAtLease.set(`${partition}/${epoch}`, declared);
   }
 
   /** What was in force before the lease was taken, and is still, was known to whoever reserves under it. */
@@ -636,9 +649,13 @@ export class Invariants {
   }
 
   #couldStart(store: MemoryJobStore, job: Job): boolean {
-    const { controls } = store.inspect(job.partition);
+    const { controls, loans, carried } = store.inspect(job.partition);
     if (controls.size > 0) return false;
     const { configuration } = this.versions;
+    // While partitions hand over, one looks at the others from time to time.
+    const isHandedOver = carried?.isHandedOver === true && carried.version === this.versions.newest;
+    if (this.versions.partitionsEver(this.versions.newest) > 1 && (!isHandedOver || loans.size > 0))
+      return false;
     // Of several partitions each has a share, and takes its turn.
     if (configuration.partitions > 1 || !this.versions.isDeclared(job.type)) return false;
     const isFree = (scope: string, name: string, cap: number | null | undefined): boolean =>
@@ -811,11 +828,26 @@ export class Invariants {
         if (!this.#movesAsked.has(moveName(before.id, before.version, after.runAtMs)))
           wrong(`a move to ${after.runAtMs}, asked for at another version`);
         break;
+      case 'rehome':
+        this.#checkMove(before, after);
+        break;
       case 'raiseVersion':
         if (input !== before.version) wrong(`version ${String(input)}`);
         break;
     }
     if (after.id !== before.id) wrong('another job');
+  }
+
+  /** A job goes to where its key lives, or has lived, once what its last attempt used is known. */
+  #checkMove(before: Job, after: Job): void {
+    const { id, fairnessKey, claim } = before;
+    const homes = this.versions.since(1).map(({ partitions }) => partitionOf(fairnessKey, partitions));
+    if (!homes.includes(after.partition))
+      this.#violated('nothingLost', `${id} was moved to ${after.partition}, where its key has never lived`);
+    const { reservations } = this.#view(before.partition);
+    const place = Number(claim?.claimId.split('.').at(-1));
+    if (reservations.get(claim?.batchId ?? '')?.jobs.get(place)?.id === id)
+      this.#violated('costConserved', `${id} was moved while ${claim?.claimId} was not settled`);
   }
 
   /** By what both were claimed under, and by what the earlier one's type has become. */
@@ -865,7 +897,9 @@ export class Invariants {
     }
     const takes = this.versions.under(version).fleets.find((each) => each.fleet === fleet)?.types;
     if (takes?.includes(job.type) !== true) wrong(`for ${fleet}, which does not take ${job.type}`);
-    const [epoch = 0, batch = 0] = batchId.split('-').map(Number);
+    const home = partitionOf(job.fairnessKey, this.versions.under(version).partitions);
+    if (home !== job.partition) wrong(`in partition ${job.partition}, and its key lives in ${home}`);
+    const [epoch, batch] = epochAndBatchOf(batchId);
     const node = this.#committers.get(`${job.partition}/${epoch}`);
     const told = this.#toldBefore.get(batchId) ?? 0;
     if (told > version) wrong(`by ${node}, when its partition knew of ${told}`);
@@ -877,15 +911,20 @@ export class Invariants {
 
   #onClaim(job: Job): void {
     this.#checkDeclared(job);
-    const [epoch = 0, batch = 0] = (job.claim?.batchId ?? '').split('-').map(Number);
-    const [lastEpoch, lastBatch] = this.#claims.get(job.id) ?? [0, 0];
+    const { batchId = '', claimId = '' } = job.claim ?? {};
+    const [epoch, batch] = epochAndBatchOf(batchId);
+    // Each partition counts epochs of its own, and a job may come to one that counted less.
+    const name = `${job.partition}/${job.id}`;
+    const [lastEpoch, lastBatch] = this.#claims.get(name) ?? [0, 0];
+    if (this.#claimIds.has(claimId)) this.#violated('oneClaim', `${job.id} was claimed by ${claimId} again`);
+    this.#claimIds.add(claimId);
     if (epoch < lastEpoch || (epoch === lastEpoch && batch <= lastBatch)) {
       this.#violated(
         'oneClaim',
         `${job.id} was claimed for ${epoch}-${batch} after ${lastEpoch}-${lastBatch}`,
       );
     }
-    this.#claims.set(job.id, [epoch, batch]);
+    this.#claims.set(name, [epoch, batch]);
   }
 
   #checkTime(verb: string, job: Job): void {
@@ -965,8 +1004,10 @@ export class Invariants {
 
   #onCommit({ fence, commit, epoch }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
     const committer = this.#committers.get(`${fence.partition}/${fence.epoch}`);
-    for (const { batchId } of commit.reserve)
-      this.#toldBefore.set(batchId, this.#toldAtLoad.get(`${committer}/${fence.partition}`) ?? 0);
+    const told = this.#looksElsewhere
+      ? this.#toldAtLease.get(`${fence.partition}/${fence.epoch}`)
+      : this.#toldAtLoad.get(`${committer}/${fence.partition}`);
+    for (const { batchId } of commit.reserve) this.#toldBefore.set(batchId, told ?? 0);
     if (fence.epoch !== epoch) {
       this.#violated(
         'fencing',
@@ -989,8 +1030,9 @@ export class Invariants {
     }
     const mostShareMs = this.#mostShareMs(fence.partition, commit, chargedMs);
     for (const ledger of commit.ledgers) {
-      if (unknown.has(ledger.fairnessKey)) this.#ledgers.set(ledger.fairnessKey, ledger);
-      else this.#onLedger(mostShareMs, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
+      if (!unknown.has(ledger.fairnessKey))
+        this.#onLedger(fence.partition, mostShareMs, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
+      this.#ledgersOf(fence.partition).set(ledger.fairnessKey, ledger);
     }
     const written = new Set(commit.ledgers.map((ledger) => ledger.fairnessKey));
     for (const [fairnessKey, charge] of chargedMs) {
@@ -1048,9 +1090,10 @@ export class Invariants {
     const held = [...this.#view(partition).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
     for (const { fairnessKey, estimatedCostMs } of [...held, ...dropped])
       inFlight.set(fairnessKey, (inFlight.get(fairnessKey) ?? 0) + estimatedCostMs);
-    const shares = [...new Set([...this.#ledgers.keys(), ...inFlight.keys()])].map((fairnessKey) => {
+    const ledgers = this.#ledgersOf(partition);
+    const shares = [...new Set([...ledgers.keys(), ...inFlight.keys()])].map((fairnessKey) => {
       const settledCostMs =
-        (this.#ledgers.get(fairnessKey)?.settledCostMs ?? 0) + Math.max(0, chargedMs.get(fairnessKey) ?? 0);
+        (ledgers.get(fairnessKey)?.settledCostMs ?? 0) + Math.max(0, chargedMs.get(fairnessKey) ?? 0);
       const weight = Math.min(...this.#weightsOf(fairnessKey));
       return (settledCostMs + (inFlight.get(fairnessKey) ?? 0)) / weight;
     });
@@ -1064,15 +1107,22 @@ export class Invariants {
     return [...configured, ...(this.#weights.get(`key/${fairnessKey}`) ?? [])];
   }
 
-  #onLedger(mostShareMs: number, ledger: Ledger, chargedMs: number): void {
+  #ledgersOf(partition: number): Map<string, Ledger> {
+    const known = this.#ledgers.get(partition);
+    if (known !== undefined) return known;
+    const ledgers = new Map<string, Ledger>();
+    this.#ledgers.set(partition, ledgers);
+    return ledgers;
+  }
+
+  #onLedger(partition: number, mostShareMs: number, ledger: Ledger, chargedMs: number): void {
     const { fairness } = this.#options.configuration;
-    const known = this.#ledgers.get(ledger.fairnessKey);
+    const known = this.#ledgersOf(partition).get(ledger.fairnessKey);
     const isForgotten =
       known !== undefined &&
       fairness.keyTtlMs !== null &&
       ledger.lastSeenMs - known.lastSeenMs > fairness.keyTtlMs;
     const before = isForgotten ? 0 : (known?.settledCostMs ?? 0);
-    this.#ledgers.set(ledger.fairnessKey, ledger);
     const surplusMs = ledger.settledCostMs - before - chargedMs;
     if (Math.abs(surplusMs) <= COST_TOLERANCE_MS) return;
     const liftedMs = mostShareMs * Math.max(...this.#weightsOf(ledger.fairnessKey)) - before;
@@ -1098,17 +1148,13 @@ export class Invariants {
   }
 
   /**
-   * The most that there may be, for whoever was claimed under a version: of what it says, and what was declared since. Of several
-   * partitions each keeps to its own share at once; what was claimed under a former cap counts beside them until it ends.
+   * The most that there may be in all partitions together, for whoever was claimed under a version: of what it says, and what was
+   * declared since. What was claimed under a former cap goes on, and nothing comes to it.
    */
   #mostOf(scope: string, name: string, version: number | undefined): number {
-    const former =
-      this.#options.partitions.length > 1
-        ? [...this.#active.values()].map(({ claim }) => this.versions.under(claim?.declared))
-        : [];
-    const caps = [...this.versions.since(version), ...former].map(
-      (configuration) => capOf(configuration, scope, name) ?? Infinity,
-    );
+    const caps = this.versions
+      .since(version)
+      .map((configuration) => capOf(configuration, scope, name) ?? Infinity);
     return this.#loosestCap(scope, name, Math.max(...caps));
   }
 
@@ -1142,6 +1188,12 @@ export class Invariants {
       }
     }
   }
+}
+
+/** In partitions but the first, a batch's name says which. */
+function epochAndBatchOf(batchId: string): readonly [epoch: number, batch: number] {
+  const [epoch = '', batch = ''] = batchId.split('-');
+  return [Number.parseInt(epoch, 10), Number.parseInt(batch, 10)];
 }
 
 /** A cap as it is declared; null: there is none. */

@@ -75,6 +75,8 @@ export const REDEPLOY_FAULTS = [
   'redeployed',
   'redeployRepeated',
   'rolledBack',
+  'partitionsChanged',
+  'jobRehomed',
   'workerOutdated',
   'typeUnknown',
 ] as const;

@@ -605,7 +605,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/worker/run-job.ts',
-        from: 'return (await typeUnder(declared, job.type)) ?? known;',
+        from: 'return { type: (await context.typeUnder(declared, job.type)) ?? known.type };',
         to: 'return known;',
       },
     ],
@@ -631,7 +631,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/worker/dead-function.ts',
         from: 'await termsOf(context, job)',
-        to: 'context.configuration.types.find((each) => each.type === job.type)',
+        to: '{ type: context.configuration.types.find((each) => each.type === job.type) }',
       },
     ],
   },

@@ -35,8 +35,7 @@ export interface PlannedRedeploys {
 const REDEPLOY_DICE = 0x6a09e667;
 /** Of all seeds; in the others the configuration stands still. */
 const REDEPLOYED = 0.5;
-/** Another number of partitions is refused while jobs are there: nothing is learned from most that are drawn. */
-const PARTITIONS_CHANGE = 0;
+const PARTITIONS_MAX = 4;
 
 const TYPES = ['type-0', 'type-1', 'type-2', 'type-3', 'type-4'] as const;
 const TIERS = ['tier-0', 'tier-1', 'tier-2', 'gold', 'silver'] as const;
@@ -212,7 +211,7 @@ const changeWeights: Change = (draft, dice) => {
 };
 
 const changePartitions: Change = (draft, dice) => {
-  if (dice.chance(PARTITIONS_CHANGE)) draft.partitions = dice.whole(1, 3);
+  draft.partitions = dice.whole(1, PARTITIONS_MAX);
 };
 
 const CHANGES: readonly [Change, ...Change[]] = [

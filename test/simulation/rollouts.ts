@@ -104,10 +104,17 @@ export class Rollouts {
   end(look: () => Promise<void>): void {
     if (this.#finale !== 'waits') return;
     this.#finale = 'begun';
-    const { redeploys, onBug } = this.#options;
+    this.#lookAndEnd(look);
+  }
+
+  #lookAndEnd(look: () => Promise<void>): void {
+    const { redeploys, time, onBug } = this.#options;
     look().then(
       () => this.#deploy(redeploys.finale, redeploys.deployments.length),
-      (error: unknown) => onBug(`the look at what waits threw ${String(error)}`),
+      (error: unknown) => {
+        if (TRANSIENT.has(nameOf(error))) time.after(AGAIN_MS, () => this.#lookAndEnd(look));
+        else onBug(`the look at what waits threw ${String(error)}`);
+      },
     );
   }
 
@@ -133,6 +140,8 @@ export class Rollouts {
       );
     this.#declared.add(deployment);
     if (planned.isRollback) faults.count('rolledBack');
+    const { partitions } = invariants.versions.configuration;
+    if (at > 0 && partitions !== configuration.partitions) faults.count('partitionsChanged');
     if (planned === redeploys.finale) this.#finale = 'declared';
     invariants.onDeclared(version, configuration);
     for (const retire of this.#retiring.splice(0)) retire();

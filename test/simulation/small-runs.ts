@@ -121,6 +121,9 @@ const moving = (atMs: number, request: number, inMs: readonly number[]): Planned
 
 const RETRY = { maxAttempts: 2, delayMs: 500, jitter: 'none', maxWorkersLost: 2 } as const;
 
+/** Of one partition, then of two: it lives in the second. */
+const MOVES = 'key-0';
+
 export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
   'events, functions, a retry, a future job and one that nobody can accept': smallRun(1, {
     pool: {
@@ -288,6 +291,33 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       faultsUntilMs: 4_000,
     },
   ),
+  'another number of partitions, while jobs of a key that moves run and wait, and an operator has weighted it':
+    smallRun(13, {
+      pool: {
+        types: { resize: { timeoutMs: 5_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 1 } },
+      },
+      jobs: [
+        { fairnessKey: MOVES, durationMs: 800 },
+        { fairnessKey: MOVES, askedAtMs: 100 },
+      ],
+      events: [
+        { atMs: 200, act: { kind: 'override', scope: { fairnessKey: MOVES }, change: { weight: 2 } } },
+      ],
+      later: [
+        {
+          atMs: 600,
+          pool: {
+            types: { resize: { timeoutMs: 5_000 } },
+            tiers: [{ tier: 'standard' }],
+            fleets: { images: { types: ['resize'], slots: 2 } },
+            partitions: 2,
+          },
+        },
+      ],
+      faultsUntilMs: 4_000,
+    }),
   'a line that is empty for long': smallRun(6, {
     pool: {
       types: { resize: { timeoutMs: 5_000 }, render: { timeoutMs: 5_000 } },

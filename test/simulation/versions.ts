@@ -55,6 +55,12 @@ export class Versions {
     return this.under(version).types.find(({ type }) => type === name);
   }
 
+  /** As many partitions as there ever were, up to a version. */
+  partitionsEver(version: number): number {
+    const declared = this.#declared.slice(0, version).map(({ configuration }) => configuration.partitions);
+    return Math.max(this.#undeclared.partitions, ...declared);
+  }
+
   isDeclared(type: string): boolean {
     return this.typeUnder(this.newest, type) !== undefined;
   }
@@ -78,16 +84,15 @@ export class Versions {
   }
 
   /**
-   * Whether two jobs in flight exclude each other: both by the keys that they were claimed with, and in one partition also the
-   * one that was claimed under the later version by what the other one's type has become by then. Between partitions a
-   * lock stands for a key, and whoever runs has taken that of its own claim.
+   * Whether two jobs in flight exclude each other, in whatever partitions: both by the keys that they were claimed with, and the
+   * one that was claimed under the later version also by what the other one's type has become by then.
    */
   exclude(one: Job, other: Job): string | undefined {
     if (one.resourceId === undefined || one.resourceId !== other.resourceId) return undefined;
     const [mine, its] = [one.claim?.declared ?? this.newest, other.claim?.declared ?? this.newest];
     const own = this.conflictKey(mine, one);
     if (own !== undefined && own === this.conflictKey(its, other)) return own;
-    if (one.partition !== other.partition || mine === its) return undefined;
+    if (mine === its) return undefined;
     const [later, former, version] = mine > its ? [one, other, mine] : [other, one, its];
     const key = this.conflictKey(version, later);
     return key !== undefined && key === this.conflictKey(version, former) ? key : undefined;

@@ -219,6 +219,7 @@ export class World {
           if (event.kind === 'job')
             this.trace(`${this.time.nowMs} item ${event.verb} ${describe(event.newJob)}`);
           if (event.kind === 'job' && event.newJob.state === 'scheduled') this.#expectDue(event.newJob);
+          if (event.kind === 'job' && event.verb === 'rehome') this.faults.count('jobRehomed');
           this.invariants.onStore(event);
         }
       },
