@@ -228,6 +228,11 @@ export class StoreClient {
     };
   }
 
+  /** For who looks at what is there, or changes it: by what was declared a second ago. */
+  #latest(): Promise<OperateContext> {
+    return this.#current(DECLARATION_AGAIN_MS);
+  }
+
   /** What is asked for, and whom to ask. A type that nobody knows may have been declared a moment ago. */
   async #asked(request: unknown): Promise<{ readonly context: OperateContext; readonly asked: JobRequest }> {
     const context = await this.#current();
@@ -368,7 +373,7 @@ export class StoreClient {
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const { runAt } = checked(SHAPES.retime, change, 'change');
     const outcome = await within(signal, async () =>
-      retimeJob(await this.#current(), id, Date.parse(runAt), actor),
+      retimeJob(await this.#latest(), id, Date.parse(runAt), actor),
     );
     switch (outcome.kind) {
       case 'moved':
@@ -392,7 +397,7 @@ export class StoreClient {
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await within(signal, async () => redriveJob(await this.#current(), id, actor));
+    const outcome = await within(signal, async () => redriveJob(await this.#latest(), id, actor));
     switch (outcome.kind) {
       case 'redriven':
       case 'repeated':
@@ -434,7 +439,7 @@ export class StoreClient {
   async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const explanation = await within(signal, async () => explainJob(await this.#current(), id));
+    const explanation = await within(signal, async () => explainJob(await this.#latest(), id));
     if (explanation === undefined) throw new JobNotFoundError(id);
     return explanation;
   }
@@ -460,7 +465,7 @@ export class StoreClient {
   async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => {
-      const context = await this.#current();
+      const context = await this.#latest();
       const partitions = partitionsOf(context);
       return (
         await Promise.all(partitions.map((partition) => context.store.listUnreadable(partition)))
@@ -477,13 +482,13 @@ export class StoreClient {
   /** Every fleet with its slots, what is busy, and its workers. */
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readFleets(await this.#current()));
+    return within(signal, async () => readFleets(await this.#latest()));
   }
 
   /** Every type with its terms, and what its attempts have taught of how long they take. */
   async types(options?: CallOptions): Promise<readonly TypeView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readTypes(await this.#current()));
+    return within(signal, async () => readTypes(await this.#latest()));
   }
 
   /** What is declared, under which version, and how far jobs that wait were moved to where it wants them. */
@@ -491,7 +496,7 @@ export class StoreClient {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => {
       const declared = await this.#parts.declarations?.current(0);
-      return readDeclarationView(await this.#current(), declared?.version ?? 0);
+      return readDeclarationView(await this.#latest(), declared?.version ?? 0);
     });
   }
 
@@ -501,13 +506,13 @@ export class StoreClient {
    */
   async dispatchers(options?: CallOptions): Promise<DispatchersView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readDispatchers(await this.#current()));
+    return within(signal, async () => readDispatchers(await this.#latest()));
   }
 
   /** Pauses and overrides in force. */
   async controls(options?: CallOptions): Promise<readonly Control[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readControls(await this.#current()));
+    return within(signal, async () => readControls(await this.#latest()));
   }
 
   // Operating
@@ -571,17 +576,17 @@ export class StoreClient {
   }
 
   async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<Job> {
-    const context = await this.#current();
+    const context = await this.#latest();
     checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
     yield* listJobs(context, state, filter);
   }
 
   async *#keys(countUpTo: number): AsyncGenerator<KeyView> {
-    yield* listKeys(await this.#current(), countUpTo);
+    yield* listKeys(await this.#latest(), countUpTo);
   }
 
   async #scopeOf(scope: unknown): Promise<Scope> {
-    const { configuration } = await this.#current();
+    const { configuration } = await this.#latest();
     return checkedScope(scope, configuration);
   }
 
@@ -640,7 +645,7 @@ export class StoreClient {
     let left = limit;
     for await (const { id, type } of deadLetters) {
       const named = { deadLetterId: id, type };
-      const outcome = await redriveJob(await this.#current(), id, actor);
+      const outcome = await redriveJob(await this.#latest(), id, actor);
       switch (outcome.kind) {
         case 'redriven':
         case 'repeated':

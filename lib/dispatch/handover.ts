@@ -342,20 +342,35 @@ export async function waitsForOthers(
       .filter(({ types }) => types.includes(job.type))
       .map(({ fleet }) => fleetScope(fleet)),
   );
+  const limits = new Map(
+    limitsOfFleets(state.controls, partition, configuration.partitions).map((limit) => [
+      limit.scope,
+      limit.maxConcurrency,
+    ]),
+  );
+  // As a pass does, all of them together are counted; named is each that has a part in it.
+  const all = elsewhereOf(configuration, shared, memory, partition, state.controls);
+  const takes = (scope: string): number => all.above.get(scope) ?? 0;
+  const isShort = (scope: string): boolean => {
+    const room = rooms.get(scope);
+    return room !== undefined && room.held + takes(scope) >= room.capacity;
+  };
+  const isLimitShort = (scope: string): boolean => {
+    const limit = limits.get(scope);
+    const busy = held.filter(({ fleet }) => fleetScope(fleet) === scope).length;
+    return limit !== undefined && busy + takes(limitOf(scope)) >= limit;
+  };
+  const here = held.filter((entry) => entry.fairnessKey === fairnessKey).length;
+  const isKeyShort = keyCap !== null && here + (all.ofKeys.get(fairnessKey) ?? 0) >= keyCap;
   return [...memory.states].flatMap(([other, seen]): readonly HandoverWait[] => {
     const wait = { why: 'handover', partition: other } as const;
     if (!memory.noted.has(other)) return [{ ...wait, holds: 'declaration' }];
     const { above, ofKeys, conflictKeys } = inTheWayOf(configuration, other, seen, state.controls);
-    const isShort = (scope: string): boolean => {
-      const room = rooms.get(scope);
-      const taken = above.get(scope) ?? 0;
-      return taken > 0 && room !== undefined && room.held + taken >= room.capacity;
-    };
-    const ofKey = ofKeys.get(fairnessKey) ?? 0;
-    const here = held.filter((entry) => entry.fairnessKey === fairnessKey).length;
-    const isKeyShort = ofKey > 0 && keyCap !== null && here + ofKey >= keyCap;
+    const short = scopes.filter(
+      (scope) => (above.has(scope) && isShort(scope)) || (above.has(limitOf(scope)) && isLimitShort(scope)),
+    );
     return [
-      ...[...scopes.filter(isShort), ...(isKeyShort ? [keyScope] : [])].map(
+      ...[...short, ...(ofKeys.has(fairnessKey) && isKeyShort ? [keyScope] : [])].map(
         (name): HandoverWait => ({ ...wait, holds: 'cap', name }),
       ),
       ...(conflictKey !== undefined && conflictKeys.has(conflictKey)

@@ -1,9 +1,11 @@
 /** What a redeploy changes of what partitions share: their number, divided caps, conflict groups. While jobs wait and run. */
 import { describe, expect, it } from 'vitest';
+import { StoreClient } from '../../lib/client/client.ts';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { Declarations } from '../../lib/dispatch/declaration.ts';
 import { dispatch, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
@@ -51,10 +53,10 @@ const tick = (on: Redeployed, context: DispatchContext) =>
   on.finish(dispatchAll(context, { jobs: [], reason: 'tick' }));
 
 /** Ticks, until what partitions wait for from each other is settled. */
-async function settle(on: Redeployed, context: DispatchContext, rounds = 4): Promise<void> {
+async function settle(on: Redeployed, context: DispatchContext, rounds = 4, everyMs = 16_000): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
     await tick(on, context);
-    await on.advance(16_000);
+    await on.advance(everyMs);
   }
 }
 
@@ -216,6 +218,79 @@ describe('a cap that was lowered', () => {
     const waiting = await jobOf(on, keyIn([1], [2]));
     await settle(on, await on.process());
     expect(on.stateOf(waiting.id)).toBe('pending');
+  });
+});
+
+describe('what runs in several partitions that are none any more', () => {
+  /** Two jobs in each of three partitions, then one partition, and one job more. */
+  async function lowered(more: Partial<PoolInput>, type: Type = {}, limit?: number) {
+    const on = await redeployed(pool(3, more, type));
+    for (let at = 0; at < 6; at += 1) await jobOf(on, keyIn([at % 3], [3], at));
+    await settle(on, await on.process());
+    const runs = await started(on);
+    expect(runs.size).toBe(6);
+    if (limit !== undefined)
+      await changeControl(await operatorOf(on), { fleet: 'images' }, { maxConcurrency: limit });
+    await on.deploy(pool(1, more, type));
+    const context = await on.process();
+    const waiting = await jobOf(on, 'key-of-now');
+    await settle(on, context);
+    return { on, context, runs, waiting };
+  }
+
+  it.each<readonly [string, Partial<PoolInput>, Type, number | undefined, string]>([
+    ["a pool's cap", { maxConcurrency: 6 }, {}, undefined, 'pool'],
+    ["a type's cap", {}, { maxConcurrency: 6 }, undefined, 'type/resize'],
+    [
+      "a fleet's slots",
+      { fleets: { images: { types: ['resize'], slots: 6 } } },
+      {},
+      undefined,
+      'fleet/images',
+    ],
+    ["an operator's cap of a fleet", {}, {}, 6, 'fleet/images'],
+  ])(
+    'counts together towards %s, and explain names each that has a part in it',
+    async (_, more, type, limit, name) => {
+      const { on, context, runs, waiting } = await lowered(more, type, limit);
+      expect(on.stateOf(waiting.id)).toBe('pending');
+      expect((await explainJob(await operatorOf(on), waiting.id))?.waitsFor).toEqual(
+        [1, 2].map((partition) => ({ why: 'handover', partition, holds: 'cap', name })),
+      );
+      await endOf(on, context, [...runs.values()].at(-1));
+      await settle(on, context);
+      expect(on.stateOf(waiting.id)).toBe('claimed');
+    },
+  );
+});
+
+describe('a client that looked shortly before a deployment', () => {
+  it('sees, and puts into the queue again, what is in all partitions a second after it', async () => {
+    const once: Type = { retry: { maxAttempts: 1 } };
+    const on = await redeployed(pool(1, {}, once));
+    const declarations = new Declarations({ store: on.store, clock: on.clock, log: on.log });
+    const newId = (): string => on.job().id;
+    const client = new StoreClient({
+      store: on.store,
+      queue: on.queue,
+      declarations,
+      clock: on.clock,
+      newId,
+    });
+    await client.types();
+    await on.deploy(pool(8, {}, once));
+    const context = await on.process();
+    await settle(on, context, 4, 2_000);
+    const jobs = await Promise.all(Array.from({ length: 8 }, (_, home) => jobOf(on, keyIn([home], [8]))));
+    await settle(on, context, 4, 2_000);
+    const count = async (state: 'running' | 'failed'): Promise<number> =>
+      (await allOf(client.list({ state }))).length;
+    const runs = await started(on);
+    expect(await count('running')).toBe(jobs.length);
+    expect((await client.fleets()).map(({ busy }) => busy)).toEqual([jobs.length]);
+    for (const run of runs.values()) await on.end(run, FAILED);
+    expect(await count('failed')).toBe(jobs.length);
+    expect(await allOf(client.redriveDeadLetters({}))).toHaveLength(jobs.length);
   });
 });
 

@@ -707,6 +707,48 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'fleet-limits-alone': {
+    removes: "what other partitions have in flight above an operator's cap of a fleet",
+    foundBy: {
+      test: 'test/dispatch/handover.test.ts',
+      name: "counts together towards an operator's cap of a fleet, and explain names each that has a part in it",
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'if (count > maxConcurrency) above.set(limitOf(scope), count - maxConcurrency);',
+        to: '',
+      },
+    ],
+  },
+  'fleet-limits-whole': {
+    removes: "what others have in flight from an operator's cap of a fleet here",
+    foundBy: {
+      test: 'test/dispatch/handover.test.ts',
+      name: "counts together towards an operator's cap of a fleet, and explain names each that has a part in it",
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'if (taken > 0 && maxConcurrency !== undefined)',
+        to: 'if (taken < 0 && maxConcurrency !== undefined)',
+      },
+    ],
+  },
+  'stale-looks': {
+    removes: 'the look at what was declared of whoever lists and redrives jobs',
+    foundBy: {
+      test: 'test/dispatch/handover.test.ts',
+      name: 'sees, and puts into the queue again, what is in all partitions a second after it',
+    },
+    changes: [
+      {
+        file: 'lib/client/client.ts',
+        from: 'return this.#current(DECLARATION_AGAIN_MS);',
+        to: 'return this.#current();',
+      },
+    ],
+  },
   'early-reads-believed': {
     removes: 'the doubt about lines that were read before the index had to show what others were told of',
     foundBy: {
