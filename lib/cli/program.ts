@@ -89,7 +89,9 @@ export async function runProgram(
   surroundings: Surroundings = { connect },
 ): Promise<number> {
   let code: number = EXIT.done;
-  const program = programFor(terminal);
+  const asJson = words.includes('--json');
+  // With `--json` what commander would say is part of the one document.
+  const program = programFor(asJson ? { ...terminal, error: () => undefined } : terminal);
   const operator = {
     ...surroundings,
     nowMs: surroundings.nowMs ?? Date.now,
@@ -107,20 +109,31 @@ export async function runProgram(
     await program.parseAsync([...words], { from: 'user' });
     return code;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.refused;
+    const inJson = (told: Error): string => `${JSON.stringify({ error: errorData(told) })}\n`;
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return EXIT.done;
+      if (asJson) terminal.error(inJson(usageErrorOf(error)));
+      return EXIT.refused;
+    }
     const [, spoken] = SPOKEN.find(([kind]) => error instanceof kind) ?? [];
     if (error instanceof Error && spoken !== undefined) {
       // What a scenario file lacks is said in words either way.
-      const asJson = words.includes('--json') && !(error instanceof ScenarioError);
-      terminal.error(
-        asJson ? `${JSON.stringify({ error: errorData(error) })}\n` : `fairlead: ${oneLine(error.message)}\n`,
-      );
+      const isDocument = asJson && !(error instanceof ScenarioError);
+      terminal.error(isDocument ? inJson(error) : `fairlead: ${oneLine(error.message)}\n`);
       return spoken;
     }
     terminal.error(`fairlead: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
     return EXIT.failed;
   }
 }
+
+/** Of a command that is missing, commander only shows the help. */
+const usageErrorOf = ({ code, message }: CommanderError): UsageError =>
+  new UsageError(
+    code === 'commander.help'
+      ? 'a command is missing; fairlead --help names those there are'
+      : message.replace(/^error: /, ''),
+  );
 
 /** As far as there is room for it in a job's history. */
 function userAtHost(): string {

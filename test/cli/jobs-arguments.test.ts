@@ -203,6 +203,21 @@ describe('words that cannot be meant', () => {
   });
 });
 
+describe('words that are no command, with --json', () => {
+  it.each([
+    ['keys --type nope --json', "unknown option '--type'"],
+    ['jobs get --json', "missing required argument 'id'"],
+    ['nope --json', "unknown command 'nope'"],
+    ['jobs --json', "unknown option '--json'"],
+    ['--json', "unknown option '--json'"],
+  ])('end with one document that says what is wrong: %s', async (line, message) => {
+    const { fairlead } = counter();
+    const { code, out, error } = await fairlead(...line.split(' '));
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(JSON.parse(error)).toEqual({ error: { name: 'UsageError', message } });
+  });
+});
+
 describe('whatever words come', () => {
   const COMMANDS = [
     ['jobs', 'submit'],
