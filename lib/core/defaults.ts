@@ -614,7 +614,7 @@ function readInteger(
     path,
     value,
     `must be a whole number of at least ${min}${max === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${max}`}`,
-    'Durations are milliseconds, without a unit.',
+    `${path.endsWith('Ms') ? 'Durations are milliseconds, without a unit. ' : ''}Leave it out for ${byDefault}.`,
   );
 }
 

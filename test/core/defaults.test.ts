@@ -274,6 +274,19 @@ describe('a declaration that cannot work', () => {
     expect(error.message).toContain(field === '' ? 'The configuration' : field);
   });
 
+  it.each([
+    [
+      { ...PDF, partitions: 0 },
+      'partitions: must be a whole number of at least 1 and at most 4096, got 0. Leave it out for 1.',
+    ],
+    [
+      { ...PDF, types: { pdf: { timeoutMs: 0.5 } } },
+      'types.pdf.timeoutMs: must be a whole number of at least 1, got 0.5. Durations are milliseconds, without a unit. Leave it out for 870000.',
+    ],
+  ])('is told what is meant by it: %j', (input, message) => {
+    expect(() => resolveConfiguration(input as PoolInput)).toThrow(message);
+  });
+
   it('is told the offending value and the way out', () => {
     expect(refusal({ types: { pdf: { tier: 'high' } } }).message).toBe(
       'types.pdf.tier: names no declared tier (default), got "high". Declare it in tiers, or name one of those.',
