@@ -1,11 +1,13 @@
 /** Imports point one way: core ← contracts ← dispatch, worker ← functions, cli. Adapters meet in composition roots only. */
 const CORE = '^lib/core/';
-const CONTRACTS = '^lib/(store|queue|events|runtime|schedule)/[^/]+\\.ts$';
+const CONTRACTS = '^lib/(store|queue|events|runtime|schedule|metrics)/[^/]+\\.ts$';
 const ADAPTERS = '^lib/(store|queue|events|schedule)/[^/]+/';
+const SIMULATE = '^lib/simulate/';
+const MODELS = '^lib/simulate/model/';
 const USE_CASES = '^lib/(dispatch|worker)/';
 /** The only places where adapters are built and the environment is read. */
 const ROOTS =
-  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker|guard-thread)\\.ts$|lib/(client|cli|testing|dashboard)/)';
+  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker|guard-thread)\\.ts$|lib/(client|cli|simulate|testing|dashboard)/)';
 
 module.exports = {
   forbidden: [
@@ -38,7 +40,27 @@ module.exports = {
       name: 'use-cases-know-no-surface',
       severity: 'error',
       from: { path: USE_CASES },
-      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli|dashboard|testing))/' },
+      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli|dashboard|simulate|testing))/' },
+    },
+    {
+      name: 'production-simulates-nothing',
+      comment: 'lib/simulate runs scenarios: for the command line, benchmarks and tests.',
+      severity: 'error',
+      from: { path: '^(lib|cdk|functions)/', pathNot: '^lib/(cli|simulate)/' },
+      to: { path: SIMULATE },
+    },
+    {
+      name: 'simulations-know-no-surface',
+      severity: 'error',
+      from: { path: SIMULATE },
+      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli|dashboard))/' },
+    },
+    {
+      name: 'models-know-only-core',
+      comment: 'lib/simulate/model holds rules of the sources that the product keeps in another form.',
+      severity: 'error',
+      from: { path: MODELS },
+      to: { pathNot: [CORE, MODELS] },
     },
     {
       name: 'nothing-imports-the-functions',

@@ -9,7 +9,6 @@
 import { parseArgs } from 'node:util';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
-import { type CostReport, createCostMeter, meteredQueue, PHASES } from '../lib/cost/meter.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
 import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
@@ -20,6 +19,7 @@ import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
+import { type CostReport, createCostMeter, meteredQueue, PHASES } from './metering/meter.ts';
 
 const START_MS = 1_800_000_000_000;
 const TYPES = ['thumbnail', 'resize', 'index'];

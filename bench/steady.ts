@@ -7,8 +7,7 @@
  */
 import { parseArgs } from 'node:util';
 import { type PoolInput, resolveConfiguration } from '../lib/core/defaults.ts';
-import type { Job } from '../lib/core/job.ts';
-import { createCostMeter } from '../lib/cost/meter.ts';
+import type { Job, MovingJob } from '../lib/core/job.ts';
 import type { DispatchContext } from '../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
@@ -18,6 +17,7 @@ import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
+import { createCostMeter } from './metering/meter.ts';
 
 const START_MS = 1_800_000_000_000;
 const HIDE_MS = 60_000;
@@ -156,7 +156,7 @@ async function measure({ pool, jobs, of }: Wall): Promise<Record<(typeof SITUATI
   const coldTick = await costOf(() => pass(dispatcher()));
   await pass(warm);
   let started = 0;
-  const ended: Job[] = [];
+  const ended: MovingJob[] = [];
   const afterAnEnd = await costOf(() => pass(warm, { jobs: ended.splice(0), reason: 'stream' }), {
     before: async () => {
       const [job] = running.splice(0, 1);

@@ -6,7 +6,7 @@
  */
 import { pathToFileURL } from 'node:url';
 import { App, type Stack } from 'aws-cdk-lib';
-import type { Platform } from './native-modules.ts';
+import { defaultPlatform, type Platform } from './native-modules.ts';
 
 const EXAMPLE = 'examples/files/stack.ts';
 
@@ -29,7 +29,7 @@ function projectUrl(): URL {
 }
 
 function platformOf(value: unknown): Platform {
-  if (value === undefined) return process.env.AWS_ENDPOINT_URL ? 'host' : 'lambda';
+  if (value === undefined) return defaultPlatform();
   if (value === 'host' || value === 'lambda') return value;
   throw new Error(`The context value platform is ${JSON.stringify(value)}. It is host or lambda.`);
 }

@@ -2,29 +2,31 @@
  * What declares: a resource of the stack whose function checks the declaration and writes it into the table. It comes after
  * the queues that it names, and before the functions that read it; what it refuses fails the deployment with its reason.
  */
-import { CustomResource, Duration } from 'aws-cdk-lib';
+import { CustomResource, Duration, Lazy } from 'aws-cdk-lib';
 import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
-import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
-import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { schedulerFunction } from './function.ts';
-import { TABLE_ACTIONS } from './table.ts';
+import { type FunctionSettings, schedulerFunction } from './function.ts';
+import { type SchedulerGrants, sendMessages } from './grants.ts';
 
 const TIMEOUT = Duration.minutes(5);
 /** CloudFormation would wait for an hour for a function that cannot answer. */
 const ANSWER_WITHIN = Duration.minutes(10);
 
 export interface DeclarationProps {
-  /** As `encodeConfiguration` writes it. */
-  readonly pool: string;
+  /** As `encodeConfiguration` writes it; asked for when the app is complete. */
+  readonly pool: () => string;
+  /** As `encodeDeclaredSchedules` writes them; asked for when the app is complete. */
+  readonly schedules: () => string;
   readonly table: TableV2;
   readonly wakeQueue: Queue;
-  /** By fleet. */
-  readonly queues: Readonly<Record<string, Queue>>;
-  readonly architecture: Architecture;
-  readonly logRetention: RetentionDays;
+  /** By fleet; asked for when the app is complete. */
+  readonly queues: () => Readonly<Record<string, Queue>>;
+  readonly grants: SchedulerGrants;
+  readonly functions: FunctionSettings;
+  readonly logGroup?: ILogGroup | undefined;
 }
 
 export class Declaration extends Construct {
@@ -34,26 +36,30 @@ export class Declaration extends Construct {
   constructor(scope: Construct, id: string, props: DeclarationProps) {
     super(scope, id);
     this.function = schedulerFunction(this, 'Function', {
+      ...props.functions,
       entry: 'declare',
       description: 'Checks what a deployment declares, and writes it into the table',
       timeout: TIMEOUT,
       memorySizeMb: 512,
-      architecture: props.architecture,
-      logRetention: props.logRetention,
+      logGroup: props.logGroup,
     });
     this.function.addEnvironment('FAIRLEAD_TABLE', props.table.tableName);
     this.function.addEnvironment('FAIRLEAD_WAKE_QUEUE', props.wakeQueue.queueUrl);
-    props.table.grants.actions(this.function, ...TABLE_ACTIONS.declare);
-    props.wakeQueue.grants.sendMessages(this.function);
+    props.grants.table(this.function, 'declare');
+    sendMessages(props.wakeQueue, this.function);
     this.resource = new CustomResource(this, 'Resource', {
       serviceToken: this.function.functionArn,
       resourceType: 'Custom::FairleadDeclaration',
       serviceTimeout: ANSWER_WITHIN,
       properties: {
-        pool: props.pool,
-        queueUrls: Object.fromEntries(
-          Object.entries(props.queues).map(([fleet, queue]) => [fleet, queue.queueUrl]),
-        ),
+        pool: Lazy.string({ produce: props.pool }),
+        schedules: Lazy.string({ produce: props.schedules }),
+        queueUrls: Lazy.any({
+          produce: () =>
+            Object.fromEntries(
+              Object.entries(props.queues()).map(([fleet, queue]) => [fleet, queue.queueUrl]),
+            ),
+        }),
       },
     });
     // With its rights, not only with the function itself.

@@ -3,23 +3,19 @@ import { Duration } from 'aws-cdk-lib';
 import type { ITable, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
-import {
-  type Architecture,
-  FilterCriteria,
-  FilterRule,
-  RecursiveLoop,
-  StartingPosition,
-} from 'aws-cdk-lib/aws-lambda';
+import { FilterCriteria, FilterRule, RecursiveLoop, StartingPosition } from 'aws-cdk-lib/aws-lambda';
 import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
 import { DynamoEventSource, SqsDlq, SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
-import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { JobState } from '../lib/core/job.ts';
 import { TABLE } from '../lib/store/schema.ts';
-import { schedulerFunction } from './function.ts';
-import { deadLetterQueue, guardedQueue, visibilityFor } from './queues.ts';
+import { acknowledge } from './acknowledged.ts';
+import { type FunctionSettings, schedulerFunction } from './function.ts';
+import { wakeBatchesAtOnce } from './limits.ts';
+import { deadLetterQueue, guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(60);
 
@@ -31,12 +27,16 @@ const AWAITED_STATES = [
   'failed',
   'cancelled',
 ] as const satisfies JobState[];
+/** A schedule that has paused itself: the bus is told. */
+const SCHEDULE_STOPPED_STATE = 'stopped';
 
 export interface DispatchProps {
   readonly table: TableV2;
-  readonly architecture: Architecture;
-  readonly logRetention: RetentionDays;
-  readonly maxReceiveCount: number;
+  readonly functions: FunctionSettings;
+  readonly queues: QueueSettings;
+  readonly logGroup?: ILogGroup | undefined;
+  /** Kept free for passes, so that the tick runs whatever else the account does; also their bound. */
+  readonly reservedConcurrency?: number | undefined;
 }
 
 export class Dispatch extends Construct {
@@ -49,20 +49,22 @@ export class Dispatch extends Construct {
   constructor(scope: Construct, id: string, props: DispatchProps) {
     super(scope, id);
     const wake = guardedQueue(this, 'WakeQueue', {
+      ...props.queues,
       visibilityTimeout: visibilityFor(TIMEOUT),
-      maxReceiveCount: props.maxReceiveCount,
     });
     this.wakeQueue = wake.queue;
     this.wakeDeadLetterQueue = wake.deadLetterQueue;
-    this.deadLetterQueue = deadLetterQueue(this, 'DeadLetters');
+    this.deadLetterQueue = deadLetterQueue(this, 'DeadLetters', props.queues);
+    acknowledge(this.deadLetterQueue, 'lastQueue');
 
     this.function = schedulerFunction(this, 'Function', {
+      ...props.functions,
       entry: 'dispatch',
       description: 'Runs passes: settles, promotes, plans, claims, sends; tells the bus what became of jobs',
       timeout: TIMEOUT,
       memorySizeMb: 1_024,
-      architecture: props.architecture,
-      logRetention: props.logRetention,
+      logGroup: props.logGroup,
+      reservedConcurrency: props.reservedConcurrency,
       // A pass that runs out of time sends itself a wake; a long backlog makes a chain that Lambda would break.
       recursiveLoop: RecursiveLoop.ALLOW,
       onFailure: new SqsDestination(this.deadLetterQueue),
@@ -84,13 +86,23 @@ export class Dispatch extends Construct {
         onFailure: new SqsDlq(this.deadLetterQueue),
         filters: [
           FilterCriteria.filter({
-            dynamodb: { NewImage: { [TABLE.state]: { S: FilterRule.or(...AWAITED_STATES) } } },
+            dynamodb: {
+              NewImage: { [TABLE.state]: { S: FilterRule.or(...AWAITED_STATES, SCHEDULE_STOPPED_STATE) } },
+            },
           }),
         ],
       }),
     );
+    if (this.function.role !== undefined) {
+      acknowledge(this.function.role, 'streams', 'destinationKey', 'destinationDataKey');
+    }
+    const atOnce = wakeBatchesAtOnce(props.reservedConcurrency);
     this.function.addEventSource(
-      new SqsEventSource(wake.queue, { batchSize: 10, maxConcurrency: 2, reportBatchItemFailures: true }),
+      new SqsEventSource(wake.queue, {
+        batchSize: 10,
+        ...(atOnce === undefined ? {} : { maxConcurrency: atOnce }),
+        reportBatchItemFailures: true,
+      }),
     );
     new Rule(this, 'Tick', {
       description: 'Looks after what no hint came for',

@@ -1,64 +1,80 @@
 /** A fleet: its queue, and the function behind it if there is one. */
-import { createHash } from 'node:crypto';
-import { Duration, Stack, Token } from 'aws-cdk-lib';
+import { Annotations, Duration, Stack } from 'aws-cdk-lib';
 import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
-import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
-import type { IGrantable } from 'aws-cdk-lib/aws-iam';
-import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
+import type { Alias, IFunction, ProvisionedPollerConfig, Version } from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { FleetConfiguration } from '../lib/core/configuration.ts';
-import { fleetVisibilityFor, guardedQueue, type SharedTls } from './queues.ts';
-import { TABLE_ACTIONS } from './table.ts';
+import type { SchedulerGrants } from './grants.ts';
+import type { Handler } from './handlers.ts';
+import { stackWideName } from './names.ts';
+import { fleetVisibilityFor, guardedQueue, type QueueSettings, type SharedTls } from './queues.ts';
 
 /** SQS accepts nothing lower; the fleet's slots are what holds below it. */
-const EVENT_SOURCE_MIN_CONCURRENCY = 2;
+export const EVENT_SOURCE_MIN_CONCURRENCY = 2;
 
 /** A process says with each receive how long it hides a message; this is for one that does not. */
 const PROCESS_VISIBILITY = Duration.minutes(1);
 
-/** SQS takes 80 characters: the end of the fleet's path, and what tells it from all others. */
-const QUEUE_NAME_READABLE = 63;
-const QUEUE_NAME_HASH = 16;
+/** What SQS takes. */
+const QUEUE_NAME_MAX = 80;
 
 /** One fleet, as the platform engineer declares it. */
-export interface FleetProps {
+export interface FleetProps<Type extends string = string> {
   /** The types it takes. One: specialised. Several: versatile. */
-  readonly types: readonly string[];
+  readonly types: readonly Type[];
   /**
    * Jobs that it runs at once.
    * @default 10 with a handler; without one, workers register their own slots
    */
   readonly slots?: number | null | undefined;
   /**
-   * The function that does the work: its handler is one that `worker()` made. It is given what it needs to find
-   * the scheduler in its environment, the rights to start and finish jobs, and the queue as its event source.
+   * What does the work: a function of Node.js 22 or later whose handler is one that `worker()` made, or a version or an
+   * alias of one. `WorkerFunction` has everything set. It is given what it needs to find the scheduler in its
+   * environment, the rights to start and finish jobs, and the queue as its event source.
    * If its jobs submit further jobs in long chains, declare it with `RecursiveLoop.ALLOW`: else Lambda takes the
    * chain for a mistake and breaks it after some 16 links.
-   * @default - long-running processes serve the queue: see `grantWork` and `workerEnvironment`
+   * @default - long-running processes serve the queue: see `grants.work` and `workerEnvironment`
    */
-  readonly handler?: LambdaFunction | undefined;
+  readonly handler?: IFunction | Version | Alias | undefined;
+  /**
+   * The timeout of the handler, where it is not made in this app: jobs must end before it.
+   * @default - the function's own
+   */
+  readonly handlerTimeout?: Duration | undefined;
   /**
    * Jobs that one invocation of the handler runs, 1 to 10.
    * @default 1
    */
   readonly batchSize?: number | undefined;
   /**
+   * Invocations at once, 2 to 1,000, where fewer than the slots ask for should run, or where an emulator runs only some at
+   * once unless it is told. Lambda keeps five pollers at a queue that has such a bound, and two at an idle one without.
+   * @default - none: the slots bound what is in the queue; with a `batchSize` above 1, as many as the slots fill
+   */
+  readonly maxConcurrency?: number | undefined;
+  /**
    * How long a message that was received stays hidden. That of a function that died is what says so: its job starts again
    * when the message is seen, the handler's timeout and 10 s after the start at the earliest.
    * @default - 20 s more than the handler's timeout; 1 minute without a handler
    */
   readonly visibilityTimeout?: Duration | undefined;
+  /**
+   * Pollers of its own for the queue, which start jobs sooner under sudden load, and cost something when idle. Then the
+   * fleet's slots alone bound its invocations: Lambda takes either pollers or a bound.
+   * @default - Lambda's shared ones, which cost nothing
+   */
+  readonly provisionedPollers?: ProvisionedPollerConfig | undefined;
 }
 
 export interface FleetConstructProps {
   readonly fleet: FleetConfiguration;
-  readonly table: TableV2;
-  readonly handler?: LambdaFunction | undefined;
-  readonly batchSize: number;
-  readonly visibilityTimeout?: Duration | undefined;
-  readonly maxReceiveCount: number;
+  readonly handler: Handler | undefined;
+  readonly input: Omit<FleetProps, 'types' | 'slots' | 'handler' | 'handlerTimeout'>;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly grants: SchedulerGrants;
+  readonly queues: QueueSettings;
   readonly tls: SharedTls;
 }
 
@@ -71,43 +87,31 @@ export class Fleet extends Construct {
   readonly queue: Queue;
   readonly deadLetterQueue: Queue;
   /** Undefined where long-running processes serve the queue. */
-  readonly function: LambdaFunction | undefined;
-  private readonly table: TableV2;
+  readonly function: IFunction | undefined;
 
   constructor(scope: Construct, id: string, props: FleetConstructProps) {
     super(scope, id);
+    const { handler, input } = props;
     this.fleet = props.fleet.fleet;
     this.types = props.fleet.types;
     this.slots = props.fleet.slots;
-    this.function = props.handler;
-    this.table = props.table;
-    const queueName = nameForOthers(this, props.handler);
+    this.function = handler?.function;
+    const queueName = nameForOthers(this, handler?.function);
     const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
+      ...props.queues,
       visibilityTimeout:
-        props.visibilityTimeout ??
-        (props.handler === undefined ? PROCESS_VISIBILITY : fleetVisibilityFor(timeoutOf(props.handler))),
-      maxReceiveCount: props.maxReceiveCount,
+        input.visibilityTimeout ??
+        (handler === undefined ? PROCESS_VISIBILITY : fleetVisibilityFor(handler.timeout)),
       queueName,
       tls: props.tls,
     });
     this.queue = queue;
     this.deadLetterQueue = deadLetterQueue;
-    if (props.handler === undefined) return;
-    props.handler.addEventSource(
-      new SqsEventSource(queueName === undefined ? queue : namedQueue(this, props.handler, queueName), {
-        batchSize: props.batchSize,
-        // Not reserved concurrency: that takes from the account, and throttled receives would count as failures.
-        maxConcurrency: eventSourceConcurrency(props.fleet.slots ?? 0, props.batchSize),
-        reportBatchItemFailures: true,
-      }),
-    );
-    this.grantTable(props.handler);
-  }
-
-  /** Lets a long-running process take this fleet's jobs: receive, start, heartbeat, finish. */
-  grantWork(grantee: IGrantable): void {
-    this.queue.grants.consumeMessages(grantee);
-    this.table.grants.actions(grantee, ...TABLE_ACTIONS.serve);
+    if (handler === undefined) return;
+    const source = queueName === undefined ? queue : namedQueue(this, handler.function, queueName);
+    handler.function.addEventSource(new SqsEventSource(source, this.eventSource(input)));
+    props.grants.table(handler.function, 'work');
+    this.tell(handler, props.environment);
   }
 
   /** How long the first message has waited for a worker: above some seconds the fleet is too small or stuck. */
@@ -120,8 +124,32 @@ export class Fleet extends Construct {
     return this.queue.metricApproximateNumberOfMessagesVisible(options);
   }
 
-  private grantTable(grantee: IGrantable): void {
-    this.table.grants.actions(grantee, ...TABLE_ACTIONS.work);
+  private eventSource({ batchSize = 1, maxConcurrency, provisionedPollers }: FleetConstructProps['input']) {
+    // Nothing is in the queue that no slot is taken for. Where batches are larger, a bound is what fills them. Never reserved
+    // concurrency: that takes from the account, and throttled receives would count as failures.
+    const filled = batchSize > 1 ? eventSourceConcurrency(this.slots ?? 0, batchSize) : undefined;
+    const bound = maxConcurrency ?? filled;
+    return {
+      batchSize,
+      reportBatchItemFailures: true,
+      ...(provisionedPollers === undefined
+        ? bound === undefined
+          ? {}
+          : { maxConcurrency: bound }
+        : { provisionedPollerConfig: provisionedPollers }),
+    };
+  }
+
+  /** Says in the function's environment whom it works for. */
+  private tell({ own, function: lambda }: Handler, environment: Readonly<Record<string, string>>): void {
+    if (own !== undefined) {
+      for (const [name, value] of Object.entries(environment)) own.addEnvironment(name, value);
+      return;
+    }
+    Annotations.of(lambda).addWarningV2(
+      'fairlead:handler-environment',
+      `The handler of fleet ${this.fleet} is not made in this app, so its environment cannot be set here: give it ${Object.keys(environment).join(', ')} where it is made.`,
+    );
   }
 }
 
@@ -129,17 +157,17 @@ export class Fleet extends Construct {
  * The name of the queue of a function in another stack; undefined: it is generated. An export for each queue would be more than
  * the 200 that a stack may have, and one that is imported cannot be taken away: a fleet could not be removed.
  */
-function nameForOthers(fleet: Fleet, handler: LambdaFunction | undefined): string | undefined {
-  const { stackName } = Stack.of(fleet);
-  if (handler === undefined || Stack.of(handler) === Stack.of(fleet) || Token.isUnresolved(stackName))
-    return undefined;
-  const path = `${stackName}/${fleet.node.path}`;
-  const readable = path.replaceAll(/[^A-Za-z0-9]+/g, '-').slice(-QUEUE_NAME_READABLE);
-  return `${readable}-${createHash('sha256').update(path).digest('hex').slice(0, QUEUE_NAME_HASH)}`;
+function nameForOthers(fleet: Fleet, handler: IFunction | undefined): string | undefined {
+  if (handler === undefined || isPartOf(Stack.of(handler), Stack.of(fleet))) return undefined;
+  return stackWideName(fleet, QUEUE_NAME_MAX);
 }
 
+/** A stack, and those nested in it: they are deployed with it, and know what is in it. */
+const isPartOf = (stack: Stack, whole: Stack): boolean =>
+  stack === whole || (stack.nestedStackParent !== undefined && isPartOf(stack.nestedStackParent, whole));
+
 /** The fleet's queue as the function's stack names it. */
-function namedQueue(fleet: Fleet, handler: LambdaFunction, queueName: string): IQueue {
+function namedQueue(fleet: Fleet, handler: IFunction, queueName: string): IQueue {
   Stack.of(handler).addStackDependency(Stack.of(fleet), 'the fleet has its queue there');
   const arn = Stack.of(fleet).formatArn({ service: 'sqs', resource: queueName });
   return Queue.fromQueueArn(handler, `Queue of ${fleet.fleet}`, arn);
@@ -148,9 +176,4 @@ function namedQueue(fleet: Fleet, handler: LambdaFunction, queueName: string): I
 /** Invocations at once that run so many jobs, within what an SQS event source accepts from below. */
 export function eventSourceConcurrency(slots: number, batchSize: number): number {
   return Math.max(EVENT_SOURCE_MIN_CONCURRENCY, Math.ceil(slots / batchSize));
-}
-
-/** A function without a timeout has Lambda's own default. */
-export function timeoutOf(handler: LambdaFunction): Duration {
-  return handler.timeout ?? Duration.seconds(3);
 }

@@ -2,16 +2,23 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Duration, RemovalPolicy } from 'aws-cdk-lib';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { ManagedPolicy, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
   type Architecture,
   type IDestination,
   LoggingFormat,
   type RecursiveLoop,
   Runtime,
+  Tracing,
 } from 'aws-cdk-lib/aws-lambda';
 import { type BundlingOptions, LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
-import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { type ILogGroup, LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
+import { acknowledge } from './acknowledged.ts';
+import { checkEsbuild } from './esbuild.ts';
+import { placeOfProject } from './project.ts';
 
 /** Node.js 24, as the project is written for it. */
 export const RUNTIME = Runtime.NODEJS_24_X;
@@ -40,15 +47,36 @@ export const FUNCTION_BUNDLING = {
     "import{createRequire as fairleadRequire}from'node:module';const require=fairleadRequire(import.meta.url);",
 } as const satisfies BundlingOptions;
 
-export interface SchedulerFunctionProps {
+/** What all of the scheduler's own functions have in common. */
+export interface FunctionSettings {
+  readonly architecture: Architecture;
+  /** @default - none */
+  readonly tracing?: Tracing | undefined;
+  readonly logRetention: RetentionDays;
+  readonly encryptionKey?: IKey | undefined;
+  /** @default - in no network of yours */
+  readonly network?: NetworkOptions | undefined;
+}
+
+/** Where the scheduler's own functions stand. They need a way to DynamoDB, SQS, EventBridge, and S3 for deployments. */
+export interface NetworkOptions {
+  readonly vpc: IVpc;
+  /** @default - the private ones with a way out */
+  readonly subnets?: SubnetSelection | undefined;
+  /** @default - one for each function, which lets everything out */
+  readonly securityGroups?: readonly ISecurityGroup[] | undefined;
+}
+
+export interface SchedulerFunctionProps extends FunctionSettings {
   /** The file in `functions/`, without its extension. */
   readonly entry: string;
   readonly description: string;
   readonly timeout: Duration;
   readonly memorySizeMb: number;
-  readonly architecture: Architecture;
-  readonly logRetention: RetentionDays;
+  /** @default - a group of its own, which forgets after `logRetention` */
+  readonly logGroup?: ILogGroup | undefined;
   readonly recursiveLoop?: RecursiveLoop | undefined;
+  readonly reservedConcurrency?: number | undefined;
   /** Of asynchronous invocations. */
   readonly onFailure?: IDestination | undefined;
   readonly retryAttempts?: number | undefined;
@@ -60,30 +88,87 @@ export function schedulerFunction(
   id: string,
   props: SchedulerFunctionProps,
 ): NodejsFunction {
-  const { entry, memorySizeMb, logRetention, recursiveLoop, onFailure, retryAttempts, maxEventAge, ...rest } =
-    props;
+  const { network } = props;
+  checkEsbuild(scope);
+  const logGroup = props.logGroup ?? ownLogGroup(scope, `${id}Logs`, props);
+  const entry = entryPath(props.entry);
   return new NodejsFunction(scope, id, {
-    ...rest,
-    entry: entryPath(entry),
+    entry,
+    ...placeOfProject(entry),
     handler: 'handler',
+    description: props.description,
+    timeout: props.timeout,
+    memorySize: props.memorySizeMb,
+    architecture: props.architecture,
     runtime: RUNTIME,
-    memorySize: memorySizeMb,
+    role: functionRole(scope, `${id}Role`, logGroup, {
+      isInVpc: network !== undefined,
+      isTraced: props.tracing !== undefined && props.tracing !== Tracing.DISABLED,
+    }),
     environment: SOURCE_MAPS,
     bundling: FUNCTION_BUNDLING,
     loggingFormat: LoggingFormat.JSON,
-    // A group of its own instead of a retention setting: that would deploy one more function to set it.
-    logGroup: new LogGroup(scope, `${id}Logs`, {
-      retention: logRetention,
-      removalPolicy: RemovalPolicy.DESTROY,
+    logGroup,
+    ...definedOf({
+      tracing: props.tracing,
+      recursiveLoop: props.recursiveLoop,
+      reservedConcurrentExecutions: props.reservedConcurrency,
+      onFailure: props.onFailure,
+      retryAttempts: props.retryAttempts,
+      maxEventAge: props.maxEventAge,
+      vpc: network?.vpc,
+      vpcSubnets: network?.subnets,
+      securityGroups: network?.securityGroups === undefined ? undefined : [...network.securityGroups],
     }),
-    ...(recursiveLoop === undefined ? {} : { recursiveLoop }),
-    ...(onFailure === undefined ? {} : { onFailure }),
-    ...(retryAttempts === undefined ? {} : { retryAttempts }),
-    ...(maxEventAge === undefined ? {} : { maxEventAge }),
   });
 }
 
+/** A group of its own instead of a retention setting: that would deploy one more function to set it. */
+function ownLogGroup(
+  scope: Construct,
+  id: string,
+  { logRetention, encryptionKey }: FunctionSettings,
+): LogGroup {
+  return new LogGroup(scope, id, {
+    retention: logRetention,
+    removalPolicy: RemovalPolicy.DESTROY,
+    ...(encryptionKey === undefined ? {} : { encryptionKey }),
+  });
+}
+
+/** May write its own logs, not those of the whole account as with AWS's managed policy. */
+function functionRole(
+  scope: Construct,
+  id: string,
+  logGroup: ILogGroup,
+  { isInVpc, isTraced }: { readonly isInVpc: boolean; readonly isTraced: boolean },
+): Role {
+  const role = new Role(scope, id, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+  logGroup.grantWrite(role);
+  if (isInVpc) {
+    role.addManagedPolicy(
+      ManagedPolicy.fromAwsManagedPolicyName('service-role/AWSLambdaVPCAccessExecutionRole'),
+    );
+    acknowledge(role, 'vpcAccess');
+  }
+  // The function itself grants it.
+  if (isTraced) acknowledge(role, 'traces');
+  return role;
+}
+
+/** What is there: the library's own types are looser than ours about absent properties. */
+function definedOf<Props extends object>(
+  props: Props,
+): { [Key in keyof Props]?: Exclude<Props[Key], undefined> } {
+  const defined = Object.entries(props).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(defined) as { [Key in keyof Props]?: Exclude<Props[Key], undefined> };
+}
+
+/** In the sources, in the package's ES modules, and as its CommonJS modules, which stand one folder deeper, see them. */
 function entryPath(entry: string): string {
-  const path = fileURLToPath(new URL(`../functions/${entry}.ts`, import.meta.url));
-  return existsSync(path) ? path : path.replace(/\.ts$/, '.js');
+  const [path] = [`../functions/${entry}.ts`, `../functions/${entry}.js`, `../../functions/${entry}.js`]
+    .map((relative) => fileURLToPath(new URL(relative, import.meta.url)))
+    .filter(existsSync);
+  if (path === undefined) throw new Error(`the package is incomplete: it has no function ${entry}`);
+  return path;
 }

@@ -2,25 +2,29 @@
 import { Duration } from 'aws-cdk-lib';
 import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
 import { SqsQueue } from 'aws-cdk-lib/aws-events-targets';
-import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
-import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { DETAIL_TYPE } from '../lib/events/contract.ts';
-import { schedulerFunction } from './function.ts';
-import { guardedQueue, visibilityFor } from './queues.ts';
+import { DETAIL_TYPE, SCHEDULE_REQUESTS } from '../lib/events/contract.ts';
+import { type FunctionSettings, schedulerFunction } from './function.ts';
+import { guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(30);
 
 export interface IngestProps {
   readonly bus: IEventBus;
-  readonly architecture: Architecture;
-  readonly logRetention: RetentionDays;
+  /** Whose requests are taken; empty: everybody's. */
+  readonly sources: readonly string[];
+  readonly functions: FunctionSettings;
+  readonly queues: QueueSettings;
+  readonly logGroup?: ILogGroup | undefined;
   readonly batchSize: number;
   readonly batchingWindow?: Duration | undefined;
-  readonly maxReceiveCount: number;
+  /** Invocations at once: what else the account runs, dispatchers and fleets too, must find room beside them. */
+  readonly concurrency: number;
+  readonly reservedConcurrency?: number | undefined;
 }
 
 export class Ingest extends Construct {
@@ -31,8 +35,8 @@ export class Ingest extends Construct {
   constructor(scope: Construct, id: string, props: IngestProps) {
     super(scope, id);
     const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
+      ...props.queues,
       visibilityTimeout: visibilityFor(TIMEOUT),
-      maxReceiveCount: props.maxReceiveCount,
     });
     this.queue = queue;
     this.deadLetterQueue = deadLetterQueue;
@@ -40,7 +44,10 @@ export class Ingest extends Construct {
     new Rule(this, 'Requested', {
       description: 'Requested jobs go to the ingest queue',
       eventBus: props.bus,
-      eventPattern: { detailType: [DETAIL_TYPE.requested] },
+      eventPattern: {
+        detailType: [DETAIL_TYPE.requested, ...SCHEDULE_REQUESTS.keys()],
+        ...(props.sources.length === 0 ? {} : { source: [...props.sources] }),
+      },
       targets: [
         new SqsQueue(queue, {
           // The same events as behind the queue, so one redrive brings both back.
@@ -52,16 +59,18 @@ export class Ingest extends Construct {
     });
 
     this.function = schedulerFunction(this, 'Function', {
+      ...props.functions,
       entry: 'ingest',
       description: 'Turns requested jobs into job items',
       timeout: TIMEOUT,
       memorySizeMb: 512,
-      architecture: props.architecture,
-      logRetention: props.logRetention,
+      logGroup: props.logGroup,
+      reservedConcurrency: props.reservedConcurrency,
     });
     this.function.addEventSource(
       new SqsEventSource(queue, {
         batchSize: props.batchSize,
+        maxConcurrency: props.concurrency,
         reportBatchItemFailures: true,
         ...(props.batchingWindow === undefined ? {} : { maxBatchingWindow: props.batchingWindow }),
       }),

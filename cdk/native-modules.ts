@@ -11,6 +11,9 @@ import { FUNCTION_BUNDLING } from './function.ts';
 /** Where functions will run. `host`: as processes of this machine, under a local emulator. `lambda`: on AWS. */
 export type Platform = 'host' | 'lambda';
 
+/** Where functions will run, if nobody says so: an emulator runs them here. */
+export const defaultPlatform = (): Platform => (process.env.AWS_ENDPOINT_URL ? 'host' : 'lambda');
+
 export interface NativeModulesProps {
   /** Packages that the function's code imports by name. */
   readonly modules: readonly string[];

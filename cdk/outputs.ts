@@ -1,14 +1,33 @@
 /** For a stack's owner: what a person or a script needs to reach a deployed scheduler. */
-import { CfnOutput, type Stack } from 'aws-cdk-lib';
-import type { Scheduler } from './scheduler.ts';
+import { CfnOutput } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
 
-/** `TableName`, `BusName`, `WakeQueueUrl`, and for each fleet `<Fleet>QueueUrl`, its name in Pascal case. */
-export function schedulerOutputs(stack: Stack, scheduler: Scheduler): void {
-  new CfnOutput(stack, 'TableName', { value: scheduler.table.tableName });
-  new CfnOutput(stack, 'BusName', { value: scheduler.bus.eventBusName });
-  new CfnOutput(stack, 'WakeQueueUrl', { value: scheduler.wakeQueue.queueUrl });
+/** Of a scheduler, as far as outputs tell of it. */
+export interface Addressed {
+  readonly table: { readonly tableName: string };
+  readonly bus: { readonly eventBusName: string };
+  readonly wakeQueue: { readonly queueUrl: string };
+}
+
+/** The same, with its fleets. */
+export interface AddressedFleets extends Addressed {
+  readonly fleets: Readonly<
+    Record<string, { readonly fleet: string; readonly queue: { readonly queueUrl: string } }>
+  >;
+}
+
+/** `TableName`, `BusName` and `WakeQueueUrl`: what `fairlead env` reads. The construct has them itself, under its own path. */
+export function addressOutputs(scope: Construct, scheduler: Addressed): void {
+  new CfnOutput(scope, 'TableName', { value: scheduler.table.tableName });
+  new CfnOutput(scope, 'BusName', { value: scheduler.bus.eventBusName });
+  new CfnOutput(scope, 'WakeQueueUrl', { value: scheduler.wakeQueue.queueUrl });
+}
+
+/** The same under short names of the stack's own, and for each fleet `<Fleet>QueueUrl`, its name in Pascal case. */
+export function schedulerOutputs(scope: Construct, scheduler: AddressedFleets): void {
+  addressOutputs(scope, scheduler);
   for (const { fleet, queue } of Object.values(scheduler.fleets)) {
-    new CfnOutput(stack, queueUrlOutput(fleet), { value: queue.queueUrl });
+    new CfnOutput(scope, queueUrlOutput(fleet), { value: queue.queueUrl });
   }
 }
 

@@ -1,17 +1,27 @@
 /** A queue never stands alone: what cannot be processed goes to a dead-letter queue of its own. */
-import { Duration, Lazy } from 'aws-cdk-lib';
+import { Duration, Lazy, RemovalPolicy } from 'aws-cdk-lib';
 import { type AddToResourcePolicyResult, AnyPrincipal, Effect, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { CfnQueuePolicy, Queue, type QueueProps } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
+import { acknowledge } from './acknowledged.ts';
 
 /** As long as SQS keeps anything: the clock of a dead letter began when the message was first sent. */
 const DEAD_LETTER_RETENTION = Duration.days(14);
 
-export interface GuardedQueueProps {
-  /** How long a received message stays hidden. */
-  readonly visibilityTimeout: Duration;
+/** What all queues of a scheduler have in common. */
+export interface QueueSettings {
   /** Receives before a message counts as dead. */
   readonly maxReceiveCount: number;
+  /** @default - encrypted with a key of SQS */
+  readonly encryptionKey?: IKey | undefined;
+  /** @default RemovalPolicy.DESTROY */
+  readonly removalPolicy?: RemovalPolicy | undefined;
+}
+
+export interface GuardedQueueProps extends QueueSettings {
+  /** How long a received message stays hidden. */
+  readonly visibilityTimeout: Duration;
   /** @default - generated */
   readonly queueName?: string | undefined;
   /** Keeps both queues to TLS. @default - a policy for each of them */
@@ -57,6 +67,7 @@ export class SharedTls extends Construct {
 
   cover(queue: SharingQueue): Queue {
     this.queues.push(queue);
+    acknowledge(queue, 'sharedTls');
     return queue;
   }
 }
@@ -68,8 +79,9 @@ export interface GuardedQueue {
 
 export function guardedQueue(scope: Construct, id: string, props: GuardedQueueProps): GuardedQueue {
   const { visibilityTimeout, maxReceiveCount, queueName, tls } = props;
-  const deadLetters = deadLetterQueue(scope, `${id}DeadLetters`, tls);
+  const deadLetters = deadLetterQueue(scope, `${id}DeadLetters`, props, tls);
   const queue = queueUnder(tls, scope, id, {
+    ...keptAs(props),
     visibilityTimeout,
     deadLetterQueue: { queue: deadLetters, maxReceiveCount },
     ...(queueName === undefined ? {} : { queueName }),
@@ -77,9 +89,22 @@ export function guardedQueue(scope: Construct, id: string, props: GuardedQueuePr
   return { queue, deadLetterQueue: deadLetters };
 }
 
-export function deadLetterQueue(scope: Construct, id: string, tls?: SharedTls): Queue {
-  return queueUnder(tls, scope, id, { retentionPeriod: DEAD_LETTER_RETENTION });
+export function deadLetterQueue(
+  scope: Construct,
+  id: string,
+  settings: QueueSettings,
+  tls?: SharedTls,
+): Queue {
+  return queueUnder(tls, scope, id, { ...keptAs(settings), retentionPeriod: DEAD_LETTER_RETENTION });
 }
+
+const keptAs = ({ encryptionKey, removalPolicy }: QueueSettings): QueueProps => ({
+  removalPolicy: removalPolicy ?? RemovalPolicy.DESTROY,
+  // A data key is asked for every five minutes, not with every message: that would cost more than the messages.
+  ...(encryptionKey === undefined
+    ? {}
+    : { encryptionMasterKey: encryptionKey, dataKeyReuse: Duration.minutes(5) }),
+});
 
 const queueUnder = (tls: SharedTls | undefined, scope: Construct, id: string, props: QueueProps): Queue =>
   tls === undefined

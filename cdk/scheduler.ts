@@ -1,290 +1,279 @@
 /** The whole scheduler as one construct. */
-import { Duration, type RemovalPolicy } from 'aws-cdk-lib';
-import {
+import { Aspects, Tags } from 'aws-cdk-lib';
+import type {
   MathExpression,
-  type MathExpressionOptions,
-  type Metric,
-  type MetricOptions,
+  MathExpressionOptions,
+  Metric,
+  MetricOptions,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
-import { EventBus, EventBusGrants, type IEventBus } from 'aws-cdk-lib/aws-events';
-import type { IGrantable } from 'aws-cdk-lib/aws-iam';
+import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
+import { PermissionsBoundary } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { Queue } from 'aws-cdk-lib/aws-sqs';
-import { Construct } from 'constructs';
+import type { IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import { Construct, type IConstruct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../lib/core/defaults.ts';
+import type { JobTypeInput } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
-import { encodeConfiguration } from '../lib/dispatch/declaration-codec.ts';
+import { didYouMean } from '../lib/core/spelling.ts';
+import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+import { type AlarmsProps, SchedulerAlarms } from './alarms.ts';
+import { type DashboardProps, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
 import { Fleet, type FleetProps } from './fleet.ts';
+import type { FunctionSettings } from './function.ts';
+import { SchedulerGrants } from './grants.ts';
 import { Ingest } from './ingest.ts';
-import { SharedTls } from './queues.ts';
-import { schedulerTable, TABLE_ACTIONS } from './table.ts';
-import { checkDeclaration, checkTimeouts, poolInput } from './validation.ts';
+import { allowLogs } from './keys.ts';
+import { checkLimits, checkNetwork, reservedConcurrencyOf } from './limits.ts';
+import {
+  fromAttributes,
+  fromParameter,
+  type MoreAttributes,
+  publishParameter,
+  type SchedulerAttributes,
+} from './lookup.ts';
+import { busName } from './names.ts';
+import { addressOutputs } from './outputs.ts';
+import { DeclaredPool } from './pool.ts';
+import { declarationOf, type SchedulerProps } from './props.ts';
+import { type QueueSettings, SharedTls } from './queues.ts';
+import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
+import { DeclaredSchedules } from './schedules.ts';
+import { checkSources, claimSources } from './sources.ts';
+import { checkTable, schedulerTable } from './table.ts';
+import { warnOfTimeouts } from './timeouts.ts';
+import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
-/** What a scheduler does, and for whom. Only `fleets` must be there. */
-export interface SchedulerProps {
-  /** Who does the work, by name. */
-  readonly fleets: Readonly<Record<string, FleetProps>>;
-  /**
-   * Job types by name.
-   * @default - the types that fleets name, each with its defaults; a timeout that is not declared is the longest
-   * that the handlers of the type's fleets can keep
-   */
-  readonly types?: PoolInput['types'];
-  /**
-   * Tiers, from the top.
-   * @default - one, named `default`
-   */
-  readonly tiers?: PoolInput['tiers'];
-  /**
-   * Running jobs of the whole pool.
-   * @default - no limit but the fleets' slots
-   */
-  readonly maxConcurrency?: PoolInput['maxConcurrency'];
-  /**
-   * Coefficients of the score.
-   * @default - those of `SCORE_DEFAULTS`
-   */
-  readonly score?: PoolInput['score'];
-  /**
-   * Cost accounting per fairness key.
-   * @default - that of `FAIRNESS_DEFAULTS`
-   */
-  readonly fairness?: PoolInput['fairness'];
-  /**
-   * When partitions lend each other slots and shares of caps, and how much; see docs/scale.md. With one, nothing is lent.
-   * @default - that of `LENDING_DEFAULTS`
-   */
-  readonly lending?: PoolInput['lending'];
-  /**
-   * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
-   * large. A deployment that changes it while jobs wait or run is refused; see docs/scale.md.
-   * @default 1: one exact order for the whole pool
-   */
-  readonly partitions?: PoolInput['partitions'];
-  /**
-   * The bus that `Job Requested` events come from and outcome events go to.
-   * @default - a bus of its own
-   */
-  readonly eventBus?: IEventBus | undefined;
-  /**
-   * What becomes of the table, and every job in it, when the stack is deleted.
-   * @default RemovalPolicy.RETAIN
-   */
-  readonly removalPolicy?: RemovalPolicy | undefined;
-  /**
-   * Of the scheduler's own functions.
-   * @default Architecture.ARM_64
-   */
-  readonly architecture?: Architecture | undefined;
-  /**
-   * How long the scheduler's own functions' logs are kept.
-   * @default RetentionDays.TWO_WEEKS
-   */
-  readonly logRetention?: RetentionDays | undefined;
-  /**
-   * Events that one ingest invocation takes: 1 to 10, or to 100 with an `ingestBatchingWindow`.
-   * @default 10
-   */
-  readonly ingestBatchSize?: number | undefined;
-  /**
-   * How long the ingest function waits to fill its batch. Cheaper under load, slower without.
-   * @default - not at all
-   */
-  readonly ingestBatchingWindow?: Duration | undefined;
-  /**
-   * Deliveries of one message before it goes to its dead-letter queue.
-   * @default 5
-   */
-  readonly maxReceiveCount?: number | undefined;
-}
+/** Before whatever else visits a scheduler's parts: it makes the last of them. */
+const SETTLE_PRIORITY = 50;
 
 /**
  * Jobs in, finished work out: table, bus, queues, functions and fleets, each with what catches its failures.
  *
  * @example
  * const scheduler = new Scheduler(this, 'Jobs', {
- *   fleets: { pdf: { types: ['render'], slots: 20, handler: renderFunction } },
+ *   types: { render: { maxConcurrency: 20 } },
+ *   fleets: { pdf: { types: ['render'], handler: new WorkerFunction(this, 'Pdf', { entry: 'pdf.ts' }) } },
  * });
- * scheduler.grantPutEvents(orderService);
+ * scheduler.grants.putEvents(orderService);
  *
  * @throws ConfigurationError at synth, for a declaration that cannot work.
  */
-export class Scheduler extends Construct {
+export class Scheduler<Type extends string = string> extends SchedulerBase implements WatchedScheduler {
+  /** A scheduler that another app or stack has deployed, as its owner describes it. */
+  static fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
+    return fromAttributes(scope, id, attributes);
+  }
+
+  /**
+   * A scheduler that was deployed with this `parameterName`, in the same account and region. What the parameter does
+   * not say, sources, a key and fleets, may be given.
+   */
+  static fromParameter(
+    scope: Construct,
+    id: string,
+    parameterName: string,
+    more?: MoreAttributes,
+  ): IScheduler {
+    return fromParameter(scope, id, parameterName, more);
+  }
+
   readonly table: TableV2;
-  readonly bus: IEventBus;
+  override readonly bus: IEventBus;
   readonly ingestQueue: Queue;
-  readonly wakeQueue: Queue;
-  /** By what they stand behind: `ingest`, `wake`, `dispatch` (stream and tick), `fleet/<fleet>`. */
-  readonly deadLetterQueues: Readonly<Record<string, Queue>>;
-  /** By name; a type that no fleet named has its own. */
-  readonly fleets: Readonly<Record<string, Fleet>>;
+  override readonly wakeQueue: Queue;
   readonly dispatchFunction: NodejsFunction;
   readonly ingestFunction: NodejsFunction;
-  /** The declaration with every default filled in. */
-  readonly configuration: PoolConfiguration;
+  override readonly grants: SchedulerGrants;
+  readonly #pool: DeclaredPool;
+  readonly #schedules: DeclaredSchedules;
+  readonly #queues: QueueSettings;
+  readonly #fleetsScope: Construct;
+  readonly #tls: SharedTls;
+  readonly #made = new Map<string, Fleet>();
+  readonly #ownDeadLetterQueues: Readonly<
+    Record<string, readonly [deadLetters: Queue, queue: Queue | undefined]>
+  >;
+  readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
+  readonly #settled: (() => void)[] = [];
 
-  constructor(scope: Construct, id: string, props: SchedulerProps) {
+  constructor(scope: Construct, id: string, props: SchedulerProps<Type> = {}) {
     super(scope, id);
-    const {
-      fleets,
-      eventBus,
-      removalPolicy,
-      architecture = Architecture.ARM_64,
-      logRetention = RetentionDays.TWO_WEEKS,
-      ingestBatchSize = 10,
-      ingestBatchingWindow,
-      maxReceiveCount = 5,
-      ...declaration
-    } = props;
-    checkCount('ingestBatchSize', ingestBatchSize, ingestBatchingWindow === undefined ? 10 : 100);
-    checkCount('maxReceiveCount', maxReceiveCount, 1_000);
-    this.configuration = resolveConfiguration(poolInput(declaration, fleets));
-    checkTimeouts(this.configuration, fleets);
-    const pool = encodeConfiguration(this.configuration);
-    checkDeclaration(this.configuration, pool);
+    const { fleets = {}, encryptionKey, sources = [] } = props;
+    checkLimits(props);
+    checkNetwork(props);
+    checkTable(props.table ?? {});
+    checkSources(sources);
+    this.#pool = new DeclaredPool(declarationOf(props), fleets);
+    this.#schedules = new DeclaredSchedules(() => this.configuration, props.schedules);
+    if (props.eventBus !== undefined) claimSources(this, props.eventBus, sources);
 
-    this.table = schedulerTable(this, 'Table', { removalPolicy });
-    this.bus =
-      eventBus ??
-      // The library's own types are looser than ours about absent properties.
-      (new EventBus(this, 'Bus', { description: 'Requested jobs, and what became of them' }) as IEventBus);
-    const shared = { architecture, logRetention, maxReceiveCount };
+    this.#queues = {
+      maxReceiveCount: props.maxReceiveCount ?? 5,
+      encryptionKey,
+      removalPolicy: props.queueRemovalPolicy,
+    };
+    this.table = schedulerTable(this, 'Table', {
+      ...props.table,
+      removalPolicy: props.removalPolicy,
+      encryptionKey,
+    });
+    this.bus = props.eventBus ?? this.#ownBus(encryptionKey);
+    if (encryptionKey !== undefined) allowLogs(this, encryptionKey);
+    const functions = functionSettings(props);
+    const reserved = reservedConcurrencyOf(this, props.reservedConcurrency);
     const ingest = new Ingest(this, 'Ingest', {
-      ...shared,
       bus: this.bus,
-      batchSize: ingestBatchSize,
-      batchingWindow: ingestBatchingWindow,
+      sources,
+      functions,
+      queues: this.#queues,
+      logGroup: props.logGroups?.ingest,
+      batchSize: props.ingestBatchSize ?? 10,
+      batchingWindow: props.ingestBatchingWindow,
+      concurrency: props.ingestConcurrency ?? 10,
+      reservedConcurrency: reserved.ingest,
     });
-    const dispatch = new Dispatch(this, 'Dispatch', { ...shared, table: this.table });
-    const fleetsScope = new Construct(this, 'Fleets');
-    const tls = new SharedTls(this, 'FleetTls');
-    this.fleets = Object.fromEntries(
-      this.configuration.fleets.map((fleet) => [
-        fleet.fleet,
-        new Fleet(fleetsScope, fleet.fleet, {
-          fleet,
-          table: this.table,
-          handler: fleets[fleet.fleet]?.handler,
-          batchSize: fleets[fleet.fleet]?.batchSize ?? 1,
-          visibilityTimeout: fleets[fleet.fleet]?.visibilityTimeout,
-          maxReceiveCount,
-          tls,
-        }),
-      ]),
-    );
-    const declared = new Declaration(this, 'Declaration', {
-      pool,
+    const dispatch = new Dispatch(this, 'Dispatch', {
       table: this.table,
-      wakeQueue: dispatch.wakeQueue,
-      queues: Object.fromEntries(Object.values(this.fleets).map(({ fleet, queue }) => [fleet, queue])),
-      architecture,
-      logRetention,
+      functions,
+      queues: this.#queues,
+      logGroup: props.logGroups?.dispatch,
+      reservedConcurrency: reserved.dispatch,
     });
-    // Whoever reads the declaration comes after it.
-    ingest.function.node.addDependency(declared.resource);
-    dispatch.function.node.addDependency(declared.resource);
     this.ingestQueue = ingest.queue;
     this.ingestFunction = ingest.function;
     this.wakeQueue = dispatch.wakeQueue;
     this.dispatchFunction = dispatch.function;
-    this.deadLetterQueues = {
-      ingest: ingest.deadLetterQueue,
-      wake: dispatch.wakeDeadLetterQueue,
-      dispatch: dispatch.deadLetterQueue,
-      ...Object.fromEntries(
-        Object.values(this.fleets).map((fleet) => [`fleet/${fleet.fleet}`, fleet.deadLetterQueue]),
-      ),
+    this.#ownDeadLetterQueues = {
+      ingest: [ingest.deadLetterQueue, ingest.queue],
+      wake: [dispatch.wakeDeadLetterQueue, dispatch.wakeQueue],
+      dispatch: [dispatch.deadLetterQueue, undefined],
     };
-    this.connect();
-  }
-
-  /** Lets a producer submit with the client: put jobs into the table and wake the dispatcher. */
-  grantSubmit(grantee: IGrantable): void {
-    this.table.grants.actions(grantee, ...TABLE_ACTIONS.submit);
-    this.wakeQueue.grants.sendMessages(grantee);
-  }
-
-  /** Lets a producer put `Job Requested` events on the bus. */
-  grantPutEvents(grantee: IGrantable): void {
-    // Not `allPutEvents`, which means every bus of the account.
-    EventBusGrants.fromEventBus(this.bus).actions(grantee, ['events:PutEvents']);
-  }
-
-  /**
-   * Lets a long-running process work for a fleet; `workerEnvironment` tells it where.
-   * @throws ConfigurationError for a fleet that is not declared.
-   */
-  grantWork(grantee: IGrantable, fleet: string): void {
-    this.fleetNamed(fleet).grantWork(grantee);
-    this.wakeQueue.grants.sendMessages(grantee);
-  }
-
-  /** Lets a process run passes, as `fairlead dispatcher` does; `schedulerEnvironment` tells it where. */
-  grantDispatch(grantee: IGrantable): void {
-    this.table.grants.actions(grantee, ...TABLE_ACTIONS.dispatch);
-    this.wakeQueue.grants.sendMessages(grantee);
-    for (const fleet of Object.values(this.fleets)) fleet.queue.grants.sendMessages(grantee);
-  }
-
-  /** Lets an operator look at jobs, move, cancel and pause them, wake dispatchers and redrive dead letters. */
-  grantOperate(grantee: IGrantable): void {
-    this.table.grants.actions(grantee, ...TABLE_ACTIONS.operate);
-    this.wakeQueue.grants.sendMessages(grantee);
-    this.ingestQueue.grants.sendMessages(grantee);
-    for (const fleet of Object.values(this.fleets)) fleet.queue.grants.sendMessages(grantee);
-    for (const queue of Object.values(this.deadLetterQueues)) {
-      queue.grants.consumeMessages(grantee);
-      queue.grants.actions(grantee, [
-        'sqs:StartMessageMoveTask',
-        'sqs:CancelMessageMoveTask',
-        'sqs:ListMessageMoveTasks',
-      ]);
+    this.grants = new SchedulerGrants({
+      table: { tableArn: this.table.tableArn, encryptionKey },
+      bus: this.bus,
+      sources,
+      wakeQueue: this.wakeQueue,
+      fleetQueue: (fleet) => this.fleetNamed(fleet).queue,
+      eachFleetQueue: (visit) => this.eachFleet(({ queue }) => visit(queue)),
+      eachDeadLetterQueue: (visit) => this.#eachDeadLetterQueue(visit),
+    });
+    this.#fleetsScope = new Construct(this, 'Fleets');
+    this.#tls = new SharedTls(this, 'FleetTls');
+    this.#connect();
+    for (const fleet of Object.keys(fleets)) this.#make(fleet);
+    const declared = new Declaration(this, 'Declaration', {
+      pool: () => this.#pool.encode(),
+      schedules: () => this.#schedules.encode(),
+      table: this.table,
+      wakeQueue: this.wakeQueue,
+      queues: () => Object.fromEntries([...this.#made].map(([fleet, { queue }]) => [fleet, queue])),
+      grants: this.grants,
+      functions,
+      logGroup: props.logGroups?.declare,
+    });
+    // Whoever reads the declaration comes after it.
+    ingest.function.node.addDependency(declared.resource);
+    dispatch.function.node.addDependency(declared.resource);
+    if (props.parameterName !== undefined) {
+      publishParameter(this, props.parameterName, {
+        tableArn: this.table.tableArn,
+        busArn: this.bus.eventBusArn,
+        wakeQueueArn: this.wakeQueue.queueArn,
+      });
     }
+    if (props.permissionsBoundary !== undefined)
+      PermissionsBoundary.of(this).apply(props.permissionsBoundary);
+    for (const [key, value] of Object.entries(props.tags ?? {})) Tags.of(this).add(key, value);
+    addressOutputs(this, this);
+    this.#settleLate();
+  }
+
+  override get tableName(): string {
+    return this.table.tableName;
+  }
+
+  /** The declaration with every default filled in, as far as it is declared. */
+  get configuration(): PoolConfiguration {
+    return this.#pool.configuration;
+  }
+
+  /** By name; a type that no fleet takes has its own from the first look at this on. */
+  get fleets(): Readonly<Record<string, Fleet>> {
+    this.#makeImplied();
+    return Object.fromEntries(this.#made);
+  }
+
+  /** By what they stand behind: `ingest`, `wake`, `dispatch` (stream and tick), `fleet/<fleet>`. */
+  get deadLetterQueues(): Readonly<Record<string, Queue>> {
+    const own = Object.entries(this.#ownDeadLetterQueues).map(([name, [queue]]) => [name, queue] as const);
+    const ofFleets = Object.values(this.fleets).map(
+      (each) => [`fleet/${each.fleet}`, each.deadLetterQueue] as const,
+    );
+    return Object.fromEntries([...own, ...ofFleets]);
   }
 
   /**
-   * The environment of a process that works for a fleet: a container's, say.
-   * @throws ConfigurationError for a fleet that is not declared.
+   * Declares one more fleet.
+   * @throws ConfigurationError for one that cannot work, or that is there already; then nothing has changed.
    */
-  workerEnvironment(fleet: string): Readonly<Record<string, string>> {
-    return {
-      FAIRLEAD_TABLE: this.table.tableName,
-      FAIRLEAD_FLEET: this.fleetNamed(fleet).fleet,
-      FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
-    };
+  addFleet(fleet: string, props: FleetProps<Type>): Fleet {
+    this.#pool.addFleet(fleet, props);
+    return this.#make(fleet);
   }
 
-  /** The environment of a function or process that submits, or runs passes. */
-  schedulerEnvironment(): Readonly<Record<string, string>> {
-    return {
-      FAIRLEAD_TABLE: this.table.tableName,
-      FAIRLEAD_BUS: this.bus.eventBusName,
-      FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
-    };
+  /**
+   * Declares one more job type; from the first one on, fleets take declared types only. Answers the scheduler, for
+   * TypeScript: as one that knows the type.
+   * @throws ConfigurationError for one that cannot work, or that is there already; then nothing has changed.
+   */
+  addJobType<Added extends string>(type: Added, input: JobTypeInput = {}): Scheduler<Type | Added> {
+    this.#pool.addType(type, input);
+    return this as Scheduler<Type | Added>;
+  }
+
+  /**
+   * Declares recurring work, as `schedules` does. Its type must be declared by then.
+   * @throws ConfigurationError for what no scheduler would take, and for a name that is taken; then nothing has changed.
+   */
+  addSchedule(id: string, schedule: ScheduleRequest): void {
+    this.#schedules.add(id, schedule);
+  }
+
+  /** Calls back with every fleet: at once with those that are there, later with others. */
+  eachFleet(visit: (fleet: Fleet) => void): void {
+    for (const fleet of this.#made.values()) visit(fleet);
+    this.#fleetVisitors.push(visit);
+  }
+
+  /** Calls back when everything is declared: before the app is synthesised. */
+  whenSettled(effect: () => void): void {
+    this.#settled.push(effect);
+  }
+
+  /** Alarms for what somebody must look at. Call it once; `actions` are told. */
+  alarms(props: AlarmsProps = {}): SchedulerAlarms {
+    this.#requireOnce('Alarms', 'alarms()');
+    return new SchedulerAlarms(this, 'Alarms', { scheduler: this, ...props });
+  }
+
+  /** A dashboard of CloudWatch: what waits, what runs, how long it takes, and what goes wrong. Call it once. */
+  dashboard(props: DashboardProps = {}): SchedulerDashboard {
+    this.#requireOnce('Dashboard', 'dashboard()');
+    return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
   }
 
   /**
    * Messages in all dead-letter queues: above zero, somebody must look. An alarm takes ten queues at most;
-   * beyond that (more than seven fleets) watch `deadLetterQueues` one by one.
+   * beyond that (more than seven fleets) use `alarms()`, or watch `deadLetterQueues` one by one.
    */
   metricDeadLetters(options?: MathExpressionOptions): MathExpression {
-    const metrics = Object.values(this.deadLetterQueues).map(
-      (queue, index) =>
-        [`q${index}`, queue.metricApproximateNumberOfMessagesVisible({ statistic: 'Maximum' })] as const,
-    );
-    return new MathExpression({
-      label: 'Dead letters',
-      period: Duration.minutes(1),
-      ...options,
-      expression: metrics.map(([name]) => name).join(' + '),
-      usingMetrics: Object.fromEntries(metrics),
-    });
+    return deadLettersIn(Object.values(this.deadLetterQueues), options);
   }
 
   /** How long the first event has waited to become a job. */
@@ -305,41 +294,119 @@ export class Scheduler extends Construct {
     return this.fleetNamed(fleet).metricQueueAge(options);
   }
 
+  protected override requireFleet(fleet: string): void {
+    this.fleetNamed(fleet);
+  }
+
+  private fleetNamed(fleet: string): Fleet {
+    if (!this.#made.has(fleet)) this.#makeImplied();
+    const found = this.#made.get(fleet);
+    if (found !== undefined) return found;
+    const names = [...this.#made.keys()];
+    throw new ConfigurationError(
+      'fleet',
+      fleet,
+      `names no fleet of this scheduler (${names.map(show).join(', ')})`,
+      `${didYouMean(fleet, names)}Declare it in fleets or with addFleet, or name one of those.`,
+    );
+  }
+
+  #requireOnce(id: string, method: string): void {
+    if (this.node.tryFindChild(id) === undefined) return;
+    throw new ConfigurationError(
+      method,
+      this.node.path,
+      'was called before for this scheduler',
+      'Keep what the first call has answered.',
+    );
+  }
+
+  #ownBus(encryptionKey: IKey | undefined): IEventBus {
+    const bus = new EventBus(this, 'Bus', {
+      description: 'Requested jobs, and what became of them',
+      eventBusName: busName(this),
+      ...(encryptionKey === undefined ? {} : { kmsKey: encryptionKey }),
+    });
+    // The library's own types are looser than ours about absent properties.
+    return bus as IEventBus;
+  }
+
+  #make(name: string): Fleet {
+    const fleet = this.configuration.fleets.find((each) => each.fleet === name);
+    const input = this.#pool.fleet(name);
+    if (fleet === undefined || input === undefined) throw new RangeError(`fleet ${name} is not declared`);
+    const made = new Fleet(this.#fleetsScope, name, {
+      fleet,
+      input,
+      handler: this.#pool.handlers.get(name),
+      environment: this.environmentOf(name),
+      grants: this.grants,
+      queues: this.#queues,
+      tls: this.#tls,
+    });
+    this.#made.set(name, made);
+    for (const visit of this.#fleetVisitors) visit(made);
+    return made;
+  }
+
+  /** Types that no fleet takes have one of their own; from now on it is declared like others. */
+  #makeImplied(): void {
+    for (const { fleet, types } of this.configuration.fleets) {
+      if (this.#made.has(fleet)) continue;
+      if (this.#pool.fleet(fleet) === undefined) this.#pool.addFleet(fleet, { types });
+      this.#make(fleet);
+    }
+  }
+
+  #eachDeadLetterQueue(visit: (deadLetters: IQueue, queue: IQueue | undefined) => void): void {
+    for (const [deadLetters, queue] of Object.values(this.#ownDeadLetterQueues)) visit(deadLetters, queue);
+    this.eachFleet(({ deadLetterQueue, queue }) => visit(deadLetterQueue, queue));
+  }
+
   /** Tells each function where everything is, and lets it do its part. */
-  private connect(): void {
+  #connect(): void {
     // Whoever stores jobs may run the pass at once, so the ingest function may do all that a dispatcher does.
     for (const dispatcher of [this.ingestFunction, this.dispatchFunction]) {
       for (const [name, value] of Object.entries(this.schedulerEnvironment())) {
         dispatcher.addEnvironment(name, value);
       }
-      this.grantDispatch(dispatcher);
-      this.grantPutEvents(dispatcher);
+      this.grants.passes(dispatcher, 'dispatch');
     }
-    for (const fleet of Object.values(this.fleets)) {
-      for (const [name, value] of Object.entries(this.workerEnvironment(fleet.fleet))) {
-        fleet.function?.addEnvironment(name, value);
-      }
-    }
+    this.grants.table(this.ingestFunction, 'ingest');
+    this.grants.tell(this.ingestFunction, 'rejections');
+    this.grants.tell(this.dispatchFunction, 'outcomes');
   }
 
-  private fleetNamed(fleet: string): Fleet {
-    const found = this.fleets[fleet];
-    if (found !== undefined) return found;
-    throw new ConfigurationError(
-      'fleet',
-      fleet,
-      `names no fleet of this scheduler (${Object.keys(this.fleets).map(show).join(', ')})`,
-      'Declare it in fleets, or name one of those.',
-    );
+  /** What follows from everything that was declared is done when the app is complete. */
+  #settleLate(): void {
+    let isSettled = false;
+    const visit = (node: IConstruct): void => {
+      if (node !== this || isSettled) return;
+      isSettled = true;
+      this.#makeImplied();
+      this.#pool.encode();
+      warnOfTimeouts(this, this.#pool);
+      for (const effect of this.#settled) effect();
+    };
+    Aspects.of(this).add({ visit }, { priority: SETTLE_PRIORITY });
   }
 }
 
-function checkCount(prop: string, value: number, max: number): void {
-  if (Number.isInteger(value) && value >= 1 && value <= max) return;
-  throw new ConfigurationError(
-    prop,
-    value,
-    `must be a whole number from 1 to ${max}`,
-    'Leave it out for the default.',
-  );
+function functionSettings(props: SchedulerProps): FunctionSettings {
+  const {
+    architecture = Architecture.ARM_64,
+    logRetention = RetentionDays.TWO_WEEKS,
+    encryptionKey,
+    vpc,
+  } = props;
+  return {
+    architecture,
+    tracing: props.tracing,
+    logRetention,
+    encryptionKey,
+    network:
+      vpc === undefined
+        ? undefined
+        : { vpc, subnets: props.vpcSubnets, securityGroups: props.securityGroups },
+  };
 }

@@ -3,10 +3,14 @@
  * Everything about the pool itself is checked by `resolveConfiguration`, before.
  */
 import { type Duration, Token } from 'aws-cdk-lib';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { eventSourceConcurrency, type FleetProps, timeoutOf } from './fleet.ts';
+import { didYouMean } from '../lib/core/spelling.ts';
+import { EVENT_SOURCE_MIN_CONCURRENCY, eventSourceConcurrency, type FleetProps } from './fleet.ts';
+import { type Handler, handlerOf } from './handlers.ts';
+import { refuseTokens } from './tokens.ts';
 
 /** Jobs that a fleet with a handler runs at once, if it does not say. */
 const LAMBDA_SLOTS = 10;
@@ -23,36 +27,56 @@ const PROPERTIES_MAX_BYTES = 240_000;
 /** `https://sqs.<region>.amazonaws.com/<account>/<name>`, with a generated name of up to 80 characters, and what is around it. */
 const QUEUE_URL_BYTES = 150;
 
+/** The handlers of all fleets that have one, by fleet. */
+export type Handlers = ReadonlyMap<string, Handler>;
+
+export type FleetInputs = Readonly<Record<string, FleetProps>>;
+
+/**
+ * The handlers of these fleets.
+ * @throws ConfigurationError for one that cannot do the work
+ */
+export function handlersOf(fleets: FleetInputs): Handlers {
+  return new Map(
+    Object.entries(fleets).flatMap(([fleet, props]) => {
+      const handler = handlerOf(fleet, props);
+      return handler === undefined ? [] : [[fleet, handler] as const];
+    }),
+  );
+}
+
 /**
  * The pool as `resolveConfiguration` takes it. A fleet with a handler gets its slots; a type that names no timeout
  * gets the longest that the functions of all its fleets can keep.
+ * @param scheduler - stands for whoever declares it
  * @throws ConfigurationError for a fleet that its handler cannot serve.
  */
 export function poolInput(
   declaration: Omit<PoolInput, 'fleets'>,
-  fleets: Readonly<Record<string, FleetProps>>,
+  fleets: FleetInputs,
+  handlers: Handlers,
+  scheduler: object,
 ): PoolInput {
   const keptMs = new Map<string, number>();
   const inputs: [string, FleetInput][] = Object.entries(fleets).map(([fleet, props]) => {
     // Fields that nobody knows stay in, to be refused.
-    const { handler, batchSize, visibilityTimeout, ...input } = props;
+    const { handler, handlerTimeout, visibilityTimeout, ...served } = props;
+    const { batchSize, maxConcurrency, provisionedPollers, ...input } = served;
+    refuseTokens('fleets', { [fleet]: { types: props.types, slots: props.slots } });
     checkSlots(fleet, props.slots);
     checkBatchSize(fleet, batchSize);
-    if (handler === undefined) {
-      if (batchSize === undefined) return [fleet, input];
-      throw new ConfigurationError(
-        `fleets.${fleet}.batchSize`,
-        batchSize,
-        'says how many jobs one invocation takes, but the fleet has no handler',
-        'Add the handler, or leave batchSize out.',
-      );
+    const found = handlers.get(fleet);
+    if (found === undefined) {
+      refuseWithoutHandler(fleet, { batchSize, maxConcurrency, provisionedPollers });
+      return [fleet, input];
     }
-    const timeout = timeoutOf(handler);
     for (const type of Array.isArray(props.types) ? props.types : []) {
-      keptMs.set(type, Math.min(keptMs.get(type) ?? Number.POSITIVE_INFINITY, keptTimeMs(timeout)));
+      keptMs.set(type, Math.min(keptMs.get(type) ?? Number.POSITIVE_INFINITY, keptTimeMs(found.timeout)));
     }
-    checkVisibility(fleet, visibilityTimeout, timeout);
-    checkHandlerAlone(fleet, props, fleets);
+    checkVisibility(fleet, visibilityTimeout, found.timeout);
+    checkHandlerAlone(fleet, found, handlers, scheduler);
+    checkPollers(fleet, provisionedPollers);
+    checkConcurrency(fleet, maxConcurrency, provisionedPollers);
     return [fleet, { ...input, slots: readSlots(fleet, props) }];
   });
   const types: Record<string, JobTypeInput> = { ...declaration.types };
@@ -63,11 +87,11 @@ export function poolInput(
 /**
  * @throws ConfigurationError for a type that may take longer than a function of its fleets lives.
  */
-export function checkTimeouts(pool: PoolConfiguration, fleets: Readonly<Record<string, FleetProps>>): void {
+export function checkTimeouts(pool: PoolConfiguration, handlers: Handlers): void {
   for (const { fleet, types } of pool.fleets) {
-    const handler = fleets[fleet]?.handler;
+    const handler = handlers.get(fleet);
     if (handler === undefined) continue;
-    const functionTimeoutMs = timeoutOf(handler).toMilliseconds();
+    const functionTimeoutMs = handler.timeout.toMilliseconds();
     for (const { type, timeoutMs } of pool.types) {
       if (!types.includes(type) || timeoutMs < functionTimeoutMs) continue;
       throw new ConfigurationError(
@@ -79,6 +103,28 @@ export function checkTimeouts(pool: PoolConfiguration, fleets: Readonly<Record<s
     }
   }
 }
+
+/**
+ * Once any type is declared, fleets take declared ones only: a misspelt one would deploy, and leave the right one to
+ * nobody.
+ * @throws ConfigurationError for a type that is not declared
+ */
+export function checkTypesOfFleet(fleet: string, { types }: FleetProps, declared: readonly string[]): void {
+  if (declared.length === 0 || !Array.isArray(types)) return;
+  for (const [at, type] of types.entries()) {
+    if (declared.includes(type)) continue;
+    throw new ConfigurationError(
+      `fleets.${fleet}.types[${at}]`,
+      type,
+      `names no declared type (${namesShown(declared)})`,
+      `${didYouMean(type, declared)}Declare it in types, or before with addJobType.`,
+    );
+  }
+}
+
+const NAMES_SHOWN = 20;
+const namesShown = (names: readonly string[]): string =>
+  `${names.slice(0, NAMES_SHOWN).join(', ')}${names.length > NAMES_SHOWN ? `, and ${names.length - NAMES_SHOWN} more` : ''}`;
 
 /**
  * @throws ConfigurationError if the declaration, with the addresses that are known only when deployed, may be too large to
@@ -151,21 +197,92 @@ function checkVisibility(fleet: string, visibility: Duration | undefined, timeou
   );
 }
 
-/** Its environment says which fleet a function works for. */
-function checkHandlerAlone(
+function refuseWithoutHandler(
   fleet: string,
-  props: FleetProps,
-  fleets: Readonly<Record<string, FleetProps>>,
+  props: Pick<FleetProps, 'batchSize' | 'maxConcurrency' | 'provisionedPollers'>,
 ): void {
-  const other = Object.entries(fleets).find(
-    ([name, candidate]) => name !== fleet && candidate.handler === props.handler,
-  );
-  if (other === undefined) return;
+  const says = {
+    batchSize: 'how many jobs one invocation takes',
+    maxConcurrency: 'how many invocations run at once',
+    provisionedPollers: 'what polls for the handler',
+  };
+  for (const field of ['batchSize', 'maxConcurrency', 'provisionedPollers'] as const) {
+    if (props[field] === undefined) continue;
+    throw new ConfigurationError(
+      `fleets.${fleet}.${field}`,
+      props[field],
+      `says ${says[field]}, but the fleet has no handler`,
+      `Add the handler, or leave ${field} out.`,
+    );
+  }
+}
+
+/** Whose jobs a function of this app runs. */
+const schedulerOf = new WeakMap<IFunction, object>();
+
+const whatRuns = ({ own, function: named }: Handler): IFunction => own ?? named;
+
+/** From now on these functions work for this scheduler alone. */
+export function claimHandlers(handlers: Handlers, scheduler: object): void {
+  for (const handler of handlers.values()) schedulerOf.set(whatRuns(handler), scheduler);
+}
+
+/** Its environment says which scheduler, and which of its fleets, a function works for. */
+function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, scheduler: object): void {
+  const runs = whatRuns(handler);
+  const other = [...handlers].find(([name, each]) => name !== fleet && whatRuns(each) === runs);
+  const isElsewhere = (schedulerOf.get(runs) ?? scheduler) !== scheduler;
+  if (other === undefined && !isElsewhere) return;
   throw new ConfigurationError(
     `fleets.${fleet}.handler`,
-    props.handler?.node.path,
-    `is the handler of fleet ${other[0]} too, and a function works for one fleet`,
+    handler.function.node.path,
+    `is the handler of ${other === undefined ? 'another scheduler' : `fleet ${other[0]}`} too, and a function works for one fleet`,
     'Deploy the code as a function of its own for each fleet.',
+  );
+}
+
+/** What Lambda accepts for SQS. */
+const POLLERS = { min: 2, minimumMax: 200, maximumMax: 2_000 } as const;
+
+function checkPollers(fleet: string, pollers: FleetProps['provisionedPollers']): void {
+  if (pollers === undefined) return;
+  const { minimumPollers = POLLERS.min, maximumPollers = POLLERS.minimumMax } = pollers;
+  const check = (field: string, value: number, min: number, max: number): void => {
+    if (Token.isUnresolved(value) || (Number.isInteger(value) && value >= min && value <= max)) return;
+    throw new ConfigurationError(
+      `fleets.${fleet}.provisionedPollers.${field}`,
+      value,
+      `must be a whole number from ${min} to ${max}`,
+      'Leave provisionedPollers out for those that Lambda shares.',
+    );
+  };
+  check('minimumPollers', minimumPollers, POLLERS.min, POLLERS.minimumMax);
+  check('maximumPollers', maximumPollers, minimumPollers, POLLERS.maximumMax);
+}
+
+function checkConcurrency(
+  fleet: string,
+  maxConcurrency: number | undefined,
+  provisionedPollers: FleetProps['provisionedPollers'],
+): void {
+  if (maxConcurrency === undefined) return;
+  const field = `fleets.${fleet}.maxConcurrency`;
+  if (provisionedPollers !== undefined) {
+    throw new ConfigurationError(
+      field,
+      maxConcurrency,
+      'cannot stand beside provisionedPollers: Lambda takes either pollers or a bound',
+      'Leave one of them out.',
+    );
+  }
+  const [min, max] = [EVENT_SOURCE_MIN_CONCURRENCY, EVENT_SOURCE_MAX_CONCURRENCY];
+  if (Token.isUnresolved(maxConcurrency)) return;
+  if (Number.isInteger(maxConcurrency) && maxConcurrency >= min && maxConcurrency <= max) return;
+  throw new ConfigurationError(
+    field,
+    maxConcurrency,
+    `must be a whole number from ${min} to ${max}`,
+    'Leave it out: the slots bound what runs at once.',
   );
 }
 

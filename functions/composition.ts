@@ -13,7 +13,10 @@ import {
 } from '../lib/dispatch/declaration.ts';
 import type { DeclareContext } from '../lib/dispatch/declare.ts';
 import type { IngestContext } from '../lib/dispatch/ingest.ts';
+import type { PublishContext } from '../lib/dispatch/outcomes.ts';
+import type { ScheduleIngestContext } from '../lib/dispatch/schedule-ingest.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
+import type { Metrics } from '../lib/metrics/contract.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { systemClock } from '../lib/runtime/system.ts';
@@ -40,10 +43,16 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
-export type FunctionContext = DispatchContext & IngestContext;
+/** Where a function says what it does. */
+export interface FunctionTold {
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export type FunctionContext = DispatchContext & IngestContext & ScheduleIngestContext & PublishContext;
 
 /** What a process has, whatever is declared. */
-function build(log: Log): {
+function build({ log, metrics }: FunctionTold): {
   readonly declarations: Declarations;
   /** One context for each version, as long as it is the newest. */
   readonly under: (declared: Declared) => FunctionContext;
@@ -57,10 +66,12 @@ function build(log: Log): {
     table: required('FAIRLEAD_TABLE'),
     place: (job) => declarations.place(job),
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
+    meter: (_, { writeUnits }) => metrics.add('writeUnits', writeUnits),
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
   const shared = {
     store,
+    outbox: new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl }),
     events: new EventBridgeBus({
       client: new EventBridgeClient(REQUESTS),
       busName: required('FAIRLEAD_BUS'),
@@ -69,6 +80,7 @@ function build(log: Log): {
     nowMs: systemClock.nowMs,
     random: Math.random,
     log,
+    metrics,
     holder: randomUUID(),
     budget: DISPATCH_BUDGET,
     announced: new Map(),
@@ -81,7 +93,7 @@ function build(log: Log): {
       ...shared,
       ...deployedParts(declarations, declared, queueOf),
       // What was read under another declaration may stand elsewhere under this one.
-      books: new Map(),
+      caches: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
       newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
     };
@@ -93,24 +105,26 @@ function build(log: Log): {
 /** What composes a function's context: from the environment at its first call, anew once something else is declared. */
 export type Compose = () => Promise<FunctionContext>;
 
-export function composition(log: Log): Compose {
+export function composition(told: FunctionTold): Compose {
   let built: ReturnType<typeof build> | undefined;
   return async () => {
-    built ??= build(log);
+    built ??= build(told);
     return built.under(await built.declarations.current());
   };
 }
 
 /** For the deployment: the only one that works without a declaration. */
 export function declaring(log: Log): DeclareContext {
+  const store = new DynamoJobStore({
+    client: new DynamoDBClient(REQUESTS),
+    table: required('FAIRLEAD_TABLE'),
+    // It puts a job only where it finds a firing that somebody has decided, and not carried out.
+    place: (job) => declarations.place(job),
+  });
+  const declarations = new Declarations({ store, clock: systemClock, log });
   return {
-    store: new DynamoJobStore({
-      client: new DynamoDBClient(REQUESTS),
-      table: required('FAIRLEAD_TABLE'),
-      place: () => {
-        throw new FunctionEnvironmentError('a deployment moves no job');
-      },
-    }),
+    store,
+    refresh: () => declarations.current(0),
     queue: new SqsJobQueue({
       client: new SQSClient(REQUESTS),
       queueUrls: {},

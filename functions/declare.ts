@@ -11,11 +11,12 @@ const REASON_CHARS_MAX = 2_000;
 
 /** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
 function deploymentOf({ ResourceProperties, RequestId }: CloudFormationCustomResourceEvent): Deployment {
-  const { pool, queueUrls } = ResourceProperties as Readonly<Record<string, unknown>>;
+  const { pool, queueUrls, schedules } = ResourceProperties as Readonly<Record<string, unknown>>;
   const urls = typeof queueUrls === 'object' && queueUrls !== null ? Object.entries(queueUrls) : [];
   return {
     pool: String(pool),
     queueUrls: Object.fromEntries(urls.map(([fleet, url]) => [fleet, String(url)])),
+    ...(schedules === undefined ? {} : { schedules: String(schedules) }),
     deployment: RequestId,
   };
 }

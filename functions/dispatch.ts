@@ -1,36 +1,27 @@
 /** Whatever hints that there is something to do causes a pass: stream records, wake messages, the minute's tick. */
-import { unmarshall } from '@aws-sdk/util-dynamodb';
-import type {
-  DynamoDBRecord,
-  DynamoDBStreamEvent,
-  SQSBatchResponse,
-  SQSEvent,
-  AttributeValue as StreamAttribute,
-} from 'aws-lambda';
-import type { Job } from '../lib/core/job.ts';
+import type { DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
-import { lookAtWorkers } from '../lib/dispatch/look.ts';
-import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
-import { decodeWake } from '../lib/queue/message.ts';
+import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
+import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
+import type { UnpublishedOutcomes } from '../lib/queue/contract.ts';
+import { decodeOutcomes, decodeWake } from '../lib/queue/message.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
-import { decodeJob } from '../lib/store/dynamodb/codec.ts';
-import { BLOCKED_PREFIX, TABLE } from '../lib/store/schema.ts';
+import { changesIn, type JobChange } from '../lib/store/dynamodb/stream.ts';
 import { type Compose, composition, type FunctionContext } from './composition.ts';
 
 type DispatchEvent = DynamoDBStreamEvent | SQSEvent | { readonly 'detail-type'?: string };
 
-function jobsOf(records: readonly DynamoDBRecord[], { log }: FunctionContext): readonly Job[] {
-  return records.flatMap((record) => {
-    const image: Record<string, StreamAttribute> | undefined = record.dynamodb?.NewImage;
-    // A job that was parked is the same job: as a hint it would only be met, and parked, again.
-    if (image === undefined || image[TABLE.line]?.S?.startsWith(BLOCKED_PREFIX)) return [];
-    try {
-      return [decodeJob(unmarshall(image as Parameters<typeof unmarshall>[0]))];
-    } catch (error) {
-      log.warn('a stream record is not a job', { keys: record.dynamodb?.Keys, error: String(error) });
-      return [];
-    }
-  });
+/** A batch that comes again is counted again; what it is of happened once. */
+function count({ metrics }: FunctionContext, changes: readonly JobChange[]): void {
+  for (const { job, before } of changes) {
+    const { type, state } = job;
+    if (before === undefined) metrics?.add('submitted', 1, { type });
+    else if (before === state) continue;
+    else if (state === 'succeeded' || state === 'failed' || state === 'cancelled')
+      metrics?.add(state, 1, { type });
+    else if (before === 'running') metrics?.add('retried', 1, { type });
+  }
 }
 
 const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
@@ -42,9 +33,12 @@ type Asked = Pick<Trigger, 'reason' | 'partitions' | 'dueAtMs'>;
 function asksOf(event: SQSEvent | object): {
   readonly passes: readonly Asked[];
   readonly looks: readonly number[];
+  readonly outcomes: readonly UnpublishedOutcomes[];
 } {
-  if (!('Records' in event)) return { passes: [{ reason: 'tick' }], looks: [] };
-  const wakes = event.Records.map(({ body }) => decodeWake(body));
+  if (!('Records' in event)) return { passes: [{ reason: 'tick' }], looks: [], outcomes: [] };
+  const kept = event.Records.map(({ body }) => decodeOutcomes(body));
+  const outcomes = kept.filter((each) => each !== undefined);
+  const wakes = event.Records.filter((_, at) => kept[at] === undefined).map(({ body }) => decodeWake(body));
   const named = wakes.filter((wake) => wake !== undefined);
   const looks = new Set(named.flatMap(({ partition, asks }) => (asks === 'look' ? [partition] : [])));
   /** By partition: the latest instant that its wakes are for. */
@@ -65,33 +59,67 @@ function asksOf(event: SQSEvent | object): {
   return {
     passes: named.length < wakes.length ? [...passes, { reason: 'wake' }] : passes,
     looks: [...looks],
+    outcomes,
   };
+}
+
+/**
+ * A pass of the stream's batch has failed. If another one can be asked for, the batch need not come again: it would publish all
+ * of its outcomes a second time. What the pass was shown, the other one looks up.
+ *
+ * @throws why the pass failed, where nobody can be asked
+ */
+async function leaveWord(
+  context: FunctionContext,
+  jobs: readonly MovingJob[],
+  reason: unknown,
+): Promise<void> {
+  context.log.warn('a pass failed; another one is asked for', { error: String(reason) });
+  const partitions = new Set(jobs.map(({ partition }) => partition));
+  try {
+    for (const partition of partitions) {
+      // First the counter: whoever is woken looks up what was in flight.
+      await context.store.wake(partition);
+      await context.queue.sendWake(partition, 0);
+    }
+  } catch {
+    throw reason;
+  }
+}
+
+async function dispatchRecords(context: FunctionContext, records: readonly DynamoDBRecord[]): Promise<void> {
+  const { jobs: changes, schedules } = changesIn(records, (keys, error) =>
+    context.log.warn('a stream record is neither a job nor a schedule', { keys, error: String(error) }),
+  );
+  if (changes.length === 0 && schedules.length === 0) return;
+  const jobs = changes.map(({ job }) => job);
+  count(context, changes);
+  const [published, passed] = await Promise.allSettled([
+    publishOrKeep(context, { jobs, schedules }),
+    jobs.length === 0 ? [] : dispatchAll(context, { jobs, reason: 'stream' }),
+  ]);
+  // Thrown, not answered: it is not known which record it failed on, and the batch may be repeated.
+  if (published.status === 'rejected') throw published.reason;
+  if (passed.status === 'rejected') await leaveWord(context, jobs, passed.reason);
+}
+
+async function dispatchAsked(context: FunctionContext, event: SQSEvent | object): Promise<void> {
+  const { passes, looks, outcomes } = asksOf(event);
+  const ends = await Promise.allSettled([
+    ...passes.map((pass) => dispatchAll(context, { jobs: [], ...pass })),
+    ...looks.map((partition) => lookAtWorkers(context, partition)),
+    ...outcomes.map((kept) => publishKept(context, kept)),
+  ]);
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
 export const dispatching =
   (compose: Compose) =>
   async (event: DispatchEvent): Promise<SQSBatchResponse> => {
     const context = await compose();
-    if (isStream(event)) {
-      const jobs = jobsOf(event.Records, context);
-      if (jobs.length === 0) return { batchItemFailures: [] };
-      const [published, passed] = await Promise.allSettled([
-        publishOutcomes(context.events, jobs),
-        dispatchAll(context, { jobs, reason: 'stream' }),
-      ]);
-      // Thrown, not answered: neither step knows which record it failed on, and both may be repeated.
-      if (published.status === 'rejected') throw published.reason;
-      if (passed.status === 'rejected') throw passed.reason;
-    } else {
-      const { passes, looks } = asksOf(event);
-      const outcomes = await Promise.allSettled([
-        ...passes.map((pass) => dispatchAll(context, { jobs: [], ...pass })),
-        ...looks.map((partition) => lookAtWorkers(context, partition)),
-      ]);
-      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-    }
+    await (isStream(event) ? dispatchRecords(context, event.Records) : dispatchAsked(context, event));
     return { batchItemFailures: [] };
   };
 
-const { log, wrap } = lambdaEntry();
-export const handler = wrap(dispatching(composition(log)));
+const { log, metrics, wrap } = lambdaEntry();
+export const handler = wrap(dispatching(composition({ log, metrics })));

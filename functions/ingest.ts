@@ -2,6 +2,7 @@
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { dispatchAll } from '../lib/dispatch/dispatch.ts';
 import { ingest } from '../lib/dispatch/ingest.ts';
+import { ingestSchedules, scheduleMessageOf } from '../lib/dispatch/schedule-ingest.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { type Compose, composition } from './composition.ts';
 
@@ -9,25 +10,36 @@ export const ingesting =
   (compose: Compose) =>
   async (event: SQSEvent): Promise<SQSBatchResponse> => {
     const context = await compose();
+    const about = event.Records.flatMap(
+      ({ messageId, body, attributes }) =>
+        scheduleMessageOf(messageId, body, attributes.AWSTraceHeader) ?? [],
+    );
+    const schedules = await ingestSchedules(context, about);
+    const others = new Set(about.map(({ messageId }) => messageId));
     const report = await ingest(
       context,
-      event.Records.map(({ messageId, body }) => ({ messageId, body })),
+      event.Records.filter(({ messageId }) => !others.has(messageId)).map(
+        ({ messageId, body, attributes }) => ({ messageId, body, traceHeader: attributes.AWSTraceHeader }),
+      ),
     );
+    const failedMessageIds = [...schedules.failedMessageIds, ...report.failedMessageIds];
     if (report.created.length > 0) {
       // The jobs are stored; whatever fails here, the stream brings the dispatch function to them.
       await dispatchAll(await compose(), { jobs: report.created, reason: 'ingest' }).catch((error: unknown) =>
         context.log.warn('the pass after ingest failed', { error: String(error) }),
       );
     }
+    context.metrics?.add('rejected', report.rejected);
     context.log.info('ingested', {
       messages: event.Records.length,
       created: report.created.length,
       repeated: report.repeated,
-      rejected: report.rejected,
-      failed: report.failedMessageIds.length,
+      rejected: report.rejected + schedules.rejected,
+      schedules: about.length,
+      failed: failedMessageIds.length,
     });
-    return { batchItemFailures: report.failedMessageIds.map((itemIdentifier) => ({ itemIdentifier })) };
+    return { batchItemFailures: failedMessageIds.map((itemIdentifier) => ({ itemIdentifier })) };
   };
 
-const { log, wrap } = lambdaEntry();
-export const handler = wrap(ingesting(composition(log)));
+const { log, metrics, wrap } = lambdaEntry();
+export const handler = wrap(ingesting(composition({ log, metrics })));

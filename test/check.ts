@@ -1,23 +1,6 @@
 /** `npm run check`: types, format and lint, directions of imports, dead code. One line a tool, and what it found. */
 import { spawn } from 'node:child_process';
-
-const TOOLS: readonly (readonly [name: string, command: string, ...args: string[]])[] = [
-  ['types', 'tsc', '--project', '.'],
-  ['format and lint', 'biome', 'check', '--error-on-warnings', '.'],
-  [
-    'import directions',
-    'depcruise',
-    '--config',
-    '.dependency-cruiser.cjs',
-    'lib',
-    'functions',
-    'cdk',
-    'examples',
-    'bench',
-    'test',
-  ],
-  ['dead code', 'knip'],
-];
+import { TOOLS } from './tools.ts';
 
 async function run(name: string, command: string, args: readonly string[]): Promise<boolean> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runProgram } from '../lib/cli/program.ts';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import { parseRequests } from '../lib/dispatch/request.ts';
+import { readmeBeginning } from './package/readme.ts';
 
 const project = resolve(import.meta.dirname, '..');
 const WAIT_MS = 120_000;
@@ -43,7 +44,7 @@ const blocksOf = (...languages: readonly string[]): readonly Block[] =>
 
 interface Package {
   readonly scripts: Readonly<Record<string, string>>;
-  readonly exports: Readonly<Record<string, string | { readonly types: string }>>;
+  readonly exports: Readonly<Record<string, string | { readonly import: { readonly types: string } }>>;
 }
 const { scripts, exports } = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as Package;
 
@@ -53,6 +54,9 @@ function alternativesOf(words: readonly string[]): readonly (readonly string[])[
   if (at === -1) return [words];
   return (words[at] ?? '').split('|').map((word) => words.with(at, word));
 }
+
+/** Those of the beginning are run, in an app outside the project: package/stranger.long.test.ts. */
+const begun = new Set((await readmeBeginning()).commands);
 
 describe('a command', () => {
   const shell = blocksOf('sh', 'bash', 'console').flatMap(({ where, text }) =>
@@ -70,7 +74,7 @@ describe('a command', () => {
   );
   const isOurs = (command: string): boolean => command.startsWith('fairlead ');
   const commands = [...shell, ...inText]
-    .filter(({ command }) => !isOurs(command))
+    .filter(({ command }) => !isOurs(command) && !begun.has(command))
     .map(({ where, command }) => [command, where] as const);
   // `a; b` are two commands, and `pause|resume` one of several.
   const ours = shell
@@ -180,8 +184,10 @@ describe('the example of an event', () => {
       'mode',
       'fairnessKey',
       'resourceId',
+      'label',
       'runAt',
       'idempotencyKey',
+      'traceparent',
     ];
     expect(explained.toSorted()).toEqual(known.toSorted());
   });
@@ -191,7 +197,8 @@ describe('the example of an event', () => {
 const AROUND = `
 import type { Construct as AroundConstruct } from 'constructs';
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
-declare global { const api: IGrantable; }
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
+declare global { const api: IGrantable; const onCall: ITopic; }
 export type Around = AroundConstruct;
 `;
 
@@ -205,7 +212,7 @@ describe('the TypeScript examples', () => {
     const lines = text.split('\n');
     const body = lines.filter((line) => !isImport(line)).join('\n');
     const imports = lines.filter(isImport).join('\n');
-    if (!/\bthis\b/.test(body)) return text;
+    if (!/\bthis\b/.test(body) || /^export class\b/m.test(body)) return text;
     return `import type { Around } from './around.ts';\n${imports}\nexport function example(this: Around): void {\n${body}\n}\n`;
   }
 
@@ -213,7 +220,7 @@ describe('the TypeScript examples', () => {
   const paths = Object.fromEntries(
     Object.entries(exports).flatMap(([name, to]) => {
       if (typeof to === 'string') return [];
-      const source = to.types.replace(/^\.\/dist\//, '').replace(/\.d\.ts$/, '.ts');
+      const source = to.import.types.replace(/^\.\/dist\//, '').replace(/\.d\.ts$/, '.ts');
       return [[join('fairlead', name), [join(project, source)]]];
     }),
   );

@@ -1,5 +1,5 @@
 /** From what was used to dollars: every line that a user of a default deployment pays, handlers aside. */
-import { MORE_PRICES, PRICES } from '../../lib/cost/prices.ts';
+import { MORE_PRICES, PRICES } from '../metering/prices.ts';
 import type { Usage } from './usage.ts';
 
 export const BILL_LINES = [
@@ -12,6 +12,7 @@ export const BILL_LINES = [
   'functionSeconds',
   'events',
   'logs',
+  'customMetrics',
   'dispatcherMachines',
 ] as const;
 
@@ -20,6 +21,7 @@ export type Bill = Readonly<Record<(typeof BILL_LINES)[number], number>>;
 
 const MILLION = 1_000_000;
 const GB = 1_000_000_000;
+export const MONTH_HOURS = 730;
 
 /** Where residents run: the smallest container of Fargate. */
 export const DISPATCHER_MACHINE = { cpus: 0.25, memoryGb: 0.5 } as const;
@@ -37,6 +39,7 @@ export function billOf(usage: Usage): Bill {
     functionSeconds: usage.functionGbSeconds * MORE_PRICES.functionGbSecond,
     events: usage.events * MORE_PRICES.event,
     logs: (usage.logBytes / GB) * MORE_PRICES.logsGb,
+    customMetrics: (usage.metricHours / MONTH_HOURS) * MORE_PRICES.customMetricMonth,
     dispatcherMachines:
       usage.machineHours * (cpus * MORE_PRICES.containerCpuHour + memoryGb * MORE_PRICES.containerGbHour),
   };

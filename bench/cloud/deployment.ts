@@ -21,14 +21,14 @@ export const DEPLOYMENT = {
   dispatch: { memoryMb: 1_024, timeoutMs: 60_000 } satisfies FunctionFigures,
   ingest: { memoryMb: 512, timeoutMs: 30_000 } satisfies FunctionFigures,
   stream: { batchSize: 100, windowMs: 0 },
-  wakeQueue: { batchSize: 10, windowMs: 0, maxConcurrency: 2 } satisfies SourceFigures as SourceFigures,
-  ingestQueue: {
+  wakeQueue: {
     batchSize: 10,
     windowMs: 0,
     maxConcurrency: undefined,
   } satisfies SourceFigures as SourceFigures,
+  ingestQueue: { batchSize: 10, windowMs: 0, maxConcurrency: 10 } satisfies SourceFigures as SourceFigures,
   /** A fleet with a function. */
-  fleetQueue: { batchSize: 1, windowMs: 0, hasMaxConcurrency: true },
+  fleetQueue: { batchSize: 1, windowMs: 0, hasMaxConcurrency: false },
   tickMs: 60_000,
   /** Of a received message: six times the timeout of the function behind the queue. */
   visibilityTimeouts: 6,

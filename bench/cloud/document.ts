@@ -69,6 +69,8 @@ Dollars for a million jobs. A job that is retried, parked or moved costs more th
 ${markdownTable([billHead('load'), ...rows.map((row) => billCells(nameOf(row), row.bill))])}
 
 ${BILL_LINES.map((line) => LINE_NAMES[line]).join('; ')}. Reads of the stream by Lambda are free.
+Metrics are billed by the hour in which they are written to, however many jobs there are: beside few jobs they are dear, and
+\`POWERTOOLS_METRICS_DISABLED\` takes them out ([metrics](metrics.md)).
 
 ## An idle month
 
@@ -84,7 +86,7 @@ ${markdownTable([
   ...MODEL.map(({ what, is, source }) => [what, is, source] as const),
 ]).replace('| --- | --: | --: |', '| --- | --- | --- |')}
 
-Prices stand in \`lib/cost/prices.ts\`. Free tiers, taxes, data transfer and your own alarms are not in the figures.
+Prices stand in \`bench/metering/prices.ts\`. Free tiers, taxes, data transfer and your own alarms are not in the figures.
 
 ## Measure it yourself
 
@@ -109,6 +111,7 @@ const COLORS = [
   '#059669',
   '#9333ea',
   '#f472b6',
+  '#be123c',
   '#78716c',
 ];
 const LABEL_WIDTH = 330;

@@ -1,9 +1,12 @@
 /** Lambda functions: environments that start cold and stay warm for a while, invocations that are timed and billed. */
+
+import { MetricCollector } from '../../lib/metrics/collector.ts';
+import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { Log } from '../../lib/runtime/contract.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { FunctionFigures } from './deployment.ts';
 import { LATENCY, type Latencies } from './latency.ts';
-import { jsonLineBytes, platformBytes } from './logs.ts';
+import { jsonLineBytes, metricLineBytes, metricsOf, platformBytes } from './logs.ts';
 import type { UsageMeter } from './usage.ts';
 
 export interface FunctionParts {
@@ -14,6 +17,8 @@ export interface FunctionParts {
 
 /** An environment of a function, with what its process remembers between invocations. */
 interface Environment<T> {
+  /** What the invocation that runs there has to tell. */
+  readonly metrics: MetricCollector;
   readonly memory: T;
   lastUsedMs: number;
 }
@@ -30,7 +35,7 @@ export class CloudFunction<T> {
   readonly #parts: FunctionParts;
   readonly #figures: FunctionFigures;
   readonly #format: 'json' | 'text';
-  readonly #begin: (name: string, log: Log) => T;
+  readonly #begin: (name: string, log: Log, metrics: Metrics) => T;
   readonly #name: string;
   /** The one used last is the last one. */
   readonly #idle: Environment<T>[] = [];
@@ -42,7 +47,7 @@ export class CloudFunction<T> {
     name: string,
     figures: FunctionFigures,
     format: 'json' | 'text',
-    begin: (name: string, log: Log) => T,
+    begin: (name: string, log: Log, metrics: Metrics) => T,
   ) {
     this.#parts = parts;
     this.#name = name;
@@ -67,6 +72,10 @@ export class CloudFunction<T> {
     } finally {
       meter.add('invocations', 1);
       meter.add('logBytes', platformBytes(this.#format));
+      for (const line of environment.metrics.take()) {
+        meter.add('logBytes', metricLineBytes(line));
+        for (const metric of metricsOf(line)) meter.told(metric);
+      }
       this.#bill(Math.max(0, time.nowMs - startedMs - notOursMs));
       environment.lastUsedMs = time.nowMs;
       this.#idle.push(environment);
@@ -92,7 +101,9 @@ export class CloudFunction<T> {
     this.#bill(initMs);
     const write: Log['info'] = (message, fields) =>
       meter.add('logBytes', jsonLineBytes({ level: 'info', message, ...fields }));
-    return { memory: this.#begin(name, { info: write, warn: write }), lastUsedMs: time.nowMs };
+    const metrics = new MetricCollector();
+    const memory = this.#begin(name, { info: write, warn: write }, metrics);
+    return { memory, metrics, lastUsedMs: time.nowMs };
   }
 
   /** Lambda bills each started millisecond. */

@@ -1,5 +1,5 @@
 /** The idle month under either model of Lambda's pollers. */
-import { PRICES } from '../../lib/cost/prices.ts';
+import { PRICES } from '../metering/prices.ts';
 import { DEPLOYMENT, LONG_POLL_MS, type PollerModel, pollersOf } from './deployment.ts';
 import type { Idle } from './measure.ts';
 import { IDLE_POOL } from './pools.ts';

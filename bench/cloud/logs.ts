@@ -1,5 +1,8 @@
 /** How many bytes a function's log takes in CloudWatch: the platform's lines of each invocation, and what our code says. */
 
+import type { MetricLine } from '../../lib/metrics/collector.ts';
+import { emfText } from '../../lib/runtime/emf.ts';
+
 /** CloudWatch counts so much with each event. */
 const EVENT_BYTES = 26;
 
@@ -50,3 +53,13 @@ export function jsonLineBytes(line: object): number {
   };
   return Buffer.byteLength(JSON.stringify(entry)) + EVENT_BYTES;
 }
+
+/** A stack's table is named by CloudFormation. */
+const textOf = emfText('Production-JobsTable7B2C5D1E-1A2B3C4D5E6F7');
+
+/** What CloudWatch takes a line for: a metric for each value's name and each set of dimensions. */
+export const metricsOf = ({ sets, values }: MetricLine): readonly string[] =>
+  [...values.keys()].flatMap((metric) => sets.map((set) => JSON.stringify([metric, set])));
+
+/** A line of metrics stands in the log as it is. */
+export const metricLineBytes = (line: MetricLine): number => Buffer.byteLength(textOf(line)) + EVENT_BYTES;

@@ -2,12 +2,12 @@
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Json } from '../../lib/core/job.ts';
 import { seeded } from '../../test/simulation/random.ts';
-import { type Bill, billOf, totalOf } from './bill.ts';
+import { type Bill, billOf, MONTH_HOURS, totalOf } from './bill.ts';
 import type { PollerModel } from './deployment.ts';
 import { IDLE_POOL } from './pools.ts';
 import { type RowScale, type RowSpec, scaleOf } from './rows.ts';
 import { TABLES } from './throttle.ts';
-import { between, times, type Usage } from './usage.ts';
+import { between, times, type Usage, type UsageMeter } from './usage.ts';
 import { type Asked, CloudWorld } from './world.ts';
 
 /** What a row came to. */
@@ -60,18 +60,37 @@ const RETRIES = 0.01;
 const JOBS_OF_EVENT = 10;
 const MANY_KEYS = 1_000;
 const MILLION = 1_000_000;
+const HOUR_MS = 3_600_000;
 const RESIDENTS = 2;
 const PROGRESS_PARTS = 20;
+/** Of an order in a payload. */
+const LINE_BYTES_MAX = 110;
 
 interface Payload {
   readonly at: number;
   readonly failsOnce: boolean;
-  readonly pad: string;
 }
 
-/** JSON of so many bytes. */
+/**
+ * JSON of so many bytes: an order and its lines, as long as there is room for them, which gzip brings to a quarter of 4 KB, and a
+ * sixth of 64 KB; below that, text.
+ */
 function payloadOf(at: number, failsOnce: boolean, bytes: number): Json {
-  const bare = { at, failsOnce, pad: '' };
+  const random = seeded(at);
+  const pick = (from: readonly string[]): string => from[Math.floor(random() * from.length)] ?? '';
+  const lines: Json[] = [];
+  const bare = { at, failsOnce, lines, pad: '' };
+  for (let left = bytes - JSON.stringify(bare).length - LINE_BYTES_MAX; left > 0; ) {
+    const line = {
+      sku: Math.floor(random() * 2 ** 40).toString(16),
+      name: `${pick(['small', 'large', 'blue', 'red', 'oak'])} ${pick(['chair', 'lamp', 'table', 'shelf'])}`,
+      quantity: 1 + Math.floor(random() * 9),
+      priceCents: Math.floor(random() * 100_000),
+      warehouse: pick(['ams-1', 'fra-2', 'dub-1']),
+    };
+    lines.push(line);
+    left -= JSON.stringify(line).length + 1;
+  }
   return { ...bare, pad: 'x'.repeat(Math.max(0, bytes - JSON.stringify(bare).length)) };
 }
 
@@ -204,7 +223,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
   isCounting = true;
   const before = { usage: meter.now(), ended };
   await runUntil(startedMs + totalMs);
-  const usage = between(before.usage, meter.now());
+  const usage = between(before.usage, { ...meter.now(), metricHours: metricHours(meter, windowMs) });
   const jobs = ended - before.ended;
 
   const bill = billOf(times(usage, MILLION / Math.max(1, jobs)));
@@ -223,12 +242,13 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
   return { row, usage, jobs, failures: world.failures };
 }
 
+/** Whatever a run has told, warm-up included, is told again in each hour: gauges come once a minute, and a window may be shorter. */
+const metricHours = (meter: UsageMeter, windowMs: number): number => meter.metrics * (windowMs / HOUR_MS);
+
 const roundedBill = (bill: Bill, digits: number): Bill =>
   Object.fromEntries(Object.entries(bill).map(([line, dollars]) => [line, rounded(dollars, digits)])) as Bill;
 
 const IDLE_HOURS = 0.5;
-const MONTH_HOURS = 730;
-const HOUR_MS = 3_600_000;
 
 /** A month in which nothing happens, from half an hour of it. */
 export async function measureIdle(options: Pick<MeasureOptions, 'seed' | 'pollers'>): Promise<Idle> {
@@ -258,6 +278,7 @@ export async function measureIdle(options: Pick<MeasureOptions, 'seed' | 'poller
   await world.time.run({ untilMs: world.time.nowMs + (IDLE_HOURS * HOUR_MS) / 2 });
   const before = world.meter.now();
   await world.time.run({ untilMs: world.time.nowMs + IDLE_HOURS * HOUR_MS });
-  const bill = billOf(times(between(before, world.meter.now()), MONTH_HOURS / IDLE_HOURS));
+  const after = { ...world.meter.now(), metricHours: metricHours(world.meter, IDLE_HOURS * HOUR_MS) };
+  const bill = billOf(times(between(before, after), MONTH_HOURS / IDLE_HOURS));
   return { dollarsPerMonth: rounded(totalOf(bill), 4), bill: roundedBill(bill, 5) };
 }

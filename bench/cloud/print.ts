@@ -18,6 +18,7 @@ export const LINE_NAMES: Readonly<Record<(typeof BILL_LINES)[number], string>> =
   functionSeconds: 'function seconds',
   events: 'events',
   logs: 'logs',
+  customMetrics: 'custom metrics',
   dispatcherMachines: 'dispatcher machines',
 };
 
@@ -53,6 +54,7 @@ const SHORT: Readonly<Record<(typeof BILL_LINES)[number], string>> = {
   functionSeconds: 'seconds',
   events: 'events',
   logs: 'logs',
+  customMetrics: 'metrics',
   dispatcherMachines: 'machines',
 };
 

@@ -3,12 +3,16 @@
  * the table throttles, and is counted. What a verb does, it does at once, halfway through its time.
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import type { Job } from '../../lib/core/job.ts';
+import type { Job, MovingJob } from '../../lib/core/job.ts';
 import { readyLineOf, subLineOf } from '../../lib/dispatch/submit.ts';
-import type { ClaimRequest, Commit, Fence, JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { Usage as StoreUsage } from '../../lib/store/metering.ts';
+import { isPageAlone, turnPage } from '../../lib/store/page.ts';
+import { isApart } from '../../lib/store/payload.ts';
+import type { Fence } from '../../lib/store/records.ts';
+import type { ClaimRequest, Commit } from '../../lib/store/requests.ts';
 import {
   type AnnouncedLine,
   dueLineName,
@@ -59,6 +63,7 @@ const lengthOf = (value: unknown): number => (Array.isArray(value) ? value.lengt
 /** Verbs that read; all others write, and so does what is added later unless it is named here. */
 const READS: ReadonlySet<string> = new Set([
   'getJobs',
+  'lookUpJobs',
   'listRejections',
   'readWakes',
   'loadPartition',
@@ -77,7 +82,7 @@ const READS: ReadonlySet<string> = new Set([
   'readDeadLetters',
 ]);
 
-/** Verbs whose units all fall on the partition's own items; the partition, or a fence, is their first argument. */
+/** Verbs whose units all fall on the partition's own items; the partition, or a fence, is in their request. */
 const OF_PARTITION: ReadonlySet<string> = new Set([
   'acquireLease',
   'renewLease',
@@ -93,11 +98,30 @@ const OF_PARTITION: ReadonlySet<string> = new Set([
 const OF_WAKE: ReadonlySet<string> = new Set(['wake', 'readWakes']);
 const OF_LEDGERS: ReadonlySet<string> = new Set(['getLedgers', 'getEstimates', 'readBacklogs']);
 
-const isFence = (value: unknown): value is Fence =>
-  typeof value === 'object' && value !== null && 'partition' in value && 'epoch' in value;
+/** What verbs are asked, as far as their cost depends on it. */
+interface Asked {
+  readonly partition?: number;
+  readonly fence?: Fence;
+  readonly type?: string;
+  readonly line?: AnnouncedLine;
+  readonly lines?: readonly AnnouncedLine[];
+  readonly ids?: readonly unknown[];
+  readonly fairnessKeys?: readonly string[];
+  readonly conflictKeys?: readonly string[];
+  readonly jobs?: readonly { readonly id: string }[];
+  readonly job?: MovingJob;
+  readonly jobId?: string;
+  readonly commit?: Commit;
+}
 
-const partitionIn = (argument: unknown): number =>
-  isFence(argument) ? argument.partition : Number(argument);
+/** Of a verb whose request is an object of its own. */
+const askedOf = (request: unknown): Asked =>
+  typeof request === 'object' && request !== null && !Array.isArray(request) ? request : {};
+
+function partitionIn(request: unknown): number {
+  const { partition, fence } = askedOf(request);
+  return partition ?? fence?.partition ?? Number(request);
+}
 
 const ledgerPk = (partition: number): string => ledgerKey(partition, '').pk;
 
@@ -105,16 +129,11 @@ const ledgerPk = (partition: number): string => ledgerKey(partition, '').pk;
 const LOCKED_CLAIM_MORE = 3;
 
 /** Jobs that a verb moves, by their ids. */
-function movedBy(verb: string, parameters: readonly unknown[]): readonly string[] {
-  const [first, second] = parameters;
-  if (verb === 'claim') return (first as readonly ClaimRequest[]).map(({ jobId }) => jobId);
-  const jobs = verb === 'park' ? second : first;
-  const list: readonly unknown[] = Array.isArray(jobs) ? jobs : [jobs];
-  return list.flatMap((each) => {
-    if (typeof each === 'object' && each !== null && 'id' in each) return [String(each.id)];
-    if (typeof each === 'object' && each !== null && 'jobId' in each) return [String(each.jobId)];
-    return [];
-  });
+function movedBy(verb: string, request: unknown): readonly string[] {
+  if (verb === 'claim') return (request as readonly ClaimRequest[]).map(({ jobId }) => jobId);
+  if (verb === 'createJobs') return (request as readonly Job[]).map(({ id }) => id);
+  const { job, jobs = job === undefined ? [] : [job] } = askedOf(request);
+  return jobs.map(({ id }) => id);
 }
 
 const MOVES: ReadonlySet<string> = new Set(['createJobs', 'claim', 'promote', 'park', 'unpark', 'retimeJob']);
@@ -142,38 +161,54 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       lines.filter((line) => !isAnnounced(partition, line)).map((line) => `${line.type}/${line.fairnessKey}`),
     ).size;
 
-  function shapeOf(verb: string, parameters: readonly unknown[]): Shape {
-    const [first, second] = parameters;
+  function shapeOf(verb: string, request: unknown): Shape {
+    const asked = askedOf(request);
+    const { ids, fairnessKeys, conflictKeys, jobs, lines = [] } = asked;
     switch (verb) {
-      case 'createJobs':
+      case 'createJobs': {
+        const isAnyApart = (request as readonly Job[]).some(isApart);
+        return { ...ONE, waves: isAnyApart ? 2 : 1, together: lengthOf(request) };
+      }
+      case 'startJob':
+      case 'finishJob': {
+        // The payload is read once its job is started, and marked once it has ended.
+        const { jobId, job: asks } = asked;
+        const known = store.inspectJob(jobId ?? asks?.id ?? '');
+        return { ...ONE, waves: known !== undefined && isApart(known) ? 2 : 1 };
+      }
       case 'promote':
       case 'unpark':
-        return { ...ONE, together: lengthOf(first) };
+        return { ...ONE, together: lengthOf(jobs) };
       case 'markParked':
-        return { ...ONE, together: lengthOf(second) };
+        return { ...ONE, together: lengthOf(conflictKeys) };
       case 'getJobs':
-        return { ...ONE, waves: Math.ceil(lengthOf(first) / BATCH_GET) };
+      case 'lookUpJobs':
+        return { ...ONE, waves: Math.ceil(lengthOf(ids) / BATCH_GET) };
       case 'readBacklogs':
       case 'getLedgers':
       case 'getEstimates':
-        return { ...ONE, waves: Math.ceil((lengthOf(second) + 1) / BATCH_GET) };
+        return { ...ONE, waves: Math.ceil((lengthOf(fairnessKeys ?? ids) + 1) / BATCH_GET) };
       case 'announceLines': {
-        const lines = second as readonly AnnouncedLine[];
         // A key's first line of a type: refused, looked up, written.
-        const waves = newLines(partitionIn(first), lines) > 0 ? 3 : 1;
+        const waves = newLines(partitionIn(request), lines) > 0 ? 3 : 1;
         return { ...ONE, waves, together: lines.length };
       }
       case 'claim': {
-        const requests = first as readonly ClaimRequest[];
+        const requests = request as readonly ClaimRequest[];
         const isTransaction = requests.some(({ lock }) => lock !== undefined);
         return { ...ONE, together: Math.ceil(requests.length / STATEMENTS), isTransaction };
       }
-      case 'commit':
-        return { ...ONE, isTransaction: true };
+      case 'commit': {
+        const { fence, commit } = asked;
+        if (fence === undefined || commit === undefined) return ONE;
+        const { page, batches } = store.inspect(fence.partition);
+        const isTransaction = !isPageAlone(turnPage(page, commit, batches, fence.epoch), commit);
+        return { ...ONE, isTransaction };
+      }
       case 'park':
         return {
           waves: 1,
-          together: Math.ceil(lengthOf(second) / (TRANSACTION_ITEMS - 1)),
+          together: Math.ceil(lengthOf(jobs) / (TRANSACTION_ITEMS - 1)),
           isTransaction: true,
         };
       default:
@@ -192,45 +227,39 @@ export function cloudTable(parts: CloudTableParts): JobStore {
   };
 
   /** Partition keys that a call needs, as far as they can be hot: a job's own is not. */
-  function keysOf(verb: string, parameters: readonly unknown[]): ReadonlySet<string> {
-    const [first, second] = parameters;
-    if (verb === 'createJobs') return new Set((first as readonly Job[]).map(placeOfNew));
+  function keysOf(verb: string, request: unknown): ReadonlySet<string> {
+    if (verb === 'createJobs') return new Set((request as readonly Job[]).map(placeOfNew));
     if (MOVES.has(verb)) {
-      return new Set(movedBy(verb, parameters).flatMap((id) => store.inspectLine(id) || []));
+      return new Set(movedBy(verb, request).flatMap((id) => store.inspectLine(id) || []));
     }
-    if (OF_PARTITION.has(verb)) return new Set([partitionPk(partitionIn(first))]);
-    if (OF_WAKE.has(verb)) return new Set([wakeKey(partitionIn(first)).pk]);
-    if (OF_LEDGERS.has(verb)) return new Set([ledgerPk(partitionIn(first))]);
+    const partition = partitionIn(request);
+    const { type = '', line, lines = [], commit } = askedOf(request);
+    if (OF_PARTITION.has(verb)) return new Set([partitionPk(partition)]);
+    if (OF_WAKE.has(verb)) return new Set([wakeKey(partition).pk]);
+    if (OF_LEDGERS.has(verb)) return new Set([ledgerPk(partition)]);
     if (verb === 'announceLines') {
-      const types = (second as readonly AnnouncedLine[]).map(({ type }) =>
-        keysLineName(partitionIn(first), type),
-      );
-      return new Set([ledgerPk(partitionIn(first)), ...types]);
+      return new Set([ledgerPk(partition), ...lines.map((each) => keysLineName(partition, each.type))]);
     }
-    if (verb === 'retireLine') {
-      return new Set([
-        ledgerPk(partitionIn(first)),
-        keysLineName(partitionIn(first), (second as AnnouncedLine).type),
-      ]);
+    if (verb === 'retireLine' && line !== undefined) {
+      return new Set([ledgerPk(partition), keysLineName(partition, line.type)]);
     }
-    if (verb === 'readKeys') return new Set([keysLineName(partitionIn(first), String(second))]);
+    if (verb === 'readKeys') return new Set([keysLineName(partition, type)]);
     if (verb === 'commit') {
-      const partition = partitionIn(first);
-      const isBeside = spills.has(partition) && (second as Commit).ledgers.length > 0;
+      const isBeside = spills.has(partition) && (commit?.ledgers.length ?? 0) > 0;
       return new Set([partitionPk(partition), ...(isBeside ? [ledgerPk(partition)] : [])]);
     }
     return new Set();
   }
 
   /** What the verb's usage is beyond what the memory store says. */
-  function moreOf(verb: string, parameters: readonly unknown[]): StoreUsage {
+  function moreOf(verb: string, request: unknown): StoreUsage {
     const more = { readUnits: 0, writeUnits: 0, requests: 0 };
     if (verb === 'claim') {
-      const locked = (parameters[0] as readonly ClaimRequest[]).filter(({ lock }) => lock !== undefined);
+      const locked = (request as readonly ClaimRequest[]).filter(({ lock }) => lock !== undefined);
       more.writeUnits = LOCKED_CLAIM_MORE * locked.length;
     }
     if (verb === 'announceLines') {
-      const count = newLines(partitionIn(parameters[0]), parameters[1] as readonly AnnouncedLine[]);
+      const count = newLines(partitionIn(request), askedOf(request).lines ?? []);
       // Each is refused once, and its ledger is looked up, in the page or beside it.
       more.writeUnits = count;
       more.readUnits = 2 * count;
@@ -263,17 +292,13 @@ export function cloudTable(parts: CloudTableParts): JobStore {
     return heat;
   }
 
-  async function reach(
-    verb: string,
-    parameters: readonly unknown[],
-    act: () => Promise<unknown>,
-  ): Promise<unknown> {
+  async function reach(verb: string, request: unknown, act: () => Promise<unknown>): Promise<unknown> {
     const kind = READS.has(verb) ? 'read' : 'write';
     for (let tries = 1; ; tries += 1) {
-      const ms = takes(shapeOf(verb, parameters));
+      const ms = takes(shapeOf(verb, request));
       const answer = await new Promise<{ readonly outcome?: Promise<unknown> }>((resolve) => {
         time.after(ms / 2, () => {
-          const keys = keysOf(verb, parameters);
+          const keys = keysOf(verb, request);
           if (!throttle.admits(kind, keys, time.nowMs)) {
             meter.add('throttled', 1);
             time.after(ms / 2, () => resolve({}));
@@ -281,10 +306,10 @@ export function cloudTable(parts: CloudTableParts): JobStore {
           }
           const before = new Map(
             MOVES.has(verb)
-              ? movedBy(verb, parameters).map((id) => [id, store.inspectLine(id) ?? ''] as const)
+              ? movedBy(verb, request).map((id) => [id, store.inspectLine(id) ?? ''] as const)
               : [],
           );
-          const more = moreOf(verb, parameters);
+          const more = moreOf(verb, request);
           used = [];
           const outcome = act();
           const count = (): void => {
@@ -305,7 +330,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       if (answer.outcome !== undefined) return answer.outcome;
       if (tries === TRIES_MAX) {
         // Of a claim without an answer nobody knows what became of it.
-        if (verb === 'claim') return (parameters[0] as readonly unknown[]).map(() => 'unknown');
+        if (verb === 'claim') return (request as readonly unknown[]).map(() => 'unknown');
         throw new StoreThrottled(`${verb}: the table throttles, nothing was changed; try again later`);
       }
       await time.sleep(random() * THROTTLED_PAUSE_MS * 2 ** (tries - 1));
@@ -317,7 +342,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       const method: unknown = Reflect.get(target, name, target);
       if (typeof method !== 'function' || typeof name !== 'string') return method;
       return (...parameters: readonly unknown[]) =>
-        reach(name, parameters, () => Promise.resolve(Reflect.apply(method, target, parameters)));
+        reach(name, parameters[0], () => Promise.resolve(Reflect.apply(method, target, parameters)));
     },
   });
 }

@@ -10,7 +10,10 @@ export interface Usage {
   readonly functionGbSeconds: number;
   /** Events put on the bus, for each started 64 KB. */
   readonly events: number;
+  /** Lines of metrics included. */
   readonly logBytes: number;
+  /** Hours in which a metric with its dimensions was written to, over all metrics. */
+  readonly metricHours: number;
   /** What stays in the table, by how long it stays. */
   readonly storedGbMonths: number;
   /** Hours of machines that dispatchers run on. */
@@ -29,6 +32,7 @@ export const NOTHING: Usage = {
   functionGbSeconds: 0,
   events: 0,
   logBytes: 0,
+  metricHours: 0,
   storedGbMonths: 0,
   machineHours: 0,
   throttled: 0,
@@ -48,9 +52,20 @@ export const times = (usage: Usage, factor: number): Usage => combined((line) =>
 /** Counts, and answers what was counted until now. */
 export class UsageMeter {
   readonly #counts: Record<keyof Usage, number> = { ...NOTHING };
+  readonly #metrics = new Set<string>();
 
   add(line: keyof Usage, amount: number): void {
     this.#counts[line] += amount;
+  }
+
+  /** A metric with its dimensions was written to. */
+  told(metric: string): void {
+    this.#metrics.add(metric);
+  }
+
+  /** Metrics that were written to since the beginning, each with its dimensions. */
+  get metrics(): number {
+    return this.#metrics.size;
   }
 
   now(): Usage {

@@ -11,24 +11,25 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, type IngestMessage, ingest } from '../../lib/dispatch/ingest.ts';
-import { lookAtWorkers } from '../../lib/dispatch/look.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import { jobFrom, jobIdOf } from '../../lib/dispatch/request.ts';
-import { runDispatcher } from '../../lib/dispatch/resident.ts';
+import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
+import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
 import { ANNOUNCE_EVERY_MS, placeOf, submit } from '../../lib/dispatch/submit.ts';
 import { DETAIL_TYPE, type EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { JobQueue, ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage, type Wake } from '../../lib/queue/message.ts';
-import type { Log } from '../../lib/runtime/contract.ts';
+import type { Clock, Log } from '../../lib/runtime/contract.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import { encodeJob } from '../../lib/store/dynamodb/codec.ts';
+import { itemsOf } from '../../lib/store/memory/bill.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { lambdaWorker, type SqsHandler } from '../../lib/worker/lambda-batch.ts';
-import { runWorker } from '../../lib/worker/process.ts';
+import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
 import { hashText, seeded } from '../../test/simulation/random.ts';
 import { DEPLOYMENT, type PollerModel, pollersOf, WORKER_FUNCTION } from './deployment.ts';
@@ -87,6 +88,15 @@ interface QueuedEvent extends IngestMessage {
   readonly bytes: number;
 }
 
+/** Tells of its writes as the composition root lets it; not of how many, which costs nothing more. */
+const tellingWrites = (store: JobStore, metrics: Metrics): JobStore =>
+  new Proxy(store, {
+    get: (target, name) => {
+      metrics.add('writeUnits', 1);
+      return Reflect.get(target, name);
+    },
+  });
+
 export class CloudWorld {
   readonly time = new VirtualTime(START_MS);
   readonly meter = new UsageMeter();
@@ -118,7 +128,7 @@ export class CloudWorld {
     const random = this.#random;
     this.#latencies = latenciesOf(seeded(seed ^ 0x5bd1e995));
     const { after } = time;
-    const clock = (): number => time.nowMs;
+    const { nowMs: clock } = this.#clock();
     this.#memory = new MemoryJobStore({ clock, random, after, place: placeOf(configuration) });
     this.#table = cloudTable({
       store: this.#memory,
@@ -137,7 +147,8 @@ export class CloudWorld {
     this.#fleets.onWake((partition) => this.#wakes.put({ partition, asks: 'pass' }));
     this.#fleets.onLook((partition) => this.#wakes.put({ partition, asks: 'look' }));
     const parts = { time, latencies: this.#latencies, meter };
-    const begin = (name: string, log: Log): DispatchContext & IngestContext => this.#contextOf(name, log);
+    const begin = (name: string, log: Log, metrics: Metrics): DispatchContext & IngestContext =>
+      this.#contextOf(name, log, metrics);
     this.#dispatch = new CloudFunction(parts, 'dispatch', DEPLOYMENT.dispatch, 'json', begin);
     this.#ingest = new CloudFunction(parts, 'ingest', DEPLOYMENT.ingest, 'json', begin);
     this.#stream = new Stream({
@@ -243,11 +254,17 @@ export class CloudWorld {
 
   // What functions work with
 
-  #contextOf(name: string, log: Log): DispatchContext & IngestContext {
+  /** A machine's clock tells whole milliseconds of the day, so what is stored of it is short. */
+  #clock(skewMs: () => number = () => 0): Clock {
+    const clock = this.time.clock(skewMs);
+    return { ...clock, nowMs: () => Math.floor(clock.nowMs()) };
+  }
+
+  #contextOf(name: string, log: Log, metrics?: Metrics): DispatchContext & IngestContext {
     const { configuration } = this.#options;
-    const clock = this.time.clock();
+    const clock = this.#clock();
     return {
-      store: this.#table,
+      store: metrics === undefined ? this.#table : tellingWrites(this.#table, metrics),
       queue: this.#queue,
       events: this.#bus,
       configuration,
@@ -255,10 +272,11 @@ export class CloudWorld {
       nowMs: clock.nowMs,
       random: this.#random,
       log,
+      metrics,
       holder: name,
       budget: DISPATCH_BUDGET,
       announced: new Map(),
-      books: new Map(),
+      caches: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
   }
@@ -268,7 +286,7 @@ export class CloudWorld {
     const memory = this.#memory;
     const rehearsal: Partial<JobStore> = {
       createJobs: async (jobs) => jobs.map((job) => ({ kind: 'created', job })),
-      announceLines: (...parameters) => memory.announceLines(...parameters),
+      announceLines: (parameters) => memory.announceLines(parameters),
     };
     const store = new Proxy(this.#table, {
       get: (target, name) =>
@@ -278,7 +296,7 @@ export class CloudWorld {
       store,
       queue: this.#queue,
       configuration: this.#options.configuration,
-      clock: this.time.clock(() => (this.#isRehearsing ? -random() * ANNOUNCE_EVERY_MS : 0)),
+      clock: this.#clock(() => (this.#isRehearsing ? -random() * ANNOUNCE_EVERY_MS : 0)),
       newId: () =>
         Array.from({ length: 4 }, () =>
           Math.floor(random() * 2 ** 32)
@@ -336,7 +354,7 @@ export class CloudWorld {
     const { onEnded, shards } = this.#options;
     this.#memory.subscribe(({ newJob }) => {
       if (isTerminal(newJob.state)) {
-        const bytes = itemBytes(encodeJob(newJob, undefined)) + STORED_ITEM_BYTES;
+        const bytes = itemsOf(newJob).reduce((sum, item) => sum + itemBytes(item) + STORED_ITEM_BYTES, 0);
         this.meter.add('storedGbMonths', (bytes / GB) * (TERMINAL_TTL_MS / MONTH_MS));
         onEnded?.(newJob);
       }
@@ -345,6 +363,10 @@ export class CloudWorld {
   }
 
   async #streamed(context: DispatchContext & IngestContext, jobs: readonly Job[]): Promise<void> {
+    for (const { state, type, version } of jobs) {
+      if (version === 1) context.metrics?.add('submitted', 1, { type });
+      else context.metrics?.add(state === 'succeeded' || state === 'failed' ? state : 'retried', 1, { type });
+    }
     const [published, passed] = await Promise.allSettled([
       publishOutcomes(context.events, jobs),
       dispatchAll(context, { jobs, reason: 'stream' }),
@@ -388,8 +410,8 @@ export class CloudWorld {
       pollQueue<ReceivedMessage>({
         ...shared,
         batchSize: fleetQueue.batchSize,
-        // What is in flight is bounded by the slots already.
-        maxConcurrency: Math.max(2, Math.ceil(slots / fleetQueue.batchSize)),
+        // The slots bound what is in flight.
+        maxConcurrency: undefined,
         queue: {
           receive: (max, waitMs) => this.#fleets.receive(fleet, max, waitMs, hideMs),
           delete: (messages) =>
@@ -518,7 +540,7 @@ export class CloudWorld {
       store: this.#table,
       queue,
       configuration: this.#options.configuration,
-      clock: time.clock(),
+      clock: this.#clock(),
       random: this.#random,
       log: { info: silent, warn: silent },
       fleet,
@@ -538,16 +560,17 @@ export class CloudWorld {
       readonly handle: SqsHandler;
       invocation: Invocation | undefined;
     }
-    const begin = (name: string, log: Log): Process => {
+    const begin = (name: string, log: Log, metrics: Metrics): Process => {
       const process: Process = {
         invocation: undefined,
         handle: lambdaWorker(
           () => ({
             store: this.#table,
             configuration,
-            clock: time.clock(),
+            clock: this.#clock(),
             random: this.#random,
             log,
+            metrics,
             exit: () => this.#fail(new Error(`${name} had to exit`)),
           }),
           this.#handlers((ms) => process.invocation?.notOurs(ms)),
@@ -587,7 +610,7 @@ export class CloudWorld {
       store: this.#table,
       queue: this.#queue,
       configuration: this.#options.configuration,
-      clock: this.time.clock(),
+      clock: this.#clock(),
       random: this.#random,
       log: { info: silent, warn: silent },
       dispatcherId,

@@ -4,7 +4,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { DETAIL_TYPE } from '../../lib/events/contract.ts';
-import { EMULATOR_REGION } from '../../lib/testing/deploy.ts';
+import { EMULATOR_REGION } from '../../lib/testing/environment.ts';
 import type { Outcome } from './watch.ts';
 
 export interface Clients {

@@ -7,11 +7,12 @@ import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Job } from '../../lib/core/job.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { DeployError, type Deployment, deploy, emulatorEnvironment } from '../../lib/testing/deploy.ts';
 import { EmulatorError, startEmulator } from '../../lib/testing/emulator.ts';
 import { keepNewest, stamp } from '../../lib/testing/log-files.ts';
+import { DeployError, type Deployment, deploy } from '../deploy.ts';
 import { answers, clientsOf, receiveOutcomes } from './endpoint.ts';
 import { type Plan, plan } from './input.ts';
+import { formatKept, keepReachable } from './kept.ts';
 import { manifestOf } from './manifest.ts';
 import { OUTPUT_FOLDERS, readOptions, type StartOptions, USAGE, UsageError } from './options.ts';
 import { type Progress, progressOn } from './progress.ts';
@@ -47,14 +48,6 @@ interface Run {
   readonly progress: Progress;
   readonly controller: AbortController;
   readonly cleanup: Cleanup;
-}
-
-/** How to reach and to stop what was left running. */
-interface Kept {
-  readonly endpoint: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly outputs: Readonly<Record<string, string>>;
-  readonly stop: string;
 }
 
 async function prepareOutput(out: string): Promise<void> {
@@ -170,7 +163,7 @@ async function runJobs(
     jobIds: files.map((file) => file.jobId),
     jobIdAt: (eventId, position) => put.get(eventId)?.files[position]?.jobId,
     receive: () => receiveOutcomes(clients.queue, queueUrl, signal),
-    getJobs: (jobIds) => store.getJobs(jobIds),
+    getJobs: (jobIds) => store.getJobs({ ids: jobIds }),
     onProgress: tell,
     monotonicMs: () => performance.now(),
     signal,
@@ -193,15 +186,6 @@ async function writeResults(
   return summaryOf(manifest, { out: options.out, manifest: path }, durationMs);
 }
 
-const formatKept = ({ endpoint, env, outputs, stop }: Kept): string =>
-  [
-    `The stack is left running at ${endpoint}. To reach it:`,
-    ...Object.entries(env).map(([name, value]) => `  export ${name}=${value}`),
-    ...Object.entries(outputs).map(([name, value]) => `  # ${name}: ${value}`),
-    `To stop it: ${stop}`,
-    '',
-  ].join('\n');
-
 async function start(run: Run): Promise<number> {
   const { options, progress, controller } = run;
   const { signal } = controller;
@@ -223,7 +207,10 @@ async function start(run: Run): Promise<number> {
   const summary = await writeResults(run, planned, watched, durationMs);
 
   const kept = options.keep
-    ? { endpoint, env: emulatorEnvironment(endpoint), outputs, stop: keep() }
+    ? {
+        ...(await keepReachable(dataDir, endpoint, outputs, planned.files[0]?.jobId ?? '')),
+        stop: keep(),
+      }
     : undefined;
   process.stdout.write(
     options.json

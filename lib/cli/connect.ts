@@ -1,8 +1,11 @@
 /** The composition root of the commands that talk to a deployed scheduler. */
 import type { StoreClient } from '../client/client.ts';
 import { ClientEnvironmentError } from '../client/errors.ts';
-import type { ResidentOptions } from '../dispatch/resident.ts';
-import type { UnreadableItem } from '../store/contract.ts';
+import type { ResidentOptions } from '../dispatch/resident/options.ts';
+import type { Metrics } from '../metrics/contract.ts';
+import type { UnreadableItem } from '../store/records.ts';
+import type { ReadStack } from './env.ts';
+import type { ConnectPublisher } from './outcomes.ts';
 import { UsageError } from './usage.ts';
 
 /** A client, and how to close it. */
@@ -17,6 +20,10 @@ export interface DispatcherConnection {
     ResidentOptions,
     'store' | 'queue' | 'configuration' | 'deployed' | 'place' | 'clock' | 'random'
   >;
+  /** By what its metrics go: the name of the table. */
+  readonly scheduler: string;
+  /** From now on they hear of what is written. */
+  readonly meterTo: (metrics: Metrics) => void;
   readonly close: () => void;
 }
 
@@ -41,18 +48,19 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_500, throwOnRequestTimeout: true },
 } as const;
 
+function requiredSetting(name: string): string {
+  const value = process.env[name];
+  if (value !== undefined && value !== '') return value;
+  throw new ClientEnvironmentError(
+    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what fairlead env prints`,
+  );
+}
+
 /** The same, for whoever makes passes: the environment that `schedulerEnvironment()` of the construct answers. */
 export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) => {
   loadEnvironment(envFile);
-  const required = (name: string): string => {
-    const value = process.env[name];
-    if (value !== undefined && value !== '') return value;
-    throw new ClientEnvironmentError(
-      `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers`,
-    );
-  };
-  const table = required('FAIRLEAD_TABLE');
-  const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
+  const table = requiredSetting('FAIRLEAD_TABLE');
+  const wakeQueueUrl = requiredSetting('FAIRLEAD_WAKE_QUEUE');
   const [{ DynamoDBClient }, { SQSClient }, { Declarations, deployedParts }] = await Promise.all([
     import('@aws-sdk/client-dynamodb'),
     import('@aws-sdk/client-sqs'),
@@ -69,11 +77,13 @@ export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) 
     dynamodb.destroy();
     sqs.destroy();
   };
+  let metrics: Metrics | undefined;
   const store = new DynamoJobStore({
     client: dynamodb,
     table,
     place: (job) => declarations.place(job),
     unreadable,
+    meter: (_, { writeUnits }) => metrics?.add('writeUnits', writeUnits),
   });
   const declarations = new Declarations({ store, clock: systemClock });
   try {
@@ -83,10 +93,68 @@ export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) 
       declared,
       (queueUrls) => new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl }),
     );
-    return { parts: { ...parts, store, clock: systemClock, random: Math.random }, close };
+    return {
+      parts: { ...parts, store, clock: systemClock, random: Math.random },
+      scheduler: table,
+      meterTo: (told) => {
+        metrics = told;
+      },
+      close,
+    };
   } catch (error) {
     close();
     throw error;
+  }
+};
+
+/** For whoever publishes outcomes: the environment of the dispatch function. */
+export const connectPublisher: ConnectPublisher = async (envFile, unreadable) => {
+  loadEnvironment(envFile);
+  const table = requiredSetting('FAIRLEAD_TABLE');
+  const busName = requiredSetting('FAIRLEAD_BUS');
+  const [{ DynamoDBClient }, { EventBridgeClient }, { DynamoEndedJobs }, { EventBridgeBus }] =
+    await Promise.all([
+      import('@aws-sdk/client-dynamodb'),
+      import('@aws-sdk/client-eventbridge'),
+      import('../store/dynamodb/ended.ts'),
+      import('../events/eventbridge/bus.ts'),
+    ]);
+  const dynamodb = new DynamoDBClient(REQUESTS);
+  const eventBridge = new EventBridgeClient(REQUESTS);
+  return {
+    ended: new DynamoEndedJobs({ client: dynamodb, table, unreadable: ({ message }) => unreadable(message) }),
+    events: new EventBridgeBus({ client: eventBridge, busName }),
+    close: () => {
+      dynamodb.destroy();
+      eventBridge.destroy();
+    },
+  };
+};
+
+/** CloudFormation could not be asked, or does not know the stack. */
+export class StackUnreadableError extends Error {
+  override readonly name = 'StackUnreadableError';
+}
+
+/** @throws StackUnreadableError */
+export const readStack: ReadStack = async (stack) => {
+  const { CloudFormationClient, DescribeStacksCommand } = await import('@aws-sdk/client-cloudformation');
+  const client = new CloudFormationClient(REQUESTS);
+  try {
+    const { Stacks = [] } = await client.send(new DescribeStacksCommand({ StackName: stack }));
+    const entries = (Stacks[0]?.Outputs ?? []).map(({ OutputKey = '', OutputValue = '' }) => [
+      OutputKey,
+      OutputValue,
+    ]);
+    return { outputs: Object.fromEntries(entries), region: await client.config.region() };
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StackUnreadableError(
+      `the outputs of the stack ${JSON.stringify(stack)} cannot be read (${reason}); check its name, AWS_REGION and the credentials`,
+      { cause },
+    );
+  } finally {
+    client.destroy();
   }
 };
 

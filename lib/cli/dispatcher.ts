@@ -1,5 +1,6 @@
 /** `fairlead dispatcher`: makes passes until it is told to end. */
 import { randomUUID } from 'node:crypto';
+import nodeModule from 'node:module';
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { Log } from '../runtime/contract.ts';
@@ -21,6 +22,7 @@ export interface Watchman {
 
 interface Options {
   readonly json?: true;
+  readonly metrics?: true;
   readonly envFile?: string;
   readonly name?: string;
   readonly poll: string;
@@ -38,6 +40,7 @@ export function addDispatcher(program: Command, watchman: Watchman): void {
     .option('--poll <duration>', 'how often to look for word, in each partition that it leads', '250ms')
     .option('--pass-every <duration>', 'a pass at least so often; 1s, say, where no function runs', '1m')
     .option('--json', 'print one JSON object a line')
+    .option('--metrics', 'print metrics too, as CloudWatch takes them from a log; see docs/metrics.md')
     .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
     .addHelpText(
       'after',
@@ -51,19 +54,31 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
   const pollMs = durationMsOf('--poll', options.poll);
   const passEveryMs = durationMsOf('--pass-every', options.passEvery);
   let log: Log | undefined;
-  const { parts, close } = await watchman.connectDispatcher(options.envFile, (item) =>
+  // Here, not above: other commands make no passes. Beside the connection: what is due waits for whoever begins again.
+  const loading = Promise.all([
+    import('../dispatch/resident/resident.ts'),
+    import('../runtime/vitals.ts'),
+    import('../runtime/process-metrics.ts'),
+  ]);
+  const { parts, scheduler, meterTo, close } = await watchman.connectDispatcher(options.envFile, (item) =>
     log?.warn('an item cannot be read', { ...item }),
   );
   log = options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs);
-  // Here, not above: other commands make no passes.
-  const [{ runDispatcher }, { processVitals }] = await Promise.all([
-    import('../dispatch/resident.ts'),
-    import('../runtime/vitals.ts'),
-  ]);
+  const [{ runDispatcher }, { processVitals }, { processMetrics }] = await loading;
+  // At its end it may be killed.
+  nodeModule.flushCompileCache?.();
+  const told =
+    options.metrics === true
+      ? processMetrics(scheduler, parts.clock, (line) => watchman.out(`${line}\n`))
+      : undefined;
+  if (told !== undefined) meterTo(told.metrics);
+  const ended = new AbortController();
+  const telling = told?.tellUntil(ended.signal);
   try {
     const { end } = await runDispatcher({
       ...parts,
       log,
+      metrics: told?.metrics,
       dispatcherId: options.name ?? `${hostname()}/${randomUUID()}`,
       pollMs,
       passEveryMs,
@@ -72,6 +87,8 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
     });
     if (end !== 'stopped') watchman.partly();
   } finally {
+    ended.abort();
+    await telling;
     close();
   }
 }

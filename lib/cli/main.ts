@@ -1,31 +1,14 @@
 #!/usr/bin/env node
-import { connect, connectDispatcher } from './connect.ts';
-import { runProgram } from './program.ts';
+/** Only looks at Node.js, before anything is loaded that an older one does not know. */
+const LEAST_NODE = 22;
+const { node } = process.versions;
 
-// A reader that has seen enough, such as `head`, is no failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-});
-
-const interrupted = new AbortController();
-
-// An exit code, not process.exit: what was printed into a pipe must arrive.
-process.exitCode = await runProgram(
-  process.argv.slice(2),
-  {
-    out: (text) => process.stdout.write(text),
-    error: (text) => process.stderr.write(text),
-  },
-  {
-    connect: (envFile) => {
-      // Only what waits for others can be told to stop. Once: who asks a second time will not wait.
-      process.once('SIGINT', () => interrupted.abort());
-      return connect(envFile);
-    },
-    connectDispatcher: (envFile, unreadable) => {
-      for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
-      return connectDispatcher(envFile, unreadable);
-    },
-    signal: interrupted.signal,
-  },
-);
+if (Number(node.split('.')[0]) >= LEAST_NODE) {
+  // Keeps what was compiled for the next call, in a folder for temporary files: half of the time that a command takes to begin.
+  const { default: nodeModule } = await import('node:module');
+  nodeModule.enableCompileCache?.();
+  await import('./start.ts');
+} else {
+  process.stderr.write(`fairlead: Node.js ${node} is too old; install version ${LEAST_NODE} or later\n`);
+  process.exitCode = 2;
+}

@@ -1,7 +1,9 @@
 /** The commands that talk to a deployed scheduler: one for each verb of the client. */
 import type { Command } from 'commander';
-import type { DeadLetterFilter, OverrideChange, StoreClient, SubmitRequest } from '../client/client.ts';
+import type { OverrideChange, StoreClient } from '../client/client.ts';
+import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import { ValidationError } from '../client/errors.ts';
+import type { SubmitRequest } from '../client/submissions.ts';
 import type { ListedState } from '../dispatch/inspect.ts';
 import type { Connection } from './connect.ts';
 import {
@@ -9,8 +11,11 @@ import {
   type InstantOptions,
   instantOf,
   jsonFrom,
+  LIMIT,
+  limitOf,
   numberOf,
   readText,
+  refusingOthers,
   type ScopeOptions,
   scopeOf,
   UsageError,
@@ -58,9 +63,6 @@ interface Common {
   readonly json?: true;
   readonly envFile?: string;
 }
-
-const LIMIT = '100';
-const ALL_MAX = 10_000;
 
 /** Adds the commands to the program. */
 export function addOperations(program: Command, operator: Operator): void {
@@ -125,6 +127,7 @@ interface RequestOptions extends Common {
   readonly priority?: string;
   readonly key?: string;
   readonly resource?: string;
+  readonly label?: string;
   readonly runAt?: string;
   readonly mode?: string;
   readonly idempotencyKey?: string;
@@ -137,12 +140,13 @@ function describing(command: Command): Command {
     .option('--priority <number>', '0 to 10')
     .option('--key <key>', 'fairness key: whose share it counts against')
     .option('--resource <id>', 'with the conflict group of its type: never two at once')
+    .option('--label <text>', 'what people who look at it are to read')
     .option('--run-at <instant>', 'not before, such as 2027-01-31T08:00:00Z')
     .option('--idempotency-key <key>', 'submitted twice, it makes one job');
 }
 
 function requestOf(type: string, options: RequestOptions): SubmitRequest {
-  const { payload, payloadFile, priority, key, resource, runAt, mode, idempotencyKey } = options;
+  const { payload, payloadFile, priority, key, resource, label, runAt, mode, idempotencyKey } = options;
   if (payload !== undefined && payloadFile !== undefined) {
     throw new UsageError('give --payload or --payload-file, not both');
   }
@@ -158,6 +162,7 @@ function requestOf(type: string, options: RequestOptions): SubmitRequest {
     priority: priority === undefined ? undefined : numberOf('--priority', priority),
     fairnessKey: key,
     resourceId: resource,
+    label,
     runAt,
     // The client says which modes there are.
     mode: mode as SubmitRequest['mode'],
@@ -425,9 +430,11 @@ const filterOf = ({ type, key, error, after, before }: DeadLetterOptions): DeadL
 
 function addDeadLetters(program: Command, operator: Operator): void {
   const { signal } = operator;
-  const deadLetters = program
-    .command('dead-letters')
-    .description('Look at failed jobs that nobody has dealt with, and try them again.');
+  const deadLetters = refusingOthers(
+    program
+      .command('dead-letters')
+      .description('Look at failed jobs that nobody has dealt with, and try them again.'),
+  );
   common(
     filtering(deadLetters.command('list', { isDefault: true }).description('List them, latest first.')),
   ).action((options: DeadLetterOptions) => {
@@ -509,7 +516,9 @@ function addControls(program: Command, operator: Operator): void {
 
 function addOverrides(program: Command, operator: Operator): void {
   const { signal } = operator;
-  const override = program.command('override').description('Put caps and weights over the configured ones.');
+  const override = refusingOthers(
+    program.command('override').description('Put caps and weights over the configured ones.'),
+  );
   common(
     override.command('list', { isDefault: true }).description('Show pauses and overrides in force.'),
   ).action((options: Common) =>
@@ -556,12 +565,6 @@ function overridden(
     const control = await client.override(scope, change, { signal: operator.signal });
     return { data: control, text: controlText(control) };
   });
-}
-
-function limitOf(text: string): number {
-  const limit = numberOf('--limit', text);
-  if (Number.isInteger(limit) && limit >= 1 && limit <= ALL_MAX) return limit;
-  throw new UsageError(`--limit: must be a whole number from 1 to ${ALL_MAX}, not ${text}`);
 }
 
 /** The first of them, and whether there are others. */

@@ -1,4 +1,5 @@
 /** The command line: what it understands, what it prints, how it ends. */
+import { createRequire } from 'node:module';
 import { hostname, userInfo } from 'node:os';
 import { Command, CommanderError } from 'commander';
 import {
@@ -12,17 +13,31 @@ import {
   JobNotFoundError,
   JobStateError,
   RunTimeoutError,
+  ScheduleDeclaredError,
+  ScheduleNotFoundError,
   ValidationError,
 } from '../client/errors.ts';
 import { ConfigurationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
+import { OutcomesUnpublishedError } from '../dispatch/outcomes.ts';
+import { BusMisconfigured } from '../events/errors.ts';
+import { readScenarioFile, ScenarioError } from '../simulate/scenario-file.ts';
 import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../store/errors.ts';
-import { type ConnectDispatcher, type Connection, connect, connectDispatcher } from './connect.ts';
+import {
+  type ConnectDispatcher,
+  type Connection,
+  connect,
+  connectDispatcher,
+  connectPublisher,
+  readStack,
+  StackUnreadableError,
+} from './connect.ts';
 import { addDispatcher } from './dispatcher.ts';
+import { addEnv, type ReadStack } from './env.ts';
 import { addOperations, errorData } from './operations.ts';
+import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
 import { printable } from './report.ts';
-import { readScenarioFile, ScenarioError } from './scenario-file.ts';
-import { asData, asText, simulate } from './simulate.ts';
+import { addSchedules } from './schedules.ts';
 import { UsageError } from './usage.ts';
 
 /** Where a command writes. */
@@ -48,6 +63,9 @@ export const EXIT = {
 export interface Surroundings {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
   readonly connectDispatcher?: ConnectDispatcher | undefined;
+  readonly connectPublisher?: ConnectPublisher | undefined;
+  /** Asks CloudFormation, unless given. */
+  readonly readStack?: ReadStack | undefined;
   /** The user has had enough. */
   readonly signal?: AbortSignal | undefined;
   /** Epoch milliseconds; the machine's clock unless given. */
@@ -64,6 +82,8 @@ const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] =
   [ClientEnvironmentError, EXIT.refused],
   [ConfigurationError, EXIT.refused],
   [JobNotFoundError, EXIT.notFound],
+  [ScheduleNotFoundError, EXIT.notFound],
+  [ScheduleDeclaredError, EXIT.failed],
   [RunTimeoutError, EXIT.timedOut],
   [DrainTimeoutError, EXIT.timedOut],
   [AbortError, EXIT.interrupted],
@@ -76,6 +96,9 @@ const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] =
   [StoreUnavailable, EXIT.failed],
   [StoreMisconfigured, EXIT.failed],
   [StoreRefused, EXIT.failed],
+  [StackUnreadableError, EXIT.failed],
+  [OutcomesUnpublishedError, EXIT.failed],
+  [BusMisconfigured, EXIT.failed],
 ];
 
 /**
@@ -105,26 +128,37 @@ export async function runProgram(
   };
   addOperations(program, operator);
   addDispatcher(program, operator);
+  addSchedules(program, operator);
+  addOutcomes(program, {
+    ...operator,
+    connectPublisher: surroundings.connectPublisher ?? connectPublisher,
+  });
+  addEnv(program, { readStack: surroundings.readStack ?? readStack, out: terminal.out });
   try {
     await program.parseAsync([...words], { from: 'user' });
     return code;
   } catch (error) {
-    const inJson = (told: Error): string => `${JSON.stringify({ error: errorData(told) })}\n`;
-    if (error instanceof CommanderError) {
-      if (error.exitCode === 0) return EXIT.done;
-      if (asJson) terminal.error(inJson(usageErrorOf(error)));
-      return EXIT.refused;
-    }
-    const [, spoken] = SPOKEN.find(([kind]) => error instanceof kind) ?? [];
-    if (error instanceof Error && spoken !== undefined) {
-      // What a scenario file lacks is said in words either way.
-      const isDocument = asJson && !(error instanceof ScenarioError);
-      terminal.error(isDocument ? inJson(error) : `fairlead: ${oneLine(error.message)}\n`);
-      return spoken;
-    }
-    terminal.error(`fairlead: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-    return EXIT.failed;
+    return tellError(error, terminal, asJson);
   }
+}
+
+/** Says on the standard error what went wrong; answers the exit code. An error that nobody foresaw comes with its stack. */
+function tellError(error: unknown, terminal: Terminal, asJson: boolean): number {
+  const inJson = (told: Error): string => `${JSON.stringify({ error: errorData(told) })}\n`;
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return EXIT.done;
+    if (asJson) terminal.error(inJson(usageErrorOf(error)));
+    return EXIT.refused;
+  }
+  const [, spoken] = SPOKEN.find(([kind]) => error instanceof kind) ?? [];
+  if (error instanceof Error && spoken !== undefined) {
+    // What a scenario file lacks is said in words either way.
+    const isDocument = asJson && !(error instanceof ScenarioError);
+    terminal.error(isDocument ? inJson(error) : `fairlead: ${oneLine(error.message)}\n`);
+    return spoken;
+  }
+  terminal.error(`fairlead: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return EXIT.failed;
 }
 
 /** Of a command that is missing, commander only shows the help. */
@@ -156,9 +190,16 @@ function userName(): string {
 /** Messages quote what others wrote. */
 const oneLine = (message: string): string => printable(message.replace(/\s*[\r\n]+\s*/g, ' '));
 
+/** From its own description, wherever it is installed. */
+const packageVersion = (): string => {
+  const { version } = createRequire(import.meta.url)('fairlead/package.json') as { readonly version: string };
+  return version;
+};
+
 function programFor(terminal: Terminal): Command {
   const program = new Command('fairlead')
     .description('Jobs in fair order on DynamoDB, SQS, EventBridge and Lambda.')
+    .version(packageVersion(), '--version', 'print the version of this package')
     // Commander would end the process; the caller does that.
     .exitOverride()
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.error });
@@ -170,6 +211,8 @@ function programFor(terminal: Terminal): Command {
     .option('--json', 'print the results as JSON')
     .addHelpText('after', '\nExit codes: 0 done, 2 the file or the options are wrong, 1 anything else.')
     .action(async (file: string, options: { readonly case?: string; readonly json?: true }) => {
+      // Here, not above: it brings the whole scheduler with it, which other commands would load in vain.
+      const { asData, asText, simulate } = await import('./simulate.ts');
       const simulation = await inFile(file, () => simulate(readScenarioFile(file), options.case));
       terminal.out(`${options.json === true ? JSON.stringify(asData(simulation)) : asText(simulation)}\n`);
     });

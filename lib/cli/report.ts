@@ -1,6 +1,6 @@
 /** Results as a person reads them: tables, and a line of text for each group over time. */
 import Table from 'cli-table3';
-import type { Run } from './simulation/fairness.ts';
+import type { Run } from '../simulate/fairness.ts';
 
 const BARS = '▁▂▃▄▅▆▇█';
 const CHART_WIDTH = 60;

@@ -1,21 +1,21 @@
 /** `fairlead simulate FILE`: what the product, or its core, would do with a scenario, under virtual time. */
 import { z } from 'zod';
 import { ConfigurationError } from '../core/errors.ts';
-import { productScenario } from './product-scenario.ts';
+import { type FairnessResult, type Run, simulateFairness } from '../simulate/fairness.ts';
+import { simulatePartitions } from '../simulate/partitions.ts';
+import { type ProductResult, simulateProduct } from '../simulate/product.ts';
+import { productScenario } from '../simulate/product-scenario.ts';
 import {
   fairnessScenario,
   partitionsCase,
   REFERENCE_REMARKS,
   scoringCase,
   timersCase,
-} from './reference-scenarios.ts';
+} from '../simulate/reference-scenarios.ts';
+import { caseId, check, pathOf, refuseDuplicates, ScenarioError } from '../simulate/scenario-file.ts';
+import { simulateScoring } from '../simulate/scoring.ts';
+import { simulateTimers } from '../simulate/timers.ts';
 import { chart, duration, number, printable, table } from './report.ts';
-import { caseId, check, pathOf, refuseDuplicates, ScenarioError } from './scenario-file.ts';
-import { type FairnessResult, type Run, simulateFairness } from './simulation/fairness.ts';
-import { simulatePartitions } from './simulation/partitions.ts';
-import { type ProductResult, simulateProduct } from './simulation/product.ts';
-import { simulateScoring } from './simulation/scoring.ts';
-import { simulateTimers } from './simulation/timers.ts';
 
 /** What one case gave: data, and the same for a person. */
 export interface Simulated {

@@ -1,6 +1,9 @@
 /** From the words of the command line to what the client's verbs take. What the client checks itself is left to it. */
 import { readFileSync, statSync } from 'node:fs';
-import type { Scope } from '../dispatch/operate.ts';
+import type { Command } from 'commander';
+import { z } from 'zod';
+import type { Scope } from '../core/scope.ts';
+import { didYouMean } from '../core/spelling.ts';
 
 /** The command was asked for in a way that cannot be meant. It ends with exit code 2. */
 export class UsageError extends Error {
@@ -15,6 +18,17 @@ const STDIN = '-';
 export function numberOf(option: string, text: string): number {
   if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);
   throw new UsageError(`${option}: must be a number, such as 5, not ${JSON.stringify(text)}`);
+}
+
+/** The most that one command lists or changes. */
+const LIMIT_MAX = 10_000;
+export const LIMIT = '100';
+
+/** How many are asked for. */
+export function limitOf(text: string): number {
+  const limit = numberOf('--limit', text);
+  if (Number.isInteger(limit) && limit >= 1 && limit <= LIMIT_MAX) return limit;
+  throw new UsageError(`--limit: must be a whole number from 1 to ${LIMIT_MAX}, not ${text}`);
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
@@ -33,6 +47,16 @@ export function durationMsOf(option: string, text: string): number {
 
 /** The last instant of a year with four digits. */
 const LAST_MS = Date.UTC(10_000, 0) - 1;
+
+const INSTANT = z.iso.datetime({ offset: true });
+
+/** Epoch milliseconds of an instant with its zone. A date that there is not, such as 30 February, is none. */
+export function instantMsOf(option: string, text: string): number {
+  if (INSTANT.safeParse(text).success) return Date.parse(text);
+  throw new UsageError(
+    `${option}: must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z, not ${JSON.stringify(text)}`,
+  );
+}
 
 /** How a command names an instant. */
 export interface InstantOptions {
@@ -97,6 +121,19 @@ export function scopeOf(options: ScopeOptions): Scope {
     throw new UsageError('name exactly one of --pool, --tier, --type, --fleet and --key');
   }
   return scope;
+}
+
+/** A word that is no command of a group would be taken for an argument of its default one. */
+export function refusingOthers(group: Command): Command {
+  return group.hook('preSubcommand', () => {
+    const names = ['help', ...group.commands.map((command) => command.name())];
+    const [word] = group.args;
+    if (word === undefined || word.startsWith('-') || names.includes(word)) return;
+    const meant = didYouMean(word, names);
+    throw new UsageError(
+      `unknown command ${JSON.stringify(word)}. ${meant}${group.name()} has: ${names.slice(1).join(', ')}`,
+    );
+  });
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

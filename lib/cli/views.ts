@@ -1,12 +1,14 @@
 /** Jobs, keys, fleets and explanations as a person reads them. */
-import type { RedriveEntry, SubmitEntry } from '../client/client.ts';
+import type { RedriveEntry } from '../client/dead-letters.ts';
+import type { SubmitEntry } from '../client/submissions.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
-import type { Job } from '../core/job.ts';
-import { leaseInForceMs } from '../dispatch/attendance.ts';
+import type { Job, MovingJob } from '../core/job.ts';
+import { resourceIn } from '../core/scope.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
-import type { Control, UnreadableItem } from '../store/contract.ts';
+import { leaseInForceMs } from '../dispatch/settle/outage-guard.ts';
+import type { Control, UnreadableItem } from '../store/records.ts';
 import { duration, number, printable, table } from './report.ts';
 
 /** Ids of those that come first which are named; the others are counted. */
@@ -15,7 +17,7 @@ const NAMED_MAX = 5;
 export const instant = (atMs: number | undefined): string =>
   atMs === undefined ? '-' : new Date(atMs).toISOString();
 
-const error = (job: Job): string =>
+const error = (job: MovingJob): string =>
   job.error === undefined ? '-' : `${job.error.name}: ${job.error.message}`;
 
 const all = (rows: readonly unknown[]): number => Math.max(1, rows.length);
@@ -61,6 +63,7 @@ export function jobText(job: Job): string {
     ['type', job.type],
     ['key', job.fairnessKey],
     ['resource', job.resourceId],
+    ['label', job.label],
     ['priority', job.priority],
     ['mode', job.mode],
     ['attempt', job.attempt],
@@ -365,6 +368,7 @@ export function explanationText(explanation: LiveExplanation): string {
   const lines = [
     `job ${job.id} is ${job.state}: type ${job.type}, key ${printable(job.fairnessKey)}${resource}, priority ${job.priority}, ${job.mode}, attempt ${job.attempt}`,
   ];
+  if (job.label !== undefined) lines.push(`label: ${printable(job.label)}`);
   if (explanation.runs !== undefined) {
     const { workerId, fleet, startedAtMs, progress } = explanation.runs;
     lines.push(
@@ -413,7 +417,7 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
     case 'paused':
       return `the end of a pause: ${printable(waits.scope)} (see fairlead resume)`;
     case 'cap':
-      return `room under a cap: ${printable(waits.scope)} runs ${waits.running} of at most ${waits.cap}${splitText(waits.split)}`;
+      return capText(waits);
     case 'noSlot':
       return waits.fleets.length === 0
         ? `a fleet: none takes the type ${printable(waits.type)}`
@@ -422,6 +426,8 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
       return `job ${waits.holder}, which holds ${printable(waits.conflictKey)}`;
     case 'move':
       return `its move from partition ${waits.partition} to ${waits.home}, where its key lives by now: the next pass makes it`;
+    case 'carry':
+      return `its move out of the line of a conflict group that its type had before declaration ${waits.declared}: the next passes make it`;
     case 'handover':
       return handoverText(waits);
     case 'otherTurn':
@@ -441,6 +447,13 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
     case 'worker':
       return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
   }
+}
+
+function capText({ scope, running, cap, split }: Extract<LiveWaitsFor, { readonly why: 'cap' }>): string {
+  const of = resourceIn(scope);
+  return of === undefined
+    ? `room under a cap: ${printable(scope)} runs ${running} of at most ${cap}${splitText(split)}`
+    : `resource ${printable(of.resourceId)}: ${running} of ${cap} running of type ${printable(of.type)}${splitText(split)}`;
 }
 
 function handoverText({

@@ -4,9 +4,10 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { JOB_MODES } from '../core/job.ts';
+import type { Scope } from '../core/scope.ts';
+import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { LISTED_STATES } from '../dispatch/inspect.ts';
-import type { Scope } from '../dispatch/operate.ts';
-import { type JobRequest, parseRequests, REQUEST_LIMITS } from '../dispatch/request.ts';
+import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../dispatch/request.ts';
 import { ValidationError } from './errors.ts';
 import { jsonOf } from './json.ts';
 
@@ -63,6 +64,7 @@ const deadLetterFilter = z.strictObject({
 /** Shapes by what they are called in an error's field. */
 export const SHAPES = {
   jobId,
+  traceparent: z.string().refine(isTraceparent, TRACEPARENT_RULE).optional(),
   options: z.strictObject(only).optional(),
   actorOptions: z.strictObject(acting).optional(),
   runOptions: z.strictObject({ ...only, timeoutMs, dieWithWaiter: z.boolean().optional() }).optional(),
@@ -75,11 +77,11 @@ export const SHAPES = {
     mode: z.enum(JOB_MODES).optional(),
   }),
   keysOptions: z
-    .strictObject({ ...only, countUpTo: z.int().min(0).max(CLIENT_LIMITS.countUpTo).optional() })
+    .strictObject({ ...only, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
     .optional(),
   deadLetterFilter,
   redriveOptions: z
-    .strictObject({ ...acting, limit: z.int().min(1).max(CLIENT_LIMITS.redrive).optional() })
+    .strictObject({ ...acting, limit: wholeNumber(1, CLIENT_LIMITS.redrive).optional() })
     .optional(),
   scope: z.union(
     [
@@ -100,9 +102,12 @@ export const SHAPES = {
         .optional(),
     })
     .optional(),
+  nextOptions: z
+    .strictObject({ ...only, from: instant.optional(), count: wholeNumber(1, 1_000).optional() })
+    .optional(),
   override: z
     .strictObject({
-      maxConcurrency: z.int().min(1).max(CLIENT_LIMITS.maxConcurrency).nullable().optional(),
+      maxConcurrency: wholeNumber(1, CLIENT_LIMITS.maxConcurrency).nullable().optional(),
       weight: z.number().positive().max(CLIENT_LIMITS.weight).nullable().optional(),
     })
     .refine(

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
@@ -25,6 +26,7 @@ export type {
   MovedEntry,
   NotClaimedEntry,
 } from '../core/job.ts';
+export type { Scope } from '../core/scope.ts';
 export { DeclarationMissing } from '../dispatch/declaration.ts';
 export type { Depth } from '../dispatch/depth.ts';
 export type {
@@ -41,8 +43,7 @@ export type {
   ListedState,
   PartitionCarried,
 } from '../dispatch/inspect.ts';
-export type { Scope } from '../dispatch/operate.ts';
-export type { Control, DispatcherLoad, UnreadableItem } from '../store/contract.ts';
+export type { ScheduleRequest, TimeRequest } from '../dispatch/schedule-request.ts';
 export {
   ItemTooLarge,
   MalformedItemError,
@@ -51,21 +52,10 @@ export {
   StoreThrottled,
   StoreUnavailable,
 } from '../store/errors.ts';
-export type {
-  CallOptions,
-  CancelResult,
-  DeadLetterFilter,
-  DrainCallOptions,
-  ListFilter,
-  OverrideChange,
-  RedriveEntry,
-  RetimeChange,
-  RetryResult,
-  RunOptions,
-  SubmitEntry,
-  SubmitRequest,
-  SubmitResult,
-} from './client.ts';
+export type { Control, DispatcherLoad, UnreadableItem } from '../store/records.ts';
+export type { CallOptions } from './calls.ts';
+export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
+export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
 export {
   AbortError,
   ClientEnvironmentError,
@@ -77,8 +67,13 @@ export {
   JobNotFoundError,
   JobStateError,
   RunTimeoutError,
+  ScheduleDeclaredError,
+  ScheduleNotFoundError,
   ValidationError,
 } from './errors.ts';
+export type { Firing, FiringsOf } from './firings.ts';
+export type { FiringView, NextOptions, PutResult, ScheduleView } from './schedules.ts';
+export type { RunOptions, SubmitEntry, SubmitRequest, SubmitResult } from './submissions.ts';
 
 /** How AWS is reached. What is not given comes from the environment, as with any AWS SDK client. */
 export interface AwsSettings {
@@ -97,7 +92,17 @@ export interface AwsSettings {
   readonly requestTimeoutMs?: number | undefined;
 }
 
-export interface SchedulerClientOptions extends AwsSettings {
+/** How a client works. */
+export interface ClientSettings extends AwsSettings {
+  /**
+   * The trace that a submission is part of (a W3C `traceparent`, or none), where the request does not say so: asked with
+   * each. What it answers wrongly is refused, with a `ValidationError`.
+   * @default - as the environment says: X-Ray's `_X_AMZN_TRACE_ID`, else `TRACEPARENT`; what is malformed there is passed over
+   */
+  readonly traceparent?: (() => string | undefined) | undefined;
+}
+
+export interface SchedulerClientOptions extends ClientSettings {
   /** The scheduler's table: `FAIRLEAD_TABLE`. */
   readonly table: string;
   /** `FAIRLEAD_WAKE_QUEUE`. */
@@ -181,6 +186,7 @@ export class SchedulerClient extends StoreClient {
       declarations,
       clock: systemClock,
       newId: () => randomBytes(16).toString('hex'),
+      traceparent: options.traceparent ?? (() => traceparentIn(process.env)),
     });
     this.#destroy = () => {
       dynamodb.destroy();
@@ -194,7 +200,7 @@ export class SchedulerClient extends StoreClient {
    * @throws ClientEnvironmentError
    */
   static fromEnvironment(
-    settings: AwsSettings = {},
+    settings: ClientSettings = {},
     environment: Readonly<Record<string, string | undefined>> = process.env,
   ): SchedulerClient {
     return new SchedulerClient({

@@ -1,19 +1,8 @@
-/**
- * The client's verbs, over any store: `aws.ts` builds it on DynamoDB and SQS, tests on the memory store.
- *
- * Every verb checks its arguments before it does anything, takes an AbortSignal, and throws the errors of `errors.ts` or
- * the store's own. A submitted or cancelled job needs no wake: its stream record causes a pass, and sends the delayed
- * wake of a job whose time comes soon. Controls are in no such record, so what opens a way (`resume`, an override) sends
- * one. So does a move: it must not depend on a stream that is late or lost to be kept to the second.
- */
-import type { PoolConfiguration } from '../core/configuration.ts';
 import { historyOf, type JobHistory } from '../core/history.ts';
-import { isTerminal, type Job, type JobMode, TERMINAL_TTL_MS } from '../core/job.ts';
-import { partitionOf } from '../core/partition.ts';
-import { DECLARATION_AGAIN_MS, DeclarationMissing, type Declarations } from '../dispatch/declaration.ts';
+import { isTerminal, type Job, TERMINAL_TTL_MS } from '../core/job.ts';
+import { printScope, type Scope } from '../core/scope.ts';
 import { type DispatchersView, readDispatchers } from '../dispatch/dispatchers.ts';
 import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
-import { awaitEnd, Waiters } from '../dispatch/foreground.ts';
 import {
   type DeclarationView,
   type FleetView,
@@ -27,61 +16,37 @@ import {
   readTypes,
   type TypeView,
 } from '../dispatch/inspect.ts';
-import {
-  changeControl,
-  drain,
-  type OperateContext,
-  partitionsOf,
-  readControls,
-  type Scope,
-  scopeName,
-} from '../dispatch/operate.ts';
+import { changeControl, drain, partitionsOf, readControls } from '../dispatch/operate.ts';
 import { redriveJob } from '../dispatch/redrive.ts';
-import { type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
 import { retimeJob } from '../dispatch/retime.ts';
-import { type AnnouncedLines, submit } from '../dispatch/submit.ts';
-import type { JobQueue } from '../queue/contract.ts';
-import type { Clock } from '../runtime/contract.ts';
-import type { CancelOutcome, Control, CreateOutcome, JobStore, UnreadableItem } from '../store/contract.ts';
-import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
-import { CLIENT_LIMITS, checked, checkedRequest, checkedScope, checkType, SHAPES } from './arguments.ts';
+import type { Control, UnreadableItem } from '../store/records.ts';
+import type { CancelOutcome } from '../store/requests.ts';
+import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
+import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
+import { ClientContexts, type ClientParts } from './contexts.ts';
+import {
+  type DeadLetterFilter,
+  deadLettersOf,
+  type RedriveEntry,
+  type RetryResult,
+  redriveEach,
+} from './dead-letters.ts';
 import {
   AbortError,
   ControlChangedError,
   DrainTimeoutError,
-  IdempotencyConflictError,
-  JobCancelledError,
-  JobFailedError,
   JobNotFoundError,
   JobStateError,
-  RunTimeoutError,
   ValidationError,
 } from './errors.ts';
-
-/** One job to submit. */
-export interface SubmitRequest {
-  /** One of the pool's job types. */
-  readonly type: string;
-  /** Any JSON up to 64 KB; null if absent. */
-  readonly payload?: unknown;
-  /** 0 (default) to 10. */
-  readonly priority?: number | undefined;
-  /** `queued` unless given; `run` always submits `onDemand`. */
-  readonly mode?: JobMode | undefined;
-  /** Whose share it counts against, such as a customer. */
-  readonly fairnessKey?: string | undefined;
-  /** With the type's conflict group: jobs on one resource never run together. */
-  readonly resourceId?: string | undefined;
-  /** ISO 8601 with a zone: not before this instant. */
-  readonly runAt?: string | undefined;
-  /** Submitted twice, it makes one job. Without one, a call that got no answer cannot be repeated safely. */
-  readonly idempotencyKey?: string | undefined;
-}
-
-export interface CallOptions {
-  /** Ends the wait for an answer with `AbortError`. */
-  readonly signal?: AbortSignal | undefined;
-}
+import { ScheduleVerbs } from './schedules.ts';
+import {
+  type RunOptions,
+  Submissions,
+  type SubmitEntry,
+  type SubmitRequest,
+  type SubmitResult,
+} from './submissions.ts';
 
 /** Who asks, beside it: the job's history tells. */
 export interface ActorOptions extends CallOptions {
@@ -89,67 +54,9 @@ export interface ActorOptions extends CallOptions {
   readonly actor?: string | undefined;
 }
 
-export interface SubmitResult {
-  readonly jobId: string;
-  /** As it was stored, now or before. */
-  readonly job: Job;
-  /** The same request made this job before. */
-  readonly repeated: boolean;
-}
-
-/** What became of one request of many. */
-export type SubmitEntry =
-  | ({ readonly kind: 'accepted' } & SubmitResult)
-  | { readonly kind: 'refused'; readonly error: ValidationError | IdempotencyConflictError }
-  /** Trouble with the store: it may have been stored or not. With its idempotency key it can be submitted again. */
-  | { readonly kind: 'failed'; readonly jobId: string; readonly error: Error };
-
-export interface RunOptions extends CallOptions {
-  /**
-   * How long to wait for the job's end, in milliseconds: more than 0, a day at most.
-   * @default 300,000
-   */
-  readonly timeoutMs?: number | undefined;
-  /**
-   * Cancels the job when its last waiter gives up, by time or signal. Counted are the waiters of this client: the job
-   * goes on if one of them did not set this, and waiters of other processes are not known here. A process that is
-   * killed gives nothing up.
-   * @default false
-   */
-  readonly dieWithWaiter?: boolean | undefined;
-}
-
 export interface ListFilter extends JobFilter {
   readonly state: ListedState;
 }
-
-export interface DeadLetterFilter {
-  readonly type?: string | undefined;
-  readonly fairnessKey?: string | undefined;
-  /** The name of the error that the last attempt ended with. */
-  readonly errorName?: string | undefined;
-  /** ISO 8601 with a zone; the instant itself is included. */
-  readonly failedAfter?: string | undefined;
-  /** ISO 8601 with a zone; the instant itself is not included. */
-  readonly failedBefore?: string | undefined;
-}
-
-export interface RetryResult {
-  /** Of the new job. */
-  readonly jobId: string;
-  /** It was made before. */
-  readonly repeated: boolean;
-}
-
-/** What became of one dead letter. */
-export type RedriveEntry = {
-  readonly deadLetterId: string;
-  readonly type: string;
-} & (
-  | ({ readonly kind: 'redriven' } & RetryResult)
-  /** It is no dead letter any more, or no worker takes its type. */
-  | { readonly kind: 'skipped'; readonly reason: string }
-);
 
 export interface CancelResult {
   /** `cancelled`: it will not run. `requested`: its worker is told, and decides by finishing. `ended`: too late. */
@@ -179,71 +86,25 @@ export interface DrainCallOptions extends CallOptions {
   readonly onProgress?: ((running: number) => void) | undefined;
 }
 
-/** What a client works with. */
-export interface ClientParts {
-  readonly store: JobStore;
-  readonly queue: Pick<JobQueue, 'sendWake'>;
-  /** What is declared; or, in its stead, where that is read. */
-  readonly configuration?: PoolConfiguration | undefined;
-  readonly declarations?: Declarations | undefined;
-  readonly clock: Clock;
-  /** Ids of jobs without an idempotency key: 32 hexadecimal digits. */
-  readonly newId: () => string;
-}
-
-const RUN_TIMEOUT_MS = 300_000;
 const DRAIN_TIMEOUT_MS = 900_000;
-const SUBMIT_BATCH = 100;
 const REDRIVE_LIMIT = 1_000;
 const COUNT_UP_TO = 100;
-/** Who cancels a job whose last waiter is gone. */
-const GAVE_UP = 'its last waiter';
 
 export class StoreClient {
+  /** Recurring work. */
+  readonly schedules: ScheduleVerbs;
   readonly #parts: ClientParts;
-  readonly #announced: AnnouncedLines = new Map();
-  readonly #waiters = new Waiters();
+  readonly #contexts: ClientContexts;
+  readonly #submissions: Submissions;
 
   constructor(parts: ClientParts) {
     this.#parts = parts;
-  }
-
-  /** What its verbs work with: by what is declared, as it was at most so long ago. */
-  async #current(maxAgeMs?: number): Promise<OperateContext> {
-    const { store, queue, configuration: given, declarations, clock } = this.#parts;
-    const declared = await declarations?.current(maxAgeMs);
-    const configuration = declared?.configuration ?? given;
-    if (configuration === undefined) throw new DeclarationMissing('a client needs a declaration');
-    return {
-      store,
-      queue,
-      configuration,
-      formerTypes: declared?.formerTypes,
-      shared: declared,
-      place: declarations?.place,
-      clock,
-      nowMs: clock.nowMs,
-      partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
-      announced: this.#announced,
-    };
-  }
-
-  /** For who looks at what is there, or changes it: by what was declared a second ago. */
-  #latest(): Promise<OperateContext> {
-    return this.#current(DECLARATION_AGAIN_MS);
-  }
-
-  /** What is asked for, and whom to ask. A type that nobody knows may have been declared a moment ago. */
-  async #asked(request: unknown): Promise<{ readonly context: OperateContext; readonly asked: JobRequest }> {
-    const context = await this.#current();
-    try {
-      return { context, asked: checkedRequest(request, context.configuration) };
-    } catch (error) {
-      if (!(error instanceof ValidationError) || error.field !== 'type') throw error;
-      const newest = await this.#current(DECLARATION_AGAIN_MS);
-      if (newest.configuration === context.configuration) throw error;
-      return { context: newest, asked: checkedRequest(request, newest.configuration) };
-    }
+    this.#contexts = new ClientContexts(parts);
+    this.#submissions = new Submissions(parts, this.#contexts, (jobId, actor) => this.#cancel(jobId, actor));
+    this.schedules = new ScheduleVerbs(
+      () => this.#contexts.latest(),
+      () => this.#contexts.ambientTrace(),
+    );
   }
 
   // Producers
@@ -253,11 +114,7 @@ export class StoreClient {
    * @throws ValidationError, IdempotencyConflictError
    */
   async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
-    const { signal } = optionsOf(SHAPES.options, options);
-    const { context, asked } = await within(signal, () => this.#asked(request));
-    const job = this.#jobOf(asked, context);
-    const [outcome] = await within(signal, () => submit(context, [job]));
-    return resultOf(outcome, job);
+    return this.#submissions.submit(request, options);
   }
 
   /**
@@ -269,30 +126,7 @@ export class StoreClient {
     requests: readonly SubmitRequest[],
     options?: CallOptions,
   ): Promise<readonly SubmitEntry[]> {
-    const { signal } = optionsOf(SHAPES.options, options);
-    const list: unknown = requests;
-    if (!Array.isArray(list) || list.length < 1 || list.length > CLIENT_LIMITS.requests) {
-      const found = Array.isArray(list) ? `${list.length} entries` : `a ${typeof list}`;
-      throw new ValidationError(
-        'requests',
-        `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}; split it`,
-      );
-    }
-    const entries: Entry[] = [];
-    for (const request of list) entries.push(await within(signal, () => this.#entryOf(request)));
-    const jobs = entries.flatMap((entry) => ('job' in entry ? [entry.job] : []));
-    const outcomes = new Map<Job, SubmitEntry>();
-    for (let from = 0; from < jobs.length; from += SUBMIT_BATCH) {
-      const batch = jobs.slice(from, from + SUBMIT_BATCH);
-      const answers = await within(signal, async () => this.#submitBatch(batch, await this.#current()));
-      for (const [at, job] of batch.entries()) {
-        const answer = answers[at];
-        if (answer !== undefined) outcomes.set(job, answer);
-      }
-    }
-    return entries.map((entry) =>
-      'job' in entry ? (outcomes.get(entry.job) ?? failed(entry.job, noAnswer(entry.job))) : entry,
-    );
+    return this.#submissions.submitMany(requests, options);
   }
 
   /**
@@ -301,42 +135,7 @@ export class StoreClient {
    * @throws ValidationError, IdempotencyConflictError, JobFailedError, JobCancelledError, RunTimeoutError, AbortError
    */
   async run(request: Omit<SubmitRequest, 'mode'>, options?: RunOptions): Promise<Job> {
-    const {
-      signal,
-      timeoutMs = RUN_TIMEOUT_MS,
-      dieWithWaiter = false,
-    } = optionsOf(SHAPES.runOptions, options);
-    const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeoutMs;
-    const { context, asked } = await within(signal, () => this.#asked(request));
-    if (Object.hasOwn(request, 'mode') && (request as SubmitRequest).mode === 'queued') {
-      throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or submit it');
-    }
-    stopIfAborted(signal);
-    const job = this.#jobOf({ ...asked, mode: 'onDemand' }, context);
-    this.#waiters.enter(job.id, dieWithWaiter);
-    let isWaiting = true;
-    const leave = (): boolean => {
-      const isLast = isWaiting && this.#waiters.leave(job.id);
-      isWaiting = false;
-      return isLast;
-    };
-    try {
-      const [outcome] = await submit(context, [job]);
-      const stored = resultOf(outcome, job).job;
-      const end = await awaitEnd(context, stored, { untilMonotonicMs, signal });
-      if (end.kind === 'missing') throw new JobNotFoundError(job.id);
-      if (end.kind === 'ended') return succeeded(end.job);
-      const cancel = leave() ? await this.#cancel(job.id, GAVE_UP) : undefined;
-      if (end.kind === 'aborted') throw new AbortError(signal?.reason);
-      // It ended while the time ran out: there is a result after all.
-      if (cancel?.kind === 'ended') return succeeded(cancel.job);
-      const asking = cancel?.kind === 'missing' ? undefined : cancel?.kind;
-      throw new RunTimeoutError({ jobId: job.id, state: end.job.state }, timeoutMs, asking, {
-        cause: end.cause,
-      });
-    } finally {
-      leave();
-    }
+    return this.#submissions.run(request, options);
   }
 
   /**
@@ -346,7 +145,7 @@ export class StoreClient {
   async get(jobId: string, options?: CallOptions): Promise<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const [job] = await within(signal, () => this.#parts.store.getJobs([id]));
+    const [job] = await within(signal, () => this.#parts.store.getJobs({ ids: [id] }));
     if (job === undefined) throw new JobNotFoundError(id);
     return job;
   }
@@ -373,7 +172,7 @@ export class StoreClient {
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const { runAt } = checked(SHAPES.retime, change, 'change');
     const outcome = await within(signal, async () =>
-      retimeJob(await this.#latest(), id, Date.parse(runAt), actor),
+      retimeJob(await this.#contexts.latest(), id, Date.parse(runAt), actor),
     );
     switch (outcome.kind) {
       case 'moved':
@@ -397,7 +196,7 @@ export class StoreClient {
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await within(signal, async () => redriveJob(await this.#latest(), id, actor));
+    const outcome = await within(signal, async () => redriveJob(await this.#contexts.latest(), id, actor));
     switch (outcome.kind) {
       case 'redriven':
       case 'repeated':
@@ -439,7 +238,7 @@ export class StoreClient {
   async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const explanation = await within(signal, async () => explainJob(await this.#latest(), id));
+    const explanation = await within(signal, async () => explainJob(await this.#contexts.latest(), id));
     if (explanation === undefined) throw new JobNotFoundError(id);
     return explanation;
   }
@@ -465,7 +264,7 @@ export class StoreClient {
   async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => {
-      const context = await this.#latest();
+      const context = await this.#contexts.latest();
       const partitions = partitionsOf(context);
       return (
         await Promise.all(partitions.map((partition) => context.store.listUnreadable(partition)))
@@ -482,13 +281,13 @@ export class StoreClient {
   /** Every fleet with its slots, what is busy, and its workers. */
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readFleets(await this.#latest()));
+    return within(signal, async () => readFleets(await this.#contexts.latest()));
   }
 
   /** Every type with its terms, and what its attempts have taught of how long they take. */
   async types(options?: CallOptions): Promise<readonly TypeView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readTypes(await this.#latest()));
+    return within(signal, async () => readTypes(await this.#contexts.latest()));
   }
 
   /** What is declared, under which version, and how far jobs that wait were moved to where it wants them. */
@@ -496,7 +295,7 @@ export class StoreClient {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => {
       const declared = await this.#parts.declarations?.current(0);
-      return readDeclarationView(await this.#latest(), declared?.version ?? 0);
+      return readDeclarationView(await this.#contexts.latest(), declared?.version ?? 0);
     });
   }
 
@@ -506,13 +305,13 @@ export class StoreClient {
    */
   async dispatchers(options?: CallOptions): Promise<DispatchersView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readDispatchers(await this.#latest()));
+    return within(signal, async () => readDispatchers(await this.#contexts.latest()));
   }
 
   /** Pauses and overrides in force. */
   async controls(options?: CallOptions): Promise<readonly Control[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readControls(await this.#latest()));
+    return within(signal, async () => readControls(await this.#contexts.latest()));
   }
 
   // Operating
@@ -526,7 +325,7 @@ export class StoreClient {
     options?: ActorOptions & { readonly limit?: number | undefined },
   ): AsyncIterableIterator<RedriveEntry> {
     const { signal, actor, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
-    return eachWithin(signal, this.#redriveEach(this.#deadLetters(filter), limit, actor));
+    return eachWithin(signal, redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor));
   }
 
   /**
@@ -561,125 +360,36 @@ export class StoreClient {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
     const named = await within(signal, () => this.#scopeOf(scope));
     const outcome = await within(signal, () =>
-      this.#everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
+      this.#contexts.everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
     );
     if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
-    if (outcome.kind === 'superseded') throw new ControlChangedError(scopeName(named));
+    if (outcome.kind === 'superseded') throw new ControlChangedError(printScope(named));
     if (outcome.kind === 'timedOut')
-      throw new DrainTimeoutError(scopeName(named), outcome.running, timeoutMs);
-  }
-
-  #jobOf(request: JobRequest, context: OperateContext): Job {
-    const { idempotencyKey, fairnessKey } = request;
-    const id = idempotencyKey === undefined ? this.#parts.newId() : jobIdOf(idempotencyKey);
-    return jobFrom(request, id, context.partitionOf(fairnessKey), context.nowMs());
+      throw new DrainTimeoutError(printScope(named), outcome.running, timeoutMs);
   }
 
   async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<Job> {
-    const context = await this.#latest();
+    const context = await this.#contexts.latest();
     checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
     yield* listJobs(context, state, filter);
   }
 
+  #deadLetters(filter: DeadLetterFilter): AsyncGenerator<Job> {
+    return deadLettersOf(filter, (rest) => this.#listed('failed', rest));
+  }
+
   async *#keys(countUpTo: number): AsyncGenerator<KeyView> {
-    yield* listKeys(await this.#latest(), countUpTo);
+    yield* listKeys(await this.#contexts.latest(), countUpTo);
   }
 
   async #scopeOf(scope: unknown): Promise<Scope> {
-    const { configuration } = await this.#latest();
+    const { configuration } = await this.#contexts.latest();
     return checkedScope(scope, configuration);
-  }
-
-  async #entryOf(request: unknown): Promise<Entry> {
-    try {
-      const { context, asked } = await this.#asked(request);
-      return { job: this.#jobOf(asked, context) };
-    } catch (error) {
-      if (error instanceof ValidationError) return { kind: 'refused', error };
-      throw error;
-    }
-  }
-
-  async #submitBatch(jobs: readonly Job[], context: OperateContext): Promise<readonly SubmitEntry[]> {
-    try {
-      const outcomes = await submit(context, jobs);
-      return jobs.map((job, at) => entryFrom(outcomes[at], job));
-    } catch (error) {
-      const trouble = error instanceof Error ? error : new Error(String(error));
-      if (!(error instanceof StoreRefused) || jobs.length === 1)
-        return jobs.map((job) => failed(job, trouble));
-    }
-    // One of them is refused for good: by themselves, the others do not share its end.
-    const half = Math.ceil(jobs.length / 2);
-    return [
-      ...(await this.#submitBatch(jobs.slice(0, half), context)),
-      ...(await this.#submitBatch(jobs.slice(half), context)),
-    ];
   }
 
   async #cancel(jobId: string, actor: string | undefined): Promise<CancelOutcome> {
     const nowMs = this.#parts.clock.nowMs();
-    return this.#parts.store.cancelJob(jobId, nowMs, nowMs + TERMINAL_TTL_MS, actor);
-  }
-
-  #deadLetters(filter: DeadLetterFilter): AsyncGenerator<Job> {
-    const { errorName, failedAfter, failedBefore, ...rest } = checked(
-      SHAPES.deadLetterFilter,
-      filter,
-      'filter',
-    );
-    const fromMs = failedAfter === undefined ? Number.NEGATIVE_INFINITY : Date.parse(failedAfter);
-    const untilMs = failedBefore === undefined ? Number.POSITIVE_INFINITY : Date.parse(failedBefore);
-    return matching(this.#listed('failed', rest), (job) => {
-      const failedAtMs = job.finishedAtMs ?? 0;
-      const isInTime = failedAtMs >= fromMs && failedAtMs < untilMs;
-      return isInTime && (errorName === undefined || job.error?.name === errorName);
-    });
-  }
-
-  async *#redriveEach(
-    deadLetters: AsyncIterable<Job>,
-    limit: number,
-    actor: string | undefined,
-  ): AsyncGenerator<RedriveEntry> {
-    let left = limit;
-    for await (const { id, type } of deadLetters) {
-      const named = { deadLetterId: id, type };
-      const outcome = await redriveJob(await this.#latest(), id, actor);
-      switch (outcome.kind) {
-        case 'redriven':
-        case 'repeated':
-          yield { ...named, kind: 'redriven', jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };
-          break;
-        case 'missing':
-          yield { ...named, kind: 'skipped', reason: 'its record has expired' };
-          break;
-        case 'notFailed':
-          yield { ...named, kind: 'skipped', reason: `it is ${outcome.job.state}` };
-          break;
-        case 'unreadable':
-          yield { ...named, kind: 'skipped', reason: `its record cannot be read: ${outcome.job.unreadable}` };
-          break;
-        case 'unknownType':
-          yield { ...named, kind: 'skipped', reason: 'no worker takes its type any more' };
-          break;
-      }
-      left -= 1;
-      if (left === 0) return;
-    }
-  }
-
-  /**
-   * What is done in every partition. Where there are others than before when it was done, it is done again: a new partition
-   * takes controls over as they were when it came to its declaration, and may have missed this one.
-   */
-  async #everywhere<T>(work: (context: OperateContext) => Promise<T>): Promise<T> {
-    for (;;) {
-      const context = await this.#current(0);
-      const answer = await work(context);
-      const { shared } = await this.#current(0);
-      if (shared?.partitionNumbers.length === context.shared?.partitionNumbers.length) return answer;
-    }
+    return this.#parts.store.cancelJob({ jobId, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS, by: actor });
   }
 
   async #control(
@@ -689,83 +399,11 @@ export class StoreClient {
   ): Promise<Control> {
     const { signal } = optionsOf(SHAPES.options, options);
     const { kind, control } = await within(signal, () =>
-      this.#everywhere((context) =>
+      this.#contexts.everywhere((context) =>
         changeControl(context, checkedScope(scope, context.configuration), change),
       ),
     );
-    if (kind === 'superseded') throw new ControlChangedError(scopeName(scope));
+    if (kind === 'superseded') throw new ControlChangedError(printScope(scope));
     return control;
   }
-}
-
-/** A request that was taken, or why not. */
-type Entry = { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }>;
-
-/** Options, none if there are none. */
-function optionsOf<Shape extends Parameters<typeof checked>[0]>(
-  shape: Shape,
-  options: unknown,
-): NonNullable<ReturnType<typeof checked<Shape>>> {
-  return (checked(shape, options, 'options') ?? {}) as NonNullable<ReturnType<typeof checked<Shape>>>;
-}
-
-function stopIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted === true) throw new AbortError(signal.reason);
-}
-
-/** Waits for the work, but not longer than the signal allows. Nothing is begun under a signal that is aborted. */
-async function within<Value>(signal: AbortSignal | undefined, work: () => Promise<Value>): Promise<Value> {
-  stopIfAborted(signal);
-  if (signal === undefined) return work();
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void => aborted.reject(new AbortError(signal.reason));
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([work(), aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
-}
-
-async function* eachWithin<Value>(
-  signal: AbortSignal | undefined,
-  values: AsyncGenerator<Value>,
-): AsyncGenerator<Value> {
-  for (;;) {
-    const next = await within(signal, () => values.next());
-    if (next.done === true) return;
-    yield next.value;
-  }
-}
-
-async function* matching<Value>(
-  values: AsyncIterable<Value>,
-  matches: (value: Value) => boolean,
-): AsyncGenerator<Value> {
-  for await (const value of values) if (matches(value)) yield value;
-}
-
-function resultOf(outcome: CreateOutcome | undefined, asked: Job): SubmitResult {
-  const entry = entryFrom(outcome, asked);
-  if (entry.kind !== 'accepted') throw entry.error;
-  const { jobId, job, repeated } = entry;
-  return { jobId, job, repeated };
-}
-
-function entryFrom(outcome: CreateOutcome | undefined, asked: Job): SubmitEntry {
-  if (outcome === undefined) return failed(asked, noAnswer(asked));
-  const { kind, job } = outcome;
-  if (kind === 'conflict') return { kind: 'refused', error: new IdempotencyConflictError(job.id) };
-  return { kind: 'accepted', jobId: job.id, job, repeated: kind === 'repeated' };
-}
-
-const failed = (job: Job, error: Error): SubmitEntry => ({ kind: 'failed', jobId: job.id, error });
-
-const noAnswer = (job: Job): Error =>
-  new StoreUnavailable(`the store said nothing about job ${job.id}; submit it again`);
-
-function succeeded(job: Job): Job {
-  if (job.state === 'failed') throw new JobFailedError(job);
-  if (job.state === 'cancelled') throw new JobCancelledError(job);
-  return job;
 }

@@ -161,3 +161,29 @@ export class AbortError extends Error {
 export class ClientEnvironmentError extends Error {
   override readonly name = 'ClientEnvironmentError';
 }
+
+/** No schedule has this id. */
+export class ScheduleNotFoundError extends Error {
+  override readonly name = 'ScheduleNotFoundError';
+  readonly scheduleId: string;
+
+  constructor(scheduleId: string) {
+    super(
+      `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` names those there are`,
+    );
+    this.scheduleId = scheduleId;
+  }
+}
+
+/** The schedule is the deployment's: only what is declared changes or removes it. Nothing was changed. */
+export class ScheduleDeclaredError extends Error {
+  override readonly name = 'ScheduleDeclaredError';
+  readonly scheduleId: string;
+
+  constructor(scheduleId: string) {
+    super(
+      `schedule ${scheduleId} is declared by a deployment: change it there, pause it, or give another one a name of its own`,
+    );
+    this.scheduleId = scheduleId;
+  }
+}

@@ -35,6 +35,8 @@ export interface JobTypeConfiguration {
   readonly maxConcurrency: number | null;
   /** Two jobs of one group and one resource never run together; null excludes nothing. */
   readonly conflictGroup: string | null;
+  /** Running jobs of this type on one resource; absent: no limit. Not beside a conflict group, which lets one run. */
+  readonly maxConcurrencyPerResource?: number | undefined;
   /** What an attempt costs until the estimate has learned better. */
   readonly defaultCostMs: number;
   readonly timeoutMs: number;

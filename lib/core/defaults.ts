@@ -18,6 +18,20 @@ import type {
 } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
 import { requireSplittable } from './partition.ts';
+import {
+  NAME_LENGTH_MAX,
+  readArray,
+  readBoolean,
+  readCap,
+  readChoice,
+  readInteger,
+  readName,
+  readNumber,
+  readObject,
+  readRecord,
+  refuseRepeated,
+} from './read-fields.ts';
+import { didYouMean } from './spelling.ts';
 
 /** A type as declared. What is absent comes from `TYPE_DEFAULTS` and `RETRY_DEFAULTS`. */
 export interface JobTypeInput {
@@ -26,6 +40,8 @@ export interface JobTypeInput {
   readonly maxConcurrency?: number | null | undefined;
   /** The empty group is no group. */
   readonly conflictGroup?: string | null | undefined;
+  /** Running jobs on one `resourceId`, at least 1; each partition has a share of it. Null: no limit. */
+  readonly maxConcurrencyPerResource?: number | null | undefined;
   readonly defaultCostMs?: number | undefined;
   readonly timeoutMs?: number | undefined;
   readonly retry?: Partial<RetryPolicy> | undefined;
@@ -120,7 +136,7 @@ export const CONFIGURATION_LIMITS = {
   weights: 10_000,
   partitions: 4_096,
   subLines: 64,
-  nameLength: 100,
+  nameLength: NAME_LENGTH_MAX,
   backlogThreshold: 100,
   batch: 1_000,
   maxBorrowed: 100_000,
@@ -232,6 +248,7 @@ function readType(
     'tier',
     'maxConcurrency',
     'conflictGroup',
+    'maxConcurrencyPerResource',
     'defaultCostMs',
     'timeoutMs',
     'retry',
@@ -254,6 +271,7 @@ function readType(
       TYPE_DEFAULTS.maxConcurrency,
     ),
     conflictGroup: readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup')),
+    ...readPerResource(path, fields),
     defaultCostMs: readNumber(
       `${path}.defaultCostMs`,
       fields.get('defaultCostMs'),
@@ -280,7 +298,10 @@ function readTierOf(path: string, value: unknown, tiers: readonly TierConfigurat
     path,
     tier,
     `names no declared tier (${tiers.map((candidate) => candidate.tier).join(', ')})`,
-    'Declare it in tiers, or name one of those.',
+    `${didYouMean(
+      tier,
+      tiers.map((candidate) => candidate.tier),
+    )}Declare it in tiers, or name one of those.`,
   );
 }
 
@@ -291,6 +312,31 @@ function tierByDefault(tiers: readonly TierConfiguration[]): string {
 function readConflictGroup(path: string, value: unknown): string | null {
   if (value === undefined || value === null || value === '') return null;
   return readName(path, value);
+}
+
+function readPerResource(
+  path: string,
+  fields: ReadonlyMap<string, unknown>,
+): Pick<JobTypeConfiguration, 'maxConcurrencyPerResource'> {
+  const field = `${path}.maxConcurrencyPerResource`;
+  const maxConcurrencyPerResource = readCap(field, fields.get('maxConcurrencyPerResource'), null);
+  if (maxConcurrencyPerResource === null) return {};
+  if (maxConcurrencyPerResource === 0) {
+    throw new ConfigurationError(
+      field,
+      maxConcurrencyPerResource,
+      'would let no job of a resource run, ever',
+      'Name at least 1, or leave it out for no limit.',
+    );
+  }
+  const group = readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup'));
+  if (group === null) return { maxConcurrencyPerResource };
+  throw new ConfigurationError(
+    field,
+    maxConcurrencyPerResource,
+    `cannot stand beside the conflict group ${JSON.stringify(group)}, which lets one job of a resource run at a time`,
+    'Leave out one of them.',
+  );
 }
 
 function readRetry(path: string, value: unknown): RetryPolicy {
@@ -519,136 +565,5 @@ function readWeights(path: string, value: unknown): Readonly<Record<string, numb
       key,
       readNumber(`${path}.${key}`, weight, 1, { above: 0 }),
     ]),
-  );
-}
-
-// Readers: the path, what stood there, what it means when it is absent.
-
-function readObject(path: string, value: unknown, known: readonly string[]): ReadonlyMap<string, unknown> {
-  const fields = new Map(entriesOf(path, value));
-  for (const name of fields.keys()) {
-    if (known.includes(name)) continue;
-    throw new ConfigurationError(
-      path === '' ? name : `${path}.${name}`,
-      fields.get(name),
-      'is not a known field',
-      `Known here: ${known.join(', ')}.`,
-    );
-  }
-  return fields;
-}
-
-function readRecord(path: string, value: unknown, most: number): readonly [string, unknown][] {
-  if (value === undefined) return [];
-  const entries = entriesOf(path, value);
-  if (entries.length <= most) return entries;
-  throw new ConfigurationError(
-    path,
-    value,
-    `has ${entries.length} entries, more than ${most}`,
-    'Split the work into several pools.',
-  );
-}
-
-function entriesOf(path: string, value: unknown): [string, unknown][] {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return Object.entries(value);
-  throw new ConfigurationError(path, value, 'must be an object', 'Write it as { name: value }.');
-}
-
-function readArray(path: string, value: unknown, most: number): readonly unknown[] {
-  if (!Array.isArray(value)) {
-    throw new ConfigurationError(path, value, 'must be an array', 'Write it as [first, second].');
-  }
-  if (value.length <= most) return value;
-  throw new ConfigurationError(path, value, `must have at most ${most} entries`, 'Remove some.');
-}
-
-function readName(path: string, value: unknown): string {
-  const { nameLength } = CONFIGURATION_LIMITS;
-  // Names become keys of records, where this one would be the prototype.
-  if (typeof value === 'string' && value !== '' && value.length <= nameLength && value !== '__proto__') {
-    return value;
-  }
-  throw new ConfigurationError(
-    path,
-    value,
-    `must be a name of 1 to ${nameLength} characters`,
-    'Choose another name.',
-  );
-}
-
-function refuseRepeated(path: string, name: string, seen: Set<string>): void {
-  if (seen.has(name)) throw new ConfigurationError(path, name, 'is named twice', 'Name it once.');
-  seen.add(name);
-}
-
-interface Range {
-  readonly min?: number;
-  readonly above?: number;
-  readonly max?: number;
-}
-
-function readNumber(path: string, value: unknown, byDefault: number, range: Range): number {
-  if (value === undefined) return byDefault;
-  const { min = -Infinity, above = -Infinity, max = Number.MAX_SAFE_INTEGER } = range;
-  if (typeof value === 'number' && value >= min && value > above && value <= max) return value;
-  const bound = range.above === undefined ? `of at least ${min}` : `above ${above}`;
-  throw new ConfigurationError(
-    path,
-    value,
-    `must be a number ${bound}${range.max === undefined ? '' : ` and at most ${max}`}`,
-    `Leave it out for ${byDefault}.`,
-  );
-}
-
-function readInteger(
-  path: string,
-  value: unknown,
-  byDefault: number,
-  min: number,
-  max = Number.MAX_SAFE_INTEGER,
-): number {
-  if (value === undefined) return byDefault;
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) return value;
-  throw new ConfigurationError(
-    path,
-    value,
-    `must be a whole number of at least ${min}${max === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${max}`}`,
-    `${path.endsWith('Ms') ? 'Durations are milliseconds, without a unit. ' : ''}Leave it out for ${byDefault}.`,
-  );
-}
-
-function readCap(path: string, value: unknown, byDefault: number | null): number | null {
-  if (value === undefined) return byDefault;
-  if (value === null) return null;
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-  throw new ConfigurationError(
-    path,
-    value,
-    'must be a whole number of at least 0, or null',
-    'Null means no limit.',
-  );
-}
-
-function readBoolean(path: string, value: unknown, byDefault: boolean | undefined): boolean {
-  const given = value === undefined ? byDefault : value;
-  if (typeof given === 'boolean') return given;
-  throw new ConfigurationError(path, value, 'must be true or false', 'Write it without quotes.');
-}
-
-function readChoice<Choice extends string>(
-  path: string,
-  value: unknown,
-  choices: readonly Choice[],
-  byDefault: Choice,
-): Choice {
-  if (value === undefined) return byDefault;
-  const chosen = choices.find((choice) => choice === value);
-  if (chosen !== undefined) return chosen;
-  throw new ConfigurationError(
-    path,
-    value,
-    `must be one of ${choices.join(', ')}`,
-    `Leave it out for ${byDefault}.`,
   );
 }

@@ -10,11 +10,17 @@ export class ConfigurationError extends Error {
   readonly field: string;
   /** What stood there. */
   readonly value: unknown;
+  /** What is wrong with it. */
+  readonly problem: string;
+  /** What is allowed, or to be done. */
+  readonly wayOut: string;
 
   constructor(field: string, value: unknown, problem: string, wayOut: string) {
     super(`${field === '' ? 'The configuration' : field}: ${problem}, got ${show(value)}. ${wayOut}`);
     this.field = field;
     this.value = value;
+    this.problem = problem;
+    this.wayOut = wayOut;
   }
 }
 

@@ -2,11 +2,14 @@
  * Why a job is not running, told by the scheduler that decides it: what is known of the pool is put into one, and asked.
  */
 import type { PoolConfiguration } from './configuration.ts';
-import { conflictKeyOf } from './conflict.ts';
+import { conflictKeyUnder } from './conflict.ts';
+import type { Override } from './gates.ts';
 import type { ReservedJob, WaitingJob } from './job.ts';
 import { isTerminal, type Job } from './job.ts';
+import type { Obstacle } from './obstacles.ts';
 import type { KeyLedger } from './planner.ts';
-import { type Obstacle, type Override, Scheduler } from './scheduler.ts';
+import { Scheduler } from './scheduler.ts';
+import { nameIn, ruleOf, withCaps } from './scope.ts';
 import { compareRanked, type ScoreParts, scoreParts, starvationBoundMs } from './score.ts';
 
 /** The job that is asked about. */
@@ -131,25 +134,15 @@ export function overridden(
   overrides: readonly Override[],
 ): PoolConfiguration {
   const last = new Map(overrides.map((override) => [override.scope, override]));
-  const capOf = (scope: string, configured: number | null): number | null =>
-    last.get(scope)?.maxConcurrency ?? configured;
   const weights = { ...configuration.fairness.weights };
   for (const { scope, weight } of last.values()) {
-    if (scope.startsWith('key/') && weight !== undefined) weights[scope.slice('key/'.length)] = weight;
+    const fairnessKey = nameIn('fairnessKey', scope);
+    if (fairnessKey !== undefined && weight !== undefined) weights[fairnessKey] = weight;
   }
-  return {
-    ...configuration,
-    maxConcurrency: capOf('pool', configuration.maxConcurrency),
-    tiers: configuration.tiers.map((tier) => ({
-      ...tier,
-      maxConcurrency: capOf(`tier/${tier.tier}`, tier.maxConcurrency),
-    })),
-    types: configuration.types.map((type) => ({
-      ...type,
-      maxConcurrency: capOf(`type/${type.type}`, type.maxConcurrency),
-    })),
-    fairness: { ...configuration.fairness, weights },
-  };
+  const capped = withCaps(configuration, ({ scope, cap }) =>
+    ruleOf(scope).control === 'instead' ? (last.get(scope)?.maxConcurrency ?? cap) : cap,
+  );
+  return { ...capped, fairness: { ...configuration.fairness, weights } };
 }
 
 function latestStart(job: Explained, state: ExplainState): number | undefined {
@@ -157,7 +150,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
   const configuration = overridden(state.configuration, state.overrides ?? []);
   const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
   const own = typeOf.get(job.type);
-  const conflictKey = conflictKeyOf(own?.conflictGroup ?? null, job.resourceId);
+  const conflictKey = conflictKeyUnder(own, job.resourceId);
   const others = waiting.filter((other) => other.id !== job.id);
   const boundMs = starvationBoundMs(configuration, {
     type: job.type,
@@ -172,10 +165,8 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
       conflictKey === undefined
         ? 0
         : inFlight.filter((other) => other.conflictKey === conflictKey).length +
-          others.filter(
-            (other) =>
-              conflictKeyOf(typeOf.get(other.type)?.conflictGroup ?? null, other.resourceId) === conflictKey,
-          ).length,
+          others.filter((other) => conflictKeyUnder(typeOf.get(other.type), other.resourceId) === conflictKey)
+            .length,
     slotsByFleet: new Map(
       configuration.fleets.map(({ fleet }) => [
         fleet,

@@ -28,7 +28,11 @@ const UNITS_PER_MS = 65_536;
 const UNIT_MS = 1 / UNITS_PER_MS;
 
 /** A cost as ledgers keep it: the nearest multiple of 2^-16 ms. */
-export const wholeUnits = (costMs: number): number => Math.round(costMs * UNITS_PER_MS) * UNIT_MS;
+export const wholeUnits = (costMs: number): number => costOf(unitsOf(costMs));
+
+/** A cost as a whole number of units, and back. */
+export const unitsOf = (costMs: number): number => Math.round(costMs * UNITS_PER_MS);
+export const costOf = (units: number): number => units * UNIT_MS;
 
 /** What an admission is charged, in whole units. */
 export function chargeMs(

@@ -14,9 +14,9 @@ import type {
   GivenBackEntry,
   History,
   HistoryEntry,
-  Job,
   JobState,
   MovedEntry,
+  MovingJob,
   NotClaimedEntry,
 } from './job.ts';
 
@@ -98,7 +98,7 @@ export interface JobHistory {
 
 /** The attempt that a job's fields tell of, as it is written down when the next transition would write over it. */
 export function attemptEntry(
-  job: Job,
+  job: MovingJob,
   end: Pick<AttemptEntry, 'outcome' | 'error' | 'endedAtMs' | 'next'>,
 ): AttemptEntry {
   const { claim, worker } = job;
@@ -171,7 +171,7 @@ export function withEntry(history: History | undefined, entry: HistoryEntry): Hi
 }
 
 /** What became of a job, from its fields and what is kept beside them. */
-export function historyOf(job: Job): JobHistory {
+export function historyOf(job: MovingJob): JobHistory {
   const { history, redriveOf, redrivenBy, redrivenAs, redrivenAtMs, cancelRequestedAtMs } = job;
   const events: JobEvent[] = [
     {
@@ -205,7 +205,7 @@ export function historyOf(job: Job): JobHistory {
 }
 
 /** The attempt that the job's own fields tell of, unless it was written down already. */
-function presentAttempt(job: Job): JobAttempt | undefined {
+function presentAttempt(job: MovingJob): JobAttempt | undefined {
   const { claim, worker, history, startedAtMs, finishedAtMs, error, state } = job;
   if (claim === undefined || kept(claim.claimId, KEPT.claimId) === history?.lastClaimId) return undefined;
   const common = {
@@ -227,16 +227,6 @@ function presentAttempt(job: Job): JobAttempt | undefined {
     default:
       return { ...ended, outcome: 'failed', ...(error === undefined ? {} : { error }) };
   }
-}
-
-/** How many attempts were lost with their workers, and how many there were in all, however few are kept. */
-export function attemptsIn({ events, dropped }: JobHistory): {
-  readonly attempts: number;
-  readonly losses: number;
-} {
-  const attempts = events.filter((event) => event.kind === 'attempt');
-  const losses = attempts.filter(({ outcome }) => outcome === 'lost');
-  return { attempts: attempts.length + dropped.attempts, losses: losses.length + dropped.losses };
 }
 
 /** At least what an entry takes as JSON. */

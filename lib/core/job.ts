@@ -39,7 +39,7 @@ export interface ReservedJob {
   readonly type: string;
   readonly tier: string;
   readonly fairnessKey: string;
-  /** See `conflictKeyOf`; undefined where nothing excludes the job. */
+  /** See `conflictKeyUnder`; undefined where nothing excludes the job. */
   readonly conflictKey?: string | undefined;
   /** Of a job without a conflict key: its type may be given a conflict group while it runs. */
   readonly resourceId?: string | undefined;
@@ -130,12 +130,14 @@ export interface History {
   readonly dropped: DroppedEntries;
 }
 
-/** A job as the store keeps it. */
-export interface Job extends WaitingJob {
+/**
+ * What moves of a job: all but what its producer sent for the handler, which no transition touches. A store bills a transition by
+ * the size of what it is written to, so that may stand apart, and whoever moves jobs does not read it.
+ */
+export interface MovingJob extends WaitingJob {
   /** The shard whose single writer schedules this job. */
   readonly partition: number;
   readonly state: JobState;
-  readonly payload: Json;
   /** Of what the producer asked for: tells a repeated submit from a conflicting one. */
   readonly contentHash: string;
   /** Never started before this instant. */
@@ -169,6 +171,12 @@ export interface Job extends WaitingJob {
   readonly cancelRequestedBy?: string | undefined;
   /** Where the job was then. */
   readonly cancelRequestedIn?: JobState | undefined;
+  /** The trace that it belongs to, as its producer gave it: see `trace.ts`. No part of its content. */
+  readonly traceparent?: string | undefined;
+  /** What its producer wrote on it, for people who look at it; nothing is decided by it. */
+  readonly label?: string | undefined;
+  /** The schedule whose firing made it. */
+  readonly scheduleId?: string | undefined;
   /** The dead letter of which this job is another try. */
   readonly redriveOf?: string | undefined;
   /** Who asked for this other try, as far as they said. */
@@ -186,6 +194,11 @@ export interface Job extends WaitingJob {
    * never written.
    */
   readonly unreadable?: string | undefined;
+}
+
+/** A job as the store keeps it. */
+export interface Job extends MovingJob {
+  readonly payload: Json;
 }
 
 /** When a job first became ready, whatever became of it since. */

@@ -1,70 +1,11 @@
 /**
- * Who may take work or capacity from whom, and how much: decisions only.
+ * Which partition lends capacity to which, and how much: decisions only. A partition with more work than room asks; one
+ * with room to spare lends for a time, and gets back what is not used.
  * Source: workload-distribution, "Work Stealing Implementation".
- *
- * A steal moves at most half the difference, so the thief never ends above its source: with loads s > t and m moved,
- * m <= (s - t) / 2 gives t + m <= s - m. Each steal lowers the sum of squared loads, so a sequence of them ends, and
- * no work goes round in circles. What is already under way counts as arrived (back-pressure): a thief does not ask
- * twice for the same imbalance.
  */
 
 import type { LendingConfiguration } from './configuration.ts';
-
-/** One node's load as it was last published. Counts of jobs. */
-export interface NodeLoad {
-  readonly node: string;
-  readonly load: number;
-  /** Of these, what has not started and may move. */
-  readonly movable: number;
-  /** How many more it can take. */
-  readonly freeCapacity: number;
-  /** Under way to it, not yet in `load`. */
-  readonly incoming?: number | undefined;
-  /** Promised away, still in `load`. */
-  readonly outgoing?: number | undefined;
-}
-
-export interface StealPolicy {
-  /** A thief is below this. */
-  readonly low: number;
-  /** A source is above this. */
-  readonly high: number;
-  /** Moved at once, at most. */
-  readonly batch: number;
-}
-
-/** Why nothing moves. */
-export type StealRefusal = 'unknownThief' | 'notIdle' | 'noCapacity' | 'noSource';
-
-export type StealPlan =
-  | { readonly kind: 'steal'; readonly from: string; readonly moved: number }
-  | { readonly kind: 'refused'; readonly reason: StealRefusal };
-
-/**
- * What a node may take now: from the most loaded source that has something to give; ties go to the smaller name.
- */
-export function planSteal(nodes: readonly NodeLoad[], policy: StealPolicy, thief: string): StealPlan {
-  const taker = nodes.find(({ node }) => node === thief);
-  if (taker === undefined) return { kind: 'refused', reason: 'unknownThief' };
-  const taken = taker.load + (taker.incoming ?? 0);
-  if (taken >= policy.low) return { kind: 'refused', reason: 'notIdle' };
-  const room = taker.freeCapacity - (taker.incoming ?? 0);
-  if (room < 1 || policy.batch < 1) return { kind: 'refused', reason: 'noCapacity' };
-  let best: { from: string; left: number; moved: number } | undefined;
-  for (const source of nodes) {
-    const promised = source.outgoing ?? 0;
-    const left = source.load - promised;
-    if (source.node === thief || left <= policy.high) continue;
-    const half = Math.floor((left - taken) / 2);
-    const moved = Math.floor(Math.min(half, policy.batch, room, source.movable - promised));
-    if (moved < 1) continue;
-    if (best === undefined || left > best.left || (left === best.left && source.node < best.from)) {
-      best = { from: source.node, left, moved };
-    }
-  }
-  if (best === undefined) return { kind: 'refused', reason: 'noSource' };
-  return { kind: 'steal', from: best.from, moved: best.moved };
-}
+import { printScope } from './scope.ts';
 
 /** Part of what a loan moves. */
 export interface LentScope {
@@ -130,14 +71,14 @@ export interface RoomOfWorker {
 export type Rooms = ReadonlyMap<string, Room>;
 
 /** A job that waits, with the scopes that limit it. */
-export interface Needy {
+export interface Demand {
   readonly scopes: readonly string[];
   /** Fleets that take its type. */
   readonly fleets: readonly string[];
 }
 
 export const workerScope = (workerId: string): string => `worker/${workerId}`;
-export const fleetScope = (fleet: string): string => `fleet/${fleet}`;
+export const fleetScope = (fleet: string): string => printScope({ fleet });
 
 /** How much of a scope loans add to a partition's own share; negative for a lender. */
 export type Moved = (scope: string, under: string) => number;
@@ -168,7 +109,7 @@ export function movedBy(loans: readonly Loan[], partition: number, nowMs: number
  * else is not helped by a loan, and is not to be among them.
  */
 export function wantsOf(
-  waiting: readonly Needy[],
+  waiting: readonly Demand[],
   rooms: Rooms,
   borrowed: number,
   policy: LendingConfiguration,
@@ -197,6 +138,43 @@ export function wantsOf(
     wants.push({ ...want, units });
   }
   return wants;
+}
+
+/** Of a want that is divided: fleets whose names take far less than a request may. */
+const FLEETS_OF_WANT = 20;
+
+const bytesOf = ({ units, scopes, fleets }: Want): number =>
+  new TextEncoder().encode(JSON.stringify([units, scopes, fleets])).byteLength + 1;
+
+/**
+ * Wants in as many requests as their size takes, mostly one. A slot of any fleet serves a want, so one that names very many is
+ * divided among several wants for some of them each.
+ */
+export function inRequests(wants: readonly Want[], bytesMax: number): readonly (readonly Want[])[] {
+  const sizes = (of: readonly Want[]): number => of.reduce((sum, want) => sum + bytesOf(want), 1);
+  if (sizes(wants) <= bytesMax) return [wants];
+  const divided = wants.flatMap((want) => {
+    if (want.fleets.length <= FLEETS_OF_WANT) return want;
+    const count = Math.ceil(want.fleets.length / FLEETS_OF_WANT);
+    return Array.from({ length: count }, (_, at) => ({
+      ...want,
+      fleets: want.fleets.slice(at * FLEETS_OF_WANT, (at + 1) * FLEETS_OF_WANT),
+    }));
+  });
+  const requests: Want[][] = [];
+  let left = 0;
+  for (const want of divided) {
+    const bytes = bytesOf(want);
+    const last = requests.at(-1);
+    if (last === undefined || bytes > left) {
+      requests.push([want]);
+      left = bytesMax - 1 - bytes;
+    } else {
+      last.push(want);
+      left -= bytes;
+    }
+  }
+  return requests;
 }
 
 /**

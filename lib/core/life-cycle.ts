@@ -19,7 +19,7 @@
  * Instants are epoch milliseconds.
  */
 import { attemptEntry, givenBackEntry, movedEntry, notClaimedEntry, withEntry } from './history.ts';
-import type { Claim, History, Job, JobError, JobState, Json } from './job.ts';
+import type { Claim, History, Job, JobError, JobState, Json, MovingJob } from './job.ts';
 
 /** What may follow each state. A state that follows itself changes its version only, or its time. */
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
@@ -44,9 +44,14 @@ export type Refusal =
   | { readonly kind: 'early'; readonly runAtMs: number; readonly nowMs: number };
 
 /** What a transition answers. */
-export type Transition =
-  | { readonly kind: 'moved'; readonly job: Job }
-  | { readonly kind: 'refused'; readonly refusal: Refusal };
+export type Transition<Moving extends MovingJob = Job> =
+  | { readonly kind: 'moved'; readonly job: Moving }
+  | Refused;
+
+interface Refused {
+  readonly kind: 'refused';
+  readonly refusal: Refusal;
+}
 
 /** How an attempt ended, as its worker or the retry policy says. */
 export type Verdict =
@@ -125,7 +130,7 @@ export interface GivenUp {
 }
 
 /** What a job's history tells of a place that was given up. */
-export function givenUp(job: Job, given: GivenUp | undefined): { readonly history?: History } {
+export function givenUp(job: MovingJob, given: GivenUp | undefined): { readonly history?: History } {
   if (given === undefined) return {};
   return { history: withEntry(job.history, notClaimedEntry(given.atMs, given.claimId)) };
 }
@@ -134,12 +139,16 @@ export function givenUp(job: Job, given: GivenUp | undefined): { readonly histor
  * Gives a claim back that nobody has started, because nobody can: its fleet is not declared any more. The job waits again where
  * it stood before; a worker that was told of it starts nothing.
  */
-export function giveBack(job: Job, claimId: string, nowMs: number): Transition {
+export function giveBack<Moving extends MovingJob>(
+  job: Moving,
+  claimId: string,
+  nowMs: number,
+): Transition<Moving> {
   if (job.state !== 'claimed') return illegal(job, 'pending');
-  const { claim, ...waiting } = job;
+  const { claim } = job;
   if (claim?.claimId !== claimId) return superseded(claim?.claimId, claimId);
   const history = withEntry(job.history, givenBackEntry(nowMs, claimId, claim.fleet));
-  return moved({ ...waiting, history, state: 'pending', version: job.version + 1 });
+  return moved({ ...without(job, 'claim'), history, state: 'pending', version: job.version + 1 });
 }
 
 /**
@@ -200,7 +209,12 @@ export function loseWorker(job: Job, claimId: string, verdict: Verdict, nowMs: n
  *
  * @param by - who moves it: its history tells of a move to another time
  */
-export function retime(job: Job, runAtMs: number, nowMs: number, by?: string | undefined): Transition {
+export function retime<Moving extends MovingJob>(
+  job: Moving,
+  runAtMs: number,
+  nowMs: number,
+  by?: string | undefined,
+): Transition<Moving> {
   const to = initialState(runAtMs, nowMs);
   if (!isWaiting(job.state)) return illegal(job, to);
   const wasReady = job.state === 'pending' || job.readyAtMs <= nowMs;
@@ -237,9 +251,10 @@ export function askForEnd(job: Job, nowMs: number, by?: string | undefined): Job
 }
 
 /** Another time for a job that has been ready: when it was so first is remembered. */
-export function readyAgain(job: Job, readyAtMs: number): Job {
-  const { firstReadyAtMs = job.readyAtMs, ...rest } = job;
-  return firstReadyAtMs === readyAtMs ? { ...rest, readyAtMs } : { ...rest, readyAtMs, firstReadyAtMs };
+export function readyAgain<Moving extends MovingJob>(job: Moving, readyAtMs: number): Moving {
+  const { firstReadyAtMs = job.readyAtMs } = job;
+  if (firstReadyAtMs === readyAtMs) return { ...without(job, 'firstReadyAtMs'), readyAtMs };
+  return { ...job, readyAtMs, firstReadyAtMs };
 }
 
 /** True for a state in which the job stands in a line and no one holds it. */
@@ -254,7 +269,7 @@ const stateAfter = ({ kind }: Verdict): JobState => (kind === 'retry' ? 'schedul
  * worker was lost, or it would be tried again if nobody had asked for its end.
  */
 export function historyAfterEnd(
-  job: Job,
+  job: MovingJob,
   verdict: Verdict,
   nowMs: number,
   lost: 0 | 1,
@@ -315,6 +330,11 @@ function neverRun(job: Job): Job {
   return waiting;
 }
 
+function without<Moving extends MovingJob>(job: Moving, optional: 'claim' | 'firstReadyAtMs'): Moving {
+  const { [optional]: _gone, ...rest } = job;
+  return rest as MovingJob as Moving;
+}
+
 function withoutCheckpoint({ checkpoint: _checkpoint, ...job }: Job): Job {
   return job;
 }
@@ -339,22 +359,22 @@ function lifeName(worker: WorkerLife): string {
   return `${worker.workerId}/${worker.incarnation}`;
 }
 
-function moved(job: Job): Transition {
+function moved<Moving extends MovingJob>(job: Moving): Transition<Moving> {
   return { kind: 'moved', job };
 }
 
-function refused(refusal: Refusal): Transition {
+function refused(refusal: Refusal): Refused {
   return { kind: 'refused', refusal };
 }
 
-function illegal(job: Job, to: JobState): Transition {
+function illegal(job: Pick<Job, 'state'>, to: JobState): Refused {
   return refused({ kind: 'illegal', from: job.state, to });
 }
 
-function outdated(job: Job, expected: number): Transition {
+function outdated(job: Pick<Job, 'version'>, expected: number): Refused {
   return refused({ kind: 'outdated', version: job.version, expected });
 }
 
-function superseded(holder: string | undefined, asked: string): Transition {
+function superseded(holder: string | undefined, asked: string): Refused {
   return refused({ kind: 'superseded', holder, asked });
 }

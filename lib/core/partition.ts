@@ -7,9 +7,10 @@
  */
 import type { PoolConfiguration } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
-import { fleetScope, type Moved, NOTHING_MOVED, shareCap } from './lending.ts';
+import type { Override } from './gates.ts';
+import { type Moved, NOTHING_MOVED, shareCap } from './lending.ts';
 import { hashText } from './ring.ts';
-import type { Override } from './scheduler.ts';
+import { declaredCaps, ruleOf, withCaps } from './scope.ts';
 
 /** The partition of a fairness key: from 0 to `partitions - 1`. */
 export const partitionOf = (fairnessKey: string, partitions: number): number =>
@@ -46,23 +47,12 @@ export function dividedCaps(
   configuration: PoolConfiguration,
   overrides: readonly Override[],
 ): readonly DividedCap[] {
-  const { partitions, tiers, types, fleets } = configuration;
   const ofScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
-  const caps: readonly (readonly [scope: string, cap: number | null])[] = [
-    ['pool', ofScope.get('pool') ?? configuration.maxConcurrency],
-    ...tiers.map((tier) => {
-      const scope = `tier/${tier.tier}`;
-      return [scope, ofScope.get(scope) ?? tier.maxConcurrency] as const;
-    }),
-    ...types.map((type) => {
-      const scope = `type/${type.type}`;
-      return [scope, ofScope.get(scope) ?? type.maxConcurrency] as const;
-    }),
-    ...fleets.map((fleet) => [fleetScope(fleet.fleet), fleet.slots] as const),
-  ];
-  return caps.flatMap(([scope, cap]) =>
-    cap === null ? [] : [{ scope, cap, under: underOf(cap, partitions) }],
-  );
+  return declaredCaps(configuration).flatMap(({ scope, cap: declared }) => {
+    const set = ruleOf(scope).control === 'instead' ? ofScope.get(scope) : undefined;
+    const cap = set ?? declared;
+    return cap === null ? [] : [{ scope, cap, under: underOf(cap, configuration.partitions) }];
+  });
 }
 
 /** What one partition may use of a divided cap, with what it was lent and without what it has lent. */
@@ -81,27 +71,16 @@ export function shareOfPool(
 ): PoolConfiguration {
   const { partitions } = configuration;
   if (partitions === 1 && partition === 0 && moved === NOTHING_MOVED) return configuration;
-  const split = (scope: string, cap: number | null): number | null =>
+  const shared = withCaps(configuration, ({ scope, cap }) =>
     cap === null
       ? null
-      : shareOfCap({ scope, cap, under: underOf(cap, partitions) }, partition, partitions, moved);
-  return {
-    ...configuration,
-    maxConcurrency: split('pool', configuration.maxConcurrency),
-    types: configuration.types.map((type) => ({
-      ...type,
-      maxConcurrency: split(`type/${type.type}`, type.maxConcurrency),
-    })),
-    tiers: configuration.tiers.map((tier) => ({
-      ...tier,
-      maxConcurrency: split(`tier/${tier.tier}`, tier.maxConcurrency),
-      guaranteed: shareOf(tier.guaranteed, partition, partitions),
-    })),
-    fleets: configuration.fleets.map((fleet) => ({
-      ...fleet,
-      slots: split(fleetScope(fleet.fleet), fleet.slots),
-    })),
-  };
+      : shareOfCap({ scope, cap, under: underOf(cap, partitions) }, partition, partitions, moved),
+  );
+  const tiers = shared.tiers.map((tier) => ({
+    ...tier,
+    guaranteed: shareOf(tier.guaranteed, partition, partitions),
+  }));
+  return { ...shared, tiers };
 }
 
 /** What one partition may use of what operators allow. What they allow a fleet stands beside its slots, and is not lent. */
@@ -114,8 +93,9 @@ export function shareOfOverrides<O extends Override>(
   if (partitions === 1 && partition === 0 && moved === NOTHING_MOVED) return overrides;
   return overrides.map((override) => {
     const { scope, maxConcurrency: cap } = override;
-    if (cap === undefined || scope.startsWith('key/')) return override;
-    const movable = scope.startsWith('fleet/') ? NOTHING_MOVED : moved;
+    const { isDivided, control } = ruleOf(scope);
+    if (cap === undefined || !isDivided) return override;
+    const movable = control === 'beside' ? NOTHING_MOVED : moved;
     const divided = { scope, cap, under: underOf(cap, partitions) };
     return { ...override, maxConcurrency: shareOfCap(divided, partition, partitions, movable) };
   });
@@ -127,13 +107,7 @@ export function shareOfOverrides<O extends Override>(
  */
 export function requireSplittable(configuration: PoolConfiguration): void {
   const { partitions } = configuration;
-  const caps: readonly (readonly [string, number | null])[] = [
-    ['maxConcurrency', configuration.maxConcurrency],
-    ...configuration.tiers.map((tier, at) => [`tiers[${at}].maxConcurrency`, tier.maxConcurrency] as const),
-    ...configuration.types.map((type) => [`types.${type.type}.maxConcurrency`, type.maxConcurrency] as const),
-    ...configuration.fleets.map((fleet) => [`fleets.${fleet.fleet}.slots`, fleet.slots] as const),
-  ];
-  for (const [path, cap] of caps) {
+  for (const { path, cap } of declaredCaps(configuration)) {
     if (cap === null || cap === 0 || cap >= partitions) continue;
     throw new ConfigurationError(
       path,

@@ -28,9 +28,10 @@
  * time, 4 F + 64 + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
+import type { Override } from './gates.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { classOf, typeOf } from './pool-index.ts';
-import { type Decision, type Override, Scheduler } from './scheduler.ts';
+import { type Decision, Scheduler } from './scheduler.ts';
 
 /** A line of waiting jobs. */
 export interface LineName {
@@ -100,10 +101,12 @@ export interface Planner {
   liftKey(fairnessKey: string, settledCostMs: number): void;
   /** Whether a key is at its cap, so that what it was charged does not matter to this plan. */
   isKeyFull(fairnessKey: string): boolean;
-  /** Whether a job runs, or was admitted, with this conflict key. */
+  /** Whether as many jobs run, or were admitted, with this conflict key as may. */
   isConflictHeld(conflictKey: string): boolean;
-  /** Nothing with this conflict key is admitted by this plan any more: another partition's job runs with it. */
-  holdConflict(conflictKey: string): void;
+  /** Nothing with this conflict key is admitted by this plan any more: another partition's jobs run with it. */
+  closeConflict(conflictKey: string): void;
+  /** One more job runs with this conflict key: one in flight that was claimed with another. As many as `room` may. */
+  holdConflict(conflictKey: string, room: number): void;
   next(): Step;
   /** The decision's claim was won. */
   confirm(decision: Decision): void;
@@ -275,9 +278,14 @@ class HeadsPlanner implements Planner {
     return this.#scheduler.isConflictHeld(conflictKey);
   }
 
-  holdConflict(conflictKey: string): void {
+  closeConflict(conflictKey: string): void {
     this.#blockedLeft += this.#input.blockedPerConflict ?? 0;
-    this.#scheduler.holdConflict(conflictKey);
+    this.#scheduler.closeConflict(conflictKey);
+  }
+
+  holdConflict(conflictKey: string, room: number): void {
+    this.#blockedLeft += this.#input.blockedPerConflict ?? 0;
+    this.#scheduler.holdConflict(conflictKey, room);
   }
 
   confirm(_decision: Decision): void {

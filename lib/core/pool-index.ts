@@ -1,6 +1,6 @@
 /** A configuration's types and tiers as numbers. A class is a type and a mode: all its jobs are ranked alike. */
 import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
-import { conflictPrefix } from './conflict.ts';
+import { type ConflictRule, conflictRuleOf } from './conflict.ts';
 import { ConfigurationError } from './errors.ts';
 import type { JobMode } from './job.ts';
 
@@ -12,8 +12,8 @@ export interface PoolIndex {
   readonly tierOfType: Int32Array;
   /** By tier: its classes. */
   readonly classesOfTier: readonly Int32Array[];
-  /** By type: see `conflictPrefix`. */
-  readonly conflictPrefixes: readonly (string | undefined)[];
+  /** By type; undefined: nothing excludes its jobs. */
+  readonly conflictRules: readonly (ConflictRule | undefined)[];
   readonly classes: number;
 }
 
@@ -44,7 +44,7 @@ export function indexPool(configuration: Pick<PoolConfiguration, 'types' | 'tier
         ),
       ),
     ),
-    conflictPrefixes: types.map(({ conflictGroup }) => conflictPrefix(conflictGroup)),
+    conflictRules: types.map(conflictRuleOf),
     classes: types.length * 2,
   };
 }

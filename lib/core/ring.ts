@@ -23,9 +23,6 @@ export interface Ring {
   readonly nodes: readonly string[];
 }
 
-/** Inclusive at both ends. */
-export type HashRange = readonly [from: number, to: number];
-
 /** What a dispatcher is for one partition. */
 export type PartitionRole = 'leader' | 'standby' | 'offline';
 
@@ -128,63 +125,9 @@ export function preferenceOf(ring: Ring, hash: number, count: number): readonly 
   return [...found];
 }
 
-/** The node that would own the hash if its owner left; undefined if there is no other. */
-export function backupOf(ring: Ring, hash: number): string | undefined {
-  return preferenceOf(ring, hash, 2)[1];
-}
-
-/** What each node owns: inclusive ranges, ascending, one for each position, and a second one where it wraps. */
-export function rangesOf(ring: Ring): ReadonlyMap<string, readonly HashRange[]> {
-  const ranges = new Map<string, HashRange[]>(ring.nodes.map((node) => [node, []]));
-  const rangesOfOwner = (index: number): HashRange[] =>
-    ranges.get(ring.owners[index] as string) as HashRange[];
-  let from = 0;
-  ring.positions.forEach((position, index) => {
-    rangesOfOwner(index).push([from, position]);
-    from = position + 1;
-  });
-  if (ring.owners.length > 0 && from < ring.space) rangesOfOwner(0).push([from, ring.space - 1]);
-  return ranges;
-}
-
-/** True if one of the ranges holds the hash. */
-export function inRanges(ranges: readonly HashRange[], hash: number): boolean {
-  return ranges.some(([from, to]) => from <= hash && hash <= to);
-}
-
-/** A hash whose owner differs between two rings. */
-export interface MovedHash {
-  readonly hash: number;
-  readonly from: string | undefined;
-  readonly to: string | undefined;
-}
-
-/** Which of these hashes change hands from one ring to the other, in the given order. */
-export function movedBetween(before: Ring, after: Ring, hashes: readonly number[]): readonly MovedHash[] {
-  return hashes
-    .map((hash) => ({ hash, from: ownerOf(before, hash), to: ownerOf(after, hash) }))
-    .filter(({ from, to }) => from !== to);
-}
-
-/** A ring with the same positions, without some nodes. */
-export function without(ring: Ring, gone: ReadonlySet<string>): Ring {
-  const keep = ring.owners.map((node) => !gone.has(node));
-  return {
-    space: ring.space,
-    positions: ring.positions.filter((_, index) => keep[index]),
-    owners: ring.owners.filter((_, index) => keep[index]),
-    nodes: ring.nodes.filter((node) => !gone.has(node)),
-  };
-}
-
 /** Where a partition of a pool lies in the space. */
 export function partitionHash(partition: number): number {
   return hashText(`partition/${partition}`);
-}
-
-/** The partition of a fairness key: fixed by the key and the number of partitions alone. */
-export function partitionOfKey(fairnessKey: string, partitions: number): number {
-  return hashText(`key/${fairnessKey}`) % partitions;
 }
 
 /** What a node is for a partition: its owner leads, the one that would inherit stands by. */

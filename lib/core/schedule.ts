@@ -1,18 +1,19 @@
 /**
- * Recurring work: when a schedule fires, what happens to fires that were missed, and to fires that overlap.
+ * Recurring work: at which instants a schedule fires.
  *
  * Reading cron patterns is left to a library behind `CronPattern`, which knows nothing of time zones: it walks
  * wall-clock time, written as if it were UTC. The step from wall clock to instant is taken here, so what happens when
  * clocks change is this file's rule and not a library's:
  *
- * - **fixed times** (`30 2 * * *`): in the hour that is skipped, the fire is `shift`ed to the first instant after the
- *   gap, or `skip`ped; in the hour that comes twice it fires at its `first` or `second` occurrence, or at `both`.
- * - **intervals** (an hour field that is a wildcard: every hour, or every two): they follow elapsed time. Nothing is made up
- *   for a gap, and the hour that comes twice counts twice.
+ * - A local time that is **skipped** (`gap`): the firing comes at the first valid time after it (`next`), or not (`skip`).
+ * - A local time that **comes twice** (`overlap`): it fires the first time (`once`), or both times (`twice`).
+ * - Unless told otherwise, fixed times (`30 2 * * *`) are `next` and `once`. Patterns whose hour is a wildcard (every hour,
+ *   every two) follow elapsed time: nothing is made up for a gap, and the hour that comes twice counts twice.
  *
  * Instants are epoch milliseconds.
  */
 import { ConfigurationError } from './errors.ts';
+import { hashText } from './ring.ts';
 
 /** A cron pattern, read. Wall-clock times are milliseconds as if the wall stood in UTC. */
 export interface CronPattern {
@@ -26,48 +27,52 @@ export type ReadCron = (expression: string) => CronPattern;
 /** How many milliseconds a zone's wall clock is ahead of UTC at an instant. */
 export type ZoneOffset = (timeZone: string, atMs: number) => number;
 
-/** What happens to fixed times when clocks change. */
-export interface DstPolicy {
-  readonly gap: 'shift' | 'skip';
-  readonly overlap: 'first' | 'second' | 'both';
-}
+export const GAP_POLICIES = ['next', 'skip'] as const;
+export type GapPolicy = (typeof GAP_POLICIES)[number];
+export const OVERLAP_POLICIES = ['once', 'twice'] as const;
+/** `second`: once, the second time. */
+export type OverlapPolicy = (typeof OVERLAP_POLICIES)[number] | 'second';
 
-export const DST_DEFAULTS: DstPolicy = { gap: 'shift', overlap: 'first' };
+/** A time in which a schedule does not fire. */
+export type Blackout =
+  /** Half open: it fires again at `untilMs`. */
+  | { readonly kind: 'between'; readonly fromMs: number; readonly untilMs: number }
+  /**
+   * From a local time to another, in minutes of the day; over midnight if it ends no later than it begins. `days`: those on
+   * which it begins, 0 is Sunday; empty: each.
+   */
+  | {
+      readonly kind: 'daily';
+      readonly days: readonly number[];
+      readonly fromMinute: number;
+      readonly untilMinute: number;
+    };
 
 /** When a schedule fires. */
-export type Recurrence =
-  | {
-      readonly kind: 'cron';
-      readonly expression: string;
-      /** IANA name, such as `Europe/Berlin`. */
-      readonly timeZone: string;
-      readonly dst?: DstPolicy | undefined;
-    }
-  /** At `anchorMs` and every `everyMs` after it. Elapsed time: no zone, no clock change. */
-  | { readonly kind: 'rate'; readonly everyMs: number; readonly anchorMs: number };
+export interface TimeRules {
+  /** Either a pattern, or an interval. */
+  readonly when:
+    | { readonly kind: 'cron'; readonly expression: string }
+    /** At `anchorMs` and every `everyMs` after it. Elapsed time: no clock change. */
+    | { readonly kind: 'every'; readonly everyMs: number; readonly anchorMs: number };
+  /** IANA name, such as `Europe/Berlin`. */
+  readonly timeZone: string;
+  readonly gap?: GapPolicy | undefined;
+  readonly overlap?: OverlapPolicy | undefined;
+  /** Not before. */
+  readonly startMs?: number | undefined;
+  /** Not at or after. */
+  readonly endMs?: number | undefined;
+  readonly blackouts?: readonly Blackout[] | undefined;
+}
 
 /** Strictly ascending instants. */
 export interface Fires {
-  /** The first fire strictly after an instant; undefined if there is none. */
+  /** The first firing strictly after an instant; undefined if there is none. */
   next(afterMs: number): number | undefined;
+  /** What would fire if there were no blackouts; absent: there are none. */
+  readonly regardless?: Fires | undefined;
 }
-
-/** What to do with fires whose time passed unnoticed for longer than `graceMs`. */
-export interface MisfirePolicy {
-  /** `skip`: none of them. `once`: the latest one for all. `all`: each, the oldest first. */
-  readonly policy: 'skip' | 'once' | 'all';
-  readonly graceMs: number;
-  /** At most this many fires at once; the rest follows with the next look. */
-  readonly batch: number;
-}
-
-export const MISFIRE_DEFAULTS: MisfirePolicy = { policy: 'once', graceMs: 60_000, batch: 100 };
-
-/** What a fire does while an earlier one is not finished. */
-export type OverlapPolicy = 'allow' | 'skip' | 'wait' | 'replace';
-
-/** `wait`: start when the earlier one is done, at most one waits. `replace`: cancel the earlier ones, then start. */
-export type OverlapDecision = 'start' | 'skip' | 'wait' | 'replace';
 
 /** Nicknames for patterns; the only place where a schedule's text may begin with an @. */
 const NICKNAMES: ReadonlyMap<string, string> = new Map([
@@ -80,103 +85,117 @@ const NICKNAMES: ReadonlyMap<string, string> = new Map([
   ['@hourly', '0 * * * *'],
 ]);
 
-const RATE = /^rate\((\d{1,9}) (second|minute|hour|day)s?\)$/;
-const UNIT_MS = { second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
+/** Instants that a schedule may name, or fire at: clocks and patterns are known to work so far. */
+export const LAST_FIRING_MS = Date.UTC(2200, 0) - 1;
 
 /**
- * Reads `rate(5 minutes)`, `cron(0 9 * * 1-5)`, a bare pattern, or a nickname such as `@daily`.
- * @throws ConfigurationError if it is a rate of nothing.
+ * A schedule's firings.
+ * @throws ConfigurationError if the pattern, the zone or the interval is wrong.
  */
-export function readRecurrence(text: string, timeZone: string, anchorMs: number): Recurrence {
-  const trimmed = text.trim();
-  const rate = RATE.exec(trimmed);
-  if (rate !== null) {
-    const everyMs = Number(rate[1]) * UNIT_MS[rate[2] as keyof typeof UNIT_MS];
-    if (everyMs > 0) return { kind: 'rate', everyMs, anchorMs };
-  }
-  if (rate !== null || trimmed.startsWith('rate')) {
-    throw new ConfigurationError(
-      'schedule',
-      text,
-      'must be a rate of at least one second, minute, hour or day',
-      'Write it as rate(5 minutes).',
-    );
-  }
-  const cron = /^cron\((.*)\)$/.exec(trimmed);
-  return { kind: 'cron', expression: (cron?.[1] ?? trimmed).trim(), timeZone };
-}
-
-/**
- * A schedule's fires.
- * @throws ConfigurationError if the pattern, the zone or the rate is wrong.
- */
-export function firesOf(
-  recurrence: Recurrence,
-  readCron: ReadCron,
-  offset: ZoneOffset = zoneOffsetMs,
-): Fires {
-  if (recurrence.kind === 'rate') return rateFires(recurrence.everyMs, recurrence.anchorMs);
-  const expression = NICKNAMES.get(recurrence.expression.toLowerCase()) ?? recurrence.expression;
-  const pattern = readCron(expression);
-  const { timeZone } = recurrence;
-  // Fails now rather than at the first fire.
+export function firesOf(rules: TimeRules, readCron: ReadCron, offset: ZoneOffset = zoneOffsetMs): Fires {
+  const { when, timeZone, startMs = -Infinity, endMs = Infinity, blackouts = [] } = rules;
+  // Fails now rather than at the first firing.
   offset(timeZone, 0);
-  const dst: DstPolicy = isInterval(expression)
-    ? { gap: 'skip', overlap: 'both' }
-    : (recurrence.dst ?? DST_DEFAULTS);
-  return { next: (afterMs) => nextCron(pattern, (atMs) => offset(timeZone, atMs), dst, afterMs) };
+  const offsetAt = (atMs: number): number => offset(timeZone, atMs);
+  const all =
+    when.kind === 'every' ? everyFires(when) : cronFires(rules, when.expression, readCron, offsetAt);
+  const lastMs = Math.min(endMs - 1, LAST_FIRING_MS);
+  const next = (afterMs: number): number | undefined => {
+    if (afterMs >= lastMs) return undefined;
+    const atMs = all.next(Math.max(afterMs, startMs - 1));
+    return atMs === undefined || atMs > lastMs ? undefined : atMs;
+  };
+  return blackouts.length === 0 ? { next } : outside({ next }, blackouts, offsetAt);
 }
+
+/** The first and the last of the firings that blackouts leave out between an instant and the next that takes place. */
+export function inBlackout(
+  fires: Fires,
+  afterMs: number,
+): { readonly fromMs: number; readonly untilMs: number } | undefined {
+  const { regardless } = fires;
+  const fromMs = regardless?.next(afterMs);
+  const beforeMs = fires.next(afterMs) ?? LAST_FIRING_MS + 1;
+  if (regardless === undefined || fromMs === undefined || fromMs >= beforeMs) return undefined;
+  return { fromMs, untilMs: latestFiring(regardless, afterMs, beforeMs - 1) ?? fromMs };
+}
+
+/** A firing's place in its schedule's jitter window: the same for all firings of a schedule. */
+export const jitterOf = (scheduleId: string, jitterMs: number): number =>
+  jitterMs <= 0 ? 0 : hashText(`jitter/${scheduleId}`) % (jitterMs + 1);
 
 /**
- * Which fires to carry out now, and where to go on.
- * @param lastMs The last fire that was dealt with, or the instant the schedule was made.
+ * Blackouts that leave every firing out on so many days leave them out for ever: within two years each clock change has come by.
+ * A day takes a step for each of its windows; of patterns that fire more rarely, so many firings are looked at.
  */
-export function fireNow(
-  fires: Fires,
-  lastMs: number,
-  nowMs: number,
-  misfire: MisfirePolicy,
-): {
-  /** Ascending, none in the future. */
-  readonly fires: readonly number[];
-  /** `lastMs` for the next look. */
-  readonly dealtWithMs: number;
-  /** When to look next: an instant already past if the batch left some over; undefined if never. */
-  readonly nextMs: number | undefined;
-} {
-  const lateMs = nowMs - misfire.graceMs;
-  let fromMs = lastMs;
-  const found: number[] = [];
-  if (misfire.policy !== 'all') {
-    const missed = latest(fires, lastMs, lateMs - 1);
-    if (missed !== undefined) {
-      if (misfire.policy === 'once') found.push(missed);
-      fromMs = missed;
-    }
-  }
-  const batch = Math.max(1, misfire.batch);
-  let next = fires.next(fromMs);
-  while (next !== undefined && next <= nowMs && found.length < batch) {
-    found.push(next);
-    fromMs = next;
-    next = fires.next(next);
-  }
-  return { fires: found, dealtWithMs: fromMs, nextMs: next };
+const BLACKOUT_DAYS_MAX = 800;
+
+/** The firings that are in no blackout. */
+function outside(fires: Fires, blackouts: readonly Blackout[], offsetAt: (atMs: number) => number): Fires {
+  return {
+    regardless: fires,
+    next: (afterMs) => {
+      let atMs = fires.next(afterMs);
+      let days = 0;
+      let dayMs = atMs ?? afterMs;
+      while (atMs !== undefined && days < BLACKOUT_DAYS_MAX) {
+        const untilMs = blackoutUntilMs(blackouts, atMs, offsetAt);
+        if (untilMs === undefined) return atMs;
+        atMs = fires.next(untilMs - 1);
+        if (atMs === undefined || atMs < dayMs + DAY_MS) continue;
+        days += 1;
+        dayMs = atMs;
+      }
+      return undefined;
+    },
+  };
 }
 
-/** What a fire does. @param unfinished Jobs of the schedule that run. @param waiting Fires that wait already. */
-export function decideOverlap(policy: OverlapPolicy, unfinished: number, waiting: number): OverlapDecision {
-  if (unfinished === 0 && waiting === 0) return 'start';
-  switch (policy) {
-    case 'allow':
-      return 'start';
-    case 'skip':
-      return 'skip';
-    case 'wait':
-      return waiting === 0 ? 'wait' : 'skip';
-    case 'replace':
-      return 'replace';
+/** Until when, at least, blackouts hold that hold at an instant; undefined: none does. */
+function blackoutUntilMs(
+  blackouts: readonly Blackout[],
+  atMs: number,
+  offsetAt: (atMs: number) => number,
+): number | undefined {
+  const ahead = offsetAt(atMs);
+  const ends = blackouts.flatMap(
+    (blackout) =>
+      (blackout.kind === 'between'
+        ? betweenUntilMs(blackout, atMs)
+        : dailyUntilMs(blackout, atMs, ahead, offsetAt)) ?? [],
+  );
+  return ends.length === 0 ? undefined : Math.max(atMs + 1, ...ends);
+}
+
+const betweenUntilMs = (
+  { fromMs, untilMs }: Extract<Blackout, { readonly kind: 'between' }>,
+  atMs: number,
+): number | undefined => (atMs >= fromMs && atMs < untilMs ? untilMs : undefined);
+
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+
+function dailyUntilMs(
+  { days, fromMinute, untilMinute }: Extract<Blackout, { readonly kind: 'daily' }>,
+  atMs: number,
+  ahead: number,
+  offsetAt: (atMs: number) => number,
+): number | undefined {
+  const wallMs = atMs + ahead;
+  const todayMs = Math.floor(wallMs / DAY_MS) * DAY_MS;
+  const lengthMs = ((untilMinute - fromMinute + 1_440) % 1_440 || 1_440) * MINUTE_MS;
+  for (const dayMs of [todayMs, todayMs - DAY_MS]) {
+    // The first of January 1970 was a Thursday.
+    const day = (((dayMs / DAY_MS + 4) % 7) + 7) % 7;
+    if (days.length > 0 && !days.includes(day)) continue;
+    const fromWallMs = dayMs + fromMinute * MINUTE_MS;
+    const untilWallMs = fromWallMs + lengthMs;
+    if (wallMs < fromWallMs || wallMs >= untilWallMs) continue;
+    // Where the clock changes inside the window its end is looked for again from here.
+    const untilMs = untilWallMs - ahead;
+    return Math.min(untilMs, untilWallMs - offsetAt(untilMs));
   }
+  return undefined;
 }
 
 /**
@@ -190,19 +209,35 @@ export function zoneOffsetMs(timeZone: string, atMs: number): number {
   return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(atMs / 1000) * 1000;
 }
 
+/** An instant as a zone's clocks and calendars show it, with its offset: `2026-03-29T03:00:00+02:00`. */
+export function localIso(timeZone: string, atMs: number): string {
+  const offsetMs = zoneOffsetMs(timeZone, atMs);
+  const wall = new Date(Math.floor(atMs / 1_000) * 1_000 + offsetMs).toISOString().slice(0, 19);
+  const [hours, minutes, seconds] = new Date(Math.abs(offsetMs)).toISOString().slice(11, 19).split(':');
+  const fraction = atMs % 1_000 === 0 ? '' : `.${String(atMs % 1_000).padStart(3, '0')}`;
+  return `${wall}${fraction}${offsetMs < 0 ? '-' : '+'}${hours}:${minutes}${seconds === '00' ? '' : `:${seconds}`}`;
+}
+
 const formats = new Map<string, Intl.DateTimeFormat>();
+/** There are some 600 zones, each with names in any case. */
+const FORMATS_MAX = 1_000;
 
 // Making a format costs more than a thousand uses of it.
 function formatFor(timeZone: string): Intl.DateTimeFormat {
   const known = formats.get(timeZone);
   if (known !== undefined) return known;
   const format = makeFormat(timeZone);
+  if (formats.size >= FORMATS_MAX) formats.clear();
   formats.set(timeZone, format);
   return format;
 }
 
+// Offsets such as +02:00 are taken by some platforms only, and name no place whose clocks change.
+const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+-]*(\/[A-Za-z0-9_+-]+)*$/;
+
 function makeFormat(timeZone: string): Intl.DateTimeFormat {
   try {
+    if (!ZONE_NAME.test(timeZone)) throw new RangeError(timeZone);
     return new Intl.DateTimeFormat('en-US', {
       timeZone,
       hourCycle: 'h23',
@@ -223,7 +258,7 @@ function makeFormat(timeZone: string): Intl.DateTimeFormat {
   }
 }
 
-function rateFires(everyMs: number, anchorMs: number): Fires {
+function everyFires({ everyMs, anchorMs }: { readonly everyMs: number; readonly anchorMs: number }): Fires {
   if (!Number.isSafeInteger(everyMs) || everyMs < 1) {
     throw new ConfigurationError('everyMs', everyMs, 'must be a whole number of at least 1', 'Milliseconds.');
   }
@@ -233,59 +268,107 @@ function rateFires(everyMs: number, anchorMs: number): Fires {
   };
 }
 
+function cronFires(
+  { gap, overlap }: Pick<TimeRules, 'gap' | 'overlap'>,
+  text: string,
+  readCron: ReadCron,
+  offsetAt: (atMs: number) => number,
+): Fires {
+  const expression = NICKNAMES.get(text.trim().toLowerCase()) ?? text;
+  const pattern = readCron(expression);
+  const defaults: ClockChanges = isInterval(expression)
+    ? { gap: 'skip', overlap: 'twice' }
+    : { gap: 'next', overlap: 'once' };
+  const dst = { gap: gap ?? defaults.gap, overlap: overlap ?? defaults.overlap };
+  return { next: (afterMs) => nextCron(pattern, offsetAt, dst, afterMs) };
+}
+
 // The hour is the fourth field from the end, whether seconds lead or not.
 function isInterval(expression: string): boolean {
   return /(?:^|\s)[*?]\S*(?:\s+\S+){3}$/.test(expression.trim());
 }
 
-const DAY_MS = 86_400_000;
+interface ClockChanges {
+  readonly gap: GapPolicy;
+  readonly overlap: OverlapPolicy;
+}
 
-/** A pattern that matches only skipped times could go on for ever: after so many it counts as exhausted. */
-const MOST_SKIPPED = 1_000;
+/** Times between two clock changes that one search walks through; a pattern that matches only skipped ones counts as exhausted. */
+const STRETCHES_MAX = 1_000;
 
+/** Clocks change by a day at most. */
+const CHANGE_MS = DAY_MS;
+/** No two changes are closer to each other. */
+const FAR_MS = 4 * DAY_MS;
+
+/**
+ * The first firing after an instant. Between two clock changes the pattern's own next wall-clock time is the answer, so a search
+ * takes a few steps for each change on its way and none for what a gap or an overlap holds, however many times those are.
+ */
 function nextCron(
   pattern: CronPattern,
   offset: (atMs: number) => number,
-  dst: DstPolicy,
+  dst: ClockChanges,
   afterMs: number,
 ): number | undefined {
-  // Wall-clock times are visited in order, but where the clock is set back their instants are not: the earliest wall
-  // time that can still fire is the one shown before the change, so begin a change's width earlier.
-  const offsetsNear = [offset(afterMs - DAY_MS), offset(afterMs), offset(afterMs + DAY_MS)];
-  let wallMs = afterMs + Math.min(...offsetsNear) - 1;
-  let best: number | undefined;
-  for (let visited = 0; visited < MOST_SKIPPED + WALL_STEPS; visited += 1) {
-    const nextWallMs = pattern.next(wallMs);
-    if (nextWallMs === undefined) return best;
-    wallMs = nextWallMs;
-    // Later walls cannot come before what was found, once they are a whole change past it.
-    if (best !== undefined && wallMs - Math.max(...offsetsNear) > best) return best;
-    for (const atMs of instantsOf(wallMs, offset, dst)) {
-      if (atMs > afterMs && (best === undefined || atMs < best)) best = atMs;
-    }
+  // The first instant that may fire.
+  let fromMs = Math.floor(afterMs) + 1;
+  for (let stretches = 0; stretches < STRETCHES_MAX; stretches += 1) {
+    const found = inStretch(pattern, offset, dst, fromMs);
+    if (found.kind === 'fires') return found.atMs;
+    if (found.kind === 'never') return undefined;
+    fromMs = found.fromMs;
   }
-  return best;
+  return undefined;
 }
 
-/** Walls between the start of the search and a fire: a change of at most a day, second by second. */
-const WALL_STEPS = 2 * 86_400;
+type Found =
+  | { readonly kind: 'fires'; readonly atMs: number }
+  | { readonly kind: 'never' }
+  /** Nothing fires before that. */
+  | { readonly kind: 'later'; readonly fromMs: number };
 
-/** The instants at which a wall clock shows a time: one, none where it is set forward, two where it is set back. */
-function instantsOf(wallMs: number, offset: (atMs: number) => number, dst: DstPolicy): readonly number[] {
-  const before = offset(wallMs - DAY_MS);
-  const after = offset(wallMs + DAY_MS);
-  const candidates = before === after ? [wallMs - before] : [wallMs - before, wallMs - after];
-  const shown = candidates.filter((atMs) => atMs + offset(atMs) === wallMs).sort((one, other) => one - other);
-  const [first, second] = shown;
-  if (first === undefined) return dst.gap === 'shift' ? [gapEnd(wallMs, before, offset)] : [];
-  if (second === undefined || dst.overlap === 'first') return [first];
-  return dst.overlap === 'second' ? [second] : [first, second];
+/** What fires from an instant on, until the clock changes. */
+function inStretch(
+  pattern: CronPattern,
+  offset: (atMs: number) => number,
+  { gap, overlap }: ClockChanges,
+  fromMs: number,
+): Found {
+  const before = offset(fromMs - CHANGE_MS);
+  const ahead = offset(fromMs);
+  const startMs = changeIn(fromMs - CHANGE_MS, before, fromMs, offset) ?? Number.NEGATIVE_INFINITY;
+  if (gap === 'next' && startMs === fromMs && before < ahead) {
+    const skippedWallMs = pattern.next(startMs + before - 1);
+    if (skippedWallMs !== undefined && skippedWallMs < startMs + ahead)
+      return { kind: 'fires', atMs: startMs };
+  }
+  // Where the clock was set back, what it shows was shown before.
+  const shownWallMs = overlap === 'once' && before > ahead ? startMs + before - 1 : Number.NEGATIVE_INFINITY;
+  const wallMs = pattern.next(Math.max(fromMs + ahead - 1, shownWallMs));
+  const atMs = wallMs === undefined ? Number.POSITIVE_INFINITY : wallMs - ahead;
+  const isFar = atMs - fromMs > FAR_MS;
+  // What was shown until now may come again, if the clock is set back soon.
+  const endMs = changeIn(fromMs, ahead, isFar ? fromMs + CHANGE_MS : atMs, offset);
+  if (endMs !== undefined) return { kind: 'later', fromMs: endMs };
+  if (wallMs === undefined) return { kind: 'never' };
+  // Whatever changes on the way: clocks show nothing of the pattern until close to that.
+  if (isFar) return { kind: 'later', fromMs: atMs - FAR_MS / 2 };
+  const backMs = overlap === 'second' ? changeIn(atMs, ahead, atMs + CHANGE_MS, offset) : undefined;
+  const comesAgain = backMs !== undefined && atMs >= backMs - ahead + offset(backMs);
+  return comesAgain ? { kind: 'later', fromMs: backMs } : { kind: 'fires', atMs };
 }
 
-/** The first instant after the gap in which a wall-clock time is missing. */
-function gapEnd(wallMs: number, before: number, offset: (atMs: number) => number): number {
-  let early = wallMs - DAY_MS - before;
-  let late = wallMs - before;
+/** When the clock changes in (fromMs, untilMs], by halving: the first instant with the other offset. */
+function changeIn(
+  fromMs: number,
+  before: number,
+  untilMs: number,
+  offset: (atMs: number) => number,
+): number | undefined {
+  if (offset(untilMs) === before) return undefined;
+  let early = fromMs;
+  let late = untilMs;
   while (late - early > 1) {
     const middle = Math.floor((early + late) / 2);
     if (offset(middle) === before) early = middle;
@@ -294,11 +377,11 @@ function gapEnd(wallMs: number, before: number, offset: (atMs: number) => number
   return late;
 }
 
-/** The latest fire in (afterMs, untilMs], by halving: a long outage of a frequent schedule costs no more than a short one. */
-function latest(fires: Fires, afterMs: number, untilMs: number): number | undefined {
+/** The latest firing in (afterMs, untilMs], by halving: a long outage of a frequent schedule costs no more than a short one. */
+export function latestFiring(fires: Fires, afterMs: number, untilMs: number): number | undefined {
   const first = fires.next(afterMs);
   if (first === undefined || first > untilMs) return undefined;
-  // Invariant: the fire after `low` is in time, the one after `high` is not.
+  // Invariant: the firing after `low` is in time, the one after `high` is not.
   let low = afterMs;
   let high = untilMs;
   while (high - low > 1) {

@@ -1,31 +1,33 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
-import { JOB_MODES, type JobMode } from '../core/job.ts';
+import type { JobMode } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
-import type { JobHead, KeyBacklog, Ledger, Reservation } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { Ledger, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
-import type { Books } from './books.ts';
+import { BackloggedKeys, KEYS_MIN } from './backlogged-keys.ts';
 import type { DispatchContext } from './context.ts';
-import { judge } from './judge.ts';
+import { HintedJobs } from './hinted-jobs.ts';
+import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
 import { modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
 import { readGroup } from './parking.ts';
-import { livesIn } from './rehome.ts';
 import {
+  type CachedHeads,
+  type CachedKey,
+  type CachedLines,
   forgetLines,
+  forgetStrangers,
   isLongKeysLine,
-  keysTrustedMs,
   type LinePlaces,
-  NOTHING_TRUSTED_MS,
   noteComing,
   noteImages,
   noteOutdated,
   nothingTrustedMs,
-  type RememberedHeads,
-  type RememberedKeys,
-  type RememberedLines,
-} from './remembered.ts';
+} from './partition-cache.ts';
+import { haveKeysMoved, livesIn } from './rehome.ts';
+import { attemptStatusOf } from './settle/attempt-status.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -38,7 +40,7 @@ interface Held {
 
 export interface CandidatesInput {
   readonly partition: number;
-  readonly books: Books;
+  readonly ledgerCache: LedgerCache;
   /** Images of jobs that were seen just now, the newest of each: the index may not show yet what they show. */
   readonly images: readonly JobHead[];
   /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
@@ -50,20 +52,18 @@ export interface CandidatesInput {
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
   /** What this process has read of the lines before. */
-  readonly remembered: RememberedLines;
+  readonly cached: CachedLines;
   readonly nowMs: number;
 }
 
 /** A read of the index costs as much for one head as for this many: they fill what one unit reads. */
 const HEADS_MIN = 12;
-/** Keys read at once: where there are fewer, their order among each other needs no index. */
-const KEYS_MIN = 100;
 /**
  * Heads are read anew after this long. What came in front of them and was never hinted at waits for a dozen jobs of its
  * own line at most: a line that is used up is read again at once.
  */
 const HEADS_TRUSTED_MS = 60_000;
-/** Lines that are looked at again though they were read a moment ago, because a slot is free. */
+/** How many lines `lookAgain` reads again while slots stay free, although they were read a moment ago. */
 const AGAIN_LINES = 20;
 
 /** Lines retired in one pass: each is a write. */
@@ -74,32 +74,24 @@ export class Candidates {
   readonly #input: CandidatesInput;
   readonly #places: LinePlaces;
   readonly #lifts: Lifts;
-  /** Heads of blocked lines by the ready line in which they stood: no read of it shows them. */
-  readonly #parked: Map<string, readonly JobHead[]>;
-  /** Jobs of images that were read, and wait, or do not. */
-  readonly #confirmed = new Set<string>();
-  readonly #gone = new Set<string>();
+  readonly #hinted: HintedJobs;
   readonly #held = new Map<string, Held>();
   /** By type: how many of the remembered keys this pass has offered. */
   readonly #keysOffered = new Map<string, number>();
   /** How many of a line's remembered heads this pass has offered. */
   readonly #offeredOf = new Map<string, number>();
-  readonly #backlogs = new Map<string, KeyBacklog>();
+  readonly #keys: BackloggedKeys;
   readonly #empty: ReadyLine[] = [];
   readonly #forgotten = new Set<string>();
-  /** Lines that this pass has read itself, by name. */
+  /** By name: lines that this pass has read itself, so that nothing of them is taken from an earlier pass. */
   readonly #read = new Map<string, LineName>();
-  /** Where this pass took an earlier one's word that there is nothing more. */
+  /** By name: lines that an earlier pass found empty, and that this pass has not read itself. */
   readonly #believedEmpty = new Map<string, LineName>();
   readonly #believedTypes = new Set<string>();
   readonly #locksSeen = new Set<string>();
-  /** Types whose keys line this pass has read itself. */
-  readonly #keysRead = new Set<string>();
   /** When a conflict key that another partition has in turn is open again unless it is taken; undefined: none is. */
   openAtMs: number | undefined;
   readonly #lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
-  /** Keys that were met here, and live in another partition. */
-  readonly strangers: { readonly type: string; readonly key: KeyBacklog }[] = [];
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
   readonly leftBehind: JobHead[] = [];
 
@@ -123,30 +115,47 @@ export class Candidates {
     this.#lives = livesIn(context, input.partition);
     const isOfUse = (job: JobHead): boolean =>
       types.has(job.type) && !this.#held.has(job.id) && this.#lives(job);
+    // A dispatcher remembers hints from before a deployment that changed the number of partitions.
+    if (haveKeysMoved(context, input.partition)) forgetStrangers(input.cached, this.#lives);
     noteImages(
-      input.remembered,
+      input.cached,
       input.images.filter((job) => isOfUse(job) || job.state !== 'pending'),
       this.#places,
       input.nowMs,
     );
-    this.#parked = Map.groupBy(input.parkedHeads.filter(isOfUse), this.#places.nameOf);
+    this.#keys = new BackloggedKeys(context.store, {
+      partition: input.partition,
+      ledgerCache: input.ledgerCache,
+      cached: input.cached,
+      livesHere: this.#lives,
+      nowMs: input.nowMs,
+    });
+    this.#hinted = new HintedJobs(context, {
+      partition: input.partition,
+      places: this.#places,
+      cached: input.cached,
+      parkedHeads: input.parkedHeads.filter(isOfUse),
+      justStored: input.justStored,
+      isHeld: ({ id }) => this.#held.has(id),
+      nowMs: input.nowMs,
+    });
     this.#lifts = new Lifts(context, {
       partition: input.partition,
-      books: input.books,
+      ledgerCache: input.ledgerCache,
       held,
       nowMs: input.nowMs,
-      keysOf: (type, after) => this.#keysOf(type, after),
-      namedOf: (type) => this.#readWeighted(type),
-      waitingOf: (line, lines, untilRank) => this.#waitingOf(line, lines, untilRank),
+      keysOf: (type, after) => this.#keys.upTo(type, after),
+      namedOf: (type) => this.#keys.weighted(type),
+      waitingOf: (line, key, untilRank) => this.#waitingOf(line, key, untilRank),
       parkedOf: async (line, conflictKey, untilRank) => {
         const { rankOf } = this.#places;
         const jobs = await readGroup(context, input.partition, line, conflictKey, { untilRank, rankOf });
         return jobs.filter(({ id }) => !this.#held.has(id));
       },
-      recentJobs: () => this.#recentJobs(),
-      recentOf: (fairnessKey) => this.#recentOf(fairnessKey),
-      certainOf: (jobs) => this.#certainOf(jobs),
-      isGone: ({ id }) => this.#gone.has(id),
+      recentJobs: () => this.#hinted.recent(),
+      recentOf: (fairnessKey) => this.#hinted.recentOf(fairnessKey),
+      certainOf: (jobs) => this.#hinted.certainOf(jobs),
+      isGone: (job) => this.#hinted.isGone(job),
       justStored: input.justStored,
       liftedAtMs: input.liftedAtMs,
       rankOf: this.#places.rankOf,
@@ -158,15 +167,15 @@ export class Candidates {
    * hints may have been missed, of all jobs. Without room, what hints tell is kept until there is.
    */
   async liftSeen(hasRoom: boolean): Promise<void> {
-    const { remembered } = this.#input;
+    const { cached } = this.#input;
     await this.#lifts.keepPresent(this.#input.images);
     if (!hasRoom) {
-      noteComing(remembered, this.#recentJobs());
+      noteComing(cached, this.#hinted.recent());
       return;
     }
-    const coming = [...(remembered.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
-    await this.#lifts.lift([...this.#recentJobs(), ...coming], remembered.coming === undefined);
-    remembered.coming = this.#lifts.isCutShort ? undefined : new Map();
+    const coming = [...(cached.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
+    await this.#lifts.lift([...this.#hinted.recent(), ...coming], cached.coming === undefined);
+    cached.coming = this.#lifts.isCutShort ? undefined : new Map();
   }
 
   /** Blocked lines in which jobs of a key were looked for, and none was found. */
@@ -176,12 +185,12 @@ export class Candidates {
 
   /** Whether no key can have come that this process knows nothing of. */
   get knowsAllKeys(): boolean {
-    return this.#input.remembered.coming !== undefined;
+    return this.#input.cached.coming !== undefined;
   }
 
   /** Whether keys may have come that wait for a pass with room. */
   get hasKeysComing(): boolean {
-    const { coming } = this.#input.remembered;
+    const { coming } = this.#input.cached;
     return coming === undefined || coming.size > 0;
   }
 
@@ -197,7 +206,7 @@ export class Candidates {
       ...need.keys.map(({ type, count }) => this.#offerKeys(planner, type, count)),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
-    await Promise.all([this.#input.books.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
+    await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
     for (const { fairnessKey, settledCostMs } of await this.#lifts.lift(jobs))
       planner.liftKey(fairnessKey, settledCostMs);
     for (const { line, jobs: heads, more } of lines) planner.offerHeads(line, heads, more);
@@ -209,7 +218,7 @@ export class Candidates {
     const fresh = [...conflictKeys].filter((each) => !this.#locksSeen.has(each));
     for (const conflictKey of fresh) this.#locksSeen.add(conflictKey);
     const { taken, openAtMs } = await lookAtLocks(this.#context, this.#input.partition, fresh);
-    for (const conflictKey of taken) planner.holdConflict(conflictKey);
+    for (const conflictKey of taken) planner.closeConflict(conflictKey);
     if (openAtMs !== undefined) this.openAtMs = Math.min(openAtMs, this.openAtMs ?? openAtMs);
   }
 
@@ -222,7 +231,7 @@ export class Candidates {
   async retireEmptyLines(): Promise<void> {
     const { nowMs, partition } = this.#input;
     const old = this.#empty.flatMap((line) => {
-      const announcedAtMs = this.#backlogs.get(backlogName(line.type, line.fairnessKey))?.announcedAtMs;
+      const announcedAtMs = this.#keys.of(line.type, line.fairnessKey)?.announcedAtMs;
       return announcedAtMs !== undefined && nowMs - announcedAtMs > 2 * ANNOUNCE_EVERY_MS
         ? [{ line, announcedAtMs }]
         : [];
@@ -230,7 +239,7 @@ export class Candidates {
     await Promise.all(
       old
         .slice(0, RETIRE_MAX)
-        .map(({ line, announcedAtMs }) => this.#context.store.retireLine(partition, line, announcedAtMs)),
+        .map(({ line, announcedAtMs }) => this.#context.store.retireLine({ partition, line, announcedAtMs })),
     );
   }
 
@@ -239,7 +248,7 @@ export class Candidates {
    * So what came without a hint does not wait for one.
    */
   async lookAgain(planner: Planner): Promise<boolean> {
-    const { keys, heads } = this.#input.remembered;
+    const { keys, heads } = this.#input.cached;
     const types = [...this.#believedTypes].filter((type) => !isLongKeysLine(keys.get(type)));
     const readAtMs = (name: string): number => heads.get(name)?.readAtMs ?? 0;
     // The others are read again as soon as nobody trusts what was read of them.
@@ -263,79 +272,43 @@ export class Candidates {
     for (const [name, line] of this.#read) if (this.#hasOtherParts(line, name)) lines.push(line);
     for (const line of lines) {
       this.#offeredOf.delete(this.#nameOf(line));
-      this.#input.remembered.heads.delete(this.#nameOf(line));
+      this.#input.cached.heads.delete(this.#nameOf(line));
     }
     await this.answer(planner, { kind: 'need', keys: [], lines: lines.map((line) => ({ line, count: 1 })) });
     return true;
   }
 
   #hasOtherParts(line: LineName, name: string): boolean {
-    const read = this.#input.remembered.heads.get(name)?.subs;
+    const read = this.#input.cached.heads.get(name)?.subs;
     return read !== undefined && this.#subsOf(line, name).some((sub) => !read.includes(sub));
-  }
-
-  /** Keys of a type as far as they are remembered, or with one more page of its line. */
-  async #keysOf(type: string, after: number): Promise<RememberedKeys> {
-    const { partition, nowMs, remembered } = this.#input;
-    const found = remembered.keys.get(type);
-    // Within a pass, and from one to the next while the line is being read, what was read stays.
-    const isTrusted = found !== undefined && nowMs - found.readAtMs < keysTrustedMs(found);
-    const known = isTrusted || after > 0 ? found : undefined;
-    if (known !== undefined && (known.keys.length > after || known.next === undefined)) return known;
-    // The further a line is read, the more of it at once.
-    const count = Math.max(KEYS_MIN, known?.keys.length ?? 0);
-    const read = await this.#context.store.readKeys(partition, type, count, known?.next);
-    this.#keysRead.add(type);
-    const own = read.keys.filter(this.#lives);
-    if (own.length < read.keys.length)
-      for (const key of read.keys) if (!this.#lives(key)) this.strangers.push({ type, key });
-    const keys = {
-      readAtMs: known?.readAtMs ?? nowMs,
-      keys: [...(known?.keys ?? []), ...own],
-      next: read.next,
-    };
-    remembered.keys.set(type, keys);
-    for (const key of read.keys) this.#backlogs.set(backlogName(type, key.fairnessKey), key);
-    return keys;
-  }
-
-  async #readWeighted(type: string): Promise<readonly KeyBacklog[]> {
-    const { partition, nowMs, books, remembered } = this.#input;
-    const { weighted } = books;
-    if (weighted.length === 0) return [];
-    const known = remembered.named.get(type);
-    const isKnown = known !== undefined && weighted.every((key) => known.names.has(key));
-    if (isKnown && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) return known.keys;
-    const read = await this.#context.store.readBacklogs(partition, type, weighted);
-    const keys = read.filter((key) => key !== undefined && this.#lives(key)) as KeyBacklog[];
-    remembered.named.set(type, { readAtMs: nowMs, names: new Set(weighted), keys });
-    return keys;
   }
 
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
     const { configuration } = this.#context;
-    const { books } = this.#input;
+    const { ledgerCache } = this.#input;
     const offered = this.#keysOffered.get(type) ?? 0;
     const isFirst = offered === 0;
-    const known = await this.#keysOf(type, offered);
-    if (isFirst && !this.#keysRead.has(type)) this.#believedTypes.add(type);
+    const known = await this.#keys.upTo(type, offered);
+    if (isFirst && !this.#keys.hasRead(type)) this.#believedTypes.add(type);
     const slice = known.keys.slice(offered, offered + Math.max(count, KEYS_MIN));
     this.#keysOffered.set(type, offered + slice.length);
     const more = known.keys.length > offered + slice.length || known.next !== undefined;
     // A line that was read to its end has shown them.
-    const named = isFirst && more ? await this.#readWeighted(type) : [];
-    for (const key of [...named, ...slice]) this.#backlogs.set(backlogName(type, key.fairnessKey), key);
-    const modes = new Map<string, readonly JobMode[]>(
-      [...named, ...slice].map((key) => [key.fairnessKey, modesOf(key.lines)]),
-    );
+    const named = isFirst && more ? await this.#keys.weighted(type) : [];
+    const modes = new Map<string, readonly JobMode[]>();
+    for (const key of [...named, ...slice]) {
+      this.#keys.note(type, key);
+      const { fairnessKey, lines } = key;
+      modes.set(fairnessKey, [...new Set([...(modes.get(fairnessKey) ?? []), ...modesOf(lines)])]);
+    }
     const ranks = new Map(slice.map((key) => [key.fairnessKey, key.rankCostMs]));
     if (isFirst) {
-      for (const job of this.#hintedJobs(type)) {
+      for (const job of this.#hinted.ofType(type)) {
         const ofKey = modes.get(job.fairnessKey) ?? [];
         if (!ofKey.includes(job.mode)) modes.set(job.fairnessKey, [...ofKey, job.mode]);
       }
     }
-    await books.readLedgers([...modes.keys()].filter((fairnessKey) => !planner.isKeyFull(fairnessKey)));
+    await ledgerCache.readLedgers([...modes.keys()].filter((fairnessKey) => !planner.isKeyFull(fairnessKey)));
     // After a reset, ranks say what keys were charged before it.
     const weight =
       configuration.fairness.resetEveryMs === null ? configuration.fairness.defaultWeight : Infinity;
@@ -343,38 +316,12 @@ export class Candidates {
       type,
       [...modes].map(([fairnessKey, ofKey]) => ({
         fairnessKey,
-        settledCostMs: books.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
+        settledCostMs: ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
         modes: ofKey,
         // Of the keys that were not read, all of the default weight, only one met in their line says anything.
         rankShareMs: (ranks.get(fairnessKey) ?? 0) / weight,
       })),
       more,
-    );
-  }
-
-  /** Jobs of a type that hints told of, and those that stand in blocked lines. */
-  *#hintedJobs(type: string): Generator<JobHead> {
-    for (const recents of this.#input.remembered.recent.values()) {
-      const [first] = recents.values();
-      if (first?.job.type === type) yield first.job;
-    }
-    for (const [first] of this.#parked.values()) if (first?.type === type) yield first;
-  }
-
-  *#recentJobs(): Generator<JobHead> {
-    for (const recents of this.#input.remembered.recent.values())
-      for (const { job } of recents.values()) if (!this.#held.has(job.id)) yield job;
-  }
-
-  #recentOf(fairnessKey: string): readonly JobHead[] {
-    const { recent } = this.#input.remembered;
-    const lines = this.#context.configuration.types.flatMap(({ type }) =>
-      JOB_MODES.map((mode) => ({ type, mode, fairnessKey })),
-    );
-    return lines.flatMap((line) =>
-      Array.from(recent.get(this.#nameOf(line))?.values() ?? [], ({ job }) => job).filter(
-        ({ id }) => !this.#held.has(id),
-      ),
     );
   }
 
@@ -384,8 +331,8 @@ export class Candidates {
   ): Promise<{ readonly line: LineName; readonly jobs: readonly JobHead[]; readonly more: boolean }> {
     const name = this.#nameOf(line);
     const isFirst = !this.#offeredOf.has(name);
-    const { heads: remembered } = this.#input.remembered;
-    const known = isFirst ? this.#openLine(line, name) : remembered.get(name);
+    const { heads: cached } = this.#input.cached;
+    const known = isFirst ? this.#openLine(line, name) : cached.get(name);
     if (isFirst && known?.jobs.length === 0) {
       this.#believedEmpty.set(name, line);
       this.#offeredOf.set(name, 0);
@@ -399,7 +346,7 @@ export class Candidates {
       heads = await this.#readHeads(line, name, known, count, isFirst);
       this.#read.set(name, line);
     }
-    remembered.set(name, heads);
+    cached.set(name, heads);
     const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     this.#offeredOf.set(name, offered + jobs.length);
     const more =
@@ -416,21 +363,17 @@ export class Candidates {
   /** Jobs of a key's line that are known to wait, read up to a rank; for the lifts. */
   async #waitingOf(
     line: LineName,
-    lines: KeyBacklog['lines'],
+    { lines, isHinted }: Pick<CachedKey, 'lines' | 'isHinted'>,
     untilRank: string,
   ): Promise<readonly JobHead[]> {
     const name = this.#nameOf(line);
-    const { heads: remembered } = this.#input.remembered;
-    let heads = this.#offeredOf.has(name) ? remembered.get(name) : this.#openLine(line, name);
+    const { heads: cached } = this.#input.cached;
+    let heads = this.#offeredOf.has(name) ? cached.get(name) : this.#openLine(line, name);
     if (heads === undefined) {
-      const backlog = backlogName(line.type, line.fairnessKey);
-      if (!this.#backlogs.has(backlog))
-        this.#backlogs.set(backlog, {
-          fairnessKey: line.fairnessKey,
-          lines,
-          announcedAtMs: Number.POSITIVE_INFINITY,
-          rankCostMs: 0,
-        });
+      const { type, fairnessKey } = line;
+      const backlog = this.#keys.of(type, fairnessKey);
+      if (backlog === undefined || backlog.isHinted === true)
+        this.#keys.note(type, { fairnessKey, lines, isHinted, announcedAtMs: Infinity, rankCostMs: 0 });
       heads = await this.#readHeads(line, name, undefined, HEADS_MIN, false);
       this.#read.set(name, line);
     }
@@ -440,19 +383,19 @@ export class Candidates {
       if (!goesOn) break;
       heads = await this.#readHeads(line, name, heads, HEADS_MIN, false);
     }
-    remembered.set(name, heads);
+    cached.set(name, heads);
     return heads.jobs.filter(({ id }) => !this.#held.has(id));
   }
 
   /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
-  #openLine(line: LineName, name: string): RememberedHeads | undefined {
-    const known = this.#input.remembered.heads.get(name);
+  #openLine(line: LineName, name: string): CachedHeads | undefined {
+    const known = this.#input.cached.heads.get(name);
     if (known === undefined || this.#subsOf(line, name).some((sub) => !known.subs.includes(sub)))
       return undefined;
-    const jobs = this.#withHints(name, known.jobs, { untilRank: known.untilRank });
-    const { nowMs, remembered } = this.#input;
+    const jobs = this.#hinted.between(name, known.jobs, { untilRank: known.untilRank });
+    const { nowMs, cached } = this.#input;
     const isBelieved = jobs.length > 0 && this.#isWhole(known);
-    return nowMs - known.readAtMs < (isBelieved ? HEADS_TRUSTED_MS : nothingTrustedMs(remembered))
+    return nowMs - known.readAtMs < (isBelieved ? HEADS_TRUSTED_MS : nothingTrustedMs(cached))
       ? { ...known, jobs }
       : undefined;
   }
@@ -461,18 +404,18 @@ export class Candidates {
    * Whether a read showed all that this process was not told of: what others were told of, before it began to remember, the
    * index may show only `seenWithinMs` later.
    */
-  #isWhole({ readAtMs }: RememberedHeads): boolean {
-    const { sinceMs = Infinity } = this.#input.remembered;
+  #isWhole({ readAtMs }: CachedHeads): boolean {
+    const { sinceMs = Infinity } = this.#input.cached;
     return readAtMs >= sinceMs + this.#context.budget.seenWithinMs;
   }
 
   async #readHeads(
     line: LineName,
     name: string,
-    known: RememberedHeads | undefined,
+    known: CachedHeads | undefined,
     count: number,
     isFirst: boolean,
-  ): Promise<RememberedHeads> {
+  ): Promise<CachedHeads> {
     const { partition, nowMs } = this.#input;
     const limit = Math.max(count, HEADS_MIN);
     const before = known?.next === undefined ? undefined : known;
@@ -483,8 +426,8 @@ export class Candidates {
       limit,
       before?.next,
     );
-    await this.#confirmHints(name, new Set(read.jobs.map(({ id }) => id)));
-    const hinted = new Set(this.#hintsOf(name).map((job) => subLineOf(this.#context.configuration, job)));
+    await this.#hinted.confirm(name, new Set(read.jobs.map(({ id }) => id)));
+    const hinted = new Set(this.#hinted.of(name).map((job) => subLineOf(this.#context.configuration, job)));
     for (const sub of read.empty) {
       if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
     }
@@ -496,117 +439,34 @@ export class Candidates {
         : last === undefined
           ? before?.untilRank
           : this.#places.rankOf(last);
-    const jobs = this.#withHints(name, read.jobs, { afterRank: before?.untilRank, untilRank });
+    const jobs = this.#hinted.between(name, read.jobs, { afterRank: before?.untilRank, untilRank });
     return {
       readAtMs: before?.readAtMs ?? nowMs,
       jobs: [...(before?.jobs ?? []), ...jobs],
-      next: read.next,
+      next: this.#hinted.behind(name, read.next, untilRank),
       untilRank,
       subs,
     };
-  }
-
-  /** Of hints that the index does not show, those stay that still wait: the others would be lost claims. */
-  async #confirmHints(name: string, shown: ReadonlySet<string>): Promise<void> {
-    const recents = this.#input.remembered.recent.get(name);
-    if (recents === undefined) return;
-    const doubted = [...recents.keys()].filter(
-      (id) =>
-        !shown.has(id) && !this.#held.has(id) && !this.#confirmed.has(id) && !this.#input.justStored.has(id),
-    );
-    await this.#readHinted(doubted.flatMap((id) => recents.get(id)?.job ?? []));
-  }
-
-  /** Reads jobs that hints told of: what is told of those that do not wait any more is forgotten. */
-  async #readHinted(hinted: readonly JobHead[]): Promise<void> {
-    if (hinted.length === 0) return;
-    const { recent } = this.#input.remembered;
-    // One that cannot be read is no candidate.
-    const found = await this.#context.store.getJobs(
-      hinted.map(({ id }) => id),
-      () => {},
-    );
-    for (const [at, told] of hinted.entries()) {
-      const job = found[at];
-      const recents = recent.get(this.#places.nameOf(told));
-      if (job?.state !== 'pending') {
-        this.#gone.add(told.id);
-        recents?.delete(told.id);
-      } else {
-        this.#confirmed.add(told.id);
-        recents?.set(told.id, { job, rank: this.#places.rankOf(job), seenAtMs: this.#input.nowMs });
-      }
-    }
-  }
-
-  /**
-   * One of these jobs that waits for certain, if any does. Of what became ready since it has its memory, a dispatcher knows what
-   * it has admitted; what was ready before, and what no line that was read shows, another one may have admitted.
-   */
-  async #certainOf(jobs: readonly JobHead[]): Promise<JobHead | undefined> {
-    const certain = jobs.find((job) => !this.#isDoubtful(job));
-    if (certain !== undefined) return certain;
-    await this.#readHinted(jobs.filter(({ id }) => !this.#gone.has(id)));
-    return jobs.find(({ id }) => this.#confirmed.has(id));
-  }
-
-  #isDoubtful(job: JobHead): boolean {
-    // One that tells of an end, or of a time to come, says until when its key was there.
-    if (job.state !== 'pending') return false;
-    if (this.#confirmed.has(job.id) || this.#input.justStored.has(job.id)) return false;
-    const { sinceMs = Infinity, heads } = this.#input.remembered;
-    if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return false;
-    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) !== true;
-  }
-
-  /** Jobs of a line that no read of the index may show. */
-  #hintsOf(name: string): readonly JobHead[] {
-    const recents = this.#input.remembered.recent.get(name)?.values() ?? [];
-    return [...Array.from(recents, ({ job }) => job), ...(this.#parked.get(name) ?? [])];
   }
 
   /** The parts of a line: those that its key names, and where only a hint told of it, those that there may be. */
   #subsOf(line: LineName, name: string): readonly number[] {
     const { configuration } = this.#context;
     const parts = configuration.types.find(({ type }) => type === line.type)?.subLines ?? 1;
-    const backlog = this.#backlogs.get(backlogName(line.type, line.fairnessKey));
+    const backlog = this.#keys.of(line.type, line.fairnessKey);
     const named = partsOf(backlog?.lines ?? [], line.mode);
     if (parts === 1 && named.length <= 1) return named.length === 1 ? named : FIRST_PART;
-    const hints = this.#hintsOf(name);
-    if (named.length > 0 && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
+    const hints = this.#hinted.of(name);
+    const isNamed = backlog?.isHinted !== true && named.length > 0;
+    if (isNamed && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
     return [...new Set([...named, ...Array.from({ length: parts }, (_, sub) => sub)])];
-  }
-
-  /** Heads with hints between them. A hint behind what was read is left to the index: a line's order must not have holes. */
-  #withHints(
-    name: string,
-    heads: readonly JobHead[],
-    {
-      afterRank = '',
-      untilRank,
-    }: { readonly afterRank?: string | undefined; readonly untilRank: string | undefined },
-  ): readonly JobHead[] {
-    const recents = this.#input.remembered.recent.get(name);
-    const parked = this.#parked.get(name);
-    if (recents === undefined && parked === undefined) return heads;
-    const { rankOf } = this.#places;
-    const byId = new Map(heads.map((job) => [job.id, job]));
-    const take = (job: JobHead, rank: string): void => {
-      const isWithin = rank > afterRank && (untilRank === undefined || rank <= untilRank);
-      if (isWithin && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
-    };
-    for (const { job, rank } of recents?.values() ?? []) take(job, rank);
-    for (const job of parked ?? []) take(job, rankOf(job));
-    const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
-    return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
   }
 
   /** What was read of these jobs. */
   headsOf(groups: ReadonlyMap<string, readonly { readonly id: string }[]>): ReadonlyMap<string, JobHead[]> {
     if (groups.size === 0) return new Map();
     const known = new Map<string, JobHead>();
-    for (const { jobs } of this.#input.remembered.heads.values())
-      for (const job of jobs) known.set(job.id, job);
+    for (const { jobs } of this.#input.cached.heads.values()) for (const job of jobs) known.set(job.id, job);
     return new Map(
       [...groups].map(([name, jobs]) => [name, jobs.flatMap(({ id }) => known.get(id) ?? [])] as const),
     );
@@ -620,25 +480,31 @@ export class Candidates {
   /** These are claimed, or were tried in vain: a hint that shows them as they were tells nothing new. */
   noteAdmitted(jobs: readonly Pick<JobHead, 'id' | 'version'>[]): void {
     this.forget(jobs);
-    noteOutdated(this.#input.remembered, jobs, this.#input.nowMs);
+    noteOutdated(this.#input.cached, jobs, this.#input.nowMs);
   }
 
   /** Parked heads that stand in their ready lines again. */
   noteMovedBack(jobs: readonly JobHead[]): void {
-    noteImages(this.#input.remembered, jobs, this.#places, this.#input.nowMs);
+    this.#hinted.forgetParked(jobs);
+    noteImages(this.#input.cached, jobs.filter(this.#lives), this.#places, this.#input.nowMs);
   }
 
   /** Claims that were lost in a row say that what was read is old: every line is read from its start. */
   readAgain(): void {
-    forgetLines(this.#input.remembered);
-    this.#input.remembered.recent.clear();
+    forgetLines(this.#input.cached);
+    this.#input.cached.recent.clear();
     this.#offeredOf.clear();
     this.#believedEmpty.clear();
   }
 
+  /** Keys that were met here, and live in another partition. */
+  get strangers(): BackloggedKeys['strangers'] {
+    return this.#keys.strangers;
+  }
+
   /** Whether this pass has read anything of the index: what a bound left unseen is then behind what is remembered. */
   get hasRead(): boolean {
-    return this.#keysRead.size > 0;
+    return this.#keys.hasRead();
   }
 
   /** Jobs that are known to wait, and were not admitted. */
@@ -647,17 +513,17 @@ export class Candidates {
     const note = (job: JobHead): void => {
       if (!this.#held.has(job.id) && !this.#forgotten.has(job.id)) byId.set(job.id, job);
     };
-    for (const { jobs } of this.#input.remembered.heads.values()) jobs.forEach(note);
-    for (const job of this.#recentJobs()) note(job);
-    for (const jobs of this.#parked.values()) jobs.forEach(note);
+    for (const { jobs } of this.#input.cached.heads.values()) jobs.forEach(note);
+    for (const job of this.#hinted.recent()) note(job);
+    for (const jobs of this.#hinted.parked.values()) jobs.forEach(note);
     return [...byId.values()];
   }
 
   /** Leaves to the next pass what this one has read and not used. */
   close(): void {
-    const { heads, recent } = this.#input.remembered;
+    const { heads, recent } = this.#input.cached;
     const isOver = ({ id }: JobHead): boolean => this.#forgotten.has(id) || this.#held.has(id);
-    const parked = new Set([...this.#parked.values()].flatMap((jobs) => jobs.map(({ id }) => id)));
+    const parked = new Set([...this.#hinted.parked.values()].flatMap((jobs) => jobs.map(({ id }) => id)));
     for (const name of this.#offeredOf.keys()) {
       const known = heads.get(name);
       if (known === undefined) continue;
@@ -676,7 +542,7 @@ export class Candidates {
   #noteLeftBehind({ reservation, position }: Held, job: JobHead): void {
     const entry = reservation.jobs.get(position);
     if (entry === undefined) return;
-    const { kind } = judge(reservation, position, entry, job);
+    const { kind } = attemptStatusOf(reservation, position, entry, job);
     if (kind === 'ended' || kind === 'gone') this.leftBehind.push(job);
   }
 
@@ -686,5 +552,3 @@ export class Candidates {
 }
 
 const FIRST_PART: readonly number[] = [0];
-
-const backlogName = (type: string, fairnessKey: string): string => JSON.stringify([type, fairnessKey]);

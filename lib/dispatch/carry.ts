@@ -6,30 +6,42 @@
  * the parts that a key names. Parked jobs stand under something that may have changed: their type's conflict group. And where
  * the number of partitions has changed, jobs stand in partitions where their keys do not live any more.
  */
-import { conflictKeyOf } from '../core/conflict.ts';
+import { conflictKeyUnder } from '../core/conflict.ts';
 import { partitionOf } from '../core/partition.ts';
+import { nameIn } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import { typesByName } from '../core/terms.ts';
-import type { Carried, Control, JobHead, PartitionState } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { Carried, Control, Fence, PartitionState } from '../store/records.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
 import { asSubmitter, type DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { HeldLease } from './lease.ts';
+import { LeaseLostError } from './pass/commits.ts';
 import { haveKeysMoved, heldIn, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
 import { putAnnounced } from './submit.ts';
 
-/** One step. `lost`: somebody else has the partition. Undefined: there is nothing to do. */
+/**
+ * One step of moving jobs to where the new declaration wants them. Answers undefined when nothing is left to do.
+ *
+ * @throws LeaseLostError if somebody else has the partition
+ */
 export async function carry(
   context: DispatchContext,
   { fence }: HeldLease,
   state: PartitionState,
-): Promise<Carried | 'lost' | undefined> {
-  const { store, deployed, log } = context;
+): Promise<Carried | undefined> {
+  const { deployed, log } = context;
   if (deployed === undefined) return undefined;
-  const isKnown = state.carried?.version === deployed.version;
-  if (isKnown && state.carried?.isDone === true) return undefined;
-  const before = isKnown && state.carried !== undefined ? state.carried : begin(deployed, fence.epoch, state);
-  if (!isKnown && before.sinceEpoch === fence.epoch) await shareControls(context, fence.partition, state);
+  const known = state.carried?.version === deployed.version ? state.carried : undefined;
+  if (known?.isDone === true) return undefined;
+  const before = known ?? begin(deployed, fence.epoch, state);
+  if (known === undefined && before.sinceEpoch === fence.epoch) {
+    await shareControls(context, fence.partition, state);
+    // The note is written before any job moves. Later holders of the partition read it, and plan no job of a key that lives
+    // elsewhere: so the reservations that were loaded are all that can ever count such a job here.
+    await note(context, fence, before);
+  }
   const step = await moveSome(context, fence.partition, state, before);
   const carried: Carried = {
     ...before,
@@ -37,7 +49,7 @@ export async function carry(
     isDone: step.isDone,
     after: step.after,
   };
-  if ((await store.noteCarried(fence, carried)) === 'lost') return 'lost';
+  await note(context, fence, carried);
   log.info('jobs were moved to where the declaration wants them', {
     partition: fence.partition,
     ...carried,
@@ -45,7 +57,11 @@ export async function carry(
   return carried;
 }
 
-/** A partition comes to a declaration. */
+async function note({ store }: DispatchContext, fence: Fence, carried: Carried): Promise<void> {
+  if ((await store.noteCarried({ fence, carried })) === 'lost') throw new LeaseLostError(fence);
+}
+
+/** Notes beside the lease that the partition works by this declaration from now on. */
 function begin(
   { version, sharedSince }: Pick<Deployed, 'version' | 'sharedSince'>,
   epoch: number,
@@ -53,8 +69,9 @@ function begin(
 ): Carried {
   const fresh = { version, moved: 0, isDone: false };
   if (sharedSince === 0) return fresh;
-  // What the partitions share is what it was when this one came to an earlier declaration.
+  // What partitions share has changed since the declaration that this one came to last: a handover begins with this epoch.
   if (carried === undefined || carried.version < sharedSince) return { ...fresh, sinceEpoch: epoch };
+  // It has not changed: what was noted of the last handover still holds.
   const { sinceEpoch, isHandedOver } = carried;
   return {
     ...fresh,
@@ -64,32 +81,35 @@ function begin(
 }
 
 /**
- * Controls go to where they are to hold by now: those of keys to the partitions where the keys live, and all others come from
- * the first partition, which there always was. Before this partition notes that it has come: until then the others start nothing.
- * Whoever changes one at the same time looks afterwards which partitions there are (`operate.ts`).
+ * Copies controls to the partitions where the new declaration wants them: those of keys to the partitions where the keys
+ * live; all others are copied from the first partition, which every declaration has. This happens before this partition notes
+ * that it has come to the declaration, and until then the other partitions start nothing. A control that an operator changes
+ * meanwhile is not lost: `operate.ts` looks afterwards whether there are other partitions, and writes it again.
  */
 async function shareControls(
   { store, configuration, clock }: DispatchContext,
   partition: number,
   state: PartitionState,
 ): Promise<void> {
-  const isOfKey = ({ scope }: Control): boolean => scope.startsWith(KEY_SCOPE);
-  for (const control of state.controls.filter(isOfKey)) {
-    const home = partitionOf(control.scope.slice(KEY_SCOPE.length), configuration.partitions);
-    if (home !== partition) await store.adoptControl(home, control);
+  const keyOf = ({ scope }: Control): string | undefined => nameIn('fairnessKey', scope);
+  for (const control of state.controls) {
+    const fairnessKey = keyOf(control);
+    if (fairnessKey === undefined) continue;
+    const home = partitionOf(fairnessKey, configuration.partitions);
+    if (home !== partition) await store.adoptControl({ partition: home, control });
   }
   if (partition === 0) return;
-  const { controls } = await store.loadPartition(0, clock.nowMs());
+  const { controls } = await store.loadPartition({ partition: 0, nowMs: clock.nowMs() });
   const known = new Set(state.controls.map(({ scope }) => scope));
   for (const control of controls)
-    if (!isOfKey(control) && !known.has(control.scope)) await store.adoptControl(partition, control);
+    if (keyOf(control) === undefined && !known.has(control.scope))
+      await store.adoptControl({ partition, control });
 }
 
-const KEY_SCOPE = 'key/';
 /** What the cursor of a walk through the keys lines begins with; that of the parked jobs never does. */
 const WALK = 'walk ';
 
-/** Parked jobs first, then those in the lines of keys that live somewhere else. */
+/** Moves parked jobs first, then the jobs in the lines of keys that live in another partition. */
 async function moveSome(
   context: DispatchContext,
   partition: number,
@@ -117,8 +137,8 @@ interface Step {
 }
 
 /**
- * Jobs that are parked for another conflict key than their type has by now go back to their ready lines, and those of keys that
- * live somewhere else to the lines there.
+ * Moves parked jobs: back to their ready lines where the new declaration gives their type another conflict key, and to the
+ * ready lines of another partition where their fairness key lives in it.
  */
 async function moveParked(
   context: DispatchContext,
@@ -126,7 +146,11 @@ async function moveParked(
   held: ReadonlySet<string>,
   after: string | undefined,
 ): Promise<Step> {
-  const { marks, next } = await context.store.listParked(partition, context.budget.carryMarks, after);
+  const { marks, next } = await context.store.listParked({
+    partition,
+    limit: context.budget.carryMarks,
+    after,
+  });
   const types = typesByName(context.configuration);
   const lives = livesIn(context, partition);
   let moved = 0;
@@ -138,17 +162,20 @@ async function moveParked(
     if (strangers.length > 0) moved += await sendHome(context, strangers);
     const jobs = found.filter(lives);
     if (jobs.length === 0) continue;
-    // Their lines may have been retired while they stood elsewhere.
+    // The ready lines may have been retired while these jobs were parked, so they are announced again.
     const outcomes = await putAnnounced(asSubmitter(context), jobs, () =>
-      context.store.unpark(jobs, conflictKey),
+      context.store.unpark({ jobs, conflictKey }),
     );
     moved += outcomes.filter((outcome) => outcome === 'applied').length;
   }
-  // Where there were more than a step moves, the next one begins at the same conflict keys.
+  // There were more jobs than one step moves: the next step begins at the same conflict keys again.
   return isCut ? { moved, isDone: false, after } : { moved, isDone: next === undefined, after: next };
 }
 
-/** Of a blocked line, jobs whose type has another conflict key by now, or whose key lives somewhere else. Those of a type that is gone may come back with it. */
+/**
+ * The jobs of a blocked line that must move: their type has another conflict key under the new declaration, or their fairness
+ * key lives in another partition. Jobs of a type that was removed stay, as a later declaration may bring the type back.
+ */
 async function misplaced(
   context: DispatchContext,
   types: ReturnType<typeof typesByName>,
@@ -160,21 +187,20 @@ async function misplaced(
   const isMisplaced = (job: JobHead): boolean => {
     if (!lives(job)) return true;
     const type = types.get(job.type);
-    return type !== undefined && conflictKeyOf(type.conflictGroup, job.resourceId) !== conflictKey;
+    return type !== undefined && conflictKeyUnder(type, job.resourceId) !== conflictKey;
   };
   const found = new Map<string, JobHead>();
   let from: string | undefined;
   for (;;) {
-    const { jobs } = await store.readBlocked(partition, conflictKey, 1, from);
+    const { jobs } = await store.readBlocked({ partition, conflictKey, groups: 1, after: from });
     const last = jobs.at(-1);
     if (last === undefined) return [...found.values()];
     const fresh = jobs.filter((job) => isMisplaced(job) && !found.has(job.id));
     for (const job of fresh) found.set(job.id, job);
     if (found.size >= budget.carryJobs) return [...found.values()];
-    // Behind that job, in its group; of a group that stays, or whose ranks another declaration made, behind the group.
+    // Goes on behind the last job that was read, within its group; or behind the whole group, if nothing new was read of it.
     const group = blockedGroup(last);
     const behind = `${blockedRank(last, rankKey(last, configuration.score))} `;
-    const goesOn: boolean = fresh.length > 0 && behind > (from ?? '');
-    from = goesOn ? behind : behindGroup(group);
+    from = fresh.length > 0 ? behind : behindGroup(group);
   }
 }

@@ -1,10 +1,11 @@
 /** What a dispatcher works with. */
 import type { PoolConfiguration } from '../core/configuration.ts';
+import type { Metrics } from '../metrics/contract.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
-import type { JobStore } from '../store/contract.ts';
+import type { PassStore } from '../store/contract.ts';
 import type { Deployed } from './declaration.ts';
-import type { BooksMemory } from './remembered.ts';
+import type { PartitionCaches } from './partition-cache.ts';
 import type { AnnouncedLines, SubmitContext } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
@@ -25,6 +26,8 @@ export interface DispatchBudget {
   readonly checkMax: number;
   /** Jobs of a conflict key that stay in their ready lines while it is held; many more are parked. */
   readonly parkKept: number;
+  /** Groups read of one blocked line in one pass; where there are more, as many again from where an earlier pass has ended. */
+  readonly blockedGroups: number;
   /** After a redeploy: conflict keys that one step of the carrying looks at, and jobs that it moves of each. */
   readonly carryMarks: number;
   readonly carryJobs: number;
@@ -45,6 +48,7 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   promoteMax: 200,
   checkMax: 10,
   parkKept: 4,
+  blockedGroups: 1_000,
   carryMarks: 50,
   carryJobs: 200,
   checkAfterMs: 60_000,
@@ -53,7 +57,7 @@ export const DISPATCH_BUDGET: DispatchBudget = {
 };
 
 export interface DispatchContext {
-  readonly store: JobStore;
+  readonly store: PassStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
   /** What `configuration` was declared under; undefined where nothing is declared, and it is all that there is. */
@@ -67,8 +71,10 @@ export interface DispatchContext {
   readonly announced: AnnouncedLines;
   /** See `SubmitContext`. */
   readonly place?: SubmitContext['place'];
+  /** Hears what happens. */
+  readonly metrics?: Metrics | undefined;
   /** What this process remembers between passes. */
-  readonly books: BooksMemory;
+  readonly caches: PartitionCaches;
 }
 
 /** A dispatcher as one who puts jobs into lines: those that it promotes, moves back, or takes from a worker that is gone. */

@@ -8,7 +8,9 @@
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import type { DeclarationRecord, JobHead, JobStore } from '../store/contract.ts';
+import type { SubmitStore } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { DeclarationRecord } from '../store/records.ts';
 import { type DeclaredPool, decodeDeclaration } from './declaration-codec.ts';
 import { placeOf } from './submit.ts';
 
@@ -18,7 +20,7 @@ export const DECLARATION_AGE_MS = 60_000;
 export const DECLARATION_AGAIN_MS = 1_000;
 
 /** Versions that a process remembers: those under which what runs was claimed. */
-const REMEMBERED_MAX = 20;
+const CACHED_MAX = 20;
 
 /** Nothing was deployed into the table so far, or not by a deployment that declares. */
 export class DeclarationMissing extends Error {
@@ -32,7 +34,7 @@ export interface Declared extends DeclaredPool {
 }
 
 export interface DeclarationsOptions {
-  readonly store: Pick<JobStore, 'readDeclaredVersion' | 'readDeclaration'>;
+  readonly store: Pick<SubmitStore, 'readDeclaredVersion' | 'readDeclaration'>;
   readonly clock: Pick<Clock, 'monotonicMs'>;
   readonly log?: Pick<Log, 'warn'> | undefined;
 }
@@ -120,7 +122,7 @@ export class Declarations {
 
   #remember({ version, text, declaredAtMs }: DeclarationRecord): Declared {
     const declared = { ...decodeDeclaration(text), version, declaredAtMs };
-    if (this.#versions.size >= REMEMBERED_MAX) this.#versions.clear();
+    if (this.#versions.size >= CACHED_MAX) this.#versions.clear();
     this.#versions.set(version, declared);
     // Two reads may be answered in either order.
     if (this.#known === undefined || this.#known.version < version) this.#known = declared;

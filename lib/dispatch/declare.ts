@@ -1,22 +1,27 @@
 /** A deployment declares: checks what it is given, writes it as the next version, and tells the partitions. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import { declaredCaps } from '../core/scope.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Log } from '../runtime/contract.ts';
-import type { JobStore } from '../store/contract.ts';
+import type { OperateStore, SubmitStore } from '../store/contract.ts';
 import { StoreThrottled } from '../store/errors.ts';
+import type { ScheduleStore } from '../store/schedules.ts';
 import {
   type DeclaredPool,
   decodeConfiguration,
   decodeDeclaration,
   encodeDeclaration,
 } from './declaration-codec.ts';
+import { declareSchedules, decodeDeclaredSchedules, requireNamesFree } from './declared-schedules.ts';
 
 export interface DeclareContext {
-  readonly store: JobStore;
+  readonly store: SubmitStore & OperateStore & ScheduleStore;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly nowMs: () => number;
   readonly log: Log;
+  /** Lets the store place jobs by what is declared now. */
+  readonly refresh?: (() => Promise<unknown>) | undefined;
 }
 
 export interface Deployment {
@@ -24,6 +29,8 @@ export interface Deployment {
   readonly pool: string;
   /** By fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
+  /** As `encodeDeclaredSchedules` wrote them; absent: none. */
+  readonly schedules?: string | undefined;
   /** Names this deployment: repeated, it declares once, and not again what others have declared since. */
   readonly deployment: string;
 }
@@ -44,11 +51,13 @@ const TOLD_AT_ONCE = 32;
  */
 export async function declare(
   context: DeclareContext,
-  { pool, queueUrls, deployment }: Deployment,
+  { pool, queueUrls, schedules = '{}', deployment }: Deployment,
 ): Promise<number> {
   const { store, nowMs } = context;
   const configuration = decodeConfiguration(pool);
   requireQueues(configuration, queueUrls);
+  const recurring = decodeDeclaredSchedules(schedules, configuration);
+  await requireNamesFree(store, recurring.keys());
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
     const newest = await store.readDeclaration();
     const before = newest === undefined ? undefined : decodeDeclaration(newest.text);
@@ -56,6 +65,7 @@ export async function declare(
     if (earlier !== undefined) {
       // Whoever declared it may have died before it told anybody.
       await tell(context, before?.partitionsEver ?? 1, earlier);
+      if (earlier === newest?.version) await declareSchedules(context, configuration, recurring);
       return earlier;
     }
     const declared: DeclaredPool = {
@@ -65,9 +75,15 @@ export async function declare(
       ...partitionsOver(configuration, before, (newest?.version ?? 0) + 1),
       deployment,
     };
-    const outcome = await store.putDeclaration(encodeDeclaration(declared), newest?.version ?? 0, nowMs());
+    const outcome = await store.putDeclaration({
+      text: encodeDeclaration(declared),
+      after: newest?.version ?? 0,
+      nowMs: nowMs(),
+    });
     if (outcome.kind === 'outdated') continue;
     await tell(context, declared.partitionsEver, outcome.version);
+    await context.refresh?.();
+    await declareSchedules(context, configuration, recurring);
     return outcome.version;
   }
   throw new StoreThrottled(
@@ -89,7 +105,11 @@ function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Rec
 }
 
 /** The version that this very deployment has declared before: its request may come twice, and late. */
-async function versionOf(store: JobStore, deployment: string, newest: number): Promise<number | undefined> {
+async function versionOf(
+  store: SubmitStore & OperateStore,
+  deployment: string,
+  newest: number,
+): Promise<number | undefined> {
   for (let version = newest; version > Math.max(0, newest - LOOKED_BACK); version -= 1) {
     const record = await store.readDeclaration(version);
     if (record !== undefined && decodeDeclaration(record.text).deployment === deployment) return version;
@@ -115,15 +135,12 @@ function partitionsOver(
 }
 
 /** What partitions share, as a text: only among several, the caps that are divided and what excludes jobs. */
-function sharedBy({ partitions, maxConcurrency, tiers, types, fleets }: PoolConfiguration): string {
+function sharedBy(configuration: PoolConfiguration): string {
+  const { partitions, types } = configuration;
   if (partitions === 1) return '1';
-  return JSON.stringify([
-    partitions,
-    maxConcurrency,
-    tiers.map((tier) => [tier.tier, tier.maxConcurrency]).sort(),
-    types.map((type) => [type.type, type.maxConcurrency, type.conflictGroup]).sort(),
-    fleets.map(({ fleet, slots }) => [fleet, slots]).sort(),
-  ]);
+  const caps = declaredCaps(configuration).map(({ scope, cap }) => [scope, cap]);
+  const groups = types.map(({ type, conflictGroup }) => [type, conflictGroup]);
+  return JSON.stringify([partitions, caps.sort(), groups.sort()]);
 }
 
 function formerTypesOf(
@@ -152,7 +169,7 @@ async function tell(
     await Promise.all(
       some.map(async (partition) => {
         try {
-          await store.announceDeclaration(partition, version);
+          await store.announceDeclaration({ partition, version });
           await store.wake(partition);
           await queue.sendWake(partition, 0);
         } catch (error) {

@@ -1,5 +1,5 @@
 /** How much waits in a partition: counted in its lines, up to bounds. Reads only, of the index, which may lag. */
-import type { OperateContext } from './operate.ts';
+import type { DispatchContext } from './context.ts';
 
 export interface Depth {
   /** Jobs that are ready and wait. */
@@ -27,18 +27,20 @@ export const HEARTBEAT_BOUNDS: DepthBounds = { types: 20, keys: 20, jobs: 50 };
 
 /** Counts what waits in the ready lines of a partition. */
 export async function depthOf(
-  { store, configuration }: Pick<OperateContext, 'store' | 'configuration'>,
+  { store, configuration }: Pick<DispatchContext, 'store' | 'configuration'>,
   partition: number,
   bounds: DepthBounds,
 ): Promise<Depth> {
   const types = configuration.types.slice(0, bounds.types);
   const depths = await Promise.all(
     types.map(async ({ type }): Promise<Depth> => {
-      const { keys, next } = await store.readKeys(partition, type, bounds.keys);
+      const { keys, next } = await store.readKeys({ partition, type, limit: bounds.keys });
       const lines = keys.flatMap(({ fairnessKey, lines: ofKey }) =>
         ofKey.map((line) => ({ ...line, type, fairnessKey })),
       );
-      const heads = await Promise.all(lines.map((line) => store.readLine(partition, line, bounds.jobs)));
+      const heads = await Promise.all(
+        lines.map((line) => store.readLine({ partition, line, limit: bounds.jobs })),
+      );
       const hasParked = keys.some(({ parked = [] }) => parked.length > 0);
       const isCut = next !== undefined || heads.some((each) => each.next !== undefined);
       return depthIn(

@@ -1,17 +1,19 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
-import type { Job } from '../core/job.ts';
-import type { JobHead } from '../store/contract.ts';
+import type { MovingJob } from '../core/job.ts';
 import { StoreThrottled } from '../store/errors.ts';
+import type { JobHead } from '../store/job-fields.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
+import { noteEnds } from './firing.ts';
 import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
-import { type PassInput, type PassReport, pass } from './pass.ts';
+import { pass } from './pass/pass.ts';
+import type { OutdatedPass, PassReport } from './pass/scope.ts';
 import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {
   /** From the stream, or just stored: candidates the index may not show yet, and outcomes to settle. */
-  readonly jobs: readonly Job[];
+  readonly jobs: readonly MovingJob[];
   readonly reason: 'stream' | 'wake' | 'tick' | 'ingest';
   /** Of a wake that says which; those of the jobs, or all, unless given. */
   readonly partitions?: readonly number[] | undefined;
@@ -28,16 +30,10 @@ export interface DispatchReport {
   readonly lostClaims: number;
 }
 
-/** The partition knows of this declaration, which is newer. */
-interface Outdated {
-  readonly kind: 'outdated';
-  readonly version: number;
-}
-
 const sum = (reports: readonly PassReport[], of: (report: PassReport) => number): number =>
   reports.reduce((total, report) => total + of(report), 0);
 
-const isDue = (job: Job, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
+const isDue = (job: MovingJob, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
 
 /** How long the stream tries for a lease that another holds: passes are short. */
 const LEASE_PATIENCE_MS = 2_000;
@@ -74,133 +70,181 @@ export const renewed = async (
   ...context,
   ...(await deployed.newer(version)),
   // What was read under another declaration may stand elsewhere under this one.
-  books: new Map(),
+  caches: new Map(),
 });
 
 async function dispatchUnder(
   context: DispatchContext,
   partition: number,
   trigger: Trigger,
-): Promise<DispatchReport | Outdated> {
-  const reports: PassReport[] = [];
-  const beside: Promise<unknown>[] = [];
+): Promise<DispatchReport | OutdatedPass> {
   // What the stream shows saves the holder a look at every job in flight, and an index may not show new jobs yet.
   const patienceMs = trigger.reason === 'stream' ? LEASE_PATIENCE_MS : 0;
   const lease = await takeLease(context, partition, patienceMs);
-  let kind: DispatchReport['kind'] = 'left';
+  if (lease === undefined) return reportOf('left', []);
+  const run = new PassRun(context, lease, trigger);
   try {
-    if (lease !== undefined) {
-      const end = await runPasses(context, lease, trigger, reports, beside);
-      if (typeof end !== 'string') return end;
-      kind = end;
-    }
-    if (kind === 'lost' && trigger.jobs.length > 0) {
+    const end = await run.run();
+    if (typeof end !== 'string') return end;
+    if (end === 'lost' && trigger.jobs.length > 0) {
       // Whoever has the partition now knows nothing of what was shown here: it is told to look it up.
       await context.store.wake(partition);
       await context.queue.sendWake(partition, 0);
     }
+    return reportOf(end, run.reports);
   } finally {
     // Also when a pass failed: a process may be frozen when it has answered, and its messages with it.
-    await Promise.all(beside);
+    await Promise.all(run.beside);
   }
-  return {
-    kind,
-    passes: reports.length,
-    admitted: sum(reports, (each) => each.admitted),
-    settled: sum(reports, (each) => each.settled),
-    lostClaims: sum(reports, (each) => each.lostClaims),
-  };
 }
+
+const reportOf = (kind: DispatchReport['kind'], reports: readonly PassReport[]): DispatchReport => ({
+  kind,
+  passes: reports.length,
+  admitted: sum(reports, (each) => each.admitted),
+  settled: sum(reports, (each) => each.settled),
+  lostClaims: sum(reports, (each) => each.lostClaims),
+});
 
 /**
  * The wake counter as this process read it when it last gave the lease back, if nobody held it since: whoever raised it
  * then found this process holding it, and another pass is due for that anyway.
  */
 function wakesKnown(context: DispatchContext, { fence }: HeldLease): number | undefined {
-  const books = context.books.get(fence.partition);
-  return books?.epoch === fence.epoch - 1 ? books.wakes : undefined;
+  const cache = context.caches.get(fence.partition);
+  return cache?.epoch === fence.epoch - 1 ? cache.wakes : undefined;
 }
 
 function noteWakes(context: DispatchContext, { fence }: HeldLease, wakes: number | undefined): void {
-  const books = context.books.get(fence.partition);
-  if (books?.epoch === fence.epoch) books.wakes = wakes;
+  const cache = context.caches.get(fence.partition);
+  if (cache?.epoch === fence.epoch) cache.wakes = wakes;
 }
 
-async function runPasses(
-  context: DispatchContext,
-  first: HeldLease,
-  trigger: Trigger,
-  reports: PassReport[],
-  beside: Promise<unknown>[],
-): Promise<'done' | 'lost' | 'outOfBudget' | Outdated> {
-  const { store, clock, queue, budget } = context;
-  const { partition } = first.fence;
-  const isStream = trigger.reason === 'stream';
-  const stored = new Set(trigger.jobs.map(({ id }) => id));
-  let lease = first;
-  let hints: readonly JobHead[] = trigger.jobs;
-  let looksUp = false;
-  let lookedAt = first.wakesLookedAt;
-  let promotes = !isStream || trigger.jobs.some((job) => isDue(job, clock.nowMs()));
-  let batches = 0;
-  const endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
-  const nextBatch = (): number => {
-    batches += 1;
-    return batches;
-  };
-  for (;;) {
-    const wakesSeen = await wakesOf(context, lease);
-    // Whoever raised the counter has left its hints behind, and may have come for what is due.
-    if (wakesSeen > lookedAt) {
-      looksUp = true;
-      promotes = true;
+type RunEnd = 'done' | 'lost' | 'outOfBudget' | OutdatedPass;
+
+/** Passes under one lease, one after the other, until nothing more is to be done or a bound is met. */
+class PassRun {
+  readonly #context: DispatchContext;
+  readonly #justStored: ReadonlySet<string>;
+  readonly #endsAtMonotonicMs: number;
+  readonly reports: PassReport[] = [];
+  /** What goes on beside the passes. */
+  readonly beside: Promise<unknown>[] = [];
+  #lease: HeldLease;
+  #hints: readonly JobHead[];
+  /** The next pass looks up what is in flight, and promotes what is due. */
+  #checksAll = false;
+  #promotes: boolean;
+  /** It looks for schedules that are due, too. What is stored, or has ended, says nothing of these. */
+  #fires: boolean;
+  /** The wake counter up to which was looked. */
+  #lookedAt: number;
+  #batches = 0;
+
+  constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger) {
+    const { clock, budget } = context;
+    const { reason, jobs } = trigger;
+    this.#context = context;
+    this.#lease = lease;
+    this.#hints = jobs;
+    this.#justStored =
+      reason === 'ingest' && !lease.waited ? new Set(jobs.map(({ id }) => id)) : NOTHING_STORED;
+    this.#promotes = reason !== 'stream' || jobs.some((job) => isDue(job, clock.nowMs()));
+    this.#fires = reason === 'tick' || reason === 'wake';
+    this.#lookedAt = lease.wakesLookedAt;
+    this.#endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
+  }
+
+  async run(): Promise<RunEnd> {
+    for (;;) {
+      const lease = this.#lease;
+      const wakesSeen = await wakesOf(this.#context, lease);
+      // Whoever raised the counter has left its hints behind, and may have come for what is due.
+      if (wakesSeen > this.#lookedAt) this.#lookUp();
+      const outcome = await this.#pass();
+      if (outcome.kind === 'lost') return 'lost';
+      if (outcome.kind === 'outdated') {
+        await this.#context.store.releaseLease({ fence: lease.fence });
+        return outcome;
+      }
+      this.reports.push(outcome);
+      this.#hints = outcome.hints;
+      this.#checksAll = false;
+      this.#lookedAt = wakesSeen;
+      const ended =
+        outcome.kind === 'again' && !this.#isLast()
+          ? await this.#goOn()
+          : await this.#end(outcome, wakesSeen);
+      if (ended !== undefined) return ended;
     }
-    const outcome = await tryPass(context, lease, {
-      hints,
-      looksUp,
-      promotes,
-      justStored: trigger.reason === 'ingest' && !first.waited ? stored : NOTHING_STORED,
-      nextBatch,
-      goOnBeside: (work) => beside.push(work),
-    });
-    if (outcome.kind === 'lost') return 'lost';
-    if (outcome.kind === 'outdated') {
-      await store.releaseLease(lease.fence);
-      return outcome;
-    }
-    reports.push(outcome);
-    hints = outcome.hints;
-    looksUp = false;
-    lookedAt = wakesSeen;
-    const isLast = reports.length >= budget.passesMax || clock.monotonicMs() >= endsAtMonotonicMs;
-    if (outcome.kind === 'again' && !isLast) {
-      const leftMs = lease.trustedUntilMonotonicMs - clock.monotonicMs();
-      const renewed = leftMs > budget.leaseMs / 2 ? lease : await renewLease(context, lease);
-      if (renewed === undefined) return 'lost';
-      lease = renewed;
-      continue;
-    }
-    const next = await releaseLease(context, lease, wakesSeen);
-    if (next === undefined && outcome.kind === 'done') {
-      noteWakes(context, lease, wakesSeen);
+  }
+
+  #lookUp(): void {
+    this.#checksAll = true;
+    this.#promotes = true;
+    this.#fires = true;
+  }
+
+  #isLast(): boolean {
+    const { budget, clock } = this.#context;
+    return this.reports.length >= budget.passesMax || clock.monotonicMs() >= this.#endsAtMonotonicMs;
+  }
+
+  #pass(): ReturnType<typeof pass> {
+    return givingBack(this.#context, this.#lease, () =>
+      pass(this.#context, this.#lease, {
+        hints: this.#hints,
+        checksAll: this.#checksAll,
+        promotes: this.#promotes,
+        fires: this.#fires,
+        justStored: this.#justStored,
+        nextBatch: () => {
+          this.#batches += 1;
+          return this.#batches;
+        },
+        inBackground: (work) => this.beside.push(work),
+      }),
+    );
+  }
+
+  /** Keeps the lease for the next pass. */
+  async #goOn(): Promise<RunEnd | undefined> {
+    const { clock, budget } = this.#context;
+    const leftMs = this.#lease.trustedUntilMonotonicMs - clock.monotonicMs();
+    if (leftMs > budget.leaseMs / 2) return undefined;
+    const renewed = await renewLease(this.#context, this.#lease);
+    if (renewed === undefined) return 'lost';
+    this.#lease = renewed;
+    return undefined;
+  }
+
+  /** Gives the lease back. Undefined: somebody has left word meanwhile, it was taken again, and another pass is due. */
+  async #end({ kind }: PassReport, wakesSeen: number): Promise<RunEnd | undefined> {
+    const { store, queue } = this.#context;
+    const lease = this.#lease;
+    const isLast = this.#isLast();
+    const next = await releaseLease(this.#context, lease, wakesSeen);
+    if (next === undefined && kind === 'done') {
+      noteWakes(this.#context, lease, wakesSeen);
       return 'done';
     }
-    if (isLast || next === undefined) {
-      // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
-      if (next !== undefined) await store.releaseLease(next.fence);
-      else if (hints.length === 0) noteWakes(context, lease, wakesSeen);
-      else {
-        await store.wake(partition);
-        noteWakes(context, lease, undefined);
-      }
-      await queue.sendWake(partition, 0);
-      return 'outOfBudget';
+    if (!isLast && next !== undefined) {
+      // The counter was raised: what was known of it from before this run is not what it is.
+      noteWakes(this.#context, lease, undefined);
+      this.#lease = next;
+      this.#lookUp();
+      return undefined;
     }
-    // The counter was raised: what was known of it from before this run is not what it is.
-    noteWakes(context, lease, undefined);
-    lease = next;
-    looksUp = true;
-    promotes = true;
+    // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
+    const { partition } = lease.fence;
+    if (next !== undefined) await store.releaseLease({ fence: next.fence });
+    else if (this.#hints.length === 0) noteWakes(this.#context, lease, wakesSeen);
+    else {
+      await store.wake(partition);
+      noteWakes(this.#context, lease, undefined);
+    }
+    await queue.sendWake(partition, 0);
+    return 'outOfBudget';
   }
 }
 
@@ -212,12 +256,6 @@ const wakesOf = (context: DispatchContext, lease: HeldLease): Promise<number> =>
     async () => wakesKnown(context, lease) ?? (await context.store.readWakes(lease.fence.partition)),
   );
 
-const tryPass = (
-  context: DispatchContext,
-  lease: HeldLease,
-  input: PassInput,
-): Promise<Awaited<ReturnType<typeof pass>>> => givingBack(context, lease, () => pass(context, lease, input));
-
 const NOTHING_STORED: ReadonlySet<string> = new Set();
 
 /** Work under a lease: if it fails, the lease is given back. */
@@ -225,8 +263,8 @@ async function givingBack<T>(context: DispatchContext, lease: HeldLease, work: (
   try {
     return await work();
   } catch (error) {
-    // What we began is fenced by the epoch: nobody has to wait for the lease to run out.
-    await context.store.releaseLease(lease.fence).catch(() => undefined);
+    // What was begun may still arrive. Nobody has to wait for the lease to run out: who takes it fences that.
+    await context.store.releaseLease({ fence: lease.fence, isWriting: true }).catch(() => undefined);
     throw error;
   }
 }
@@ -234,6 +272,12 @@ async function givingBack<T>(context: DispatchContext, lease: HeldLease, work: (
 /** Those that were once, too: what waits there is moved. */
 const everyPartition = ({ configuration, deployed }: DispatchContext): readonly number[] =>
   Array.from({ length: Math.max(configuration.partitions, deployed?.partitionsEver ?? 1) }, (_, at) => at);
+
+function noteRun({ metrics }: DispatchContext, report: DispatchReport, tookMs: number): void {
+  metrics?.add('claimed', report.admitted);
+  metrics?.add('lostRaces', report.lostClaims + (report.kind === 'lost' ? 1 : 0));
+  if (report.passes > 0) metrics?.add('passDuration', tookMs);
+}
 
 /** Runs passes of every partition that the trigger concerns; of all, if it names neither a job nor a partition. */
 export async function dispatchAll(
@@ -257,11 +301,13 @@ export async function dispatchAll(
       const [passed, looked] = await Promise.allSettled([
         dispatch(context, partition, { ...trigger, jobs }),
         look,
+        noteEnds(context, jobs),
       ]);
       if (passed.status === 'rejected') throw passed.reason;
       if (looked.status === 'rejected') throw looked.reason;
       const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
+      noteRun(context, report, tookMs);
       context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
       return report;
     }),

@@ -1,6 +1,6 @@
 /** Who makes the passes: dispatchers that run on, and functions, by the partitions that they lead. Reads only. */
 import { buildRing, roleOf } from '../core/ring.ts';
-import type { DispatcherRecord, LeaseRecord } from '../store/contract.ts';
+import type { DispatcherRecord, LeaseRecord } from '../store/records.ts';
 import { type Depth, depthOf, LOOK_BOUNDS } from './depth.ts';
 import { residentIn } from './lease.ts';
 import { type OperateContext, partitionsOf } from './operate.ts';

@@ -6,24 +6,27 @@
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyOf } from '../core/conflict.ts';
+import { conflictKeyUnder } from '../core/conflict.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
-import type { Job, Json, ReservedJob } from '../core/job.ts';
+import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
 import type { Moved } from '../core/lending.ts';
-import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
+import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
+import { declaredScopeOf, printScope } from '../core/scope.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import { keysHeldBy, typesByName } from '../core/terms.ts';
-import type { Control, JobHead, PartitionState } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { Control, PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
-import { CLOCK_SKEW_MAX_MS } from './attendance.ts';
-import { Books } from './books.ts';
 import { type HandoverWait, waitsForOthers } from './handover.ts';
+import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
 import { movedTo, slotsOfWorkers } from './loans.ts';
 import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
-import { openBooks } from './remembered.ts';
+import { openCache } from './partition-cache.ts';
+import { livesIn } from './rehome.ts';
+import { CLOCK_SKEW_MAX_MS } from './settle/outage-guard.ts';
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
 import { dueShardsOf } from './timers.ts';
 
@@ -48,6 +51,8 @@ export type LiveWaitsFor =
     })
   /** It stands in a partition where its key does not live any more: the next pass there moves it. */
   | { readonly why: 'move'; readonly partition: number; readonly home: number }
+  /** It is parked for a conflict key that its type had before that declaration: passes move such jobs back, some at a time. */
+  | { readonly why: 'carry'; readonly declared: number }
   /** Another partition has jobs in flight from before the last deployment. */
   | HandoverWait
   /** Another partition has its conflict key in turn, and may start a job with it until then. */
@@ -89,7 +94,7 @@ export interface KeyShare {
 }
 
 export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
-  readonly job: Job;
+  readonly job: MovingJob;
   readonly explainedAtMs: number;
   readonly waitsFor: readonly LiveWaitsFor[];
   /** The place was not reached: there are more before it than `position`. */
@@ -118,58 +123,38 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
   readonly partial: boolean;
 }
 
+/** What an explanation rests on. */
+interface Seen {
+  readonly job: MovingJob;
+  readonly nowMs: number;
+  readonly state: PartitionState;
+  /** The job's partition's share of the pool, and of what operators allow. */
+  readonly configuration: PoolConfiguration;
+  readonly overrides: readonly Control[];
+  readonly fleets: ReturnType<typeof capacityOf>;
+  /** What holds capacity, the job's own places left out. */
+  readonly inFlight: readonly ReservedJob[];
+  /** The job has a place: its claim is under way. */
+  readonly isBeingClaimed: boolean;
+  readonly ledgerCache: LedgerCache;
+  readonly isReady: boolean;
+  readonly read: Waiting;
+}
+
 /** Explains a job; undefined: there is none. */
 export async function explainJob(
   context: OperateContext,
   jobId: string,
 ): Promise<LiveExplanation | undefined> {
-  const { store, clock } = context;
-  const [job] = await store.getJobs([jobId]);
+  const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) return undefined;
-  const nowMs = clock.nowMs();
-  const state = await store.loadPartition(job.partition, nowMs);
-  const moved = movedTo(context.configuration, state, job.partition, nowMs);
-  const configuration = shareOfPool(context.configuration, job.partition, moved);
-  const { partitions } = configuration;
-  const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
-  const overrides = shareOfOverrides(state.controls, job.partition, partitions, moved);
-  const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
-  const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
-  // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
-  const types = typesByName(configuration);
-  const ownKey = conflictKeyOf(types.get(job.type)?.conflictGroup ?? null, job.resourceId);
-  const inFlight = held
-    .filter((entry) => entry.id !== jobId)
-    // One that was claimed under another conflict group keeps the job from its resource all the same.
-    .map((entry) =>
-      ownKey !== undefined && keysHeldBy(types, entry).includes(ownKey)
-        ? { ...entry, conflictKey: ownKey }
-        : entry,
-    );
-  const books = new Books(
-    store,
-    configuration,
-    job.partition,
-    nowMs,
-    openBooks(new Map(), job.partition, state.epoch),
-  );
-  books.know(state);
-  const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
-  const read = isReady
-    ? await readWaiting(
-        context,
-        job,
-        new Set(inFlight.map((entry) => entry.id)),
-        freeSlots,
-        books.weighted,
-        state.dueShards,
-        ownKey,
-      )
-    : { waiting: [], keys: [], positionIsLeast: false, hasParked: false, partial: false, unseen: undefined };
+  const seen = await look(context, job);
+  const { nowMs, state, configuration, overrides, inFlight, fleets, ledgerCache, read } = seen;
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
-  if (isReady) await Promise.all([books.readLedgers(keys), books.readEstimates([job, ...read.waiting])]);
+  if (seen.isReady)
+    await Promise.all([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
   const ledgers = [...keys].flatMap((fairnessKey) => {
-    const ledger = books.ledgerOf(fairnessKey);
+    const ledger = ledgerCache.ledgerOf(fairnessKey);
     return ledger === undefined ? [] : [{ fairnessKey, settledCostMs: ledger.settledCostMs }];
   });
   const explanation = explain(
@@ -181,31 +166,11 @@ export async function explainJob(
       freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
       ledgers,
       waiting: read.waiting,
-      costMs: (type, resourceId) => books.costMs(type, resourceId),
+      costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
     },
     nowMs,
   );
-  // Reserved already: its claim is under way.
-  const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
-  // Until its type is declared again, wherever it stands.
-  const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
-  const others = isReady && !isBeingClaimed && isOfType ? await handover(context, job, state) : [];
-  const waitsFor: LiveWaitsFor[] = isBeingClaimed
-    ? [{ why: 'pass' }]
-    : others.some(({ why }) => why === 'move')
-      ? [...others]
-      : [
-          ...others,
-          ...(isReady ? await otherPartition(context, job, nowMs) : []),
-          ...waitingFor(job, explanation)
-            .filter(({ why }) => why !== 'pass')
-            .map((each) => withSplit(context.configuration, state.controls, job, each)),
-        ];
-  if (waitsFor.length === 0 && explanation.waitsFor.some(({ why }) => why === 'pass'))
-    waitsFor.push(read.unseen ?? { why: 'pass' });
-  const tier = tierOf(configuration, job.type);
-  const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
-  const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
+  const waitsFor = await allThatItWaitsFor(context, seen, explanation);
   return {
     ...explanation,
     job,
@@ -218,30 +183,125 @@ export async function explainJob(
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
-    keysBefore: keysBefore(job, waitsFor, ofTier, keyOf, (fairnessKey) => {
-      const weight = books.weightOf(fairnessKey);
-      const costMs = inFlight
-        .filter((entry) => entry.fairnessKey === fairnessKey)
-        .reduce(
-          (total, entry) => total + entry.estimatedCostMs,
-          books.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
-        );
-      return { fairnessKey, costMs, weight, shareMs: costMs / weight };
-    }),
+    keysBefore: keysFirst(seen, waitsFor),
     runs: await withOrdinary(context, job, runsOf(job, state, nowMs), nowMs),
     partial: read.partial,
   };
 }
 
+async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
+  const { store, clock } = context;
+  const nowMs = clock.nowMs();
+  const { partition } = job;
+  const state = await store.loadPartition({ partition, nowMs });
+  const moved = movedTo(context.configuration, state, partition, nowMs);
+  const configuration = shareOfPool(context.configuration, partition, moved);
+  const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
+  const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
+  const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
+  // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
+  const types = typesByName(configuration);
+  const ownKey = conflictKeyUnder(types.get(job.type), job.resourceId);
+  const inFlight = held
+    .filter((entry) => entry.id !== job.id)
+    // One that was claimed under another conflict group keeps the job from its resource all the same.
+    .map((entry) =>
+      ownKey !== undefined && keysHeldBy(types, entry).includes(ownKey)
+        ? { ...entry, conflictKey: ownKey }
+        : entry,
+    );
+  const cached = openCache(new Map(), partition, state.epoch);
+  const ledgerCache = new LedgerCache(store, configuration, partition, nowMs, cached);
+  ledgerCache.know(state);
+  const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
+  const ids = new Set(inFlight.map(({ id }) => id));
+  const read = isReady
+    ? await readWaiting(context, job, ids, freeSlots, ledgerCache.weighted, state.dueShards, ownKey)
+    : NOTHING_READ;
+  const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
+  return {
+    job,
+    nowMs,
+    state,
+    configuration,
+    overrides,
+    fleets,
+    inFlight,
+    isBeingClaimed,
+    ledgerCache,
+    isReady,
+    read,
+  };
+}
+
+const NOTHING_READ: Waiting = {
+  waiting: [],
+  keys: [],
+  positionIsLeast: false,
+  hasParked: false,
+  partial: false,
+  unseen: undefined,
+};
+
+/** What the policy says that the job waits for, and what stands in its way beside that. */
+async function allThatItWaitsFor(
+  context: OperateContext,
+  { job, nowMs, state, isBeingClaimed, isReady, read }: Seen,
+  explanation: Explanation,
+): Promise<readonly LiveWaitsFor[]> {
+  if (isBeingClaimed) return [{ why: 'pass' }];
+  // Until its type is declared again, wherever it stands.
+  const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
+  const others = isReady && isOfType ? await handover(context, job, state) : [];
+  if (others.some(({ why }) => why === 'move')) return others;
+  const waitsFor = [
+    ...others,
+    ...(isReady ? await otherPartition(context, job, nowMs) : []),
+    ...waitingFor(job, explanation)
+      .filter(({ why }) => why !== 'pass')
+      .map((each) => withSplit(context.configuration, state.controls, job, each)),
+  ];
+  if (waitsFor.length > 0 || explanation.waitsFor.every(({ why }) => why !== 'pass')) return waitsFor;
+  const { declared } = state;
+  if (read.unseen?.why === 'index' && declared !== undefined && mayBeCarried(state))
+    return [{ why: 'carry', declared }];
+  return [read.unseen ?? { why: 'pass' }];
+}
+
+/** Jobs that were parked under an earlier declaration may not all have been moved to where the newest one wants them. */
+const mayBeCarried = ({ parks, declared, carried }: PartitionState): boolean =>
+  parks && !(carried?.version === declared && carried?.isDone === true);
+
+/** Keys of the job's tier whose jobs come before it, with what they were charged. */
+function keysFirst(
+  { job, configuration, inFlight, ledgerCache, read }: Seen,
+  waitsFor: readonly LiveWaitsFor[],
+): readonly KeyShare[] {
+  const tier = tierOf(configuration, job.type);
+  const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
+  const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
+  return keysBefore(job, waitsFor, ofTier, keyOf, (fairnessKey) => {
+    const weight = ledgerCache.weightOf(fairnessKey);
+    const costMs = inFlight
+      .filter((entry) => entry.fairnessKey === fairnessKey)
+      .reduce(
+        (total, entry) => total + entry.estimatedCostMs,
+        ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
+      );
+    return { fairnessKey, costMs, weight, shareMs: costMs / weight };
+  });
+}
+
 /** What runs, with what its type has taught. */
 async function withOrdinary(
   { store, configuration }: OperateContext,
-  { partition, type }: Job,
+  { partition, type }: MovingJob,
   runs: LiveExplanation['runs'],
   nowMs: number,
 ): Promise<LiveExplanation['runs']> {
   if (runs === undefined) return undefined;
-  const [learned] = await store.getEstimates(partition, [{ type, resourceId: WHOLE_TYPE }]);
+  const [learned] = await store.getEstimates({ partition, ids: [{ type, resourceId: WHOLE_TYPE }] });
   const withinMs = ordinarilyWithinMs(learned, configuration.fairness, nowMs);
   return withinMs === undefined ? runs : { ...runs, ordinarilyWithinMs: withinMs };
 }
@@ -249,15 +309,13 @@ async function withOrdinary(
 /** What a change of what partitions share leaves in the job's way. */
 async function handover(
   context: OperateContext,
-  job: Job,
+  job: MovingJob,
   state: PartitionState,
 ): Promise<readonly LiveWaitsFor[]> {
   const { configuration, shared = NEVER_SHARED, partitionOf } = context;
   const { partition } = job;
-  const home = partitionOf(job.fairnessKey);
-  const isHere =
-    home === partition || (partition < configuration.partitions && shared.partitionNumbers.length < 2);
-  if (!isHere) return [{ why: 'move', partition, home }];
+  if (!livesIn({ configuration, deployed: shared }, partition)(job))
+    return [{ why: 'move', partition, home: partitionOf(job.fairnessKey) }];
   return waitsForOthers(context, shared, job, state);
 }
 
@@ -266,7 +324,7 @@ const NEVER_SHARED = { partitionsEver: 1, partitionNumbers: [], sharedSince: 0 }
 /** What the job's conflict key says of other partitions. */
 async function otherPartition(
   context: OperateContext,
-  job: Job,
+  job: MovingJob,
   nowMs: number,
 ): Promise<readonly LiveWaitsFor[]> {
   const conflictKey = lockOf(context, job);
@@ -281,38 +339,25 @@ async function otherPartition(
 function withSplit(
   configuration: PoolConfiguration,
   controls: readonly Control[],
-  job: Job,
+  job: MovingJob,
   waitsFor: LiveWaitsFor,
 ): LiveWaitsFor {
   const { partitions } = configuration;
-  if (waitsFor.why !== 'cap' || partitions === 1 || waitsFor.scope.startsWith('key/')) return waitsFor;
-  const cap = capOf(configuration, controls, waitsFor.scope);
-  return cap === undefined ? waitsFor : { ...waitsFor, split: { cap, partition: job.partition, partitions } };
+  if (waitsFor.why !== 'cap' || partitions === 1) return waitsFor;
+  const whole = dividedCaps(configuration, controls).find(
+    ({ scope }) => scope === declaredScopeOf(waitsFor.scope),
+  );
+  if (whole === undefined) return waitsFor;
+  return { ...waitsFor, split: { cap: whole.cap, partition: job.partition, partitions } };
 }
 
-/** The whole pool's cap of a scope. */
-function capOf(
-  { maxConcurrency, tiers, types }: PoolConfiguration,
-  controls: readonly Control[],
-  scope: string,
-): number | undefined {
-  const configured = [
-    { scope: 'pool', maxConcurrency },
-    ...tiers.map((tier) => ({ scope: `tier/${tier.tier}`, maxConcurrency: tier.maxConcurrency })),
-    ...types.map((type) => ({ scope: `type/${type.type}`, maxConcurrency: type.maxConcurrency })),
-  ];
-  // What an operator has set comes first.
-  const caps = [...controls, ...configured].filter((each) => each.scope === scope);
-  return caps.find((each) => typeof each.maxConcurrency === 'number')?.maxConcurrency ?? undefined;
-}
-
-function waitingFor(job: Job, explanation: Explanation): readonly LiveWaitsFor[] {
+function waitingFor(job: MovingJob, explanation: Explanation): readonly LiveWaitsFor[] {
   if (job.state !== 'claimed' || job.claim === undefined) return explanation.waitsFor;
   return [{ why: 'worker', fleet: job.claim.fleet, sinceMs: job.claim.claimedAtMs }];
 }
 
 function runsOf(
-  job: Job,
+  job: MovingJob,
   { workers, gone }: Pick<PartitionState, 'workers' | 'gone'>,
   nowMs: number,
 ): LiveExplanation['runs'] {
@@ -348,7 +393,7 @@ function capacityOf(
 ): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {
   return fleets.map(({ fleet, types, slots }) => {
     const workers = state.workers.filter((worker) => worker.fleet === fleet);
-    const override = overrides.find(({ scope }) => scope === `fleet/${fleet}`);
+    const override = overrides.find(({ scope }) => scope === printScope({ fleet }));
     return {
       fleet,
       types,
@@ -375,7 +420,7 @@ interface Waiting {
 /** The job's own line as far as the job, and the heads of what may come before it. */
 async function readWaiting(
   context: OperateContext,
-  job: Job,
+  job: MovingJob,
   held: ReadonlySet<string>,
   freeSlots: number,
   weighted: readonly string[],
@@ -387,7 +432,9 @@ async function readWaiting(
   const [line, keys, blocked] = await Promise.all([
     readOwnLine(context, job, own, dueShards),
     readKeys(context, job, weighted),
-    conflictKey === undefined ? undefined : store.readBlocked(job.partition, conflictKey, 1),
+    conflictKey === undefined
+      ? undefined
+      : store.readBlocked({ partition: job.partition, conflictKey, groups: 1 }),
   ]);
   const hasParked = blocked !== undefined && blocked.jobs.length > 0;
   const lines = keys.lines
@@ -398,7 +445,9 @@ async function readWaiting(
     .slice(0, EXPLAIN_LIMITS.lines);
   // No line can give a pass more jobs than there are slots.
   const count = Math.max(1, Math.min(EXPLAIN_LIMITS.headsPerLine, freeSlots));
-  const heads = await Promise.all(lines.map((each) => store.readLine(job.partition, each, count)));
+  const heads = await Promise.all(
+    lines.map((each) => store.readLine({ partition: job.partition, line: each, limit: count })),
+  );
   const byId = new Map([...line.jobs, ...heads.flatMap(({ jobs }) => jobs)].map((each) => [each.id, each]));
   return {
     // The index may still show what is on its way already.
@@ -418,14 +467,18 @@ async function readWaiting(
 
 async function readOwnLine(
   context: OperateContext,
-  job: Job,
+  job: MovingJob,
   line: ReadyLine,
   dueShards: number,
 ): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean } & Pick<Waiting, 'unseen'>> {
   const { score } = context.configuration;
   const jobs: JobHead[] = [];
   const { partition, fairnessKey } = job;
-  const [backlog] = await context.store.readBacklogs(partition, line.type, [fairnessKey]);
+  const [backlog] = await context.store.readBacklogs({
+    partition,
+    type: line.type,
+    fairnessKeys: [fairnessKey],
+  });
   const announced = partsOf(backlog?.lines ?? [], line.mode);
   const own = subLineOf(context.configuration, job);
   const subs = new Set([...announced, own]);
@@ -451,18 +504,18 @@ async function readOwnLine(
   return { jobs, cut: true, unseen: undefined };
 }
 
-const isAmong = (jobs: readonly JobHead[], job: Job): boolean => jobs.some(({ id }) => id === job.id);
+const isAmong = (jobs: readonly JobHead[], job: MovingJob): boolean => jobs.some(({ id }) => id === job.id);
 
 /** Of a due job: a pass moves so many to their lines, and as many as are read here by far. */
 async function unseenDue(
   { store, configuration }: OperateContext,
-  job: Job,
+  job: MovingJob,
   dueShards: number,
 ): Promise<LiveWaitsFor | undefined> {
   const { partition, runAtMs } = job;
   const pages = await Promise.all(
     dueShardsOf(configuration, dueShards).map((shard) =>
-      store.readDue(partition, runAtMs, EXPLAIN_LIMITS.positionMax, undefined, shard),
+      store.readDue({ partition, nowMs: runAtMs, limit: EXPLAIN_LIMITS.positionMax, shard }),
     ),
   );
   if (pages.some(({ jobs }) => isAmong(jobs, job))) return undefined;
@@ -473,7 +526,7 @@ async function unseenDue(
 /** Lines with backlog, in the order of their keys' turn, of the types of the tiers that can come before the job's. */
 async function readKeys(
   context: OperateContext,
-  job: Job,
+  job: MovingJob,
   weighted: readonly string[],
 ): Promise<{ readonly lines: readonly ReadyLine[]; readonly cut: boolean }> {
   const { tiers, types } = context.configuration;
@@ -485,9 +538,15 @@ async function readKeys(
     types
       .filter(({ tier }) => before.has(tier))
       .map(async ({ type }) => {
-        const { keys, next } = await context.store.readKeys(job.partition, type, EXPLAIN_LIMITS.keysPerType);
+        const { keys, next } = await context.store.readKeys({
+          partition: job.partition,
+          type,
+          limit: EXPLAIN_LIMITS.keysPerType,
+        });
         const named =
-          next === undefined ? [] : await context.store.readBacklogs(job.partition, type, weighted);
+          next === undefined
+            ? []
+            : await context.store.readBacklogs({ partition: job.partition, type, fairnessKeys: weighted });
         const byName = new Map([...named, ...keys].flatMap((key) => (key ? [[key.fairnessKey, key]] : [])));
         return { type, keys: [...byName.values()], next };
       }),
@@ -502,7 +561,7 @@ async function readKeys(
 
 /** Whose jobs come first: keys with a lesser share in the job's tier, and those that a pass would serve before it. */
 function keysBefore(
-  job: Job,
+  job: MovingJob,
   waitsFor: readonly LiveWaitsFor[],
   ofTier: readonly JobHead[],
   keyOf: (jobId: string) => string | undefined,

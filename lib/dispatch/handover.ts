@@ -14,28 +14,34 @@
  * it is never less than what there is. Once nothing is left the partition notes that too, and no pass looks any more.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyOf } from '../core/conflict.ts';
+import { conflictKeyUnder } from '../core/conflict.ts';
 import { fleetScope, type Moved, movedBy, NOTHING_MOVED } from '../core/lending.ts';
 import { partitionOf, shareOfOverrides } from '../core/partition.ts';
+import { printScope, scopesOfType } from '../core/scope.ts';
 import { keysHeldBy, typesByName } from '../core/terms.ts';
-import type { Carried, Control, JobHead, PartitionState } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { Carried, Control, PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { HeldLease } from './lease.ts';
 import { roomsOf } from './loans.ts';
-import type { HandoverMemory } from './remembered.ts';
+import type { HandoverMemory } from './partition-cache.ts';
+import { LeaseLostError } from './pass/commits.ts';
 import { wakeLater } from './timers.ts';
 
 /** What keeps jobs of a partition from starting because of what others have in flight. */
 export interface Elsewhere {
-  /** Partitions that may still plan by what was declared before, or that were not read so far: nothing starts. */
+  /** Partitions that may still plan by the former declaration, or that were not read yet. While there are any, nothing starts. */
   readonly behind: readonly number[];
-  /** By scope: how many more run in others than their shares allow. */
+  /** By scope: how many jobs other partitions run above their shares. */
   readonly above: ReadonlyMap<string, number>;
-  /** By fairness key of this partition: its jobs in others. */
+  /** By fairness key that lives here: how many of its jobs run in other partitions. */
   readonly ofKeys: ReadonlyMap<string, number>;
   readonly conflictKeys: ReadonlySet<string>;
-  /** All have come by now, and what this partition itself was told by them, it must read first: the next pass may start something. */
+  /**
+   * The last of the other partitions has just come to the declaration. It may have copied controls to this one before, which
+   * this pass has not read: only the next pass may start something.
+   */
   readonly isNews: boolean;
 }
 
@@ -47,10 +53,10 @@ export const NOTHING_ELSEWHERE: Elsewhere = {
   conflictKeys: new Set(),
 };
 
-/** What one other partition has in flight that others must know of. */
+/** What one other partition has in flight that keeps jobs of this one from starting. */
 interface InTheWay {
   readonly above: ReadonlyMap<string, number>;
-  /** Keys that live somewhere else. */
+  /** Running jobs by fairness key, for keys that do not live in that partition. */
   readonly ofKeys: ReadonlyMap<string, number>;
   readonly conflictKeys: ReadonlySet<string>;
 }
@@ -62,70 +68,81 @@ const LOOK_LEAST_MS = 500;
 const LOOK_MOST_MS = 15_000;
 
 /** What is handed over, if a pass may have to look at other partitions before it starts anything. */
-function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
+export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
   { partitions }: PoolConfiguration,
   shared: Shared | undefined,
   partition: number,
   carried: Carried | undefined,
 ): Shared | undefined {
   if (shared === undefined || shared.sharedSince === 0 || shared.partitionsEver === 1) return undefined;
-  // A partition that is none any more starts nothing.
+  // A partition that the declaration has removed starts nothing, so it need not look.
   if (partition >= partitions) return undefined;
   return carried?.isHandedOver === true && carried.version >= shared.sharedSince ? undefined : shared;
 }
 
-/** Looks at other partitions, as far as a handover is under way. `lost`: somebody else has the partition. */
+/**
+ * Looks at other partitions, as far as a handover is under way.
+ *
+ * @throws LeaseLostError if somebody else has the partition
+ */
 export async function lookElsewhere(
   context: DispatchContext,
   { fence }: HeldLease,
   input: {
     readonly carried: Carried | undefined;
     readonly controls: readonly Control[];
-    readonly remembered: { handover?: HandoverMemory | undefined };
-    /** Conflict keys that are free now as far as others held them. */
+    readonly cached: { handover?: HandoverMemory | undefined };
+    /** Conflict keys that were held by jobs of other partitions at the last look, and are not held by them now. */
     readonly letGo: Set<string>;
     readonly nowMs: number;
-    readonly goOnBeside: (work: Promise<unknown>) => void;
+    readonly inBackground: (work: Promise<unknown>) => void;
   },
-): Promise<Elsewhere | 'lost'> {
+): Promise<Elsewhere> {
   const { clock, configuration, log } = context;
-  const { carried, controls, remembered } = input;
+  const { carried, controls, cached } = input;
   const { partition } = fence;
   const deployed = underWay(configuration, context.deployed, partition, carried);
   if (deployed === undefined) return NOTHING_ELSEWHERE;
   const monotonicMs = clock.monotonicMs();
-  const memory = memoryOf(remembered.handover, deployed.sharedSince, monotonicMs);
-  remembered.handover = memory;
+  const memory = memoryOf(cached.handover, deployed.sharedSince, monotonicMs);
+  cached.handover = memory;
   const before = elsewhereOf(configuration, deployed, memory, partition, controls);
-  const pauseMs = pauseOf(memory, monotonicMs);
-  if (monotonicMs - memory.readAtMonotonicMs >= pauseMs)
-    await readSome(context, deployed, memory, partition, input);
+  const isDue = monotonicMs >= memory.lookAtMonotonicMs;
+  if (isDue) await readSome(context, deployed, memory, partition, input);
   const after = elsewhereOf(configuration, deployed, memory, partition, controls);
-  // They have told this partition of controls before they came, and it was read before it saw that.
+  // The others copied controls to this partition before they noted that they had come, and this pass read it before it saw
+  // those notes.
   const isNews = before.behind.length > 0 && after.behind.length === 0;
   for (const conflictKey of before.conflictKeys)
     if (!after.conflictKeys.has(conflictKey)) input.letGo.add(conflictKey);
   if (memory.over.size === deployed.partitionsEver - 1) {
-    remembered.handover = undefined;
+    cached.handover = undefined;
     const done = {
       ...(carried ?? { version: deployed.version, moved: 0, isDone: true }),
       isHandedOver: true,
     };
-    if ((await context.store.noteCarried(fence, done)) === 'lost') return 'lost';
+    if ((await context.store.noteCarried({ fence, carried: done })) === 'lost')
+      throw new LeaseLostError(fence);
     log.info('the handover is over', { partition, version: deployed.sharedSince });
     return isNews ? { ...NOTHING_ELSEWHERE, behind: before.behind, isNews } : NOTHING_ELSEWHERE;
   }
-  if (monotonicMs >= memory.wakeAtMonotonicMs) {
-    const isCut = after.behind.some((other) => !memory.states.has(other));
-    const delayMs = isCut ? LOOK_LEAST_MS : pauseOf(memory, monotonicMs);
-    memory.wakeAtMonotonicMs = monotonicMs + delayMs;
-    input.goOnBeside(wakeLater(context, partition, delayMs));
+  if (isDue) {
+    const delayMs = pauseOf(memory, deployed, monotonicMs);
+    memory.lookAtMonotonicMs = monotonicMs + delayMs;
+    input.inBackground(wakeLater(context, partition, delayMs));
   }
   return isNews ? { ...after, behind: before.behind, isNews } : after;
 }
 
-const pauseOf = ({ beganMonotonicMs }: HandoverMemory, monotonicMs: number): number =>
-  Math.min(LOOK_MOST_MS, Math.max(LOOK_LEAST_MS, (monotonicMs - beganMonotonicMs) / 4));
+/** How long until the next look. While some of the other partitions were not read at all, the next look comes soon. */
+function pauseOf(
+  { beganMonotonicMs, states, over }: HandoverMemory,
+  { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
+  monotonicMs: number,
+): number {
+  if (states.size + over.size < partitionsEver - 1) return LOOK_LEAST_MS;
+  return Math.min(LOOK_MOST_MS, Math.max(LOOK_LEAST_MS, (monotonicMs - beganMonotonicMs) / 4));
+}
 
 function memoryOf(known: HandoverMemory | undefined, since: number, monotonicMs: number): HandoverMemory {
   if (known?.since === since) return known;
@@ -136,14 +153,13 @@ function memoryOf(known: HandoverMemory | undefined, since: number, monotonicMs:
     states: new Map(),
     over: new Set(),
     cursor: 0,
-    readAtMonotonicMs: -Infinity,
-    wakeAtMonotonicMs: -Infinity,
+    lookAtMonotonicMs: monotonicMs,
   };
 }
 
 /** Reads partitions of which something was in the way when they were last read, and those that were not read so far. */
 async function readSome(
-  { store, configuration, clock }: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
+  { store, configuration }: Pick<DispatchContext, 'store' | 'configuration'>,
   { partitionsEver, sharedSince }: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
   memory: HandoverMemory,
   partition: number,
@@ -153,11 +169,11 @@ async function readSome(
   const some = others.filter((other) => other !== partition && !memory.over.has(other)).slice(0, READ_MAX);
   await Promise.all(
     some.map(async (other) => {
-      let state = await store.loadPartition(other, nowMs);
+      let state = await store.loadPartition({ partition: other, nowMs });
       if (!memory.noted.has(other) && hasCome(state, sharedSince)) {
         // Only a read that began after the note shows all that was reserved before it.
         memory.noted.add(other);
-        state = await store.loadPartition(other, nowMs);
+        state = await store.loadPartition({ partition: other, nowMs });
       }
       const blocking = memory.noted.has(other)
         ? inTheWayOf(configuration, other, state, controls)
@@ -169,7 +185,6 @@ async function readSome(
     }),
   );
   memory.cursor = ((some.at(-1) ?? partition) + 1) % partitionsEver;
-  memory.readAtMonotonicMs = clock.monotonicMs();
 }
 
 const hasCome = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
@@ -200,18 +215,29 @@ function inTheWayOf(
       if (epoch < sinceEpoch) for (const each of keysHeldBy(types, entry)) conflictKeys.add(each);
     }
   }
+  return { above: aboveShare(configuration, other, { ...state, controls }, busy), ofKeys, conflictKeys };
+}
+
+/** By scope, what another partition has beyond its share; `busy`: what it has in flight, by fleet. */
+function aboveShare(
+  configuration: PoolConfiguration,
+  other: number,
+  state: PartitionState,
+  busy: ReadonlyMap<string, number>,
+): Map<string, number> {
+  const { partitions } = configuration;
   const above = new Map<string, number>();
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
   // What was borrowed is the borrower's until it has given it back: only then the lender counts on it.
   const moved = partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, other, Number.NEGATIVE_INFINITY);
-  const rooms = roomsOf({ configuration }, { ...state, controls }, other, held, moved);
+  const rooms = roomsOf({ configuration }, state, other, held, moved);
   for (const [scope, { held: count, capacity }] of rooms)
     if (count > capacity) above.set(scope, count - capacity);
-  for (const { scope, maxConcurrency } of limitsOfFleets(controls, other, partitions)) {
+  for (const { scope, maxConcurrency } of limitsOfFleets(state.controls, other, partitions)) {
     const count = busy.get(scope) ?? 0;
     if (count > maxConcurrency) above.set(limitOf(scope), count - maxConcurrency);
   }
-  return { above, ofKeys, conflictKeys };
+  return above;
 }
 
 /** What operators allow fleets stands beside their slots, under the same scope. */
@@ -222,13 +248,11 @@ const limitsOfFleets = (
   partition: number,
   partitions: number,
 ): readonly { readonly scope: string; readonly maxConcurrency: number }[] =>
-  shareOfOverrides(
-    controls.filter(({ scope }) => scope.startsWith('fleet/')),
-    partition,
-    partitions,
-  ).flatMap(({ scope, maxConcurrency }) => (maxConcurrency === undefined ? [] : [{ scope, maxConcurrency }]));
+  shareOfOverrides(controls, partition, partitions).flatMap(({ scope, maxConcurrency }) =>
+    maxConcurrency === undefined ? [] : [{ scope, maxConcurrency }],
+  );
 
-/** All that is known of the others, together. */
+/** Adds up what is known of all other partitions. */
 function elsewhereOf(
   configuration: PoolConfiguration,
   { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
@@ -257,11 +281,11 @@ function elsewhereOf(
   return { behind, above, ofKeys, conflictKeys, isNews: false };
 }
 
-/** What loans move, less what runs elsewhere above its share. */
+/** What loans move to this partition, less what other partitions run above their shares. */
 export const movedLess = (moved: Moved, { above }: Elsewhere): Moved =>
   above.size === 0 ? moved : (scope, under) => moved(scope, under) - (above.get(scope) ?? 0);
 
-/** Free slots of fleets whose workers register them, less those that jobs in other partitions take too many. */
+/** Free slots of fleets whose workers register them, less the slots that other partitions use above their shares. */
 export function slotsLess(
   free: ReadonlyMap<string, number>,
   { fleets }: PoolConfiguration,
@@ -277,13 +301,12 @@ export function slotsLess(
   );
 }
 
-/** What operators allow here, less what other partitions have in flight. */
+/** The overrides of operators, with caps lowered by what other partitions have in flight. */
 export function overridesLess(
   overrides: readonly Control[],
   { fairness }: PoolConfiguration,
   { behind, above, ofKeys }: Elsewhere,
 ): readonly Control[] {
-  if (behind.length + above.size + ofKeys.size === 0) return overrides;
   const byScope = new Map(overrides.map((control) => [control.scope, control]));
   for (const { scope, maxConcurrency, ...rest } of overrides) {
     const taken = above.get(limitOf(scope)) ?? 0;
@@ -291,7 +314,7 @@ export function overridesLess(
       byScope.set(scope, { ...rest, scope, maxConcurrency: Math.max(0, maxConcurrency - taken) });
   }
   for (const [fairnessKey, count] of ofKeys) {
-    const scope = `key/${fairnessKey}`;
+    const scope = printScope({ fairnessKey });
     const control = byScope.get(scope) ?? { scope, paused: false };
     const cap = control.maxConcurrency ?? fairness.maxConcurrencyPerKey;
     if (cap !== null) byScope.set(scope, { ...control, maxConcurrency: Math.max(0, cap - count) });
@@ -312,7 +335,7 @@ export interface HandoverWait {
   readonly name?: string | undefined;
 }
 
-/** What of a handover keeps a ready job from starting, for whoever asks. Of many partitions those that a pass would read first. */
+/** For `explain`: what of a handover keeps a ready job from starting. Of many partitions it names those that a pass reads first. */
 export async function waitsForOthers(
   context: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
   shared: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
@@ -325,7 +348,7 @@ export async function waitsForOthers(
   const memory = memoryOf(undefined, shared.sharedSince, clock.monotonicMs());
   await readSome(context, shared, memory, partition, { nowMs: clock.nowMs(), controls: state.controls });
   const type = configuration.types.find((each) => each.type === job.type);
-  const conflictKey = conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
+  const conflictKey = conflictKeyUnder(type, job.resourceId);
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
   const rooms = roomsOf(
     { configuration },
@@ -334,10 +357,10 @@ export async function waitsForOthers(
     held,
     movedBy(state.loans, partition, clock.nowMs()),
   );
-  const keyScope = `key/${fairnessKey}`;
+  const keyScope = printScope({ fairnessKey });
   const control = state.controls.find(({ scope }) => scope === keyScope);
   const keyCap = control?.maxConcurrency ?? configuration.fairness.maxConcurrencyPerKey;
-  const scopes = ['pool', `tier/${type?.tier}`, `type/${job.type}`].concat(
+  const scopes = scopesOfType(type?.tier ?? '', job.type).concat(
     configuration.fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ fleet }) => fleetScope(fleet)),

@@ -1,14 +1,16 @@
 /** From messages of the ingest queue to jobs and rejection records. */
 import type { Job } from '../core/job.ts';
+import { traceparentOfXRay } from '../core/trace.ts';
 import type { EventBus } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
-import type { CreateOutcome, Rejection } from '../store/contract.ts';
 import { StoreRefused } from '../store/errors.ts';
+import type { Rejection } from '../store/records.ts';
+import type { CreateOutcome } from '../store/requests.ts';
 import { isOfUnknownType, jobFrom, jobIdOf, jobIdOfEvent, parseRequests, type Refusal } from './request.ts';
 import { type SubmitContext, submit } from './submit.ts';
 
 /** How long a rejection is kept. */
-const REJECTION_TTL_MS = 30 * 24 * 3_600_000;
+export const REJECTION_TTL_MS = 30 * 24 * 3_600_000;
 /** How much of a rejected event is kept with it. */
 const REJECTION_DETAIL_CHARS = 8_192;
 /** A longer event id is none of the bus: it would not fit into the record's key. */
@@ -26,6 +28,8 @@ export interface IngestContext extends SubmitContext {
 export interface IngestMessage {
   readonly messageId: string;
   readonly body: string;
+  /** X-Ray's, as the bus passes it on: for jobs that name no trace themselves. */
+  readonly traceHeader?: string | undefined;
 }
 
 /** What became of the messages. A failed one is to be delivered again. */
@@ -81,19 +85,42 @@ function textOf(detail: unknown, body: string): string {
 }
 
 function intakeOf(context: IngestContext, message: IngestMessage, nowMs: number): Intake {
-  const { messageId, body } = message;
+  const { messageId, body, traceHeader } = message;
   const event = eventOf(body);
   const sourceId = event.id ?? messageId;
   if (event.refusal !== undefined)
     return { messageId, sourceId, raw: () => body, jobs: [], refused: [event.refusal] };
   const { accepted, refused } = parseRequests(event.detail, context.configuration);
-  const jobs = accepted.map(({ position, request }) => {
+  const traceparent = traceHeader === undefined ? undefined : traceparentOfXRay(traceHeader);
+  const jobs = accepted.map(({ position, request: asked }) => {
+    const request = { ...asked, traceparent: asked.traceparent ?? traceparent };
     const key = request.idempotencyKey;
     const id = key === undefined ? jobIdOfEvent(sourceId, position) : jobIdOf(key);
     return { position, job: jobFrom(request, id, context.partitionOf(request.fairnessKey), nowMs) };
   });
   return { messageId, sourceId, raw: () => textOf(event.detail, body), jobs, refused };
 }
+
+/** What the messages ask for. Where a type is not known here, the newest declaration is asked. */
+async function intakesOf(
+  given: IngestContext,
+  messages: readonly IngestMessage[],
+  nowMs: number,
+): Promise<{ readonly context: IngestContext; readonly intakes: readonly Intake[] }> {
+  const intakes = messages.map((message) => intakeOf(given, message, nowMs));
+  if (given.newest === undefined || !intakes.some(({ refused }) => refused.some(isOfUnknownType)))
+    return { context: given, intakes };
+  const context = await given.newest();
+  if (context.configuration === given.configuration) return { context, intakes };
+  return { context, intakes: messages.map((message) => intakeOf(context, message, nowMs)) };
+}
+
+const takenBy = (intake: Intake, position: number, { id }: Job): Refusal => ({
+  position,
+  field:
+    intake.jobs.length + intake.refused.length > 1 ? `jobs[${position}].idempotencyKey` : 'idempotencyKey',
+  reason: `is taken by another job with other content: ${id}`,
+});
 
 /**
  * Stores what the messages ask for. Every entry ends as a job, as one that was there before, or as a rejection record
@@ -104,13 +131,7 @@ export async function ingest(
   messages: readonly IngestMessage[],
 ): Promise<IngestReport> {
   const nowMs = given.nowMs();
-  let context = given;
-  let intakes = messages.map((message) => intakeOf(context, message, nowMs));
-  if (given.newest !== undefined && intakes.some(({ refused }) => refused.some(isOfUnknownType))) {
-    context = await given.newest();
-    if (context.configuration !== given.configuration)
-      intakes = messages.map((message) => intakeOf(context, message, nowMs));
-  }
+  const { context, intakes } = await intakesOf(given, messages, nowMs);
   const failed = new Set<string>();
   const created: Job[] = [];
   let repeated = 0;
@@ -135,17 +156,7 @@ export async function ingest(
       if (outcome === undefined) failed.add(intake.messageId);
       else if (outcome.kind === 'created') created.push(outcome.job);
       else if (outcome.kind === 'repeated') repeated += 1;
-      else {
-        const field =
-          intake.jobs.length + intake.refused.length > 1
-            ? `jobs[${position}].idempotencyKey`
-            : 'idempotencyKey';
-        reject(intake, {
-          position,
-          field,
-          reason: `is taken by another job with other content: ${outcome.job.id}`,
-        });
-      }
+      else reject(intake, takenBy(intake, position, outcome.job));
     }
   }
 

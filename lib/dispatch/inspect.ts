@@ -3,20 +3,17 @@
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode } from '../core/job.ts';
+import { printScope } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
-import type {
-  Control,
-  EstimateRecord,
-  Heads,
-  JobHead,
-  JobStore,
-  KeyBacklog,
-  WorkerRecord,
-} from '../store/contract.ts';
-import { Books } from './books.ts';
+import type { SubmitStore } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { Control, EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
+import type { Heads } from '../store/requests.ts';
+import { underWay } from './handover.ts';
+import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, type LineParts, modesOf, partsOf, readLineParts } from './line-parts.ts';
 import { combined, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
-import { openBooks } from './remembered.ts';
+import { openCache } from './partition-cache.ts';
 import { dueShardsOf } from './timers.ts';
 import { weightsNow } from './weights.ts';
 
@@ -88,7 +85,7 @@ async function* jobsOf(
       return;
     case 'failed':
       for await (const { jobs } of pagesOf((after: string | undefined) =>
-        store.readDeadLetters(partition, PAGE, after),
+        store.readDeadLetters({ partition, limit: PAGE, after }),
       ))
         yield jobs;
       return;
@@ -102,10 +99,13 @@ async function* jobsOf(
       return;
     case 'claimed':
     case 'running': {
-      const { reservations } = await store.loadPartition(partition, context.clock.nowMs());
+      const { reservations } = await store.loadPartition({ partition, nowMs: context.clock.nowMs() });
       const ids = reservations.flatMap(({ jobs }) => [...jobs.values()].map((entry) => entry.id));
       for (let from = 0; from < ids.length; from += PAGE) {
-        const jobs = await store.getJobs([...new Set(ids)].slice(from, from + PAGE), leftOut);
+        const jobs = await store.getJobs({
+          ids: [...new Set(ids)].slice(from, from + PAGE),
+          unreadable: leftOut,
+        });
         yield jobs.filter((job) => job !== undefined);
       }
       return;
@@ -117,9 +117,12 @@ async function* jobsOf(
 const leftOut = (): void => {};
 
 /** Lines show heads: the jobs themselves are read, and shown as they are by now. */
-async function wholeJobs(store: JobStore, heads: readonly JobHead[]): Promise<readonly Job[]> {
+async function wholeJobs(
+  store: Pick<SubmitStore, 'getJobs'>,
+  heads: readonly JobHead[],
+): Promise<readonly Job[]> {
   const ids = heads.map((head) => head.id);
-  const jobs = await store.getJobs(ids, leftOut);
+  const jobs = await store.getJobs({ ids, unreadable: leftOut });
   return jobs.filter((job) => job !== undefined);
 }
 
@@ -128,9 +131,11 @@ async function* scheduledOf(
   { store, clock, configuration }: OperateContext,
   partition: number,
 ): AsyncGenerator<readonly JobHead[]> {
-  const { dueShards } = await store.loadPartition(partition, clock.nowMs());
+  const { dueShards } = await store.loadPartition({ partition, nowMs: clock.nowMs() });
   const pages = dueShardsOf(configuration, dueShards).map((shard) =>
-    pagesOf((after: string | undefined) => store.readDue(partition, LAST_INSTANT_MS, PAGE, after, shard)),
+    pagesOf((after: string | undefined) =>
+      store.readDue({ partition, nowMs: LAST_INSTANT_MS, limit: PAGE, after, shard }),
+    ),
   );
   const read = async (from: AsyncGenerator<Heads>): Promise<JobHead[] | undefined> =>
     (await from.next()).value?.jobs.slice();
@@ -172,12 +177,14 @@ async function* linesOf(
     if (type !== undefined && each.type !== type) continue;
     const pages =
       fairnessKey === undefined
-        ? pagesOf((after: string | undefined) => store.readKeys(partition, each.type, PAGE, after))
+        ? pagesOf((after: string | undefined) =>
+            store.readKeys({ partition, type: each.type, limit: PAGE, after }),
+          )
         : [
             {
-              keys: (await store.readBacklogs(partition, each.type, [fairnessKey])).filter(
-                (key) => key !== undefined,
-              ),
+              keys: (
+                await store.readBacklogs({ partition, type: each.type, fairnessKeys: [fairnessKey] })
+              ).filter((key) => key !== undefined),
             },
           ];
     for await (const { keys } of pages) {
@@ -223,7 +230,10 @@ interface Held {
 /** Keys with backlog, tier by tier and type by type in the order of their turn; then those that only have jobs in flight. */
 export async function* listKeys(context: OperateContext, countUpTo: number): AsyncGenerator<KeyView> {
   for (const partition of partitionsOf(context)) {
-    const { reservations, controls } = await context.store.loadPartition(partition, context.clock.nowMs());
+    const { reservations, controls } = await context.store.loadPartition({
+      partition,
+      nowMs: context.clock.nowMs(),
+    });
     const held = new Map<string, Held>();
     for (const entry of reservations.flatMap(({ jobs }) => [...jobs.values()])) {
       const { count, costMs } = held.get(entry.fairnessKey) ?? { count: 0, costMs: 0 };
@@ -269,11 +279,11 @@ async function* keysInTurn(
   };
   const settledShare = ({ view }: SeenKey): number => view.settledCostMs / view.weight;
   const { named } = weightsNow(configuration, controls);
-  const backlogs = await store.readBacklogs(partition, type, named);
+  const backlogs = await store.readBacklogs({ partition, type, fairnessKeys: named });
   const weighted = await seen(backlogs.filter((key) => key !== undefined));
   weighted.sort((one, other) => settledShare(one) - settledShare(other));
   for await (const { keys } of pagesOf((after: string | undefined) =>
-    store.readKeys(partition, type, PAGE, after),
+    store.readKeys({ partition, type, limit: PAGE, after }),
   )) {
     for (const each of await seen(keys.filter(({ fairnessKey }) => !named.includes(fairnessKey)))) {
       while (weighted[0] !== undefined && settledShare(weighted[0]) < settledShare(each)) {
@@ -297,14 +307,20 @@ async function viewsOf(
   const { maxConcurrencyPerKey } = configuration.fairness;
   const nowMs = clock.nowMs();
   // As a pass counts them: an expired ledger is none, and a reset forgives.
-  const books = new Books(store, configuration, partition, nowMs, openBooks(new Map(), partition, 0));
-  books.know({ ledgers: [], estimates: [], controls });
-  await books.readLedgers(keys.map(({ fairnessKey }) => fairnessKey));
+  const ledgerCache = new LedgerCache(
+    store,
+    configuration,
+    partition,
+    nowMs,
+    openCache(new Map(), partition, 0),
+  );
+  ledgerCache.know({ ledgers: [], estimates: [], controls });
+  await ledgerCache.readLedgers(keys.map(({ fairnessKey }) => fairnessKey));
   return keys.map(({ fairnessKey }) => {
-    const control = controls.find((each) => each.scope === `key/${fairnessKey}`);
+    const control = controls.find(({ scope }) => scope === printScope({ fairnessKey }));
     const { count, costMs } = held.get(fairnessKey) ?? { count: 0, costMs: 0 };
-    const settledCostMs = books.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
-    const weight = books.weightOf(fairnessKey);
+    const settledCostMs = ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
+    const weight = ledgerCache.weightOf(fairnessKey);
     const maxConcurrency = control?.maxConcurrency ?? maxConcurrencyPerKey;
     return {
       fairnessKey,
@@ -332,7 +348,11 @@ async function waitingOf(
   for (const line of key.lines) {
     const named = { ...line, type, fairnessKey: key.fairnessKey };
     if (waiting >= countUpTo) return { waiting, more: true };
-    const { jobs, next } = await context.store.readLine(partition, named, countUpTo - waiting);
+    const { jobs, next } = await context.store.readLine({
+      partition,
+      line: named,
+      limit: countUpTo - waiting,
+    });
     waiting += jobs.length;
     if (next !== undefined) return { waiting, more: true };
   }
@@ -361,7 +381,7 @@ export async function readTypes(context: OperateContext): Promise<readonly TypeV
   const best: (EstimateRecord | undefined)[] = ids.map(() => undefined);
   for (const partition of partitionsOf(context)) {
     for (let from = 0; from < ids.length; from += PAGE) {
-      const learned = await store.getEstimates(partition, ids.slice(from, from + PAGE));
+      const learned = await store.getEstimates({ partition, ids: ids.slice(from, from + PAGE) });
       for (const [at, each] of learned.entries())
         if (each !== undefined && each.samples > (best[from + at]?.samples ?? 0)) best[from + at] = each;
     }
@@ -400,10 +420,10 @@ export interface FleetView {
 export async function readFleets(context: OperateContext): Promise<readonly FleetView[]> {
   const nowMs = context.clock.nowMs();
   const states = await Promise.all(
-    partitionsOf(context).map((partition) => context.store.loadPartition(partition, nowMs)),
+    partitionsOf(context).map((partition) => context.store.loadPartition({ partition, nowMs })),
   );
   return context.configuration.fleets.map(({ fleet, types, slots }) => {
-    const scope = `fleet/${fleet}`;
+    const scope = printScope({ fleet });
     const workers = states.flatMap((state) => state.workers.filter((worker) => worker.fleet === fleet));
     const busy = states
       .flatMap((state) => state.reservations)
@@ -455,20 +475,16 @@ export async function readDeclarationView(
   version: number,
 ): Promise<DeclarationView> {
   const { configuration, formerTypes = [], shared, store, clock } = context;
-  const isShared = shared !== undefined && shared.sharedSince > 0 && shared.partitionsEver > 1;
   const partitions = await Promise.all(
     partitionsOf(context).map(async (partition): Promise<PartitionCarried> => {
-      const { declared = 0, carried } = await store.loadPartition(partition, clock.nowMs());
+      const { declared = 0, carried } = await store.loadPartition({ partition, nowMs: clock.nowMs() });
       return {
         partition,
         told: declared,
         moved: carried?.moved ?? 0,
         carriedVersion: carried?.version ?? 0,
         isDone: version === 0 || (carried?.isDone === true && carried.version >= version),
-        isHandingOver:
-          isShared &&
-          partition < configuration.partitions &&
-          !(carried?.isHandedOver === true && carried.version >= shared.sharedSince),
+        isHandingOver: underWay(configuration, shared, partition, carried) !== undefined,
       };
     }),
   );

@@ -8,7 +8,8 @@
  * finds the counter higher looks up what is in flight, as the cause of the raise is not known.
  */
 import { leaseExtensionMs, slownessAfter } from '../core/lease.ts';
-import type { DispatcherIdentity, Fence } from '../store/contract.ts';
+import type { DispatcherIdentity, Fence } from '../store/records.ts';
+import type { LeaseOutcome } from '../store/requests.ts';
 import type { DispatchContext } from './context.ts';
 
 /** A lease as its holder sees it: it stops trusting it a margin before the store's expiry. */
@@ -39,6 +40,13 @@ export function residentIn(holder: string): DispatcherIdentity | undefined {
   return { dispatcherId: name.slice(0, end), incarnation: name.slice(end + 1) };
 }
 
+/** Whether one dispatcher that runs on has the lease from a former life: killed, it will not give it back. */
+function isFormerLife(holder: string, present: string): boolean {
+  const [former, now] = [residentIn(holder), residentIn(present)];
+  if (former === undefined || now === undefined) return false;
+  return former.dispatcherId === now.dispatcherId && former.incarnation < now.incarnation;
+}
+
 /** The lease, or who has it. */
 async function askForLease(
   context: DispatchContext,
@@ -46,8 +54,16 @@ async function askForLease(
   raised: number,
 ): Promise<HeldLease | { readonly holder: string }> {
   const { store, clock, holder, budget, log } = context;
-  const askedAtMonotonicMs = clock.monotonicMs();
-  const outcome = await store.acquireLease(partition, holder, clock.nowMs(), budget.leaseMs);
+  const ask = (): Promise<LeaseOutcome> =>
+    store.acquireLease({ partition, holder, nowMs: clock.nowMs(), leaseMs: budget.leaseMs });
+  let askedAtMonotonicMs = clock.monotonicMs();
+  let outcome = await ask();
+  if (outcome.kind === 'held' && isFormerLife(outcome.holder, holder)) {
+    // This life has superseded it: should it still run, it may commit nothing more.
+    await store.releaseLease({ fence: { partition, epoch: outcome.epoch }, isWriting: true });
+    askedAtMonotonicMs = clock.monotonicMs();
+    outcome = await ask();
+  }
   if (outcome.kind === 'held') return { holder: outcome.holder };
   const lease = {
     fence: { partition, epoch: outcome.epoch },
@@ -104,7 +120,7 @@ export async function renewLease(context: DispatchContext, lease: HeldLease): Pr
   const { store, clock, budget } = context;
   const askedAtMonotonicMs = clock.monotonicMs();
   const leaseMs = budget.leaseMs + leaseExtensionMs(budget.leaseMs, lease.slowMs);
-  const outcome = await store.renewLease(lease.fence, clock.nowMs(), leaseMs);
+  const outcome = await store.renewLease({ fence: lease.fence, nowMs: clock.nowMs(), leaseMs });
   if (outcome === 'lost') return undefined;
   return {
     ...lease,
@@ -124,7 +140,7 @@ export async function releaseLease(
 ): Promise<HeldLease | undefined> {
   const { store } = context;
   const { partition } = lease.fence;
-  await store.releaseLease(lease.fence, wakesSeen);
+  await store.releaseLease({ fence: lease.fence, wakesSeen });
   if ((await store.readWakes(partition)) === wakesSeen) return undefined;
   return tryLease(context, partition);
 }

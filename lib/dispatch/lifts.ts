@@ -14,14 +14,15 @@
  * A key is away when none of its jobs that were ever ready is left. Its ledger says when it was last seen. A job that was
  * ready before that shows that it was never away, and so does one that waits to be tried again or was moved.
  */
-import { firstReadyMs, type JobMode } from '../core/job.ts';
+import { firstReadyMs, type Job, type JobMode } from '../core/job.ts';
 import type { LineName } from '../core/planner.ts';
-import { type JobHead, type KeyBacklog, type Ledger, presentUntilMs } from '../store/contract.ts';
-import type { Books } from './books.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import { type KeyBacklog, type Ledger, presentUntilMs } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
+import type { LedgerCache } from './ledger-cache.ts';
 import { modesOf } from './line-parts.ts';
 import type { ParkedName } from './parking.ts';
-import type { RememberedKeys } from './remembered.ts';
+import type { CachedKey, CachedKeys } from './partition-cache.ts';
 
 /**
  * Lines that are looked at to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. Most
@@ -37,18 +38,18 @@ const LOOKED_TYPES_MAX = 16;
 
 export interface LiftsInput {
   readonly partition: number;
-  readonly books: Books;
+  readonly ledgerCache: LedgerCache;
   /** What is in flight. */
   readonly held: readonly { readonly fairnessKey: string; readonly estimatedCostMs: number }[];
   readonly nowMs: number;
   /** More than `after` keys of a type, in the order of their line, or all there are. */
-  readonly keysOf: (type: string, after: number) => Promise<RememberedKeys>;
+  readonly keysOf: (type: string, after: number) => Promise<CachedKeys>;
   /** The backlog of keys with a weight of their own. */
   readonly namedOf: (type: string) => Promise<readonly KeyBacklog[]>;
   /** Jobs that wait in a line, all of those up to a rank among them. */
   readonly waitingOf: (
     line: LineName,
-    lines: KeyBacklog['lines'],
+    key: Pick<CachedKey, 'lines' | 'isHinted'>,
     untilRank: string,
   ) => Promise<readonly JobHead[]>;
   /** Of those of a line that are parked for a conflict key, all up to a rank. */
@@ -60,7 +61,7 @@ export interface LiftsInput {
   readonly certainOf: (jobs: readonly JobHead[]) => Promise<JobHead | undefined>;
   /** Whether a job was found not to wait, whatever an image tells. */
   readonly isGone: (job: JobHead) => boolean;
-  /** Jobs that nobody can have seen before. */
+  /** Jobs that were stored a moment ago: no other pass can have met them. */
   readonly justStored: ReadonlySet<string>;
   /** All keys that had come by then have been lifted. */
   readonly liftedAtMs: number | undefined;
@@ -76,6 +77,8 @@ export class Lifts {
   /** By key: the lines that it has, as they were looked up in this pass. */
   readonly #backlogs = new Map<string, readonly Met[]>();
   #toWrite = new Map<string, Ledger>();
+  /** Keys whose ledgers had seemed to be expired and were found to count. The planner has not been told of them yet. */
+  readonly #kept = new Set<string>();
 
   constructor(context: DispatchContext, input: LiftsInput) {
     this.#context = context;
@@ -84,14 +87,14 @@ export class Lifts {
       this.#heldCostMs.set(fairnessKey, (this.#heldCostMs.get(fairnessKey) ?? 0) + estimatedCostMs);
   }
 
-  /** Names of blocked lines in which there is nothing of their keys any more. */
+  /** Blocked lines that a key still names although none of its jobs stands there: the names may be retired. */
   readonly emptyGroups: {
     readonly line: ParkedName;
     readonly announcedAtMs: number;
   }[] = [];
-  /** Not all keys that came may have been met. */
+  /** A bound ended the search for keys that came: some of them may have been missed. */
   isCutShort = false;
-  /** All keys that came, and that there is something to lift to, are lifted. */
+  /** There was a least share, and every key that came was lifted to it. */
   hasLifted = false;
 
   /**
@@ -99,17 +102,26 @@ export class Lifts {
    * below the least share. Answers their ledgers.
    */
   async lift(jobs: readonly JobHead[], looksAround = false): Promise<readonly Ledger[]> {
-    const { books } = this.#input;
-    await books.readLedgers(jobs.map(({ fairnessKey }) => fairnessKey));
-    const kept = await this.#kept(jobs);
-    if (this.#context.configuration.fairness.idlePolicy !== 'advance') return kept;
+    const { ledgerCache } = this.#input;
+    await ledgerCache.readLedgers(jobs.map(({ fairnessKey }) => fairnessKey));
+    await this.#noteAllWaiting(jobs);
+    const lifted =
+      this.#context.configuration.fairness.idlePolicy === 'advance'
+        ? await this.#liftNew(jobs, looksAround)
+        : [];
+    return [...this.#takeKept(), ...lifted];
+  }
+
+  /** Lifts the keys of these jobs that are new or have been away. */
+  async #liftNew(jobs: readonly JobHead[], looksAround: boolean): Promise<readonly Ledger[]> {
+    const { ledgerCache } = this.#input;
     const byKey = Map.groupBy(
       jobs.filter(({ fairnessKey }) => !this.#seen.has(fairnessKey)),
       ({ fairnessKey }) => fairnessKey,
     );
-    // What runs was charged: its key is active, and has a ledger or will have one.
+    // A key with a job in flight was charged for it: it is active, and needs no lift.
     for (const key of byKey.keys()) if (this.#heldCostMs.has(key)) this.#note(key, byKey);
-    if (byKey.size === 0 && !looksAround) return kept;
+    if (byKey.size === 0 && !looksAround) return [];
     await this.#lookUp([...byKey.keys()].filter((key) => this.#mayBeActive(key)));
     const met = await Promise.all(
       [...byKey].map(async ([fairnessKey, ofKey]) => {
@@ -120,91 +132,96 @@ export class Lifts {
       }),
     );
     const arrivals = met.filter((arrival) => arrival !== undefined);
-    if (arrivals.length === 0 && !looksAround) return kept;
+    if (arrivals.length === 0 && !looksAround) return [];
     const least = await this.#leastShareMs(new Set(arrivals.map(({ fairnessKey }) => fairnessKey)));
     this.isCutShort ||= least.isCutShort;
     this.hasLifted ||= looksAround && !least.isCutShort && least.hasKeys;
-    // Those that no pass has met so far come with these.
+    // Keys that were met during the search, and that no pass has met before, are lifted together with these.
     for (const { fairnessKey } of least.unseen) this.#seen.add(fairnessKey);
     arrivals.push(...least.unseen);
     let { leastMs } = least;
     const inOrder = leastMs === undefined ? await this.#byFirst(arrivals) : arrivals;
-    const lifted = inOrder.map(({ fairnessKey }) => {
-      const ledger = books.lift(fairnessKey, leastMs);
+    return inOrder.map(({ fairnessKey }) => {
+      const ledger = ledgerCache.lift(fairnessKey, leastMs);
       this.#toWrite.set(fairnessKey, ledger);
-      const shareMs = ledger.settledCostMs / books.weightOf(fairnessKey);
+      const shareMs = ledger.settledCostMs / ledgerCache.weightOf(fairnessKey);
       if (least.leastMs === undefined) leastMs = Math.min(leastMs ?? shareMs, shareMs);
       return ledger;
     });
-    return [...kept, ...lifted];
   }
 
-  /** Ledgers that seemed to have expired: jobs of their keys have been waiting since before. */
-  async #kept(jobs: readonly JobHead[]): Promise<readonly Ledger[]> {
-    const { books } = this.#input;
-    const keys = [...new Set(jobs.map(({ fairnessKey }) => fairnessKey))];
-    const expired = keys.filter((fairnessKey) => books.expiredMs(fairnessKey) !== undefined);
+  /** Notes that these jobs wait. A ledger that seems to be expired still counts if its key has had a job all the time. */
+  async #noteAllWaiting(jobs: readonly JobHead[]): Promise<void> {
     const byKey = Map.groupBy(jobs, ({ fairnessKey }) => fairnessKey);
     await Promise.all([...byKey].map(([fairnessKey, ofKey]) => this.#noteWaiting(fairnessKey, ofKey)));
-    return expired.flatMap((fairnessKey) => books.ledgerOf(fairnessKey) ?? []);
   }
 
-  /** These jobs of a key wait: its ledger counts if it was not idle for too long before the first of all that do. */
+  /** Ledgers that were found to count, although they had seemed to be expired, since this was last called. */
+  #takeKept(): readonly Ledger[] {
+    const keys = [...this.#kept];
+    this.#kept.clear();
+    return keys.flatMap((fairnessKey) => this.#input.ledgerCache.ledgerOf(fairnessKey) ?? []);
+  }
+
+  /** Notes that these jobs of a key wait. Its ledger counts if the oldest of its waiting jobs was ready before the ledger expired. */
   async #noteWaiting(fairnessKey: string, jobs: readonly JobHead[]): Promise<void> {
-    const { books } = this.#input;
-    const untilMs = books.expiredMs(fairnessKey);
+    const { ledgerCache } = this.#input;
+    const untilMs = ledgerCache.expiredMs(fairnessKey);
     if (untilMs === undefined) return;
-    // It may be none of those, but stand behind them, or in another line.
+    // The oldest may be another job than these: one behind them in their line, or one in another line.
     const older = await this.#findReady(fairnessKey, jobs, untilMs, (job) => firstReadyMs(job) <= untilMs);
-    if (older !== undefined) books.noteActive(fairnessKey, firstReadyMs(older));
+    if (older === undefined) return;
+    ledgerCache.noteActive(fairnessKey, firstReadyMs(older));
+    this.#kept.add(fairnessKey);
   }
 
-  /** Jobs that were ready and wait for a time to come, or did until they were cancelled: so long, their keys were not away. */
+  /**
+   * Notes until when keys have jobs that were ready once and now wait for a later time, or did so until they were cancelled. Until
+   * then a key is not away.
+   */
   async keepPresent(jobs: readonly JobHead[]): Promise<void> {
-    const { books } = this.#input;
+    const { ledgerCache } = this.#input;
     const { idlePolicy, keyTtlMs } = this.#context.configuration.fairness;
     if (idlePolicy !== 'advance' && keyTtlMs === null) return;
     const told = jobs.filter((job) => waitedUntilMs(job) !== undefined);
-    await books.readLedgers(told.map(({ fairnessKey }) => fairnessKey));
+    await ledgerCache.readLedgers(told.map(({ fairnessKey }) => fairnessKey));
     for (const job of await this.#asTheyAre(told)) {
       const untilMs = waitedUntilMs(job);
       if (untilMs === undefined) continue;
       const { id, fairnessKey } = job;
-      books.noteActive(fairnessKey, firstReadyMs(job));
+      ledgerCache.noteActive(fairnessKey, firstReadyMs(job));
       await this.#noteWaiting(fairnessKey, []);
-      // Where nobody is lifted, only a ledger that there is can expire.
-      if (idlePolicy !== 'advance' && books.ledgerOf(fairnessKey) === undefined) continue;
-      // One that nothing has been decided of yet comes when its job does.
+      // Nobody has decided yet whether this key is lifted. That is decided when the job's time comes.
       const isDecided =
         idlePolicy !== 'advance' ||
         this.#heldCostMs.has(fairnessKey) ||
         (await this.#isActive(fairnessKey, [job]));
       const kept =
         job.state === 'cancelled'
-          ? books.noteCancelled(fairnessKey, id, untilMs, isDecided)
-          : books.noteLater(fairnessKey, id, untilMs, isDecided);
+          ? ledgerCache.noteCancelled(fairnessKey, id, untilMs, isDecided)
+          : ledgerCache.noteLater(fairnessKey, id, untilMs, isDecided);
       if (kept !== undefined) this.#toWrite.set(fairnessKey, kept);
     }
   }
 
-  /** These jobs without those whose ledgers say already what they tell. Of one that waits, an old image may tell: it is read. */
+  /** Leaves out jobs of which the ledgers already say what is to be noted, and reads those that wait: their images may be old. */
   async #asTheyAre(jobs: readonly JobHead[]): Promise<readonly JobHead[]> {
-    const { books, nowMs } = this.#input;
+    const { ledgerCache, nowMs } = this.#input;
     const over = jobs.filter(({ state }) => state === 'cancelled');
     const waiting = jobs.filter(
       ({ state, id, fairnessKey, runAtMs }) =>
-        state === 'scheduled' && runAtMs > nowMs && !books.isLater(fairnessKey, id, runAtMs),
+        state === 'scheduled' && runAtMs > nowMs && !ledgerCache.isLater(fairnessKey, id, runAtMs),
     );
     if (waiting.length === 0) return over;
-    // Of one that cannot be read, nothing is known.
-    const found = await this.#context.store.getJobs(
-      waiting.map(({ id }) => id),
-      () => {},
-    );
+    // What cannot be read is left out.
+    const found = await this.#context.store.lookUpJobs({
+      ids: waiting.map(({ id }) => id),
+      unreadable: () => {},
+    });
     return [...over, ...found.filter((job) => job !== undefined)];
   }
 
-  /** What is to be written, once. */
+  /** The ledgers that this pass is to write. Each is answered once. */
   take(): readonly Ledger[] {
     const ledgers = [...this.#toWrite.values()];
     this.#toWrite = new Map();
@@ -222,36 +239,41 @@ export class Lifts {
     const presentMs = this.#presentMs(fairnessKey);
     const untilMs = Math.max(presentMs, this.#decidedMs);
     if (untilMs === -Infinity) return false;
-    const wasPresent = (job: JobHead): boolean => firstReadyMs(job) <= presentMs || this.#isDecided(job);
+    const isUndecided = this.#input.ledgerCache.ledgerOf(fairnessKey)?.isUndecided === true;
+    // An undecided key had its job moved to a later time before any pass decided. A pass that lifted others in the meantime has
+    // not met that job, so it has decided nothing about the key unless the job was in its line again by then.
+    const wasPresent = (job: JobHead): boolean =>
+      firstReadyMs(job) <= presentMs ||
+      (this.#isDecided(job) && (!isUndecided || job.readyAtMs <= this.#decidedMs));
     return (await this.#findReady(fairnessKey, waiting, untilMs, wasPresent)) !== undefined;
   }
 
   /** Until when the key was there by what its ledger says. */
   #presentMs(fairnessKey: string): number {
-    const ledger = this.#input.books.ledgerOf(fairnessKey);
+    const ledger = this.#input.ledgerCache.ledgerOf(fairnessKey);
     return ledger === undefined || ledger.isUndecided === true ? -Infinity : presentUntilMs(ledger);
   }
 
-  /** Whether the key may have been seen before: a ledger that seems to have expired counts, if its jobs have waited since. */
+  /** Whether the key may have been active before. An expired ledger is reason enough to look: its jobs may have waited since. */
   #mayBeActive(fairnessKey: string): boolean {
     return (
       this.#decidedMs > -Infinity ||
       this.#presentMs(fairnessKey) > -Infinity ||
-      this.#input.books.expiredMs(fairnessKey) !== undefined
+      this.#input.ledgerCache.expiredMs(fairnessKey) !== undefined
     );
   }
 
-  /** Of jobs that were ready by then, a pass has decided whether their keys are lifted. */
+  /** For every job that was ready by this instant, some pass has decided whether its key is lifted. */
   get #decidedMs(): number {
     const { liftedAtMs = -Infinity } = this.#input;
     return liftedAtMs - this.#context.budget.seenWithinMs;
   }
 
   #isDecided(job: JobHead): boolean {
-    return job.readyAtMs <= this.#decidedMs && !this.#input.justStored.has(job.id);
+    return firstReadyMs(job) <= this.#decidedMs && !this.#input.justStored.has(job.id);
   }
 
-  /** A job of the key that waits, among these and those that were ready by then, of which this is true. */
+  /** A waiting job of the key that meets the condition, among the known jobs and all that were ready by `untilMs`. */
   async #findReady(
     fairnessKey: string,
     known: readonly JobHead[],
@@ -269,8 +291,8 @@ export class Lifts {
   }
 
   /**
-   * Where nobody is there, who comes first keeps its share, and the others are lifted to it; so who that is matters if their
-   * shares differ, and only all of their lines tell.
+   * Arrivals, the one whose job was ready first in front. Where no key is active, the first one keeps its share and the others are
+   * lifted to it. If their shares differ it matters which one is first, and for that all of their lines are read.
    */
   async #byFirst(arrivals: readonly Arrival[]): Promise<readonly Arrival[]> {
     if (new Set(arrivals.map(({ fairnessKey }) => this.#shareOf(fairnessKey))).size <= 1) return arrivals;
@@ -280,20 +302,20 @@ export class Lifts {
     return known.sort((one, other) => (earlier(one.first, other.first) === one.first ? -1 : 1));
   }
 
-  /** With the first of all the key's jobs that wait, known or not. */
+  /** The arrival with the oldest of all waiting jobs of its key, not only of those that are known. */
   async #sinceFirst({ fairnessKey, first }: Arrival): Promise<Arrival> {
     const waiting = [first, ...this.#input.recentOf(fairnessKey)];
     for await (const jobs of this.#waitingBy(fairnessKey, firstReadyMs(first))) waiting.push(...jobs);
     return arrivalOf(fairnessKey, waiting);
   }
 
-  /** By line, the key's jobs that wait, with all those that were ready by an instant. */
+  /** Line by line, waiting jobs of the key. All that were ready by the instant are among them. */
   async *#waitingBy(fairnessKey: string, readyAtMs: number): AsyncGenerator<readonly JobHead[]> {
     await this.#lookUp([fairnessKey]);
     for (const met of this.#backlogs.get(fairnessKey) ?? []) {
       for (const mode of modesOf(met.lines)) {
         const line = { type: met.type, mode, fairnessKey };
-        yield this.#input.waitingOf(line, met.lines, this.#rankAt(line, readyAtMs));
+        yield this.#input.waitingOf(line, met, this.#rankAt(line, readyAtMs));
       }
       for (const { mode, conflictKey } of met.parked ?? [])
         yield this.#parkedOf(met, mode, conflictKey, readyAtMs);
@@ -313,7 +335,7 @@ export class Lifts {
     return jobs;
   }
 
-  /** The last rank of a job that was ready by an instant: urgent ones stand before it. */
+  /** The last rank in a line that a job can have which was ready by the instant, whatever its priority. */
   #rankAt({ type, mode, fairnessKey }: LineName, readyAtMs: number): string {
     return this.#input.rankOf({
       id: '~',
@@ -330,7 +352,7 @@ export class Lifts {
     });
   }
 
-  /** Finds the lines of keys, of all of them with one read for each type. */
+  /** Finds out which lines these keys have, with one read for each type. */
   async #lookUp(fairnessKeys: readonly string[]): Promise<void> {
     const unknown = fairnessKeys.filter((fairnessKey) => !this.#backlogs.has(fairnessKey));
     if (unknown.length === 0) return;
@@ -348,20 +370,22 @@ export class Lifts {
   async #linesOf(type: string, fairnessKeys: readonly string[]): Promise<ReadonlyMap<string, KeyBacklog>> {
     const { store, configuration } = this.#context;
     const { keys, next } = await this.#input.keysOf(type, 0);
-    const found = new Map(keys.map((key) => [key.fairnessKey, key]));
+    const found = new Map<string, CachedKey>(keys.map((key) => [key.fairnessKey, key]));
     if (next === undefined || configuration.types.length > LOOKED_TYPES_MAX) return found;
-    const missing = fairnessKeys.filter((fairnessKey) => !found.has(fairnessKey));
+    const isRead = (fairnessKey: string): boolean =>
+      found.has(fairnessKey) && found.get(fairnessKey)?.isHinted !== true;
+    const missing = fairnessKeys.filter((fairnessKey) => !isRead(fairnessKey));
     if (missing.length === 0) return found;
-    const named = await store.readBacklogs(this.#input.partition, type, missing);
+    const named = await store.readBacklogs({ partition: this.#input.partition, type, fairnessKeys: missing });
     for (const key of named) if (key !== undefined) found.set(key.fairnessKey, key);
     return found;
   }
 
   #shareOf(fairnessKey: string): number {
-    const { books } = this.#input;
+    const { ledgerCache } = this.#input;
     const costMs =
-      (books.ledgerOf(fairnessKey)?.settledCostMs ?? 0) + (this.#heldCostMs.get(fairnessKey) ?? 0);
-    return costMs / books.weightOf(fairnessKey);
+      (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) + (this.#heldCostMs.get(fairnessKey) ?? 0);
+    return costMs / ledgerCache.weightOf(fairnessKey);
   }
 
   /**
@@ -370,8 +394,8 @@ export class Lifts {
    * first one that is active ends the search.
    */
   async #leastShareMs(arriving: ReadonlySet<string>): Promise<Least> {
-    const { books } = this.#input;
-    await books.readLedgers(this.#heldCostMs.keys());
+    const { ledgerCache } = this.#input;
+    await ledgerCache.readLedgers(this.#heldCostMs.keys());
     let leastMs = Number.POSITIVE_INFINITY;
     for (const key of this.#heldCostMs.keys()) leastMs = Math.min(leastMs, this.#shareOf(key));
     const search: Search = {
@@ -384,20 +408,21 @@ export class Lifts {
     const fresh: (Met & { readonly shareMs: number })[] = [];
     for await (const met of this.#keysByPages(search)) {
       hasKeys ||= met.length > 0;
-      await books.readLedgers(met.map(({ fairnessKey }) => fairnessKey));
+      await ledgerCache.readLedgers(met.map(({ fairnessKey }) => fairnessKey));
       const byShare = met
         .filter(({ fairnessKey }) => !arriving.has(fairnessKey) && !this.#heldCostMs.has(fairnessKey))
         .map((key) => ({ ...key, shareMs: this.#shareOf(key.fairnessKey) }))
         .sort((one, other) => one.shareMs - other.shareMs);
-      // A key without a ledger came, if it has jobs at all: that is looked at when there is something to lift it to.
+      // A key about which nothing was decided is new if it has jobs at all. Its lines are read only if it could be lifted.
       fresh.push(...byShare.filter(({ fairnessKey }) => !this.#mayBeActive(fairnessKey)));
       await this.#considerInTurn(
         search,
         byShare.filter(({ fairnessKey }) => this.#mayBeActive(fairnessKey)),
       );
     }
-    const isLeveled = [...arriving, ...search.unseen.keys()].every((key) => this.#shareOf(key) === 0);
-    if (search.leastMs < Infinity || !isLeveled) await this.#considerInTurn(search, fresh);
+    const coming = [...arriving, ...search.unseen.keys(), ...fresh.map(({ fairnessKey }) => fairnessKey)];
+    if (search.leastMs < Infinity || coming.some((key) => this.#shareOf(key) !== 0))
+      await this.#considerInTurn(search, fresh);
     const { isCutShort, unseen } = search;
     return {
       leastMs: Number.isFinite(search.leastMs) ? search.leastMs : undefined,
@@ -407,7 +432,7 @@ export class Lifts {
     };
   }
 
-  /** Those of these keys, the least share first, that are below the least share of those that wait. */
+  /** Considers these keys in the order of their shares, as long as they are below the least share found so far. */
   async #considerInTurn(
     search: Search,
     byShare: readonly (Met & { readonly shareMs: number })[],
@@ -430,6 +455,7 @@ export class Lifts {
       type,
       fairnessKey,
       lines: [{ mode }],
+      isHinted: true,
       announcedAtMs: 0,
     }));
     const firsts = await Promise.all(
@@ -462,7 +488,7 @@ export class Lifts {
     const modes = modesOf(lines);
     search.linesLeft -= modes.length;
     const ready = await Promise.all(
-      modes.map((mode) => this.#input.waitingOf({ type, mode, fairnessKey }, lines, '')),
+      modes.map((mode) => this.#input.waitingOf({ type, mode, fairnessKey }, key, '')),
     );
     const standing = ready.flat();
     if (standing.length > 0) return standing;
@@ -473,7 +499,7 @@ export class Lifts {
     return blocked.flat();
   }
 
-  /** Whether these keys, of one share after another, wait, and if so, since when. */
+  /** Reads which of these keys have waiting jobs, and takes their shares, or their arrival, into the search. */
   async #consider(search: Search, keys: readonly (Met & { readonly shareMs: number })[]): Promise<void> {
     await this.#lookUp(
       keys.map(({ fairnessKey }) => fairnessKey).filter((fairnessKey) => this.#mayBeActive(fairnessKey)),
@@ -482,7 +508,7 @@ export class Lifts {
       keys.map(async (key) => {
         const { fairnessKey, shareMs } = key;
         if (search.unseen.has(fairnessKey)) return undefined;
-        // Who knows: it counts as if it had jobs.
+        // No more lines may be read: the key counts as if it had jobs, which lifts less.
         if (search.linesLeft <= 0) return { shareMs, isCutShort: true };
         const [first, ...others] = await this.#firstOf(key, search);
         if (first === undefined) return undefined;
@@ -500,7 +526,7 @@ export class Lifts {
 }
 
 /** A key that may have jobs of a type waiting. */
-type Met = Pick<KeyBacklog, 'fairnessKey' | 'lines' | 'parked' | 'announcedAtMs'> & {
+type Met = Pick<CachedKey, 'fairnessKey' | 'lines' | 'parked' | 'announcedAtMs' | 'isHinted'> & {
   readonly type: string;
   readonly rankCostMs?: number | undefined;
 };
@@ -522,12 +548,15 @@ interface Least {
   readonly hasKeys: boolean;
 }
 
-/** Until when a job, once it was ready, has waited or will wait; undefined: it waits still, was given to a worker, or never was. */
-function waitedUntilMs(job: JobHead): number | undefined {
+/**
+ * Until when a job that was ready has waited for another time, or will wait. Undefined for one that is in its line, was given to a
+ * worker, or was never ready.
+ */
+function waitedUntilMs(job: JobHead & Pick<Job, 'cancelRequestedAtMs'>): number | undefined {
   const { state, runAtMs, firstReadyAtMs, finishedAtMs, cancelRequestedAtMs } = job;
   if (state === 'scheduled') return firstReadyAtMs === undefined ? undefined : runAtMs;
   if (state !== 'cancelled') return undefined;
-  // Of one that was tried before, `finishedAtMs` says when that attempt ended.
+  // If the job was tried before, `finishedAtMs` is the end of that attempt, which may be later than the cancellation's request.
   const untilMs = Math.max(finishedAtMs ?? 0, cancelRequestedAtMs ?? 0);
   return firstReadyMs(job) <= untilMs ? untilMs : undefined;
 }
@@ -546,7 +575,7 @@ function arrivalOf(fairnessKey: string, jobs: readonly JobHead[]): Arrival {
   return { fairnessKey, first: others.reduce(earlier, first) };
 }
 
-/** The one that was ready first; of two, the one with the smaller id. */
+/** The job that was ready first; if both were at the same instant, the one with the smaller id. */
 function earlier(one: JobHead, other: JobHead): JobHead {
   if (one.readyAtMs !== other.readyAtMs) return one.readyAtMs < other.readyAtMs ? one : other;
   return one.id < other.id ? one : other;

@@ -4,7 +4,9 @@
  * its parts by rank, exactly: a head is given out only when every part that goes on has shown one behind it.
  */
 import type { JobMode } from '../core/job.ts';
-import type { JobHead, JobStore, KeyBacklog } from '../store/contract.ts';
+import type { PassStore } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { KeyBacklog } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 
 /** Where the reading of a line goes on: its parts that are not used up. */
@@ -12,11 +14,13 @@ export type LineCursor = readonly PartCursor[];
 
 interface PartCursor {
   readonly sub: number;
-  /** Read, and behind what was given out. */
+  /** Jobs that were read of this part and not given out yet, in rank order. */
   readonly ahead: readonly JobHead[];
-  /** False: what was read is all there is. */
+  /** False: the part was read to its end. */
   readonly isOpen: boolean;
   readonly next?: string | undefined;
+  /** Of a part that goes on: the rank of the last job that was read of it. */
+  readonly untilRank?: string | undefined;
 }
 
 export interface LineHeads {
@@ -36,62 +40,147 @@ export interface LineParts {
   readonly rankOf: (job: JobHead) => string;
 }
 
+/** One part of a line while the parts are merged. */
+interface Part {
+  readonly sub: number;
+  ahead: { readonly job: JobHead; readonly rank: string }[];
+  isOpen: boolean;
+  next?: string | undefined;
+  untilRank?: string | undefined;
+}
+
 /** Up to `limit` jobs of a line in rank order, after the cursor. Of a line in one part, one request of the store. */
 export async function readLineParts(
-  store: JobStore,
-  { partition, line, subs, rankOf }: LineParts,
+  store: Pick<PassStore, 'readLine'>,
+  parts: LineParts,
   limit: number,
   after?: LineCursor,
 ): Promise<LineHeads> {
-  const [only] = subs;
-  if (subs.length === 1 && only !== undefined && after === undefined) {
-    const read = await store.readLine(partition, only === 0 ? line : { ...line, sub: only }, limit);
-    const isEmpty = read.jobs.length === 0 && read.next === undefined;
-    const next =
-      read.next === undefined ? undefined : [{ sub: only, ahead: [], isOpen: true, next: read.next }];
-    return { jobs: read.jobs, empty: isEmpty ? [only] : [], ...(next === undefined ? {} : { next }) };
-  }
-  const fresh: LineCursor = subs.map((sub) => ({ sub, ahead: [], isOpen: true }));
-  const parts = (after ?? fresh).map((part) => ({
-    ...part,
-    ahead: part.ahead.map((job) => ({ job, rank: rankOf(job) })),
-  }));
+  const [only] = parts.subs;
+  return parts.subs.length === 1 && only !== undefined && after === undefined
+    ? readOnlyPart(store, parts, only, limit)
+    : mergeParts(store, parts, limit, after);
+}
+
+const named = (line: ReadyLine, sub: number): ReadyLine => (sub === 0 ? line : { ...line, sub });
+
+async function readOnlyPart(
+  store: Pick<PassStore, 'readLine'>,
+  { partition, line }: LineParts,
+  sub: number,
+  limit: number,
+): Promise<LineHeads> {
+  const { jobs, next } = await store.readLine({ partition, line: named(line, sub), limit });
+  if (next === undefined) return { jobs, empty: jobs.length === 0 ? [sub] : [] };
+  return { jobs, empty: [], next: [{ sub, ahead: [], isOpen: true, next }] };
+}
+
+async function mergeParts(
+  store: Pick<PassStore, 'readLine'>,
+  { partition, line, subs, rankOf }: LineParts,
+  limit: number,
+  after: LineCursor = subs.map((sub) => ({ sub, ahead: [], isOpen: true })),
+): Promise<LineHeads> {
+  const ranked = (jobs: readonly JobHead[]): Part['ahead'] => jobs.map((job) => ({ job, rank: rankOf(job) }));
+  const parts = after.map((part): Part => ({ ...part, ahead: ranked(part.ahead) }));
   const empty: number[] = [];
   const jobs: JobHead[] = [];
+  const readOn = async (part: Part): Promise<void> => {
+    const read = await store.readLine({ partition, line: named(line, part.sub), limit, after: part.next });
+    if (part.next === undefined && read.jobs.length === 0 && read.next === undefined) empty.push(part.sub);
+    part.ahead = ranked(read.jobs);
+    part.isOpen = read.next !== undefined;
+    part.next = read.next;
+    part.untilRank = part.ahead.at(-1)?.rank ?? part.untilRank;
+  };
   // Each round reads on in a part, or ends; a part is read on only when all that was read of it was given out.
   while (jobs.length < limit) {
-    const bare = parts.filter((part) => part.ahead.length === 0 && part.isOpen);
-    await Promise.all(
-      bare.map(async (part) => {
-        const named = part.sub === 0 ? line : { ...line, sub: part.sub };
-        const read = await store.readLine(partition, named, limit, part.next);
-        if (part.next === undefined && read.jobs.length === 0 && read.next === undefined)
-          empty.push(part.sub);
-        part.ahead = read.jobs.map((job) => ({ job, rank: rankOf(job) }));
-        part.isOpen = read.next !== undefined;
-        part.next = read.next;
-      }),
-    );
-    const given = jobs.length;
-    while (jobs.length < limit) {
-      const [first, ...others] = parts.filter((part) => part.ahead.length > 0);
-      if (first === undefined || parts.some((part) => part.ahead.length === 0 && part.isOpen)) break;
-      const best = others.reduce(
-        (found, part) => ((part.ahead[0]?.rank ?? '') < (found.ahead[0]?.rank ?? '') ? part : found),
-        first,
-      );
-      const head = best.ahead.shift();
-      if (head !== undefined) jobs.push(head.job);
-    }
-    if (jobs.length === given && parts.every((part) => !part.isOpen || part.ahead.length > 0)) break;
+    const bare = parts.filter(isBare);
+    await Promise.all(bare.map(readOn));
+    const taken = takeBest(parts, limit - jobs.length);
+    jobs.push(...taken);
+    if (taken.length === 0 && !parts.some(isBare)) break;
   }
   const left = parts.flatMap(
-    ({ sub, ahead, isOpen, next }): LineCursor =>
-      ahead.length > 0 || isOpen
-        ? [{ sub, ahead: ahead.map(({ job }) => job), isOpen, ...(next === undefined ? {} : { next }) }]
-        : [],
+    ({ ahead, ...part }): LineCursor =>
+      ahead.length > 0 || part.isOpen ? [{ ...part, ahead: ahead.map(({ job }) => job) }] : [],
   );
   return { jobs, empty, ...(left.length === 0 ? {} : { next: left }) };
+}
+
+/** Whether the part must be read on before its next job is known. */
+const isBare = ({ ahead, isOpen }: Part): boolean => ahead.length === 0 && isOpen;
+
+/** The jobs with the least ranks of all that was read ahead, as long as the next job of each part is known. */
+function takeBest(parts: readonly Part[], limit: number): readonly JobHead[] {
+  const taken: JobHead[] = [];
+  while (taken.length < limit && !parts.some(isBare)) {
+    const [first, ...others] = parts.filter(({ ahead }) => ahead.length > 0);
+    if (first === undefined) break;
+    const best = others.reduce(
+      (found, part) => ((part.ahead[0]?.rank ?? '') < (found.ahead[0]?.rank ?? '') ? part : found),
+      first,
+    );
+    const head = best.ahead.shift();
+    if (head !== undefined) taken.push(head.job);
+  }
+  return taken;
+}
+
+/** A job that a hint told of, and whose place in the line is behind the jobs that were given out. */
+export interface Coming {
+  readonly job: JobHead;
+  readonly rank: string;
+  readonly sub: number;
+}
+
+/**
+ * A cursor to which jobs are added that hints told of. A part that was read beyond a job's place will not show that job when it
+ * is read on, so the cursor keeps it among the jobs that were read ahead. Jobs further back are left to the index, which will
+ * show them. Of a job that the cursor has already, the image with the higher version stays.
+ */
+export function withComing(
+  cursor: LineCursor,
+  coming: Iterable<Coming>,
+  rankOf: LineParts['rankOf'],
+): LineCursor {
+  const versions = new Map(cursor.flatMap(({ ahead }) => ahead.map(({ id, version }) => [id, version])));
+  const news = [...coming].filter(({ job }) => job.version > (versions.get(job.id) ?? 0));
+  if (news.length === 0) return cursor;
+  const bySub = Map.groupBy(news, ({ sub }) => sub);
+  // A part that was read and given out to its end is no longer in the cursor.
+  const usedUp = [...bySub.keys()].filter((sub) => cursor.every((part) => part.sub !== sub));
+  const parts = [...cursor, ...usedUp.map((sub): PartCursor => ({ sub, ahead: [], isOpen: false }))];
+  const outdated = new Set(news.map(({ job }) => job.id));
+  return parts.map((part) => {
+    const ahead = part.ahead.filter(({ id }) => !outdated.has(id));
+    for (const { job, rank } of bySub.get(part.sub) ?? []) {
+      const isReadBeyond = !part.isOpen || rank <= (part.untilRank ?? '');
+      if (isReadBeyond) ahead.splice(placeOf(rank, ahead, rankOf), 0, job);
+    }
+    return { ...part, ahead };
+  });
+}
+
+/** A cursor without a job that was read ahead. */
+export const withoutJob = (cursor: LineCursor, id: string): LineCursor =>
+  cursor.map((part) => ({ ...part, ahead: part.ahead.filter((job) => job.id !== id) }));
+
+/** A job that was read ahead. */
+export const aheadOf = (cursor: LineCursor | undefined, id: string): JobHead | undefined =>
+  cursor?.flatMap(({ ahead }) => ahead).find((job) => job.id === id);
+
+/** Where a job of this rank stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
+export function placeOf(rank: string, jobs: readonly JobHead[], rankOf: LineParts['rankOf']): number {
+  let from = 0;
+  let to = jobs.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const other = jobs[middle];
+    if (other !== undefined && rankOf(other) <= rank) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 /** Jobs read ahead that a cursor holds. */

@@ -9,14 +9,16 @@
  * explores every interleaving.
  */
 import type { LendingConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import { conflictKeyUnder } from '../core/conflict.ts';
 import { LENDING_DEFAULTS } from '../core/defaults.ts';
 import type { ReservedJob } from '../core/job.ts';
 import {
+  type Demand,
   fleetScope,
+  inRequests,
   type LoanRequest,
   type Moved,
   movedBy,
-  type Needy,
   NOTHING_MOVED,
   planLoans,
   planReturns,
@@ -29,22 +31,26 @@ import {
   workerScope,
 } from '../core/lending.ts';
 import { dividedCaps, shareOfCap, shareUnder } from '../core/partition.ts';
-import type { JobHead, PartitionState } from '../store/contract.ts';
+import { lentScopesOf, printScope, scopesOfType } from '../core/scope.ts';
+import { fullConflicts, typesByName } from '../core/terms.ts';
+import { WANTS_BYTES_MAX } from '../store/bounds.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
-import { lockOf } from './locks.ts';
+import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { tierOf } from './submit.ts';
 import { wakeLater } from './timers.ts';
 
-/** A request is not repeated sooner: what was asked for may be on its way. */
+/** A partition repeats a request for a loan after this time at the earliest: an answer to the last one may be on its way. */
 const ASK_EVERY_MS = 2_000;
-/** And nobody grants it later. */
+/** A request for a loan is granted within this time, or not at all. */
 const REQUEST_MS = 10_000;
 /** Partitions asked at once. */
 const ASKED_MAX = 3;
-/** Keys of a tier that are looked at for jobs that wait, */
+/** Of each tier, the keys that are looked at for waiting jobs. */
 const KEYS_MAX = 100;
-/** and how many of their lines. */
+/** Lines of those keys that are read. */
 const LINES_MAX = 20;
 /** Loans made or given back in one commit, far inside a transaction's bound. */
 const MOVED_MAX = 20;
@@ -80,13 +86,11 @@ export function slotsOfWorkers(
   };
 }
 
-/** Places by scope. */
+/** How many jobs of these reservations hold each scope. */
 function holdsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
   const holds = new Map<string, number>();
-  for (const { tier, type, fleet } of held) {
-    for (const scope of ['pool', `tier/${tier}`, `type/${type}`, fleetScope(fleet)])
-      holds.set(scope, (holds.get(scope) ?? 0) + 1);
-  }
+  for (const entry of held)
+    for (const scope of lentScopesOf(entry)) holds.set(scope, (holds.get(scope) ?? 0) + 1);
   return holds;
 }
 
@@ -118,14 +122,14 @@ export function roomsOf(
 }
 
 /** Of the jobs that wait, those that more capacity would start. */
-function needyOf(
+function demandsOf(
   context: DispatchContext,
   state: PartitionState,
   waiting: readonly JobHead[],
   held: readonly ReservedJob[],
-): readonly Needy[] {
+): readonly Demand[] {
   const { configuration } = context;
-  // What is closed for the whole pool, nobody can lend.
+  // A scope that is paused or full for the whole pool cannot be lent by any partition.
   const closed = new Set([
     ...state.controls.flatMap(({ scope, paused }) => (paused ? [scope] : [])),
     ...dividedCaps(configuration, state.controls).flatMap(({ scope, cap }) => (cap === 0 ? [scope] : [])),
@@ -133,16 +137,17 @@ function needyOf(
       slots === null && !state.workers.some((worker) => worker.fleet === fleet) ? [fleetScope(fleet)] : [],
     ),
   ]);
-  const conflictKeys = new Set(held.flatMap(({ conflictKey }) => conflictKey ?? []));
-  // A key has one partition: its own cap is not lent.
+  const types = typesByName(configuration);
+  const full = fullConflicts(types, held);
+  // A fairness key lives in one partition, which has its whole cap: a loan cannot raise it.
   const keyCaps = new Map(state.controls.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   const ofKey = new Map<string, number>();
   for (const { fairnessKey } of held) ofKey.set(fairnessKey, (ofKey.get(fairnessKey) ?? 0) + 1);
   const isClosed = (...scopes: readonly string[]): boolean => scopes.some((scope) => closed.has(scope));
-  const needy = new Map<string, Needy | undefined>();
-  const ofType = (type: string): Needy | undefined => {
+  const demands = new Map<string, Demand | undefined>();
+  const ofType = (type: string): Demand | undefined => {
     const tier = tierOf(configuration, type);
-    const scopes = ['pool', `tier/${tier}`, `type/${type}`];
+    const scopes = scopesOfType(tier, type);
     if (isClosed(...scopes)) return undefined;
     const fleets = configuration.fleets
       .filter((each) => each.types.includes(type) && !isClosed(fleetScope(each.fleet)))
@@ -150,51 +155,54 @@ function needyOf(
     return fleets.length === 0 ? undefined : { scopes, fleets };
   };
   return waiting.flatMap((job) => {
-    if (!needy.has(job.type)) needy.set(job.type, ofType(job.type));
-    const conflictKey = lockOf(context, job);
-    if (conflictKey !== undefined && conflictKeys.has(conflictKey)) return [];
-    const keyScope = `key/${job.fairnessKey}`;
+    if (!demands.has(job.type)) demands.set(job.type, ofType(job.type));
+    const conflictKey = conflictKeyUnder(types.get(job.type), job.resourceId);
+    if (conflictKey !== undefined && full.has(conflictKey)) return [];
+    const keyScope = printScope({ fairnessKey: job.fairnessKey });
     const cap = keyCaps.get(keyScope) ?? configuration.fairness.maxConcurrencyPerKey;
     if (cap !== null && (ofKey.get(job.fairnessKey) ?? 0) >= cap) return [];
-    return isClosed(keyScope) ? [] : (needy.get(job.type) ?? []);
+    return isClosed(keyScope) ? [] : (demands.get(job.type) ?? []);
   });
 }
 
 export interface LoansInput {
   readonly state: PartitionState;
-  /** Of the last commit. */
-  readonly turn: number;
   /** Every place that holds capacity, now that the pass has reserved. */
   readonly held: readonly ReservedJob[];
   /** Jobs that are known to wait. */
   readonly waiting: () => readonly JobHead[];
-  /** The pass has started all that it could: what is free now, nobody needs. */
+  /** True if the pass has started all that it could: then no waiting job needs what is free now. */
   readonly isOver: boolean;
   /** When this process last asked for this partition. */
   readonly askedAtMs: number | undefined;
   readonly nowMs: number;
-  /** As a pass's. */
-  readonly goOnBeside: (work: Promise<unknown>) => void;
+  /** See `PassInput.inBackground`. */
+  readonly inBackground: (work: Promise<unknown>) => void;
 }
 
-/** At the end of a pass: gives back what is free, or lends it, and asks for what is missing. */
+/**
+ * At the end of a pass: gives back what is free, or lends it, and asks for what is missing. Answers when this process last asked.
+ *
+ * @throws LeaseLostError if somebody else has the partition
+ */
 export async function moveCapacity(
   context: DispatchContext,
   lease: HeldLease,
+  commits: Commits,
   input: LoansInput,
-): Promise<{ readonly kind: 'done'; readonly askedAtMs: number | undefined } | { readonly kind: 'lost' }> {
-  const { store, log } = context;
+): Promise<number | undefined> {
+  const { log } = context;
   const { state, held, nowMs, isOver } = input;
   const { partition, epoch } = lease.fence;
-  const isPatient = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
+  const askedLately = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
   const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
-  // A partition that is none any more, or the only one, has nothing to lend, and nobody to ask.
+  // A partition that a redeploy has removed, or the only one, has nothing to lend and no partition to ask.
   const { partitions } = context.configuration;
   const shares = partitions > 1 && partition < partitions;
   const requests = state.requests.filter((request) => request.partition < partitions);
-  const wants = shares && isOver && !isPatient ? await wantsNow(context, input, partition, rooms) : [];
+  const wants = shares && isOver && !askedLately ? await wantsNow(context, input, partition, rooms) : [];
   const giveBack = returnsNow(context, input, partition);
-  // What is given back is free, and not this partition's to lend.
+  // Capacity that is given back in this commit is free, but it belongs to its lender: this partition must not lend it.
   const lend =
     shares && isOver && giveBack.length === 0 && requests.length > 0
       ? planLoans(
@@ -202,25 +210,22 @@ export async function moveCapacity(
             partition,
             rooms,
             requests,
-            loanId: (number) => `${partition}-${epoch}-${input.turn}-${number}`,
+            loanId: (number) => `${partition}-${epoch}-${commits.turn}-${number}`,
           },
           lendingOf(context),
           nowMs,
         ).slice(0, MOVED_MAX)
       : [];
   if (giveBack.length + lend.length > 0) {
-    const commit = { ...NOTHING, turn: input.turn, lend, giveBack };
-    if ((await store.commit(lease.fence, commit)) === 'lost') return { kind: 'lost' };
+    await commits.write({ ...EMPTY_COMMIT, lend, giveBack });
     log.info('capacity was moved', { partition, lend, giveBack });
     const others = new Set([...lend.map(({ to }) => to), ...giveBack.map(({ loan }) => loan.from)]);
-    for (const other of others) input.goOnBeside(wakeLater(context, other, 0));
+    for (const other of others) input.inBackground(wakeLater(context, other, 0));
   }
-  if (wants.length === 0) return { kind: 'done', askedAtMs: input.askedAtMs };
-  input.goOnBeside(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
-  return { kind: 'done', askedAtMs: nowMs };
+  if (wants.length === 0) return input.askedAtMs;
+  input.inBackground(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
+  return nowMs;
 }
-
-const NOTHING = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
 
 async function wantsNow(
   context: DispatchContext,
@@ -231,17 +236,17 @@ async function wantsNow(
   const full = [...rooms.values()].filter((room) => room.held >= room.capacity);
   if (full.length === 0) return [];
   const known = waiting();
-  // Where there is nothing at all, no job that ends will cause a look at the lines.
+  // A full scope without any capacity runs no job whose end would make a pass read lines: they are read here.
   const isShut = known.length === 0 && full.some(({ capacity }) => capacity === 0);
   const jobs = isShut ? await readWaiting(context, partition) : known;
   const ids = new Set(held.map(({ id }) => id));
   const waits = jobs.filter(({ id }) => !ids.has(id));
   const borrowed = state.loans.filter(({ to }) => to === partition);
   const units = borrowed.reduce((total, loan) => total + loan.units, 0);
-  return wantsOf(needyOf(context, state, waits, held), rooms, units, lendingOf(context));
+  return wantsOf(demandsOf(context, state, waits, held), rooms, units, lendingOf(context));
 }
 
-/** Loans that have ended, and those that nobody needs any more, as far as they are free. */
+/** Which loans are given back: those whose time is over, and those that no waiting job needs, as far as no job runs on them. */
 function returnsNow(
   context: DispatchContext,
   { state, held, nowMs, isOver }: LoansInput,
@@ -268,31 +273,38 @@ function returnsNow(
   }).slice(0, MOVED_MAX);
 }
 
-/** Some of the jobs that wait, of any key: of other lines each time, as most may be empty. */
+/** Some of the waiting jobs, whatever their key. Each call reads other lines, because most lines may be empty. */
 async function readWaiting(context: DispatchContext, partition: number): Promise<readonly JobHead[]> {
   const { store, configuration, random } = context;
   const { backlogThreshold } = lendingOf(context);
   const heads = await Promise.all(
     configuration.types.map(async ({ type }) => {
-      const { keys } = await store.readKeys(partition, type, KEYS_MAX);
+      const { keys } = await store.readKeys({ partition, type, limit: KEYS_MAX });
       const lines = keys.flatMap(({ fairnessKey, lines }) =>
         lines.map((line) => ({ ...line, type, fairnessKey })),
       );
       const first = Math.floor(random() * lines.length);
       const read = [...lines.slice(first), ...lines.slice(0, first)]
         .slice(0, LINES_MAX)
-        .map((line) => store.readLine(partition, line, backlogThreshold));
+        .map((line) => store.readLine({ partition, line, limit: backlogThreshold }));
       return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
     }),
   );
   return heads.flat().filter(({ state }) => state === 'pending');
 }
 
-/** Asks some of the others, by turns. A request that gets lost is made again by a later pass. */
-async function ask(context: DispatchContext, request: LoanRequest): Promise<void> {
-  const { store, configuration, log } = context;
+/**
+ * Asks some of the other partitions for a loan, others each time, and for other wants where one request does not hold all. A later
+ * pass repeats a request that was lost.
+ */
+async function ask(context: DispatchContext, asks: LoanRequest): Promise<void> {
+  const { store, configuration, log, random } = context;
   const others = configuration.partitions - 1;
-  const first = Math.floor(request.askedAtMs / ASK_EVERY_MS);
+  const first = Math.floor(asks.askedAtMs / ASK_EVERY_MS);
+  const requests = inRequests(asks.wants, WANTS_BYTES_MAX);
+  // Asks may come as regularly as ticks: no count of time comes round to all.
+  const at = requests.length === 1 ? 0 : Math.floor(random() * requests.length);
+  const request = { ...asks, wants: requests[at] ?? [] };
   const asked = Array.from(
     { length: Math.min(ASKED_MAX, others) },
     (_, at) => (request.partition + 1 + ((first * ASKED_MAX + at) % others)) % configuration.partitions,
@@ -300,7 +312,7 @@ async function ask(context: DispatchContext, request: LoanRequest): Promise<void
   await Promise.all(
     asked.map(async (partition) => {
       try {
-        await store.askForLoan(partition, request);
+        await store.askForLoan({ partition, request });
         await wakeLater(context, partition, 0);
       } catch (error) {
         log.warn('capacity was not asked for; a later pass will', { partition, error: String(error) });

@@ -8,12 +8,14 @@
  * is given up only after the job's version was raised. Reading locks beforehand, waiting and turns only save claims that
  * could not be won, and let partitions take turns: a hint that gets lost costs time until the next tick.
  */
-import { conflictKeyOf } from '../core/conflict.ts';
-import type { JobHead } from '../store/contract.ts';
-import { type Carried, isOpenTo, type Lock } from '../store/contract.ts';
+
+import { claimIdOf } from '../core/claim-id.ts';
+import { conflictKeyUnder, isExclusive } from '../core/conflict.ts';
+import type { ReservedJob } from '../core/job.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import { type Carried, isOpenTo, type Lock } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
-import { claimIdOf } from './judge.ts';
-import type { Settled } from './settle.ts';
+import type { Settled } from './settle/settled.ts';
 
 type LockContext = Pick<DispatchContext, 'store' | 'configuration' | 'queue' | 'clock' | 'log'>;
 
@@ -31,8 +33,18 @@ export function lockOf(
 ): string | undefined {
   if (!needsLocks(context)) return undefined;
   const type = context.configuration.types.find((each) => each.type === job.type);
-  return conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
+  return lockedBy(conflictKeyUnder(type, job.resourceId));
 }
+
+/** A resource whose jobs a type limits has no lock: each partition has a share of that cap. */
+const lockedBy = (conflictKey: string | undefined): string | undefined =>
+  conflictKey !== undefined && isExclusive(conflictKey) ? conflictKey : undefined;
+
+/** The conflict key whose lock the claim of a reserved job takes; undefined: none. */
+export const lockOfPlace = (
+  context: Pick<DispatchContext, 'configuration'>,
+  { conflictKey }: Pick<ReservedJob, 'conflictKey'>,
+): string | undefined => (needsLocks(context) ? lockedBy(conflictKey) : undefined);
 
 export interface LocksSeen {
   /** Conflict keys that are not open to the partition. It waits for them now, and will be woken. */
@@ -63,7 +75,7 @@ export async function lookAtLocks(
       // What this partition holds itself, its own reservations tell of, and its own settlement frees.
       const isKnown = lock?.holder?.partition === partition || lock?.waiting.includes(partition) === true;
       const isNews = !isKnown && (await hasJobs(conflictKey));
-      if (isNews && (await store.awaitLock(conflictKey, partition, nowMs)) === 'open') return [];
+      if (isNews && (await store.awaitLock({ conflictKey, partition, nowMs })) === 'open') return [];
       return [{ conflictKey, untilMs: lock?.turn?.untilMs }];
     }),
   );
@@ -93,9 +105,10 @@ export async function releaseLocks(
   const untilMs = context.clock.nowMs() + TURN_MS;
   const released = await Promise.all(
     locked.map(async ({ reservation, position, entry }) => {
-      if (entry.conflictKey === undefined) return undefined;
+      const conflictKey = lockedBy(entry.conflictKey);
+      if (conflictKey === undefined) return undefined;
       const claimId = claimIdOf(reservation.batchId, position);
-      return (await context.store.releaseLock(entry.conflictKey, partition, claimId, untilMs)).next;
+      return (await context.store.releaseLock({ conflictKey, partition, claimId, untilMs })).next;
     }),
   );
   return new Set(released.filter((next) => next !== undefined));

@@ -1,21 +1,18 @@
 /** What an operator changes while the pool runs: pauses, caps, weights. A control is obeyed from the next pass on. */
-import type { ReservedJob } from '../core/job.ts';
+
 import { homesOf } from '../core/partition.ts';
+import { isInScope, printScope, type Scope } from '../core/scope.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { Control, ControlChange, ControlOutcome, PartitionState } from '../store/contract.ts';
+import type { MembershipStore, OperateStore, PassStore } from '../store/contract.ts';
+import type { Control, PartitionState } from '../store/records.ts';
+import type { ControlChange, ControlOutcome } from '../store/requests.ts';
+import type { ScheduleStore } from '../store/schedules.ts';
 import type { DeclaredPool } from './declaration-codec.ts';
 import type { SubmitContext } from './submit.ts';
 
-/** What a control is about. */
-export type Scope =
-  | 'pool'
-  | { readonly tier: string }
-  | { readonly type: string }
-  | { readonly fairnessKey: string }
-  | { readonly fleet: string };
-
 export interface OperateContext extends SubmitContext {
+  readonly store: PassStore & MembershipStore & OperateStore & ScheduleStore;
   readonly clock: Clock;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly partitionOf: (fairnessKey: string) => number;
@@ -23,24 +20,6 @@ export interface OperateContext extends SubmitContext {
   readonly formerTypes?: readonly string[] | undefined;
   /** What is declared of partitions; undefined: there never were others than those that are configured. */
   readonly shared?: Pick<DeclaredPool, 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> | undefined;
-}
-
-/** The scope as it stands in a control: `pool`, `tier/<tier>`, `type/<type>`, `key/<fairnessKey>`, `fleet/<fleet>`. */
-export function scopeName(scope: Scope): string {
-  if (scope === 'pool') return 'pool';
-  if ('tier' in scope) return `tier/${scope.tier}`;
-  if ('type' in scope) return `type/${scope.type}`;
-  if ('fleet' in scope) return `fleet/${scope.fleet}`;
-  return `key/${scope.fairnessKey}`;
-}
-
-/** Whether a job that holds capacity belongs to the scope. */
-export function isInScope(scope: Scope, entry: ReservedJob): boolean {
-  if (scope === 'pool') return true;
-  if ('tier' in scope) return entry.tier === scope.tier;
-  if ('type' in scope) return entry.type === scope.type;
-  if ('fleet' in scope) return entry.fleet === scope.fleet;
-  return entry.fairnessKey === scope.fairnessKey;
 }
 
 /** All partitions of the pool, with those that were: jobs may stand or run there still. */
@@ -71,7 +50,9 @@ const loadAll = (
   context: OperateContext,
   partitions: readonly number[],
 ): Promise<readonly PartitionState[]> =>
-  Promise.all(partitions.map((partition) => context.store.loadPartition(partition, context.clock.nowMs())));
+  Promise.all(
+    partitions.map((partition) => context.store.loadPartition({ partition, nowMs: context.clock.nowMs() })),
+  );
 
 /**
  * Changes a scope's control in each of its partitions. Of two operators who change different things of one scope in the
@@ -85,9 +66,9 @@ export async function changeControl(
   change: ControlChange,
 ): Promise<ControlOutcome> {
   const partitions = partitionsOfScope(context, scope);
-  const name = scopeName(scope);
+  const name = printScope(scope);
   const outcomes = await Promise.all(
-    partitions.map((partition) => context.store.changeControl(partition, name, change)),
+    partitions.map((partition) => context.store.changeControl({ partition, scope: name, change })),
   );
   // A pause needs no pass to be obeyed; whatever opens a way does.
   if (change.paused !== true) await wakeAll(context, partitions);

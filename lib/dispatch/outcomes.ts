@@ -1,30 +1,23 @@
 /** What the bus is told: one event for each job that reached its end, made from the item's own transition. */
-import { isTerminal, type Job } from '../core/job.ts';
-import type { EventBus, JobOutcomeDetail, OutcomeEvent } from '../events/contract.ts';
+import { isTerminal, type MovingJob } from '../core/job.ts';
+import type { ScheduleState } from '../core/recurring.ts';
+import type { EventBus, OutcomeEvent } from '../events/contract.ts';
+import type { Metrics } from '../metrics/contract.ts';
+import type { OutcomeOutbox, UnpublishedOutcomes } from '../queue/contract.ts';
+import type { Log } from '../runtime/contract.ts';
+import type { PassStore } from '../store/contract.ts';
+import { told } from '../store/job-fields.ts';
 
-function detailOf(job: Job): JobOutcomeDetail {
-  const { id, version, type, state, fairnessKey, resourceId, attempt } = job;
-  const { submittedAtMs, startedAtMs, finishedAtMs, result, error } = job;
-  return {
-    id,
-    version,
-    type,
-    state,
-    fairnessKey,
-    ...(resourceId === undefined ? {} : { resourceId }),
-    attempt,
-    submittedAtMs,
-    ...(startedAtMs === undefined ? {} : { startedAtMs }),
-    ...(finishedAtMs === undefined ? {} : { finishedAtMs }),
-    ...(result === undefined ? {} : { result }),
-    ...(error === undefined ? {} : { error }),
-  };
-}
-
-/** Thrown when the bus did not take every event: the stream's batch must come again. */
+/** Thrown when an event was taken by nobody: what it is of must come again. */
 export class OutcomesUnpublishedError extends Error {
   override readonly name = 'OutcomesUnpublishedError';
 }
+
+/** Those that have an outcome to tell; redriving notes something on a job whose outcome was published long ago. */
+const endedOf = (jobs: readonly MovingJob[]): readonly MovingJob[] =>
+  jobs.filter((job) => isTerminal(job.state) && job.redrivenAs === undefined);
+
+const eventOf = (job: MovingJob): OutcomeEvent => ({ kind: 'outcome', detail: told(job) });
 
 /**
  * Publishes the outcome of every terminal job among these images. At least once: a batch that comes again is
@@ -32,11 +25,8 @@ export class OutcomesUnpublishedError extends Error {
  *
  * @throws OutcomesUnpublishedError
  */
-export async function publishOutcomes(events: EventBus, jobs: readonly Job[]): Promise<number> {
-  const outcomes: OutcomeEvent[] = jobs
-    // Redriving notes something on a job whose outcome was published long ago.
-    .filter((job) => isTerminal(job.state) && job.redrivenAs === undefined)
-    .map((job) => ({ kind: 'outcome', detail: detailOf(job) }));
+export async function publishOutcomes(events: EventBus, jobs: readonly MovingJob[]): Promise<number> {
+  const outcomes = endedOf(jobs).map(eventOf);
   if (outcomes.length === 0) return 0;
   const unsent = await events.publish(outcomes);
   if (unsent.length > 0) {
@@ -45,4 +35,108 @@ export async function publishOutcomes(events: EventBus, jobs: readonly Job[]): P
     );
   }
   return outcomes.length;
+}
+
+/** One event for each of these schedules that has paused itself. */
+const stoppedEvents = (states: readonly ScheduleState[]): readonly OutcomeEvent[] =>
+  states.flatMap(({ id, revision, stopped, failures, changedAtMs }) =>
+    stopped === 'failures' || stopped === 'type'
+      ? [{ kind: 'stopped', detail: { id, revision, reason: stopped, failures, stoppedAtMs: changedAtMs } }]
+      : [],
+  );
+
+export interface PublishContext {
+  readonly events: EventBus;
+  readonly outbox: OutcomeOutbox;
+  readonly log: Log;
+  readonly metrics?: Metrics | undefined;
+}
+
+/** How long the outbox waits for the bus: soon at first, then every quarter of an hour, for as long as it takes. */
+const KEPT_FIRST_MS = 15_000;
+const KEPT_MAX_MS = 900_000;
+
+const keptMs = (tries: number): number => Math.min(KEPT_MAX_MS, KEPT_FIRST_MS * 2 ** Math.min(tries - 1, 10));
+
+/** What the bus may have to be told of. */
+interface Told {
+  readonly jobs: readonly MovingJob[];
+  /** As they are in the stream, or by now. */
+  readonly schedules?: readonly ScheduleState[] | undefined;
+}
+
+/**
+ * Publishes what ended among these jobs, and stopped among these schedules; what the bus does not take waits in the
+ * outbox, and holds up nothing else.
+ *
+ * @param tries - how often the bus has refused them before
+ * @throws OutcomesUnpublishedError when the outbox does not take them either: they must come again
+ */
+export async function publishOrKeep(
+  { events, outbox, log, metrics }: PublishContext,
+  { jobs, schedules = [] }: Told,
+  tries = 0,
+): Promise<void> {
+  const told = [...endedOf(jobs).map(eventOf), ...stoppedEvents(schedules)];
+  if (told.length === 0) return;
+  const unsent = await refused(events, told, log);
+  if (unsent.length === 0) return;
+  metrics?.add('outcomesUnpublished', unsent.length);
+  log.warn('the bus did not take outcome events; they wait in the outbox', {
+    outcomes: unsent.length,
+    tries,
+  });
+  const idsOf = (kind: OutcomeEvent['kind']): readonly string[] =>
+    unsent.flatMap((event) => (event.kind === kind && 'id' in event.detail ? [event.detail.id] : []));
+  const scheduleIds = idsOf('stopped');
+  const unpublished = {
+    jobIds: idsOf('outcome'),
+    ...(scheduleIds.length === 0 ? {} : { scheduleIds }),
+    tries: tries + 1,
+  };
+  try {
+    await outbox.keepOutcomes(unpublished, keptMs(tries + 1));
+  } catch (cause) {
+    throw new OutcomesUnpublishedError(
+      `neither the bus nor the outbox took ${unsent.length} of ${told.length} outcome events; they will come again`,
+      { cause },
+    );
+  }
+}
+
+/** Those that were not taken. */
+async function refused(
+  events: EventBus,
+  told: readonly OutcomeEvent[],
+  log: Log,
+): Promise<readonly OutcomeEvent[]> {
+  try {
+    return await events.publish(told);
+  } catch (error) {
+    // Such as a bus that is gone, or that this role may not use: its owner may put that right.
+    log.warn('the bus cannot be used', { error: String(error) });
+    return told;
+  }
+}
+
+/**
+ * Publishes what waited in the outbox, by the jobs and schedules as they are now. One whose record is gone, or that goes on, has
+ * nothing to tell.
+ */
+export async function publishKept(
+  context: PublishContext & { readonly store: Pick<PassStore, 'lookUpJobs' | 'getSchedules'> },
+  { jobIds, scheduleIds = [], tries }: UnpublishedOutcomes,
+): Promise<void> {
+  const found = await context.store.lookUpJobs({ ids: jobIds });
+  const jobs = found.filter((job) => job !== undefined);
+  if (jobs.length < jobIds.length)
+    context.log.warn('records of jobs were gone before their outcomes were published', {
+      jobs: jobIds.length - jobs.length,
+    });
+  const records =
+    scheduleIds.length === 0
+      ? []
+      : await context.store.getSchedules({ ids: scheduleIds, unreadable: () => {} });
+  const schedules = records.flatMap((record) => (record === undefined ? [] : [record.state]));
+  await publishOrKeep(context, { jobs, schedules }, tries);
 }

@@ -6,7 +6,7 @@
  * next to start. So two rules are enough:
  *  - A conflict key that may have a blocked line has a mark. It is made before any job is parked there, and taken away only
  *    when the line was found empty long after the last parking.
- *  - While nothing holds a conflict key, the first jobs of its groups stand in their ready lines, where every pass finds
+ *  - While a conflict key has room, the first jobs of its groups stand in their ready lines, where every pass finds
  *    them. Whoever settles the job that held the key reads them beforehand. Those that do not start in the same pass are
  *    moved back before the settlement is written, so a dispatcher that dies in between leaves nothing behind.
  * A job that was moved back may be cancelled, or moved in time: the image that shows it causes a look at the blocked line, and
@@ -14,21 +14,21 @@
  *
  * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking is fenced by the epoch.
  */
-import { conflictKeyOf } from '../core/conflict.ts';
+import { conflictKeyUnder } from '../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
 import type { LineName, Planner } from '../core/planner.ts';
-import { keysHeldBy, typesByName } from '../core/terms.ts';
+import { fullConflicts, typesByName } from '../core/terms.ts';
 import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../store/bounds.ts';
-import type { Commit, JobHead, ParkedMark } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { ParkedMark } from '../store/records.ts';
 import { blockedGroup, blockedRank } from '../store/schema.ts';
 import { asSubmitter, type DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
-import type { RememberedBooks } from './remembered.ts';
+import type { PartitionCache } from './partition-cache.ts';
+import { type Commits, EMPTY_COMMIT, LeaseLostError } from './pass/commits.ts';
 import { putAnnounced, readyLineOf } from './submit.ts';
 
-/** Groups read of one blocked line in one pass; where there are more, as many again from where an earlier pass has ended. */
-const GROUPS_MAX = 1_000;
 /** Marks looked at by one tick. */
 const ROUND_MARKS = 100;
 /** The index shows a parked job within this, by far. */
@@ -68,25 +68,25 @@ export interface UnparkInput {
 export function keyLetGo(context: Pick<DispatchContext, 'configuration'>, job: JobHead): string | undefined {
   if (job.state !== 'scheduled' && !isTerminal(job.state)) return undefined;
   const type = context.configuration.types.find((each) => each.type === job.type);
-  return conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
+  return conflictKeyUnder(type, job.resourceId);
 }
 
 /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
 export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<Unparked> {
-  const { store } = context;
+  const { store, budget } = context;
   const { partition, inFlight, groupCursors, nowMs } = input;
   const types = typesByName(context.configuration);
-  const held = new Set(inFlight.flatMap((entry) => keysHeldBy(types, entry)));
-  const isFree = (conflictKey: string): boolean => !held.has(conflictKey);
+  const full = fullConflicts(types, inFlight);
+  const isFree = (conflictKey: string): boolean => !full.has(conflictKey);
   const [freed, round] = await Promise.all([
-    store.readParked(partition, [...new Set(input.freed)].filter(isFree)),
-    input.looksAround ? store.listParked(partition, ROUND_MARKS, input.cursor) : NO_ROUND,
+    store.readParked({ partition, conflictKeys: [...new Set(input.freed)].filter(isFree) }),
+    input.looksAround ? store.listParked({ partition, limit: ROUND_MARKS, after: input.cursor }) : NO_ROUND,
   ]);
   const marks = new Map([...freed, ...round.marks].map((mark) => [mark.conflictKey, mark]));
   const free = [...marks.values()].filter(({ conflictKey }) => isFree(conflictKey));
   // A mark outlives its jobs.
   const hasJobs = async (conflictKey: string): Promise<boolean> =>
-    (await store.readBlocked(partition, conflictKey, 1)).jobs.length > 0;
+    (await store.readBlocked({ partition, conflictKey, groups: 1 })).jobs.length > 0;
   const { taken, openAtMs } = needsLocks(context)
     ? await lookAtLocks(
         context,
@@ -100,12 +100,12 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   await Promise.all(
     free.map(async (mark) => {
       const { conflictKey, parkedAtMs } = mark;
-      const first = await store.readBlocked(partition, conflictKey, GROUPS_MAX);
+      const first = await store.readBlocked({ partition, conflictKey, groups: budget.blockedGroups });
       // No group stands behind the others for ever.
       const from = groupCursors.get(conflictKey) ?? first.next;
       const behind =
         first.next !== undefined && from !== undefined
-          ? await store.readBlocked(partition, conflictKey, GROUPS_MAX, from)
+          ? await store.readBlocked({ partition, conflictKey, groups: budget.blockedGroups, after: from })
           : undefined;
       if (behind?.next === undefined) groupCursors.delete(conflictKey);
       else groupCursors.set(conflictKey, behind.next);
@@ -145,7 +145,7 @@ export async function moveBack(
       if (waiting.length === 0) return [];
       // Their lines may have been retired while they stood elsewhere.
       const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
-        context.store.unpark(waiting, conflictKey),
+        context.store.unpark({ jobs: waiting, conflictKey }),
       );
       return waiting.filter((_, at) => outcomes[at] === 'applied');
     }),
@@ -183,7 +183,7 @@ async function nameParked(
   { store, configuration }: DispatchContext,
   partition: number,
   groups: ReadonlyMap<string, readonly JobHead[]>,
-  { parkedNames, lines }: Pick<RememberedBooks, 'parkedNames' | 'lines'>,
+  { parkedNames, lines }: Pick<PartitionCache, 'parkedNames' | 'lines'>,
   nowMs: number,
 ): Promise<void> {
   const { idlePolicy, keyTtlMs } = configuration.fairness;
@@ -201,7 +201,7 @@ async function nameParked(
   for (const name of fresh.keys()) parkedNames.add(name);
   for (const [type, ofType] of Map.groupBy(fresh.values(), (each) => each.type)) {
     const byKey = Map.groupBy(ofType, ({ fairnessKey }) => fairnessKey);
-    const backlogs = await store.readBacklogs(partition, type, [...byKey.keys()]);
+    const backlogs = await store.readBacklogs({ partition, type, fairnessKeys: [...byKey.keys()] });
     const unnamed = [...byKey.values()].flatMap((ofKey, at) => {
       const { parked = [] } = backlogs[at] ?? {};
       return ofKey
@@ -211,7 +211,7 @@ async function nameParked(
         .slice(0, Math.max(0, PARKED_NAMES_MAX - parked.length));
     });
     if (unnamed.length === 0) continue;
-    await store.announceLines(partition, unnamed, nowMs);
+    await store.announceLines({ partition, lines: unnamed, nowMs });
     // What was read of them before does not show it.
     lines.keys.delete(type);
     lines.named.delete(type);
@@ -229,7 +229,7 @@ export async function readGroup(
   const line = { type, mode, fairnessKey };
   const found: JobHead[] = [];
   for (let from = blockedGroup(line); ; ) {
-    const { jobs } = await store.readBlocked(partition, conflictKey, 1, from);
+    const { jobs } = await store.readBlocked({ partition, conflictKey, groups: 1, after: from });
     const own = jobs.filter((job) => blockedGroup(job) === blockedGroup(line));
     found.push(...own);
     const last = own.at(-1);
@@ -251,7 +251,10 @@ export async function unnameParked(
   nowMs: number,
 ): Promise<void> {
   if (empty.length === 0) return;
-  const marks = await store.readParked(partition, [...new Set(empty.map(({ line }) => line.parkedIn))]);
+  const marks = await store.readParked({
+    partition,
+    conflictKeys: [...new Set(empty.map(({ line }) => line.parkedIn))],
+  });
   const isFresh = (conflictKey: string): boolean =>
     marks.some((mark) => mark.conflictKey === conflictKey && nowMs - mark.parkedAtMs <= EMPTY_AFTER_MS);
   await Promise.all(
@@ -259,51 +262,48 @@ export async function unnameParked(
       if (isFresh(line.parkedIn)) return;
       const { type, mode, fairnessKey, parkedIn } = line;
       parkedNames.delete(JSON.stringify([type, mode, fairnessKey, parkedIn]));
-      await store.retireLine(partition, line, announcedAtMs);
+      await store.retireLine({ partition, line, announcedAtMs });
     }),
   );
 }
 
-/** What was parked, and the partition's turn after it. */
-export type Parked =
-  | { readonly kind: 'parked'; readonly jobs: readonly JobHead[]; readonly turn: number }
-  | { readonly kind: 'lost' };
-
-/** Parks them. Answers those that stand in their blocked lines now. */
+/**
+ * Parks them. Answers those that stand in their blocked lines now.
+ *
+ * @throws LeaseLostError if somebody else has the partition
+ */
 export async function park(
   context: DispatchContext,
-  lease: HeldLease,
+  { fence }: HeldLease,
+  commits: Commits,
   groups: ReadonlyMap<string, readonly JobHead[]>,
-  state: {
+  {
+    parks,
+    cached,
+  }: {
     readonly parks: boolean;
-    readonly turn: number;
-    readonly remembered: Pick<RememberedBooks, 'marked' | 'parkedNames' | 'lines'>;
+    readonly cached: Pick<PartitionCache, 'marked' | 'parkedNames' | 'lines'>;
   },
-): Promise<Parked> {
+): Promise<readonly JobHead[]> {
   const { store, clock } = context;
-  const { partition } = lease.fence;
-  const { marked } = state.remembered;
+  const { marked } = cached;
   const nowMs = clock.nowMs();
-  if (!state.parks) {
-    const commit: Commit = { ...NOTHING, turn: state.turn, parks: true };
-    if ((await store.commit(lease.fence, commit)) === 'lost') return { kind: 'lost' };
-  }
+  if (!parks) await commits.write({ ...EMPTY_COMMIT, parks: true });
   const stale = [...groups.keys()].filter(
     (conflictKey) => nowMs - (marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,
   );
-  await store.markParked(partition, stale, nowMs);
+  await store.markParked({ partition: fence.partition, conflictKeys: stale, nowMs });
   if (marked.size > MARKED_MAX) marked.clear();
   for (const conflictKey of stale) marked.set(conflictKey, nowMs);
-  await nameParked(context, partition, groups, state.remembered, nowMs);
+  await nameParked(context, fence.partition, groups, cached, nowMs);
   const moved: JobHead[] = [];
   for (const [conflictKey, jobs] of groups) {
-    const outcomes = await store.park(lease.fence, jobs, conflictKey);
-    if (outcomes === 'lost') return { kind: 'lost' };
+    const outcomes = await store.park({ fence, jobs, conflictKey });
+    if (outcomes === 'lost') throw new LeaseLostError(fence);
     moved.push(...jobs.filter((_, at) => outcomes[at] === 'applied'));
   }
-  return { kind: 'parked', jobs: moved, turn: state.turn + (state.parks ? 0 : 1) };
+  return moved;
 }
 
 /** Marks that a process remembers; forgetting costs a write. */
 const MARKED_MAX = 10_000;
-const NOTHING = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };

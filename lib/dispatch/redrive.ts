@@ -1,7 +1,10 @@
 /** Another try for a job that failed for good: a new job, made once. */
+
 import { createHash } from 'node:crypto';
 import type { Job } from '../core/job.ts';
 import { partitionOf } from '../core/partition.ts';
+import type { OperateStore } from '../store/contract.ts';
+import { takenOver } from '../store/job-fields.ts';
 import { putAnnounced, type SubmitContext } from './submit.ts';
 
 export type RedriveOutcome =
@@ -24,22 +27,16 @@ const redriveIdOf = (jobId: string): string =>
  * The same work, from its beginning, at once: first attempt, no checkpoint. Queued, because whoever waited has given up.
  */
 function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number, by: string | undefined): Job {
-  const { type, payload, priority, fairnessKey, resourceId, contentHash } = deadLetter;
   return {
+    ...takenOver(deadLetter),
     id: redriveIdOf(deadLetter.id),
-    type,
-    payload,
-    priority,
     mode: 'queued',
-    fairnessKey,
-    ...(resourceId === undefined ? {} : { resourceId }),
     // Where its key lives now: the letter may be older than the number of partitions.
-    partition: partitionOf(fairnessKey, partitions),
+    partition: partitionOf(deadLetter.fairnessKey, partitions),
     state: 'pending',
     version: 1,
     attempt: 1,
     workersLost: 0,
-    contentHash,
     runAtMs: nowMs,
     readyAtMs: nowMs,
     submittedAtMs: nowMs,
@@ -54,12 +51,12 @@ function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number, by: st
  * @param by - who asks for it, for the histories of both
  */
 export async function redriveJob(
-  context: SubmitContext,
+  context: SubmitContext & { readonly store: Pick<OperateStore, 'redrive'> },
   jobId: string,
   by?: string | undefined,
 ): Promise<RedriveOutcome> {
   const { store, configuration } = context;
-  const read = async (): Promise<Job | undefined> => (await store.getJobs([jobId]))[0];
+  const read = async (): Promise<Job | undefined> => (await store.getJobs({ ids: [jobId] }))[0];
   const deadLetter = await read();
   const known = outcomeOf(deadLetter);
   if (deadLetter === undefined || known !== undefined) return known ?? { kind: 'missing' };
@@ -68,7 +65,7 @@ export async function redriveJob(
   }
   if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
   const job = anotherTryOf(deadLetter, configuration.partitions, context.nowMs(), by);
-  const outcome = await putAnnounced(context, [job], () => store.redrive(deadLetter, job));
+  const outcome = await putAnnounced(context, [job], () => store.redrive({ deadLetter, job }));
   if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();
   return outcomeOf(since) ?? { kind: 'repeated', jobId: job.id };

@@ -12,41 +12,48 @@
  * somebody knows of the job. Not while a place of an earlier attempt counts it: who settles that place must find its own claim.
  */
 import { partitionOf } from '../core/partition.ts';
-import type { JobHead, KeyBacklog, PartitionState } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { KeyBacklog, PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { asSubmitter, type DispatchContext } from './context.ts';
-import type { StrangersMemory } from './remembered.ts';
+import type { Deployed } from './declaration.ts';
+import type { StrangersMemory } from './partition-cache.ts';
 import { ANNOUNCE_EVERY_MS, putAnnounced } from './submit.ts';
 import { wakeLater } from './timers.ts';
 
-/** Keys read at once, and how often in one step. */
+/** Keys that one request reads. */
 const KEYS_PAGE = 100;
+/** Requests for keys in one step. */
 const PAGES_MAX = 20;
-/** Jobs moved of one line in one step, and of all lines before the step ends, give or take those that were read at once. */
+/** Jobs of one line that one step moves. */
 const LINE_MAX = 100;
+/** A step ends when it has read so many jobs, give or take the lines that were read together. */
 const STEP_JOBS = 500;
-/** Lines. */
+/** Lines that are read together. */
 const READ_AT_ONCE = 8;
-/** A key of another partition that a pass meets is looked at so often, and a partition that is none any more is walked through. */
+/** A pass looks at the same key of another partition again after this time at the earliest. */
 const LOOK_EVERY_MS = 60_000;
+/** How often a partition that a redeploy has removed is walked through. */
 const WALK_EVERY_MS = 5 * 60_000;
-/** Keys that a pass meets and looks at. */
+/** Keys of other partitions that one pass looks at. */
 const MET_MAX = 20;
 
+interface Homes extends Pick<DispatchContext, 'configuration'> {
+  readonly deployed?: Pick<Deployed, 'partitionNumbers'> | undefined;
+}
+
 /** Whether jobs of keys that live somewhere else may stand in a partition. */
-export const haveKeysMoved = (
-  { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
-  partition: number,
-): boolean =>
+export const haveKeysMoved = ({ configuration, deployed }: Homes, partition: number): boolean =>
   partition >= configuration.partitions || (deployed !== undefined && deployed.partitionNumbers.length > 1);
 
-/** Whether jobs of a key may start in a partition. */
-export function livesIn(
-  context: Pick<DispatchContext, 'configuration' | 'deployed'>,
-  partition: number,
-): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
-  if (!haveKeysMoved(context, partition)) return () => true;
+/**
+ * Whether jobs of a key may start in a partition. Where keys have never moved, a producer that knows a newer declaration may have
+ * stored a job where its key is going to live: until this process has heard of that, it leaves the job alone.
+ */
+export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
   const { partitions } = context.configuration;
+  const isAlone = partitions === 1 || context.deployed === undefined;
+  if (isAlone && !haveKeysMoved(context, partition)) return () => true;
   return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;
 }
 
@@ -62,7 +69,7 @@ export async function sendHome(context: DispatchContext, jobs: readonly JobHead[
   for (const [partition, ofHome] of byHome) {
     const there = ofHome.map((job) => ({ ...job, partition }));
     const moved = await putAnnounced(asSubmitter(context), there, () =>
-      store.rehome(ofHome, partition, clock.nowMs()),
+      store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() }),
     );
     const arrived = moved.filter((job) => job !== undefined).length;
     if (arrived === 0) continue;
@@ -77,7 +84,7 @@ export async function sendHome(context: DispatchContext, jobs: readonly JobHead[
 /** Lines with the first jobs of each, as many as a step moves. */
 interface Found {
   readonly jobs: readonly JobHead[];
-  /** There are more in some. */
+  /** Whether some of these lines have more jobs than were read. */
   readonly isCut: boolean;
   readonly empty: readonly ReadyLine[];
 }
@@ -94,7 +101,7 @@ async function readLines(
   for (let from = 0; from < lines.length; from += READ_AT_ONCE) {
     if (jobs.length >= STEP_JOBS) return { jobs, isCut: true, empty };
     const some = lines.slice(from, from + READ_AT_ONCE);
-    const pages = await Promise.all(some.map((line) => store.readLine(partition, line, LINE_MAX)));
+    const pages = await Promise.all(some.map((line) => store.readLine({ partition, line, limit: LINE_MAX })));
     for (const [at, page] of pages.entries()) {
       const line = some[at];
       if (page.jobs.length === 0 && line !== undefined) empty.push(line);
@@ -126,16 +133,17 @@ export async function walkHome(
   const types = [...configuration.types.map(({ type }) => type), ...(deployed?.formerTypes ?? [])];
   const lives = livesIn(context, partition);
   let moved = 0;
-  let at = Math.max(0, from === undefined ? 0 : types.indexOf(from.type));
-  let after = from?.after;
+  const stood = from === undefined ? -1 : types.indexOf(from.type);
+  let at = Math.max(0, stood);
+  let after = stood < 0 ? undefined : from?.after;
   for (let pages = 0; pages < PAGES_MAX && moved < STEP_JOBS; pages += 1) {
     const type = types[at];
     if (type === undefined) return { moved, next: undefined };
-    const { keys, next } = await store.readKeys(partition, type, KEYS_PAGE, after);
+    const { keys, next } = await store.readKeys({ partition, type, limit: KEYS_PAGE, after });
     const lines = keys.filter((key) => !lives(key)).flatMap((key) => linesOf(type, key));
     const { jobs, isCut } = await readLines(context, partition, lines, held);
     moved += await sendHome(context, jobs);
-    // Where there were more than a step moves, the next one begins at the same keys.
+    // A line had more jobs than one step moves: the next step begins at the same keys again.
     if (isCut) return { moved, next: { type, after } };
     if (next === undefined) at += 1;
     after = next;
@@ -156,13 +164,12 @@ export interface Strangers {
 export async function sendStrangersHome(
   context: DispatchContext,
   partition: number,
-  /** Jobs that hold capacity by now. */
+  /** Ids of jobs that the pass has reserved capacity for. */
   held: ReadonlySet<string>,
   { jobs, keys }: Strangers,
   memory: StrangersMemory,
   nowMs: number,
 ): Promise<number> {
-  if (!haveKeysMoved(context, partition)) return 0;
   let moved = 0;
   const met = jobs.filter(({ id }) => !held.has(id));
   if (met.length > 0) moved += await sendHome(context, met);
@@ -173,10 +180,11 @@ export async function sendStrangersHome(
     const sent = await sendHome(context, found.jobs);
     moved += sent;
     if (memory.lookedAtMs.size >= NAMES_MAX) memory.lookedAtMs.clear();
-    // Where it got somewhere there may be more.
+    // A key of which jobs were moved may have more: only one of which none was moved is left alone for a while.
     if (sent === 0) memory.lookedAtMs.set(JSON.stringify([type, key.fairnessKey]), nowMs);
     if (nowMs - key.announcedAtMs <= 2 * ANNOUNCE_EVERY_MS) continue;
-    for (const line of found.empty) await context.store.retireLine(partition, line, key.announcedAtMs);
+    for (const line of found.empty)
+      await context.store.retireLine({ partition, line, announcedAtMs: key.announcedAtMs });
   }
   const isNone = partition >= context.configuration.partitions;
   if (isNone && nowMs - memory.walkedAtMs >= WALK_EVERY_MS) {

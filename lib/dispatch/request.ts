@@ -5,8 +5,10 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
-import type { Job, JobMode, Json } from '../core/job.ts';
+import type { Job, Json } from '../core/job.ts';
 import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
+import { ASKED_FIELDS, type AskedField, asked } from '../store/job-fields.ts';
 
 /** Bounds on what is accepted. A job's item must stay well under DynamoDB's 400 KB. */
 export const REQUEST_LIMITS = {
@@ -16,21 +18,19 @@ export const REQUEST_LIMITS = {
   payloadLevels: 100,
   /** UTF-8 bytes of `idempotencyKey`, `fairnessKey` and `resourceId`: they become parts of index keys. */
   keyBytes: 512,
+  /** UTF-8 bytes. */
+  labelBytes: 256,
   jobsPerEvent: 1_000,
 } as const;
 
 /** One job, as asked for, with defaults filled in. */
-export interface JobRequest {
-  readonly type: string;
-  readonly payload: Json;
-  readonly priority: number;
-  readonly mode: JobMode;
-  readonly fairnessKey: string;
-  readonly resourceId?: string | undefined;
+export interface JobRequest extends Pick<Job, AskedField> {
   /** Epoch milliseconds; undefined: at once. */
   readonly runAtMs?: number | undefined;
   /** The producer's own name for this request: sent twice, it makes one job. */
   readonly idempotencyKey?: string | undefined;
+  /** W3C Trace Context. */
+  readonly traceparent?: string | undefined;
 }
 
 /** Why a request was refused. */
@@ -56,21 +56,28 @@ export interface ParsedRequests {
 
 const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
 
-const keyText = z
-  .string()
-  .refine((text) => text.isWellFormed(), 'must be well-formed Unicode')
-  .refine(
-    (text) => bytes(text) <= REQUEST_LIMITS.keyBytes,
-    `must be at most ${REQUEST_LIMITS.keyBytes} bytes`,
-  );
+const textUpTo = (bytesMax: number) =>
+  z
+    .string()
+    .refine((text) => text.isWellFormed(), 'must be well-formed Unicode')
+    .refine((text) => bytes(text) <= bytesMax, `must be at most ${bytesMax} bytes`);
 
-const jobRequest = z.strictObject({
+export const keyText = textUpTo(REQUEST_LIMITS.keyBytes);
+
+/** The same sentence for whatever is wrong with it. */
+export const wholeNumber = (least: number, most: number) => {
+  const error = `must be a whole number from ${least} to ${most}`;
+  return z.int(error).min(least, error).max(most, error);
+};
+
+const requestShape = {
   type: z.string(),
   payload: z.unknown().optional(),
-  priority: z.int().min(PRIORITY_MIN).max(PRIORITY_MAX).optional(),
+  priority: wholeNumber(PRIORITY_MIN, PRIORITY_MAX).optional(),
   mode: z.enum(JOB_MODES).optional(),
   fairnessKey: keyText.optional(),
   resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
+  label: textUpTo(REQUEST_LIMITS.labelBytes).min(1, 'must not be empty; leave it out instead').optional(),
   runAt: z.iso
     .datetime({
       offset: true,
@@ -78,7 +85,11 @@ const jobRequest = z.strictObject({
     })
     .optional(),
   idempotencyKey: keyText.min(1, 'must not be empty; leave it out instead').optional(),
-});
+  traceparent: z.string().refine(isTraceparent, TRACEPARENT_RULE).optional(),
+} satisfies Readonly<Record<AskedField | 'runAt' | 'idempotencyKey' | 'traceparent', z.ZodType>>;
+
+/** One job, as an event asks for it. What a pool knows, such as its types, is checked beside it. */
+export const jobRequest = z.strictObject(requestShape);
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -96,7 +107,7 @@ const FIELD_CHARS_MAX = 200;
 const REASON_CHARS_MAX = 1_000;
 
 /** Whether arrays and objects stand in each other deeper than `levels`. Walks level by level, so it holds any depth. */
-function isDeeperThan(value: unknown, levels: number): boolean {
+export function isDeeperThan(value: unknown, levels: number): boolean {
   let level: readonly unknown[] = [value];
   for (let depth = 0; depth <= levels; depth += 1) {
     level = level.flatMap((each) => (typeof each === 'object' && each !== null ? [each] : []));
@@ -159,14 +170,13 @@ function parseEntry(
   const runAtMs = runAt === undefined ? undefined : Date.parse(runAt);
   return {
     request: {
+      ...rest,
       type,
       payload: payload as Json,
       priority: rest.priority ?? PRIORITY_MIN,
       mode: rest.mode ?? 'queued',
       fairnessKey: rest.fairnessKey ?? '',
-      resourceId: rest.resourceId,
       runAtMs,
-      idempotencyKey: rest.idempotencyKey,
     },
   };
 }
@@ -259,31 +269,32 @@ function sortedNames(value: object): readonly string[] {
   return names;
 }
 
-/** Everything the producer decided, so that the same key with other content is found out. */
+/** In the order in which they are hashed. */
+const CONTENT_FIELDS = [...ASKED_FIELDS, 'runAtMs' as const].sort();
+
+/**
+ * Everything the producer decided, so that the same key with other content is found out. Not the trace: whoever asks again does so
+ * in a span of its own.
+ */
 function contentHash(request: JobRequest): string {
-  const { type, payload, priority, mode, fairnessKey, resourceId, runAtMs } = request;
   // What is undefined is left out.
-  const content = { fairnessKey, mode, payload, priority, resourceId, runAtMs, type };
-  return digest(canonical(content as unknown as Json)).slice(0, 32);
+  const content = Object.fromEntries(CONTENT_FIELDS.map((name) => [name, request[name]]));
+  return digest(canonical(content as Json)).slice(0, 32);
 }
 
 /** A new job: pending if its time has come, else scheduled. */
 export function jobFrom(request: JobRequest, id: string, partition: number, nowMs: number): Job {
   const runAtMs = request.runAtMs ?? nowMs;
   return {
+    ...asked(request),
     id,
-    type: request.type,
-    payload: request.payload,
-    priority: request.priority,
-    mode: request.mode,
-    fairnessKey: request.fairnessKey,
-    ...(request.resourceId === undefined ? {} : { resourceId: request.resourceId }),
     partition,
     state: runAtMs > nowMs ? 'scheduled' : 'pending',
     version: 1,
     attempt: 1,
     workersLost: 0,
     contentHash: contentHash(request),
+    ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
     runAtMs,
     readyAtMs: Math.max(runAtMs, nowMs),
     submittedAtMs: nowMs,

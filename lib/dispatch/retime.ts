@@ -1,11 +1,14 @@
 /** Moving a job that waits to another time: to come, or past, which means now. The last move counts. */
+
 import type { Job } from '../core/job.ts';
 import type { JobQueue } from '../queue/contract.ts';
+import type { OperateStore, SubmitStore } from '../store/contract.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import { putAnnounced, type SubmitContext } from './submit.ts';
 import { wakeInMs } from './timers.ts';
 
 export interface RetimeContext extends SubmitContext {
+  readonly store: SubmitStore & Pick<OperateStore, 'retimeJob'>;
   readonly queue: Pick<JobQueue, 'sendWake'>;
 }
 
@@ -31,7 +34,7 @@ export async function retimeJob(
   by?: string | undefined,
 ): Promise<MoveOutcome> {
   const { store } = context;
-  let [seen] = await store.getJobs([jobId]);
+  let [seen] = await store.lookUpJobs({ ids: [jobId] });
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
     if (seen === undefined) return { kind: 'missing' };
     const nowMs = context.nowMs();
@@ -39,7 +42,7 @@ export async function retimeJob(
     // It will stand in its ready line at once, which may have been retired while it waited for its time.
     const isNew = job.state === 'scheduled' && runAtMs <= nowMs;
     const outcome = await putAnnounced(context, isNew ? [job] : [], () =>
-      store.retimeJob(job, runAtMs, nowMs, by),
+      store.retimeJob({ job, runAtMs, nowMs, by }),
     );
     if (outcome.kind === 'moved') await wakeFor(context, outcome.job);
     if (outcome.kind !== 'superseded') return outcome;

@@ -3,7 +3,9 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
 import { hashText } from '../core/ring.ts';
 import { rankKey } from '../core/score.ts';
-import type { CreateOutcome, JobHead, JobStore } from '../store/contract.ts';
+import type { SubmitStore } from '../store/contract.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import type { CreateOutcome } from '../store/requests.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
 
 /** A submitter announces a line again after this long; the dispatcher keeps a line at least twice that. */
@@ -16,7 +18,7 @@ const LATE_JOBS_MAX = 1_000;
 export type AnnouncedLines = Map<string, number>;
 
 export interface SubmitContext {
-  readonly store: JobStore;
+  readonly store: SubmitStore;
   readonly configuration: PoolConfiguration;
   readonly nowMs: () => number;
   readonly announced: AnnouncedLines;
@@ -75,12 +77,7 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
   }
   const byPartition = Map.groupBy(fresh.values(), (each) => each.partition);
   for (const [partition, lines] of byPartition) {
-    await store.announceLines(
-      partition,
-      lines.map((each) => each.line),
-      nowMs,
-      keyTtlMs,
-    );
+    await store.announceLines({ partition, lines: lines.map((each) => each.line), nowMs, keyTtlMs });
   }
   if (announced.size + fresh.size > REMEMBERED_LINES_MAX) announced.clear();
   for (const name of fresh.keys()) announced.set(name, nowMs);

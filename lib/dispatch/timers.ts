@@ -7,7 +7,9 @@
  * these. So what it asks for grows with the seconds of its window that have due work, 75 at most, not with the jobs.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import type { Job } from '../core/job.ts';
+import type { Job, MovingJob } from '../core/job.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import type { Clock } from '../runtime/contract.ts';
 import type { DispatchContext } from './context.ts';
 
 /** The tick's period and a little more, so that neighbouring windows overlap. */
@@ -25,7 +27,7 @@ export function dueShardsOf({ types }: PoolConfiguration, known = 1): readonly n
 
 /** The same, as far as this process knows. */
 export const dueShardsKnown = (context: DispatchContext, partition: number): readonly number[] =>
-  dueShardsOf(context.configuration, context.books.get(partition)?.dueShards);
+  dueShardsOf(context.configuration, context.caches.get(partition)?.dueShards);
 
 /** Rounded up to whole seconds: a wake before its time would find nothing. */
 const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / SECOND_MS);
@@ -49,26 +51,34 @@ export async function wakeLater(context: DispatchContext, partition: number, del
   }
 }
 
-async function wakeAt(
-  context: DispatchContext,
+/** One wake for each second in which something is due. */
+async function sendWakes(
+  { queue, clock }: { readonly queue: Pick<JobQueue, 'sendWake'>; readonly clock: Pick<Clock, 'nowMs'> },
   partition: number,
   instants: Iterable<number>,
 ): Promise<void> {
-  const nowMs = context.clock.nowMs();
+  const nowMs = clock.nowMs();
   // What has become due meanwhile may have been missed by the passes that are under way.
   const dueAtMs = new Map<number, number | undefined>();
   for (const atMs of instants) {
     const second = Math.max(0, secondsUntil(atMs, nowMs));
     dueAtMs.set(second, second === 0 ? undefined : Math.max(atMs, dueAtMs.get(second) ?? atMs));
   }
+  await Promise.all(
+    Array.from(dueAtMs, ([second, atMs]) => queue.sendWake(partition, second * SECOND_MS, atMs)),
+  );
+}
+
+async function wakeAt(
+  context: DispatchContext,
+  partition: number,
+  instants: Iterable<number>,
+): Promise<void> {
   try {
-    await Promise.all(
-      Array.from(dueAtMs, ([second, atMs]) => context.queue.sendWake(partition, second * SECOND_MS, atMs)),
-    );
+    await sendWakes(context, partition, instants);
   } catch (error) {
     context.log.warn('delayed wakes were not sent; the next tick finds their work', {
       partition,
-      wakes: dueAtMs.size,
       error: String(error),
     });
   }
@@ -83,7 +93,7 @@ export async function wakeAgain(context: DispatchContext, partition: number, due
 export async function wakeFor(
   context: DispatchContext,
   partition: number,
-  jobs: readonly Job[],
+  jobs: readonly MovingJob[],
 ): Promise<void> {
   const nowMs = context.clock.nowMs();
   const soon = jobs.filter(
@@ -104,9 +114,15 @@ export async function nextDueMs(context: DispatchContext, partition: number): Pr
   const { store, clock } = context;
   const untilMs = clock.nowMs() + LOOK_AHEAD_MS;
   const first = await Promise.all(
-    dueShardsKnown(context, partition).map((shard) => store.readDue(partition, untilMs, 1, undefined, shard)),
+    dueShardsKnown(context, partition).map((shard) =>
+      store.readDue({ partition, nowMs: untilMs, limit: 1, shard }),
+    ),
   );
-  const instants = first.flatMap(({ jobs }) => jobs.map((job) => job.runAtMs));
+  const { schedules } = await store.readDueSchedules({ partition, fromMs: -1, untilMs, limit: 1 });
+  const instants = [
+    ...first.flatMap(({ jobs }) => jobs.map((job) => job.runAtMs)),
+    ...schedules.flatMap(({ dueMs }) => dueMs ?? []),
+  ];
   return instants.length === 0 ? undefined : Math.min(...instants);
 }
 
@@ -114,9 +130,12 @@ export async function nextDueMs(context: DispatchContext, partition: number): Pr
 export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
   const { clock } = context;
   const startMs = clock.nowMs();
-  const looks = await Promise.all(
-    dueShardsKnown(context, partition).map((shard) => lookAhead(context, partition, shard, startMs)),
-  );
+  const looks = await Promise.all([
+    ...dueShardsKnown(context, partition).map((shard) =>
+      lookAhead(startMs, jobsDue(context, partition, shard)),
+    ),
+    lookAhead(startMs, schedulesDue(context, partition)),
+  ]);
   if (looks.some(({ pages }) => pages > 1)) {
     // What was skipped is due by the end of a second counted from the start. Wakes that are sent whole seconds after it come then.
     const pastMs = (clock.nowMs() - startMs) % SECOND_MS;
@@ -140,22 +159,62 @@ interface Look {
   readonly pages: number;
 }
 
-/** Looks at each second of the window in which jobs of a shard become due. At most one page for each, and one more. */
-async function lookAhead(
-  { store }: DispatchContext,
-  partition: number,
-  shard: number,
-  startMs: number,
-): Promise<Look> {
+/** When something in a line becomes due, from an instant to another, soonest first; `isCut`: more follows. */
+type ReadDue = (
+  fromMs: number,
+  untilMs: number,
+) => Promise<{ readonly instants: readonly number[]; readonly isCut: boolean }>;
+
+const jobsDue =
+  ({ store }: DispatchContext, partition: number, shard: number): ReadDue =>
+  async (fromMs, untilMs) => {
+    const { jobs, next } = await store.readDue({
+      partition,
+      nowMs: untilMs,
+      limit: LOOK_AHEAD_PAGE,
+      shard,
+      fromMs,
+    });
+    return { instants: jobs.map((job) => job.runAtMs), isCut: next !== undefined };
+  };
+
+const schedulesDue =
+  ({ store }: DispatchContext, partition: number): ReadDue =>
+  async (fromMs, untilMs) => {
+    const { schedules, next } = await store.readDueSchedules({
+      partition,
+      fromMs: fromMs - 1,
+      untilMs,
+      limit: LOOK_AHEAD_PAGE,
+    });
+    return { instants: schedules.flatMap(({ dueMs }) => dueMs ?? []), isCut: next !== undefined };
+  };
+
+/** Looks at each second of the window in which something in a line becomes due. At most one page for each, and one more. */
+async function lookAhead(startMs: number, readDue: ReadDue): Promise<Look> {
   const untilMs = startMs + LOOK_AHEAD_MS;
   const instants: number[] = [];
   let fromMs = startMs + 1;
   for (let pages = 1; ; pages += 1) {
-    const { jobs, next } = await store.readDue(partition, untilMs, LOOK_AHEAD_PAGE, undefined, shard, fromMs);
-    instants.push(...jobs.map((job) => job.runAtMs));
-    const last = jobs.at(-1);
-    if (next === undefined || last === undefined) return { instants, pages };
-    fromMs = startMs + secondsUntil(last.runAtMs, startMs) * SECOND_MS + 1;
+    const page = await readDue(fromMs, untilMs);
+    instants.push(...page.instants);
+    const lastMs = page.instants.at(-1);
+    if (!page.isCut || lastMs === undefined) return { instants, pages };
+    fromMs = startMs + secondsUntil(lastMs, startMs) * SECOND_MS + 1;
     if (fromMs > untilMs) return { instants, pages };
   }
+}
+
+/** For schedules that were just made, moved, or looked at. */
+export async function wakeForSchedules(
+  context: { readonly queue: Pick<JobQueue, 'sendWake'>; readonly clock: Pick<Clock, 'nowMs'> },
+  partition: number,
+  dueMs: readonly number[],
+): Promise<void> {
+  const nowMs = context.clock.nowMs();
+  await sendWakes(
+    context,
+    partition,
+    dueMs.filter((atMs) => atMs <= nowMs + LOOK_AHEAD_MS),
+  );
 }

@@ -6,10 +6,9 @@
  * from the next pass on, wherever the key stands, whether an operator changes it or a deployment does.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { nameIn } from '../core/scope.ts';
 import { weightOf } from '../core/score.ts';
-import type { Control } from '../store/contract.ts';
-
-const KEY_SCOPE = 'key/';
+import type { Control } from '../store/records.ts';
 
 export interface Weights {
   readonly of: (fairnessKey: string) => number;
@@ -23,11 +22,10 @@ export function weightsNow(
 ): Weights {
   const { weights, defaultWeight } = fairness;
   const overrides = new Map(
-    controls.flatMap(({ scope, weight }) =>
-      weight !== undefined && scope.startsWith(KEY_SCOPE)
-        ? [[scope.slice(KEY_SCOPE.length), weight] as const]
-        : [],
-    ),
+    controls.flatMap(({ scope, weight }) => {
+      const fairnessKey = nameIn('fairnessKey', scope);
+      return fairnessKey === undefined || weight === undefined ? [] : [[fairnessKey, weight] as const];
+    }),
   );
   return {
     of: (key) => overrides.get(key) ?? weightOf(weights, defaultWeight, key),

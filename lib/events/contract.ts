@@ -1,6 +1,7 @@
 /** The bus, as the scheduler uses it: it tells what became of jobs. At least once, in no order. */
-import type { Job, JobError, Json } from '../core/job.ts';
-import type { Rejection } from '../store/contract.ts';
+import type { MovingJob } from '../core/job.ts';
+import type { ToldField } from '../store/job-fields.ts';
+import type { Rejection } from '../store/records.ts';
 
 /** Detail types on the bus. */
 export const DETAIL_TYPE = {
@@ -11,30 +12,42 @@ export const DETAIL_TYPE = {
   rejected: 'Job Rejected',
 } as const;
 
+/** What schedules are asked, by detail type. */
+export const SCHEDULE_REQUESTS: ReadonlyMap<string, ScheduleVerb> = new Map([
+  ['Schedule Put Requested', 'put'],
+  ['Schedule Delete Requested', 'delete'],
+  ['Schedule Pause Requested', 'pause'],
+  ['Schedule Resume Requested', 'resume'],
+  ['Schedule Run Requested', 'run'],
+]);
+export type ScheduleVerb = 'put' | 'delete' | 'pause' | 'resume' | 'run';
+
+/** A schedule has paused itself. */
+export const SCHEDULE_STOPPED = 'Schedule Stopped';
+
+/** What `Schedule Stopped` says. `id` with `revision` tells duplicates apart. */
+export interface ScheduleStoppedDetail {
+  readonly id: string;
+  readonly revision: number;
+  /** `failures`: too many of its jobs in a row have failed. `type`: the type of its jobs is not declared any more. */
+  readonly reason: 'failures' | 'type';
+  readonly failures: number;
+  readonly stoppedAtMs: number;
+}
+
 /** The `source` of the scheduler's own events. */
 export const EVENT_SOURCE = 'fairlead';
 
 /** What `Job Succeeded`, `Job Failed` and `Job Cancelled` say. `id` with `version` tells duplicates apart. */
-export interface JobOutcomeDetail {
-  readonly id: string;
-  readonly version: number;
-  readonly type: string;
-  readonly state: Job['state'];
-  readonly fairnessKey: string;
-  readonly resourceId?: string | undefined;
-  readonly attempt: number;
-  readonly submittedAtMs: number;
-  readonly startedAtMs?: number | undefined;
-  readonly finishedAtMs?: number | undefined;
-  readonly result?: Json | undefined;
-  readonly error?: JobError | undefined;
+export interface JobOutcomeDetail extends Pick<MovingJob, ToldField> {
   /** What was left out because the event would have been too large, such as `result`: read it from the job. */
   readonly omitted?: readonly string[] | undefined;
 }
 
 export type OutcomeEvent =
   | { readonly kind: 'outcome'; readonly detail: JobOutcomeDetail }
-  | { readonly kind: 'rejected'; readonly detail: Rejection };
+  | { readonly kind: 'rejected'; readonly detail: Rejection }
+  | { readonly kind: 'stopped'; readonly detail: ScheduleStoppedDetail };
 
 export interface EventBus {
   /** Publishes in batches. Answers the events that were not accepted, in their order. */

@@ -40,3 +40,18 @@ export interface JobQueue {
   /** Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once. */
   sendLook(partition: number, delayMs: number): Promise<void>;
 }
+
+/** Outcomes, and stops of schedules, that the bus did not take, until it does. */
+export interface OutcomeOutbox {
+  /** Keeps the ids of jobs and schedules of which the bus is to be told, and brings them after `delayMs` (0 to 900,000), at least once. */
+  keepOutcomes(unpublished: UnpublishedOutcomes, delayMs: number): Promise<void>;
+}
+
+export interface UnpublishedOutcomes {
+  /** Jobs that have ended. */
+  readonly jobIds: readonly string[];
+  /** Schedules that have stopped by themselves; absent: none. */
+  readonly scheduleIds?: readonly string[] | undefined;
+  /** How often the bus has refused them. */
+  readonly tries: number;
+}

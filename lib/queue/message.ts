@@ -1,5 +1,5 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
-import type { DispatchMessage } from './contract.ts';
+import type { DispatchMessage, UnpublishedOutcomes } from './contract.ts';
 
 /** Thrown for a message that no dispatcher of ours has sent. */
 export class MalformedMessageError extends Error {
@@ -36,6 +36,28 @@ export function decodeWake(body: string): Wake | undefined {
   } catch {
     return undefined;
   }
+}
+
+export const encodeOutcomes = ({ jobIds, scheduleIds, tries }: UnpublishedOutcomes): string =>
+  JSON.stringify({ asks: 'publish', jobIds, scheduleIds, tries });
+
+const textsIn = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
+
+/** Undefined for what is no such message. */
+export function decodeOutcomes(body: string): UnpublishedOutcomes | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null || !('asks' in value) || value.asks !== 'publish')
+    return undefined;
+  const jobIds = 'jobIds' in value ? textsIn(value.jobIds) : [];
+  const scheduleIds = 'scheduleIds' in value ? textsIn(value.scheduleIds) : [];
+  const tries = 'tries' in value && Number.isSafeInteger(value.tries) ? Number(value.tries) : 1;
+  return { jobIds, ...(scheduleIds.length === 0 ? {} : { scheduleIds }), tries };
 }
 
 /** @throws MalformedMessageError */

@@ -12,15 +12,22 @@ export function readCron(expression: string): CronPattern {
   return { next: (afterWallMs) => cron.nextRun(new Date(afterWallMs))?.getTime() };
 }
 
+const FIELDS =
+  'Write five fields, or six from seconds on: minute 0-59, hour 0-23, day of month 1-31 or L, month 1-12 or JAN-DEC, day of week 0-7 or SUN-SAT; or @daily and the like.';
+
+/** The library counts days and months from 0, and tells of them so. */
+const OUT_OF_RANGE = /^Invalid value for (month|day|nearestWeekdays): (-?\d+)$/;
+const asWritten = (_: string, field: string, value: string): string =>
+  `${field === 'month' ? 'month' : 'day of month'} ${Number(value) + 1} does not exist`;
+
 function parse(expression: string): Cron {
   try {
+    const count = expression.trim().split(/\s+/).length;
+    // The library also takes instants, and nicknames of its own.
+    if (count !== 5 && count !== 6) throw new RangeError(`it has ${count} field${count === 1 ? '' : 's'}`);
     return new Cron(expression, { mode: '5-or-6-parts', timezone: 'UTC', paused: true });
   } catch (cause) {
-    throw new ConfigurationError(
-      'schedule',
-      expression,
-      `is no cron pattern (${(cause as Error).message})`,
-      'Write five fields: minute, hour, day of month, month, day of week.',
-    );
+    const problem = (cause as Error).message.replace(/^CronPattern: /, '').replace(OUT_OF_RANGE, asWritten);
+    throw new ConfigurationError('schedule', expression, `is no cron pattern (${problem})`, FIELDS);
   }
 }

@@ -16,6 +16,8 @@ export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 /** Of the partition summary: a transaction bills each started KB twice, so it is small. */
 export const LEDGERS_BYTES_MAX = 4_000;
 export const PAGE_TYPES_MAX = 40;
+/** Reservations that stand in it: as few jobs as a pass starts in a quiet pool. Others have items. */
+export const INLINE_BYTES_MAX = 800;
 /** What it says of reservations beside their items; what is beyond goes into these. */
 export const MARKS_BYTES_MAX = 4_000;
 /** Of the reservations that take over marks in one commit: with one more, and all else, within a transaction. */
@@ -33,13 +35,18 @@ export const WORKER_ID_BYTES_MAX = 512;
 export const DECLARATION_CHARS_MAX = 1_200_000;
 export const DECLARATION_PART_CHARS = 300_000;
 
+/** What a partition wants of another one, as JSON. */
+export const WANTS_BYTES_MAX = 32_000;
+
 /** The most that an item of each kind can take, and why. */
 export const ITEM_BOUNDS = {
-  /** Payload, result and checkpoint of 64 KB each, 4 KB of history, an error of 2,176 characters, names of 512 bytes and less. */
-  job: 224_000,
+  /** Result and checkpoint of 64 KB each, 4 KB of history, an error of 2,176 characters, names of 512 bytes and less. */
+  job: 156_000,
+  /** 64 KB, and a job's id. */
+  payload: 66_500,
   /** Batches of 50 jobs, each with names of its own. */
   reservation: 350_000,
-  /** Ledgers, types and marks as above. */
+  /** Ledgers, types, reservations and marks as above. */
   page: 64_000,
   /** So many slots, with 36 bytes of a claim and 32 of a job each, and the progress of all. */
   worker: 380_000,
@@ -59,6 +66,22 @@ export const ITEM_BOUNDS = {
   lease: 2_000,
   /** So much of its text, and its hash. */
   declaration: 301_000,
+  /** What a partition asks another one for, as above. */
+  request: 33_000,
+  /** Four scopes: names of up to 512 bytes, encoded. */
+  loan: 9_000,
+  /** A name of 512 bytes, and up to 4,096 partitions that it leads. */
+  dispatcher: 32_000,
+  /** Nothing but instants. */
+  lookout: 200,
+  /** What was asked for: 64 KB of a payload, twenty blackouts, names. */
+  scheduleSpec: 80_000,
+  /** Ten entries of its history, a hundred firings that are being made, and instants. */
+  schedule: 12_000,
+  /** Keys of 3 KB at most, its own, as its reason names them and as it stood in a line, and what is wrong with it. */
+  unreadable: 12_000,
+  /** Five hundred names of 128 bytes. */
+  declaredSchedules: 400_000,
 } as const satisfies Readonly<Record<string, number>>;
 
 /** Of a key's jobs that wait for a later time, so many are told apart: those that wait longest. */

@@ -42,6 +42,7 @@ function valueBytes(value: unknown): number {
       .replace(/^0+|0+$/g, '');
     return Math.ceil(digits.length / 2) + 1 + (value < 0 ? 1 : 0);
   }
+  if (value instanceof Uint8Array) return value.byteLength;
   if (value instanceof Set) return [...value].reduce<number>((sum, each) => sum + valueBytes(each), 0);
   if (Array.isArray(value)) {
     return value.reduce<number>((sum, each) => sum + ELEMENT_BYTES + valueBytes(each), CONTAINER_BYTES);

@@ -1,20 +1,25 @@
 /**
  * A partition's page: what each pass changes a little of, in one small item that is read with the partition and written
- * by every commit. Ledgers of the keys that are active, what whole types cost, and which places of the reservations are
- * settled. So a settlement rewrites this item and nothing else.
+ * by every commit. Ledgers of the keys that are active, what whole types cost, reservations of few jobs, and which places of
+ * the other reservations are settled. So a settlement, and most reservations, rewrite this item and nothing else.
  *
- * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows.
+ * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows. It also says
+ * under which epoch it was written, or whoever took an expired lease fenced it: nothing of an earlier epoch turns it. So a
+ * commit that writes nothing but the page is one conditional write; any other is a transaction.
  */
 import type { ReservedJob } from '../core/job.ts';
 import {
   ABSORBED_BYTES_MAX,
+  INLINE_BYTES_MAX,
   LEDGERS_BYTES_MAX,
   MARKS_BYTES_MAX,
   PAGE_TYPES_MAX,
   reservationBytesAtMost,
   TRANSACTION_ITEMS_MAX,
 } from './bounds.ts';
-import type { Attendance, Commit, EstimateRecord, Ledger, Reservation } from './contract.ts';
+import { CommitAmbiguous, CommitTooLarge } from './errors.ts';
+import type { Attendance, EstimateRecord, Ledger, Reservation } from './records.ts';
+import type { Commit } from './requests.ts';
 
 /** What is known of a reservation beside its item, which is written once. */
 export interface BatchMark {
@@ -27,12 +32,16 @@ export interface BatchMark {
 export interface Page {
   /** Raised by every commit. */
   readonly turn: number;
+  /** Nothing of an earlier one turns it. */
+  readonly epoch: number;
   /** The latest charged last. Of a key that is here, no other ledger counts. */
   readonly ledgers: ReadonlyMap<string, Ledger>;
   /** By type: of whole types. */
   readonly estimates: ReadonlyMap<string, EstimateRecord>;
-  /** By batch id. */
+  /** By batch id, of reservations with items of their own. */
   readonly batches: ReadonlyMap<string, BatchMark>;
+  /** By batch id, the oldest first: reservations that have no items, because they are small. */
+  readonly inline: ReadonlyMap<string, Reservation>;
   /** Whether any conflict key may have a blocked line. */
   readonly parks: boolean;
   /** How steadily the partition has been read. */
@@ -45,9 +54,11 @@ export interface Page {
 
 export const EMPTY_PAGE: Page = {
   turn: 0,
+  epoch: 0,
   ledgers: new Map(),
   estimates: new Map(),
   batches: new Map(),
+  inline: new Map(),
   parks: false,
 };
 
@@ -58,6 +69,8 @@ export interface PageTurn {
   readonly spilled: readonly Ledger[];
   /** Estimates that have items of their own. */
   readonly estimates: readonly EstimateRecord[];
+  /** Reservations that get an item of their own. */
+  readonly reserved: readonly Reservation[];
   /** Reservations that say by themselves what the page said of them: their items are written anew, or taken away. */
   readonly absorbed: readonly Reservation[];
 }
@@ -75,12 +88,105 @@ const markBytes = (batchId: string): number => batchId.length + MARK_OVERHEAD_BY
 /** The page, and the check of the lease's epoch. */
 const OWN_ITEMS = 2;
 
+/** What stands between the parts of a job's row, and its numbers. */
+const ROW_OVERHEAD_BYTES = 24;
+const INLINE_OVERHEAD_BYTES = 60;
+const nameBytes = (name = ''): number => Buffer.byteLength(name, 'utf8');
+const inlineBytes = ({ batchId, jobs }: Reservation): number => {
+  let bytes = INLINE_OVERHEAD_BYTES + batchId.length;
+  for (const { id, type, tier, fleet, fairnessKey, conflictKey, resourceId } of jobs.values())
+    for (const name of [id, type, tier, fleet, fairnessKey, conflictKey ?? resourceId])
+      bytes += nameBytes(name) + ROW_OVERHEAD_BYTES / 6;
+  return bytes;
+};
+
+/** A reservation that stands in the page for longer gets an item, when one is written anyway. */
+const LASTS_MS = 30_000;
+/** Where more reservations have items, each commit writes the page for many jobs: it is kept small. */
+const QUIET_ITEMS_MAX = 4;
+/** With fewer parts of the transaction left, no item is written for reservations that stand in the page. */
+const MOVE_ROOM_MIN = 40;
+
+/** The reservations of a page after a commit, and those that get items: what is too large, and the oldest where there are too many. */
+function reserveIn(
+  page: Page,
+  commit: Commit,
+  live: ReadonlyMap<string, Reservation>,
+  room: number,
+): { readonly inline: ReadonlyMap<string, Reservation>; readonly reserved: readonly Reservation[] } {
+  const inline = inlineLeft(page, commit);
+  // Whoever reads the partition meanwhile may see the page and not yet the item: it leaves the page once its item is known.
+  for (const batchId of inline.keys()) if (live.has(batchId)) inline.delete(batchId);
+  let bytes = 0;
+  for (const each of inline.values()) bytes += inlineBytes(each);
+  const reserved: Reservation[] = [];
+  const isQuiet = live.size <= QUIET_ITEMS_MAX;
+  for (const each of commit.reserve) {
+    const own = inlineBytes(each);
+    if (!isQuiet || bytes + own > INLINE_BYTES_MAX) reserved.push(each);
+    else {
+      inline.set(each.batchId, each);
+      bytes += own;
+    }
+  }
+  const [first] = reserved;
+  if (first === undefined || room < MOVE_ROOM_MIN) return { inline, reserved };
+  // Those that have lasted long will go on for long: they take the room of those that come and go.
+  for (const each of page.inline.values())
+    if (inline.has(each.batchId) && first.reservedAtMs - each.reservedAtMs > LASTS_MS)
+      reserved.push(inline.get(each.batchId) as Reservation);
+  return { inline, reserved };
+}
+
+/** The page's reservations without what a commit settles. */
+function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
+  const inline = new Map(page.inline);
+  for (const { reservation, positions } of commit.drop) {
+    const present = inline.get(reservation.batchId);
+    if (present === undefined) continue;
+    const jobs = placesWithout(present.jobs, new Set(positions));
+    if (jobs.size === 0) inline.delete(reservation.batchId);
+    else inline.set(reservation.batchId, { ...present, jobs });
+  }
+  for (const { reservation, checkAtMs } of commit.postpone) {
+    const present = inline.get(reservation.batchId);
+    if (present !== undefined) inline.set(reservation.batchId, { ...present, checkAtMs });
+  }
+  return inline;
+}
+
+/** Whether a commit writes nothing but the page. */
+export const isPageAlone = (turn: PageTurn, commit: Commit): boolean => partsOf(turn, commit) === OWN_ITEMS;
+
+/** All reservations that hold capacity: those in the page, and those with items, in the order in which they were made. */
+export function reservationsIn(page: Page, items: Iterable<Reservation>): readonly Reservation[] {
+  const all = [...page.inline.values()];
+  for (const each of items) {
+    // One that has an item, too, is still what the page says.
+    if (page.inline.has(each.batchId)) continue;
+    const left = asMarked(each, page);
+    if (left !== undefined) all.push(left);
+  }
+  return all.sort(
+    (one, other) =>
+      one.reservedAtMs - other.reservedAtMs ||
+      one.epoch - other.epoch ||
+      one.batchId.length - other.batchId.length ||
+      (one.batchId < other.batchId ? -1 : 1),
+  );
+}
+
 /**
- * The page after a commit.
+ * The page after a commit under an epoch.
  *
  * @param live - reservations as their items are, before what the commit reserves: marks of others are forgotten
  */
-export function turnPage(page: Page, commit: Commit, live: ReadonlyMap<string, Reservation>): PageTurn {
+export function turnPage(
+  page: Page,
+  commit: Commit,
+  live: ReadonlyMap<string, Reservation>,
+  epoch: number,
+): PageTurn {
   const ledgers = new Map(page.ledgers);
   for (const ledger of commit.ledgers) {
     ledgers.delete(ledger.fairnessKey);
@@ -94,16 +200,21 @@ export function turnPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
       estimates.set(estimate.type, estimate);
     } else own.push(estimate);
   }
-  const room = TRANSACTION_ITEMS_MAX - OWN_ITEMS - own.length - commit.reserve.length - lendingItems(commit);
+  const atMost = TRANSACTION_ITEMS_MAX - OWN_ITEMS - own.length - lendingItems(commit);
+  const touched = commit.drop.length + commit.postpone.length;
+  const { inline, reserved } = reserveIn(page, commit, live, atMost - commit.ledgers.length - touched);
+  const room = atMost - Math.max(reserved.length, commit.reserve.length);
   // As many marks as it makes new, a commit can take out: it writes no other item for those.
-  const spilled = spill(ledgers, room - commit.drop.length - commit.postpone.length);
+  const spilled = spill(ledgers, room - touched);
   const batches = marksAfter(page, commit, live);
   return {
     page: {
       turn: page.turn + 1,
+      epoch,
       ledgers,
       estimates,
       batches,
+      inline,
       parks: commit.parks ?? page.parks,
       attendance: commit.attendance ?? page.attendance,
       liftedAtMs: commit.liftedAtMs ?? page.liftedAtMs,
@@ -111,6 +222,7 @@ export function turnPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
     },
     spilled,
     estimates: own,
+    reserved,
     absorbed: absorb(batches, live, room - spilled.length),
   };
 }
@@ -157,17 +269,32 @@ function marksAfter(
     const reservation = live.get(batchId);
     if (reservation !== undefined && !saysItself(reservation, mark)) batches.set(batchId, mark);
   }
+  const left = inlineLeft(page, commit);
+  for (const batchId of page.inline.keys()) {
+    const item = live.get(batchId);
+    if (item !== undefined) batches.set(batchId, markOf(item, left.get(batchId)));
+  }
   for (const { reservation, positions } of commit.drop) {
+    if (page.inline.has(reservation.batchId)) continue;
     const known = batches.get(reservation.batchId);
     const settled = new Set(known?.settled);
     for (const position of positions) settled.add(position);
     batches.set(reservation.batchId, { ...known, settled });
   }
   for (const { reservation, checkAtMs } of commit.postpone) {
+    if (page.inline.has(reservation.batchId)) continue;
     const settled = batches.get(reservation.batchId)?.settled ?? new Set();
     batches.set(reservation.batchId, { settled, checkAtMs });
   }
   return batches;
+}
+
+/** What an item does not say of a reservation that stood in the page until now. */
+function markOf({ jobs, checkAtMs }: Reservation, left: Reservation | undefined): BatchMark {
+  const settled = new Set([...jobs.keys()].filter((position) => left?.jobs.has(position) !== true));
+  return left === undefined || left.checkAtMs === checkAtMs
+    ? { settled }
+    : { settled, checkAtMs: left.checkAtMs };
 }
 
 /**
@@ -213,7 +340,7 @@ export const partsOf = (turn: PageTurn, commit: Commit): number =>
   turn.spilled.length +
   turn.estimates.length +
   turn.absorbed.length +
-  commit.reserve.length +
+  turn.reserved.length +
   lendingItems(commit);
 
 /** The places of a reservation that are not among these. */
@@ -236,4 +363,35 @@ export function asMarked(reservation: Reservation, page: Page): Reservation | un
   const jobs = placesWithout(reservation.jobs, mark.settled);
   if (jobs.size === 0) return undefined;
   return { ...reservation, checkAtMs: mark.checkAtMs ?? reservation.checkAtMs, jobs };
+}
+
+/**
+ * Refuses a commit that no store can carry out as a whole, before anything of it is written.
+ *
+ * @throws CommitTooLarge when it has more items than one transaction may have
+ * @throws CommitAmbiguous when it says two things of one item
+ */
+export function requireBounded(commit: Commit): void {
+  const { drop, postpone, reserve, ledgers, estimates } = commit;
+  const touched = [...drop, ...postpone].map((each) => each.reservation.batchId);
+  const batches = [...touched, ...reserve.map((each) => each.batchId)];
+  const items = 1 + batches.length + ledgers.length + estimates.length + lendingItems(commit);
+  if (items > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(items);
+  requireDistinct('reservation', batches);
+  requireDistinct(
+    'ledger',
+    ledgers.map(({ fairnessKey }) => fairnessKey),
+  );
+  requireDistinct(
+    'estimate',
+    estimates.map(({ type, resourceId }) => JSON.stringify([type, resourceId])),
+  );
+}
+
+function requireDistinct(item: string, names: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) throw new CommitAmbiguous(item, name);
+    seen.add(name);
+  }
 }

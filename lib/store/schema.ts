@@ -2,8 +2,10 @@
  * The table: its keys, its index, and the names of its items and lines. The one place where they are spelled;
  * the stack, both stores and the stream handler take them from here.
  */
+
 import { createHash } from 'node:crypto';
 import type { JobMode } from '../core/job.ts';
+import { HEAD_FIELDS } from './job-fields.ts';
 
 /** Attribute and index names that the stack and the stores share. */
 export const TABLE = {
@@ -24,25 +26,7 @@ export const TABLE = {
  * What the index shows of an item beside its keys: what planning and settling need of a job, and what a key's backlog
  * says. Payloads, results, errors and checkpoints are not billed a second time, nor read with every head.
  */
-export const PROJECTED = [
-  'state',
-  'version',
-  'type',
-  'priority',
-  'mode',
-  'fairnessKey',
-  'resourceId',
-  'readyAtMs',
-  'firstReadyAtMs',
-  'attempt',
-  'partition',
-  'runAtMs',
-  'claim',
-  'startedAtMs',
-  'finishedAtMs',
-  'lines',
-  'announcedAtMs',
-] as const;
+export const PROJECTED: readonly string[] = [...HEAD_FIELDS, 'lines', 'announcedAtMs'];
 
 /** An item's primary key. */
 export interface ItemKey {
@@ -94,6 +78,12 @@ function encodedPart(text: string): string {
 }
 
 export const jobKey = (id: string): ItemKey => ({ pk: `job/${id}`, sk: 'job' });
+
+/** A payload that stands apart. Whoever puts one names it anew: what two put of one job are two. */
+export const payloadKey = (id: string, payloadId: string): ItemKey => ({
+  pk: jobKey(id).pk,
+  sk: `payload/${payloadId}`,
+});
 
 export const rejectionKey = (sourceId: string, position: number): ItemKey => ({
   pk: `rejection/${sourceId}`,
@@ -224,6 +214,17 @@ const LINES_OF_KEY_MAX = 64;
 
 export const dueLineName = (partition: number, shard: number): string => `due/${partition}/${shard}`;
 
+/** How far a schedule is, and, beside it, what it was asked to be: a firing rewrites the first alone. */
+export const SCHEDULE_PREFIX = 'schedule/';
+export const scheduleKey = (id: string): ItemKey => ({ pk: `${SCHEDULE_PREFIX}${id}`, sk: 'schedule' });
+export const scheduleSpecKey = (id: string): ItemKey => ({ pk: `${SCHEDULE_PREFIX}${id}`, sk: 'spec' });
+/** Which schedules deployments have made. */
+export const declaredSchedulesKey: ItemKey = { pk: 'schedules', sk: 'declared' };
+
+/** Active schedules, by when they are to be looked at; and those that are stopped, by id. */
+export const schedulesLineName = (partition: number): string => `schedules/${partition}`;
+export const stoppedSchedulesLineName = (partition: number): string => `stopped/${partition}`;
+
 export const BLOCKED_PREFIX = 'blocked/';
 export const blockedLineName = (partition: number, conflictKey: string): string =>
   `${BLOCKED_PREFIX}${partition}/${part(conflictKey)}`;
@@ -284,3 +285,22 @@ export const latestFirstRank = (atMs: number, id: string): string =>
 
 /** The cost that a rank states. */
 export const costOfRank = (rank: string): number => Number.parseFloat(rank);
+
+/**
+ * How partition keys begin, by what stands under them: for whoever may touch some of the items only. DynamoDB tells
+ * its callers apart by partition keys, not by sort keys, so what shares one cannot be told apart.
+ */
+export const LEADING_KEYS = {
+  jobs: jobKey('*').pk,
+  rejections: rejectionKey('*', 0).pk,
+  declaration: DECLARATION_PK,
+  partitions: `${PARTITION_PREFIX}*`,
+  wakes: 'wake/*',
+  ledgers: 'ledger/*',
+  locks: `${lockKey('').pk}*`,
+  parked: 'parked/*',
+  unreadable: 'unreadable/*',
+  dispatchers: DISPATCHERS_PK,
+  schedules: scheduleKey('*').pk,
+  declaredSchedules: declaredSchedulesKey.pk,
+} as const;

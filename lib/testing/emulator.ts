@@ -220,6 +220,14 @@ async function isHealthy(endpoint: string): Promise<boolean> {
   }
 }
 
+async function makeTemporary(dataDir: string): Promise<string> {
+  const folder = join(dataDir, 'tmp', randomUUID());
+  await mkdir(folder, { recursive: true });
+  // The emulator puts CommonJS files there, and a project around them may say that its files are something else.
+  await writeFile(join(folder, 'package.json'), '{ "type": "commonjs" }\n');
+  return folder;
+}
+
 /**
  * Starts an emulator; several may run at once.
  *
@@ -232,10 +240,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   const python = await ensurePython(dataDir, path, options);
   const logFile = await newLogFile(dataDir, 'emulator');
   await removeAbandoned(join(dataDir, 'tmp'));
-  const temporary = join(dataDir, 'tmp', randomUUID());
-  await mkdir(temporary, { recursive: true });
-  // The emulator puts CommonJS files there, and a project around them may say that its files are something else.
-  await writeFile(join(temporary, 'package.json'), '{ "type": "commonjs" }\n');
+  const temporary = await makeTemporary(dataDir);
   signal?.throwIfAborted();
 
   const command = [python, '-I', join(here, 'emulator.py'), String(options.port ?? 0)];

@@ -7,12 +7,12 @@ import { TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { JobStore } from '../store/contract.ts';
+import type { PassStore } from '../store/contract.ts';
 import { CLOCK_SKEW_MAX_MS } from './membership.ts';
 import { type RunContext, termsOf } from './run-job.ts';
 
 export interface DeadFunctionContext extends Pick<RunContext, 'configuration' | 'typeUnder' | 'log'> {
-  readonly store: Pick<JobStore, 'getJobs' | 'loseWorker'>;
+  readonly store: Pick<PassStore, 'lookUpJobs' | 'loseWorker'>;
   readonly clock: Clock;
 }
 
@@ -31,14 +31,14 @@ export async function endIfDead(
   { jobId, claimId }: DispatchMessage,
 ): Promise<Found> {
   const { store, clock, log } = context;
-  const [job] = await store.getJobs([jobId]);
+  const [job] = await store.lookUpJobs({ ids: [jobId] });
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
   // Without it a process runs the job: its record decides.
   if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
   const { type } = await termsOf(context, job);
   const nowMs = clock.nowMs();
   const verdict = afterWorkerLost(job, type, nowMs);
-  const outcome = await store.loseWorker(job, verdict, nowMs, nowMs + TERMINAL_TTL_MS);
+  const outcome = await store.loseWorker({ job, verdict, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
   log.warn('a function died with its job', {
     jobId,
     worker: job.worker,

@@ -10,11 +10,12 @@
  *
  * While slots are lent from or to the partition, they stay: the borrower counts on them.
  */
-import type { JobStore, WorkerIdentity } from '../store/contract.ts';
+import type { PassStore } from '../store/contract.ts';
+import type { WorkerIdentity } from '../store/records.ts';
 import { sharesOf } from './membership.ts';
 
 export interface DivisionParts {
-  readonly store: Pick<JobStore, 'loadPartition'>;
+  readonly store: Pick<PassStore, 'loadPartition'>;
   readonly nowMs: () => number;
   readonly life: WorkerIdentity;
   readonly fleet: string;
@@ -32,52 +33,82 @@ interface Lowered {
   readonly epoch: number | undefined;
 }
 
-/** Goes a step towards as many partitions, of which this one comes first. To be called from time to time. */
-export type Divide = (partitions: number, first: number) => Promise<void>;
+export class Division {
+  readonly #parts: DivisionParts;
+  readonly #shares: Map<number, number>;
+  readonly #lowered = new Map<number, Lowered>();
 
-export function division({ store, nowMs, life, fleet, slots, shares: given, tell }: DivisionParts): Divide {
-  const shares = new Map(given);
-  const lowered = new Map<number, Lowered>();
-  const set = (partition: number, share: number): void => {
-    shares.set(partition, share);
-    tell(partition, share);
-  };
+  constructor(parts: DivisionParts) {
+    this.#parts = parts;
+    this.#shares = new Map(parts.shares);
+  }
+
+  /** Slots are on their way from one partition to another. */
+  get isUnderWay(): boolean {
+    return this.#lowered.size > 0;
+  }
+
+  /** Whether others wait for slots that a partition had. */
+  owes(partition: number): boolean {
+    return this.#lowered.has(partition);
+  }
+
+  /** Goes a step towards as many partitions, of which this one comes first. To be called from time to time. Answers who got some. */
+  async step(partitions: number, first: number): Promise<readonly number[]> {
+    const wanted = sharesOf(this.#parts.slots, partitions, first);
+    const raised: number[] = [];
+    this.#lower(wanted);
+    for (const [partition, lowered] of [...this.#lowered])
+      if (await this.#isFree(partition, lowered)) raised.push(...this.#raise(partition, lowered, wanted));
+    return raised;
+  }
+
+  /** Takes slots from partitions that have too many. */
+  #lower(wanted: ReadonlyMap<number, number>): void {
+    for (const [partition, share] of [...this.#shares]) {
+      const target = wanted.get(partition) ?? 0;
+      if (share <= target) continue;
+      const { units = 0 } = this.#lowered.get(partition) ?? {};
+      this.#lowered.set(partition, { units: units + share - target, epoch: undefined });
+      this.#set(partition, target);
+    }
+  }
+
+  /** Gives slots that a partition had to those that have too few. */
+  #raise(partition: number, { units }: Lowered, wanted: ReadonlyMap<number, number>): readonly number[] {
+    this.#lowered.delete(partition);
+    const raised: number[] = [];
+    let left = units;
+    // None has more than it is to have, and together they lack what was lowered: there is room for all of it.
+    for (const [receiver, target] of wanted) {
+      const share = this.#shares.get(receiver) ?? 0;
+      const more = Math.min(left, target - share);
+      if (more === 0) continue;
+      this.#set(receiver, share + more);
+      raised.push(receiver);
+      left -= more;
+    }
+    return raised;
+  }
+
+  #set(partition: number, share: number): void {
+    this.#shares.set(partition, share);
+    this.#parts.tell(partition, share);
+  }
 
   /** Whether nothing counts on the slots any more that the partition had. */
-  const isFree = async (partition: number, { units, epoch }: Lowered): Promise<boolean> => {
-    const state = await store.loadPartition(partition, nowMs());
+  async #isFree(partition: number, { units, epoch }: Lowered): Promise<boolean> {
+    const { store, nowMs, life, fleet } = this.#parts;
+    const state = await store.loadPartition({ partition, nowMs: nowMs() });
     const ofFleet = state.workers.filter((worker) => worker.fleet === fleet);
     const own = ofFleet.find(
       ({ workerId, incarnation }) => workerId === life.workerId && incarnation === life.incarnation,
     );
-    if (own?.slots !== shares.get(partition)) return false;
-    if (epoch === undefined) lowered.set(partition, { units, epoch: state.epoch });
+    if (own?.slots !== this.#shares.get(partition)) return false;
+    if (epoch === undefined) this.#lowered.set(partition, { units, epoch: state.epoch });
     if (epoch === undefined || state.epoch === epoch || state.loans.length > 0) return false;
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
     const registered = ofFleet.reduce((total, worker) => total + worker.slots, 0);
     return places.filter((entry) => entry.fleet === fleet).length <= registered;
-  };
-
-  return async (partitions, first) => {
-    const wanted = sharesOf(slots, partitions, first);
-    for (const [partition, share] of [...shares]) {
-      const target = wanted.get(partition) ?? 0;
-      if (share <= target) continue;
-      const { units = 0 } = lowered.get(partition) ?? {};
-      lowered.set(partition, { units: units + share - target, epoch: undefined });
-      set(partition, target);
-    }
-    for (const [partition, each] of [...lowered]) {
-      if (!(await isFree(partition, each))) continue;
-      let left = each.units;
-      for (const [receiver, target] of wanted) {
-        const share = shares.get(receiver) ?? 0;
-        const more = Math.min(left, Math.max(0, target - share));
-        if (more > 0) set(receiver, share + more);
-        left -= more;
-      }
-      if (left === 0) lowered.delete(partition);
-      else lowered.set(partition, { ...each, units: left });
-    }
-  };
+  }
 }

@@ -6,16 +6,18 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { Declarations, type Declared } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
+import { processMetrics } from '../runtime/process-metrics.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { processVitals } from '../runtime/vitals.ts';
-import type { WorkerLoad } from '../store/contract.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
-import { runWorker, WorkerConfigurationError, type WorkerReport } from './process.ts';
+import type { WorkerLoad } from '../store/records.ts';
+import { WorkerConfigurationError, type WorkerReport } from './process/options.ts';
+import { runWorker } from './process/process.ts';
 import type { JobHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
 
-export type { WorkerEnd, WorkerReport } from './process.ts';
+export type { WorkerEnd, WorkerReport } from './process/options.ts';
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 
 export interface FleetWorkerOptions {
@@ -36,6 +38,11 @@ export interface FleetWorkerOptions {
    * died are taken over up to 5 s after it, since clocks differ. @default 15 s
    */
   readonly leaseMs?: number | undefined;
+  /**
+   * Whether it tells metrics: lines of its output, beside those of its log, which CloudWatch takes as metrics from any log
+   * group; see docs/metrics.md. @default true, unless `POWERTOOLS_METRICS_DISABLED` is `true` or `1`
+   */
+  readonly metrics?: boolean | undefined;
 }
 
 /** A heartbeat that hangs must fail while there is time for another one. */
@@ -61,6 +68,10 @@ function required(name: string): string {
   }
   return value;
 }
+
+/** As with functions, whose metrics Powertools writes. */
+const isSilenced = (): boolean =>
+  ['true', '1'].includes((process.env.POWERTOOLS_METRICS_DISABLED ?? '').toLowerCase());
 
 /** After no answer, this much later. */
 const READ_AGAIN_MS = 2_000;
@@ -102,6 +113,10 @@ export async function runFleetWorker(
   const table = required('FAIRLEAD_TABLE');
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
   const log = jsonLog((line) => console.log(line));
+  const told =
+    (options.metrics ?? !isSilenced())
+      ? processMetrics(table, systemClock, (line) => console.log(line))
+      : undefined;
   const dynamodb = new DynamoDBClient(STORE_REQUESTS);
   const sqs = new SQSClient(QUEUE_REQUESTS);
   const vitals = processVitals();
@@ -117,6 +132,7 @@ export async function runFleetWorker(
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
   const exit = (reason: string): void => {
+    told?.flush();
     console.error(reason);
     process.exit(FAILED);
   };
@@ -127,6 +143,8 @@ export async function runFleetWorker(
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
+  const ended = new AbortController();
+  const telling = told?.tellUntil(ended.signal);
   try {
     const declared = await readDeclaration(declarations, shutdown.signal, log);
     if (declared === undefined) return { end: 'stopped', outcomes: {} };
@@ -138,13 +156,11 @@ export async function runFleetWorker(
       typeUnder: (version, type) => declarations.typeUnder(version, type),
       declared: declared.version,
       declaredAtMs: declared.declaredAtMs,
-      partitionsNow: async () => {
-        const { configuration: now, partitionsEver } = await declarations.current();
-        return { partitions: now.partitions, partitionsEver };
-      },
+      partitionsNow: async () => (await declarations.current()).configuration.partitions,
       clock: systemClock,
       random: Math.random,
       log,
+      metrics: told?.metrics,
       fleet,
       slots: options.slots ?? availableParallelism(),
       workerId: options.workerId ?? `${hostname()}/${randomUUID()}`,
@@ -160,6 +176,8 @@ export async function runFleetWorker(
     if (report.end !== 'stopped') process.exitCode = FAILED;
     return report;
   } finally {
+    ended.abort();
+    await telling;
     process.off('SIGTERM', onSignal);
     process.off('SIGINT', onSignal);
     vitals.stop();

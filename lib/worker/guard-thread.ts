@@ -68,23 +68,28 @@ const makeGuard = guardHere({
     Atomics.store(leaseSince, 1, BigInt(Math.floor(monotonicMs)));
   },
 });
-try {
-  const guard = await makeGuard(guarded, {
-    onLost: (loss) => say({ kind: 'lost', loss }),
-    signal: aborted.signal,
-  });
-  if (typeof guard === 'string') say({ kind: guard });
-  else {
-    answer = (question) => {
-      if (question.kind === 'leave') void guard.leave().then(() => say({ kind: 'left' }));
-      else if (question.kind === 'serve') {
-        const { partition } = question;
-        void guard.serve(partition).then((isServed) => say({ kind: 'served', partition, isServed }));
-      } else if (question.kind !== 'abort') guard.tell(question);
-    };
-    say({ kind: 'joined' });
-    for (const question of early) answer(question);
+// A function, because a CommonJS module cannot wait at its top.
+async function join(): Promise<void> {
+  try {
+    const guard = await makeGuard(guarded, {
+      onLost: (loss) => say({ kind: 'lost', loss }),
+      signal: aborted.signal,
+    });
+    if (typeof guard === 'string') say({ kind: guard });
+    else {
+      answer = (question) => {
+        if (question.kind === 'leave') void guard.leave().then(() => say({ kind: 'left' }));
+        else if (question.kind === 'serve') {
+          const { partition } = question;
+          void guard.serve(partition).then((isServed) => say({ kind: 'served', partition, isServed }));
+        } else if (question.kind !== 'abort') guard.tell(question);
+      };
+      say({ kind: 'joined' });
+      for (const question of early) answer(question);
+    }
+  } catch (error) {
+    say({ kind: 'failed', error: String(error) });
   }
-} catch (error) {
-  say({ kind: 'failed', error: String(error) });
 }
+
+void join();

@@ -17,7 +17,7 @@ import type { Json } from '../core/job.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import { PROGRESS_TOTAL_BYTES_MAX } from '../store/bounds.ts';
-import type { WorkerIdentity, WorkerLoad } from '../store/contract.ts';
+import type { WorkerIdentity, WorkerLoad } from '../store/records.ts';
 import {
   join,
   LEASE_MARGIN_MS,
@@ -57,6 +57,8 @@ export type GuardNews =
   | { readonly kind: 'over'; readonly claimId: string }
   /** Nothing new is begun from now on. */
   | { readonly kind: 'ending' }
+  /** Nothing of the partition runs here, and it is none any more: see `Membership`. */
+  | { readonly kind: 'letGo'; readonly partition: number }
   /** Its slots are divided anew. */
   | { readonly kind: 'share'; readonly partition: number; readonly slots: number }
   /** The worker's thread has its turn. */
@@ -151,48 +153,54 @@ function fittingProgress(held: readonly (readonly [string, Guarded])[]): {
 }
 
 /** A guard in the thread that makes it. */
-export function guardHere({
-  store,
-  clock,
-  log,
-  kill,
-  onRenewed,
-  lookEveryMs = LOOK_EVERY_MS,
-}: GuardParts): GuardMaker {
-  return async ({ life, fleet, shares, heartbeatMs, leaseMs }, { onLost, signal }) => {
-    const attempts = new Map<string, Guarded>();
-    const slotsIn = new Map(shares);
-    const ended = new AbortController();
-    let isEnding = false;
-    let heard = instantOf(clock);
-    let told: Extract<GuardNews, { readonly kind: 'load' }> | undefined;
-    /** A thread that is busy says nothing: what it is late by now is its lag. */
-    const loadNow = (): WorkerLoad | undefined => {
-      if (told === undefined) return undefined;
-      const { load, since, nextInMs } = told;
-      const lateMs = Math.round(sinceMs(clock, since) - nextInMs);
-      return { ...load, lagMs: Math.max(load.lagMs, lateMs) };
+export function guardHere(parts: GuardParts): GuardMaker {
+  return async (guarded, events) => {
+    const guard = new GuardHere(parts, guarded);
+    const membership = await guard.register(events);
+    if (typeof membership === 'string') return membership;
+    void guard.watch(membership);
+    return {
+      isTrusted: membership.isTrusted,
+      serve: membership.serve,
+      tell: (news) => {
+        guard.hear(news);
+        if (news.kind === 'letGo') membership.letGo(news.partition);
+      },
+      leave: () => {
+        guard.end();
+        return membership.leave();
+      },
+      abandon: () => {
+        guard.end();
+        membership.abandon();
+      },
     };
+  };
+}
 
-    let leftOut = false;
-    const occupantsOf: MembershipOptions['occupantsOf'] = (partition) => {
-      const held = [...attempts].filter(([, attempt]) => attempt.partition === partition);
-      const fitting = fittingProgress(held);
-      if (fitting.leftOut > 0 && !leftOut) {
-        log.warn(
-          `progress is left out of heartbeats: all of it has more than ${PROGRESS_TOTAL_BYTES_MAX} bytes`,
-          { jobs: fitting.leftOut },
-        );
-      }
-      leftOut = fitting.leftOut > 0;
-      return held.map(([claimId, { jobId, progress }]) => ({
-        claimId,
-        jobId,
-        ...(progress !== undefined && fitting.shown.has(claimId) ? { progress } : {}),
-      }));
-    };
+class GuardHere {
+  readonly #parts: GuardParts;
+  readonly #guarded: GuardedLife;
+  readonly #attempts = new Map<string, Guarded>();
+  readonly #slotsIn: Map<number, number>;
+  readonly #ended = new AbortController();
+  #isEnding = false;
+  /** When the worker's thread had its turn last. */
+  #heard: Instant;
+  #load: Extract<GuardNews, { readonly kind: 'load' }> | undefined;
+  #isLeftOut = false;
 
-    const membership = await join({
+  constructor(parts: GuardParts, guarded: GuardedLife) {
+    this.#parts = parts;
+    this.#guarded = guarded;
+    this.#slotsIn = new Map(guarded.shares);
+    this.#heard = instantOf(parts.clock);
+  }
+
+  register({ onLost, signal }: GuardEvents): ReturnType<typeof join> {
+    const { store, clock, log, onRenewed } = this.#parts;
+    const { life, fleet, shares, heartbeatMs, leaseMs } = this.#guarded;
+    return join({
       store,
       clock,
       log,
@@ -200,101 +208,120 @@ export function guardHere({
       fleet,
       partitions: [...shares.keys()],
       // Once the end has begun, what is free is offered to nobody.
-      slotsOf: (partition) => (isEnding ? occupantsOf(partition).length : (slotsIn.get(partition) ?? 0)),
-      isEnding: () => isEnding,
-      occupantsOf,
-      loadOf: loadNow,
+      slotsOf: (partition) =>
+        this.#isEnding ? this.#occupantsOf(partition).length : (this.#slotsIn.get(partition) ?? 0),
+      isEnding: () => this.#isEnding,
+      occupantsOf: (partition) => this.#occupantsOf(partition),
+      loadOf: () => this.#loadNow(),
       heartbeatMs,
       leaseMs,
       onLost,
       onRenewed,
       signal,
     });
-    if (typeof membership === 'string') return membership;
+  }
 
-    const change = (claimId: string, changes: Partial<Guarded>): void => {
-      const attempt = attempts.get(claimId);
-      if (attempt !== undefined) attempts.set(claimId, { ...attempt, ...changes });
-    };
-
-    const tell = (news: GuardNews): void => {
-      heard = instantOf(clock);
-      switch (news.kind) {
-        case 'began': {
-          const { claimId, jobId, partition, since, endsInMs } = news;
-          attempts.set(claimId, { jobId, partition, handling: { since, endsInMs } });
-          return;
-        }
-        case 'progress':
-          change(news.claimId, { progress: news.progress });
-          return;
-        case 'hung':
-          change(news.claimId, { handling: { since: news.since, endsInMs: news.endsInMs } });
-          return;
-        case 'handled':
-          change(news.claimId, { handling: undefined });
-          return;
-        case 'over':
-          attempts.delete(news.claimId);
-          return;
-        case 'ending':
-          isEnding = true;
-          return;
-        case 'share':
-          slotsIn.set(news.partition, news.slots);
-          return;
-        case 'alive':
-          return;
-        case 'load':
-          told = news;
-          return;
+  hear(news: GuardNews): void {
+    this.#heard = instantOf(this.#parts.clock);
+    switch (news.kind) {
+      case 'began': {
+        const { claimId, jobId, partition, since, endsInMs } = news;
+        this.#attempts.set(claimId, { jobId, partition, handling: { since, endsInMs } });
+        return;
       }
-    };
+      case 'progress':
+        this.#change(news.claimId, { progress: news.progress });
+        return;
+      case 'hung':
+        this.#change(news.claimId, { handling: { since: news.since, endsInMs: news.endsInMs } });
+        return;
+      case 'handled':
+        this.#change(news.claimId, { handling: undefined });
+        return;
+      case 'over':
+        this.#attempts.delete(news.claimId);
+        return;
+      case 'ending':
+        this.#isEnding = true;
+        return;
+      case 'share':
+        this.#slotsIn.set(news.partition, news.slots);
+        return;
+      case 'alive':
+      case 'letGo':
+        return;
+      case 'load':
+        this.#load = news;
+        return;
+    }
+  }
 
-    /** What the process must be ended for, and in how many milliseconds if nothing changes. */
-    const nextEnd = (): { readonly inMs: number; readonly reason: string } => {
-      const ends: { readonly inMs: number; readonly reason: string }[] = [];
-      for (const { jobId, handling } of attempts.values()) {
-        if (handling === undefined) continue;
-        const inMs = handling.endsInMs + KILL_AFTER_MS - sinceMs(clock, handling.since);
-        ends.push({ inMs, reason: `the handler of job ${jobId} did not end in time` });
+  /** Apart from the heartbeats: one that hangs must not hold it up. */
+  async watch(membership: Membership): Promise<void> {
+    const { clock, log, kill, lookEveryMs = LOOK_EVERY_MS } = this.#parts;
+    const { life, fleet, leaseMs } = this.#guarded;
+    while (!this.#ended.signal.aborted) {
+      const isTrusted = membership.isTrusted();
+      const { inMs, reason } = this.#nextEnd(membership);
+      if (inMs <= 0) {
+        this.end();
+        log.warn('the worker is ended by its guard', { ...life, fleet, reason });
+        return kill(`worker ${life.workerId} is ended by its guard: ${reason}`);
       }
-      if (ends.length > 0) ends.push({ inMs: lostEndInMs(membership, leaseMs), reason: LOST });
-      else ends.push({ inMs: SILENCE_MAX_MS - sinceMs(clock, heard), reason: SILENT });
-      return ends.reduce((first, end) => (end.inMs < first.inMs ? end : first));
-    };
+      const lostInMs = isTrusted ? leaseMs - LEASE_MARGIN_MS - membership.ageMs() : Infinity;
+      // Whole milliseconds: the rest of a rounding error would be slept for ever.
+      await clock.sleep(Math.ceil(Math.min(lookEveryMs, inMs, lostInMs)), this.#ended.signal);
+    }
+  }
 
-    /** Apart from the heartbeats: one that hangs must not hold it up. */
-    const watch = async (): Promise<void> => {
-      while (!ended.signal.aborted) {
-        const isTrusted = membership.isTrusted();
-        const { inMs, reason } = nextEnd();
-        if (inMs <= 0) {
-          ended.abort();
-          log.warn('the worker is ended by its guard', { ...life, fleet, reason });
-          return kill(`worker ${life.workerId} is ended by its guard: ${reason}`);
-        }
-        const lostInMs = isTrusted ? leaseMs - LEASE_MARGIN_MS - membership.ageMs() : Infinity;
-        // Whole milliseconds: the rest of a rounding error would be slept for ever.
-        await clock.sleep(Math.ceil(Math.min(lookEveryMs, inMs, lostInMs)), ended.signal);
-      }
-    };
+  end(): void {
+    this.#ended.abort();
+  }
 
-    void watch();
-    return {
-      isTrusted: membership.isTrusted,
-      serve: membership.serve,
-      tell,
-      leave: () => {
-        ended.abort();
-        return membership.leave();
-      },
-      abandon: () => {
-        ended.abort();
-        membership.abandon();
-      },
-    };
-  };
+  #change(claimId: string, changes: Partial<Guarded>): void {
+    const attempt = this.#attempts.get(claimId);
+    if (attempt !== undefined) this.#attempts.set(claimId, { ...attempt, ...changes });
+  }
+
+  /** A thread that is busy says nothing: what it is late by now is its lag. */
+  #loadNow(): WorkerLoad | undefined {
+    if (this.#load === undefined) return undefined;
+    const { load, since, nextInMs } = this.#load;
+    const lateMs = Math.round(sinceMs(this.#parts.clock, since) - nextInMs);
+    return { ...load, lagMs: Math.max(load.lagMs, lateMs) };
+  }
+
+  #occupantsOf(partition: number): ReturnType<MembershipOptions['occupantsOf']> {
+    const held = [...this.#attempts].filter(([, attempt]) => attempt.partition === partition);
+    const fitting = fittingProgress(held);
+    const isLeftOut = fitting.leftOut > 0;
+    if (isLeftOut && !this.#isLeftOut) {
+      this.#parts.log.warn(
+        `progress is left out of heartbeats: all of it has more than ${PROGRESS_TOTAL_BYTES_MAX} bytes`,
+        { jobs: fitting.leftOut },
+      );
+    }
+    this.#isLeftOut = isLeftOut;
+    return held.map(([claimId, { jobId, progress }]) => ({
+      claimId,
+      jobId,
+      ...(progress !== undefined && fitting.shown.has(claimId) ? { progress } : {}),
+    }));
+  }
+
+  /** What the process must be ended for, and in how many milliseconds if nothing changes. */
+  #nextEnd(membership: Membership): { readonly inMs: number; readonly reason: string } {
+    const { clock } = this.#parts;
+    const ends: { readonly inMs: number; readonly reason: string }[] = [];
+    for (const { jobId, handling } of this.#attempts.values()) {
+      if (handling === undefined) continue;
+      const inMs = handling.endsInMs + KILL_AFTER_MS - sinceMs(clock, handling.since);
+      ends.push({ inMs, reason: `the handler of job ${jobId} did not end in time` });
+    }
+    if (ends.length > 0) ends.push({ inMs: lostEndInMs(membership, this.#guarded.leaseMs), reason: LOST });
+    else ends.push({ inMs: SILENCE_MAX_MS - sinceMs(clock, this.#heard), reason: SILENT });
+    return ends.reduce((first, end) => (end.inMs < first.inMs ? end : first));
+  }
 }
 
 const LOST = 'its lease is lost, and its handlers go on';

@@ -2,12 +2,14 @@
 import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
+import type { Metrics } from '../metrics/contract.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
-import type { JobStore } from '../store/contract.ts';
+import type { SubmitStore, WorkerStore } from '../store/contract.ts';
 import { endIfDead } from './dead-function.ts';
+import { noteStart } from './note-start.ts';
 import { progressOf } from './progress.ts';
 import {
   HandlerHungError,
@@ -20,7 +22,7 @@ import { watchJobs } from './watch.ts';
 
 /** What a worker function needs of its surroundings. */
 export interface WorkerParts {
-  readonly store: JobStore;
+  readonly store: WorkerStore & Pick<SubmitStore, 'lookUpJobs'>;
   readonly configuration: PoolConfiguration;
   readonly typeUnder?: RunContext['typeUnder'];
   readonly declared?: number | undefined;
@@ -28,6 +30,7 @@ export interface WorkerParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly metrics?: Metrics | undefined;
   /** Ends the process at once: the only way to stop a handler that hangs. */
   readonly exit: (reason: string) => void;
 }
@@ -46,7 +49,7 @@ export function lambdaWorker(
   handlers: JobHandlers,
 ): SqsHandler {
   return async (event, lambda) => {
-    const { store, configuration, typeUnder, declared, declaredAtMs, clock, random, log, exit } =
+    const { store, configuration, typeUnder, declared, declaredAtMs, clock, random, log, metrics, exit } =
       await parts();
     const worker = {
       workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
@@ -72,7 +75,7 @@ export function lambdaWorker(
         everyMs: PROGRESS_EVERY_MS,
         pass: (latest, job) => {
           // Nothing depends on it: whoever does not hold the job any more learns that elsewhere.
-          store.saveProgress(job, worker, latest).catch((error: unknown) => {
+          store.saveProgress({ job, worker, progress: latest }).catch((error: unknown) => {
             log.warn('progress was not recorded', { jobId: job.id, error: String(error) });
           });
         },
@@ -93,6 +96,7 @@ export function lambdaWorker(
           lookAtLease,
           watch,
           onProgress: progress.say,
+          onStarted: (job) => noteStart(metrics, configuration, job, clock.nowMs()),
         },
         handlers,
         message,

@@ -2,8 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { Declarations } from '../dispatch/declaration.ts';
-import type { Log } from '../runtime/contract.ts';
-import { type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
+import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { lambdaWorker, type WorkerParts } from './lambda-batch.ts';
@@ -32,8 +31,11 @@ function required(name: string): string {
   return value;
 }
 
+/** Where the function says what it does. */
+type Told = Pick<LambdaEntry, 'log' | 'metrics'>;
+
 /** Read again with each cold start, and when a job comes that was claimed under a newer one. */
-async function partsFromEnvironment(log: Log): Promise<WorkerParts> {
+async function partsFromEnvironment({ log, metrics }: Told): Promise<WorkerParts> {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
     table: required('FAIRLEAD_TABLE'),
@@ -51,6 +53,7 @@ async function partsFromEnvironment(log: Log): Promise<WorkerParts> {
     clock: systemClock,
     random: Math.random,
     log,
+    metrics,
     exit: (reason) => {
       console.error(reason);
       process.exit(1);
@@ -69,11 +72,11 @@ export type WorkerFunction = LambdaHandler<SQSEvent, SQSBatchResponse>;
  * ```
  */
 export function worker(handlers: JobHandlers): WorkerFunction {
-  const { log, wrap } = lambdaEntry();
+  const { log, metrics, wrap } = lambdaEntry();
   let parts: WorkerParts | undefined;
   return wrap(
     lambdaWorker(async () => {
-      parts ??= await partsFromEnvironment(log);
+      parts ??= await partsFromEnvironment({ log, metrics });
       return parts;
     }, handlers),
   );

@@ -22,8 +22,10 @@ import { leaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, laterBy, sinceMs } from '../runtime/instant.ts';
-import type { Applied, JobStore, WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/contract.ts';
+import type { WorkerStore } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
+import type { WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/records.ts';
+import type { Applied } from '../store/requests.ts';
 
 /** The most that two machines' clocks may differ. */
 export const CLOCK_SKEW_MAX_MS = 5_000;
@@ -45,7 +47,7 @@ export type Loss =
   | 'unreachable';
 
 export interface MembershipOptions {
-  readonly store: Pick<JobStore, 'registerWorker' | 'heartbeat' | 'deregisterWorker'>;
+  readonly store: Pick<WorkerStore, 'registerWorker' | 'heartbeat' | 'deregisterWorker'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly life: WorkerIdentity;
@@ -90,6 +92,8 @@ export interface Membership {
    * take it for dead without a record, and so that slots may be lent there. False: it could not, and starts nothing of it.
    */
   readonly serve: (partition: number) => Promise<boolean>;
+  /** Renews the lease in one partition no more: only when no handler runs a job of it. It may be served again. */
+  readonly letGo: (partition: number) => void;
   /** How old a lease of `leaseMs` is that ends when the present one does, in milliseconds: below 0 where that one is longer. */
   readonly ageMs: () => number;
   /** Takes the records away: only when no handler runs any more. */
@@ -108,39 +112,94 @@ const isTransient = (error: unknown): boolean =>
  * @throws the store's errors when waiting does not help, or did not
  */
 export async function join(options: MembershipOptions): Promise<Membership | 'superseded' | 'aborted'> {
-  const { store, clock, log, life, fleet, partitions, heartbeatMs, leaseMs, signal } = options;
-  const ended = new AbortController();
-  const leases = partitions.map((partition): PartitionLease => ({ partition, expiresAtMs: 0, slowMs: 0 }));
+  const membership = new WorkerMembership(options);
+  const joined = await membership.join();
+  return joined === 'joined' ? membership : joined;
+}
 
-  const recordOf = ({ partition, expiresAtMs }: PartitionLease): WorkerRecord => {
-    const load = options.loadOf?.();
+class WorkerMembership implements Membership {
+  readonly #options: MembershipOptions;
+  readonly #ended = new AbortController();
+  readonly #leases: Set<PartitionLease>;
+  /** By partition: whether it could be registered there. */
+  readonly #served: Map<number, Promise<boolean>>;
+  /** Of partitions that were let go, or could not be registered in: a record may be there. */
+  readonly #former = new Map<number, PartitionLease>();
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+    this.#leases = new Set(options.partitions.map(leaseIn));
+    this.#served = new Map(options.partitions.map((partition) => [partition, Promise.resolve(true)]));
+  }
+
+  async join(): Promise<'joined' | 'superseded' | 'aborted'> {
+    const answers = await Promise.all(Array.from(this.#leases, (lease) => this.#register(lease)));
+    if (answers.includes('superseded') || answers.includes('aborted')) {
+      await this.leave();
+      return answers.includes('superseded') ? 'superseded' : 'aborted';
+    }
+    for (const lease of this.#leases) void this.#beatOn(lease);
+    return 'joined';
+  }
+
+  readonly ageMs = (): number => sinceMs(this.#options.clock, this.#oldest());
+
+  readonly isTrusted = (): boolean => {
+    const { aborted } = this.#ended.signal;
+    if (!aborted && this.ageMs() >= this.#options.leaseMs - LEASE_MARGIN_MS) this.#lose('unreachable');
+    return !this.#ended.signal.aborted;
+  };
+
+  readonly serve = (partition: number): Promise<boolean> => {
+    const known = this.#served.get(partition);
+    if (known !== undefined) return known;
+    const serving = this.#serveAlso(partition);
+    this.#served.set(partition, serving);
+    return serving;
+  };
+
+  readonly letGo = (partition: number): void => {
+    this.#served.delete(partition);
+    for (const lease of this.#leases) {
+      if (lease.partition !== partition) continue;
+      this.#leases.delete(lease);
+      this.#former.set(partition, lease);
+    }
+  };
+
+  readonly leave = async (): Promise<void> => {
+    this.#ended.abort();
+    await Promise.all(Array.from(this.#served.keys(), (partition) => this.#deregister(partition)));
+  };
+
+  readonly abandon = (): void => this.#ended.abort();
+
+  #recordOf({ partition, expiresAtMs }: PartitionLease): WorkerRecord {
+    const { life, fleet, clock, slotsOf, isEnding, occupantsOf, loadOf } = this.#options;
+    const load = loadOf?.();
     return {
       ...life,
       fleet,
-      slots: options.slotsOf(partition),
-      ...(options.isEnding() ? { isEnding: true } : {}),
+      slots: slotsOf(partition),
+      ...(isEnding() ? { isEnding: true } : {}),
       ...(load === undefined ? {} : { load }),
       heardAtMs: clock.nowMs(),
       expiresAtMs,
-      occupants: options.occupantsOf(partition),
+      occupants: occupantsOf(partition),
     };
-  };
+  }
 
-  const oldest = (): Instant => {
-    const all = leases.flatMap(({ renewed }) => renewed ?? []);
+  #oldest(): Instant {
+    const all = [...this.#leases].flatMap(({ renewed }) => renewed ?? []);
     return {
       wallMs: Math.min(...all.map(({ wallMs }) => wallMs)),
       monotonicMs: Math.min(...all.map(({ monotonicMs }) => monotonicMs)),
     };
-  };
-  const ageMs = (): number => sinceMs(clock, oldest());
-  const isTrusted = (): boolean => {
-    if (!ended.signal.aborted && ageMs() >= leaseMs - LEASE_MARGIN_MS) lose('unreachable');
-    return !ended.signal.aborted;
-  };
+  }
 
   /** Registers or renews; an answer renews the trust, counted from before the question. */
-  const renew = async (lease: PartitionLease, verb: 'registerWorker' | 'heartbeat'): Promise<Applied> => {
+  async #renew(lease: PartitionLease, verb: 'registerWorker' | 'heartbeat'): Promise<Applied> {
+    const { store, clock, leaseMs, onRenewed } = this.#options;
     const asked = instantOf(clock);
     const askedFirst = lease.askedFirst ?? asked;
     const extensionMs = leaseExtensionMs(leaseMs, Math.max(lease.slowMs, sinceMs(clock, askedFirst)));
@@ -148,69 +207,75 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
     lease.askedFirst = askedFirst;
     // What was asked for before is not taken back: such a heartbeat would not be written.
     lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);
-    const applied = await store[verb](lease.partition, recordOf(lease));
+    const applied = await store[verb]({ partition: lease.partition, record: this.#recordOf(lease) });
     if (applied === 'applied') {
       lease.slowMs = slownessAfter(lease.slowMs, sinceMs(clock, askedFirst));
       lease.askedFirst = undefined;
       lease.renewed = laterBy(asked, extensionMs);
-      if (leases.every(({ renewed }) => renewed !== undefined)) options.onRenewed?.(oldest());
+      if ([...this.#leases].every(({ renewed }) => renewed !== undefined)) onRenewed?.(this.#oldest());
     }
     return applied;
-  };
+  }
 
-  const register = async (lease: PartitionLease): Promise<Applied | 'aborted'> => {
+  async #register(lease: PartitionLease): Promise<Applied | 'aborted'> {
+    const { clock, log, life, signal } = this.#options;
+    const mayBeThere = lease.expiresAtMs > 0;
     for (let tries = 1; ; tries += 1) {
       try {
-        const applied = await orAborted(renew(lease, 'registerWorker'), signal);
+        const applied = await orAborted(this.#renew(lease, 'registerWorker'), signal);
         if (applied === undefined) return 'aborted';
-        // The record may be that of an earlier try, whose answer got lost: only a heartbeat tells its expiry.
-        return applied === 'applied' && tries > 1 ? await renew(lease, 'heartbeat') : applied;
+        // The record may be that of an earlier try, whose answer got lost, or of a time before: only a heartbeat tells its
+        // expiry.
+        return applied === 'applied' && (tries > 1 || mayBeThere)
+          ? await this.#renew(lease, 'heartbeat')
+          : applied;
       } catch (error) {
         if (!isTransient(error) || tries === REGISTER_TRIES_MAX) throw error;
-        log.warn('registration failed and is repeated', {
-          ...life,
-          partition: lease.partition,
-          tries,
-          error: String(error),
-        });
+        const { partition } = lease;
+        log.warn('registration failed and is repeated', { ...life, partition, tries, error: String(error) });
         await clock.sleep(REPEAT_MS, signal);
         if (signal.aborted) return 'aborted';
       }
     }
-  };
+  }
 
-  const lose = (loss: Loss): void => {
-    if (ended.signal.aborted) return;
-    ended.abort();
+  #lose(loss: Loss): void {
+    const { log, life, fleet, onLost } = this.#options;
+    if (this.#ended.signal.aborted) return;
+    this.#ended.abort();
     log.warn('worker lost its lease', { ...life, fleet, loss });
-    options.onLost(loss);
-  };
+    onLost(loss);
+  }
 
   /** Where the store answers slowly, the next heartbeat is under way so much sooner: it asks for more while there is time. */
-  const pauseAfter = ({ slowMs }: PartitionLease): number =>
-    leaseExtensionMs(leaseMs, slowMs) === 0 ? heartbeatMs : Math.max(0, heartbeatMs - slowMs);
+  #pauseAfter({ slowMs }: PartitionLease): number {
+    const { heartbeatMs, leaseMs } = this.#options;
+    return leaseExtensionMs(leaseMs, slowMs) === 0 ? heartbeatMs : Math.max(0, heartbeatMs - slowMs);
+  }
 
-  const beatOn = async (lease: PartitionLease): Promise<void> => {
+  async #beatOn(lease: PartitionLease): Promise<void> {
+    const { clock, log, life, heartbeatMs } = this.#options;
     const { partition } = lease;
-    let pauseMs = pauseAfter(lease);
-    while (!ended.signal.aborted) {
-      await clock.sleep(pauseMs, ended.signal);
+    let pauseMs = this.#pauseAfter(lease);
+    while (!this.#ended.signal.aborted) {
+      await clock.sleep(pauseMs, this.#ended.signal);
       // Once the lease is over, its jobs may be on their way to others: no heartbeat brings them back.
-      if (!isTrusted()) return;
+      if (!this.isTrusted() || !this.#leases.has(lease)) return;
       try {
-        if ((await renew(lease, 'heartbeat')) === 'superseded') return lose('superseded');
-        pauseMs = pauseAfter(lease);
+        if ((await this.#renew(lease, 'heartbeat')) === 'superseded') return this.#lose('superseded');
+        pauseMs = this.#pauseAfter(lease);
       } catch (error) {
         log.warn('heartbeat failed and is repeated', { ...life, partition, error: String(error) });
         pauseMs = Math.min(heartbeatMs, REPEAT_MS);
       }
     }
-  };
+  }
 
-  const deregister = async (partition: number): Promise<void> => {
+  async #deregister(partition: number): Promise<void> {
+    const { store, log, life } = this.#options;
     for (let tries = 1; tries <= LEAVE_TRIES_MAX; tries += 1) {
       try {
-        await store.deregisterWorker(partition, life);
+        await store.deregisterWorker({ partition, worker: life });
         return;
       } catch (error) {
         log.warn('deregistration failed; the record expires by itself', {
@@ -220,21 +285,15 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
         });
       }
     }
-  };
+  }
 
-  const leave = async (): Promise<void> => {
-    ended.abort();
-    await Promise.all([...partitions, ...served.keys()].map(deregister));
-  };
-
-  /** Partitions that it came to later, with what became of that. */
-  const served = new Map<number, Promise<boolean>>();
-  const serveAlso = async (partition: number): Promise<boolean> => {
-    const lease: PartitionLease = { partition, expiresAtMs: 0, slowMs: 0 };
+  async #serveAlso(partition: number): Promise<boolean> {
+    const { log, life } = this.#options;
+    const lease = this.#former.get(partition) ?? leaseIn(partition);
     try {
-      if ((await register(lease)) === 'applied' && !ended.signal.aborted) {
-        leases.push(lease);
-        void beatOn(lease);
+      if ((await this.#register(lease)) === 'applied' && !this.#ended.signal.aborted) {
+        this.#leases.add(lease);
+        void this.#beatOn(lease);
         return true;
       }
     } catch (error) {
@@ -244,32 +303,13 @@ export async function join(options: MembershipOptions): Promise<Membership | 'su
         error: String(error),
       });
     }
-    served.delete(partition);
+    this.#former.set(partition, lease);
+    this.#served.delete(partition);
     return false;
-  };
-  const serve = (partition: number): Promise<boolean> => {
-    if (partitions.includes(partition)) return Promise.resolve(true);
-    const known = served.get(partition);
-    if (known !== undefined) return known;
-    const serving = serveAlso(partition);
-    served.set(partition, serving);
-    return serving;
-  };
-
-  const answers = await Promise.all(leases.map(register));
-  if (answers.includes('superseded') || answers.includes('aborted')) {
-    await leave();
-    return answers.includes('superseded') ? 'superseded' : 'aborted';
   }
-  for (const lease of leases) void beatOn(lease);
-  return {
-    isTrusted,
-    serve,
-    ageMs,
-    leave,
-    abandon: () => ended.abort(),
-  };
 }
+
+const leaseIn = (partition: number): PartitionLease => ({ partition, expiresAtMs: 0, slowMs: 0 });
 
 /**
  * A worker's slots, divided among partitions so that they add up. Where they do not divide evenly, `offset` says which

@@ -1,15 +1,16 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
-import { type Job, type JobError, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
+import { type Job, type JobError, type Json, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { lookingFirst } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
-import type { FinishOutcome, FinishVerdict, WorkerIdentity } from '../store/contract.ts';
+import type { WorkerIdentity } from '../store/records.ts';
+import type { FinishOutcome, FinishVerdict } from '../store/requests.ts';
 import { type Deadlines, deadlinesBy } from './deadlines.ts';
-import type { AttemptStore } from './patience.ts';
+import type { AttemptStore } from './retrying-store.ts';
 import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
 
 /** What a handler is told beside its payload. */
@@ -20,6 +21,8 @@ export interface JobContext {
   readonly attempt: number;
   readonly fairnessKey: string;
   readonly resourceId?: string | undefined;
+  /** The trace that the job belongs to (W3C Trace Context), as its producer gave it: begin a span under it, pass it on. */
+  readonly traceparent?: string | undefined;
   /** Grows with every new claim of the job: lets a store of the user's refuse a superseded attempt. */
   readonly fencingToken: number;
   /**
@@ -249,7 +252,6 @@ async function attempt(
     const cause: unknown = context.signal?.reason;
     stop(cause instanceof WorkerStoppedError ? cause : new WorkerStoppedError('the worker ends', { cause }));
   };
-  if (context.signal?.aborted) stopWithWorker();
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
   const stopInTime = (): void =>
@@ -269,11 +271,15 @@ async function attempt(
       attempt: job.attempt,
       fairnessKey: job.fairnessKey,
       resourceId: job.resourceId,
+      traceparent: job.traceparent,
       fencingToken: job.version,
       signal,
       heartbeat: (progress) => context.onProgress?.(job, progress),
       checkpoint: async (data) => {
-        if ((await store.saveCheckpoint(job, worker, storable(data, CHECKPOINT))) === 'applied') return;
+        if (
+          (await store.saveCheckpoint({ job, worker, checkpoint: storable(data, CHECKPOINT) })) === 'applied'
+        )
+          return;
         const reason = new JobSupersededError(`job ${job.id} is not held by this attempt any more`);
         stop(reason);
         throw reason;
@@ -348,13 +354,20 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
   return life !== undefined && time.timeoutMs < START_SHARE_MIN * Math.min(typeTimeoutMs, life.lastsMs);
 }
 
+/** The process may have stood still since it asked for the start: the job may be another worker's by now. */
+function requireWorker({ signal, lookAtLease }: RunContext): void {
+  lookAtLease?.();
+  if (signal?.aborted)
+    throw new StartedLateError('the worker ended before the handler began', { cause: signal.reason });
+}
+
 /**
  * What the type was declared to be when the job was claimed: those terms hold for the attempt, whatever was declared since, and
  * whatever this worker began with. Where that version has no such type, what the worker knows itself.
  *
  * @throws the store's errors, when they could not be read
  */
-export async function termsOf(context: TermsContext, job: Job): Promise<Terms> {
+export async function termsOf(context: TermsContext, job: MovingJob): Promise<Terms> {
   const known = termsKnown(context, job);
   const declared = job.claim?.declared;
   if (declared === undefined || context.typeUnder === undefined) return known;
@@ -368,7 +381,7 @@ interface Terms {
   readonly type: JobTypeConfiguration | undefined;
 }
 
-const termsKnown = ({ configuration }: TermsContext, job: Job): Terms => ({
+const termsKnown = ({ configuration }: TermsContext, job: MovingJob): Terms => ({
   type: configuration.types.find((each) => each.type === job.type),
 });
 
@@ -419,6 +432,7 @@ export async function runJob(
       throw new StartedLateError('the start was answered too late: its function was about to end');
     }
     if (job.unreadable !== undefined) throw new JobUnreadableError(job.unreadable);
+    requireWorker(context);
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
     if (error instanceof HandlerHungError) throw error;
@@ -505,7 +519,7 @@ async function writeDown(context: RunContext, job: Job, ending: Ending): Promise
     case 'superseded':
       return { kind: 'superseded' };
     case 'released':
-      return store.loseWorker(job, ending.verdict, nowMs, expiresAtMs);
+      return store.loseWorker({ job, verdict: ending.verdict, nowMs, expiresAtMs });
     default:
       return store.finishJob({ ...worker, job, verdict: ending, nowMs, expiresAtMs });
   }

@@ -43,6 +43,11 @@ export class WorkerGuardError extends Error {
   override readonly name = 'WorkerGuardError';
 }
 
+const instantIn = (leaseSince: BigInt64Array): { readonly wallMs: number; readonly monotonicMs: number } => ({
+  wallMs: Number(Atomics.load(leaseSince, 0)),
+  monotonicMs: Number(Atomics.load(leaseSince, 1)),
+});
+
 /** A guard in a thread of its own. */
 export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): GuardMaker {
   return (guarded, { onLost, signal }) => {
@@ -76,11 +81,7 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
       onLost(loss);
     };
     const isTrusted = (): boolean => {
-      const since = {
-        wallMs: Number(Atomics.load(leaseSince, 0)),
-        monotonicMs: Number(Atomics.load(leaseSince, 1)),
-      };
-      if (sinceMs(clock, since) >= guarded.leaseMs - LEASE_MARGIN_MS) lose('unreachable');
+      if (sinceMs(clock, instantIn(leaseSince)) >= guarded.leaseMs - LEASE_MARGIN_MS) lose('unreachable');
       return stage === 'guarding';
     };
     const guard: Guard = {

@@ -1,7 +1,7 @@
 /** Whether running jobs are still wanted: the host of their handlers asks the store now and then, for all at once. */
-import type { Job } from '../core/job.ts';
+import type { MovingJob } from '../core/job.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import type { JobStore } from '../store/contract.ts';
+import type { SubmitStore } from '../store/contract.ts';
 
 /** Thrown into an attempt of a job whose end somebody asked for. */
 export class JobCancelledError extends Error {
@@ -17,7 +17,7 @@ export class JobSupersededError extends Error {
 export const WATCH_EVERY_MS = 10_000;
 
 export interface WatchOptions {
-  readonly store: JobStore;
+  readonly store: Pick<SubmitStore, 'lookUpJobs'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly everyMs?: number | undefined;
@@ -27,15 +27,15 @@ export interface WatchOptions {
  * Watches a running job until the answered function is called. `stop` is called once at most, with `JobCancelledError` or
  * `JobSupersededError` as its reason.
  */
-export type Watch = (job: Job, stop: (reason: Error) => void) => () => void;
+export type Watch = (job: MovingJob, stop: (reason: Error) => void) => () => void;
 
 interface Watched {
-  readonly job: Job;
+  readonly job: MovingJob;
   readonly stop: (reason: Error) => void;
   readonly sinceMonotonicMs: number;
 }
 
-function reasonToStop(running: Job, now: Job | undefined): Error | undefined {
+function reasonToStop(running: MovingJob, now: MovingJob | undefined): Error | undefined {
   const isOurs =
     now?.state === 'running' &&
     now.claim?.claimId === running.claim?.claimId &&
@@ -61,10 +61,10 @@ export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: Watch
     if (old.length === 0) return;
     try {
       const unreadable = new Set<string>();
-      const jobs = await store.getJobs(
-        old.map((each) => each.job.id),
-        (id) => unreadable.add(id),
-      );
+      const jobs = await store.lookUpJobs({
+        ids: old.map((each) => each.job.id),
+        unreadable: (id) => unreadable.add(id),
+      });
       for (const [at, each] of old.entries()) {
         // While we asked it may have ended by itself. Of one that cannot be read nobody knows that it is not wanted.
         if (!watched.has(each) || unreadable.has(each.job.id)) continue;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { billOf, totalOf } from '../../bench/cloud/bill.ts';
 import { between, NOTHING, times, type Usage, UsageMeter } from '../../bench/cloud/usage.ts';
-import { createCostMeter } from '../../lib/cost/meter.ts';
+import { createCostMeter } from '../../bench/metering/meter.ts';
 
 const bill = (usage: Partial<Usage>) => billOf({ ...NOTHING, ...usage });
 
@@ -16,6 +16,8 @@ describe('the bill', () => {
     ['functionSeconds', { functionGbSeconds: 100_000 }, 1.333_34],
     ['events', { events: 1_000_000 }, 1],
     ['logs', { logBytes: 3_000_000_000 }, 1.5],
+    // Twenty metrics, in each hour of a month.
+    ['customMetrics', { metricHours: 20 * 730 }, 6],
     // A quarter of a vCPU and half a GB for 100 hours.
     ['dispatcherMachines', { machineHours: 100 }, 0.25 * 3.238 + 0.5 * 0.356],
   ] as const)('has %s at its price, and nothing else', (line, usage, dollars) => {

@@ -43,6 +43,28 @@ describe('a function', () => {
     expect(meter.now().functionGbSeconds).toBeCloseTo((0.3 + 0.01) / 2, 10);
   });
 
+  it('pays for the lines of its metrics, and tells each metric with its dimensions once, however often it is written to', async () => {
+    const time = new VirtualTime(0);
+    const meter = new UsageMeter();
+    const parts = { time, meter, latencies: latenciesOf(seeded(1)) };
+    const figures = { memoryMb: 512, timeoutMs: 60_000 };
+    const telling = new CloudFunction(parts, 'any', figures, 'json', (_, __, metrics) => metrics);
+    const bytes: number[] = [];
+    for (const type of ['a', 'a', 'b']) {
+      void telling.invoke(async (metrics) => {
+        metrics.add('started', 1, { type });
+        metrics.add('lostRaces', type === 'b' ? 1 : 0);
+      });
+      await time.run();
+      bytes.push(meter.now().logBytes);
+    }
+    // Started: the whole, a, and b; lost races: the whole.
+    expect(meter.metrics).toBe(4);
+    const [first = 0, second = 0, third = 0] = bytes;
+    expect(second - first).toBe(first);
+    expect(third - second).toBeGreaterThan(first);
+  });
+
   it('stays warm for a while, and has one environment for each invocation at once', async () => {
     const { time, made } = scene();
     const used: number[] = [];

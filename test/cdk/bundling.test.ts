@@ -5,7 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { checkEsbuild, EsbuildMissingError } from '../../cdk/esbuild.ts';
 import { bundlingWithNativeModules } from '../../cdk/native-modules.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
@@ -35,6 +36,21 @@ describe('the functions’ code', () => {
       });
       expect(printed.toString().trim()).toBe('function');
     }
+  });
+});
+
+describe('an app without esbuild', () => {
+  afterEach(() => void vi.unstubAllEnvs());
+
+  it('is told to install it, before the CDK would go on to ask for Docker', () => {
+    vi.stubEnv('PATH', '');
+    const folder = outputFolder();
+    const stack = new Stack(new App({ analyticsReporting: false }), 'Deployed');
+    expect(() => checkEsbuild(stack, folder)).toThrow(EsbuildMissingError);
+    expect(() => checkEsbuild(stack, folder)).toThrow(`${folder}: run \`npm install --save-dev esbuild\``);
+    // Where nothing is bundled, as in tests of an app, nothing is needed.
+    const unbundled = new App({ analyticsReporting: false, context: { 'aws:cdk:bundling-stacks': [] } });
+    expect(() => checkEsbuild(new Stack(unbundled, 'Tested'), folder)).not.toThrow();
   });
 });
 

@@ -5,7 +5,6 @@ import { EventBus } from 'aws-cdk-lib/aws-events';
 import { AccountPrincipal, AccountRootPrincipal, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { describe, expect, it } from 'vitest';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import { TABLE_ACTIONS } from '../../cdk/table.ts';
 import { at, emptyStack, listOf, type Resource, referred, resourcesOf, synthesize } from './stacks.ts';
 
 const { template } = synthesize();
@@ -125,12 +124,6 @@ describe('rights', () => {
   const statements = policies.flatMap(([id, policy]) =>
     listOf(at(policy.Properties, 'PolicyDocument', 'Statement')).map((statement) => [id, statement] as const),
   );
-  const actionsOf = (prefix: string): readonly string[] =>
-    statements
-      .filter(([id]) => id.startsWith(prefix))
-      .flatMap(([, statement]) => listOf(at(statement, 'Action')).map(String))
-      .toSorted();
-
   it.each(statements)('a statement of %s names its actions and its resources', (_, statement) => {
     expect(at(statement, 'Effect')).toBe('Allow');
     for (const action of listOf(at(statement, 'Action'))) expect(action).toMatch(/^[a-z]+:[A-Za-z]+$/);
@@ -182,38 +175,6 @@ describe('rights', () => {
     const [, own] =
       resourcesOf(other.template, 'AWS::SQS::QueuePolicy').find(([id]) => id.includes('gpu')) ?? [];
     expect(listOf(at(own, 'Properties', 'PolicyDocument', 'Statement'))).toHaveLength(2);
-  });
-
-  it('a worker may take messages and change jobs, and nothing else', () => {
-    const consume = [
-      'sqs:ChangeMessageVisibility',
-      'sqs:DeleteMessage',
-      'sqs:GetQueueAttributes',
-      'sqs:GetQueueUrl',
-      'sqs:ReceiveMessage',
-    ];
-    const run = ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'];
-    const serve = [...run, 'dynamodb:DeleteItem', 'dynamodb:PutItem', 'sqs:SendMessage'];
-    const distinct = (actions: readonly string[]): readonly string[] => [...new Set(actions)].sort();
-    expect(distinct(actionsOf('Worker'))).toEqual(distinct([...serve, ...consume]));
-    expect(distinct(actionsOf('Images'))).toEqual(distinct([...run, ...consume]));
-  });
-
-  it('a dispatcher may run passes, and neither take messages nor put events', () => {
-    const distinct = [...new Set(actionsOf('Passer'))];
-    expect(distinct).toEqual(
-      [...TABLE_ACTIONS.dispatch, 'sqs:GetQueueAttributes', 'sqs:GetQueueUrl', 'sqs:SendMessage'].sort(),
-    );
-  });
-
-  it('a producer may put events, on this bus', () => {
-    expect(actionsOf('Producer')).toEqual(['events:PutEvents']);
-  });
-
-  it('a submitter may put jobs and wake, but not delete or query', () => {
-    expect(actionsOf('Submitter')).toContain('dynamodb:PutItem');
-    expect(actionsOf('Submitter')).not.toContain('dynamodb:DeleteItem');
-    expect(actionsOf('Submitter')).not.toContain('dynamodb:Query');
   });
 
   it('an operator may redrive every dead-letter queue', () => {

@@ -7,8 +7,18 @@ import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
 import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
-import { at, emptyStack, outputFolder, referred, resourcesOf, synthesize, workerFunction } from './stacks.ts';
+import {
+  at,
+  emptyStack,
+  outputFolder,
+  referred,
+  resourcesOf,
+  type Synthesized,
+  synthesize,
+  workerFunction,
+} from './stacks.ts';
 
 const synthesized = synthesize();
 const { template, scheduler, stack } = synthesized;
@@ -54,10 +64,10 @@ describe('the table', () => {
 });
 
 describe('the path in', () => {
-  it('takes every Job Requested event of the bus to the ingest queue, whatever its source', () => {
+  it('takes every request on the bus to the ingest queue, whatever its source', () => {
     template.hasResourceProperties('AWS::Events::Rule', {
       EventBusName: Match.anyValue(),
-      EventPattern: { 'detail-type': ['Job Requested'] },
+      EventPattern: { 'detail-type': ['Job Requested', ...SCHEDULE_REQUESTS.keys()] },
       Targets: [Match.objectLike({ Arn: { 'Fn::GetAtt': [logicalId(scheduler.ingestQueue), 'Arn'] } })],
     });
   });
@@ -91,22 +101,31 @@ describe('the dispatch function', () => {
     ([, mapping]) => referred(mapping.Properties.FunctionName) === logicalId(scheduler.dispatchFunction),
   );
 
-  it('hears only of jobs that wait or have ended, from the first record on', () => {
+  it('hears only of jobs that wait or have ended, and of schedules that paused themselves, from the first record on', () => {
     const stream = sources.find(([, mapping]) => mapping.Properties.StartingPosition !== undefined);
     expect(stream?.[1].Properties).toMatchObject({ StartingPosition: 'TRIM_HORIZON', BatchSize: 100 });
     const pattern: unknown = JSON.parse(
       String(at(stream, 1, 'Properties', 'FilterCriteria', 'Filters', 0, 'Pattern')),
     );
     expect(pattern).toEqual({
-      dynamodb: { NewImage: { state: { S: ['pending', 'scheduled', 'succeeded', 'failed', 'cancelled'] } } },
+      dynamodb: {
+        NewImage: { state: { S: ['pending', 'scheduled', 'succeeded', 'failed', 'cancelled', 'stopped'] } },
+      },
     });
   });
 
-  it('is woken by two messages at once at most', () => {
-    const wake = sources.find(
-      ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(scheduler.wakeQueue),
+  it.each([
+    ['as many wakes at once as are reserved for it', undefined, undefined],
+    ['as many wakes at once as more are reserved for it', { dispatch: 20 }, undefined],
+    ['two batches of wakes where little is reserved, so that the tick has room', { dispatch: 9 }, 2],
+    ['two batches of wakes where nothing is reserved', 'none', 2],
+  ] as const)('is woken by %s', (_, reservedConcurrency, atOnce) => {
+    const { scheduler: other, template: made } = synthesize({ reservedConcurrency });
+    const wake = resourcesOf(made, 'AWS::Lambda::EventSourceMapping').find(
+      ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(other.wakeQueue),
     );
-    expect(wake?.[1].Properties).toMatchObject({ BatchSize: 10, ScalingConfig: { MaximumConcurrency: 2 } });
+    expect(wake?.[1].Properties).toMatchObject({ BatchSize: 10 });
+    expect(at(wake, 1, 'Properties', 'ScalingConfig', 'MaximumConcurrency')).toBe(atOnce);
   });
 
   it('looks after everything each minute', () => {
@@ -143,10 +162,37 @@ describe('functions', () => {
     other.template.hasResourceProperties('AWS::Logs::LogGroup', { RetentionInDays: 1 });
   });
 
-  it('none reserves concurrency', () => {
-    for (const [, lambda] of resourcesOf(template, 'AWS::Lambda::Function')) {
-      expect(lambda.Properties).not.toHaveProperty('ReservedConcurrentExecutions');
-    }
+  const reservedBy = (of: Template): readonly unknown[] =>
+    resourcesOf(of, 'AWS::Lambda::Function').flatMap(([id, { Properties: properties }]) =>
+      properties.ReservedConcurrentExecutions === undefined
+        ? []
+        : [[id.replace(/Function.*$/, ''), properties.ReservedConcurrentExecutions]],
+    );
+
+  it('concurrency is reserved for passes, so that the tick runs whatever else the account does', () => {
+    expect(reservedBy(template)).toEqual([['JobsDispatch', 10]]);
+    const other = synthesize({ reservedConcurrency: { dispatch: 20, ingest: 5 } });
+    expect(reservedBy(other.template)).toEqual([
+      ['JobsIngest', 5],
+      ['JobsDispatch', 20],
+    ]);
+  });
+
+  it('an account with nothing to reserve can say so, in the code or in its context', () => {
+    expect(reservedBy(synthesize({ reservedConcurrency: 'none' }).template)).toEqual([]);
+    const stack = emptyStack();
+    stack.node.setContext('fairlead:reservedConcurrency', 'none');
+    new Scheduler(stack, 'Jobs');
+    expect(reservedBy(Template.fromStack(stack))).toEqual([]);
+  });
+
+  it('a flood of events waits in the queue instead of filling the account', () => {
+    const concurrencyOf = (of: Template): unknown =>
+      resourcesOf(of, 'AWS::Lambda::EventSourceMapping').find(
+        ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(scheduler.ingestQueue),
+      )?.[1].Properties.ScalingConfig;
+    expect(concurrencyOf(template)).toEqual({ MaximumConcurrency: 10 });
+    expect(concurrencyOf(synthesize({ ingestConcurrency: 2 }).template)).toEqual({ MaximumConcurrency: 2 });
   });
 
   it('the ingest and dispatch functions know the table, the bus and the wake queue', () => {
@@ -191,18 +237,40 @@ describe('functions', () => {
 });
 
 describe('fleets', () => {
-  const concurrencyOf = (fleet: string): unknown => {
-    const queue = scheduler.fleets[fleet]?.queue;
-    const mapping = resourcesOf(template, 'AWS::Lambda::EventSourceMapping').find(
+  const concurrencyOf = (
+    fleet: string,
+    of: Pick<Synthesized, 'scheduler' | 'template'> = synthesized,
+  ): unknown => {
+    const queue = of.scheduler.fleets[fleet]?.queue;
+    const mapping = resourcesOf(of.template, 'AWS::Lambda::EventSourceMapping').find(
       ([, { Properties: properties }]) =>
         queue !== undefined && referred(properties.EventSourceArn) === logicalId(queue),
     );
     return at(mapping, 1, 'Properties', 'ScalingConfig', 'MaximumConcurrency');
   };
 
-  it('run as many invocations at once as their slots need', () => {
-    expect(concurrencyOf('images')).toBe(5);
+  it('bound their invocations by their slots alone, so that Lambda asks an idle queue less often', () => {
+    expect(concurrencyOf('images')).toBeUndefined();
+  });
+
+  it('with larger batches run as many invocations at once as their slots fill', () => {
     expect(concurrencyOf('general')).toBe(4);
+  });
+
+  it('run as many invocations at once as they are told', () => {
+    const other = emptyStack();
+    const told = new Scheduler(other, 'Jobs', {
+      types: { thumbnail: {} },
+      fleets: {
+        images: {
+          types: ['thumbnail'],
+          slots: 40,
+          maxConcurrency: 7,
+          handler: workerFunction(other, 'Images'),
+        },
+      },
+    });
+    expect(concurrencyOf('images', { scheduler: told, template: Template.fromStack(other) })).toBe(7);
   });
 
   it('without a handler are only a queue', () => {
@@ -212,7 +280,7 @@ describe('fleets', () => {
   });
 
   it('have a queue for a type that no fleet names', () => {
-    const { scheduler: other } = synthesize({ types: { thumbnail: {}, lonely: {} } });
+    const { scheduler: other } = synthesize({ types: { thumbnail: {}, index: {}, train: {}, lonely: {} } });
     expect(other.fleets.lonely?.types).toEqual(['lonely']);
   });
 
@@ -260,10 +328,15 @@ describe('metrics and outputs', () => {
     expect(scheduler.metricFleetQueueAge('gpu').metricName).toBe('ApproximateAgeOfOldestMessage');
   });
 
-  it('leaves outputs to the stack, which can have them all', () => {
-    template.templateMatches({ Outputs: Match.absent() });
+  it('tells its address in outputs, and leaves the others to the stack, which can have them all', () => {
+    const own = Object.keys(template.toJSON().Outputs);
+    expect(own.map((name) => name.replace(/[0-9A-F]{8}$/, ''))).toEqual([
+      'JobsTableName',
+      'JobsBusName',
+      'JobsWakeQueueUrl',
+    ]);
     const other = synthesize({}, schedulerOutputs);
-    expect(Object.keys(other.template.toJSON().Outputs)).toEqual([
+    expect(Object.keys(other.template.toJSON().Outputs).filter((name) => !own.includes(name))).toEqual([
       'TableName',
       'BusName',
       'WakeQueueUrl',

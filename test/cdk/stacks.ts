@@ -8,7 +8,8 @@ import { Code, Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { afterAll } from 'vitest';
 import { RUNTIME } from '../../cdk/function.ts';
-import { Scheduler, type SchedulerProps } from '../../cdk/scheduler.ts';
+import type { SchedulerProps } from '../../cdk/props.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
 
 export interface Resource {

@@ -1,16 +1,199 @@
-import { Duration, type Stack } from 'aws-cdk-lib';
+import { CfnParameter, Duration, Lazy, type Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
+import {
+  Alias,
+  Code,
+  type IFunction,
+  type IVersion,
+  Function as LambdaFunction,
+  Runtime,
+} from 'aws-cdk-lib/aws-lambda';
 import { describe, expect, it } from 'vitest';
-import { Scheduler, type SchedulerProps } from '../../cdk/scheduler.ts';
+import type { SchedulerProps } from '../../cdk/props.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { emptyStack, workerFunction } from './stacks.ts';
 
+const KNOWN_WHEN_SYNTHESISED = 'must be known when the app is synthesised';
+const numberOf = (stack: Stack): CfnParameter =>
+  new CfnParameter(stack, `N${stack.node.children.length}`, { type: 'Number' });
+const textOf = (stack: Stack): string =>
+  new CfnParameter(stack, `T${stack.node.children.length}`).valueAsString;
+
 const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, RegExp])[] = [
-  ['no fleet', () => ({ fleets: {} }), /^fleets: the pool has no type and no fleet/],
+  [
+    'slots that only the deployment knows',
+    (stack) => ({ fleets: { pdf: { types: ['a'], slots: numberOf(stack).valueAsNumber } } }),
+    new RegExp(`^fleets\\.pdf\\.slots: ${KNOWN_WHEN_SYNTHESISED}.*, got "a token"\\. Write the value itself`),
+  ],
+  [
+    'slots that are told late',
+    () => ({ fleets: { pdf: { types: ['a'], slots: Lazy.number({ produce: () => 3 }) } } }),
+    new RegExp(`^fleets\\.pdf\\.slots: ${KNOWN_WHEN_SYNTHESISED}`),
+  ],
+  [
+    'a type that only the deployment can name',
+    (stack) => ({ types: { [textOf(stack)]: {} } }),
+    new RegExp(`^a name in types: ${KNOWN_WHEN_SYNTHESISED}`),
+  ],
+  [
+    'a type of a fleet that only the deployment can name',
+    (stack) => ({ fleets: { pdf: { types: [textOf(stack)] } } }),
+    new RegExp(`^fleets\\.pdf\\.types\\.0: ${KNOWN_WHEN_SYNTHESISED}`),
+  ],
+  [
+    'a weight that only the deployment knows',
+    (stack) => ({ fairness: { weights: { gold: numberOf(stack).valueAsNumber } } }),
+    new RegExp(`^fairness\\.weights\\.gold: ${KNOWN_WHEN_SYNTHESISED}`),
+  ],
+  [
+    'a list of fleets',
+    () => ({ fleets: [{ types: ['a'] }] }) as unknown as SchedulerProps,
+    /^fleets: must be an object, got an array of 1\. Write it as \{ name: value \}/,
+  ],
+  [
+    'a property that there is not',
+    () => ({ evenBus: 'mine' }) as SchedulerProps,
+    /^evenBus: is not a known field, got "mine"\. Did you mean "eventBus"\? Known here: types, .*, eventBus, /,
+  ],
   ['a fleet with no types', () => ({ fleets: { pdf: { types: [] } } }), /^fleets\.pdf\.types: names no type/],
   [
     'a type twice in one fleet',
     () => ({ fleets: { pdf: { types: ['a', 'a'] } } }),
     /^fleets\.pdf\.types\[1\]: is named twice, got "a"/,
+  ],
+  [
+    'a misspelt type of a fleet',
+    () =>
+      ({ types: { thumbnail: {}, report: {} }, fleets: { pdf: { types: ['thumnail'] } } }) as SchedulerProps,
+    /^fleets\.pdf\.types\[0\]: names no declared type \(thumbnail, report\), got "thumnail"\. Did you mean "thumbnail"\?/,
+  ],
+  [
+    'a misspelt tier',
+    () => ({ tiers: [{ tier: 'urgent' }], types: { a: { tier: 'urgnet' } } }),
+    /^types\.a\.tier: .*got "urgnet"\. Did you mean "urgent"\?/,
+  ],
+  [
+    'a function of an old Node.js',
+    (stack) => ({ fleets: { pdf: { types: ['a'], handler: aFunction(stack, Runtime.NODEJS_20_X) } } }),
+    /^fleets\.pdf\.handler: runs Node\.js 20, and workers need 22 or later.*got "nodejs20\.x"/,
+  ],
+  [
+    'a function of another language',
+    (stack) => ({ fleets: { pdf: { types: ['a'], handler: aFunction(stack, Runtime.PYTHON_3_13) } } }),
+    /^fleets\.pdf\.handler: is no runtime of Node\.js/,
+  ],
+  [
+    'a function of another app whose timeout nobody says',
+    (stack) => ({ fleets: { pdf: { types: ['a'], handler: referredFunction(stack) } } }),
+    /^fleets\.pdf\.handlerTimeout: must be there for a function that this app only refers to/,
+  ],
+  [
+    'the time of a handler that is not there',
+    () => ({ fleets: { pdf: { types: ['a'], handlerTimeout: Duration.minutes(1) } } }),
+    /^fleets\.pdf\.handlerTimeout: says how long the handler may run, but the fleet has none/,
+  ],
+  [
+    'another time than its function has',
+    (stack) => ({
+      fleets: {
+        pdf: { types: ['a'], handler: workerFunction(stack, 'Pdf'), handlerTimeout: Duration.minutes(14) },
+      },
+    }),
+    /^fleets\.pdf\.handlerTimeout: is not the timeout of the function, which is ended after .*got "14 minutes"/,
+  ],
+  [
+    'a longer time than a function has',
+    (stack) => ({
+      fleets: { pdf: { types: ['a'], handler: referredFunction(stack), handlerTimeout: Duration.hours(1) } },
+    }),
+    /^fleets\.pdf\.handlerTimeout: is longer than a function may run, which is 15 minutes, got "1 hour"/,
+  ],
+  [
+    'a function that works for another scheduler',
+    (stack) => {
+      const handler = workerFunction(stack, 'Pdf');
+      new Scheduler(stack, 'Other', { fleets: { doc: { types: ['b'], handler } } });
+      return { fleets: { pdf: { types: ['a'], handler } } };
+    },
+    /^fleets\.pdf\.handler: is the handler of another scheduler too, and a function works for one fleet/,
+  ],
+  [
+    'pollers where nothing is polled for',
+    () => ({ fleets: { pdf: { types: ['a'], provisionedPollers: { minimumPollers: 2 } } } }),
+    /^fleets\.pdf\.provisionedPollers: .*the fleet has no handler/,
+  ],
+  [
+    'a bound of invocations where there are none',
+    () => ({ fleets: { pdf: { types: ['a'], maxConcurrency: 4 } } }),
+    /^fleets\.pdf\.maxConcurrency: .*the fleet has no handler/,
+  ],
+  [
+    'one invocation at once, which Lambda does not take',
+    (stack) => ({
+      fleets: { pdf: { types: ['a'], handler: workerFunction(stack, 'Pdf'), maxConcurrency: 1 } },
+    }),
+    /^fleets\.pdf\.maxConcurrency: must be a whole number from 2 to 1000, got 1/,
+  ],
+  [
+    'pollers and a bound',
+    (stack) => ({
+      fleets: {
+        pdf: {
+          types: ['a'],
+          handler: workerFunction(stack, 'Pdf'),
+          maxConcurrency: 4,
+          provisionedPollers: { minimumPollers: 2 },
+        },
+      },
+    }),
+    /^fleets\.pdf\.maxConcurrency: cannot stand beside provisionedPollers/,
+  ],
+  [
+    'more pollers than Lambda has',
+    (stack) => ({
+      fleets: {
+        pdf: {
+          types: ['a'],
+          handler: workerFunction(stack, 'Pdf'),
+          provisionedPollers: { minimumPollers: 201 },
+        },
+      },
+    }),
+    /^fleets\.pdf\.provisionedPollers\.minimumPollers: must be a whole number from 2 to 200, got 201/,
+  ],
+  [
+    'a version and an alias of one function behind two fleets',
+    (stack) => {
+      const handler = workerFunction(stack, 'Both');
+      const live = new Alias(stack, 'Live', {
+        aliasName: 'live',
+        version: handler.currentVersion as IVersion,
+      });
+      return { fleets: { one: { types: ['a'], handler }, two: { types: ['b'], handler: live } } };
+    },
+    /^fleets\.one\.handler: is the handler of fleet two too/,
+  ],
+  [
+    'a table in several regions',
+    () => ({ table: { replicas: [{ region: 'eu-west-1' }] } }) as unknown as SchedulerProps,
+    /^table\.replicas: cannot be: .*the last write wins/,
+  ],
+  [
+    'more jobs than a table takes',
+    () => ({ table: { expectedJobsPerSecond: 10_000 } }),
+    /^table\.expectedJobsPerSecond: must be above 0 and at most 8000: .*"Table-level write throughput limit" is 40000/,
+  ],
+  [
+    'the scheduler’s own source',
+    (stack) => ({ eventBus: new EventBus(stack, 'Shared') as IEventBus, sources: ['orders', 'fairlead'] }),
+    /^sources\[1\]: is the source of what schedulers tell themselves/,
+  ],
+  [
+    'a dispatcher with too little reserved to run a tick',
+    () => ({ reservedConcurrency: { dispatch: 2 } }),
+    /^reservedConcurrency\.dispatch: must be a whole number from 3 to 1000, got 2/,
   ],
   ['no slots', () => ({ fleets: { pdf: { types: ['a'], slots: 0 } } }), /^fleets\.pdf\.slots: .*got 0/],
   [
@@ -83,6 +266,56 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     /^ingestBatchSize: must be a whole number from 1 to 10, got 100/,
   ],
   [
+    'a fleet whose name no construct can have',
+    () => ({ fleets: { constructor: { types: ['a'] } } }) as unknown as SchedulerProps,
+    /^fleets\.constructor: is what every object of JavaScript has, and no construct can be named by it, got "constructor"/,
+  ],
+  [
+    'a type of its own fleet whose name no construct can have',
+    () => ({ types: { toString: {} } }) as unknown as SchedulerProps,
+    /^fleets\.toString: is what every object of JavaScript has/,
+  ],
+  [
+    'fleets whose constructs would be one',
+    () => ({ fleets: { 'a/b': { types: ['x'] }, 'a--b': { types: ['y'] } } }),
+    /^fleets\.a--b: is the same as fleet "a\/b" in ids of constructs/,
+  ],
+  [
+    'a fleet that is nothing',
+    () => ({ fleets: { a: null } }) as unknown as SchedulerProps,
+    /^fleets\.a: must be an object, got null/,
+  ],
+  [
+    'fleets that are nothing',
+    () => ({ fleets: null }) as unknown as SchedulerProps,
+    /^fleets: must be an object, got null/,
+  ],
+  [
+    'a large ingest batch with a window of no time',
+    () => ({ ingestBatchSize: 100, ingestBatchingWindow: Duration.seconds(0) }),
+    /^ingestBatchSize: must be a whole number from 1 to 10, got 100/,
+  ],
+  [
+    'a misspelt option of the table',
+    () => ({ table: { deletionProtected: true } }) as unknown as SchedulerProps,
+    /^table\.deletionProtected: is not a known field.*Did you mean "deletionProtection"/,
+  ],
+  [
+    'a log group of no function',
+    () => ({ logGroups: { ingset: undefined } }) as unknown as SchedulerProps,
+    /^logGroups\.ingset: is not a known field.*Did you mean "ingest"/,
+  ],
+  [
+    'concurrency for no function',
+    () => ({ reservedConcurrency: { dispatcher: 5 } }) as unknown as SchedulerProps,
+    /^reservedConcurrency\.dispatcher: is not a known field.*Did you mean "dispatch"/,
+  ],
+  [
+    'subnets of no network',
+    () => ({ vpcSubnets: { subnetGroupName: 'private' } }),
+    /^vpcSubnets: says where in a network the functions stand, but there is none/,
+  ],
+  [
     'more fleets than a deployment can hand over',
     () => ({
       fleets: Object.fromEntries(
@@ -92,6 +325,12 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     /^fleets: with their queues .* bytes of the declaration, which a deployment hands over in at most 240000, got 1000/,
   ],
 ];
+
+const aFunction = (stack: Stack, runtime: Runtime): LambdaFunction =>
+  new LambdaFunction(stack, 'Handler', { runtime, handler: 'index.handler', code: Code.fromInline(' ') });
+
+const referredFunction = (stack: Stack): IFunction =>
+  LambdaFunction.fromFunctionArn(stack, 'Theirs', 'arn:aws:lambda:eu-west-1:111122223333:function:theirs');
 
 describe('a declaration that cannot work', () => {
   it.each(mistakes)(
@@ -105,6 +344,15 @@ describe('a declaration that cannot work', () => {
       expect(() => new Scheduler(stack, 'Again', props)).toThrow(ConfigurationError);
     },
   );
+
+  it('is none where a number of a queue or a function is known to the deployment only', () => {
+    const stack = emptyStack();
+    const ingestConcurrency = numberOf(stack).valueAsNumber;
+    new Scheduler(stack, 'Jobs', { ingestConcurrency });
+    Template.fromStack(stack).hasResourceProperties('AWS::Lambda::EventSourceMapping', {
+      ScalingConfig: { MaximumConcurrency: { Ref: 'N0' } },
+    });
+  });
 
   it('refuses to work for a fleet that is not there', () => {
     const scheduler = new Scheduler(emptyStack(), 'Jobs', { fleets: { pdf: { types: ['a'] } } });

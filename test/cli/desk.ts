@@ -48,7 +48,12 @@ export function counter(options: StageOptions = {}): Counter {
           const close = (): void => {
             open -= 1;
           };
-          return { parts: { store, queue, configuration, clock, random }, close };
+          return {
+            parts: { store, queue, configuration, clock, random },
+            scheduler: 'table',
+            meterTo: () => {},
+            close,
+          };
         },
         ...own,
       },

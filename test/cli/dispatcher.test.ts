@@ -10,7 +10,11 @@ async function running(ms: number, ...words: readonly string[]) {
   const jobs = await at.put(at.job({ type: 'resize' }));
   const command = at.fairleadIn({ signal: end.signal }, 'dispatcher', '--name', 'one', ...words);
   // What the command loads is loaded when it is asked for.
-  await Promise.all([import('../../lib/dispatch/resident.ts'), import('../../lib/runtime/vitals.ts')]);
+  await Promise.all([
+    import('../../lib/dispatch/resident/resident.ts'),
+    import('../../lib/runtime/vitals.ts'),
+    import('../../lib/runtime/process-metrics.ts'),
+  ]);
   await at.advance(ms);
   const states = at.states(jobs);
   end.abort();
@@ -51,6 +55,20 @@ describe('fairlead dispatcher', () => {
       .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(lines[0]).toMatchObject({ level: 'info', message: 'dispatcher registered', dispatcherId: 'one' });
     expect(lines.at(-1)).toMatchObject({ message: 'dispatcher ended', end: 'stopped', passes: 1 });
+  });
+
+  it('tells metrics of its passes where it is told to, as functions do, and else none', async () => {
+    const { out } = await running(1_000, '--json', '--metrics');
+    const lines = out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const told = lines.filter((line) => '_aws' in line);
+    expect(told.flatMap(({ JobsClaimed }) => (JobsClaimed === undefined ? [] : [JobsClaimed]))).toEqual([1]);
+    expect(told).toContainEqual(
+      expect.objectContaining({ Scheduler: 'table', JobsRunning: 1, JobsWaiting: 0 }),
+    );
+    expect((await running(1_000, '--json')).out).not.toContain('_aws');
   });
 
   it('makes passes as often as it is told', async () => {

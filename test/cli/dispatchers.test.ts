@@ -44,12 +44,12 @@ describe('fairlead dispatchers', () => {
         aDispatcherRecord({ dispatcherId, leads, expiresAtMs, ...(leads.length === 0 ? {} : { load }) }),
       );
     }
-    await at.store.acquireLease(
-      0,
-      residentHolder({ dispatcherId: 'west/1', incarnation: '1' }),
+    await at.store.acquireLease({
+      partition: 0,
+      holder: residentHolder({ dispatcherId: 'west/1', incarnation: '1' }),
       nowMs,
-      20_000,
-    );
+      leaseMs: 20_000,
+    });
     await at.put(at.job(), at.job());
     await at.advance(5_000);
     const { out } = await at.fairlead('dispatchers');

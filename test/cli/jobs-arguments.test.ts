@@ -7,6 +7,8 @@ const LONG = 'x'.repeat(513);
 const SUBMIT = ['jobs', 'submit', 'resize'];
 const RETIME = ['jobs', 'retime', 'a', '--run-at', '2027-01-31T08:00:00Z'];
 const RUN = ['jobs', 'run', 'resize'];
+const NEXT = ['schedules', 'next', '--cron', '30 2 * * *'];
+const PUT = ['schedules', 'put', 'nightly', '--cron', '30 2 * * *', '--type', 'resize'];
 
 /** The words, and what the error says. */
 const CASES: readonly (readonly [readonly string[], RegExp])[] = [
@@ -23,8 +25,8 @@ const CASES: readonly (readonly [readonly string[], RegExp])[] = [
   [[...SUBMIT, '--priority', '5e0'], /--priority: must be a number/],
   [[...SUBMIT, '--priority', 'NaN'], /--priority: must be a number/],
   [[...SUBMIT, '--priority', '-1'], /priority: /],
-  [[...SUBMIT, '--priority', '11'], /priority: /],
-  [[...SUBMIT, '--priority', '2.5'], /priority: /],
+  [[...SUBMIT, '--priority', '11'], /priority: must be a whole number from 0 to 10 \(got 11\)/],
+  [[...SUBMIT, '--priority', '2.5'], /priority: must be a whole number from 0 to 10 \(got 2.5\)/],
   [[...SUBMIT, '--priority', '9'.repeat(400)], /priority: /],
   [[...SUBMIT, '--mode', 'urgent'], /mode: /],
   [[...SUBMIT, '--mode', ''], /mode: /],
@@ -114,7 +116,8 @@ const CASES: readonly (readonly [readonly string[], RegExp])[] = [
   [['fleets', 'images'], /too many arguments/],
   [['fleets', '--jsno'], /unknown option '--jsno'/],
   [['fleets', '--env-file'], /argument missing/],
-  [['dead-letters', 'purge'], /too many arguments|unknown command/],
+  [['dead-letters', 'purge'], /unknown command "purge"\. .*dead-letters has: list, redrive/],
+  [['dead-letters', 'redrve'], /unknown command "redrve"\. Did you mean "redrive"/],
   [['dead-letters', '--type', 'resise'], /filter\.type: /],
   [['dead-letters', 'list', '--error', ''], /filter\.errorName: /],
   [['dead-letters', 'list', '--after', 'yesterday'], /filter\.failedAfter: /],
@@ -148,7 +151,24 @@ const CASES: readonly (readonly [readonly string[], RegExp])[] = [
   [['override', 'set', '--key', 'a', '--weight', 'much'], /--weight: must be a number/],
   [['override', 'clear'], /name exactly one of --pool/],
   [['override', 'clear', '--type', 'resise'], /scope\.type: /],
-  [['override', 'drop'], /too many arguments|unknown command/],
+  [['override', 'drop'], /unknown command "drop"\. .*override has: list, set, clear/],
+  [['schedules', 'list', '--limit', '0'], /--limit: must be a whole number from 1 to 10000/],
+  [['schedules', 'list', '--limit', '-1'], /--limit: must be a whole number from 1 to 10000/],
+  [['schedules', 'list', '--limit', '1.5'], /--limit: must be a whole number from 1 to 10000/],
+  [['schedules', 'nxt'], /unknown command 'nxt'/],
+  [[...NEXT, '--from', '2026-02-30T00:00:00Z'], /--from: must be an ISO 8601 instant/],
+  [[...NEXT, '--from', '2026-03-29T02:30:00'], /--from: must be an ISO 8601 instant/],
+  [['schedules', 'next', '--cron', '30 2 * *'], /cron: is no cron pattern \(it has 4 fields\)/],
+  [['schedules', 'next', '--cron', 'daily'], /cron: is no cron pattern \(it has 1 field\)/],
+  [['schedules', 'next', '--cron', '0 30 2 * * * 2027'], /cron: is no cron pattern \(it has 7 fields\)/],
+  [[...PUT, '--misfire-max', '0.5'], /misfireMax: must be a whole number from 1 to 100 \(got 0.5\)/],
+  [[...PUT, '--max-failures', '0'], /maxFailures: must be a whole number from 1 to 1000 \(got 0\)/],
+  [[...PUT, '--file', '/etc/hosts'], /--file: holds all of the schedule; put cron, type into it/],
+  [
+    [...PUT.slice(0, 3), '--file', '/etc/hosts', '--no-seconds'],
+    /--file: holds all of the schedule; put seconds/,
+  ],
+  [['outcomes', 'publish', '--since', '2026-02-30T00:00:00Z'], /--since: must be an ISO 8601 instant/],
 ];
 
 async function inhabited() {

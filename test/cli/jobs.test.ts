@@ -18,7 +18,7 @@ describe('jobs submit', () => {
       'submit',
       'resize',
       ...['--payload', '{"page":1}', '--priority', '7', '--key', 'tenant-a', '--resource', 'album-1'],
-      ...['--mode', 'onDemand', '--idempotency-key', 'k'],
+      ...['--mode', 'onDemand', '--idempotency-key', 'k', '--label', 'March invoices'],
     );
     expect({ code, error }).toEqual({ code: 0, error: '' });
     const [job] = [...store.everyJob()];
@@ -28,6 +28,7 @@ describe('jobs submit', () => {
       priority: 7,
       fairnessKey: 'tenant-a',
       resourceId: 'album-1',
+      label: 'March invoices',
       mode: 'onDemand',
     });
     expect(open()).toBe(0);
@@ -140,10 +141,13 @@ describe('jobs run', () => {
 describe('jobs get, list, cancel, retime and retry', () => {
   it('get shows the job', async () => {
     const { fairlead, data, put, job } = counter();
-    const [stored] = await put(job({ resourceId: 'album-1', progress: { page: 3 } }));
+    const [stored] = await put(
+      job({ resourceId: 'album-1', label: 'March\u001b[2J', progress: { page: 3 } }),
+    );
     const { code, out } = await fairlead('jobs', 'get', stored?.id ?? '');
     expect(code).toBe(0);
     expect(out).toMatch(/state {2,}pending/);
+    expect(out).toMatch(/label {2,}March\\u\{1b\}\[2J/);
     expect(out).toMatch(/progress {2,}\{"page":3\}/);
     expect(await data('jobs', 'get', stored?.id ?? '')).toEqual(stored);
   });
@@ -232,13 +236,14 @@ describe('jobs get, list, cancel, retime and retry', () => {
 
   it('explain says why, in sentences and as data', async () => {
     const { fairlead, data, put, job } = counter();
-    const [waiting] = await put(job());
+    const [waiting] = await put(job({ label: 'March invoices' }));
     await fairlead('pause', '--type', 'resize');
-    expect((await fairlead('jobs', 'explain', waiting?.id ?? '')).out).toMatch(
-      /the end of a pause: type\/resize/,
-    );
+    const { out } = await fairlead('jobs', 'explain', waiting?.id ?? '');
+    expect(out).toMatch(/the end of a pause: type\/resize/);
+    expect(out).toMatch(/^label: March invoices$/m);
     expect(await data('jobs', 'explain', waiting?.id ?? '')).toMatchObject({
       state: 'pending',
+      job: { label: 'March invoices' },
       waitsFor: [{ why: 'paused', scope: 'type/resize' }],
     });
   });
@@ -308,10 +313,10 @@ describe('keys and fleets', () => {
     const { fairlead, data, store, time } = counter();
     const load = { lagMs: 1_250, memoryMb: 345 };
     const expiresAtMs = time.nowMs + 30_000;
-    await store.registerWorker(
-      0,
-      aWorkerRecord({ fleet: 'general', expiresAtMs, heardAtMs: time.nowMs, load }),
-    );
+    await store.registerWorker({
+      partition: 0,
+      record: aWorkerRecord({ fleet: 'general', expiresAtMs, heardAtMs: time.nowMs, load }),
+    });
     const { out } = await fairlead('fleets');
     // What is left of 30 s when clocks may differ by 5.
     expect(out).toMatch(/worker .* lease .*expires in/);

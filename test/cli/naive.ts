@@ -55,7 +55,7 @@ export function naiveFairness({ config, untilMs, arrivals }: NaiveFairness) {
   }
   const inUse = () => [...pending, ...running.map(({ job }) => job)];
   let resets = 0;
-  const keepBooks = (nowMs: number): void => {
+  const keepCache = (nowMs: number): void => {
     const keys = new Set(inUse().map(({ fairnessKey }) => fairnessKey));
     for (const [key, seen] of keySeen) {
       if (config.keyTtlMs !== null && !keys.has(key) && nowMs - seen >= config.keyTtlMs) {
@@ -83,7 +83,7 @@ export function naiveFairness({ config, untilMs, arrivals }: NaiveFairness) {
   for (;;) {
     const nowMs = Math.min(queue[0]?.atMs ?? Infinity, ...running.map(({ endMs }) => endMs));
     if (nowMs > untilMs || nowMs === Infinity) break;
-    keepBooks(nowMs);
+    keepCache(nowMs);
     while (queue[0]?.atMs === nowMs) {
       const job = queue.shift() as Arrival;
       if (typeOf(job) === undefined) continue;
@@ -132,7 +132,7 @@ export function naiveFairness({ config, untilMs, arrivals }: NaiveFairness) {
       dispatch.push([nowMs, next.id]);
     }
   }
-  keepBooks(untilMs);
+  keepCache(untilMs);
   const arrived = arrivals.filter(({ atMs }) => atMs <= untilMs);
   return {
     dispatch,

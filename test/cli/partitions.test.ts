@@ -38,6 +38,33 @@ describe('fairlead jobs explain', () => {
     );
   });
 
+  it("names the resource that has no room, its partition's share of the limit, and the whole", async () => {
+    const on = counter({
+      pool: {
+        types: { render: { maxConcurrencyPerResource: 4 } },
+        fleets: { images: { types: ['render'], slots: 8 } },
+        partitions: 2,
+      },
+    });
+    const waiting = Array.from({ length: 3 }, () =>
+      on.job({
+        type: 'render',
+        resourceId: 'album/1',
+        fairnessKey: 'tenant-a',
+        partition: partitionOf('tenant-a', 2),
+      }),
+    );
+    const jobs = await on.put(...waiting);
+    await on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
+    const { out } = await on.fairlead('jobs', 'explain', jobs[2]?.id ?? '');
+    expect(out).toMatch(
+      /resource album\/1: 2 of 2 running of type render, the share of partition [01] in the pool's 4, which 2 partitions divide/,
+    );
+    expect(await on.data('jobs', 'explain', jobs[2]?.id ?? '')).toMatchObject({
+      waitsFor: [{ why: 'cap', scope: 'resource/render/album/1', cap: 2, running: 2 }],
+    });
+  });
+
   it('names the job of another partition that holds the conflict key, and a turn', async () => {
     const { on, jobIn, tick, explained } = parted();
     const [holder, waiting] = await on.put(jobIn(0, 'cats'), jobIn(1, 'cats'));
@@ -45,7 +72,12 @@ describe('fairlead jobs explain', () => {
     expect(await explained(waiting?.id ?? '')).toContain(`job ${holder?.id}, which holds album/cats`);
     const { claimId = '' } = on.store.inspectJob(holder?.id ?? '')?.claim ?? {};
     const [other] = await on.put(jobIn(2, 'cats'));
-    await on.store.releaseLock('album/cats', 0, claimId, on.time.nowMs + 3_000);
+    await on.store.releaseLock({
+      conflictKey: 'album/cats',
+      partition: 0,
+      claimId,
+      untilMs: on.time.nowMs + 3_000,
+    });
     expect(await explained(other?.id ?? '')).toMatch(
       /album\/cats, which partition 1 has in turn for 3(\.0)? ?s/,
     );

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Attempt, ProductResult } from '../../lib/cli/simulation/product.ts';
+import type { Attempt, ProductResult } from '../../lib/simulate/product.ts';
 import { fairlead, resultsOf, simulated } from './run.ts';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/simulate/two-studios.json', import.meta.url));
@@ -347,6 +347,46 @@ describe('a scenario for the product', { timeout: 60_000 }, () => {
     );
     expect(attempts.map(({ startMs }) => startMs)).toEqual(startsMs);
     expect(attempts.map(({ outcome }) => outcome)).toEqual(outcomes);
+  });
+
+  it('moves, cancels and loses the jobs of schedules by their names', async () => {
+    const { attempts, types } = await runOne({
+      untilMs: 200_000,
+      configuration: {
+        types: { work: { onWorkerLost: 'retry' } },
+        fleets: { work: { types: ['work'], slots: 1 } },
+      },
+      schedules: [{ id: 'tick', schedule: 'rate(1 minute)', job: { type: 'work', durationMs: 70_000 } }],
+      events: [
+        { op: 'retime', atMs: 61_000, id: 'tick#2', runAtMs: 75_000 },
+        { op: 'cancel', atMs: 125_000, id: 'tick#3' },
+      ],
+    });
+    expect(attempts.map(brief)).toEqual([
+      ['tick#1', 1, 0, 70_000, 'succeeded'],
+      ['tick#2', 1, 75_000, 145_000, 'succeeded'],
+      ['tick#4', 1, 180_000, null, 'running'],
+    ]);
+    expect(types.work).toMatchObject({ submitted: 4, cancelled: 1 });
+  });
+
+  it('lets a schedule fire when its last job ends at that very instant', async () => {
+    const { attempts } = await runOne({
+      untilMs: 130_000,
+      schedules: [
+        {
+          id: 'tick',
+          schedule: 'rate(1 minute)',
+          overlap: 'skip',
+          job: { type: 'work', durationMs: 60_000 },
+        },
+      ],
+    });
+    expect(attempts.map(({ id, startMs }) => [id, startMs])).toEqual([
+      ['tick#1', 0],
+      ['tick#2', 60_000],
+      ['tick#3', 120_000],
+    ]);
   });
 
   it('says what still waits, and what runs, at the end', async () => {

@@ -1,6 +1,7 @@
 /** A client over a scheduler in memory: what a producer and an operator hold. */
 import { inspect } from 'node:util';
-import { type ClientParts, StoreClient } from '../../lib/client/client.ts';
+import { StoreClient } from '../../lib/client/client.ts';
+import type { ClientParts } from '../../lib/client/contexts.ts';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { FAILED, type Stage, type StageOptions, stage } from '../dispatch/stage.ts';

@@ -199,14 +199,17 @@ describe('explaining a job', () => {
   it('that runs tells where, and how far it is', async () => {
     const scene = desk();
     const worker = aWorkerRecord({ fleet: 'general', slots: 1, expiresAtMs: scene.time.nowMs + 60_000 });
-    await scene.store.registerWorker(0, worker);
+    await scene.store.registerWorker({ partition: 0, record: worker });
     const [job] = await scene.put(scene.job({ type: 'report' }));
     await scene.pass();
     const [received] = await scene.queue.receive('general', 1, 0, 60_000);
     const claimId = received?.message.claimId ?? '';
     const jobId = job?.id ?? '';
     await scene.store.startJob({ ...worker, jobId, claimId, nowMs: scene.time.nowMs });
-    await scene.store.heartbeat(0, { ...worker, occupants: [{ claimId, jobId, progress: { page: 3 } }] });
+    await scene.store.heartbeat({
+      partition: 0,
+      record: { ...worker, occupants: [{ claimId, jobId, progress: { page: 3 } }] },
+    });
     await scene.client.cancel(jobId);
     const { runs, waitsFor } = await explained(scene, jobId, /progress: \{"page":3\}[\s\S]*asked to stop/);
     expect(waitsFor).toEqual([]);
@@ -227,7 +230,7 @@ describe('explaining a job', () => {
     const expiresAtMs = heardAtMs + 20_000;
     const life = { incarnation: '0001', fleet: 'general', slots: 1 };
     const worker = aWorkerRecord({ ...life, heardAtMs, expiresAtMs });
-    await scene.store.registerWorker(0, worker);
+    await scene.store.registerWorker({ partition: 0, record: worker });
     const [job] = await scene.put(scene.job({ type: 'report' }));
     await scene.pass();
     const [received] = await scene.queue.receive('general', 1, 0, 60_000);
@@ -253,7 +256,7 @@ describe('explaining a job', () => {
       heardAtMs: heardAtMs + 21_000,
       expiresAtMs: expiresAtMs + 21_000,
     };
-    await scene.store.registerWorker(0, next);
+    await scene.store.registerWorker({ partition: 0, record: next });
     const followed = await explained(scene, job?.id, /nothing is heard of it any more/);
     expect(followed.runs?.heardAtMs).toBeUndefined();
     expect(followed.runs?.givenUpAtMs).toBe(expiresAtMs);
@@ -270,7 +273,7 @@ describe('explaining a job', () => {
     const start = { ...worker, jobId: job?.id ?? '', claimId, nowMs: scene.time.nowMs, runUntilMs };
     const started = await scene.store.startJob(start);
     if (started.kind !== 'started') throw new Error('not started');
-    await scene.store.saveProgress(started.job, worker, 'half');
+    await scene.store.saveProgress({ job: started.job, worker, progress: 'half' });
     const { runs } = await explained(scene, job?.id, /progress: "half"/);
     expect(runs).toMatchObject({ progress: 'half', givenUpAtMs: runUntilMs + 5_000 });
   });
@@ -292,7 +295,7 @@ describe('explaining a job', () => {
     const client = scene.anotherClient({
       store: new Proxy(scene.store, {
         get: (target, name) => {
-          if (name === 'getJobs')
+          if (name === 'lookUpJobs')
             return async () => [{ ...claimed, state: 'pending', version: entry?.version }];
           const verb: unknown = Reflect.get(target, name, target);
           return typeof verb === 'function' ? verb.bind(target) : verb;

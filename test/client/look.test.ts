@@ -148,7 +148,11 @@ describe('looking at keys', () => {
     await pass();
     // Its line is empty for so long that it is retired.
     await advance(20 * 60_000);
-    await store.retireLine(0, { type: 'resize', mode: 'queued', fairnessKey: 'runs' }, Infinity);
+    await store.retireLine({
+      partition: 0,
+      line: { type: 'resize', mode: 'queued', fairnessKey: 'runs' },
+      announcedAtMs: Infinity,
+    });
     await put(job({ fairnessKey: 'waits' }));
     expect((await allOf(client.keys())).map(({ fairnessKey, tier }) => [fairnessKey, tier])).toEqual([
       ['waits', 'urgent'],
@@ -160,11 +164,14 @@ describe('looking at keys', () => {
 describe('looking at fleets', () => {
   it('shows declared and registered slots, what is busy, caps and pauses', async () => {
     const { client, put, job, pass, store, time } = desk();
-    await store.registerWorker(
-      0,
-      aWorkerRecord({ fleet: 'general', slots: 3, expiresAtMs: time.nowMs + 1_000 }),
-    );
-    await store.registerWorker(0, aWorkerRecord({ fleet: 'general', slots: 9, expiresAtMs: time.nowMs - 1 }));
+    await store.registerWorker({
+      partition: 0,
+      record: aWorkerRecord({ fleet: 'general', slots: 3, expiresAtMs: time.nowMs + 1_000 }),
+    });
+    await store.registerWorker({
+      partition: 0,
+      record: aWorkerRecord({ fleet: 'general', slots: 9, expiresAtMs: time.nowMs - 1 }),
+    });
     await put(job(), job({ type: 'report' }));
     await pass();
     await client.override({ fleet: 'images' }, { maxConcurrency: 1 });

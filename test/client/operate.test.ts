@@ -153,6 +153,7 @@ describe('trying a failed job again', () => {
       payload: { page: 7 },
       priority: 3,
       resourceId: 'album-1',
+      label: 'March invoices',
       checkpoint: 'half',
     });
     const { jobId, repeated } = await client.retry(failed.id);
@@ -163,6 +164,7 @@ describe('trying a failed job again', () => {
       priority: 3,
       fairnessKey: failed.fairnessKey,
       resourceId: 'album-1',
+      label: 'March invoices',
       mode: 'queued',
       attempt: 1,
       state: 'pending',
@@ -228,9 +230,9 @@ describe('trying a failed job again', () => {
     const failed = await deadLetter();
     const client = anotherClient({
       store: storeWith(store, {
-        redrive: async (old, job) => {
-          await store.redrive(old, { ...job, id: 'somebody-elses' });
-          return store.redrive(old, job);
+        redrive: async ({ deadLetter: old, job }) => {
+          await store.redrive({ deadLetter: old, job: { ...job, id: 'somebody-elses' } });
+          return store.redrive({ deadLetter: old, job });
         },
       }),
     });
@@ -295,8 +297,8 @@ describe('dead letters', () => {
     const { anotherClient, store, deadLetter } = desk();
     const { id } = await deadLetter();
     const unreadable = 'its payload is no JSON';
-    const getJobs: JobStore['getJobs'] = async (ids) =>
-      (await store.getJobs(ids)).map((job) => job && { ...job, unreadable });
+    const getJobs: JobStore['getJobs'] = async (request) =>
+      (await store.getJobs(request)).map((job) => job && { ...job, unreadable });
     const client = anotherClient({ store: storeWith(store, { getJobs }) });
     expect(await allOf(client.redriveDeadLetters({}))).toMatchObject([
       { kind: 'skipped', deadLetterId: id, reason: `its record cannot be read: ${unreadable}` },
@@ -405,7 +407,7 @@ describe('overriding', () => {
     expect(await client.override('pool', { maxConcurrency: 7 })).toMatchObject({ maxConcurrency: 7 });
     const shares = await Promise.all(
       [0, 1, 2].map(
-        async (partition) => (await store.loadPartition(partition, 0)).controls[0]?.maxConcurrency,
+        async (partition) => (await store.loadPartition({ partition, nowMs: 0 })).controls[0]?.maxConcurrency,
       ),
     );
     expect(shares).toEqual([7, 7, 7]);
@@ -523,7 +525,7 @@ describe('two operators who change the same thing in the same moment', () => {
   it('end no drain unseen: one whose pause was ended in the moment it began is told so', async () => {
     const scene = desk();
     const store: JobStore = storeWith(scene.store, {
-      changeControl: async (_, scope) => ({ kind: 'superseded', control: { scope, paused: false } }),
+      changeControl: async ({ scope }) => ({ kind: 'superseded', control: { scope, paused: false } }),
     });
     const error = await errorOf(scene.anotherClient({ store }).drain('pool'));
     expect(error).toBeInstanceOf(ControlChangedError);

@@ -129,11 +129,11 @@ describe('waiting for a job', () => {
     let looks = 0;
     const client = scene.anotherClient({
       store: storeWith(scene.store, {
-        getJobs: (ids) => {
+        lookUpJobs: ({ ids }) => {
           looks += 1;
           if (looks % 3 === 1) return Promise.reject(new StoreThrottled('slow down'));
           if (looks % 3 === 2) return Promise.reject(new StoreUnavailable('no answer'));
-          return scene.store.getJobs(ids);
+          return scene.store.lookUpJobs({ ids });
         },
       }),
     });
@@ -145,8 +145,8 @@ describe('waiting for a job', () => {
 
   it('names the trouble as the cause of a timeout', async () => {
     const scene = desk();
-    const getJobs = () => Promise.reject(new StoreUnavailable('no answer'));
-    const client = scene.anotherClient({ store: storeWith(scene.store, { getJobs }) });
+    const lookUpJobs = () => Promise.reject(new StoreUnavailable('no answer'));
+    const client = scene.anotherClient({ store: storeWith(scene.store, { lookUpJobs }) });
     const running = errorOf(client.run(REQUEST, { timeoutMs: 1_000 }));
     expect(await scene.finish(running)).toMatchObject({
       name: 'RunTimeoutError',
@@ -156,15 +156,15 @@ describe('waiting for a job', () => {
 
   it('does not wait out what waiting does not help', async () => {
     const scene = desk();
-    const getJobs = () => Promise.reject(new StoreMisconfigured('no table'));
-    const client = scene.anotherClient({ store: storeWith(scene.store, { getJobs }) });
+    const lookUpJobs = () => Promise.reject(new StoreMisconfigured('no table'));
+    const client = scene.anotherClient({ store: storeWith(scene.store, { lookUpJobs }) });
     expect(await scene.finish(errorOf(client.run(REQUEST)))).toBeInstanceOf(StoreMisconfigured);
   });
 
   it('tells when the job is gone', async () => {
     const scene = desk();
     const client = scene.anotherClient({
-      store: storeWith(scene.store, { getJobs: async () => [undefined] }),
+      store: storeWith(scene.store, { lookUpJobs: async () => [undefined] }),
     });
     expect(await scene.finish(errorOf(client.run(REQUEST)))).toMatchObject({ name: 'JobNotFoundError' });
   });
@@ -229,9 +229,9 @@ describe('a job that dies with its last waiter', () => {
     let started: Awaited<ReturnType<typeof startedOf>> | undefined;
     const client = scene.anotherClient({
       store: storeWith(scene.store, {
-        cancelJob: async (...asked) => {
+        cancelJob: async (asked) => {
           if (started !== undefined) await scene.end(started, { kind: 'succeeded', result: 'just so' });
-          return scene.store.cancelJob(...asked);
+          return scene.store.cancelJob(asked);
         },
       }),
     });

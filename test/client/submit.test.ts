@@ -25,6 +25,17 @@ describe('submitting one job', () => {
     expect((await client.submit({ ...REQUEST, runAt })).job.state).toBe('scheduled');
   });
 
+  it('keeps its label, and is refused with one that is too long', async () => {
+    const { client, everything } = desk();
+    const { jobId } = await client.submit({ ...REQUEST, label: 'ä'.repeat(128) });
+    expect((await client.explain(jobId)).job.label).toBe('ä'.repeat(128));
+    const before = everything();
+    const error = await errorOf(client.submit({ ...REQUEST, label: `${'ä'.repeat(128)}!` }));
+    expect(error).toMatchObject({ name: 'ValidationError', field: 'label' });
+    expect(error.message).toMatch(/256 bytes/);
+    expect(everything()).toBe(before);
+  });
+
   it('with the same idempotency key and content answers the same job', async () => {
     const { client } = desk();
     const first = await client.submit({ ...REQUEST, idempotencyKey: 'k' });
@@ -39,6 +50,40 @@ describe('submitting one job', () => {
     const error = await errorOf(client.submit({ ...REQUEST, payload: 2, idempotencyKey: 'k' }));
     expect(error).toBeInstanceOf(IdempotencyConflictError);
     expect(error).toMatchObject({ name: 'IdempotencyConflictError', jobId });
+    expect(everything()).toBe(before);
+  });
+
+  it('keeps the trace that it names, else the one that its client is part of', async () => {
+    const [own, other] = ['aa', 'bb'].map((id) => `00-${id.repeat(16)}-00f067aa0ba902b7-01`);
+    const { anotherClient } = desk();
+    const client = anotherClient({ traceparent: () => other });
+    expect((await client.submit({ ...REQUEST, traceparent: own })).job.traceparent).toBe(own);
+    expect((await client.submit(REQUEST)).job.traceparent).toBe(other);
+    expect((await anotherClient().submit(REQUEST)).job).not.toHaveProperty('traceparent');
+  });
+
+  it('again, in another trace, answers the job of the first', async () => {
+    const [first, second] = ['aa', 'bb'].map((id) => `00-${id.repeat(16)}-00f067aa0ba902b7-01`);
+    const { client } = desk();
+    const { job } = await client.submit({ ...REQUEST, idempotencyKey: 'k', traceparent: first });
+    const again = await client.submit({ ...REQUEST, idempotencyKey: 'k', traceparent: second });
+    expect(again).toMatchObject({ repeated: true, job });
+  });
+
+  it('refuses a trace that is none, whoever named it, and submits nothing', async () => {
+    const { client, anotherClient, everything } = desk();
+    const before = everything();
+    const wrong = anotherClient({ traceparent: () => '00-1-2-01' });
+    const refused = [client.submit({ ...REQUEST, traceparent: 'x' }), wrong.submit(REQUEST)];
+    for (const error of await Promise.all(refused.map(errorOf))) {
+      expect(error).toBeInstanceOf(ValidationError);
+      expect(error).toMatchObject({
+        field: 'traceparent',
+        message: expect.stringContaining('W3C traceparent'),
+      });
+    }
+    const [entry] = await wrong.submitMany([REQUEST]);
+    expect(entry).toMatchObject({ kind: 'refused', error: { field: 'traceparent' } });
     expect(everything()).toBe(before);
   });
 

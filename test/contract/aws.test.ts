@@ -1,11 +1,14 @@
 /** The conformance suites on DynamoDB, SQS and EventBridge, as the emulator under test plays them. */
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { UnreadableItem } from '../../lib/store/records.ts';
+import { scheduleKey } from '../../lib/store/schema.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { clientConfiguration, createBus, createQueue, createTable } from './aws.ts';
 import { dispatchRaceContract, RACE_POOL } from './dispatch-race.ts';
@@ -14,6 +17,7 @@ import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
 import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
+import { scheduleStoreContract } from './schedule-store.ts';
 
 jobStoreContract('DynamoDB', async () => {
   const { client, table, drop } = await createTable();
@@ -23,6 +27,33 @@ jobStoreContract('DynamoDB', async () => {
     setClock: (nowMs) => {
       clockMs = nowMs;
     },
+    close: drop,
+  };
+});
+
+scheduleStoreContract('DynamoDB', async () => {
+  const { client, table, drop } = await createTable();
+  const documents = DynamoDBDocumentClient.from(client);
+  const told: UnreadableItem[] = [];
+  const kept = new Map<string, unknown>();
+  const setText = async (id: string, text: unknown): Promise<void> => {
+    const { Attributes } = await documents.send(
+      new UpdateCommand({
+        TableName: table,
+        Key: scheduleKey(id),
+        UpdateExpression: 'SET #text = :text',
+        ExpressionAttributeNames: { '#text': 'text' },
+        ExpressionAttributeValues: { ':text': text },
+        ReturnValues: 'UPDATED_OLD',
+      }),
+    );
+    kept.set(id, Attributes?.text);
+  };
+  return {
+    store: new DynamoJobStore({ client, table, place: suitePlace, unreadable: (item) => told.push(item) }),
+    told,
+    damage: (id) => setText(id, '{'),
+    mend: (id) => setText(id, kept.get(id)),
     close: drop,
   };
 });

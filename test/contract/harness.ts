@@ -3,7 +3,9 @@ import { hashText } from '../../lib/core/ring.ts';
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { Wake } from '../../lib/queue/message.ts';
-import type { JobHead, JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobHead } from '../../lib/store/job-fields.ts';
+import type { UnreadableItem } from '../../lib/store/records.ts';
 import { instantRank } from '../../lib/store/schema.ts';
 
 /** The type of the suites' jobs, unless they say otherwise. */
@@ -24,6 +26,14 @@ export function suitePlace(job: JobHead): {
 export interface StoreHarness {
   readonly store: JobStore;
   readonly close: () => Promise<void>;
+}
+
+export interface ScheduleStoreHarness extends StoreHarness {
+  /** Spoils a schedule's item, as something else than the scheduler may; `mend` undoes it. */
+  readonly damage: (id: string) => Promise<void>;
+  readonly mend: (id: string) => Promise<void>;
+  /** What the store has told of items that cannot be read. */
+  readonly told: readonly UnreadableItem[];
 }
 
 export interface JobStoreHarness extends StoreHarness {

@@ -1,8 +1,11 @@
 /** What a store keeps of a job's history: part of the conformance suite of the job store. */
 import { describe, expect, it } from 'vitest';
-import { attemptsIn, HISTORY_ENTRIES_MAX, historyOf, type JobEvent } from '../../lib/core/history.ts';
+import { HISTORY_ENTRIES_MAX, historyOf, type JobEvent } from '../../lib/core/history.ts';
 import type { Job } from '../../lib/core/job.ts';
-import type { FinishVerdict, JobStore, WorkerIdentity } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import type { WorkerIdentity } from '../../lib/store/records.ts';
+import type { FinishVerdict } from '../../lib/store/requests.ts';
+import { attemptsIn } from '../fixtures/attempts-in.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aWorker } from '../fixtures/factories/worker.ts';
@@ -17,7 +20,7 @@ const anew = (runAtMs: number): FinishVerdict => ({ kind: 'retry', error: LOST, 
 
 export function jobHistoryContract(storeOf: () => JobStore): void {
   const stored = async (id: string): Promise<Job> => {
-    const [job] = await storeOf().getJobs([id]);
+    const [job] = await storeOf().getJobs({ ids: [id] });
     if (job === undefined) throw new Error(`no job ${id}`);
     return job;
   };
@@ -35,7 +38,7 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
   ): Promise<{ readonly job: Job; readonly worker: WorkerIdentity }> => {
     const store = storeOf();
     const waiting = await stored(id);
-    if (waiting.state === 'scheduled') await store.promote([waiting], waiting.runAtMs);
+    if (waiting.state === 'scheduled') await store.promote({ jobs: [waiting], nowMs: waiting.runAtMs });
     const request = aClaimRequest(await stored(id), { fleet });
     expect(await store.claim([request])).toEqual(['claimed']);
     const outcome = await store.startJob({ ...worker, jobId: id, claimId: request.claimId, nowMs });
@@ -45,7 +48,7 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
   const finish = (job: Job, worker: WorkerIdentity, verdict: FinishVerdict, nowMs = NOW_MS + 9) =>
     storeOf().finishJob({ ...worker, job, verdict, nowMs, expiresAtMs: EXPIRES_AT_MS });
   const lose = (job: Job, verdict: FinishVerdict, nowMs = NOW_MS + 30) =>
-    storeOf().loseWorker(job, verdict, nowMs, EXPIRES_AT_MS);
+    storeOf().loseWorker({ job, verdict, nowMs, expiresAtMs: EXPIRES_AT_MS });
 
   describe('the history of a job', () => {
     it('is not written for one that runs once, and tells of it', async () => {
@@ -114,7 +117,12 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       const [failed, unwanted] = [await created(aJob()), await created(aJob())];
       await lose((await start(failed.id)).job, { kind: 'failed', error: LOST });
       const { job } = await start(unwanted.id);
-      await storeOf().cancelJob(unwanted.id, NOW_MS + 20, EXPIRES_AT_MS, 'ann');
+      await storeOf().cancelJob({
+        jobId: unwanted.id,
+        nowMs: NOW_MS + 20,
+        expiresAtMs: EXPIRES_AT_MS,
+        by: 'ann',
+      });
       await lose(job, anew(NOW_MS + 30));
       for (const { id } of [failed, unwanted]) {
         const [, lost] = await eventsOf(id);
@@ -149,8 +157,8 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       ['pending', (): Job => aJob()],
     ])('tells who moved a %s job, and from when to when', async (_, make) => {
       const job = await created(make());
-      await storeOf().retimeJob(job, NOW_MS + 900, NOW_MS + 1, 'ann');
-      await storeOf().retimeJob(await stored(job.id), 0, NOW_MS + 2);
+      await storeOf().retimeJob({ job, runAtMs: NOW_MS + 900, nowMs: NOW_MS + 1, by: 'ann' });
+      await storeOf().retimeJob({ job: await stored(job.id), runAtMs: 0, nowMs: NOW_MS + 2 });
       expect((await eventsOf(job.id)).slice(1)).toEqual([
         { kind: 'moved', atMs: NOW_MS + 1, by: 'ann', fromMs: job.runAtMs, toMs: NOW_MS + 900 },
         { kind: 'moved', atMs: NOW_MS + 2, fromMs: NOW_MS + 900, toMs: 0 },
@@ -159,7 +167,8 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
 
     it('has no move that changed nothing, none that came too late, and none twice', async () => {
       const job = await created(aScheduledJob(NOW_MS + 500));
-      const move = (seen: Job, toMs: number) => storeOf().retimeJob(seen, toMs, NOW_MS + 1, 'ann');
+      const move = (seen: Job, toMs: number) =>
+        storeOf().retimeJob({ job: seen, runAtMs: toMs, nowMs: NOW_MS + 1, by: 'ann' });
       expect((await move(job, NOW_MS + 500)).kind).toBe('moved');
       expect((await move(job, NOW_MS + 900)).kind).toBe('superseded');
       expect(await eventsOf(job.id)).toHaveLength(1);
@@ -176,9 +185,9 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       ['running', async () => (await start((await created(aJob())).id)).job.id],
     ])('tells who was the first to ask for the end of a %s job, and when', async (from, make) => {
       const id = await make();
-      await storeOf().cancelJob(id, NOW_MS + 20, EXPIRES_AT_MS, 'ann');
-      await storeOf().cancelJob(id, NOW_MS + 21, EXPIRES_AT_MS, 'bob');
-      await storeOf().cancelJob(id, NOW_MS + 22, EXPIRES_AT_MS);
+      await storeOf().cancelJob({ jobId: id, nowMs: NOW_MS + 20, expiresAtMs: EXPIRES_AT_MS, by: 'ann' });
+      await storeOf().cancelJob({ jobId: id, nowMs: NOW_MS + 21, expiresAtMs: EXPIRES_AT_MS, by: 'bob' });
+      await storeOf().cancelJob({ jobId: id, nowMs: NOW_MS + 22, expiresAtMs: EXPIRES_AT_MS });
       expect((await eventsOf(id)).filter(({ kind }) => kind === 'cancelled')).toEqual([
         { kind: 'cancelled', atMs: NOW_MS + 20, by: 'ann', from },
       ]);
@@ -186,7 +195,7 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
 
     it('leaves out who, where nobody said', async () => {
       const { id } = await created(aJob());
-      await storeOf().cancelJob(id, NOW_MS + 20, EXPIRES_AT_MS);
+      await storeOf().cancelJob({ jobId: id, nowMs: NOW_MS + 20, expiresAtMs: EXPIRES_AT_MS });
       expect((await eventsOf(id)).at(-1)).toEqual({ kind: 'cancelled', atMs: NOW_MS + 20, from: 'pending' });
     });
 
@@ -199,8 +208,8 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
         aJob({ redriveOf: id, redriveBy, submittedAtMs: NOW_MS + 40 }),
       );
       if (one === undefined || other === undefined) throw new Error('two jobs');
-      expect(await storeOf().redrive(dead, one)).toBe('applied');
-      expect(await storeOf().redrive(dead, other)).toBe('superseded');
+      expect(await storeOf().redrive({ deadLetter: dead, job: one })).toBe('applied');
+      expect(await storeOf().redrive({ deadLetter: dead, job: other })).toBe('superseded');
       expect((await eventsOf(id)).at(-1)).toEqual({
         kind: 'redriven',
         atMs: NOW_MS + 40,
@@ -215,8 +224,8 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
     it('tells of a place that was reserved and not claimed, if the job was read at that very version', async () => {
       const job = await created(aJob());
       const given = { job, claimId: '3-1.0', atMs: NOW_MS + 60 };
-      expect(await storeOf().raiseVersion(job.id, 1, given)).toBe('raised');
-      expect(await storeOf().raiseVersion(job.id, 1, given)).toBe('lost');
+      expect(await storeOf().raiseVersion({ jobId: job.id, version: 1, given })).toBe('raised');
+      expect(await storeOf().raiseVersion({ jobId: job.id, version: 1, given })).toBe('lost');
       expect((await eventsOf(job.id)).slice(1)).toEqual([
         { kind: 'notClaimed', atMs: NOW_MS + 60, claimId: '3-1.0' },
       ]);
@@ -227,12 +236,16 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       const first = await start(id);
       await finish(first.job, first.worker, again(NOW_MS + 20));
       const waiting = await stored(id);
-      await storeOf().promote([waiting], waiting.runAtMs);
+      await storeOf().promote({ jobs: [waiting], nowMs: waiting.runAtMs });
       const request = aClaimRequest(await stored(id), { fleet: 'gone' });
       expect(await storeOf().claim([request])).toEqual(['claimed']);
       const claimed = await stored(id);
-      expect(await storeOf().giveBack(claimed, request.claimId, NOW_MS + 60)).toBe('applied');
-      expect(await storeOf().giveBack(claimed, request.claimId, NOW_MS + 70)).toBe('superseded');
+      expect(await storeOf().giveBack({ job: claimed, claimId: request.claimId, nowMs: NOW_MS + 60 })).toBe(
+        'applied',
+      );
+      expect(await storeOf().giveBack({ job: claimed, claimId: request.claimId, nowMs: NOW_MS + 70 })).toBe(
+        'superseded',
+      );
       const [, attempt, ...others] = await eventsOf(id);
       expect(attempt).toMatchObject({ kind: 'attempt', outcome: 'failed' });
       expect(others).toEqual([
@@ -245,9 +258,9 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       const first = await start(id);
       await finish(first.job, first.worker, again(NOW_MS + 20));
       const second = await start(id);
-      await storeOf().saveCheckpoint(second.job, second.worker, { page: 1 });
-      await storeOf().saveProgress(second.job, second.worker, 0.5);
-      await storeOf().cancelJob(id, NOW_MS + 20, EXPIRES_AT_MS, 'ann');
+      await storeOf().saveCheckpoint({ job: second.job, worker: second.worker, checkpoint: { page: 1 } });
+      await storeOf().saveProgress({ job: second.job, worker: second.worker, progress: 0.5 });
+      await storeOf().cancelJob({ jobId: id, nowMs: NOW_MS + 20, expiresAtMs: EXPIRES_AT_MS, by: 'ann' });
       await finish(second.job, second.worker, { kind: 'cancelled' });
       expect((await eventsOf(id)).map((event) => ('outcome' in event ? event.outcome : event.kind))).toEqual([
         'submitted',

@@ -53,7 +53,7 @@ export type StatementFault =
 
 /** What becomes of a request as a whole. */
 export interface Shape {
-  /** Of a query: items of its page, at most. */
+  /** Of a query: items of its page, at most; of a scan: items that are looked at for a page. */
   readonly limit?: number | undefined;
   /** Of a query: a page without items, behind which others follow. */
   readonly isEmpty?: boolean | undefined;
@@ -110,6 +110,8 @@ const STATUS = {
   ThrottlingException: 400,
   RequestLimitExceeded: 400,
   LimitExceededException: 400,
+  ThrottledException: 400,
+  TooManyRequestsException: 429,
   TransactionConflictException: 400,
   TransactionInProgressException: 400,
   ItemCollectionSizeLimitExceededException: 400,
@@ -196,7 +198,7 @@ function keyOfStatement({
 }
 
 export const isWrite = ({ command }: Pick<Asked, 'command'>): boolean =>
-  !['GetItem', 'BatchGetItem', 'Query'].includes(command);
+  !['GetItem', 'BatchGetItem', 'Query', 'Scan'].includes(command);
 
 /** Keys of the items of a request, as they stand in it. */
 function itemKeys(command: string, input: Input): readonly Item[] {
@@ -216,6 +218,7 @@ function itemKeys(command: string, input: Input): readonly Item[] {
     case 'BatchExecuteStatement':
       return (input.Statements ?? []).map(keyOfStatement);
     case 'Query':
+    case 'Scan':
     case 'DeleteTable':
       return [];
     default:
@@ -284,6 +287,13 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
     return { ...rest, Items: page.Items, ...(next === undefined ? {} : { LastEvaluatedKey: next }) };
   }
 
+  /** What a filter keeps of a page may be nothing, and others follow. */
+  async function scan(input: Input, { limit }: Shape, send: Send): Promise<Output> {
+    if (limit === undefined) return send(input);
+    count('limit');
+    return send({ ...input, Limit: limit });
+  }
+
   async function batchGet(input: Input, { read = Infinity }: Shape, send: Send): Promise<Output> {
     const [[table, request] = []] = Object.entries(input.RequestItems ?? {});
     if (table === undefined || request === undefined) return send(input);
@@ -345,6 +355,8 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
         switch (command) {
           case 'Query':
             return query(input, shape, send);
+          case 'Scan':
+            return scan(input, shape, send);
           case 'BatchGetItem':
             return batchGet(input, shape, send);
           case 'GetItem': {

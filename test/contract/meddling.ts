@@ -19,12 +19,14 @@ import {
 } from './meddler.ts';
 import { nameOfKey } from './past.ts';
 
-/** How DynamoDB says that there are too many requests. */
+/** How DynamoDB says that there are too many requests, or what stands before it. */
 export const THROTTLES = [
   'ProvisionedThroughputExceededException',
   'ThrottlingException',
   'RequestLimitExceeded',
   'LimitExceededException',
+  'ThrottledException',
+  'TooManyRequestsException',
 ] as const satisfies readonly ExceptionName[];
 
 /** What the SDK tries again. */
@@ -190,31 +192,31 @@ export function persistent(store: JobStore, { during }: Meddler): JobStore {
         return { ...outcome, kind: 'created' };
       });
     },
-    promote: async (jobs, nowMs) => {
+    promote: async ({ jobs, nowMs }) => {
       const done: Done = new Map();
-      const promoted = await untilAnswered(done, () => store.promote(jobs, nowMs));
+      const promoted = await untilAnswered(done, () => store.promote({ jobs, nowMs }));
       return Promise.all(
         promoted.map(async (job, at) => {
           const id = jobs[at]?.id ?? '';
           if (job !== undefined || !isDone(done, id)) return job;
-          return (await untilAnswered(done, () => store.getJobs([id])))[0];
+          return (await untilAnswered(done, () => store.getJobs({ ids: [id] })))[0];
         }),
       );
     },
-    rehome: async (jobs, partition, nowMs) => {
+    rehome: async ({ jobs, partition, nowMs }) => {
       const done: Done = new Map();
-      const moved = await untilAnswered(done, () => store.rehome(jobs, partition, nowMs));
+      const moved = await untilAnswered(done, () => store.rehome({ jobs, partition, nowMs }));
       return Promise.all(
         moved.map(async (job, at) => {
           const id = jobs[at]?.id ?? '';
           if (job !== undefined || !isDone(done, id)) return job;
-          return (await untilAnswered(done, () => store.getJobs([id])))[0];
+          return (await untilAnswered(done, () => store.getJobs({ ids: [id] })))[0];
         }),
       );
     },
-    unpark: async (jobs, conflictKey) => {
+    unpark: async ({ jobs, conflictKey }) => {
       const done: Done = new Map();
-      const outcomes = await untilAnswered(done, () => store.unpark(jobs, conflictKey));
+      const outcomes = await untilAnswered(done, () => store.unpark({ jobs, conflictKey }));
       return outcomes.map((outcome, at) => (isDone(done, jobs[at]?.id ?? '') ? 'applied' : outcome));
     },
     claim: async (requests) => {

@@ -1,10 +1,11 @@
 /** The conformance suites on the memory implementations. */
 import { placeOf } from '../../lib/dispatch/submit.ts';
-import { DETAIL_TYPE, type OutcomeEvent } from '../../lib/events/contract.ts';
+import { DETAIL_TYPE, type OutcomeEvent, SCHEDULE_STOPPED } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { Wake } from '../../lib/queue/message.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { UnreadableItem } from '../../lib/store/records.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
@@ -14,6 +15,7 @@ import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
 import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
+import { scheduleStoreContract } from './schedule-store.ts';
 
 jobStoreContract('memory', async () => {
   let clockMs = NOW_MS;
@@ -23,6 +25,23 @@ jobStoreContract('memory', async () => {
     setClock: (nowMs) => {
       clockMs = nowMs;
     },
+    close: async () => {},
+  };
+});
+
+scheduleStoreContract('memory', async () => {
+  const told: UnreadableItem[] = [];
+  const store = new MemoryJobStore({
+    clock: () => NOW_MS,
+    random: seeded(1),
+    place: suitePlace,
+    unreadable: (item) => told.push(item),
+  });
+  return {
+    store,
+    told,
+    damage: async (id) => store.damageSchedule(id, 'is not JSON'),
+    mend: async (id) => store.damageSchedule(id, undefined),
     close: async () => {},
   };
 });
@@ -63,6 +82,7 @@ jobQueueContract('memory', async () => {
 
 const detailTypeOf = (event: OutcomeEvent): string => {
   if (event.kind === 'rejected') return DETAIL_TYPE.rejected;
+  if (event.kind === 'stopped') return SCHEDULE_STOPPED;
   const { state } = event.detail;
   return state === 'succeeded' || state === 'failed' || state === 'cancelled' ? DETAIL_TYPE[state] : state;
 };

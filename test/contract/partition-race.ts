@@ -135,7 +135,7 @@ export function partitionRaceContract(
       expect(overlaps).toEqual([]);
       expect(mostRunning).toBeLessThanOrEqual(SLOTS);
       expect(mostOfType).toBeLessThanOrEqual(TYPE_CAP);
-      const states = (await store.getJobs(jobs.map(({ id }) => id))).map((job) => job?.state);
+      const states = (await store.getJobs({ ids: jobs.map(({ id }) => id) })).map((job) => job?.state);
       expect(new Set(states)).toEqual(new Set(['succeeded']));
       await Promise.all(dispatchers.map((context) => dispatchAll(context, { jobs: [], reason: 'wake' })));
       expect(await store.readLocks(['album/album-1', 'album/album-2', 'album/album-3'])).toEqual([

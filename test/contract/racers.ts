@@ -58,5 +58,5 @@ export async function finish(store: JobStore, job: Job, nowMs = Date.now()): Pro
   const verdict = { kind: 'succeeded', result: null } as const;
   const finished = await store.finishJob({ ...WORKER, job, verdict, nowMs, expiresAtMs: nowMs + KEPT_MS });
   if (finished.kind !== 'finished') throw new Error(`${job.id} was taken from its worker`);
-  return finished.job;
+  return { ...finished.job, payload: job.payload };
 }

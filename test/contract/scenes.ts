@@ -1,7 +1,12 @@
 /** Each verb of the store in scenes: what comes before it, the call, and what it has left behind. */
 import type { Job } from '../../lib/core/job.ts';
+import type { ScheduleRecord, ScheduleState } from '../../lib/core/recurring.ts';
 import { DECLARATION_PART_CHARS } from '../../lib/store/bounds.ts';
-import type { Fence, FinishVerdict, JobStore, WorkerIdentity } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { PAYLOAD_KEPT_MS } from '../../lib/store/payload.ts';
+import type { Fence, WorkerIdentity } from '../../lib/store/records.ts';
+import type { FinishVerdict } from '../../lib/store/requests.ts';
+import type { ScheduleStore } from '../../lib/store/schedules.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
@@ -11,6 +16,7 @@ import { aLookout } from '../fixtures/factories/lookout.ts';
 import { aReadyLine } from '../fixtures/factories/ready-line.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
+import { aSchedule } from '../fixtures/factories/schedule.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { HOT_TYPE, SUITE_TYPE, suitePlace } from './harness.ts';
 
@@ -29,6 +35,8 @@ export interface Scenes {
   readonly isWeak?: true | undefined;
   /** Only tidies: what fails is made up for later, and nobody hears of it. */
   readonly isHint?: true | undefined;
+  /** One of its requests only tidies. */
+  readonly hasHint?: true | undefined;
   /** What the answer reads as where that of an earlier try was lost, if not as the first one would have. */
   readonly lost?: ((answer: unknown) => unknown) | undefined;
   /** What the same call answers once it was done, and its caller was told that nobody knows. */
@@ -59,6 +67,10 @@ const RETRY: FinishVerdict = {
 const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 const CONFLICT_KEY = 'catalogue/photos';
 
+/** A payload that stands in an item of its own. */
+const LARGE: Partial<Job> = { payload: { text: 'x'.repeat(3_000) } };
+const aLargeJob = (partition: number): Job => aJob({ partition, ...LARGE });
+
 const jobsOf = async ({ store }: Stage, jobs: readonly Job[]): Promise<readonly Job[]> => {
   await store.createJobs(jobs);
   return jobs;
@@ -67,13 +79,18 @@ const jobsOf = async ({ store }: Stage, jobs: readonly Job[]): Promise<readonly 
 const left =
   ({ quiet, partition }: Stage, jobs: readonly Pick<Job, 'id'>[] = []) =>
   async (): Promise<unknown> => ({
-    jobs: await quiet.getJobs(jobs.map(({ id }) => id)),
-    partition: await quiet.loadPartition(partition, NOW_MS),
+    jobs: await quiet.getJobs({ ids: jobs.map(({ id }) => id) }),
+    partition: await quiet.loadPartition({ partition, nowMs: NOW_MS }),
     wakes: await quiet.readWakes(partition),
   });
 
 const leased = async ({ store, partition }: Stage, of = partition): Promise<Fence> => {
-  const { epoch } = await store.acquireLease(of, 'dispatcher', NOW_MS, LEASE_MS);
+  const { epoch } = await store.acquireLease({
+    partition: of,
+    holder: 'dispatcher',
+    nowMs: NOW_MS,
+    leaseMs: LEASE_MS,
+  });
   return { partition: of, epoch };
 };
 
@@ -100,9 +117,9 @@ const hotJob = (sub: number, make: () => Job): Job => {
 };
 
 const finishing =
-  (verdict: FinishVerdict): Scenes['set'] =>
+  (verdict: FinishVerdict, change: Partial<Job> = {}): Scenes['set'] =>
   async (stage) => {
-    const hot = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
+    const hot = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE, ...change }));
     const { job, worker } = await runningJob(stage, hot);
     return {
       call: () =>
@@ -126,13 +143,189 @@ const always = (answer: unknown) => (): unknown => answer;
 
 /** Declares something, and answers its version. */
 const declared = async (store: JobStore, text: string): Promise<number> => {
-  const outcome = await store.putDeclaration(text, await store.readDeclaredVersion(), NOW_MS);
+  const outcome = await store.putDeclaration({
+    text,
+    after: await store.readDeclaredVersion(),
+    nowMs: NOW_MS,
+  });
   if (outcome.kind !== 'declared') throw new Error('somebody else declares');
   return outcome.version;
 };
 
+/** Schedules that stand in the scene's partition, named after it. */
+async function schedulesOf(
+  { store, partition }: Stage,
+  changes: readonly Partial<ScheduleState>[] = [{}],
+): Promise<readonly ScheduleRecord[]> {
+  const records = changes.map((change, at) =>
+    aSchedule({ id: `${at}/${partition}`, partition, dueMs: NOW_MS + at, ...change }),
+  );
+  for (const record of records) await store.putSchedule({ record, seen: 0 });
+  return records;
+}
+
+const leftOf =
+  ({ quiet }: Stage, records: readonly ScheduleRecord[]) =>
+  (): Promise<unknown> =>
+    quiet.getSchedules({ ids: records.map(({ state }) => state.id) });
+
+const STOPPED: Partial<ScheduleState> = { dueMs: undefined, stopped: 'asked' };
+
+const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scenes[]>> = {
+  getSchedules: [
+    {
+      set: async (stage) => {
+        const records = await schedulesOf(stage, [{}, STOPPED, {}]);
+        const ids = [...records.map(({ state }) => state.id), 'none'];
+        return {
+          call: () => stage.store.getSchedules({ ids, unreadable: () => {} }),
+          left: leftOf(stage, records),
+        };
+      },
+    },
+  ],
+  putSchedule: [
+    {
+      name: 'that is new',
+      lost: always('superseded'),
+      again: always('superseded'),
+      set: async (stage) => {
+        const { partition } = stage;
+        const record = aSchedule({ id: `new/${partition}`, partition });
+        return { call: () => stage.store.putSchedule({ record, seen: 0 }), left: leftOf(stage, [record]) };
+      },
+    },
+    {
+      name: 'over what was read',
+      lost: always('superseded'),
+      again: always('superseded'),
+      set: async (stage) => {
+        const records = await schedulesOf(stage);
+        const [{ state, spec } = aSchedule()] = records;
+        const record = { spec: { ...spec, timeZone: 'Asia/Tokyo' }, state: { ...state, revision: 2 } };
+        return { call: () => stage.store.putSchedule({ record, seen: 1 }), left: leftOf(stage, records) };
+      },
+    },
+  ],
+  saveSchedule: [
+    {
+      set: async (stage) => {
+        const records = await schedulesOf(stage);
+        const [{ state } = aSchedule()] = records;
+        const next = { ...state, revision: 2, lastMs: NOW_MS, dueMs: NOW_MS + 60_000 };
+        return {
+          call: () => stage.store.saveSchedule({ state: next, seen: 1 }),
+          left: leftOf(stage, records),
+        };
+      },
+    },
+  ],
+  deleteSchedule: [
+    {
+      lost: always('superseded'),
+      again: always('superseded'),
+      set: async (stage) => {
+        const records = await schedulesOf(stage);
+        const [{ state } = aSchedule()] = records;
+        return {
+          call: () => stage.store.deleteSchedule({ id: state.id, seen: 1 }),
+          left: leftOf(stage, records),
+        };
+      },
+    },
+  ],
+  discardSchedule: [
+    {
+      lost: always('superseded'),
+      again: always('superseded'),
+      set: async (stage) => {
+        const records = await schedulesOf(stage, [{ failures: -1 }]);
+        const [{ state } = aSchedule()] = records;
+        return { call: () => stage.store.discardSchedule(state.id), left: leftOf(stage, records) };
+      },
+    },
+  ],
+  readDueSchedules: [
+    {
+      isWeak: true,
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await schedulesOf(stage, [{}, STOPPED, {}, {}]);
+        return {
+          call: () => store.readDueSchedules({ partition, fromMs: -1, untilMs: NOW_MS + 9, limit: 9 }),
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
+  readStoppedSchedules: [
+    {
+      isWeak: true,
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await schedulesOf(stage, [STOPPED, {}, STOPPED, STOPPED]);
+        return {
+          call: () => store.readStoppedSchedules({ partition, limit: 9 }),
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
+  readDeclaredSchedules: [
+    {
+      set: async ({ store }) => {
+        await store.noteDeclaredSchedules(['nightly', 'hourly']);
+        return { call: () => store.readDeclaredSchedules(), left: async () => undefined };
+      },
+    },
+  ],
+  noteDeclaredSchedules: [
+    {
+      set: async ({ store, quiet }) => {
+        await store.noteDeclaredSchedules(['nightly']);
+        return {
+          call: () => store.noteDeclaredSchedules(['nightly', 'hourly']),
+          left: () => quiet.readDeclaredSchedules(),
+        };
+      },
+    },
+  ],
+};
+
+/** So many jobs that their reservation has an item. */
+const MANY = Array.from({ length: 40 }, (_, at) => ({ id: `any-${at}` }));
+
 export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
+  ...SCHEDULE_SCENES,
   createJobs: [
+    {
+      name: 'with a payload apart',
+      lost: reads('created', 'repeated'),
+      again: reads('created', 'repeated'),
+      set: async (stage) => {
+        const job = aLargeJob(stage.partition);
+        return { call: () => stage.store.createJobs([job]), left: left(stage, [job]) };
+      },
+    },
+    {
+      name: 'with a payload apart, of one that is there',
+      hasHint: true,
+      set: async (stage) => {
+        const [job] = await jobsOf(stage, [aLargeJob(stage.partition)]);
+        if (job === undefined) throw new Error('no job');
+        return { call: () => stage.store.createJobs([job]), left: left(stage, [job]) };
+      },
+    },
+    {
+      name: 'with a payload apart, of an id that is taken',
+      hasHint: true,
+      set: async (stage) => {
+        const [job] = await jobsOf(stage, [aLargeJob(stage.partition)]);
+        if (job === undefined) throw new Error('no job');
+        const other = { ...job, contentHash: 'other', payload: 'y'.repeat(3_000) };
+        return { call: () => stage.store.createJobs([other]), left: left(stage, [job]) };
+      },
+    },
     {
       lost: reads('created', 'repeated'),
       again: reads('created', 'repeated'),
@@ -151,11 +344,15 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const { store, quiet, partition } = stage;
-        await store.announceLines(partition, [aReadyLine({ fairnessKey: 'known' })], NOW_MS);
+        await store.announceLines({
+          partition,
+          lines: [aReadyLine({ fairnessKey: 'known' })],
+          nowMs: NOW_MS,
+        });
         const lines = ['known', 'new'].map((fairnessKey) => aReadyLine({ fairnessKey, mode: 'onDemand' }));
         return {
-          call: () => store.announceLines(partition, lines, NOW_MS + 1),
-          left: () => quiet.readBacklogs(partition, SUITE_TYPE, ['known', 'new']),
+          call: () => store.announceLines({ partition, lines, nowMs: NOW_MS + 1 }),
+          left: () => quiet.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['known', 'new'] }),
         };
       },
     },
@@ -174,6 +371,14 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   getJobs: [
     {
+      name: 'with payloads apart',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(stage, [aLargeJob(partition), aJob({ partition }), aLargeJob(partition)]);
+        return { call: () => store.getJobs({ ids: jobs.map(({ id }) => id) }), left: left(stage, jobs) };
+      },
+    },
+    {
       name: 'that are all there',
       set: async (stage) => {
         const { store, partition } = stage;
@@ -181,7 +386,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           stage,
           [0, 1, 2].map((at) => aJob({ partition, readyAtMs: NOW_MS + at })),
         );
-        return { call: () => store.getJobs(jobs.map(({ id }) => id)), left: left(stage, jobs) };
+        return { call: () => store.getJobs({ ids: jobs.map(({ id }) => id) }), left: left(stage, jobs) };
       },
     },
     {
@@ -191,7 +396,18 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { job } = await runningJob(stage);
         const jobs = [job, ...(await jobsOf(stage, [aJob({ partition }), aJob({ partition })]))];
         const ids = [...jobs.map(({ id }) => id), `unheard-of-${partition}`];
-        return { call: () => store.getJobs(ids), left: left(stage, jobs) };
+        return { call: () => store.getJobs({ ids }), left: left(stage, jobs) };
+      },
+    },
+  ],
+  lookUpJobs: [
+    {
+      name: 'with a payload apart, of which one is not there',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(stage, [aLargeJob(partition), aJob({ partition })]);
+        const ids = [...jobs.map(({ id }) => id), `unheard-of-${partition}`];
+        return { call: () => store.lookUpJobs({ ids }), left: left(stage, jobs) };
       },
     },
   ],
@@ -209,7 +425,13 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       again: always({ kind: 'held', epoch: 1, expiresAtMs: NOW_MS + LEASE_MS, holder: 'dispatcher' }),
       set: async (stage) => ({
-        call: () => stage.store.acquireLease(stage.partition, 'dispatcher', NOW_MS, LEASE_MS),
+        call: () =>
+          stage.store.acquireLease({
+            partition: stage.partition,
+            holder: 'dispatcher',
+            nowMs: NOW_MS,
+            leaseMs: LEASE_MS,
+          }),
         left: left(stage),
       }),
     },
@@ -218,7 +440,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const fence = await leased(stage);
-        return { call: () => stage.store.renewLease(fence, NOW_MS + 5, LEASE_MS), left: left(stage) };
+        return {
+          call: () => stage.store.renewLease({ fence, nowMs: NOW_MS + 5, leaseMs: LEASE_MS }),
+          left: left(stage),
+        };
       },
     },
   ],
@@ -226,7 +451,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const fence = await leased(stage);
-        return { call: () => stage.store.releaseLease(fence, 3), left: left(stage) };
+        return { call: () => stage.store.releaseLease({ fence, wakesSeen: 3 }), left: left(stage) };
       },
     },
   ],
@@ -242,7 +467,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   readLease: [
     {
       set: async ({ store, partition }) => {
-        await store.acquireLease(partition, 'dispatcher', NOW_MS, 20_000);
+        await store.acquireLease({ partition, holder: 'dispatcher', nowMs: NOW_MS, leaseMs: 20_000 });
         return { call: () => store.readLease(partition), left: async () => undefined };
       },
     },
@@ -262,10 +487,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, partition } = stage;
         const fence = await leased(stage);
         const reserve = [1, 2, 3].map((at) => aReservation([aJob({ partition })], { batchId: `1-${at}` }));
-        await store.registerWorker(partition, aWorkerRecord());
-        await store.changeControl(partition, 'pool', { paused: true });
-        await store.commit(fence, aCommit({ reserve, ledgers: [aLedger()] }));
-        return { call: () => store.loadPartition(partition, NOW_MS), left: async () => undefined };
+        await store.registerWorker({ partition, record: aWorkerRecord() });
+        await store.changeControl({ partition, scope: 'pool', change: { paused: true } });
+        await store.commit({ fence, commit: aCommit({ reserve, ledgers: [aLedger()] }) });
+        return { call: () => store.loadPartition({ partition, nowMs: NOW_MS }), left: async () => undefined };
       },
     },
   ],
@@ -274,7 +499,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       name: 'the first one',
       again: always('superseded'),
       set: async (stage) => ({
-        call: () => stage.store.keepLookout(stage.partition, undefined, aLookout()),
+        call: () => stage.store.keepLookout({ partition: stage.partition, next: aLookout() }),
         left: left(stage),
       }),
     },
@@ -284,9 +509,9 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const first = aLookout();
-        await store.keepLookout(partition, undefined, first);
+        await store.keepLookout({ partition, next: first });
         const next = aLookout({ atMs: NOW_MS + 7_000, nextAtMs: NOW_MS + 14_000 });
-        return { call: () => store.keepLookout(partition, first, next), left: left(stage) };
+        return { call: () => store.keepLookout({ partition, seen: first, next }), left: left(stage) };
       },
     },
   ],
@@ -295,8 +520,11 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       isWeak: true,
       set: async ({ store, partition }) => {
         const lines = ['a', 'b', 'c', 'd', 'e'].map((fairnessKey) => aReadyLine({ fairnessKey }));
-        await store.announceLines(partition, lines, NOW_MS);
-        return { call: () => store.readKeys(partition, SUITE_TYPE, 4), left: async () => undefined };
+        await store.announceLines({ partition, lines, nowMs: NOW_MS });
+        return {
+          call: () => store.readKeys({ partition, type: SUITE_TYPE, limit: 4 }),
+          left: async () => undefined,
+        };
       },
     },
   ],
@@ -304,10 +532,13 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async ({ store, partition }) => {
         const lines = ['a', 'b', 'c'].map((fairnessKey) => aReadyLine({ fairnessKey }));
-        await store.announceLines(partition, lines, NOW_MS);
-        await store.announceLines(partition, lines.slice(0, 2), NOW_MS + 1);
+        await store.announceLines({ partition, lines, nowMs: NOW_MS });
+        await store.announceLines({ partition, lines: lines.slice(0, 2), nowMs: NOW_MS + 1 });
         const keys = ['c', 'none', 'a', 'b'];
-        return { call: () => store.readBacklogs(partition, SUITE_TYPE, keys), left: async () => undefined };
+        return {
+          call: () => store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: keys }),
+          left: async () => undefined,
+        };
       },
     },
   ],
@@ -317,9 +548,15 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, partition } = stage;
         const fence = await leased(stage);
         const ledgers = ['a', 'b'].map((fairnessKey) => aLedger({ fairnessKey }));
-        await store.commit(fence, aCommit({ ledgers }));
-        await store.commit(fence, aCommit({ ledgers: [aLedger({ fairnessKey: 'a', settledCostMs: 9 })] }));
-        return { call: () => store.getLedgers(partition, ['b', 'none', 'a']), left: async () => undefined };
+        await store.commit({ fence, commit: aCommit({ ledgers }) });
+        await store.commit({
+          fence,
+          commit: aCommit({ ledgers: [aLedger({ fairnessKey: 'a', settledCostMs: 9 })] }),
+        });
+        return {
+          call: () => store.getLedgers({ partition, fairnessKeys: ['b', 'none', 'a'] }),
+          left: async () => undefined,
+        };
       },
     },
   ],
@@ -328,9 +565,9 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const estimates = ['', 'r', 's'].map((resourceId) => anEstimate({ resourceId }));
-        await store.commit(await leased(stage), aCommit({ estimates }));
+        await store.commit({ fence: await leased(stage), commit: aCommit({ estimates }) });
         const ids = ['s', 'none', '', 'r'].map((resourceId) => ({ type: SUITE_TYPE, resourceId }));
-        return { call: () => store.getEstimates(partition, ids), left: async () => undefined };
+        return { call: () => store.getEstimates({ partition, ids }), left: async () => undefined };
       },
     },
   ],
@@ -341,7 +578,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, partition } = stage;
         const jobs = [0, 1, 2, 3, 4].map((at) => aJob({ partition, readyAtMs: NOW_MS + at }));
         await jobsOf(stage, jobs);
-        return { call: () => store.readLine(partition, aReadyLine(), 4), left: left(stage, jobs) };
+        return {
+          call: () => store.readLine({ partition, line: aReadyLine(), limit: 4 }),
+          left: left(stage, jobs),
+        };
       },
     },
   ],
@@ -354,8 +594,8 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         await jobsOf(stage, jobs);
         return {
           call: async () => [
-            await store.readDue(partition, NOW_MS + 3, 10),
-            await store.readDue(partition, NOW_MS + 3, 2, undefined, 0, NOW_MS + 1),
+            await store.readDue({ partition, nowMs: NOW_MS + 3, limit: 10 }),
+            await store.readDue({ partition, nowMs: NOW_MS + 3, limit: 2, shard: 0, fromMs: NOW_MS + 1 }),
           ],
           left: left(stage, jobs),
         };
@@ -370,7 +610,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const jobs = await jobsOf(stage, [aScheduledJob(NOW_MS, { partition })]);
-        return { call: () => store.promote(jobs, NOW_MS), left: left(stage, jobs) };
+        return { call: () => store.promote({ jobs, nowMs: NOW_MS }), left: left(stage, jobs) };
       },
     },
   ],
@@ -382,7 +622,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const jobs = await jobsOf(stage, [aJob({ partition })]);
-        return { call: () => store.rehome(jobs, partition + 1, NOW_MS), left: left(stage, jobs) };
+        return {
+          call: () => store.rehome({ jobs, partition: partition + 1, nowMs: NOW_MS }),
+          left: left(stage, jobs),
+        };
       },
     },
   ],
@@ -402,13 +645,14 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, quiet, partition } = stage;
         const fence = await leased(stage);
         const [reservation, made] = ['1-1', '1-2'].map((batchId) =>
-          aReservation([{ id: 'any' }], { batchId }),
+          // Too large for the page: each has an item.
+          aReservation(MANY, { batchId }),
         );
         if (reservation === undefined || made === undefined) throw new Error('no reservations');
-        await store.commit(fence, aCommit({ reserve: [reservation] }));
+        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
         const to = partition + 1;
         const request = { partition: to, wants: [], askedAtMs: NOW_MS, untilMs: EXPIRES_AT_MS };
-        await store.askForLoan(partition, request);
+        await store.askForLoan({ partition, request });
         const loan = {
           loanId: `${partition}-1-1-0`,
           from: partition,
@@ -419,19 +663,45 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         };
         const commit = aCommit({
           turn: 1,
-          drop: [{ reservation, positions: [0] }],
+          drop: [{ reservation, positions: MANY.map((_, at) => at) }],
           ledgers: [aLedger()],
           estimates: [anEstimate({ resourceId: 'r' })],
           reserve: [made],
           lend: [loan],
         });
         return {
-          call: () => store.commit(fence, commit),
+          call: () => store.commit({ fence, commit }),
           left: async () => [
-            await quiet.loadPartition(partition, NOW_MS),
-            (await quiet.loadPartition(to, NOW_MS)).loans,
-            await quiet.getLedgers(partition, ['tenant-a']),
-            await quiet.getEstimates(partition, [{ type: SUITE_TYPE, resourceId: 'r' }]),
+            await quiet.loadPartition({ partition, nowMs: NOW_MS }),
+            (await quiet.loadPartition({ partition: to, nowMs: NOW_MS })).loans,
+            await quiet.getLedgers({ partition, fairnessKeys: ['tenant-a'] }),
+            await quiet.getEstimates({ partition, ids: [{ type: SUITE_TYPE, resourceId: 'r' }] }),
+          ],
+        };
+      },
+    },
+    {
+      name: 'of one write',
+      again: always(thrown('StaleCommit')),
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const fence = await leased(stage);
+        const [reservation, made] = ['1-1', '1-2'].map((batchId) =>
+          aReservation([{ id: 'any' }], { batchId }),
+        );
+        if (reservation === undefined || made === undefined) throw new Error('no reservations');
+        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+        const commit = aCommit({
+          turn: 1,
+          drop: [{ reservation, positions: [0] }],
+          ledgers: [aLedger()],
+          reserve: [made],
+        });
+        return {
+          call: () => store.commit({ fence, commit }),
+          left: async () => [
+            await quiet.loadPartition({ partition, nowMs: NOW_MS }),
+            await quiet.getLedgers({ partition, fairnessKeys: ['tenant-a'] }),
           ],
         };
       },
@@ -443,32 +713,36 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, quiet, partition } = stage;
         const fence = await leased(stage);
-        await store.announceLines(partition, [aReadyLine({ fairnessKey: 'a' })], NOW_MS);
-        const reservation = aReservation([{ id: 'any' }], { batchId: '1-1' });
-        await store.commit(fence, aCommit({ reserve: [reservation] }));
-        await store.loadPartition(partition, NOW_MS);
-        await store.readKeys(partition, SUITE_TYPE, 10);
+        await store.announceLines({ partition, lines: [aReadyLine({ fairnessKey: 'a' })], nowMs: NOW_MS });
+        const reservation = aReservation(MANY, { batchId: '1-1' });
+        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+        await store.loadPartition({ partition, nowMs: NOW_MS });
+        await store.readKeys({ partition, type: SUITE_TYPE, limit: 10 });
         const ledgers = [aLedger({ fairnessKey: 'a' })];
-        await store.commit(fence, aCommit({ drop: [{ reservation, positions: [0] }], ledgers }));
-        return { call: () => store.tidy(partition), left: () => quiet.loadPartition(partition, NOW_MS) };
+        const positions = MANY.map((_, at) => at);
+        await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions }], ledgers }) });
+        return {
+          call: () => store.tidy(partition),
+          left: () => quiet.loadPartition({ partition, nowMs: NOW_MS }),
+        };
       },
     },
   ],
   markParked: [
     {
       set: async ({ store, quiet, partition }) => ({
-        call: () => store.markParked(partition, ['a', 'b'], NOW_MS),
-        left: () => quiet.listParked(partition, 10),
+        call: () => store.markParked({ partition, conflictKeys: ['a', 'b'], nowMs: NOW_MS }),
+        left: () => quiet.listParked({ partition, limit: 10 }),
       }),
     },
   ],
   readParked: [
     {
       set: async ({ store, partition }) => {
-        await store.markParked(partition, ['a', 'b', 'c'], NOW_MS);
-        await store.markParked(partition, ['b'], NOW_MS + 1);
+        await store.markParked({ partition, conflictKeys: ['a', 'b', 'c'], nowMs: NOW_MS });
+        await store.markParked({ partition, conflictKeys: ['b'], nowMs: NOW_MS + 1 });
         return {
-          call: () => store.readParked(partition, ['c', 'none', 'b', 'a']),
+          call: () => store.readParked({ partition, conflictKeys: ['c', 'none', 'b', 'a'] }),
           left: async () => undefined,
         };
       },
@@ -477,10 +751,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   listParked: [
     {
       set: async ({ store, partition }) => {
-        await store.markParked(partition, ['a', 'b', 'c', 'd', 'e'], NOW_MS);
+        await store.markParked({ partition, conflictKeys: ['a', 'b', 'c', 'd', 'e'], nowMs: NOW_MS });
         const pages = async () => {
-          const first = await store.listParked(partition, 3);
-          return [first, await store.listParked(partition, 2, first.next)];
+          const first = await store.listParked({ partition, limit: 3 });
+          return [first, await store.listParked({ partition, limit: 2, after: first.next })];
         };
         return { call: pages, left: async () => undefined };
       },
@@ -489,10 +763,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   unmarkParked: [
     {
       set: async ({ store, quiet, partition }) => {
-        await store.markParked(partition, ['a', 'b'], NOW_MS);
+        await store.markParked({ partition, conflictKeys: ['a', 'b'], nowMs: NOW_MS });
         return {
-          call: () => store.unmarkParked(partition, { conflictKey: 'a', parkedAtMs: NOW_MS }),
-          left: () => quiet.listParked(partition, 10),
+          call: () => store.unmarkParked({ partition, mark: { conflictKey: 'a', parkedAtMs: NOW_MS } }),
+          left: () => quiet.listParked({ partition, limit: 10 }),
         };
       },
     },
@@ -506,8 +780,11 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           [0, 1].map((at) => aJob({ partition, fairnessKey, readyAtMs: NOW_MS + at })),
         );
         await jobsOf(stage, jobs);
-        await store.park(await leased(stage), jobs, CONFLICT_KEY);
-        return { call: () => store.readBlocked(partition, CONFLICT_KEY, 2), left: left(stage, jobs) };
+        await store.park({ fence: await leased(stage), jobs, conflictKey: CONFLICT_KEY });
+        return {
+          call: () => store.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 2 }),
+          left: left(stage, jobs),
+        };
       },
     },
   ],
@@ -527,10 +804,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         );
         const fence = await leased(stage);
         return {
-          call: () => store.park(fence, jobs, CONFLICT_KEY),
+          call: () => store.park({ fence, jobs, conflictKey: CONFLICT_KEY }),
           left: async () => [
-            await quiet.readBlocked(partition, CONFLICT_KEY, 10),
-            await quiet.readLine(partition, aReadyLine(), 10),
+            await quiet.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 10 }),
+            await quiet.readLine({ partition, line: aReadyLine(), limit: 10 }),
           ],
         };
       },
@@ -544,12 +821,12 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, quiet, partition } = stage;
         const jobs = await jobsOf(stage, [aJob({ partition })]);
-        await store.park(await leased(stage), jobs, CONFLICT_KEY);
+        await store.park({ fence: await leased(stage), jobs, conflictKey: CONFLICT_KEY });
         return {
-          call: () => store.unpark(jobs, CONFLICT_KEY),
+          call: () => store.unpark({ jobs, conflictKey: CONFLICT_KEY }),
           left: async () => [
-            await quiet.readBlocked(partition, CONFLICT_KEY, 10),
-            await quiet.readLine(partition, aReadyLine(), 10),
+            await quiet.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 10 }),
+            await quiet.readLine({ partition, line: aReadyLine(), limit: 10 }),
           ],
         };
       },
@@ -560,7 +837,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const request = { partition: partition + 1, wants: [], askedAtMs: NOW_MS, untilMs: EXPIRES_AT_MS };
-        return { call: () => store.askForLoan(partition, request), left: left(stage) };
+        return { call: () => store.askForLoan({ partition, request }), left: left(stage) };
       },
     },
   ],
@@ -619,7 +896,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const [job] = await jobsOf(stage, [aJob({ partition })]);
         if (job !== undefined) await store.claim([aClaimRequest(job, { lock: { conflictKey, partition } })]);
         return {
-          call: () => store.awaitLock(conflictKey, partition + 1, NOW_MS),
+          call: () => store.awaitLock({ conflictKey, partition: partition + 1, nowMs: NOW_MS }),
           left: () => quiet.readLocks([conflictKey]),
         };
       },
@@ -634,9 +911,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       if (job === undefined) throw new Error('no job');
       const request = aClaimRequest(job, { lock: { conflictKey, partition } });
       await store.claim([request]);
-      if (isAwaited) await store.awaitLock(conflictKey, partition + 1, NOW_MS);
+      if (isAwaited) await store.awaitLock({ conflictKey, partition: partition + 1, nowMs: NOW_MS });
       return {
-        call: () => store.releaseLock(conflictKey, partition, request.claimId, NOW_MS + 10_000),
+        call: () =>
+          store.releaseLock({ conflictKey, partition, claimId: request.claimId, untilMs: NOW_MS + 10_000 }),
         left: () => quiet.readLocks([conflictKey]),
       };
     },
@@ -650,9 +928,9 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         await stage.store.createJobs([job]);
         const request = aClaimRequest(job);
         await stage.store.claim([request]);
-        const [claimed = job] = await stage.store.getJobs([job.id]);
+        const [claimed = job] = await stage.store.getJobs({ ids: [job.id] });
         return {
-          call: () => stage.store.giveBack(claimed, request.claimId, NOW_MS),
+          call: () => stage.store.giveBack({ job: claimed, claimId: request.claimId, nowMs: NOW_MS }),
           left: left(stage, [job]),
         };
       },
@@ -663,7 +941,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const fence = await leased(stage);
         const carried = { version: 3, moved: 7, isDone: false, after: 'a key' };
-        return { call: () => stage.store.noteCarried(fence, carried), left: left(stage) };
+        return { call: () => stage.store.noteCarried({ fence, carried }), left: left(stage) };
       },
     },
   ],
@@ -673,7 +951,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const [job] = await jobsOf(stage, [aJob({ partition: stage.partition })]);
         if (job === undefined) throw new Error('no job');
-        return { call: () => stage.store.raiseVersion(job.id, 1), left: left(stage, [job]) };
+        return {
+          call: () => stage.store.raiseVersion({ jobId: job.id, version: 1 }),
+          left: left(stage, [job]),
+        };
       },
     },
   ],
@@ -682,7 +963,8 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { job } = await runningJob(stage);
         return {
-          call: () => stage.store.loseWorker(job, RETRY, NOW_MS + 40, EXPIRES_AT_MS),
+          call: () =>
+            stage.store.loseWorker({ job, verdict: RETRY, nowMs: NOW_MS + 40, expiresAtMs: EXPIRES_AT_MS }),
           left: left(stage, [job]),
         };
       },
@@ -692,38 +974,39 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     name: count === 1 ? 'the last one' : 'one of two',
     set: async ({ store, quiet, partition }: Stage): Promise<Scene> => {
       const lines = [aReadyLine(), aReadyLine({ mode: 'onDemand' as const })].slice(0, count);
-      await store.announceLines(partition, lines, NOW_MS);
+      await store.announceLines({ partition, lines, nowMs: NOW_MS });
       return {
-        call: () => store.retireLine(partition, aReadyLine(), NOW_MS),
-        left: () => quiet.readBacklogs(partition, SUITE_TYPE, ['tenant-a']),
+        call: () => store.retireLine({ partition, line: aReadyLine(), announcedAtMs: NOW_MS }),
+        left: () => quiet.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['tenant-a'] }),
       };
     },
   })),
-  startJob: [
-    {
-      set: async (stage) => {
-        const { store, partition } = stage;
-        const [job] = await jobsOf(stage, [aJob({ partition })]);
-        if (job === undefined) throw new Error('no job');
-        const request = aClaimRequest(job);
-        await store.claim([request]);
-        const start = { ...aWorker(), jobId: job.id, claimId: request.claimId, nowMs: NOW_MS + 5 };
-        return {
-          call: () => store.startJob({ ...start, runUntilMs: NOW_MS + 60_000 }),
-          left: left(stage, [job]),
-        };
-      },
+  startJob: [{}, LARGE].map((change) => ({
+    ...(change === LARGE ? { name: 'with a payload apart' } : {}),
+    set: async (stage: Stage): Promise<Scene> => {
+      const { store, partition } = stage;
+      const [job] = await jobsOf(stage, [aJob({ partition, ...change })]);
+      if (job === undefined) throw new Error('no job');
+      const request = aClaimRequest(job);
+      await store.claim([request]);
+      const start = { ...aWorker(), jobId: job.id, claimId: request.claimId, nowMs: NOW_MS + 5 };
+      return {
+        call: () => store.startJob({ ...start, runUntilMs: NOW_MS + 60_000 }),
+        left: left(stage, [job]),
+      };
     },
-  ],
+  })),
   finishJob: [
     { name: 'with a success', set: finishing(SUCCESS) },
     { name: 'with a failure', set: finishing(FAILURE) },
     { name: 'to be tried again', set: finishing(RETRY) },
+    { name: 'with a success and a payload apart', set: finishing(SUCCESS, LARGE) },
+    { name: 'to be tried again with a payload apart', set: finishing(RETRY, LARGE) },
     {
       name: 'to be tried again, which nobody wants',
       set: async (stage) => {
         const { job, worker } = await runningJob(stage);
-        await stage.store.cancelJob(job.id, NOW_MS + 6, EXPIRES_AT_MS);
+        await stage.store.cancelJob({ jobId: job.id, nowMs: NOW_MS + 6, expiresAtMs: EXPIRES_AT_MS });
         const end = { ...worker, job, verdict: RETRY, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS };
         return { call: () => stage.store.finishJob(end), left: left(stage, [job]) };
       },
@@ -733,7 +1016,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const { job, worker } = await runningJob(stage);
-        return { call: () => stage.store.saveCheckpoint(job, worker, { page: 3 }), left: left(stage, [job]) };
+        return {
+          call: () => stage.store.saveCheckpoint({ job, worker, checkpoint: { page: 3 } }),
+          left: left(stage, [job]),
+        };
       },
     },
   ],
@@ -741,7 +1027,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const { job, worker } = await runningJob(stage);
-        return { call: () => stage.store.saveProgress(job, worker, 0.5), left: left(stage, [job]) };
+        return {
+          call: () => stage.store.saveProgress({ job, worker, progress: 0.5 }),
+          left: left(stage, [job]),
+        };
       },
     },
   ],
@@ -750,7 +1039,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       name: 'for the first time',
       set: async (stage) => {
         const record = aWorkerRecord();
-        return { call: () => stage.store.registerWorker(stage.partition, record), left: left(stage) };
+        return {
+          call: () => stage.store.registerWorker({ partition: stage.partition, record }),
+          left: left(stage),
+        };
       },
     },
     {
@@ -758,9 +1050,9 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const former = aWorkerRecord({ incarnation: '0001' });
-        await store.registerWorker(partition, former);
+        await store.registerWorker({ partition, record: former });
         const next = { ...former, incarnation: '0002', expiresAtMs: former.expiresAtMs + 1_000 };
-        return { call: () => store.registerWorker(partition, next), left: left(stage) };
+        return { call: () => store.registerWorker({ partition, record: next }), left: left(stage) };
       },
     },
   ],
@@ -769,9 +1061,9 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const record = aWorkerRecord();
-        await store.registerWorker(partition, record);
+        await store.registerWorker({ partition, record });
         const later = { ...record, expiresAtMs: record.expiresAtMs + 5_000 };
-        return { call: () => store.heartbeat(partition, later), left: left(stage) };
+        return { call: () => store.heartbeat({ partition, record: later }), left: left(stage) };
       },
     },
   ],
@@ -780,8 +1072,11 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       name: 'of one life',
       set: async (stage) => {
         const record = aWorkerRecord();
-        await stage.store.registerWorker(stage.partition, record);
-        return { call: () => stage.store.deregisterWorker(stage.partition, record), left: left(stage) };
+        await stage.store.registerWorker({ partition: stage.partition, record });
+        return {
+          call: () => stage.store.deregisterWorker({ partition: stage.partition, worker: record }),
+          left: left(stage),
+        };
       },
     },
     {
@@ -790,9 +1085,9 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, partition } = stage;
         const former = aWorkerRecord({ incarnation: '0001' });
         const next = { ...former, incarnation: '0002' };
-        await store.registerWorker(partition, former);
-        await store.registerWorker(partition, next);
-        return { call: () => store.deregisterWorker(partition, next), left: left(stage) };
+        await store.registerWorker({ partition, record: former });
+        await store.registerWorker({ partition, record: next });
+        return { call: () => store.deregisterWorker({ partition, worker: next }), left: left(stage) };
       },
     },
   ],
@@ -837,13 +1132,25 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   cancelJob: [
     {
+      name: 'that waits, with a payload apart',
+      again: reads('cancelled', 'ended'),
+      set: async (stage) => {
+        const [job] = await jobsOf(stage, [aLargeJob(stage.partition)]);
+        if (job === undefined) throw new Error('no job');
+        return {
+          call: () => stage.store.cancelJob({ jobId: job.id, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+          left: left(stage, [job]),
+        };
+      },
+    },
+    {
       name: 'that waits',
       again: reads('cancelled', 'ended'),
       set: async (stage) => {
         const [job] = await jobsOf(stage, [aJob({ partition: stage.partition })]);
         if (job === undefined) throw new Error('no job');
         return {
-          call: () => stage.store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS),
+          call: () => stage.store.cancelJob({ jobId: job.id, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
           left: left(stage, [job]),
         };
       },
@@ -853,7 +1160,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { job } = await runningJob(stage);
         return {
-          call: () => stage.store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS),
+          call: () => stage.store.cancelJob({ jobId: job.id, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
           left: left(stage, [job]),
         };
       },
@@ -861,12 +1168,25 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   retimeJob: [
     {
+      name: 'with a payload apart, to a time years ahead',
+      again: reads('moved', 'superseded'),
+      set: async (stage) => {
+        const [job] = await jobsOf(stage, [aLargeJob(stage.partition)]);
+        if (job === undefined) throw new Error('no job');
+        const runAtMs = NOW_MS + 2 * PAYLOAD_KEPT_MS;
+        return {
+          call: () => stage.store.retimeJob({ job, runAtMs, nowMs: NOW_MS }),
+          left: left(stage, [job]),
+        };
+      },
+    },
+    {
       again: reads('moved', 'superseded'),
       set: async (stage) => {
         const job = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
         await jobsOf(stage, [job]);
         return {
-          call: () => stage.store.retimeJob(job, NOW_MS + 60_000, NOW_MS),
+          call: () => stage.store.retimeJob({ job, runAtMs: NOW_MS + 60_000, nowMs: NOW_MS }),
           left: left(stage, [job]),
         };
       },
@@ -876,7 +1196,12 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       name: 'of a scope',
       set: async (stage) => ({
-        call: () => stage.store.changeControl(stage.partition, 'pool', { paused: true, maxConcurrency: 3 }),
+        call: () =>
+          stage.store.changeControl({
+            partition: stage.partition,
+            scope: 'pool',
+            change: { paused: true, maxConcurrency: 3 },
+          }),
         left: left(stage),
       }),
     },
@@ -884,8 +1209,11 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       name: 'to what is configured',
       set: async (stage) => {
         const { store, partition } = stage;
-        await store.changeControl(partition, 'pool', { paused: true });
-        return { call: () => store.changeControl(partition, 'pool', { paused: false }), left: left(stage) };
+        await store.changeControl({ partition, scope: 'pool', change: { paused: true } });
+        return {
+          call: () => store.changeControl({ partition, scope: 'pool', change: { paused: false } }),
+          left: left(stage),
+        };
       },
     },
   ],
@@ -896,16 +1224,19 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       again: always('superseded'),
       set: async (stage) => {
         const control = { scope: 'pool', paused: true, maxConcurrency: 3 };
-        return { call: () => stage.store.adoptControl(stage.partition, control), left: left(stage) };
+        return {
+          call: () => stage.store.adoptControl({ partition: stage.partition, control }),
+          left: left(stage),
+        };
       },
     },
     {
       name: 'that somebody has changed here',
       set: async (stage) => {
         const { store, partition } = stage;
-        await store.changeControl(partition, 'pool', { paused: false });
+        await store.changeControl({ partition, scope: 'pool', change: { paused: false } });
         const control = { scope: 'pool', paused: true };
-        return { call: () => store.adoptControl(partition, control), left: left(stage) };
+        return { call: () => store.adoptControl({ partition, control }), left: left(stage) };
       },
     },
   ],
@@ -917,10 +1248,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           aJob({ partition, readyAtMs: NOW_MS + at, state: 'asleep' as 'pending' }),
         );
         await jobsOf(stage, jobs);
-        await quiet.getJobs(
-          jobs.map(({ id }) => id),
-          () => {},
-        );
+        await quiet.getJobs({ ids: jobs.map(({ id }) => id), unreadable: () => {} });
         return { call: () => store.listUnreadable(partition), left: async () => undefined };
       },
     },
@@ -931,7 +1259,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         for (const nowMs of [1, 2, 3]) {
-          const { job, worker } = await runningJob(stage);
+          const { job, worker } = await runningJob(stage, nowMs === 2 ? aLargeJob(partition) : undefined);
           await store.finishJob({
             ...worker,
             job,
@@ -940,7 +1268,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
             expiresAtMs: EXPIRES_AT_MS,
           });
         }
-        return { call: () => store.readDeadLetters(partition, 2), left: async () => undefined };
+        return { call: () => store.readDeadLetters({ partition, limit: 2 }), left: async () => undefined };
       },
     },
   ],
@@ -978,7 +1306,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const after = await quiet.readDeclaredVersion();
         const text = `declared by ${partition}`;
         return {
-          call: async () => (await store.putDeclaration(text, after, NOW_MS)).kind,
+          call: async () => (await store.putDeclaration({ text, after, nowMs: NOW_MS })).kind,
           left: async () => (await quiet.readDeclaration(after + 1))?.text === text,
         };
       },
@@ -988,7 +1316,8 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async ({ store, quiet }) => {
         const version = await declared(quiet, 'sooner');
         return {
-          call: async () => (await store.putDeclaration('later', version - 1, NOW_MS + 1)).kind,
+          call: async () =>
+            (await store.putDeclaration({ text: 'later', after: version - 1, nowMs: NOW_MS + 1 })).kind,
           left: async () => (await quiet.readDeclaration())?.text,
         };
       },
@@ -998,22 +1327,24 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const { store, partition } = stage;
-        return { call: () => store.announceDeclaration(partition, 5), left: left(stage) };
+        return { call: () => store.announceDeclaration({ partition, version: 5 }), left: left(stage) };
       },
     },
   ],
-  redrive: [
-    {
-      refused: ['superseded', 'superseded'],
-      set: async (stage) => {
-        const { store, partition } = stage;
-        const { job, worker } = await runningJob(stage);
-        const end = { ...worker, job, verdict: FAILURE, nowMs: NOW_MS + 1, expiresAtMs: EXPIRES_AT_MS };
-        const failed = await store.finishJob(end);
-        if (failed.kind !== 'finished') throw new Error('not finished');
-        const next = aJob({ partition, redriveOf: job.id });
-        return { call: () => store.redrive(failed.job, next), left: left(stage, [job, next]) };
-      },
+  redrive: [{}, LARGE].map((change) => ({
+    ...(change === LARGE ? { name: 'with a payload apart', hasHint: true as const } : {}),
+    refused: ['superseded', 'superseded'],
+    set: async (stage: Stage): Promise<Scene> => {
+      const { store, partition } = stage;
+      const { job, worker } = await runningJob(stage);
+      const end = { ...worker, job, verdict: FAILURE, nowMs: NOW_MS + 1, expiresAtMs: EXPIRES_AT_MS };
+      const failed = await store.finishJob(end);
+      if (failed.kind !== 'finished') throw new Error('not finished');
+      const next = aJob({ partition, redriveOf: job.id, ...change });
+      return {
+        call: () => store.redrive({ deadLetter: failed.job, job: next }),
+        left: left(stage, [job, next]),
+      };
     },
-  ],
+  })),
 };

@@ -1,24 +1,47 @@
 import { describe, expect, it } from 'vitest';
-import { Conflicts, conflictKeyOf } from '../../lib/core/conflict.ts';
+import { Conflicts, conflictKeyUnder, isExclusive, resourceOf, roomUnder } from '../../lib/core/conflict.ts';
+
+const keyOf = (conflictGroup: string | null, resourceId: string | undefined): string | undefined =>
+  conflictKeyUnder({ type: 'clone', conflictGroup }, resourceId);
 
 describe('a conflict key', () => {
   it('is made of the group and the resource', () => {
-    expect(conflictKeyOf('git', 'repo')).toBe('git/repo');
-    expect(conflictKeyOf('git', '')).toBe('git/');
+    expect(keyOf('git', 'repo')).toBe('git/repo');
+    expect(keyOf('git', '')).toBe('git/');
   });
 
   it('is none without a group or a resource; the empty group is none', () => {
-    expect(conflictKeyOf(null, 'repo')).toBeUndefined();
-    expect(conflictKeyOf('', 'repo')).toBeUndefined();
-    expect(conflictKeyOf('git', undefined)).toBeUndefined();
+    expect(keyOf(null, 'repo')).toBeUndefined();
+    expect(keyOf('', 'repo')).toBeUndefined();
+    expect(keyOf('git', undefined)).toBeUndefined();
   });
 
   it('never confuses a slash in the group with the one that separates', () => {
-    expect(conflictKeyOf('a/b', 'c')).not.toBe(conflictKeyOf('a', 'b/c'));
+    expect(keyOf('a/b', 'c')).not.toBe(keyOf('a', 'b/c'));
   });
 
   it('takes any text for a group, half a character too', () => {
-    expect(conflictKeyOf('\ud800', 'r')).toBe(`${encodeURIComponent('\ufffd')}/r`);
+    expect(keyOf('\ud800', 'r')).toBe(`${encodeURIComponent('\ufffd')}/r`);
+  });
+});
+
+describe('a type that limits the jobs of a resource', () => {
+  const render = { type: 'a/b', conflictGroup: null, maxConcurrencyPerResource: 3 };
+
+  it('gives them a key of its own, which is that of no group, with room for so many', () => {
+    const conflictKey = conflictKeyUnder(render, 'r/1') ?? '';
+    expect(resourceOf(conflictKey)).toBe('r/1');
+    expect(conflictKey).not.toBe(conflictKeyUnder({ ...render, type: 'a' }, 'b/r/1'));
+    for (const group of ['a/b', '=a/b', '=a%2Fb', encodeURIComponent('=a/b')])
+      expect(keyOf(group, 'r/1')).not.toBe(conflictKey);
+    expect([isExclusive(conflictKey), isExclusive('=a/b'.replace('=', '%3D'))]).toEqual([false, true]);
+    expect(roomUnder(render, conflictKey)).toBe(3);
+    expect(conflictKeyUnder(render, undefined)).toBeUndefined();
+  });
+
+  it('leaves room for one with the key of a former group', () => {
+    expect(roomUnder(render, 'git/r')).toBe(1);
+    expect(roomUnder(undefined, conflictKeyUnder(render, 'r') ?? '')).toBe(1);
   });
 });
 
@@ -54,5 +77,21 @@ describe('conflict keys as numbers', () => {
     expect(conflicts.isHeld(a)).toBe(true);
     expect(conflicts.release(a)).toBe(true);
     expect(conflicts.isHeld(a)).toBe(false);
+  });
+
+  it('have room for as many holders as was said last, and for none once they are closed', () => {
+    const conflicts = new Conflicts();
+    const a = conflicts.use('g/a', 2);
+    expect(conflicts.use('g/a')).toBe(a);
+    conflicts.hold(a);
+    expect(conflicts.isHeld(a)).toBe(false);
+    conflicts.hold(a);
+    expect(conflicts.isHeld(a)).toBe(true);
+    conflicts.use('g/a', 1);
+    expect(conflicts.release(a)).toBe(false);
+    expect(conflicts.isHeld(a)).toBe(true);
+    expect(conflicts.release(a)).toBe(true);
+    conflicts.close(a);
+    expect([conflicts.release(a), conflicts.isHeld(a)]).toEqual([false, true]);
   });
 });

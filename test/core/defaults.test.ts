@@ -191,6 +191,16 @@ describe('a declaration that cannot work', () => {
     ['types.pdf.maxConcurrency', { types: { pdf: { maxConcurrency: 1.5 } } }],
     ['types.pdf.maxConcurrency', { types: { pdf: { maxConcurrency: '3' } } }],
     ['types.pdf.conflictGroup', { types: { pdf: { conflictGroup: 3 } } }],
+    ['types.pdf.maxConcurrencyPerResource', { types: { pdf: { maxConcurrencyPerResource: 0 } } }],
+    ['types.pdf.maxConcurrencyPerResource', { types: { pdf: { maxConcurrencyPerResource: 1.5 } } }],
+    [
+      'types.pdf.maxConcurrencyPerResource',
+      { types: { pdf: { maxConcurrencyPerResource: 2, conflictGroup: 'git' } } },
+    ],
+    [
+      'types.pdf.maxConcurrencyPerResource',
+      { types: { pdf: { maxConcurrencyPerResource: 2 } }, partitions: 3 },
+    ],
     ['types.pdf.defaultCostMs', { types: { pdf: { defaultCostMs: -1 } } }],
     ['types.pdf.defaultCostMs', { types: { pdf: { defaultCostMs: Infinity } } }],
     ['types.pdf.timeoutMs', { types: { pdf: { timeoutMs: 0 } } }],

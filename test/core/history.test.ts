@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import {
   ACTOR_BYTES_MAX,
-  attemptsIn,
   HISTORY_ENTRIES_MAX,
   historyOf,
   movedEntry,
@@ -15,10 +14,12 @@ import {
   finish,
   loseWorker,
   promote,
+  raiseVersion,
   retime,
   start,
   type Transition,
 } from '../../lib/core/life-cycle.ts';
+import { attemptsIn } from '../fixtures/attempts-in.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 
 const WORKER = { workerId: 'w1', incarnation: 'i1' };
@@ -102,6 +103,16 @@ describe('the history of a job', () => {
     expect(attemptsIn(historyOf(job))).toEqual({ attempts: 1, losses: 0 });
     const cancelled = moved(cancel(job, NOW_MS));
     expect(attemptsIn(historyOf(cancelled))).toEqual({ attempts: 1, losses: 0 });
+  });
+
+  it('tells of a place that was planned and given up, and counts no attempt for it', () => {
+    const waiting = aJob();
+    const again = moved(raiseVersion(waiting, waiting.version, { claimId: '3-1.0', atMs: NOW_MS + 4 }));
+    expect(historyOf(again).events).toEqual([
+      { kind: 'submitted', atMs: NOW_MS },
+      { kind: 'notClaimed', atMs: NOW_MS + 4, claimId: '3-1.0' },
+    ]);
+    expect(attemptsIn(historyOf(again))).toEqual({ attempts: 0, losses: 0 });
   });
 
   it('keeps of a long name what there is room for, and shows that it is cut', () => {

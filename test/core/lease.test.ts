@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ringOf } from '../../lib/core/ring.ts';
 import {
   beat,
   complete,
@@ -7,14 +8,12 @@ import {
   expire,
   FREE_LEASE,
   firstScanFrom,
-  handover,
   holds,
   isExpired,
   type Leave,
   startBounds,
   takeLease,
-} from '../../lib/core/lease.ts';
-import { ringOf } from '../../lib/core/ring.ts';
+} from '../../lib/simulate/model/lease.ts';
 
 describe('a lease', () => {
   const taken = takeLease(FREE_LEASE, 'a', 100, 50).lease;
@@ -162,18 +161,5 @@ describe('a member that leaves', () => {
       startNotBeforeMs: from,
       startNotAfterMs: to,
     });
-  });
-
-  it('hands over what is its own, ready and due soon', () => {
-    const job = (id: string, hash: number, dueMs: number, state = 'ready') => ({ id, hash, dueMs, state });
-    const jobs = [
-      job('soon', 150, 1_500),
-      job('far', 150, 1_501),
-      job('other', 50, 1_200),
-      job('held', 150, 1_200, 'claimed'),
-    ];
-    expect(handover(ring, leave('handover'), jobs, 500).map(({ job: { id }, to }) => [id, to])).toEqual([
-      ['soon', 'a'],
-    ]);
   });
 });

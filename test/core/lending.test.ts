@@ -3,24 +3,23 @@ import { describe, expect, it } from 'vitest';
 import type { LendingConfiguration } from '../../lib/core/configuration.ts';
 import { LENDING_DEFAULTS } from '../../lib/core/defaults.ts';
 import {
+  type Demand,
   type Free,
+  inRequests,
   type LentScope,
   type Loan,
   type LoanRequest,
   movedBy,
-  type Needy,
   NOTHING_MOVED,
-  type NodeLoad,
   planLoans,
   planReturns,
-  planSteal,
   type Room,
   type Rooms,
-  type StealPolicy,
   shareCap,
   type Want,
   wantsOf,
 } from '../../lib/core/lending.ts';
+import { type NodeLoad, planSteal, type StealPolicy } from '../../lib/simulate/model/steal.ts';
 
 const POLICY: StealPolicy = { low: 5, high: 20, batch: 10 };
 
@@ -179,8 +178,8 @@ describe('wantsOf', () => {
     'fleet/images': { capacity: 3, held: 3 },
     'fleet/films': { capacity: 3, held: 0 },
   });
-  const resize: Needy = { scopes: ['pool', 'tier/standard', 'type/resize'], fleets: ['images', 'films'] };
-  const render: Needy = { scopes: ['pool', 'tier/standard', 'type/render'], fleets: ['images'] };
+  const resize: Demand = { scopes: ['pool', 'tier/standard', 'type/resize'], fleets: ['images', 'films'] };
+  const render: Demand = { scopes: ['pool', 'tier/standard', 'type/render'], fleets: ['images'] };
 
   it('names what is full, for jobs that lack the same together', () => {
     expect(wantsOf([resize, render, resize, render, render], rooms, 0, LENDING_POLICY)).toEqual([
@@ -190,7 +189,7 @@ describe('wantsOf', () => {
   });
 
   it('wants nothing for jobs that lack nothing, or for fewer than the threshold', () => {
-    const free: Needy = { scopes: ['pool'], fleets: ['films'] };
+    const free: Demand = { scopes: ['pool'], fleets: ['films'] };
     expect(wantsOf([free, free, resize], rooms, 0, LENDING_POLICY)).toEqual([]);
   });
 
@@ -206,6 +205,40 @@ describe('wantsOf', () => {
     expect(wantsOf(many, rooms, 0, { ...LENDING_POLICY, maxBorrowed: 100 })).toMatchObject([{ units: 10 }]);
     expect(wantsOf([...many, resize, resize], rooms, 3, LENDING_POLICY)).toMatchObject([{ units: 5 }]);
     expect(wantsOf(many, rooms, 8, LENDING_POLICY)).toEqual([]);
+  });
+});
+
+describe('inRequests', () => {
+  const BYTES_MAX = 2_000;
+  const fleetNames = Array.from({ length: 70 }, (_, at) => `fleet-${at}-${'é'.repeat(30)}`);
+  const bytesOf = (request: readonly Want[]): number =>
+    new TextEncoder().encode(JSON.stringify(request)).length;
+
+  it('is one request where all fits into it', () => {
+    const wants: readonly Want[] = [
+      { units: 2, scopes: ['type/resize'], fleets: [] },
+      { units: 1, scopes: [], fleets: ['images'] },
+    ];
+    expect(inRequests(wants, BYTES_MAX)).toEqual([wants]);
+  });
+
+  it('is several otherwise, none too large, which ask for all that is lacking', () => {
+    const types = Array.from(
+      { length: 40 },
+      (_, at): Want => ({ units: 1 + at, scopes: [`type/${'x'.repeat(80)}${at}`], fleets: [] }),
+    );
+    const requests = inRequests([...types, { units: 3, scopes: [], fleets: fleetNames }], BYTES_MAX);
+    expect(requests.length).toBeGreaterThan(2);
+    // The names of fields are not what a request is written with.
+    for (const request of requests)
+      expect(
+        bytesOf(request.map(({ units, scopes, fleets }) => [units, scopes, fleets]) as never),
+      ).toBeLessThanOrEqual(BYTES_MAX);
+    const all = requests.flat();
+    expect(all.filter(({ scopes }) => scopes.length > 0)).toEqual(types);
+    const ofFleets = all.filter(({ fleets }) => fleets.length > 0);
+    expect(ofFleets.flatMap(({ fleets }) => fleets)).toEqual(fleetNames);
+    for (const { units, scopes } of ofFleets) expect([units, scopes]).toEqual([3, []]);
   });
 });
 
@@ -368,15 +401,15 @@ describe('planLoans', () => {
 describe('a partition that lacks capacity itself', () => {
   it('lends nothing of the caps and fleets that it wants itself, whatever it has and is asked for', () => {
     const room = fc.record({ capacity: fc.nat(4), held: fc.nat(4) });
-    const needy = fc.record({
+    const demands = fc.record({
       scopes: fc.subarray(['pool', 'type/resize']),
       fleets: fc.subarray(['images', 'films'], { minLength: 1 }),
     });
     fc.assert(
       fc.property(
         fc.record({ pool: room, 'type/resize': room, 'fleet/images': room, 'fleet/films': room }),
-        fc.array(needy, { maxLength: 6 }),
-        fc.array(needy, { maxLength: 4 }),
+        fc.array(demands, { maxLength: 6 }),
+        fc.array(demands, { maxLength: 4 }),
         (given, waiting, asked) => {
           const own = roomsOf(given);
           const wants = wantsOf(waiting, own, 0, LENDING_POLICY);

@@ -15,6 +15,7 @@ import {
   loseWorker,
   promote,
   raiseVersion,
+  rehome,
   retime,
   start,
   type Transition,
@@ -73,6 +74,11 @@ const TRANSITIONS: Readonly<
 > = {
   promote: { to: 'pending', from: ['scheduled'], apply: (given) => promote(given, NOW) },
   claim: { to: 'claimed', from: ['pending'], apply: (given) => claim(given, CLAIM, given.version) },
+  rehome: {
+    to: 'pending',
+    from: ['scheduled', 'pending'],
+    apply: (given) => rehome(given, given.partition, NOW),
+  },
   raiseVersion: { to: 'pending', from: ['pending'], apply: (given) => raiseVersion(given, given.version) },
   giveBack: { to: 'pending', from: ['claimed'], apply: (given) => giveBack(given, CLAIM.claimId, NOW) },
   start: { to: 'running', from: ['claimed'], apply: (given) => start(given, CLAIM.claimId, WORKER, NOW) },
@@ -370,6 +376,41 @@ describe('a running job whose end was asked for', () => {
       ...asked,
       ...ended,
       workersLost: 2,
+    });
+  });
+});
+
+describe('a retry', () => {
+  const again = (from: Job, isFromStart: boolean): Job =>
+    moved(
+      finish(
+        from,
+        CLAIM.claimId,
+        WORKER,
+        { kind: 'retry', error: ERROR, runAtMs: NOW + 9, isFromStart },
+        NOW,
+      ),
+    );
+  const saved = job('running', { checkpoint: { page: 7 } });
+
+  it('goes on from the checkpoint, unless it is to begin anew', () => {
+    expect(again(saved, false).checkpoint).toEqual({ page: 7 });
+    expect(again(saved, true)).not.toHaveProperty('checkpoint');
+  });
+});
+
+describe('rehome', () => {
+  it('takes a job to another partition, with its age, and makes what was planned of it lose', () => {
+    const taken = moved(rehome(job('pending'), 3, NOW));
+    expect(taken).toEqual({ ...job('pending'), partition: 3, version: 8 });
+    expect(claim(taken, CLAIM, 7).kind).toBe('refused');
+  });
+
+  it('makes one ready whose time has come, and leaves one where it is whose time has not', () => {
+    expect(moved(rehome(job('scheduled'), 3, NOW))).toMatchObject({ state: 'pending', partition: 3 });
+    expect(rehome(job('scheduled', { runAtMs: NOW + 1 }), 3, NOW)).toMatchObject({
+      kind: 'refused',
+      refusal: { kind: 'early' },
     });
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import {
   dividedCaps,
+  homesOf,
   partitionOf,
   requireSplittable,
   shareOfOverrides,
@@ -20,6 +21,12 @@ describe('a fairness key', () => {
   ] as const)('%j lives where it has always lived', (key, expected) => {
     expect([2, 3, 16].map((partitions) => partitionOf(key, partitions))).toEqual(expected);
     expect(partitionOf(key, 1)).toBe(0);
+  });
+
+  it('has had its home wherever a number of partitions put it, each place once', () => {
+    expect(homesOf('tenant-a', [2, 3, 16])).toEqual([1, 0, 13]);
+    expect(homesOf('tenant-b', [2, 1, 3, 2])).toEqual([1, 0]);
+    expect(homesOf('tenant-b', [])).toEqual([]);
   });
 
   it('is as likely in any partition as in another', () => {

@@ -483,7 +483,7 @@ describe('a planner that reads heads', () => {
     const planner = plannerOf(state);
     const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
     const free = state.waiting.map((job) => ({ ...job, id: `${job.id}b`, resourceId: 'other' })).slice(0, 1);
-    planner.holdConflict('g/same');
+    planner.closeConflict('g/same');
     planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
     planner.offerHeads(line, [...state.waiting, ...free], false);
     expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0000b' } } });
@@ -579,7 +579,7 @@ describe('a planner that reads heads', () => {
     const heads = [winner, ...held, ...free];
     const afterLosses = (): Planner => {
       const planner = plannerOf(state);
-      planner.holdConflict('g/same');
+      planner.closeConflict('g/same');
       planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 0, modes: ['queued'] }], false);
       planner.offerHeads(line, heads, false);
       const first = planner.next();
@@ -752,7 +752,7 @@ describe('a planner that reads heads', () => {
     const state = oneLine(12, 2, 'same');
     const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
     const planner = createPlanner(state.configuration, { ...state, blockedMax: 10, blockedPerConflict: 1 });
-    planner.holdConflict('g/same');
+    planner.closeConflict('g/same');
     planner.offerKeys(
       'a',
       [

@@ -3,8 +3,8 @@
  * Written from affinity-scoring and fair-queuing alone and sharing nothing with lib/core but its types, so that it can judge it.
  */
 import type { FleetConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import type { Override } from '../../lib/core/gates.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
-import type { Override } from '../../lib/core/scheduler.ts';
 
 /** All there is to know when a pass begins. */
 export interface PassState {

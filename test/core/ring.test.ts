@@ -1,23 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { partitionOf } from '../../lib/core/partition.ts';
 import {
-  backupOf,
   buildRing,
   hashText,
-  inRanges,
-  movedBetween,
   ownerOf,
   partitionHash,
-  partitionOfKey,
   preferenceOf,
   ROLE_EDGES,
-  rangesOf,
   ringOf,
   roleOf,
   roleStep,
-  without,
 } from '../../lib/core/ring.ts';
+import { inRanges, movedBetween, without } from '../../lib/simulate/model/ring-changes.ts';
 import partitions from '../fixtures/oracles/partitions.json' with { type: 'json' };
+import { backupOf, rangesOf } from './ring-ranges.ts';
 
 const nodeNames = fc.uniqueArray(fc.string({ minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 12 });
 
@@ -146,7 +143,7 @@ describe('a ring that is built', () => {
         2514932777,
       ]
     `);
-    expect(partitionOfKey('alice', 8)).toBe(hashText('key/alice') % 8);
+    expect(partitionOf('alice', 8)).toBe(hashText('alice') % 8);
   });
 
   it('does not care for the order of the nodes, nor for repetition', () => {

@@ -2,8 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Override } from '../../lib/core/gates.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
-import { type Override, Scheduler } from '../../lib/core/scheduler.ts';
+import { Scheduler } from '../../lib/core/scheduler.ts';
 
 interface Scenario {
   readonly untilMs: number;

@@ -2,21 +2,24 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   type CronPattern,
-  type DstPolicy,
-  decideOverlap,
   type Fires,
-  fireNow,
   firesOf,
-  MISFIRE_DEFAULTS,
-  type Recurrence,
-  readRecurrence,
+  jitterOf,
+  latestFiring,
+  localIso,
+  type TimeRules,
   zoneOffsetMs,
 } from '../../lib/core/schedule.ts';
 import { readCron } from '../../lib/schedule/croner.ts';
 
-function cron(expression: string, timeZone: string, dst?: DstPolicy): Fires {
-  return firesOf({ kind: 'cron', expression, timeZone, dst }, readCron);
+type More = Omit<Partial<TimeRules>, 'when' | 'timeZone'>;
+
+function cron(expression: string, timeZone: string, more: More = {}): Fires {
+  return firesOf({ when: { kind: 'cron', expression }, timeZone, ...more }, readCron);
 }
+
+const every = (everyMs: number, anchorMs: number, more: More = {}): Fires =>
+  firesOf({ when: { kind: 'every', everyMs, anchorMs }, timeZone: 'UTC', ...more }, readCron);
 
 function list(fires: Fires, from: string, count: number): readonly string[] {
   const found: string[] = [];
@@ -37,7 +40,7 @@ describe('a fixed time, where the clock is set forward', () => {
   });
 
   it('is left out if the policy says so', () => {
-    const fires = cron('30 2 * * *', 'Europe/Berlin', { gap: 'skip', overlap: 'first' });
+    const fires = cron('30 2 * * *', 'Europe/Berlin', { gap: 'skip', overlap: 'once' });
     expect(list(fires, '2026-03-28T12:00Z', 1)).toEqual(['2026-03-30T00:30']);
   });
 
@@ -61,12 +64,17 @@ describe('a fixed time, where the clock is set forward', () => {
 
 describe('a fixed time, where the clock is set back', () => {
   it.each([
-    ['first', ['2026-10-25T00:30', '2026-10-26T01:30']],
-    ['second', ['2026-10-25T01:30', '2026-10-26T01:30']],
-    ['both', ['2026-10-25T00:30', '2026-10-25T01:30', '2026-10-26T01:30']],
-  ] as const)('fires at the %s occurrence', (overlap, expected) => {
-    const fires = cron('30 2 * * *', 'Europe/Berlin', { gap: 'shift', overlap });
+    ['once', ['2026-10-25T00:30', '2026-10-26T01:30']],
+    ['twice', ['2026-10-25T00:30', '2026-10-25T01:30', '2026-10-26T01:30']],
+  ] as const)('fires %s', (overlap, expected) => {
+    const fires = cron('30 2 * * *', 'Europe/Berlin', { gap: 'next', overlap });
     expect(list(fires, '2026-10-24T12:00Z', expected.length)).toEqual(expected);
+  });
+
+  it('comes again, if it may, though the pattern then knows nothing for weeks', () => {
+    expect(list(cron('30 2 25 10 *', 'Europe/Berlin', { overlap: 'twice' }), '2026-10-25T00:30Z', 1)).toEqual(
+      ['2026-10-25T01:30'],
+    );
   });
 
   it('does not fire again when asked between the two', () => {
@@ -147,45 +155,72 @@ describe('any cron schedule', () => {
 
   it('keeps the fire it found when its pattern ends after it', () => {
     const once: CronPattern = { next: (afterMs) => (afterMs < 5_000 ? 5_000 : undefined) };
-    const fires = firesOf({ kind: 'cron', expression: '5 5 5 5 *', timeZone: 'UTC' }, () => once);
+    const fires = firesOf({ when: { kind: 'cron', expression: '5 5 5 5 *' }, timeZone: 'UTC' }, () => once);
     expect(fires.next(0)).toBe(5_000);
     expect(fires.next(5_000)).toBeUndefined();
   });
 
   it('gives up on a pattern that only ever names times that do not exist', () => {
-    // Berlin has no 02:30 on that day, and the pattern knows no other day.
-    const wallMs = Date.UTC(2026, 2, 29, 2, 30);
+    // Each year the clock goes from 02:00 to 03:00 on one day, and back half a year later; the pattern knows 02:30 of that day alone.
+    const YEAR_MS = 364 * 86_400_000;
+    const gapMs = Date.UTC(2026, 2, 29, 2);
     let asked = 0;
     const stuck: CronPattern = {
-      next: () => {
+      next: (afterMs) => {
         asked += 1;
-        return wallMs;
+        const wallMs = gapMs + 1_800_000;
+        return wallMs + Math.max(0, Math.floor((afterMs - wallMs) / YEAR_MS) + 1) * YEAR_MS;
       },
     };
-    const recurrence: Recurrence = {
-      kind: 'cron',
-      expression: '30 2 29 3 *',
-      timeZone: 'Europe/Berlin',
-      dst: { gap: 'skip', overlap: 'first' },
-    };
-    expect(
+    const fires = (gap: 'next' | 'skip') =>
       firesOf(
-        recurrence,
+        { when: { kind: 'cron', expression: '30 2 29 3 *' }, timeZone: 'Europe/Berlin', gap },
         () => stuck,
-        (_, atMs) => (atMs < wallMs - 3_600_000 ? 3_600_000 : 7_200_000),
-      ).next(0),
-    ).toBeUndefined();
-    expect(asked).toBeLessThan(200_000);
+        (_, atMs) => ((((atMs - gapMs) % YEAR_MS) + YEAR_MS) % YEAR_MS < YEAR_MS / 2 ? 3_600_000 : 0),
+      );
+    expect(fires('next').next(0)).toBe(gapMs);
+    asked = 0;
+    expect(fires('skip').next(0)).toBeUndefined();
+    expect(asked).toBeLessThan(2_000);
   });
 
-  it.each(['', 'nonsense', '99 * * * *', '* * * *', '* * * * * * *', '@never'])(
-    'refuses the pattern %j',
-    (expression) => {
-      expect(() => cron(expression, 'UTC')).toThrow(
-        expect.objectContaining({ name: 'ConfigurationError', field: 'schedule' }),
-      );
-    },
-  );
+  it.each([
+    ['a gap', '2026-03-29T00:59:59Z', 'next', 'once'],
+    ['a gap that is left out', '2026-03-29T00:59:59Z', 'skip', 'once'],
+    ['an hour that came twice', '2026-10-25T00:59:59Z', 'next', 'once'],
+    ['the second of two hours', '2026-10-25T01:30:00Z', 'next', 'twice'],
+    ['the day of a change', '2026-03-29T20:00:00Z', 'next', 'once'],
+  ] as const)('of each second takes a few steps where clocks change: after %s', (_, after, gap, overlap) => {
+    let asked = 0;
+    const counted = (expression: string): CronPattern => {
+      const pattern = readCron(expression);
+      return {
+        next: (afterMs) => {
+          asked += 1;
+          return pattern.next(afterMs);
+        },
+      };
+    };
+    const when = { kind: 'cron', expression: '* * * * * *' } as const;
+    const fires = firesOf({ when, timeZone: 'Europe/Berlin', gap, overlap }, counted);
+    expect(fires.next(Date.parse(after))).toBeGreaterThan(Date.parse(after));
+    expect(asked).toBeLessThan(5);
+  });
+
+  it.each([
+    '',
+    'nonsense',
+    '99 * * * *',
+    '* * * *',
+    '* * * * * * *',
+    '@never',
+    '@reboot',
+    '2027-12-24T00:00:00',
+  ])('refuses the pattern %j', (expression) => {
+    expect(() => cron(expression, 'UTC')).toThrow(
+      expect.objectContaining({ name: 'ConfigurationError', field: 'schedule' }),
+    );
+  });
 
   it('refuses a zone that does not exist, before the first fire', () => {
     expect(() => cron('0 0 * * *', 'Mars/Olympus')).toThrow(
@@ -194,91 +229,123 @@ describe('any cron schedule', () => {
   });
 });
 
-describe('a rate', () => {
+describe('an elapsed interval', () => {
   it('fires at its anchor and every so often after it', () => {
-    const fires = firesOf({ kind: 'rate', everyMs: 1_000, anchorMs: 5_500 }, readCron);
+    const fires = every(1_000, 5_500);
     expect([0, 5_499, 5_500, 6_499, 6_500].map((afterMs) => fires.next(afterMs))).toEqual([
       5_500, 5_500, 6_500, 6_500, 7_500,
     ]);
   });
 
   it.each([0, -1, 1.5, Number.NaN])('refuses to fire every %s ms', (everyMs) => {
-    expect(() => firesOf({ kind: 'rate', everyMs, anchorMs: 0 }, readCron)).toThrow(/everyMs/);
+    expect(() => every(everyMs, 0)).toThrow(/everyMs/);
   });
 });
 
-describe('readRecurrence', () => {
-  it('reads rates, patterns and nicknames', () => {
-    expect(readRecurrence('rate(5 minutes)', 'UTC', 7)).toEqual({
-      kind: 'rate',
-      everyMs: 300_000,
-      anchorMs: 7,
-    });
-    expect(readRecurrence(' rate(1 day) ', 'UTC', 7)).toEqual({
-      kind: 'rate',
-      everyMs: 86_400_000,
-      anchorMs: 7,
-    });
-    expect(readRecurrence('cron(0 9 * * 1-5)', 'Asia/Tokyo', 7)).toEqual({
-      kind: 'cron',
-      expression: '0 9 * * 1-5',
-      timeZone: 'Asia/Tokyo',
-    });
-    expect(readRecurrence('@daily', 'UTC', 7)).toMatchObject({ kind: 'cron', expression: '@daily' });
+describe('start and end', () => {
+  it('fires from the start on, itself included, and not at the end', () => {
+    const fires = every(60_000, 0, { startMs: 120_000, endMs: 240_000 });
+    expect([0, 120_000, 180_000].map((afterMs) => fires.next(afterMs))).toEqual([
+      120_000,
+      180_000,
+      undefined,
+    ]);
   });
 
-  it.each(['rate(0 minutes)', 'rate(5 weeks)', 'rate(-1 hours)', 'rate'])('refuses %s', (text) => {
-    expect(() => readRecurrence(text, 'UTC', 0)).toThrow(/must be a rate of at least one second/);
+  it('fires at nothing after the last year that patterns are known to work in', () => {
+    expect(cron('0 0 1 1 *', 'UTC').next(Date.UTC(2199, 5))).toBeUndefined();
   });
 });
 
-describe('fireNow', () => {
-  const minutely = firesOf({ kind: 'rate', everyMs: 60_000, anchorMs: 0 }, readCron);
-  const daily = firesOf({ kind: 'rate', everyMs: 86_400_000, anchorMs: 0 }, readCron);
-  const at = (minutes: number): number => minutes * 60_000;
-
-  it('fires what is due, once', () => {
-    const first = fireNow(minutely, at(5), at(6), MISFIRE_DEFAULTS);
-    expect(first).toEqual({ fires: [at(6)], dealtWithMs: at(6), nextMs: at(7) });
-    expect(fireNow(minutely, first.dealtWithMs, at(6), MISFIRE_DEFAULTS).fires).toEqual([]);
+describe('blackouts', () => {
+  it('leave out what lies between two instants, and fire again at the second', () => {
+    const blackouts = [
+      { kind: 'between', fromMs: Date.UTC(2026, 0, 2), untilMs: Date.UTC(2026, 0, 4) },
+    ] as const;
+    expect(list(cron('0 0 * * *', 'UTC', { blackouts }), '2026-01-01T00:00Z', 2)).toEqual([
+      '2026-01-04T00:00',
+      '2026-01-05T00:00',
+    ]);
   });
 
-  it('makes one fire of all that were missed for longer than the grace', () => {
-    const found = fireNow(minutely, at(5), at(100) + 30_000, { policy: 'once', graceMs: 60_000, batch: 100 });
-    expect(found.fires).toEqual([at(99), at(100)]);
-    expect(found.nextMs).toBe(at(101));
+  it('leave out local times over midnight, on the days on which they begin', () => {
+    const blackouts = [{ kind: 'daily', days: [5], fromMinute: 22 * 60, untilMinute: 6 * 60 }] as const;
+    // 2 January 2026 is a Friday; Berlin is an hour ahead.
+    expect(list(cron('0 */4 * * *', 'Europe/Berlin', { blackouts }), '2026-01-02T17:00Z', 4)).toEqual([
+      '2026-01-02T19:00',
+      '2026-01-03T07:00',
+      '2026-01-03T11:00',
+      '2026-01-03T15:00',
+    ]);
   });
 
-  it('leaves missed fires out', () => {
-    const found = fireNow(minutely, at(5), at(100) + 30_000, { policy: 'skip', graceMs: 60_000, batch: 100 });
-    expect(found.fires).toEqual([at(100)]);
-    expect(fireNow(daily, 0, 86_400_000 + 60_001, { policy: 'skip', graceMs: 60_000, batch: 9 })).toEqual({
-      fires: [],
-      dealtWithMs: 86_400_000,
-      nextMs: 2 * 86_400_000,
-    });
+  it.each(['2026-03-29', '2026-10-25'])('end at their local time also where the clock changes: %s', (day) => {
+    const blackouts = [{ kind: 'daily', days: [], fromMinute: 60, untilMinute: 4 * 60 }] as const;
+    const fires = cron('*/30 * * * *', 'Europe/Berlin', { blackouts });
+    const before = Date.parse(`${day}T00:00:00Z`) - 3_600_000;
+    const locals: string[] = [];
+    for (let atMs = fires.next(before); locals.length < 6; atMs = fires.next(atMs ?? 0))
+      locals.push(localIso('Europe/Berlin', atMs ?? 0).slice(0, 16));
+    expect(locals.filter((local) => local.startsWith(day)).find((local) => local >= `${day}T01`)).toBe(
+      `${day}T04:00`,
+    );
   });
 
-  it('counts a fire exactly as old as the grace as in time', () => {
+  it('that leave nothing out of an endless pattern end the search', () => {
+    const blackouts = [{ kind: 'daily', days: [], fromMinute: 0, untilMinute: 0 }] as const;
     expect(
-      fireNow(daily, 0, 86_400_000 + 60_000, { policy: 'skip', graceMs: 60_000, batch: 9 }).fires,
-    ).toHaveLength(1);
+      cron('0 12 * * *', 'UTC', { blackouts, endMs: Date.UTC(2030, 0) }).next(Date.UTC(2026, 0)),
+    ).toBeUndefined();
   });
 
-  it('makes up for every missed fire, a batch at a time', () => {
-    const policy = { policy: 'all', graceMs: 0, batch: 40 } as const;
-    const fires: number[] = [];
-    let last = at(5);
-    for (let look = 0; look < 3; look += 1) {
-      const found = fireNow(minutely, last, at(100), policy);
-      expect(found.fires.length).toBeLessThanOrEqual(40);
-      fires.push(...found.fires);
-      last = found.dealtWithMs;
-    }
-    expect(fires).toEqual(Array.from({ length: 95 }, (_, index) => at(6 + index)));
+  it('over everything end the search within a few steps a day, also for each second', () => {
+    const blackouts = Array.from({ length: 20 }, (_, hour) => ({
+      kind: 'daily' as const,
+      days: [],
+      fromMinute: hour * 60,
+      untilMinute: ((hour + 5) % 24) * 60,
+    }));
+    let asked = 0;
+    const counted = (expression: string): CronPattern => {
+      const pattern = readCron(expression);
+      return {
+        next: (afterMs) => {
+          asked += 1;
+          return pattern.next(afterMs);
+        },
+      };
+    };
+    const when = { kind: 'cron', expression: '* * * * * *' } as const;
+    const fires = firesOf({ when, timeZone: 'Europe/Berlin', blackouts }, counted);
+    expect(fires.next(Date.UTC(2026, 0))).toBeUndefined();
+    expect(asked).toBeLessThan(800 * 12);
   });
 
-  it('finds the latest of a million missed fires without visiting them', () => {
+  it('leave what a clock change alone brings out of them', () => {
+    // 02:30 is left out each day; where it is skipped, the firing comes at 03:00.
+    const blackouts = [{ kind: 'daily', days: [], fromMinute: 120, untilMinute: 180 }] as const;
+    expect(list(cron('30 2 * * *', 'Europe/Berlin', { blackouts }), '2026-04-01T00:00Z', 2)).toEqual([
+      '2027-03-28T01:00',
+      '2028-03-26T01:00',
+    ]);
+  });
+});
+
+describe('a local time as text', () => {
+  it.each([
+    ['Europe/Berlin', '2026-03-29T01:00:00.000Z', '2026-03-29T03:00:00+02:00'],
+    ['America/St_Johns', '2026-01-01T00:00:00.000Z', '2025-12-31T20:30:00-03:30'],
+    ['Asia/Kathmandu', '2026-01-01T00:00:00.250Z', '2026-01-01T05:45:00.250+05:45'],
+    ['UTC', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00+00:00'],
+  ])('%s at %s is %s', (zone, utc, local) => {
+    expect(localIso(zone, Date.parse(utc))).toBe(local);
+    expect(new Date(local).toISOString()).toBe(utc);
+  });
+});
+
+describe('the latest of many firings', () => {
+  it('is found without visiting them', () => {
+    const minutely = every(60_000, 0);
     let asked = 0;
     const counted: Fires = {
       next: (afterMs) => {
@@ -286,44 +353,49 @@ describe('fireNow', () => {
         return minutely.next(afterMs);
       },
     };
-    expect(fireNow(counted, 0, at(1_000_000), { policy: 'once', graceMs: 0, batch: 5 }).fires).toEqual([
-      at(999_999),
-      at(1_000_000),
-    ]);
+    expect(latestFiring(counted, 0, 60_000 * 1_000_000)).toBe(60_000 * 1_000_000);
     expect(asked).toBeLessThan(60);
-  });
-
-  it('ends with a schedule that ends', () => {
-    const once: Fires = { next: (afterMs) => (afterMs < 10 ? 10 : undefined) };
-    expect(fireNow(once, 0, 100_000, MISFIRE_DEFAULTS)).toEqual({
-      fires: [10],
-      dealtWithMs: 10,
-      nextMs: undefined,
-    });
-    expect(fireNow(once, 10, 100_000, MISFIRE_DEFAULTS)).toEqual({
-      fires: [],
-      dealtWithMs: 10,
-      nextMs: undefined,
-    });
   });
 });
 
-describe('decideOverlap', () => {
-  it.each([
-    ['allow', 1, 0, 'start'],
-    ['skip', 1, 0, 'skip'],
-    ['wait', 1, 0, 'wait'],
-    ['wait', 1, 1, 'skip'],
-    ['wait', 0, 1, 'skip'],
-    ['replace', 2, 0, 'replace'],
-  ] as const)('%s with %i unfinished and %i waiting: %s', (policy, unfinished, waiting, decision) => {
-    expect(decideOverlap(policy, unfinished, waiting)).toBe(decision);
+describe('jitter', () => {
+  it('spreads schedules of one instant over its whole window, each by its id', () => {
+    const WINDOW_MS = 60_000;
+    const jitters = Array.from({ length: 200 }, (_, at) => jitterOf(`report-${at}`, WINDOW_MS));
+    expect(new Set(jitters).size).toBeGreaterThan(190);
+    expect(Math.min(...jitters)).toBeLessThan(WINDOW_MS / 20);
+    expect(Math.max(...jitters)).toBeGreaterThan((WINDOW_MS * 19) / 20);
+    expect(Math.max(...jitters)).toBeLessThanOrEqual(WINDOW_MS);
+    expect(jitterOf('report-1', WINDOW_MS)).toBe(jitters[1]);
   });
+});
 
-  it.each(['allow', 'skip', 'wait', 'replace'] as const)(
-    'starts when nothing is unfinished: %s',
-    (policy) => {
-      expect(decideOverlap(policy, 0, 0)).toBe('start');
-    },
-  );
+describe('a zone that leaves out a whole day', () => {
+  it('has what was fixed on that day once it begins again, or not at all', () => {
+    const noon = '0 12 * * *';
+    expect(list(cron(noon, 'Pacific/Apia'), '2011-12-29T00:00Z', 4)).toEqual([
+      '2011-12-29T22:00',
+      '2011-12-30T10:00',
+      '2011-12-30T22:00',
+      '2011-12-31T22:00',
+    ]);
+    expect(list(cron(noon, 'Pacific/Apia', { gap: 'skip' }), '2011-12-29T00:00Z', 3)).toEqual([
+      '2011-12-29T22:00',
+      '2011-12-30T22:00',
+      '2011-12-31T22:00',
+    ]);
+  });
+});
+
+describe('a pattern whose numbers do not exist', () => {
+  it.each([
+    ['0 0 * 13 *', 'month 13 does not exist'],
+    ['0 0 * 0 *', 'month 0 does not exist'],
+    ['0 0 32 * *', 'day of month 32 does not exist'],
+    ['0 0 0 * *', 'day of month 0 does not exist'],
+    ['0 0 40W * *', 'day of month 40 does not exist'],
+    ['0 25 * * *', 'Invalid value for hour: 25'],
+  ])('%s is refused by the number that was written', (expression, problem) => {
+    expect(() => readCron(expression)).toThrow(problem);
+  });
 });

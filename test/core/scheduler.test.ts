@@ -2,8 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
+import type { Override } from '../../lib/core/gates.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
-import { type Override, Scheduler } from '../../lib/core/scheduler.ts';
+import { Scheduler } from '../../lib/core/scheduler.ts';
 import { planned } from './plans.ts';
 import { costIn, FEWER_RUNS, jobs, NOW_MS, pools } from './random-pass.ts';
 import { referencePlan } from './reference-planner.ts';
@@ -481,7 +482,7 @@ describe('what keeps a job from starting', () => {
     expect(scheduler.obstaclesTo(second)).toEqual([{ why: 'conflict', conflictKey: 'g/r', holder: 'first' }]);
     scheduler.settle('first', { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
     expect(scheduler.obstaclesTo(second)).toEqual([]);
-    scheduler.holdConflict('g/r');
+    scheduler.closeConflict('g/r');
     expect(scheduler.next()).toBeUndefined();
   });
 
@@ -1007,7 +1008,7 @@ describe('a key with jobs of several types and modes', () => {
 
   it('starts the next best when the head of the best is blocked', () => {
     const scheduler = new Scheduler(smallPool());
-    scheduler.holdConflict('g/r');
+    scheduler.closeConflict('g/r');
     scheduler.arrive(waitingJob('blocked', { resourceId: 'r', priority: 9 }), NOW_MS);
     scheduler.arrive(waitingJob('behind', { priority: 1 }), NOW_MS);
     scheduler.arrive(waitingJob('other', { type: 'b', priority: 5 }), NOW_MS);
@@ -1146,7 +1147,7 @@ describe('of the keys that wait for one conflict key', () => {
   it('none is looked at once another job holds it, whatever it costs then', () => {
     const scheduler = herd(600);
     end(scheduler, 'holder', 0);
-    scheduler.holdConflict('g/r');
+    scheduler.closeConflict('g/r');
     end(scheduler, 'own', 10);
     scheduler.setCost(scheduler.openKey('k5', NOW_MS), 0);
     expect(scheduler.next()).toBeUndefined();
@@ -1157,7 +1158,7 @@ describe('of the keys that wait for one conflict key', () => {
 
   it('none is looked at when a job that waits for it is withdrawn while it is held', () => {
     const scheduler = new Scheduler(smallPool());
-    scheduler.holdConflict('g/r');
+    scheduler.closeConflict('g/r');
     const [number = -1] = ['k1', 'k2'].map((fairnessKey, readyAtMs) =>
       scheduler.arrive(waitingJob(fairnessKey, { resourceId: 'r', fairnessKey, readyAtMs }), NOW_MS),
     );

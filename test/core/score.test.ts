@@ -6,7 +6,6 @@ import type { WaitingJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 import {
   compareRanked,
-  crossoverSec,
   type Load,
   milliPoints,
   overtakenForMs,
@@ -19,6 +18,7 @@ import {
   starvationBoundMs,
   weightOf,
 } from '../../lib/core/score.ts';
+import { crossoverSec } from './crossover.ts';
 import { FEWER_RUNS, NOW_MS } from './random-pass.ts';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Scheduler } from '../../lib/core/scheduler.ts';
-import { crossoverSec, score, scoreLine } from '../../lib/core/score.ts';
-import { SlotPool } from '../../lib/core/slots.ts';
+import { score, scoreLine } from '../../lib/core/score.ts';
+import { SlotPool } from '../../lib/simulate/model/slot-pool.ts';
+import { crossoverSec } from './crossover.ts';
 import { idOf, oracleJob, readScoringCases, type ScoringCase, slotsConfiguration } from './oracles.ts';
 
 const COEFFICIENTS = { priority: 1024, ageSec: 16, rarity: 500, onDemand: 4096, onDemandAgeSec: 32 };

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Fleets, SlotPool } from '../../lib/core/slots.ts';
+import { Fleets } from '../../lib/core/slots.ts';
+import { SlotPool } from '../../lib/simulate/model/slot-pool.ts';
 import { FEWER_RUNS } from './random-pass.ts';
 
 type Operation =

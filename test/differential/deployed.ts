@@ -9,18 +9,22 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { type Job, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import { isWaiting } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { afterFailure, afterWorkerLost } from '../../lib/core/retry.ts';
+import type { Scope } from '../../lib/core/scope.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
-import { changeControl, type OperateContext, type Scope } from '../../lib/dispatch/operate.ts';
+import { changeControl, type OperateContext } from '../../lib/dispatch/operate.ts';
 import { jobFrom } from '../../lib/dispatch/request.ts';
 import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { placeOf, submit } from '../../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import type { FinishVerdict, JobStore, WorkerRecord } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { WorkerRecord } from '../../lib/store/records.ts';
+import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { storeWith } from '../dispatch/stage.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
@@ -125,11 +129,11 @@ export class Deployed implements Player {
       ...planted(this.store),
       // A request is a hint: where each is lost, partitions do not lend, and what each of them starts is known.
       askForLoan: () => Promise.resolve(),
-      releaseLease: async (fence, wakesSeen) => {
+      releaseLease: async ({ fence, wakesSeen }) => {
         const before = this.#beforeRelease;
         this.#beforeRelease = undefined;
         await before?.();
-        return this.store.releaseLease(fence, wakesSeen);
+        return this.store.releaseLease({ fence, wakesSeen });
       },
     });
     this.#dispatchers = Array.from({ length: scenario.hearing.dispatchers }, (_, number) =>
@@ -197,7 +201,11 @@ export class Deployed implements Player {
         await submit({ ...this.#operate }, [this.#jobOf(happening.job)]);
         return;
       case 'cancel':
-        await store.cancelJob(happening.id, this.#nowMs, this.#nowMs + TERMINAL_TTL_MS);
+        await store.cancelJob({
+          jobId: happening.id,
+          nowMs: this.#nowMs,
+          expiresAtMs: this.#nowMs + TERMINAL_TTL_MS,
+        });
         return;
       case 'retime':
         await retimeJob(this.#operate, happening.id, EPOCH_MS + happening.runAtMs);
@@ -243,14 +251,14 @@ export class Deployed implements Player {
     this.#workers.set(fleet, record);
     for (const partition of this.#partitions) {
       const own = { ...record, slots: shareOf(slots, partition, this.#partitions.length) };
-      if (known === undefined) await this.store.registerWorker(partition, own);
-      else await this.store.heartbeat(partition, own);
+      if (known === undefined) await this.store.registerWorker({ partition, record: own });
+      else await this.store.heartbeat({ partition, record: own });
     }
   }
 
   async #end({ start, outcome }: Extract<Happening, { readonly op: 'end' }>): Promise<void> {
     const { store } = this;
-    const [job] = await store.getJobs([start.id]);
+    const [job] = await store.getJobs({ ids: [start.id] });
     const type = this.configuration.types.find((each) => each.type === job?.type);
     if (job?.state !== 'running' || type === undefined)
       throw new BrokenRule(`${start.id} runs by what was started, and is ${job?.state}`);
@@ -266,7 +274,7 @@ export class Deployed implements Player {
     const { workerId = '', incarnation = '' } = job.worker ?? {};
     const ended =
       outcome === 'lost'
-        ? await store.loseWorker(job, verdict, nowMs, expiresAtMs)
+        ? await store.loseWorker({ job, verdict, nowMs, expiresAtMs })
         : await store.finishJob({ workerId, incarnation, job, verdict, nowMs, expiresAtMs });
     if (ended.kind !== 'finished') throw new BrokenRule(`the end of ${start.id} was refused`);
   }
@@ -288,9 +296,10 @@ export class Deployed implements Player {
     const mayBeDue = happenings.some(({ op }) => op === 'due' || op === 'retime') || fresh.some(isDue);
     // Of several partitions, one whose records show something due says nothing of the others.
     const showsDue = this.configuration.partitions === 1 && [...fresh, ...noise, ...old].some(isDue);
-    const reason = dice.pick<Trigger['reason']>(
+    const picked = dice.pick<Trigger['reason']>(
       mayBeDue && !showsDue ? LOOKING : [...LOOKING, 'stream', 'stream'],
     );
+    const reason = picked === 'ingest' && [...fresh, ...noise].some(waitedBefore) ? 'wake' : picked;
     // Whoever stores jobs knows that these are new: only what comes from elsewhere may be old.
     const jobs = shuffled(dice, [...fresh, ...noise, ...(reason === 'ingest' && !isTick ? [] : old)]);
     await this.#trigger(this.#dispatcher(dice), { jobs, reason: isTick ? 'tick' : reason });
@@ -325,7 +334,7 @@ export class Deployed implements Player {
   #dispatcher(dice: Dice): number {
     const { dispatchers, changes, forgets } = this.#scenario.hearing;
     if (dice.chance(changes)) this.#last = dice.whole(0, dispatchers - 1);
-    if (dice.chance(forgets)) this.#dispatchers[this.#last]?.books.clear();
+    if (dice.chance(forgets)) this.#dispatchers[this.#last]?.caches.clear();
     return this.#last;
   }
 
@@ -379,11 +388,18 @@ export class Deployed implements Player {
 
   /** When a function that the job begins in now is certainly over. */
   async #functionEndsMs(jobId: string): Promise<number> {
-    const [job] = await this.store.getJobs([jobId]);
+    const [job] = await this.store.getJobs({ ids: [jobId] });
     const { timeoutMs = 0 } = this.configuration.types.find(({ type }) => type === job?.type) ?? {};
     return this.#nowMs + timeoutMs + FUNCTION_MARGIN_MS;
   }
 }
+
+/**
+ * Whether an image shows a job that was there before, and waits or was cancelled. Whoever stores jobs tells of no such
+ * job: what comes from there counts as new, and its key as one that had nothing waiting.
+ */
+const waitedBefore = ({ version, state }: Job): boolean =>
+  version > 1 && (isWaiting(state) || state === 'cancelled');
 
 /** From `type/x` to what an operator names. */
 function scopeOf(scope: string): Scope {

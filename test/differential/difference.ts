@@ -225,10 +225,12 @@ const SIMPLER: readonly ((scenario: Scenario) => Scenario)[] = [
     return { ...each, events, pool: { ...each.pool, types, fleets, tiers } };
   },
   (each) => ({ ...each, pool: without(each.pool, 'maxConcurrency') }),
-  ...['maxConcurrency', 'conflictGroup', 'subLines', 'onWorkerLost'].map((field) => (each: Scenario) => ({
-    ...each,
-    pool: { ...each.pool, types: mapped(each.pool.types, (type) => without(type, field)) },
-  })),
+  ...['maxConcurrency', 'conflictGroup', 'maxConcurrencyPerResource', 'subLines', 'onWorkerLost'].map(
+    (field) => (each: Scenario) => ({
+      ...each,
+      pool: { ...each.pool, types: mapped(each.pool.types, (type) => without(type, field)) },
+    }),
+  ),
   ...['maxConcurrency', 'guaranteed'].map((field) => (each: Scenario) => ({
     ...each,
     pool: { ...each.pool, tiers: (each.pool.tiers ?? []).map((tier) => without(tier, field)) },
@@ -269,6 +271,7 @@ const LEFT_OUT: Readonly<Record<string, (scenario: Scenario) => Scenario>> = {
   leftWord: (each) => ({ ...each, hearing: { ...each.hearing, leftWord: 0 } }),
   lifts: (each) => withFairness(each, { idlePolicy: 'none' }),
   conflicts: (each) => withTypes(each, 'conflictGroup'),
+  resourceCaps: (each) => withTypes(each, 'maxConcurrencyPerResource'),
   parking: (each) => ({ ...each, budget: { ...each.budget, parkKept: 1_000_000 } }),
   promoteMax: (each) => ({ ...each, budget: without(each.budget, 'promoteMax') }),
   passesMax: (each) => ({ ...each, budget: without(each.budget, 'passesMax') }),

@@ -82,7 +82,13 @@ export function withCaps(pool: PoolInput, change: (cap: number) => number): Pool
   return {
     ...pool,
     maxConcurrency: changed(pool.maxConcurrency),
-    types: named(pool.types, (type) => ({ ...type, maxConcurrency: changed(type.maxConcurrency) })),
+    types: named(pool.types, (type) => ({
+      ...type,
+      maxConcurrency: changed(type.maxConcurrency),
+      ...(type.maxConcurrencyPerResource === undefined
+        ? {}
+        : { maxConcurrencyPerResource: changed(type.maxConcurrencyPerResource) }),
+    })),
     fleets: named(pool.fleets, (fleet) => ({ ...fleet, slots: changed(fleet.slots) })),
     tiers: (pool.tiers ?? []).map((tier) => ({
       ...tier,

@@ -61,7 +61,7 @@ export interface Learned {
   readonly meanMs: number;
 }
 
-type Counted = 'pool' | 'tier' | 'type' | 'key' | 'fleet' | 'conflict';
+type Counted = 'pool' | 'tier' | 'type' | 'key' | 'fleet' | 'conflict' | 'resource';
 
 interface Room {
   running(of: Counted, name: string): number;
@@ -198,8 +198,8 @@ export class Reference implements Player {
         const job = this.#jobs.get(happening.id);
         if (job === undefined || job.state === 'running') return;
         const { runAtMs } = happening;
-        // One whose time has come is ready, if only for this instant.
-        const isDue = job.state === 'scheduled' && job.runAtMs <= atMs;
+        // One whose time has come is ready, if only for this instant; so is one that was moved to it before, in the same instant.
+        const isDue = job.state === 'pending' || job.runAtMs <= atMs;
         if (isDue && !job.wasReady) this.#becomeReady(job);
         if (runAtMs > atMs) {
           job.state = 'scheduled';
@@ -424,6 +424,7 @@ export class Reference implements Player {
     const { maxConcurrency, fairness, tiers } = this.#configuration;
     const ofTier = tiers.find((each) => each.tier === tier)?.maxConcurrency ?? null;
     const conflictKey = conflictKeyOf(job);
+    const ofResource = job.type.maxConcurrencyPerResource ?? Infinity;
     return (
       this.#isOpen('pool', maxConcurrency, room.running('pool', '')) &&
       this.#isOpen(`tier/${tier}`, ofTier, room.running('tier', tier)) &&
@@ -434,7 +435,8 @@ export class Reference implements Player {
         room.running('key', job.fairnessKey),
       ) &&
       this.#fleetFor(type, room) !== undefined &&
-      (conflictKey === undefined || room.running('conflict', conflictKey) === 0)
+      (conflictKey === undefined || room.running('conflict', conflictKey) === 0) &&
+      (job.resourceId === undefined || room.running('resource', nameOf(type, job.resourceId)) < ofResource)
     );
   }
 
@@ -477,6 +479,7 @@ export class Reference implements Player {
       count('key', job.fairnessKey);
       count('fleet', job.fleet);
       count('conflict', conflictKeyOf(job) ?? '');
+      if (job.resourceId !== undefined) count('resource', nameOf(job.type.type, job.resourceId));
       chargedMs.set(job.fairnessKey, (chargedMs.get(job.fairnessKey) ?? 0) + job.chargedMs);
     }
     return {

@@ -243,12 +243,30 @@ function keysIn(dice: Dice, { keys, large, crowd }: Themes): number {
   return keys ? dice.whole(5, 25) : dice.whole(1, 6);
 }
 
+/**
+ * Limits some types' running jobs of one resource. By numbers of its own, so that scenarios draw the rest as they did before there
+ * was such a limit.
+ */
+function resourceCapped(seed: number, scenario: Scenario): Scenario {
+  const dice = diceOf(seeded(hashText(`resource caps/${scenario.kind}/${seed}`)));
+  if (!dice.chance(scenario.kind === 'conflicts' || scenario.kind === 'walls' ? 0.7 : 0.3)) return scenario;
+  const types = Object.entries(scenario.pool.types ?? {}).map(([name, type]) => {
+    const isLimited = dice.chance(0.7);
+    const maxConcurrencyPerResource = dice.pick([1, 1, 2, 2, 3, 5]);
+    const isFree = (type.conflictGroup ?? null) === null;
+    return [name, isLimited && isFree ? { ...type, maxConcurrencyPerResource } : type] as const;
+  });
+  return { ...scenario, pool: { ...scenario.pool, types: Object.fromEntries(types) } };
+}
+
 /** The scenario that a seed draws of a kind. */
 export function scenarioOf(seed: number, kind: Kind = kindOf(seed)): Scenario {
   const dice = diceOf(seeded(hashText(`${kind}/${seed}`)));
-  if (kind === 'partitions') return dividedOf(dice, anyOf(dice, seed, kind));
-  if (kind !== 'unheard') return kind === 'walls' ? wallOf(dice, seed) : anyOf(dice, seed, kind);
-  const scenario = dice.chance(0.2) ? wallOf(dice, seed) : anyOf(dice, seed, kind);
+  const any = (): Scenario => resourceCapped(seed, anyOf(dice, seed, kind));
+  const wall = (): Scenario => resourceCapped(seed, wallOf(dice, seed));
+  if (kind === 'partitions') return dividedOf(dice, any());
+  if (kind !== 'unheard') return kind === 'walls' ? wall() : any();
+  const scenario = dice.chance(0.2) ? wall() : any();
   return {
     ...scenario,
     kind,
@@ -399,12 +417,14 @@ function wallOf(dice: Dice, seed: number): Scenario {
       what === 'conflict' || what === 'keyCap' ? 'wall' : 'other',
     ),
   );
+  const budget = dice.chance(0.3) ? { parkKept: 1 } : {};
+  const hearing = hearingOf(dice);
   return {
     seed,
     kind: 'walls',
     pool,
-    budget: dice.chance(0.3) ? { parkKept: 1 } : {},
-    hearing: hearingOf(dice),
+    budget: { ...budget, ...newsShareFor(hearing) },
+    hearing,
     untilMs: behindMs + 2 * longMs,
     jobs: [...wall, ...behind],
     events: what === 'pause' ? [{ op: 'control', atMs: 0, scope: 'type/wall', paused: true }] : [],

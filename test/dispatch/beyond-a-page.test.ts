@@ -1,7 +1,8 @@
 /** What stands behind the first page of an index is not forgotten: keys after a reset, groups of a blocked line, due jobs of several shards. */
 import { describe, expect, it } from 'vitest';
 import { readFreed } from '../../lib/dispatch/parking.ts';
-import type { Heads, JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import type { Heads } from '../../lib/store/requests.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -15,25 +16,33 @@ const keys = Array.from({ length: KEYS }, (_, at) => keyOf(at));
 async function afterReset(idlePolicy: 'advance' | 'none'): Promise<Stage> {
   const on = stage({
     pool: {
-      types: { resize: { defaultCostMs: 1_000 } },
-      tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize'], slots: 1 } },
+      types: {
+        resize: { defaultCostMs: 1_000, tier: 'standard' },
+        print: { defaultCostMs: 1_000, tier: 'urgent' },
+      },
+      tiers: [{ tier: 'urgent' }, { tier: 'standard' }],
+      fleets: { images: { types: ['resize', 'print'], slots: 1 } },
       fairness: { idlePolicy, resetEveryMs: RESET_MS },
     },
   });
   await on.put(...keys.map((fairnessKey) => on.job({ fairnessKey })));
   const charge = async (fairnessKeys: readonly string[], costOf: (at: number) => number): Promise<void> => {
-    const { epoch } = await on.store.acquireLease(0, 'history', on.time.nowMs, 1_000);
+    const { epoch } = await on.store.acquireLease({
+      partition: 0,
+      holder: 'history',
+      nowMs: on.time.nowMs,
+      leaseMs: 1_000,
+    });
     for (let from = 0; from < fairnessKeys.length; from += 50) {
       const ledgers = fairnessKeys.slice(from, from + 50).map((fairnessKey, at) => ({
         fairnessKey,
         settledCostMs: costOf(from + at),
         lastSeenMs: on.time.nowMs,
       }));
-      const { turn } = await on.store.loadPartition(0, on.time.nowMs);
-      await on.store.commit({ partition: 0, epoch }, aCommit({ ledgers, turn }));
+      const { turn } = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
+      await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers, turn }) });
     }
-    await on.store.releaseLease({ partition: 0, epoch });
+    await on.store.releaseLease({ fence: { partition: 0, epoch } });
   };
   await charge(keys.slice(-1), () => 5_000);
   await on.advance(RESET_MS);
@@ -46,6 +55,24 @@ describe('after a reset', () => {
     const on = await afterReset('none');
     await on.pass();
     expect(on.held().map(({ fairnessKey }) => fairnessKey)).toEqual(keys.slice(-1));
+  });
+
+  it('a key that moves to the front of the keys line, while only its first page was read, comes first', async () => {
+    const on = await afterReset('none');
+    const [fairnessKey = ''] = keys.slice(-1);
+    await on.put(on.job({ type: 'print', fairnessKey }), on.job({ type: 'print', fairnessKey }));
+    // Reads a page of what may come next, and starts what is more urgent.
+    await on.pass();
+    for (let prints = 0; prints < 2; prints += 1) {
+      const [urgent] = await on.startAll('images');
+      if (urgent === undefined) throw new Error('nothing started');
+      expect(urgent.job.type).toBe('print');
+      await on.advance(10);
+      await on.pass({ jobs: [await on.end(urgent)], reason: 'stream' });
+    }
+    const { settledCostMs = 0 } = on.store.inspect(0).ledgers.get(fairnessKey) ?? {};
+    expect(settledCostMs).toBeLessThan(50);
+    expect(on.held().map((held) => [held.type, held.fairnessKey])).toEqual([['resize', fairnessKey]]);
   });
 
   it('a new key is lifted to its share, and no further', async () => {
@@ -71,8 +98,9 @@ describe('a conflict key for which more groups wait than one pass reads', () => 
     const pages = 5;
     const read = new Set<string>();
     const store: JobStore = storeWith(on.store, {
-      readParked: async (_partition, names) => names.map((conflictKey) => ({ conflictKey, parkedAtMs: 0 })),
-      readBlocked: async (_partition, _conflictKey, _groups, after = '0'): Promise<Heads> => {
+      readParked: async ({ conflictKeys: names }) =>
+        names.map((conflictKey) => ({ conflictKey, parkedAtMs: 0 })),
+      readBlocked: async ({ after = '0' }): Promise<Heads> => {
         read.add(after);
         const next = Number(after) + 1;
         return { jobs: [job], ...(next < pages ? { next: String(next) } : {}) };

@@ -92,12 +92,16 @@ describe('jobs whose conflict keys are held', () => {
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
     expect(on.store.inspectLine(photos[12]?.id ?? '')).toMatch(/^blocked/);
-    await on.store.changeControl(0, 'type/resize', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { paused: true } });
     await on.pass({ jobs: [await on.end(started)], reason: 'stream' }, context);
-    await on.store.changeControl(0, 'type/resize', { paused: false });
+    await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { paused: false } });
     const cancelled: Job[] = [];
     for (const { id } of photos.slice(0, 12)) {
-      const outcome = await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 1_000_000);
+      const outcome = await on.store.cancelJob({
+        jobId: id,
+        nowMs: on.time.nowMs,
+        expiresAtMs: on.time.nowMs + 1_000_000,
+      });
       if (outcome.kind === 'cancelled') cancelled.push(outcome.job);
     }
     await on.pass({ jobs: cancelled, reason: 'stream' }, on.dispatcher());
@@ -136,7 +140,7 @@ describe('keys none of whose jobs may start', () => {
 
   it('because their type is paused keep no other type waiting', async () => {
     const on = twoTypes(4, null);
-    await on.store.changeControl(0, 'type/x', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'type/x', change: { paused: true } });
     await on.put(...times(1_000, (at) => on.job({ type: 'x', fairnessKey: customer(at) })));
     const [wanted] = await on.put(on.job({ type: 'y', fairnessKey: 'zulu' }));
     await ticks(on, 1);
@@ -161,13 +165,13 @@ describe('keys none of whose jobs may start', () => {
     await ticks(on, 1);
     const read: string[] = [];
     const store = storeWith(on.store, {
-      readKeys: (partition, type, ...rest) => {
-        read.push(type);
-        return on.store.readKeys(partition, type, ...rest);
+      readKeys: (asked) => {
+        read.push(asked.type);
+        return on.store.readKeys(asked);
       },
-      getLedgers: (partition, keys) => {
+      getLedgers: ({ partition, fairnessKeys: keys }) => {
         read.push(...keys);
-        return on.store.getLedgers(partition, keys);
+        return on.store.getLedgers({ partition, fairnessKeys: keys });
       },
     });
     await on.pass({}, on.dispatcher({ store }));
@@ -181,14 +185,14 @@ describe('keys none of whose jobs may start', () => {
     let keysRead = 0;
     const charged: string[] = [];
     const store = storeWith(on.store, {
-      readKeys: async (...asked) => {
-        const read = await on.store.readKeys(...asked);
+      readKeys: async (asked) => {
+        const read = await on.store.readKeys(asked);
         keysRead += read.keys.length;
         return read;
       },
-      getLedgers: (partition, keys) => {
+      getLedgers: ({ partition, fairnessKeys: keys }) => {
         charged.push(...keys);
-        return on.store.getLedgers(partition, keys);
+        return on.store.getLedgers({ partition, fairnessKeys: keys });
       },
     });
     const warm = on.dispatcher({ store });
@@ -222,24 +226,29 @@ describe('keys whose lines were used up', () => {
       settledCostMs,
       lastSeenMs: on.time.nowMs,
     });
-    const { epoch } = await on.store.acquireLease(0, 'history', on.time.nowMs, 1_000);
+    const { epoch } = await on.store.acquireLease({
+      partition: 0,
+      holder: 'history',
+      nowMs: on.time.nowMs,
+      leaseMs: 1_000,
+    });
     const ledgers = [charged('dear', 3_000), charged('cheap', 2_000)];
-    await on.store.commit({ partition: 0, epoch }, aCommit({ ledgers }));
-    await on.store.releaseLease({ partition: 0, epoch });
+    await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers }) });
+    await on.store.releaseLease({ fence: { partition: 0, epoch } });
     for (let from = 0; from < EMPTY; from += 100) {
       const lines = times(100, (at) => ({
         type: 'resize',
         mode: 'queued' as const,
         fairnessKey: `key-${from + at}`,
       }));
-      await on.store.announceLines(0, lines, on.time.nowMs);
+      await on.store.announceLines({ partition: 0, lines, nowMs: on.time.nowMs });
     }
     const [dear, cheap] = await on.put(on.job({ fairnessKey: 'dear' }), on.job({ fairnessKey: 'cheap' }));
     let reads = 0;
     const store = storeWith(on.store, {
-      readLine: (...parameters) => {
+      readLine: (parameters) => {
         reads += 1;
-        return on.store.readLine(...parameters);
+        return on.store.readLine(parameters);
       },
     });
     const dispatcher = on.dispatcher({ store });

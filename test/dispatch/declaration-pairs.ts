@@ -180,8 +180,8 @@ async function playPair(seed: number): Promise<PairReport> {
       const expiresAtMs = on.clock.nowMs() + DAY_MS;
       for (const [partition, share] of sharesOf(2, declared.partitions, 0)) {
         const record = aWorkerRecord({ ...life, fleet, slots: share, expiresAtMs });
-        await on.store.registerWorker(partition, record);
-        await on.store.heartbeat(partition, record);
+        await on.store.registerWorker({ partition, record });
+        await on.store.heartbeat({ partition, record });
       }
     }
   };
@@ -289,7 +289,11 @@ async function playPair(seed: number): Promise<PairReport> {
       if (dice.chance(0.05)) {
         const job = jobs[dice.whole(0, jobs.length - 1)];
         if (job !== undefined && !running.has(job.id))
-          await on.store.cancelJob(job.id, on.clock.nowMs(), on.clock.nowMs() + DAY_MS);
+          await on.store.cancelJob({
+            jobId: job.id,
+            nowMs: on.clock.nowMs(),
+            expiresAtMs: on.clock.nowMs() + DAY_MS,
+          });
       }
       await on.advance(dice.whole(100, 15_000));
     }

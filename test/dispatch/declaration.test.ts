@@ -73,21 +73,21 @@ describe('a deployment', () => {
     const cutOff = storeWith(on.store, { announceDeclaration: () => new Promise<never>(() => {}) });
     void declare({ ...context, store: cutOff }, deployment);
     await on.time.runDue();
-    expect((await on.store.loadPartition(0, on.clock.nowMs())).declared).toBe(1);
+    expect((await on.store.loadPartition({ partition: 0, nowMs: on.clock.nowMs() })).declared).toBe(1);
     expect(await declare(context, deployment)).toBe(2);
-    expect((await on.store.loadPartition(0, on.clock.nowMs())).declared).toBe(2);
+    expect((await on.store.loadPartition({ partition: 0, nowMs: on.clock.nowMs() })).declared).toBe(2);
   });
 
   it('that meets another one declares what follows that', async () => {
     const on = stage({ pool: ONE });
     let met = false;
     const store = storeWith(on.store, {
-      putDeclaration: async (...asked) => {
+      putDeclaration: async (asked) => {
         if (!met) {
           met = true;
           await deploy(on, TWO);
         }
-        return on.store.putDeclaration(...asked);
+        return on.store.putDeclaration(asked);
       },
     });
     expect(await declareIn(store, resolveConfiguration(ONE))).toBe(2);
@@ -160,7 +160,7 @@ describe('a dispatcher', () => {
     const store = storeWith(on.store, { announceDeclaration: async () => {} });
     await declareIn(store, resolveConfiguration(ONE));
     await on.pass({}, await dispatcherOf(on));
-    expect((await on.store.loadPartition(0, on.clock.nowMs())).declared).toBe(1);
+    expect((await on.store.loadPartition({ partition: 0, nowMs: on.clock.nowMs() })).declared).toBe(1);
   });
 
   it('costs no read more while nothing is declared', async () => {

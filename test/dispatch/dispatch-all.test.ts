@@ -97,7 +97,15 @@ describe('the bus', () => {
     const on = stage();
     const error = { name: 'E', message: 'm' };
     const times = { submittedAtMs: 1, startedAtMs: 2, finishedAtMs: 3 };
-    const job = aJob({ state: 'failed', version: 7, attempt: 2, resourceId: 'r', error, ...times });
+    const job = aJob({
+      state: 'failed',
+      version: 7,
+      attempt: 2,
+      resourceId: 'r',
+      label: 'l',
+      error,
+      ...times,
+    });
     await publishOutcomes(on.bus, [job]);
     const expected = {
       id: job.id,
@@ -106,6 +114,7 @@ describe('the bus', () => {
       state: 'failed',
       fairnessKey: 'tenant-a',
       resourceId: 'r',
+      label: 'l',
       attempt: 2,
       error,
       ...times,

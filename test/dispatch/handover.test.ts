@@ -118,8 +118,8 @@ describe('partitions of which one has not come to the declaration', () => {
     let reads = 0;
     // A query reads item by item: its first one may have passed by what was reserved when the other's note was written.
     const torn = storeWith(on.store, {
-      loadPartition: async (partition, nowMs) => {
-        const state = await on.store.loadPartition(partition, nowMs);
+      loadPartition: async ({ partition, nowMs }) => {
+        const state = await on.store.loadPartition({ partition, nowMs });
         if (partition === 0) reads += 1;
         return partition === 0 && reads === 2 ? { ...state, reservations: [] } : state;
       },
@@ -352,14 +352,14 @@ describe('a key that lives somewhere else', () => {
     const job = await jobOf(on, MOVED);
     await settle(on, await on.process());
     expect(on.stateOf(job.id)).toBe('pending');
-    expect((await on.store.loadPartition(1, on.time.nowMs)).controls).toHaveLength(2);
+    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).controls).toHaveLength(2);
     await changeControl(await operatorOf(on), scope, { paused: false });
     await on.deploy(pool(1));
     await settle(on, await on.process());
     await changeControl(await operatorOf(on), { type: 'resize' }, { maxConcurrency: null });
     await on.deploy(pool(2));
     await settle(on, await on.process());
-    expect((await on.store.loadPartition(1, on.time.nowMs)).controls).toEqual([]);
+    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).controls).toEqual([]);
     expect(['claimed', 'running']).toContain(on.stateOf(job.id));
   });
 
@@ -422,7 +422,7 @@ describe('a key that lives somewhere else', () => {
     expect(home(on, job.id)).toBe(0);
     await settle(on, context, 8);
     expect(home(on, job.id)).toBe(1);
-    const [ledger] = await on.store.getLedgers(0, [MOVED]);
+    const [ledger] = await on.store.getLedgers({ partition: 0, fairnessKeys: [MOVED] });
     expect(ledger?.settledCostMs).toBe((ended.finishedAtMs ?? 0) - (ended.startedAtMs ?? 0));
   });
 

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import { rankKey } from '../../lib/core/score.ts';
-import { NOTHING_TRUSTED_MS, noteImages, openBooks } from '../../lib/dispatch/remembered.ts';
-import type { JobHead } from '../../lib/store/contract.ts';
+import { NOTHING_TRUSTED_MS, noteImages, openCache } from '../../lib/dispatch/partition-cache.ts';
+import type { JobHead } from '../../lib/store/job-fields.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 const INDEX_LAG_MS = 10_000;
@@ -73,7 +73,11 @@ describe('a job that comes while every slot is busy', () => {
     const urgent = on.job({ priority: 10 });
     await on.put(urgent);
     await on.pass({ jobs: [urgent], reason: 'stream' });
-    const outcome = await on.store.cancelJob(urgent.id, on.time.nowMs, on.time.nowMs + 1_000_000);
+    const outcome = await on.store.cancelJob({
+      jobId: urgent.id,
+      nowMs: on.time.nowMs,
+      expiresAtMs: on.time.nowMs + 1_000_000,
+    });
     if (outcome.kind !== 'cancelled') throw new Error('not cancelled');
     // Hints come in any order, and more than once.
     await on.pass({ jobs: [outcome.job, urgent], reason: 'stream' });
@@ -90,7 +94,7 @@ describe('a hint that comes late', () => {
     const old = on.job({ priority: 10 });
     await on.put(old);
     // Nobody has told this dispatcher.
-    await on.store.cancelJob(old.id, on.time.nowMs, on.time.nowMs + 1_000_000);
+    await on.store.cancelJob({ jobId: old.id, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 });
     await on.advance(1_000);
     const runs = await busy(on);
     let claims = 0;
@@ -141,14 +145,14 @@ describe('a job that another dispatcher was told of', () => {
     const shownAtMs = on.time.nowMs + INDEX_LAG_MS;
     // As an index that lags.
     const store = storeWith(on.store, {
-      readLine: async (...parameters) => {
-        const heads = await on.store.readLine(...parameters);
+      readLine: async (parameters) => {
+        const heads = await on.store.readLine(parameters);
         const isShown = ({ id }: JobHead): boolean => id !== urgent.id || on.time.nowMs >= shownAtMs;
         return { ...heads, jobs: heads.jobs.filter(isShown) };
       },
     });
     const main = { ...on.main, store };
-    const other = { ...main, holder: 'other', books: new Map() };
+    const other = { ...main, holder: 'other', caches: new Map() };
     await on.pass({ jobs: [urgent], reason: 'stream' }, other);
     // It has the partition again, and reads lines that do not show that job yet.
     const second = await next(on, runs, main);
@@ -170,7 +174,7 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
     };
     const inOrder = (jobs: readonly JobHead[]): readonly JobHead[] =>
       jobs.toSorted((one, other) => ((ranks.get(one.id) ?? '') < (ranks.get(other.id) ?? '') ? -1 : 1));
-    const { lines } = openBooks(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 1);
     const known = inOrder(waiting.slice(0, 3_900));
     lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: known, subs: [0] });
     const places = { nameOf: () => 'line', rankOf, subOf: () => 0 };

@@ -9,8 +9,8 @@ import {
 } from '../../lib/dispatch/ingest.ts';
 import { jobIdOf, jobIdOfEvent } from '../../lib/dispatch/request.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
-import type { Rejection } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import type { Rejection } from '../../lib/store/records.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -197,7 +197,7 @@ describe('an event', () => {
       ['b', 2],
     ]);
     for (const partition of [1, 2]) {
-      expect((await on.store.readKeys(partition, 'resize', 10)).keys).toHaveLength(1);
+      expect((await on.store.readKeys({ partition, type: 'resize', limit: 10 })).keys).toHaveLength(1);
     }
   });
 

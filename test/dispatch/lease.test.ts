@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch } from '../../lib/dispatch/dispatch.ts';
 import { releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
-import { pass } from '../../lib/dispatch/pass.ts';
+import { pass } from '../../lib/dispatch/pass/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -71,8 +71,8 @@ describe('the wake counter', () => {
             woke = true;
             return store.wake(partition);
           },
-          acquireLease: async (...asked) =>
-            woke ? { kind: 'held', epoch: 0, expiresAtMs: 0, holder: 'other' } : store.acquireLease(...asked),
+          acquireLease: async (asked) =>
+            woke ? { kind: 'held', epoch: 0, expiresAtMs: 0, holder: 'other' } : store.acquireLease(asked),
         });
       });
       const check = (): void => {
@@ -108,14 +108,17 @@ describe('a lease', () => {
     const on = stage();
     const lease = await takeLease(on.main, 0, 0);
     expect(lease === undefined ? null : await releaseLease(on.main, lease, 0)).toBeUndefined();
-    expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
+    expect(
+      (await on.store.acquireLease({ partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 1_000 }))
+        .kind,
+    ).toBe('acquired');
   });
 
   it('is tried for as long as the caller is patient', async () => {
     const on = stage();
     const first = await takeLease(on.main, 0, 0);
     if (first === undefined) throw new Error('not taken');
-    on.time.after(1_000, () => void on.store.releaseLease(first.fence));
+    on.time.after(1_000, () => void on.store.releaseLease({ fence: first.fence }));
     const second = await on.finish(takeLease(on.dispatcher(), 0, 2_000));
     expect(second?.fence.epoch).toBe(2);
     expect(await on.store.readWakes(0)).toBe(0);
@@ -127,13 +130,13 @@ describe('a lease', () => {
   /** A store whose answers about leases take so long. */
   const answeringAfter = (on: Stage, ms: number): JobStore =>
     storeWith(on.store, {
-      acquireLease: async (...asked) => {
-        const outcome = await on.store.acquireLease(...asked);
+      acquireLease: async (asked) => {
+        const outcome = await on.store.acquireLease(asked);
         await on.clock.sleep(ms);
         return outcome;
       },
-      renewLease: async (...asked) => {
-        const outcome = await on.store.renewLease(...asked);
+      renewLease: async (asked) => {
+        const outcome = await on.store.renewLease(asked);
         await on.clock.sleep(ms);
         return outcome;
       },
@@ -309,7 +312,7 @@ describe('a run of passes', () => {
     const on = stage();
     const [job] = await on.put(on.job());
     const context = disturbed(on, 'commit', async () => {
-      await on.store.releaseLease({ partition: 0, epoch: 1 });
+      await on.store.releaseLease({ fence: { partition: 0, epoch: 1 }, isWriting: true });
       await takeLease(on.dispatcher(), 0, 0);
     });
     expect(await on.pass({}, context)).toMatchObject({ kind: 'lost', admitted: 0 });
@@ -324,12 +327,17 @@ describe('a run of passes', () => {
     if (started === undefined) throw new Error('nothing runs');
     const ended = await on.end(started);
     const store = storeWith(on.store, {
-      loadPartition: async (partition, nowMs) => {
-        const state = await on.store.loadPartition(partition, nowMs);
+      loadPartition: async ({ partition, nowMs }) => {
+        const state = await on.store.loadPartition({ partition, nowMs });
         // Somebody else takes over, settles nothing of it, and goes.
-        await on.store.releaseLease({ partition, epoch: state.epoch });
-        const lease = await on.store.acquireLease(partition, 'another', on.time.nowMs, 20_000);
-        await on.store.releaseLease({ partition, epoch: lease.epoch }, 0);
+        await on.store.releaseLease({ fence: { partition, epoch: state.epoch }, isWriting: true });
+        const lease = await on.store.acquireLease({
+          partition,
+          holder: 'another',
+          nowMs: on.time.nowMs,
+          leaseMs: 20_000,
+        });
+        await on.store.releaseLease({ fence: { partition, epoch: lease.epoch }, wakesSeen: 0 });
         return state;
       },
     });
@@ -346,7 +354,7 @@ describe('a run of passes', () => {
     const jobs = await on.put(on.job(), on.job(), on.job());
     const other = on.dispatcher();
     const context = disturbed(on, 'claim', async () => {
-      await on.store.releaseLease({ partition: 0, epoch: 1 });
+      await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
       await dispatch(other, 0, trigger);
       expect(on.held()).toHaveLength(3);
       expect(on.states(jobs)).toEqual(['pending', 'pending', 'pending']);
@@ -380,12 +388,12 @@ describe('a run of passes', () => {
     const jobs = await on.put(...Array.from({ length: 8 }, () => on.job()));
     let commits = 0;
     const store = storeWith(on.store, {
-      commit: async (fence, commit) => {
+      commit: async ({ fence, commit }) => {
         commits += 1;
         // As when a process serves two triggers at once: the other has filled the four slots since this one looked.
         const reserve = [aReservation(jobs.slice(4), { batchId: 'other', epoch: fence.epoch })];
-        if (commits === 1) await on.store.commit(fence, { ...aCommit(), reserve });
-        return on.store.commit(fence, commit);
+        if (commits === 1) await on.store.commit({ fence, commit: { ...aCommit(), reserve } });
+        return on.store.commit({ fence, commit });
       },
     });
     await expect(on.pass({}, on.dispatcher({ store }))).rejects.toMatchObject({ name: 'StaleCommit' });
@@ -409,7 +417,10 @@ describe('a run of passes', () => {
     expect(report).toMatchObject({ kind: 'outOfBudget', passes: 3, admitted: 30 });
     await on.advance(0);
     expect(on.wakes).toHaveLength(1);
-    expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
+    expect(
+      (await on.store.acquireLease({ partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 1_000 }))
+        .kind,
+    ).toBe('acquired');
   });
 
   it('sends itself a wake before its function is ended', async () => {
@@ -424,7 +435,10 @@ describe('a run of passes', () => {
     expect(on.time.nowMs - startedMs).toBeLessThan(40_000);
     await on.advance(0);
     expect(on.wakes).toHaveLength(1);
-    expect((await on.store.acquireLease(0, 'other', on.time.nowMs, 1_000)).kind).toBe('acquired');
+    expect(
+      (await on.store.acquireLease({ partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 1_000 }))
+        .kind,
+    ).toBe('acquired');
   });
 
   it.each(['readWakes', 'loadPartition', 'readKeys', 'commit', 'claim', 'tidy'] as const)(
@@ -490,9 +504,9 @@ describe('a pass', () => {
     let tries = 0;
     const late = on.dispatcher({
       store: storeWith(on.store, {
-        acquireLease: async (...asked) => {
+        acquireLease: async (asked) => {
           tries += 1;
-          if (tries > 1) return on.store.acquireLease(...asked);
+          if (tries > 1) return on.store.acquireLease(asked);
           await dispatch(on.main, 0, { jobs: [over], reason: 'stream' });
           const ended = await Promise.all((await on.startEverywhere()).map((each) => on.end(each)));
           await dispatch(on.main, 0, { jobs: ended, reason: 'stream' });
@@ -517,11 +531,12 @@ describe('a pass', () => {
     await takeLease(on.dispatcher(), 0, 0);
     const input = {
       hints: [],
-      looksUp: true,
+      checksAll: true,
+      fires: false,
       promotes: true,
       justStored: new Set<string>(),
       nextBatch: () => 1,
-      goOnBeside: () => undefined,
+      inBackground: () => undefined,
     };
     expect(await pass(on.main, lease, input)).toEqual({ kind: 'lost' });
     expect(on.stateOf(job?.id ?? '')).toBe('pending');

@@ -17,14 +17,19 @@ const pool = (changes: Partial<PoolInput> = {}): PoolInput => ({
 
 /** What keys have been charged before a test begins. */
 async function charged(on: Stage, costs: Readonly<Record<string, number>>): Promise<void> {
-  const lease = await on.store.acquireLease(0, 'history', on.time.nowMs, 1_000);
+  const lease = await on.store.acquireLease({
+    partition: 0,
+    holder: 'history',
+    nowMs: on.time.nowMs,
+    leaseMs: 1_000,
+  });
   const ledgers = Object.entries(costs).map(([fairnessKey, settledCostMs]) => ({
     fairnessKey,
     settledCostMs,
     lastSeenMs: on.time.nowMs,
   }));
-  await on.store.commit({ partition: 0, epoch: lease.epoch }, aCommit({ ledgers }));
-  await on.store.releaseLease({ partition: 0, epoch: lease.epoch });
+  await on.store.commit({ fence: { partition: 0, epoch: lease.epoch }, commit: aCommit({ ledgers }) });
+  await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
 }
 
 const costOf = (on: Stage, key: string): number | undefined =>
@@ -140,11 +145,11 @@ describe('a new key', () => {
     async function shut(): Promise<Stage> {
       const on = stage({ pool: pool({ fleets: { images: { types: ['resize'], slots: 2 } } }) });
       await charged(on, { a: 10_000, idle: 20_000, back: 50_000 });
-      await on.store.announceLines(
-        0,
-        [{ type: 'resize', mode: 'queued', fairnessKey: 'idle' }],
-        on.time.nowMs,
-      );
+      await on.store.announceLines({
+        partition: 0,
+        lines: [{ type: 'resize', mode: 'queued', fairnessKey: 'idle' }],
+        nowMs: on.time.nowMs,
+      });
       const both = jobsOf(on, 'a', 2);
       await on.put(...both);
       await on.pass({ jobs: both, reason: 'stream' });
@@ -152,11 +157,12 @@ describe('a new key', () => {
       if (started === undefined) throw new Error('nothing started');
       await on.advance(1_000);
       await on.pass({ jobs: [await on.end(started)], reason: 'stream' });
-      expect((await on.store.loadPartition(0, on.time.nowMs)).isLifted).toBe(true);
-      await on.store.changeControl(0, 'pool', { maxConcurrency: 1 });
+      expect((await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })).isLifted).toBe(true);
+      await on.store.changeControl({ partition: 0, scope: 'pool', change: { maxConcurrency: 1 } });
       return on;
     }
-    const open = (on: Stage): Promise<unknown> => on.store.changeControl(0, 'pool', { maxConcurrency: 2 });
+    const open = (on: Stage): Promise<unknown> =>
+      on.store.changeControl({ partition: 0, scope: 'pool', change: { maxConcurrency: 2 } });
     const jobsOf = (on: Stage, fairnessKey: string, count: number): Job[] =>
       Array.from({ length: count }, () => on.job({ fairnessKey }));
 
@@ -201,7 +207,11 @@ describe('a new key', () => {
     await on.pass();
     const [kept] = await on.put(photo('first'), ...Array.from({ length: 4 }, () => photo('patient')));
     await on.pass({}, on.dispatcher());
-    await on.store.cancelJob(kept?.id ?? '', on.time.nowMs, on.time.nowMs + 1_000_000);
+    await on.store.cancelJob({
+      jobId: kept?.id ?? '',
+      nowMs: on.time.nowMs,
+      expiresAtMs: on.time.nowMs + 1_000_000,
+    });
     const late = on.job({ fairnessKey: 'new' });
     await on.put(late);
     await on.pass({ jobs: [late], reason: 'stream' }, on.dispatcher());
@@ -219,7 +229,11 @@ describe('a new key', () => {
 
   it('does not count those that have no jobs, and counts what is in flight', async () => {
     const on = await halfBusy();
-    await on.store.announceLines(0, [{ type: 'resize', mode: 'queued', fairnessKey: 'idle' }], on.time.nowMs);
+    await on.store.announceLines({
+      partition: 0,
+      lines: [{ type: 'resize', mode: 'queued', fairnessKey: 'idle' }],
+      nowMs: on.time.nowMs,
+    });
     const late = on.job({ fairnessKey: 'new' });
     await on.put(late);
     await on.pass({ jobs: [late], reason: 'stream' }, on.dispatcher());
@@ -231,7 +245,7 @@ describe('a new key', () => {
       types: { resize: { defaultCostMs: 1_000 }, pack: { defaultCostMs: 1_000 } },
       fleets: { images: { types: ['resize', 'pack'], slots: 2 } },
     });
-    await on.store.changeControl(0, 'type/pack', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'type/pack', change: { paused: true } });
     await on.put(on.job({ type: 'pack', fairnessKey: 'held', readyAtMs: on.time.nowMs - 5 }));
     const late = on.job({ fairnessKey: 'new' });
     await on.put(late);
@@ -242,11 +256,11 @@ describe('a new key', () => {
   it('does not count several hundred of them, that were charged little', async () => {
     const on = await halfBusy();
     const idle = Array.from({ length: 600 }, (_, at) => `idle${at}`);
-    await on.store.announceLines(
-      0,
-      idle.map((fairnessKey) => ({ type: 'resize', mode: 'queued', fairnessKey })),
-      on.time.nowMs,
-    );
+    await on.store.announceLines({
+      partition: 0,
+      lines: idle.map((fairnessKey) => ({ type: 'resize', mode: 'queued', fairnessKey })),
+      nowMs: on.time.nowMs,
+    });
     const late = on.job({ fairnessKey: 'new' });
     await on.put(late);
     await on.pass({ jobs: [late], reason: 'stream' }, on.dispatcher());
@@ -339,7 +353,11 @@ async function waitingAgain(count: number) {
 async function cancel(on: Stage, jobs: readonly Job[]): Promise<void> {
   const images: Job[] = [];
   for (const { id } of jobs) {
-    const outcome = await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 1_000_000);
+    const outcome = await on.store.cancelJob({
+      jobId: id,
+      nowMs: on.time.nowMs,
+      expiresAtMs: on.time.nowMs + 1_000_000,
+    });
     if (outcome.kind !== 'cancelled') throw new Error(`cancelling it was ${outcome.kind}`);
     images.push(outcome.job);
   }
@@ -350,8 +368,12 @@ async function cancel(on: Stage, jobs: readonly Job[]): Promise<void> {
 /** Moves a job to so much later. */
 async function move(on: Stage, job: Job | undefined, afterMs: number): Promise<Job> {
   if (job === undefined) throw new Error('there is no job to be moved');
-  const [seen = job] = await on.store.getJobs([job.id]);
-  const outcome = await on.store.retimeJob(seen, on.time.nowMs + afterMs, on.time.nowMs);
+  const [seen = job] = await on.store.getJobs({ ids: [job.id] });
+  const outcome = await on.store.retimeJob({
+    job: seen,
+    runAtMs: on.time.nowMs + afterMs,
+    nowMs: on.time.nowMs,
+  });
   if (outcome.kind !== 'moved') throw new Error(`moving it was ${outcome.kind}`);
   return outcome.job;
 }
@@ -367,6 +389,33 @@ describe('a key is not away', () => {
     await on.put(old, ...urgent, on.job({ fairnessKey: 'busy' }));
     await on.pass({ jobs: urgent.slice(0, 1), reason: 'stream' });
     expect(costOf(on, 'patient')).toBe(1_000);
+  });
+
+  it('while its job waits for longer than its ledger lasts, also where that is found while another key is lifted', async () => {
+    const on = stage({
+      pool: pool({
+        tiers: [{ tier: 'hi' }, { tier: 'lo' }],
+        types: { h: { tier: 'hi', timeoutMs: 600_000 }, l: { tier: 'lo', timeoutMs: 600_000 } },
+        fleets: { f: { types: ['h', 'l'], slots: 2 } },
+        fairness: { keyTtlMs: 20_000 },
+      }),
+    });
+    await charged(on, { patient: 3_000, modest: 1_000 });
+    const ofLow = { type: 'l' };
+    await on.put(on.job({ ...ofLow, fairnessKey: 'patient', readyAtMs: on.time.nowMs - 1 }));
+    await on.put(on.job({ ...ofLow, fairnessKey: 'modest' }));
+    await on.put(...[1, 2].map(() => on.job({ type: 'h', fairnessKey: 'busy' })));
+    await on.pass();
+    const first = await on.startEverywhere();
+    expect(first.map(({ job }) => job.fairnessKey)).toEqual(['busy', 'busy']);
+    await on.advance(30_000);
+    const ended: Job[] = [];
+    for (const each of first) ended.push(await on.end(each));
+    // No hint tells of it: it is met when its type's keys are read, beside those of the other type.
+    await on.put(on.job({ type: 'h', fairnessKey: 'fresh' }));
+    await on.pass({ jobs: ended, reason: 'stream' });
+    const next = await on.startEverywhere();
+    expect(next.map(({ job }) => job.fairnessKey).toSorted()).toEqual(['fresh', 'modest']);
   });
 
   it('while one of its jobs waits to be tried again', async () => {
@@ -408,6 +457,91 @@ describe('a key is not away', () => {
     const third = await on.put(on.job({ fairnessKey: 'moved' }));
     await on.pass({ jobs: third, reason: 'stream' }, on.dispatcher());
     expect(costOf(on, 'moved')).toBe(81_000);
+  });
+
+  it('while a job waits that was moved before anything of its key was charged, where nobody is lifted', async () => {
+    const on = stage({ pool: pool({ fairness: { idlePolicy: 'none', keyTtlMs: 20_000 } }) });
+    const [first] = await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.pass({ jobs: [await move(on, first, 600_000)], reason: 'stream' });
+    await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.pass();
+    const ended: Job[] = [];
+    for (const each of await on.startEverywhere()) {
+      await on.advance(5_000);
+      ended.push(await on.end(each));
+    }
+    await on.pass({ jobs: ended, reason: 'stream' });
+    await on.advance(60_000);
+    await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.advance(1);
+    await on.put(on.job({ fairnessKey: 'fresh' }));
+    await on.pass({}, on.dispatcher());
+    const next = await on.startEverywhere();
+    expect(next.map(({ job }) => job.fairnessKey)).toEqual(['fresh']);
+  });
+
+  it('while its first job waits for the time that it was moved to after a pass with room had seen it', async () => {
+    const on = stage({ pool: laterPool(2) });
+    const setPaused = (paused: boolean) =>
+      on.store.changeControl({ partition: 0, scope: 'type/resize', change: { paused } });
+    await setPaused(true);
+    const [moved] = await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.advance(on.main.budget.seenWithinMs);
+    await on.pass();
+    await on.pass({ jobs: [await move(on, moved, 60_000)], reason: 'stream' });
+    await setPaused(false);
+    await charged(on, { busy: 50_000 });
+    const busy = await on.put(on.job({ fairnessKey: 'busy' }));
+    await on.pass({ jobs: busy, reason: 'stream' }, on.dispatcher());
+    await on.advance(60_000);
+    await on.pass({}, on.dispatcher());
+    expect(on.held()).toHaveLength(2);
+    expect(costOf(on, 'moved')).toBe(0);
+  });
+});
+
+describe('a key that has only a job that was moved before anything was decided', () => {
+  it('comes when that job does, though others were lifted meanwhile', async () => {
+    const on = stage({ pool: laterPool(1) });
+    await charged(on, { busy: 50_000 });
+    const endAll = async (): Promise<void> => {
+      const images: Job[] = [];
+      for (const each of await on.startEverywhere()) images.push(await on.end(each));
+      // Who has seen nothing before looks around, and notes that it did.
+      await on.pass({ jobs: images, reason: 'stream' }, on.dispatcher());
+    };
+    const busy = await on.put(...Array.from({ length: 3 }, () => on.job({ fairnessKey: 'busy' })));
+    await on.pass({ jobs: busy, reason: 'stream' });
+    await on.advance(1_000);
+    const [moved] = await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.pass({ jobs: moved === undefined ? [] : [moved], reason: 'stream' });
+    await on.advance(1_000);
+    await on.pass({ jobs: [await move(on, moved, 20_000)], reason: 'stream' });
+    await on.advance(on.main.budget.seenWithinMs + 2_000);
+    await endAll();
+    await on.advance(20_000);
+    await on.pass();
+    expect(costOf(on, 'moved')).toBe(0);
+    const least = costOf(on, 'busy');
+    await endAll();
+    expect(costOf(on, 'moved')).toBeGreaterThanOrEqual(least ?? Infinity);
+  });
+});
+
+describe('where nobody is there', () => {
+  it('keys start level with the one that came first, though a later job of its was moved while nothing had room', async () => {
+    const on = stage({ pool: laterPool(1) });
+    await charged(on, { first: 5_000 });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: true } });
+    await on.advance(1_000);
+    await on.put(on.job({ fairnessKey: 'first' }));
+    await on.advance(1_000);
+    await on.put(on.job({ fairnessKey: 'second' }));
+    const [later] = await on.put(on.job({ fairnessKey: 'first' }));
+    await on.pass({ jobs: [await move(on, later, 600_000)], reason: 'stream' });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: false } });
+    await on.pass({}, on.dispatcher());
+    expect([costOf(on, 'first'), costOf(on, 'second')]).toEqual([5_000, 5_000]);
   });
 });
 
@@ -466,9 +600,9 @@ describe('many keys that come at once, beside more than a page of others', () =>
     await on.put(...crowd.slice(100), ...coming);
     let reads = 0;
     const store = storeWith(on.store, {
-      readBacklogs: (...asked) => {
+      readBacklogs: (asked) => {
         reads += 1;
-        return on.store.readBacklogs(...asked);
+        return on.store.readBacklogs(asked);
       },
     });
     await on.pass({ jobs: coming, reason: 'stream' }, { ...on.dispatcher(), store });

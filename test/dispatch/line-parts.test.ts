@@ -10,7 +10,8 @@ import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
 import { readLineParts } from '../../lib/dispatch/line-parts.ts';
 import { ANNOUNCE_EVERY_MS, placeOf, subLineOf } from '../../lib/dispatch/submit.ts';
-import type { JobHead, JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobHead } from '../../lib/store/job-fields.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
@@ -76,9 +77,9 @@ describe('the parts of a line', () => {
     await store.createJobs(Array.from({ length: 30 }, () => aJob()));
     let requests = 0;
     const counting = storeWith(store, {
-      readLine: (...asked) => {
+      readLine: (asked) => {
         requests += 1;
-        return store.readLine(...asked);
+        return store.readLine(asked);
       },
     });
     const { type, mode, fairnessKey } = aJob();
@@ -275,5 +276,76 @@ describe('a pool whose lines stand in parts', () => {
       ended = await Promise.all((await on.startEverywhere()).map((started) => on.end(started)));
     }
     expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
+  });
+});
+
+describe('what hints tell of a line whose parts were read ahead', () => {
+  /** Within this, what a hint told is no longer remembered as one, and what was read is still trusted. */
+  const LATER_MS = 20_000;
+  const INDEX_LAG_MS = 1_000;
+
+  /** Five slots, one key: of each part more is read than is given out. Four jobs of priority 0 come last. */
+  async function readAhead(): Promise<{ readonly on: Stage; readonly last: readonly Job[] }> {
+    const on = stage({
+      pool: {
+        types: { resize: { defaultCostMs: 1_000, timeoutMs: 600_000, subLines: 4 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 5 } },
+      },
+      store: { indexLagMs: INDEX_LAG_MS },
+    });
+    // A dispatcher trusts what it reads after it has heard everything for so long.
+    await on.pass();
+    await on.advance(on.main.budget.seenWithinMs);
+    const urgent = Array.from({ length: 14 }, () => on.job({ priority: 5 }));
+    const last = Array.from({ length: 4 }, () => on.job({ priority: 0 }));
+    await on.put(...urgent, ...last);
+    await on.advance(INDEX_LAG_MS);
+    return { on, last };
+  }
+
+  /** What starts together, and what follows as soon as all of that is over; and how many claims were lost. */
+  async function inTurn(on: Stage): Promise<{ readonly rounds: string[][]; readonly lost: number }> {
+    const rounds: string[][] = [];
+    let lost = 0;
+    for (;;) {
+      const started = await on.startAll('images');
+      if (started.length === 0) return { rounds, lost };
+      rounds.push(started.map(({ job }) => job.id).toSorted());
+      await on.advance(INDEX_LAG_MS);
+      const jobs: Job[] = [];
+      for (const each of started) jobs.push(await on.end(each));
+      const report = await on.pass({ jobs, reason: 'stream' });
+      if (report.kind === 'done') lost += report.lostClaims;
+    }
+  }
+
+  it.each([
+    ['after the line was read', true],
+    ['when it is read, and the index does not show it', false],
+  ])('is not forgotten: a job that comes %s', async (_title, isRead) => {
+    const { on, last } = await readAhead();
+    if (isRead) await on.pass();
+    const late = on.job({ priority: 2 });
+    await on.put(late);
+    await on.pass({ jobs: [late], reason: 'stream' });
+    await on.advance(LATER_MS);
+    const { rounds } = await inTurn(on);
+    expect(rounds.map(({ length }) => length)).toEqual([5, 5, 5, 4]);
+    expect(rounds[2]).toContain(late.id);
+    expect(rounds[3]).toEqual(last.map(({ id }) => id).toSorted());
+  });
+
+  it('costs no claim of a job that does not wait any more', async () => {
+    const { on, last } = await readAhead();
+    await on.pass();
+    const outcome = await on.store.cancelJob({
+      jobId: last[0]?.id ?? '',
+      nowMs: on.time.nowMs,
+      expiresAtMs: on.time.nowMs + 1_000_000,
+    });
+    if (outcome.kind !== 'cancelled') throw new Error('not cancelled');
+    await on.pass({ jobs: [outcome.job], reason: 'stream' });
+    expect(await inTurn(on)).toMatchObject({ lost: 0 });
   });
 });

@@ -7,7 +7,11 @@ import type { Loan } from '../../lib/core/lending.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
-import type { WorkerRecord } from '../../lib/store/contract.ts';
+import { ITEM_BOUNDS } from '../../lib/store/bounds.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
+import { encodeRequest } from '../../lib/store/dynamodb/codec/loan.ts';
+import { itemBytes } from '../../lib/store/metering.ts';
+import type { WorkerRecord } from '../../lib/store/records.ts';
 import { type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
 
 const keyIn = (partition: number, partitions: number): string => {
@@ -70,19 +74,22 @@ const endAll = async (on: Pooled, count = Number.POSITIVE_INFINITY): Promise<voi
   await on.advance(1_000);
 };
 
-const workerIn = (partition: number, slots: number, changes: Partial<WorkerRecord> = {}) =>
-  [
-    partition,
-    {
-      workerId: 'box',
-      incarnation: '0001',
-      fleet: 'farm',
-      slots,
-      expiresAtMs: Number.MAX_SAFE_INTEGER,
-      occupants: [],
-      ...changes,
-    } satisfies WorkerRecord,
-  ] as const;
+const workerIn = (
+  partition: number,
+  slots: number,
+  changes: Partial<WorkerRecord> = {},
+): RequestOf<'registerWorker'> => ({
+  partition,
+  record: {
+    workerId: 'box',
+    incarnation: '0001',
+    fleet: 'farm',
+    slots,
+    expiresAtMs: Number.MAX_SAFE_INTEGER,
+    occupants: [],
+    ...changes,
+  },
+});
 const FARM = { fleets: { farm: { types: ['resize'], slots: null } } };
 
 describe('a partition whose share is used up', () => {
@@ -123,13 +130,13 @@ describe('a partition whose share is used up', () => {
     async (answer) => {
       const on = stage({ pool: pool() });
       const jobIn = (partition: number): Job => on.job({ partition, fairnessKey: keyIn(partition, 2) });
-      const [needy, lender] = [
+      const [demands, lender] = [
         Array.from({ length: 20 }, () => jobIn(0)),
         Array.from({ length: 4 }, () => jobIn(1)),
       ];
-      await on.put(...needy, ...lender);
-      await on.finish(dispatch(on.main, 0, { jobs: needy, reason: 'stream' }));
-      expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toHaveLength(1);
+      await on.put(...demands, ...lender);
+      await on.finish(dispatch(on.main, 0, { jobs: demands, reason: 'stream' }));
+      expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toHaveLength(1);
       const store = storeWith(on.store, {
         claim: async (requests) => {
           const outcomes = await on.store.claim(requests);
@@ -166,7 +173,7 @@ describe('a partition whose share is used up', () => {
     const on = pooled({ lending: { maxBorrowed: 0 } });
     await arrive(on, ...manyIn(on, 0, 20));
     expect(counts(on)).toEqual([4, 0]);
-    expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toEqual([]);
+    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toEqual([]);
   });
 
   it('is lent nothing by one that wants the same', async () => {
@@ -181,26 +188,28 @@ describe('a partition whose share is used up', () => {
     [
       'its type is paused',
       (on: Pooled) => manyIn(on, 0, 20),
-      (on: Pooled) => on.store.changeControl(0, 'type/resize', { paused: true }),
+      (on: Pooled) =>
+        on.store.changeControl({ partition: 0, scope: 'type/resize', change: { paused: true } }),
     ],
     [
       'its key has its cap',
       (on: Pooled) => manyIn(on, 0, 20),
-      (on: Pooled) => on.store.changeControl(0, `key/${keyIn(0, 2)}`, { maxConcurrency: 4 }),
+      (on: Pooled) =>
+        on.store.changeControl({ partition: 0, scope: `key/${keyIn(0, 2)}`, change: { maxConcurrency: 4 } }),
     ],
   ] as const)('asks for nothing when %s', async (_name, jobs, prepare) => {
     const on = pooled();
     await prepare(on);
     await arrive(on, ...jobs(on));
     expect(loansIn(on, 0)).toEqual([]);
-    expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toEqual([]);
+    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toEqual([]);
   });
 
   it('asks for nothing for jobs that wait for their conflict key', async () => {
     const on = pooled({ types: { resize: { conflictGroup: 'album' } } });
     await arrive(on, ...manyIn(on, 0, 20, { resourceId: 'cats' }));
     expect(counts(on)).toEqual([1, 0]);
-    expect((await on.store.loadPartition(1, on.time.nowMs)).requests).toEqual([]);
+    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toEqual([]);
   });
 
   it('goes on when nobody can be asked', async () => {
@@ -220,7 +229,7 @@ describe('a partition whose share is used up', () => {
   it('asks three at a time, and others the next time', async () => {
     const on = pooled({ partitions: 6, fleets: { images: { types: ['resize'], slots: 6 } } });
     const asked = new Set<number>();
-    const askForLoan = async (partition: number) => void asked.add(partition);
+    const askForLoan: JobStore['askForLoan'] = async ({ partition }) => void asked.add(partition);
     const main = on.dispatcher({ store: storeWith(on.store, { askForLoan }) });
     const jobs = manyIn(on, 0, 20);
     await on.put(...jobs);
@@ -231,6 +240,69 @@ describe('a partition whose share is used up', () => {
     await on.advance(2_000);
     await on.finish(dispatchAll(main, { jobs, reason: 'stream' }));
     expect([...asked].sort()).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('is one of very many: what all of them ask for, and give back, fits into transactions', async () => {
+    const partitions = 60;
+    const slots = 100 * partitions;
+    const on = pooled({
+      partitions,
+      maxConcurrency: slots,
+      fleets: { images: { types: ['resize'], slots } },
+    });
+    const others = Array.from({ length: partitions - 1 }, (_, at) => at + 1);
+    const asks = async (partition: number, borrower: number): Promise<void> => {
+      const [askedAtMs, untilMs] = [on.time.nowMs, on.time.nowMs + 60_000];
+      const wants = [{ units: 1, scopes: ['pool'], fleets: [] }];
+      await on.store.askForLoan({
+        partition,
+        request: { partition: borrower, wants, askedAtMs, untilMs },
+      });
+    };
+    const pass = (partition: number) =>
+      on.finish(dispatchAll(on.main, { jobs: [], reason: 'stream', partitions: [partition] }));
+
+    for (const other of others) await asks(0, other);
+    for (let passes = 0; passes < 4; passes += 1) await pass(0);
+    const lent = loansIn(on, 0).map(({ to }) => to);
+    expect(lent.toSorted((one, other) => one - other)).toEqual(others);
+    // Nobody has a job for it: each gives it back.
+    for (const other of others) await pass(other);
+    expect(loansIn(on, 0)).toEqual([]);
+
+    for (const other of others) {
+      await asks(other, 0);
+      await pass(other);
+    }
+    expect(loansIn(on, 0)).toHaveLength(others.length);
+    for (let passes = 0; passes < 4; passes += 1) await pass(0);
+    expect([0, ...others].flatMap((partition) => loansIn(on, partition))).toEqual([]);
+  });
+
+  it('asks for as much as an item holds, and for the rest the next times', async () => {
+    const types = Array.from({ length: 300 }, (_, at) => `${at}`.padStart(4, '0').padEnd(100, '日'));
+    const on = pooled({
+      types: Object.fromEntries(types.map((type) => [type, { timeoutMs: 600_000, maxConcurrency: 2 }])),
+      fleets: { images: { types, slots: 20_000 } },
+      lending: { maxBorrowed: 1_000 },
+    });
+    const asked = new Set<string>();
+    const sizes: number[] = [];
+    const askForLoan: JobStore['askForLoan'] = async ({ partition, request }) => {
+      sizes.push(itemBytes(encodeRequest(partition, request)));
+      for (const { scopes } of request.wants) for (const scope of scopes) asked.add(scope);
+    };
+    const main = on.dispatcher({ store: storeWith(on.store, { askForLoan }) });
+    const jobs = types.flatMap((type) => manyIn(on, 0, 3, { type }));
+    await on.put(...jobs);
+    await on.finish(dispatchAll(main, { jobs, reason: 'stream', partitions: [0] }));
+    expect(asked.size).toBeGreaterThan(0);
+    for (let times = 0; asked.size < types.length && times < 20; times += 1) {
+      await on.advance(2_000);
+      await on.finish(dispatchAll(main, { jobs, reason: 'stream', partitions: [0] }));
+    }
+    expect(asked).toEqual(new Set(types.map((type) => `type/${type}`)));
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(ITEM_BOUNDS.request);
   });
 
   it('is told of by explain with what it may use by now', async () => {
@@ -248,8 +320,8 @@ describe('a partition whose share is used up', () => {
 describe('a partition without any share', () => {
   it('starts the only job it has with what it is lent', async () => {
     const on = pooled(FARM);
-    await on.store.registerWorker(...workerIn(1, 1));
-    await on.store.registerWorker(...workerIn(0, 0));
+    await on.store.registerWorker(workerIn(1, 1));
+    await on.store.registerWorker(workerIn(0, 0));
     await arrive(on, on.jobIn(0));
     expect(counts(on)).toEqual([1, 0]);
     expect(loansIn(on, 0)).toMatchObject([
@@ -259,8 +331,8 @@ describe('a partition without any share', () => {
 
   it('finds by itself what waits, whoever knew of it', async () => {
     const on = pooled(FARM);
-    await on.store.registerWorker(...workerIn(1, 1));
-    await on.store.registerWorker(...workerIn(0, 0));
+    await on.store.registerWorker(workerIn(1, 1));
+    await on.store.registerWorker(workerIn(0, 0));
     await on.put(on.jobIn(0));
     await tick(on);
     expect(counts(on)).toEqual([1, 0]);
@@ -268,15 +340,15 @@ describe('a partition without any share', () => {
 
   it('finds it among many lines that are empty, in a few ticks', async () => {
     const on = pooled(FARM);
-    await on.store.registerWorker(...workerIn(1, 1));
-    await on.store.registerWorker(...workerIn(0, 0));
+    await on.store.registerWorker(workerIn(1, 1));
+    await on.store.registerWorker(workerIn(0, 0));
     const lines = Array.from({ length: 90 }, (_, at) => ({
       tier: 'standard',
       type: 'resize',
       mode: 'queued' as const,
       fairnessKey: `idle-${String(at).padStart(2, '0')}`,
     }));
-    await on.store.announceLines(0, lines, on.time.nowMs);
+    await on.store.announceLines({ partition: 0, lines, nowMs: on.time.nowMs });
     await on.put(on.jobIn(0));
     for (let ticks = 0; ticks < 40 && counts(on)[0] === 0; ticks += 1) {
       await on.advance(60_000);
@@ -290,15 +362,15 @@ describe('a partition without any share', () => {
       { ...FARM, types: { resize: { conflictGroup: 'album', timeoutMs: 600_000 } } },
       { budget: { parkKept: 0 } },
     );
-    await on.store.registerWorker(...workerIn(0, 2));
+    await on.store.registerWorker(workerIn(0, 2));
     const jobs = manyIn(on, 0, 9, { resourceId: 'cats' });
     await arrive(on, ...jobs);
     expect(counts(on)).toEqual([1, 0]);
     await tick(on);
-    await on.store.deregisterWorker(0, workerIn(0, 2)[1]);
+    await on.store.deregisterWorker({ partition: 0, worker: workerIn(0, 2).record });
     const next = { workerId: 'next', incarnation: '0001' };
-    await on.store.registerWorker(...workerIn(1, 1, next));
-    await on.store.registerWorker(...workerIn(0, 0, next));
+    await on.store.registerWorker(workerIn(1, 1, next));
+    await on.store.registerWorker(workerIn(0, 0, next));
     await endAll(on);
     expect(on.states(jobs).filter((state) => state === 'claimed')).toHaveLength(1);
   });
@@ -309,7 +381,7 @@ describe('a partition without any share', () => {
     const farm = pooled(FARM);
     await arrive(farm, farm.jobIn(0));
     for (const each of [on, farm])
-      expect((await each.store.loadPartition(1, each.time.nowMs)).requests).toEqual([]);
+      expect((await each.store.loadPartition({ partition: 1, nowMs: each.time.nowMs })).requests).toEqual([]);
   });
 });
 
@@ -345,7 +417,8 @@ describe('a loan', () => {
     const on = pooled({ maxConcurrency: 8, fleets: { images: { types: ['resize'], slots: 100 } } });
     await arrive(on, ...manyIn(on, 0, 6));
     expect(counts(on)).toEqual([6, 0]);
-    for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: 4 });
+    for (const partition of [0, 1])
+      await on.store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: 4 } });
     await arrive(on, ...manyIn(on, 0, 6), ...manyIn(on, 1, 6));
     expect(counts(on)).toEqual([6, 0]);
     await endAll(on, 5);
@@ -357,19 +430,21 @@ describe('a loan', () => {
     const on = pooled({ maxConcurrency: 8, fleets: { images: { types: ['resize'], slots: 100 } } });
     await arrive(on, ...manyIn(on, 0, 6));
     const loans = loansIn(on, 0);
-    for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: 2 });
+    for (const partition of [0, 1])
+      await on.store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: 2 } });
     await on.advance(LENDING_DEFAULTS.loanMs);
     await tick(on);
     expect(loansIn(on, 0)).toEqual(loans);
-    for (const partition of [0, 1]) await on.store.changeControl(partition, 'pool', { maxConcurrency: null });
+    for (const partition of [0, 1])
+      await on.store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: null } });
     await arrive(on, ...manyIn(on, 1, 20));
     expect(counts(on)).toEqual([6, 2]);
   });
 
   it('stays with the jobs that run while the worker whose slots it is of is not heard of', async () => {
     const on = pooled(FARM);
-    await on.store.registerWorker(...workerIn(1, 2));
-    await on.store.registerWorker(...workerIn(0, 0, { expiresAtMs: on.time.nowMs + 5_000 }));
+    await on.store.registerWorker(workerIn(1, 2));
+    await on.store.registerWorker(workerIn(0, 0, { expiresAtMs: on.time.nowMs + 5_000 }));
     await arrive(on, on.jobIn(0));
     expect(counts(on)).toEqual([1, 0]);
     const loans = loansIn(on, 0);
@@ -380,13 +455,13 @@ describe('a loan', () => {
 
   it('ends with the life of the worker whose slots it is of, and is not made of one that ends', async () => {
     const on = pooled(FARM);
-    await on.store.registerWorker(...workerIn(1, 4));
-    await on.store.registerWorker(...workerIn(0, 1));
+    await on.store.registerWorker(workerIn(1, 4));
+    await on.store.registerWorker(workerIn(0, 1));
     await arrive(on, ...manyIn(on, 0, 9));
     expect(counts(on)).toEqual([3, 0]);
     const ending = { isEnding: true, slots: 3, expiresAtMs: Number.MAX_SAFE_INTEGER };
-    await on.store.heartbeat(...workerIn(0, 3, ending));
-    await on.store.heartbeat(...workerIn(1, 0, { ...ending, slots: 0 }));
+    await on.store.heartbeat(workerIn(0, 3, ending));
+    await on.store.heartbeat(workerIn(1, 0, { ...ending, slots: 0 }));
     await arrive(on, on.jobIn(0));
     expect(counts(on)).toEqual([3, 0]);
     expect(loansIn(on, 0)).toEqual([]);

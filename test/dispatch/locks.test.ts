@@ -6,7 +6,7 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
-import type { ClaimRequest } from '../../lib/store/contract.ts';
+import type { ClaimRequest } from '../../lib/store/requests.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const PARTITIONS = 3;
@@ -135,7 +135,7 @@ describe('jobs of one conflict key in several partitions', () => {
     const [third] = await scene.on.put(scene.jobIn(0));
     await scene.run();
     const { nowMs } = scene.on.time;
-    await scene.on.store.cancelJob(second?.id ?? '', nowMs, nowMs + 3_600_000);
+    await scene.on.store.cancelJob({ jobId: second?.id ?? '', nowMs, expiresAtMs: nowMs + 3_600_000 });
     await next(scene);
     expect(scene.on.store.inspectLock(CATS)?.turn?.partition).toBe(1);
     expect(scene.running()).toEqual([]);
@@ -155,14 +155,14 @@ describe('jobs of one conflict key in several partitions', () => {
     const explained = await explainJob(context, waiting?.id ?? '');
     expect(explained?.waitsFor).toEqual([{ why: 'conflict', conflictKey: CATS, holder: holder?.id }]);
     expect(explained?.blocker).toBe(holder?.id);
-    await on.store.awaitLock(CATS, 2, on.time.nowMs);
+    await on.store.awaitLock({ conflictKey: CATS, partition: 2, nowMs: on.time.nowMs });
     const [started] = await on.startEverywhere();
     if (started === undefined) throw new Error('nothing started');
     await on.end(started);
     const untilMs = on.time.nowMs + 5_000;
     const claimId = holder === undefined ? '' : (on.store.inspectJob(holder.id)?.claim?.claimId ?? '');
     // Partition 1 has its turn first; once that is over, it is partition 2's.
-    await on.store.releaseLock(CATS, 0, claimId, untilMs);
+    await on.store.releaseLock({ conflictKey: CATS, partition: 0, claimId, untilMs });
     expect((await explainJob(context, waiting?.id ?? ''))?.waitsFor).toEqual([{ why: 'pass' }]);
     const [other] = await on.put(scene.jobIn(2));
     expect((await explainJob(context, other?.id ?? ''))?.waitsFor).toEqual([
@@ -198,7 +198,7 @@ describe('a claim that meets a taken lock', () => {
     if (started === undefined) throw new Error('nothing started');
     await on.end(started);
     const { batchId = '', claimId = '' } = started.job.claim ?? {};
-    await on.store.releaseLock(CATS, 0, claimId, on.time.nowMs);
+    await on.store.releaseLock({ conflictKey: CATS, partition: 0, claimId, untilMs: on.time.nowMs });
     expect(batchId).not.toBe('');
     expect(await on.store.claim(late)).toEqual(['lost']);
     expect(scene.running()).toEqual([]);
@@ -217,13 +217,18 @@ describe('a claim that meets a taken lock', () => {
     const racing: DispatchContext = {
       ...context,
       store: storeWith(context.store, {
-        raiseVersion: async (jobId, version) => {
+        raiseVersion: async ({ jobId, version }) => {
           const [started] = await on.startEverywhere();
           if (started === undefined) throw new Error('nothing started');
           await on.end(started);
-          await on.store.releaseLock(CATS, 0, started.job.claim?.claimId ?? '', on.time.nowMs);
+          await on.store.releaseLock({
+            conflictKey: CATS,
+            partition: 0,
+            claimId: started.job.claim?.claimId ?? '',
+            untilMs: on.time.nowMs,
+          });
           expect(await on.store.claim(claims)).toEqual(['claimed']);
-          return on.store.raiseVersion(jobId, version);
+          return on.store.raiseVersion({ jobId, version });
         },
       }),
     };

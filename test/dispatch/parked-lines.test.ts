@@ -55,7 +55,11 @@ describe('while jobs are parked', () => {
       (on.store.inspect(0).backlogs.get(KEY)?.get('resize')?.value.lines ?? []).length > 0;
     const cancelled: Job[] = [];
     for (const { id } of photos.filter((job) => !isParked(on, job))) {
-      const outcome = await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + ANNOUNCE_EVERY_MS);
+      const outcome = await on.store.cancelJob({
+        jobId: id,
+        nowMs: on.time.nowMs,
+        expiresAtMs: on.time.nowMs + ANNOUNCE_EVERY_MS,
+      });
       if (outcome.kind === 'cancelled') cancelled.push(outcome.job);
     }
     await on.pass({ jobs: cancelled, reason: 'stream' }, context);
@@ -64,7 +68,7 @@ describe('while jobs are parked', () => {
       await on.pass({}, on.dispatcher());
     }
     expect(isAnnounced()).toBe(false);
-    await on.store.changeControl(0, 'type/resize', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { paused: true } });
     await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, on.dispatcher());
     const [first] = photos.filter((job) => on.stateOf(job.id) === 'pending');
     expect(first !== undefined && isParked(on, first)).toBe(false);

@@ -7,16 +7,17 @@ import { toPark } from '../../lib/dispatch/parking.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { aJob } from '../fixtures/factories/job.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
+import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const SLOTS = 4;
 
-const conflicting = () =>
+const conflicting = ({ slots = SLOTS, parkKept = 4 } = {}) =>
   stage({
+    budget: { parkKept },
     pool: {
       types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'catalogue' } },
       tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize'], slots: SLOTS } },
+      fleets: { images: { types: ['resize'], slots } },
     },
   });
 
@@ -29,8 +30,8 @@ function counting(store: JobStore): { readonly store: JobStore; readonly take: (
   };
   return {
     store: storeWith(store, {
-      readLine: async (...asked) => counted(await store.readLine(...asked)),
-      readBlocked: async (...asked) => counted(await store.readBlocked(...asked)),
+      readLine: async (asked) => counted(await store.readLine(asked)),
+      readBlocked: async (asked) => counted(await store.readBlocked(asked)),
     }),
     take: () => {
       const taken = heads;
@@ -79,17 +80,22 @@ describe('parking', () => {
     await passes(on, on.main);
     const [running] = await on.startAll('images');
     if (running === undefined) throw new Error('nothing runs');
-    await on.store.changeControl(0, 'pool', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: true } });
     // The first of those that are parked stands in its ready line again; nothing may start.
     await on.pass({ jobs: [await on.end(running)], reason: 'stream' });
-    await on.store.changeControl(0, 'pool', { paused: false });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: false } });
     let cancelled = 0;
     const line = { type: 'resize', mode: 'queued', fairnessKey: running.job.fairnessKey } as const;
     const store = storeWith(on.store, {
       claim: async (requests) => {
         if (cancelled > 0) return on.store.claim(requests);
-        const { jobs: ready } = await on.store.readLine(0, line, jobs.length);
-        for (const { id } of ready) await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 1_000_000);
+        const { jobs: ready } = await on.store.readLine({ partition: 0, line, limit: jobs.length });
+        for (const { id } of ready)
+          await on.store.cancelJob({
+            jobId: id,
+            nowMs: on.time.nowMs,
+            expiresAtMs: on.time.nowMs + 1_000_000,
+          });
         cancelled = ready.length;
         return on.store.claim(requests);
       },
@@ -140,7 +146,7 @@ describe('parking', () => {
     await on.put(blocker, ...capped, ...free);
     await passes(on, context);
     expect(on.stateOf(blocker.id)).toBe('claimed');
-    await on.store.changeControl(0, 'key/capped', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'key/capped', change: { paused: true } });
     const [running] = await on.startAll('images');
     if (running === undefined) throw new Error('nothing runs');
     await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, context);
@@ -191,6 +197,46 @@ describe('parking', () => {
       ),
       { numRuns: 30 },
     );
+  });
+
+  it('remembers those that were moved back longer than hints are remembered', async () => {
+    const on = conflicting({ slots: 2, parkKept: 1 });
+    const long = on.job({ priority: 10 });
+    const first = on.job({ priority: 10, resourceId: 'photos' });
+    const kept = on.job({ priority: 9, resourceId: 'photos' });
+    const parked = [5, 4].map((priority) => on.job({ priority, resourceId: 'photos' }));
+    const last = on.job({ priority: 0 });
+    const between = on.job({ priority: 10 });
+    const come = async (job: Job, ended: readonly Job[] = []): Promise<void> => {
+      await on.put(job);
+      await on.pass({ jobs: [...ended, job], reason: 'stream' });
+    };
+    /** Ends the one of these that runs, and answers its image. */
+    const end = async ({ id }: Job): Promise<Job> => {
+      const started = running.get(id);
+      if (started === undefined) throw new Error(`${id} does not run`);
+      return on.end(started);
+    };
+    const running = new Map<string, Started>();
+    const start = async (): Promise<void> => {
+      for (const started of await on.startAll('images')) running.set(started.job.id, started);
+    };
+    // From then on it has missed nothing, and trusts what it reads.
+    await on.pass();
+    await on.advance(on.main.budget.seenWithinMs);
+    await on.put(first, kept, ...parked);
+    await on.pass();
+    await come(long);
+    await come(last);
+    await start();
+    await on.pass({ jobs: [await end(first)], reason: 'stream' });
+    await start();
+    await come(between, [await end(kept)]);
+    await start();
+    // Nobody remembers what a hint told so long ago.
+    await on.advance(20_000);
+    await on.pass({ jobs: [await end(between)], reason: 'stream' });
+    expect(on.states([...parked, last])).toEqual(['claimed', 'pending', 'pending']);
   });
 
   it('takes its mark away when the line has been empty for long', async () => {

@@ -66,7 +66,7 @@ describe('caps of a pool in partitions', () => {
     const on = stage({ pool: pool() });
     await filled(on, 10);
     for (let partition = 0; partition < PARTITIONS; partition += 1)
-      await on.store.changeControl(partition, 'type/resize', { maxConcurrency: 2 });
+      await on.store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: 2 } });
     await tick(on);
     expect(counts(on)).toEqual([1, 1, 0]);
   });
@@ -86,7 +86,7 @@ describe('caps of a pool in partitions', () => {
       running: 3,
       split: { cap: 9, partition: 2, partitions: 3 },
     });
-    await on.store.changeControl(2, 'type/resize', { maxConcurrency: 2 });
+    await on.store.changeControl({ partition: 2, scope: 'type/resize', change: { maxConcurrency: 2 } });
     expect(await waitsFor()).toContainEqual({
       why: 'cap',
       scope: 'type/resize',
@@ -94,7 +94,7 @@ describe('caps of a pool in partitions', () => {
       running: 3,
       split: { cap: 2, partition: 2, partitions: 3 },
     });
-    await on.store.changeControl(2, 'fleet/images', { maxConcurrency: 1 });
+    await on.store.changeControl({ partition: 2, scope: 'fleet/images', change: { maxConcurrency: 1 } });
     const { fleets } = (await explainJob(context, waiting.id)) ?? {};
     expect(fleets).toEqual([
       { fleet: 'images', slots: 10, busy: 3, paused: false, maxConcurrency: 0, workers: undefined },

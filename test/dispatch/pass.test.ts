@@ -4,7 +4,8 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
-import type { Commit, JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import type { Commit } from '../../lib/store/requests.ts';
 import { steppedStore } from './interleave.ts';
 import { FAILED, type Stage, type StageOptions, SUCCEEDED, stage, storeWith } from './stage.ts';
 import { watch } from './watch.ts';
@@ -79,16 +80,16 @@ describe('a cap', () => {
     const on = stage();
     const jobs = range(10).map(() => on.job());
     await on.put(...jobs);
-    await on.store.changeControl(0, 'type/resize', { maxConcurrency: 1 });
+    await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { maxConcurrency: 1 } });
     await on.pass();
     expect(on.held()).toHaveLength(1);
-    await on.store.changeControl(0, 'pool', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: true } });
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
     const report = await on.pass({ jobs: [await on.end(started)], reason: 'stream' });
     expect([report.admitted, on.held().length]).toEqual([0, 0]);
-    await on.store.changeControl(0, 'pool', { paused: false });
-    await on.store.changeControl(0, 'type/resize', { maxConcurrency: null });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: false } });
+    await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { maxConcurrency: null } });
     expect((await on.pass()).admitted).toBe(4);
   });
 
@@ -99,9 +100,12 @@ describe('a cap', () => {
     await on.put(...range(10).map(() => on.job({ type: 'a' })));
     expect((await on.pass()).admitted).toBe(0);
     const record = { incarnation: 'i', fleet: 'gpu', occupants: [], expiresAtMs: on.time.nowMs + 30_000 };
-    await on.store.registerWorker(0, { ...record, workerId: 'one', slots: 2 });
-    await on.store.registerWorker(0, { ...record, workerId: 'other', slots: 1 });
-    await on.store.registerWorker(0, { ...record, workerId: 'gone', slots: 5, expiresAtMs: on.time.nowMs });
+    await on.store.registerWorker({ partition: 0, record: { ...record, workerId: 'one', slots: 2 } });
+    await on.store.registerWorker({ partition: 0, record: { ...record, workerId: 'other', slots: 1 } });
+    await on.store.registerWorker({
+      partition: 0,
+      record: { ...record, workerId: 'gone', slots: 5, expiresAtMs: on.time.nowMs },
+    });
     expect((await on.pass()).admitted).toBe(3);
     expect((await on.pass()).admitted).toBe(0);
   });
@@ -254,7 +258,8 @@ describe('a lost claim', () => {
     return steppedStore(on.store, ['claim'], async () => {
       if (isDone) return;
       isDone = true;
-      for (const id of ids) await on.store.raiseVersion(id, on.store.inspectJob(id)?.version ?? 0);
+      for (const id of ids)
+        await on.store.raiseVersion({ jobId: id, version: on.store.inspectJob(id)?.version ?? 0 });
     });
   }
 
@@ -484,9 +489,9 @@ describe('a line', () => {
     expect(on.store.inspect(0).backlogs.size).toBe(0);
     await on.advance(ANNOUNCE_EVERY_MS);
     // No pass that knows of it has room for it.
-    await on.store.changeControl(0, 'pool', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: true } });
     await on.pass();
-    await on.store.changeControl(0, 'pool', { paused: false });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: false } });
     await on.pass({ reason: 'stream' });
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
   });
@@ -497,11 +502,11 @@ describe('a line', () => {
     await workOff(on);
     await on.advance(2 * ANNOUNCE_EVERY_MS + 1);
     const announcing = steppedStore(on.store, ['retireLine'], async () => {
-      await on.store.announceLines(
-        0,
-        [{ type: 'resize', mode: 'queued', fairnessKey: 'tenant-a' }],
-        on.time.nowMs,
-      );
+      await on.store.announceLines({
+        partition: 0,
+        lines: [{ type: 'resize', mode: 'queued', fairnessKey: 'tenant-a' }],
+        nowMs: on.time.nowMs,
+      });
     });
     await on.pass({}, on.dispatcher({ store: announcing }));
     expect(on.store.inspect(0).backlogs.size).toBe(1);
@@ -553,10 +558,10 @@ describe('a commit', () => {
       const { on, commits } = await crowd(0);
       const jobs = range(200).map((n) => on.job({ fairnessKey: `new-${n}`, resourceId: `new-album-${n}` }));
       await on.put(...jobs);
-      await on.store.commit(
-        { partition: 0, epoch: on.store.inspect(0).lease.epoch },
-        { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] },
-      );
+      await on.store.commit({
+        fence: { partition: 0, epoch: on.store.inspect(0).lease.epoch },
+        commit: { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] },
+      });
       const running = [...on.store.everyJob()].filter(({ state }) => state === 'running');
       const ended: Job[] = [];
       for (const job of running.slice(0, ends)) ended.push(await on.end({ job }, FAILED));

@@ -1,11 +1,12 @@
 /** What becomes of reservations that nothing was heard of, and what a pass makes of what is left behind. */
 import { describe, expect, it } from 'vitest';
+import { batchIdOf, claimIdOf } from '../../lib/core/claim-id.ts';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { CLOCK_SKEW_MAX_MS, RAMP_FIRST } from '../../lib/dispatch/attendance.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { batchIdOf, claimIdOf, judge } from '../../lib/dispatch/judge.ts';
-import { newest } from '../../lib/dispatch/settle.ts';
+import { attemptStatusOf } from '../../lib/dispatch/settle/attempt-status.ts';
+import { CLOCK_SKEW_MAX_MS, RAMP_FIRST } from '../../lib/dispatch/settle/outage-guard.ts';
+import { newest } from '../../lib/dispatch/settle/settled.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
@@ -45,9 +46,9 @@ const untilChecked = (on: Stage): Promise<unknown> => on.advance(on.main.budget.
 function counted(on: Stage): { readonly store: JobStore; readonly reads: () => number } {
   let reads = 0;
   const store = storeWith(on.store, {
-    getJobs: async (ids) => {
+    lookUpJobs: async ({ ids }) => {
       reads += ids.length;
-      return on.store.getJobs(ids);
+      return on.store.getJobs({ ids });
     },
   });
   return { store, reads: () => reads };
@@ -123,9 +124,9 @@ describe('of two reservations', () => {
     await untilChecked(on);
     const looked: string[] = [];
     const store = storeWith(on.store, {
-      getJobs: async (ids) => {
+      lookUpJobs: async ({ ids }) => {
         looked.push(...ids);
-        return on.store.getJobs(ids);
+        return on.store.getJobs({ ids });
       },
     });
     await on.pass({}, on.dispatcher({ store }));
@@ -273,9 +274,9 @@ describe('a job that was reserved and never claimed', () => {
     const order: string[] = [];
     const store = steppedStore(
       storeWith(on.store, {
-        raiseVersion: async (id, version) => {
+        raiseVersion: async ({ jobId: id, version }) => {
           order.push('raise');
-          return on.store.raiseVersion(id, version);
+          return on.store.raiseVersion({ jobId: id, version });
         },
       }),
       ['commit'],
@@ -321,7 +322,7 @@ describe('of jobs whose worker is lost, one that', () => {
     await on.advance(10);
     await on.put(on.job());
     const worker = { workerId: 'worker', incarnation: 'worker-1' };
-    expect(await on.store.saveCheckpoint(job, worker, { page: 3 })).toBe('applied');
+    expect(await on.store.saveCheckpoint({ job, worker, checkpoint: { page: 3 } })).toBe('applied');
     await on.advance(TIMEOUT_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS);
     await on.pass();
     const [next] = await on.startAll('images');
@@ -410,15 +411,21 @@ describe('a running job', () => {
   it('is left alone if its worker came after the workers were read, by a clock that is behind', async () => {
     const on = setting({}, null);
     const record = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
-    await on.store.registerWorker(0, { ...record, workerId: 'other', expiresAtMs: on.time.nowMs + 600_000 });
+    await on.store.registerWorker({
+      partition: 0,
+      record: { ...record, workerId: 'other', expiresAtMs: on.time.nowMs + 600_000 },
+    });
     const job = await claimed(on);
     const [received] = await on.queue.receive('images', 1, 0, 600_000);
     if (received === undefined) throw new Error('nothing was sent');
     await untilChecked(on);
     const store = storeWith(on.store, {
-      loadPartition: async (...asked) => {
-        const state = await on.store.loadPartition(...asked);
-        await on.store.registerWorker(0, { ...record, expiresAtMs: on.time.nowMs + 90_000 });
+      loadPartition: async (asked) => {
+        const state = await on.store.loadPartition(asked);
+        await on.store.registerWorker({
+          partition: 0,
+          record: { ...record, expiresAtMs: on.time.nowMs + 90_000 },
+        });
         const nowMs = on.time.nowMs - CLOCK_SKEW_MAX_MS + 1;
         const life = { workerId: 'worker', incarnation: 'worker-1' };
         await on.store.startJob({ ...life, ...received.message, nowMs, runUntilMs: undefined });
@@ -450,7 +457,9 @@ describe('a running job', () => {
     expect(on.store.inspectJob(job.id)).toMatchObject(expected);
     expect(on.held().filter(({ version }) => version < job.version)).toEqual([]);
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(leasePassed);
-    expect(await on.store.getEstimates(0, [{ type: 'resize', resourceId: '' }])).toEqual([undefined]);
+    expect(await on.store.getEstimates({ partition: 0, ids: [{ type: 'resize', resourceId: '' }] })).toEqual([
+      undefined,
+    ]);
   });
 
   it('whose loss another dispatcher has noted a little earlier is charged up to then', async () => {
@@ -460,9 +469,9 @@ describe('a running job', () => {
     await on.advance(leasePassed);
     const store = storeWith(on.store, {
       // Between the look at the job and this.
-      loseWorker: async (job, verdict, nowMs, expiresAtMs) => {
-        await on.store.loseWorker(job, verdict, nowMs - earlierMs, expiresAtMs);
-        return on.store.loseWorker(job, verdict, nowMs, expiresAtMs);
+      loseWorker: async ({ job, verdict, nowMs, expiresAtMs }) => {
+        await on.store.loseWorker({ job, verdict, nowMs: nowMs - earlierMs, expiresAtMs });
+        return on.store.loseWorker({ job, verdict, nowMs, expiresAtMs });
       },
     });
     await on.pass({}, on.dispatcher({ store }));
@@ -513,12 +522,13 @@ describe('a running job', () => {
   it('of a process is left alone while its heartbeats come, and taken when they end', async () => {
     const on = setting({}, null);
     const record = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
-    const beat = () => on.store.registerWorker(0, { ...record, expiresAtMs: on.time.nowMs + 90_000 });
+    const beat = () =>
+      on.store.registerWorker({ partition: 0, record: { ...record, expiresAtMs: on.time.nowMs + 90_000 } });
     await beat();
     const { job } = await running(on);
     for (let minute = 0; minute < 5; minute += 1) {
       await untilChecked(on);
-      await on.store.heartbeat(0, { ...record, expiresAtMs: on.time.nowMs + 90_000 });
+      await on.store.heartbeat({ partition: 0, record: { ...record, expiresAtMs: on.time.nowMs + 90_000 } });
       await on.pass();
     }
     expect(on.stateOf(job.id)).toBe('running');
@@ -540,9 +550,9 @@ describe('a running job', () => {
     expect((await on.pass()).settled).toBe(1);
     expect(on.held()).toEqual([]);
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(400);
-    expect(await on.store.getEstimates(0, [{ type: 'resize', resourceId: '' }])).toMatchObject([
-      { samples: 1 },
-    ]);
+    expect(
+      await on.store.getEstimates({ partition: 0, ids: [{ type: 'resize', resourceId: '' }] }),
+    ).toMatchObject([{ samples: 1 }]);
   });
 
   it('that ended meanwhile is settled at once when somebody left word for the holder, whatever brings the next pass', async () => {
@@ -562,7 +572,10 @@ describe('a running job', () => {
     await on.advance(300);
     const verdict = { kind: 'retry', error: { name: 'E', message: '' }, runAtMs: on.time.nowMs } as const;
     await on.end(started, verdict);
-    const [image] = await on.store.promote([on.store.inspectJob(started.job.id) as Job], on.time.nowMs);
+    const [image] = await on.store.promote({
+      jobs: [on.store.inspectJob(started.job.id) as Job],
+      nowMs: on.time.nowMs,
+    });
     expect(image?.state).toBe('pending');
     // The index shows it again, so the same pass settles its first attempt and starts the second.
     const report = await on.pass();
@@ -576,7 +589,7 @@ describe('a running job', () => {
     const started = await running(on);
     const error = { name: 'E', message: '' };
     const again = await on.end(started, { kind: 'retry', error, runAtMs: on.time.nowMs });
-    await on.store.promote([again], on.time.nowMs);
+    await on.store.promote({ jobs: [again], nowMs: on.time.nowMs });
     const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
     await untilChecked(on);
     expect(await on.pass({}, on.dispatcher({ store }))).toMatchObject({ settled: 1, admitted: 1 });
@@ -597,9 +610,9 @@ describe('a running job', () => {
     const { job: bad } = await running(on);
     const { job } = await running(on);
     const store = storeWith(on.store, {
-      getJobs: async (ids, unreadable) => {
+      lookUpJobs: async ({ ids, unreadable }) => {
         if (ids.includes(bad.id)) unreadable?.(bad.id);
-        return (await on.store.getJobs(ids)).map((each) => (each?.id === bad.id ? undefined : each));
+        return (await on.store.getJobs({ ids })).map((each) => (each?.id === bad.id ? undefined : each));
       },
     });
     await on.advance(leasePassed);
@@ -624,13 +637,19 @@ describe('a worker process that begins a new life', () => {
     const on = setting({}, null);
     const life = { workerId: 'worker', fleet: 'images', slots: 1, occupants: [] };
     const formerUntilMs = on.time.nowMs + 150_000;
-    await on.store.registerWorker(0, { ...life, incarnation: 'worker-1', expiresAtMs: formerUntilMs });
+    await on.store.registerWorker({
+      partition: 0,
+      record: { ...life, incarnation: 'worker-1', expiresAtMs: formerUntilMs },
+    });
     const { job } = await running(on);
     await on.advance(1_000);
-    await on.store.registerWorker(0, {
-      ...life,
-      incarnation: 'worker-2',
-      expiresAtMs: formerUntilMs + 600_000,
+    await on.store.registerWorker({
+      partition: 0,
+      record: {
+        ...life,
+        incarnation: 'worker-2',
+        expiresAtMs: formerUntilMs + 600_000,
+      },
     });
     for (; on.time.nowMs < formerUntilMs; await on.advance(1_000)) {
       await on.pass();
@@ -652,7 +671,7 @@ describe('after an outage', () => {
   /** A job runs on a process, whose record is given by what follows. */
   async function onProcess(type: JobTypeInput = {}): Promise<{ readonly on: Stage; readonly id: string }> {
     const on = setting(type, null);
-    await on.store.registerWorker(0, { ...LIFE, expiresAtMs: on.time.nowMs + 20_000 });
+    await on.store.registerWorker({ partition: 0, record: { ...LIFE, expiresAtMs: on.time.nowMs + 20_000 } });
     const { job } = await running(on);
     return { on, id: job.id };
   }
@@ -680,7 +699,7 @@ describe('after an outage', () => {
     await on.advance(600_000);
     await on.pass();
     await on.advance(10_000);
-    await on.store.heartbeat(0, { ...LIFE, expiresAtMs: on.time.nowMs + 20_000 });
+    await on.store.heartbeat({ partition: 0, record: { ...LIFE, expiresAtMs: on.time.nowMs + 20_000 } });
     await on.advance(9_000);
     await on.pass();
     await on.advance(5_000);
@@ -758,9 +777,9 @@ describe('after an outage', () => {
     await unheard(on, 30);
     const order: string[] = [];
     const watched = storeWith(on.store, {
-      raiseVersion: async (id, version) => {
+      raiseVersion: async ({ jobId: id, version }) => {
         order.push('raised');
-        return on.store.raiseVersion(id, version);
+        return on.store.raiseVersion({ jobId: id, version });
       },
     });
     const before = on.queue.sizeOf('images');
@@ -776,10 +795,10 @@ describe('after an outage', () => {
     const [job] = await on.put(on.job());
     let reads = 0;
     const store = storeWith(on.store, {
-      readDue: async (...asked) => {
+      readDue: async (asked) => {
         reads += 1;
         if (reads === 1) throw new StoreThrottled('readDue: too many requests');
-        return on.store.readDue(...asked);
+        return on.store.readDue(asked);
       },
     });
     const ticked = on.finish(dispatchAll(on.dispatcher({ store }), { jobs: [], reason: 'tick' }));
@@ -802,7 +821,7 @@ describe('the judgement of a place', () => {
   const ran = { startedAtMs: NOW_MS + 5, finishedAtMs: NOW_MS + 9 };
   const others = { ...mine, claimId: '3-3.0' };
 
-  it.each<readonly [string, Job | undefined, ReturnType<typeof judge>]>([
+  it.each<readonly [string, Job | undefined, ReturnType<typeof attemptStatusOf>]>([
     ['no item', undefined, { kind: 'gone' }],
     ['the job as it was planned', job, { kind: 'mayCome' }],
     ['the job as it was before', { ...job, version: 0, state: 'scheduled' }, { kind: 'mayCome' }],
@@ -846,7 +865,7 @@ describe('the judgement of a place', () => {
     ],
     ['a cancel before the claim', { ...job, version: 2, state: 'cancelled' }, { kind: 'gone' }],
   ])('by %s', (_, image, judgement) => {
-    expect(judge(reservation, 0, entry, image)).toEqual(judgement);
+    expect(attemptStatusOf(reservation, 0, entry, image)).toEqual(judgement);
   });
 });
 

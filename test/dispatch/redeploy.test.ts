@@ -4,6 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/settle/outage-guard.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
@@ -74,13 +75,37 @@ describe('jobs that wait', () => {
     await on.deploy(pool({}));
     const store = on.store;
     await on.pass({}, await on.process());
-    const { carried } = await store.loadPartition(0, on.clock.nowMs());
+    const { carried } = await store.loadPartition({ partition: 0, nowMs: on.clock.nowMs() });
     expect(carried).toMatchObject({ version: 2, isDone: true });
     expect(carried?.moved).toBeGreaterThan(400);
     expect(
       on.logged.filter(({ message }) => message.startsWith('jobs were moved to where')).length,
     ).toBeGreaterThan(2);
     expect(states(on, jobs)).toEqual({ claimed: 4, pending: 696 });
+  });
+
+  it('parked in such a line are said to wait for their move until it is made', async () => {
+    const on = await redeployed(pool({ conflictGroup: 'catalogue' }), {
+      budget: { parkKept: 1, carryMarks: 1, carryJobs: 1 },
+    });
+    const jobs = await many(on, 20);
+    const first = await on.process();
+    for (let passes = 0; passes < 3; passes += 1) await on.pass({}, first);
+    const parked = (): readonly string[] =>
+      jobs.flatMap(({ id }) => (on.store.inspectLine(id)?.startsWith('blocked/') === true ? id : []));
+    const whyOf = async (id: string) => {
+      const { waitsFor } = (await explainJob(await on.operatorNow(), id)) ?? {};
+      return waitsFor?.map(({ why }) => why);
+    };
+    const [one = '', other = ''] = parked();
+    expect(await whyOf(other)).toEqual(['conflict']);
+    await on.deploy(pool({}));
+    expect(await explainJob(await on.operatorNow(), other)).toMatchObject({
+      waitsFor: [{ why: 'carry', declared: 2 }],
+    });
+    await drain(on, await on.process(), 3);
+    expect(parked()).toEqual([]);
+    expect([on.stateOf(one), on.stateOf(other)]).not.toContain('pending');
   });
 
   it('of a type that is gone are listed, explained, cancellable, and come alive with it', async () => {
@@ -101,7 +126,11 @@ describe('jobs that wait', () => {
     expect(await explainJob(operator, waits?.id ?? '')).toMatchObject({
       waitsFor: [{ why: 'unknownType', type: 'index' }],
     });
-    const cancelled = await on.store.cancelJob(unwanted?.id ?? '', on.clock.nowMs(), on.clock.nowMs());
+    const cancelled = await on.store.cancelJob({
+      jobId: unwanted?.id ?? '',
+      nowMs: on.clock.nowMs(),
+      expiresAtMs: on.clock.nowMs(),
+    });
     expect(cancelled.kind).toBe('cancelled');
     await on.deploy(withFleets);
     await drain(on, warm, 3);
@@ -121,7 +150,7 @@ describe('jobs that are claimed', () => {
     await on.pass({}, warm);
     expect(await on.startAll('pictures')).toHaveLength(4);
     for (const { message } of late) {
-      const [given] = await on.store.getJobs([message.jobId]);
+      const [given] = await on.store.getJobs({ ids: [message.jobId] });
       expect(given?.history?.entries).toEqual([
         { kind: 'givenBack', atMs: on.clock.nowMs(), claimId: message.claimId, fleet: 'images' },
       ]);
@@ -183,6 +212,33 @@ describe('jobs that run', () => {
     await on.pass({}, warm);
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ workersLost: 1, claim: { declared: 2 } });
+  });
+
+  it('in a function whose fleet is gone are taken from it when its own time is over, though its message went with the fleet', async () => {
+    const on = await redeployed(pool({ timeoutMs: 10_000, onWorkerLost: 'retry' }));
+    const warm = await on.process();
+    const [job] = await many(on, 1);
+    await on.pass({}, warm);
+    await on.startAll('images');
+    const { runUntilMs = Number.NaN } = on.store.inspectJob(job?.id ?? '') ?? {};
+    await on.advance(2_000);
+    const renamed = { fleets: { pictures: { types: ['resize'], slots: 4 } } };
+    await on.deploy(pool({ timeoutMs: 10_000, onWorkerLost: 'retry' }, renamed));
+    await on.pass({ reason: 'wake' }, warm);
+    expect(on.stateOf(job?.id ?? '')).toBe('running');
+    const takenAtMs = runUntilMs + CLOCK_SKEW_MAX_MS;
+    await on.advance(takenAtMs - 1 - on.clock.nowMs());
+    await on.pass({ reason: 'wake' }, warm);
+    expect(on.stateOf(job?.id ?? '')).toBe('running');
+    await on.advance(1);
+    // Its reservation would be checked much later.
+    await on.pass({ reason: 'wake', partitions: [0] }, warm);
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
+      state: 'claimed',
+      workersLost: 1,
+      claim: { fleet: 'pictures' },
+    });
+    expect(on.wakes.some((atMs) => atMs >= takenAtMs && atMs <= takenAtMs + 1_000)).toBe(true);
   });
 
   it('are tried again by that policy also when the message of their function says that it died', async () => {

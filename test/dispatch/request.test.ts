@@ -17,6 +17,7 @@ const WAIT_MS = 60_000;
 const LONG_KEY = 'k'.repeat(REQUEST_LIMITS.keyBytes + 1);
 const LONE_SURROGATE = '\ud800';
 const kilobytes = (count: number): string => 'x'.repeat(count * 1_024);
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const nested = (depth: number): unknown => JSON.parse('['.repeat(depth) + ']'.repeat(depth));
 
 /** As it would arrive: the text of the event's detail. */
@@ -107,6 +108,11 @@ const BAD_JOBS: readonly Bad[] = [
   ['a resourceId of 513 bytes', job({ resourceId: LONG_KEY }), 'resourceId', /512 bytes/],
   ['an ill-formed resourceId', job({ resourceId: LONE_SURROGATE }), 'resourceId', /Unicode/],
   ['a resourceId that is an object', job({ resourceId: {} }), 'resourceId', /string/],
+  ['an empty label', job({ label: '' }), 'label', /empty/],
+  ['a label that is a number', job({ label: 7 }), 'label', /7/],
+  ['a label of 257 bytes', job({ label: 'l'.repeat(257) }), 'label', /256 bytes/],
+  ['a label of 258 bytes in 86 characters', job({ label: '€'.repeat(86) }), 'label', /256 bytes/],
+  ['an ill-formed label', job({ label: LONE_SURROGATE }), 'label', /Unicode/],
   ['an empty idempotencyKey', job({ idempotencyKey: '' }), 'idempotencyKey', /empty/],
   ['idempotencyKey null', job({ idempotencyKey: null }), 'idempotencyKey', /null/],
   ['idempotencyKey 4711', job({ idempotencyKey: 4711 }), 'idempotencyKey', /4711/],
@@ -147,6 +153,8 @@ const BAD_JOBS: readonly Bad[] = [
   ['runAtMs', job({ runAtMs: NOW_MS }), 'runAtMs', /unknown field/],
   ['__proto__', withText('"__proto__":{"priority":10}'), '__proto__', /unknown field/],
   ['constructor', withText('"constructor":{"prototype":{}}'), 'constructor', /unknown field/],
+  ['a traceparent that is null', job({ traceparent: null }), 'traceparent', /null/],
+  ['a traceparent of 300 KB', job({ traceparent: kilobytes(300) }), 'traceparent', /W3C traceparent/],
   ['prototype', job({ prototype: {} }), 'prototype', /unknown field/],
   ['hasOwnProperty', job({ hasOwnProperty: 1 }), 'hasOwnProperty', /unknown field/],
   ['an empty field name', job({ '': 1 }), '', /unknown field ""/],
@@ -235,7 +243,7 @@ describe('a request that is acceptable', () => {
       mode: 'onDemand',
       fairnessKey: 'k',
     };
-    const names = { resourceId: 'r', idempotencyKey: 'i' };
+    const names = { resourceId: 'r', label: 'l', idempotencyKey: 'i', traceparent: TRACEPARENT };
     expect(only({ ...given, ...names, runAt: '2027-01-31T08:00:00+01:00' })).toEqual({
       ...given,
       ...names,
@@ -249,6 +257,7 @@ describe('a request that is acceptable', () => {
     ['priority 5.0', { priority: 5.0 }],
     ['a fairnessKey of 512 bytes', { fairnessKey: 'k'.repeat(512) }],
     ['an empty fairnessKey', { fairnessKey: '' }],
+    ['a label of 256 bytes', { label: 'l'.repeat(256) }],
     ['the fairnessKey __proto__', { fairnessKey: '__proto__' }],
     ['the resourceId constructor', { resourceId: 'constructor' }],
     ['an emoji', { resourceId: '🎞/../%2F' }],
@@ -291,6 +300,7 @@ describe('anything at all that JSON can say', () => {
     'mode',
     'fairnessKey',
     'resourceId',
+    'label',
     'runAt',
     'idempotencyKey',
     'jobs',
@@ -331,6 +341,7 @@ describe('anything at all that JSON can say', () => {
       expect(Buffer.byteLength(key)).toBeLessThanOrEqual(REQUEST_LIMITS.keyBytes);
       expect(key.isWellFormed()).toBe(true);
     }
+    expect(Buffer.byteLength(request.label ?? '')).toBeLessThanOrEqual(REQUEST_LIMITS.labelBytes);
     if (request.runAtMs !== undefined) expect(Number.isSafeInteger(request.runAtMs)).toBe(true);
     const made = jobFrom(request, 'id', 0, NOW_MS);
     expect(made.state).toBe(made.runAtMs > NOW_MS ? 'scheduled' : 'pending');
@@ -406,6 +417,12 @@ describe('the content of a job', () => {
     expect(hashOf(one)).toBe(hashOf(other));
   });
 
+  it('is the same in whatever trace it is asked for', () => {
+    const hash = hashOf(job());
+    expect(hashOf(job({ traceparent: TRACEPARENT }))).toBe(hash);
+    expect(hashOf(job({ traceparent: TRACEPARENT.replace('01', '00') }))).toBe(hash);
+  });
+
   it('is the same whether a default is named or not, and whoever sends it when', () => {
     expect(hashOf(job())).toBe(hashOf(job({ priority: 0, mode: 'queued', payload: null, fairnessKey: '' })));
     const request = parseRequests(job(), pool).accepted[0]?.request as JobRequest;
@@ -425,6 +442,7 @@ describe('the content of a job', () => {
     ['the mode', { mode: 'queued' }, { mode: 'onDemand' }],
     ['the fairness key', { fairnessKey: 'a' }, { fairnessKey: 'b' }],
     ['the resource', { resourceId: 'a' }, {}],
+    ['the label', { label: 'a' }, { label: 'b' }],
     ['the time', { runAt: '2027-01-31T08:00:00Z' }, { runAt: '2027-01-31T08:00:01Z' }],
     ['whether there is a time', { runAt: '2027-01-31T08:00:00Z' }, {}],
     ['__proto__ in the payload', { payload: parsed('{"__proto__":1}') }, { payload: {} }],

@@ -4,7 +4,8 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../lib/core/ring.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
-import { type ResidentOptions, type ResidentReport, runDispatcher } from '../../lib/dispatch/resident.ts';
+import type { ResidentOptions, ResidentReport } from '../../lib/dispatch/resident/options.ts';
+import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import { SimulatedNode } from '../simulation/node.ts';
@@ -193,10 +194,10 @@ describe('a resident', () => {
     const on = scene(1);
     let fails = true;
     const store = storeWith(on.store, {
-      readLine: (...asked) =>
-        fails ? Promise.reject(new StoreThrottled('readLine')) : on.store.readLine(...asked),
+      readLine: (asked) =>
+        fails ? Promise.reject(new StoreThrottled('readLine')) : on.store.readLine(asked),
     });
-    await on.store.changeControl(0, 'pool', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: true } });
     await on.put(on.job());
     const one = on.start('one', { store });
     await on.advance(3 * ROUND_MS);
@@ -477,8 +478,8 @@ describe('residents', () => {
     const on = scene(1);
     const one = on.start('one');
     await on.advance(SOON_MS);
-    await on.store.releaseLease({ partition: 0, epoch: 1 });
-    await on.store.acquireLease(0, 'another', on.time.nowMs, 60_000);
+    await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
+    await on.store.acquireLease({ partition: 0, holder: 'another', nowMs: on.time.nowMs, leaseMs: 60_000 });
     await on.advance(DISPATCH_BUDGET.leaseMs);
     expect(changesOf(on).at(-1)).toMatchObject({ from: 'leader', to: 'standby', epoch: 1, why: 'lost' });
     expect(on.store.inspect(0).lease).toMatchObject({ epoch: 2, holder: 'another' });
@@ -535,9 +536,9 @@ describe('residents', () => {
     const on = scene(1);
     let isBroken = true;
     const broken = storeWith(on.store, {
-      loadPartition: async (partition, nowMs) => {
+      loadPartition: async ({ partition, nowMs }) => {
         if (isBroken) throw new StoreThrottled('loadPartition: too many requests');
-        return on.store.loadPartition(partition, nowMs);
+        return on.store.loadPartition({ partition, nowMs });
       },
     });
     const one = on.start('one', { store: broken });
@@ -574,9 +575,9 @@ describe('residents', () => {
     const partition = shares.indexOf('one');
     let isBroken = true;
     const broken: JobStore = storeWith(on.store, {
-      loadPartition: async (asked, nowMs) => {
+      loadPartition: async ({ partition: asked, nowMs }) => {
         if (isBroken && asked === partition) throw new StoreThrottled('loadPartition: too many requests');
-        return on.store.loadPartition(asked, nowMs);
+        return on.store.loadPartition({ partition: asked, nowMs });
       },
     });
     const one = on.start('one', { store: broken });
@@ -593,6 +594,42 @@ describe('residents', () => {
     expect(on.holders()).toEqual(shares);
     for (const each of [one, two]) each.stop();
     for (const each of [one, two]) await on.finish(each.ended);
+  });
+
+  it('that were killed and begin again have their partitions at once, and the former life, should it wake, commits nothing', async () => {
+    const on = scene(2);
+    const former = on.start('one');
+    await on.advance(SOON_MS);
+    const before = on.epochs();
+    // Whether it is gone for good or stands still, nobody can see.
+    former.node.freeze(2 * MEMBER_LEASE_MS);
+    const jobs = await on.put(on.job(), on.job());
+    const later = on.start('one');
+    await on.advance(SOON_MS);
+    expect(on.holders()).toEqual(['one', 'one']);
+    expect(on.epochs()).toEqual(before.map((epoch) => epoch + 1));
+    expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
+    // What the former life may have on its way is fenced.
+    expect([0, 1].map((partition) => on.store.inspect(partition).page.epoch)).toEqual(on.epochs());
+    await on.advance(2 * MEMBER_LEASE_MS);
+    expect((await on.finish(former.ended)).end).toBe('superseded');
+    expect(on.epochs()).toEqual(before.map((epoch) => epoch + 1));
+    later.stop();
+    await on.finish(later.ended);
+  });
+
+  it('leave the leases of others alone, whose names begin as theirs do', async () => {
+    const on = scene(2);
+    const other = on.start('one/a');
+    await on.advance(SOON_MS);
+    const before = on.epochs();
+    other.node.freeze(2 * MEMBER_LEASE_MS);
+    const one = on.start('one');
+    await on.advance(DISPATCH_BUDGET.leaseMs / 2);
+    expect(on.epochs()).toEqual(before);
+    for (const each of [one, other]) each.stop();
+    await on.advance(2 * MEMBER_LEASE_MS);
+    for (const each of [one, other]) await on.finish(each.ended);
   });
 
   it('of one name are one: the later life goes on, the former one ends', async () => {

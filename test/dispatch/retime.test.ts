@@ -1,6 +1,6 @@
 /** Moving jobs: the last move counts, nothing starts before it, and whoever must look is told. */
 import { describe, expect, it } from 'vitest';
-import type { Job } from '../../lib/core/job.ts';
+import type { Job, MovingJob } from '../../lib/core/job.ts';
 import { type RetimeContext, retimeJob } from '../../lib/dispatch/retime.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
@@ -21,15 +21,15 @@ const scheduledIn = (on: Stage, inMs: number): Job => {
 };
 
 /** A store in which something happens to the job after each look at it, so often. */
-function racing(on: Stage, times: number, happens: (seen: Job) => Promise<unknown>): JobStore {
+function racing(on: Stage, times: number, happens: (seen: MovingJob) => Promise<unknown>): JobStore {
   let left = times;
   return storeWith(on.store, {
-    retimeJob: async (seen, runAtMs, nowMs) => {
+    retimeJob: async ({ job: seen, runAtMs, nowMs }) => {
       if (left > 0) {
         left -= 1;
         await happens(seen);
       }
-      return on.store.retimeJob(seen, runAtMs, nowMs);
+      return on.store.retimeJob({ job: seen, runAtMs, nowMs });
     },
   });
 }
@@ -79,9 +79,9 @@ describe('a job that is moved', () => {
     const job = scheduledIn(on, 1_000);
     await on.put(job);
     await on.advance(1_000);
-    const promote: JobStore['promote'] = async (jobs, nowMs) => {
+    const promote: JobStore['promote'] = async (asked) => {
       await move(on, job, HOUR_MS);
-      return on.store.promote(jobs, nowMs);
+      return on.store.promote(asked);
     };
     await on.pass({}, on.dispatcher({ store: storeWith(on.store, { promote }) }));
     expect(on.stateOf(job.id)).toBe('scheduled');
@@ -161,7 +161,7 @@ describe('a move that meets another change', () => {
     const on = stage();
     const job = scheduledIn(on, 0);
     await on.put(job);
-    const store = racing(on, 1, (seen) => on.store.promote([seen], on.time.nowMs));
+    const store = racing(on, 1, (seen) => on.store.promote({ jobs: [seen], nowMs: on.time.nowMs }));
     expect(await move(on, job, HOUR_MS, { store })).toMatchObject({
       kind: 'moved',
       job: { state: 'scheduled', version: 3, runAtMs: on.time.nowMs + HOUR_MS },
@@ -194,10 +194,11 @@ describe('a move that meets another change', () => {
     const on = stage();
     const job = on.job();
     await on.put(job);
-    const raise = ({ id, version }: Job): Promise<unknown> => on.store.raiseVersion(id, version);
+    const raise = ({ id, version }: MovingJob): Promise<unknown> =>
+      on.store.raiseVersion({ jobId: id, version });
     expect((await move(on, job, HOUR_MS, { store: racing(on, 4, raise) })).kind).toBe('moved');
     await expect(
-      move(on, job, 0, { store: racing(on, 5, (seen) => move(on, seen, HOUR_MS)) }),
+      move(on, job, 0, { store: racing(on, 5, (seen) => move(on, { ...job, ...seen }, HOUR_MS)) }),
     ).rejects.toThrow(/moved on at each of 5 tries, nothing was changed/);
     expect(on.stateOf(job.id)).toBe('scheduled');
   });
@@ -208,13 +209,13 @@ describe('a move that meets another change', () => {
     await on.put(job);
     const late = Promise.withResolvers<void>();
     const store = storeWith(on.store, {
-      retimeJob: async (seen, runAtMs, nowMs) => {
+      retimeJob: async ({ job: seen, runAtMs, nowMs }) => {
         await late.promise;
-        return on.store.retimeJob(seen, runAtMs, nowMs);
+        return on.store.retimeJob({ job: seen, runAtMs, nowMs });
       },
     });
     // Its caller is gone: nobody asks again.
-    const first = store.retimeJob(job, on.time.nowMs + 5, on.time.nowMs);
+    const first = store.retimeJob({ job, runAtMs: on.time.nowMs + 5, nowMs: on.time.nowMs });
     await move(on, job, HOUR_MS);
     late.resolve();
     expect((await first).kind).toBe('superseded');

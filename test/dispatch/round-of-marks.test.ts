@@ -31,12 +31,17 @@ it.each([
     const runs = started.find(({ job }) => job.resourceId === 'zzz');
     if (runs === undefined || started.length !== ALBUMS + 1) throw new Error('not all albums have started');
     // Its key is paused, and the job ends: the first of those that are parked stand in their ready line again.
-    await on.store.changeControl(0, 'key/own', { paused: true });
+    await on.store.changeControl({ partition: 0, scope: 'key/own', change: { paused: true } });
     await on.pass({ jobs: [await on.end(runs)], reason: 'stream' });
     // These are cancelled, of which no hint arrives, and the key goes on.
-    const line = await on.store.readLine(0, { type: 'resize', mode: 'queued', fairnessKey: 'own' }, 50);
-    for (const { id } of line.jobs) await on.store.cancelJob(id, on.time.nowMs, on.time.nowMs + 1_000_000);
-    await on.store.changeControl(0, 'key/own', { paused: false });
+    const line = await on.store.readLine({
+      partition: 0,
+      line: { type: 'resize', mode: 'queued', fairnessKey: 'own' },
+      limit: 50,
+    });
+    for (const { id } of line.jobs)
+      await on.store.cancelJob({ jobId: id, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 });
+    await on.store.changeControl({ partition: 0, scope: 'key/own', change: { paused: false } });
     const waits = own.filter(({ id }) => on.stateOf(id) === 'pending');
     expect(waits.length).toBeGreaterThan(0);
     // Nothing holds their conflict key, nine slots are free, and each minute's tick makes a pass.

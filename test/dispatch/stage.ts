@@ -11,9 +11,10 @@ import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue, type QueueImitation } from '../../lib/queue/memory/queue.ts';
 import type { Log } from '../../lib/runtime/contract.ts';
-import type { FinishVerdict, JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
@@ -22,6 +23,9 @@ import { seeded } from '../simulation/random.ts';
 
 const TERMINAL_TTL_MS = 3_600_000;
 const HIDE_MS = 60_000;
+
+/** Whoever submits in a test: on the whole store, so that it may do what operators do, too. */
+type Desk = SubmitContext & { readonly store: JobStore };
 
 export interface StageOptions {
   readonly pool?: PoolInput | undefined;
@@ -118,7 +122,7 @@ export function stage(options: StageOptions = {}) {
   const pass = (trigger: Partial<Trigger> = {}, context: DispatchContext = main): Promise<DispatchReport> =>
     finish(dispatch(context, 0, { jobs: [], reason: 'tick', ...trigger }));
 
-  const submitter = (own: Partial<SubmitContext> = {}): SubmitContext => ({
+  const submitter = (own: Partial<Desk> = {}): Desk => ({
     store,
     configuration,
     nowMs: () => time.nowMs,
@@ -189,7 +193,7 @@ export function stage(options: StageOptions = {}) {
       expiresAtMs: nowMs + TERMINAL_TTL_MS,
     });
     if (outcome.kind !== 'finished') throw new Error(`job ${running.id} was superseded`);
-    return outcome.job;
+    return { ...outcome.job, payload: running.payload };
   };
 
   const advance = (ms: number): Promise<unknown> => time.run({ untilMs: time.nowMs + ms });
@@ -232,7 +236,7 @@ export function stage(options: StageOptions = {}) {
 }
 
 /** The store with some verbs replaced; the others go on as they were. */
-export function storeWith(store: JobStore, verbs: Partial<JobStore>): JobStore {
+export function storeWith<Store extends object>(store: Store, verbs: Partial<Store>): Store {
   return new Proxy(store, {
     get: (target, name) => {
       const own: unknown = Reflect.get(verbs, name);

@@ -4,7 +4,7 @@ import type { Job } from '../../lib/core/job.ts';
 import { redriveJob } from '../../lib/dispatch/redrive.ts';
 import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { ANNOUNCE_EVERY_MS, announceLate, submit, tierOf } from '../../lib/dispatch/submit.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FAILED, type Stage, stage, storeWith } from './stage.ts';
 
@@ -12,9 +12,9 @@ import { FAILED, type Stage, stage, storeWith } from './stage.ts';
 function watched(on: Stage): { readonly store: JobStore; readonly verbs: string[] } {
   const verbs: string[] = [];
   const store = storeWith(on.store, {
-    announceLines: async (partition, lines, nowMs) => {
+    announceLines: async ({ partition, lines, nowMs }) => {
       verbs.push(`announce ${lines.map(({ fairnessKey }) => fairnessKey).sort()}`);
-      return on.store.announceLines(partition, lines, nowMs);
+      return on.store.announceLines({ partition, lines, nowMs });
     },
     createJobs: async (jobs) => {
       verbs.push(`create ${jobs.map(({ fairnessKey }) => fairnessKey).sort()}`);
@@ -51,9 +51,9 @@ describe('a line', () => {
     let sub = 0;
     const announced: (number | undefined)[] = [];
     const store = storeWith(on.store, {
-      announceLines: async (partition, lines, nowMs) => {
+      announceLines: async ({ partition, lines, nowMs }) => {
         announced.push(...lines.map((line) => line.sub));
-        return on.store.announceLines(partition, lines, nowMs);
+        return on.store.announceLines({ partition, lines, nowMs });
       },
       createJobs: async (jobs) => {
         // A newer declaration, which splits the line, was read meanwhile.
@@ -71,7 +71,7 @@ describe('a line', () => {
     const context = on.submitter({ store });
     await submit(context, [on.job(), on.job({ mode: 'onDemand' })]);
     expect(verbs[0]).toBe('announce tenant-a,tenant-a');
-    const { keys } = await on.store.readKeys(0, 'resize', 10);
+    const { keys } = await on.store.readKeys({ partition: 0, type: 'resize', limit: 10 });
     expect(keys[0]?.lines).toEqual([{ mode: 'queued' }, { mode: 'onDemand' }]);
   });
 
@@ -85,13 +85,13 @@ describe('a line', () => {
     await expect(submit(failing, [on.job()])).rejects.toThrow('busy');
     expect([...on.store.everyJob()]).toEqual([]);
     await submit(context, [on.job()]);
-    expect((await on.store.readKeys(0, 'resize', 10)).keys).toHaveLength(1);
+    expect((await on.store.readKeys({ partition: 0, type: 'resize', limit: 10 })).keys).toHaveLength(1);
   });
 
   it('of a job for later is announced too', async () => {
     const on = stage();
     await on.put(on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 1_000 }));
-    expect((await on.store.readKeys(0, 'resize', 10)).keys).toHaveLength(1);
+    expect((await on.store.readKeys({ partition: 0, type: 'resize', limit: 10 })).keys).toHaveLength(1);
   });
 
   it('is remembered with a bound: beyond it, all are announced again', async () => {
@@ -114,7 +114,11 @@ async function minutesGoBy(on: Stage, minutes: number): Promise<void> {
 }
 
 const linesOf = async (on: Stage, fairnessKey: string): Promise<number> => {
-  const [backlog] = await on.store.readBacklogs(0, 'resize', [fairnessKey]);
+  const [backlog] = await on.store.readBacklogs({
+    partition: 0,
+    type: 'resize',
+    fairnessKeys: [fairnessKey],
+  });
   return backlog?.lines.length ?? 0;
 };
 
@@ -168,8 +172,8 @@ describe('a submitter that is stopped for long between announcing a line and put
     await minutesGoBy(on, 12);
     expect([await linesOf(on, 'failed'), await linesOf(on, 'moved')]).toEqual([0, 0]);
     const store = storeWith(on.store, {
-      retimeJob: late(on, (job: Job, atMs: number, nowMs: number) => on.store.retimeJob(job, atMs, nowMs)),
-      redrive: late(on, (deadLetter: Job, job: Job) => on.store.redrive(deadLetter, job)),
+      retimeJob: late(on, (asked: RequestOf<'retimeJob'>) => on.store.retimeJob(asked)),
+      redrive: late(on, (asked: RequestOf<'redrive'>) => on.store.redrive(asked)),
     });
     const context = { ...on.submitter({ store }), queue: on.queue };
     const done = Promise.all([retimeJob(context, moved?.id ?? '', 0), redriveJob(context, failed?.id ?? '')]);

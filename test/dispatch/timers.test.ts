@@ -34,11 +34,11 @@ async function schedule(on: Stage, inMs: readonly number[]): Promise<readonly Jo
 function slowStore(on: Stage, latencyMs: number): { store: JobStore; readsOf: Map<number, number> } {
   const readsOf = new Map<number, number>();
   const store = storeWith(on.store, {
-    readDue: async (...asked) => {
-      const shard = asked[4] ?? 0;
+    readDue: async (asked) => {
+      const shard = asked.shard ?? 0;
       readsOf.set(shard, (readsOf.get(shard) ?? 0) + 1);
       if (latencyMs > 0) await on.clock.sleep(latencyMs);
-      return on.store.readDue(...asked);
+      return on.store.readDue(asked);
     },
   });
   return { store, readsOf };
@@ -166,9 +166,9 @@ describe('a pass over a crowd that became due at one instant', () => {
     const asked: (readonly string[])[] = [];
     const watching = on.dispatcher({
       store: storeWith(store, {
-        promote: async (due, nowMs) => {
+        promote: async ({ jobs: due, nowMs }) => {
           asked.push(due.map(({ id }) => id));
-          return on.store.promote(due, nowMs);
+          return on.store.promote({ jobs: due, nowMs });
         },
       }),
     });

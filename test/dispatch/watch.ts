@@ -1,7 +1,6 @@
 /** Watches what runs, at every change of an item: no cap is exceeded, no conflict overlaps, no job is claimed twice. */
 import { expect } from 'vitest';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { conflictKeyOf } from '../../lib/core/conflict.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 
@@ -15,14 +14,20 @@ function scopesOf(
   const type = configuration.types.find((each) => each.type === job.type);
   const tier = configuration.tiers.find((each) => each.tier === type?.tier);
   const fleet = configuration.fleets.find((each) => each.fleet === job.claim?.fleet);
-  const conflictKey = conflictKeyOf(type?.conflictGroup ?? null, job.resourceId);
   const capped: readonly (readonly [string, number | null | undefined])[] = [
     ['pool', configuration.maxConcurrency],
     [`type ${job.type}`, type?.maxConcurrency],
     [`tier ${tier?.tier}`, tier?.maxConcurrency],
     [`key ${job.fairnessKey}`, configuration.fairness.maxConcurrencyPerKey],
     [`fleet ${fleet?.fleet}`, fleet?.slots],
-    ...(conflictKey === undefined ? [] : [[`conflict ${conflictKey}`, 1] as const]),
+    ...(job.resourceId === undefined
+      ? []
+      : ([
+          [`resource ${job.type} ${job.resourceId}`, type?.maxConcurrencyPerResource],
+          ...((type?.conflictGroup ?? null) === null
+            ? []
+            : [[`conflict ${type?.conflictGroup} ${job.resourceId}`, 1] as const]),
+        ] as const)),
   ];
   return capped.map(([scope, cap]) => [scope, cap ?? Number.POSITIVE_INFINITY]);
 }

@@ -21,17 +21,22 @@ const poolWith = (weights: Readonly<Record<string, number>>, defaultWeight = 1):
  * near the last one.
  */
 async function backlog(on: Stage, jobsOfLast = SLOTS): Promise<void> {
-  const lease = await on.store.acquireLease(0, 'earlier', on.time.nowMs, 1);
+  const lease = await on.store.acquireLease({
+    partition: 0,
+    holder: 'earlier',
+    nowMs: on.time.nowMs,
+    leaseMs: 1,
+  });
   for (let from = 0; from < KEYS; from += 50) {
     const ledgers = Array.from({ length: 50 }, (_, at) => ({
       fairnessKey: keyOf(from + at),
       settledCostMs: 100_000 + 10 * (from + at),
       lastSeenMs: on.time.nowMs,
     }));
-    await on.store.commit(
-      { partition: 0, epoch: lease.epoch },
-      { drop: [], postpone: [], estimates: [], reserve: [], ledgers },
-    );
+    await on.store.commit({
+      fence: { partition: 0, epoch: lease.epoch },
+      commit: { drop: [], postpone: [], estimates: [], reserve: [], ledgers },
+    });
   }
   await on.advance(10);
   const jobs: Job[] = [];
@@ -63,7 +68,7 @@ describe('a weight that an operator puts', () => {
     await backlog(on);
     await on.pass();
     expect(admittedOf(on, LAST)).toBe(0);
-    await on.store.changeControl(0, `key/${LAST}`, { weight: 2 });
+    await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: 2 } });
     await workOff(on);
     // Half of its share is charged: all that is free goes to it.
     expect(admittedOf(on, LAST)).toBe(SLOTS);
@@ -72,10 +77,10 @@ describe('a weight that an operator puts', () => {
   it('is taken away again, and counts no more from the next pass on', async () => {
     const on = stage({ pool: poolWith({}) });
     await backlog(on, 3 * SLOTS);
-    await on.store.changeControl(0, `key/${LAST}`, { weight: 2 });
+    await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: 2 } });
     await on.pass();
     expect(admittedOf(on, LAST)).toBe(SLOTS);
-    await on.store.changeControl(0, `key/${LAST}`, { weight: null });
+    await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: null } });
     await workOff(on);
     expect(admittedOf(on, LAST)).toBe(0);
   });
@@ -83,7 +88,7 @@ describe('a weight that an operator puts', () => {
   it('holds a light key back at once', async () => {
     const on = stage({ pool: poolWith({}) });
     await backlog(on);
-    await on.store.changeControl(0, `key/${keyOf(0)}`, { weight: 0.5 });
+    await on.store.changeControl({ partition: 0, scope: `key/${keyOf(0)}`, change: { weight: 0.5 } });
     await on.pass();
     expect([admittedOf(on, keyOf(0)), admittedOf(on, keyOf(1))]).toEqual([0, 1]);
   });
@@ -93,7 +98,7 @@ describe('a weight that an operator puts', () => {
     await backlog(on);
     await on.pass();
     await workOff(on);
-    await on.store.changeControl(0, 'key/new', { weight: 4 });
+    await on.store.changeControl({ partition: 0, scope: 'key/new', change: { weight: 4 } });
     const waiting = on.job({ fairnessKey: 'new' });
     await on.put(waiting);
     for (let round = 0; round < 3 && on.stateOf(waiting.id) === 'pending'; round += 1) {
@@ -107,20 +112,20 @@ describe('a weight that an operator puts', () => {
   it('costs one read of these keys every few seconds, where the keys line is long', async () => {
     const on = stage({ pool: poolWith({}) });
     await backlog(on);
-    await on.store.changeControl(0, `key/${LAST}`, { weight: 0.5 });
+    await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: 0.5 } });
     const asked: (readonly string[])[] = [];
     const context = on.dispatcher({
       store: storeWith(on.store, {
-        readBacklogs: (partition, tier, keys) => {
+        readBacklogs: ({ partition, type: tier, fairnessKeys: keys }) => {
           asked.push(keys);
-          return on.store.readBacklogs(partition, tier, keys);
+          return on.store.readBacklogs({ partition, type: tier, fairnessKeys: keys });
         },
       }),
     });
     await on.pass({}, context);
     await workOff(on, context);
     expect(asked).toEqual([[LAST]]);
-    await on.store.changeControl(0, `key/${keyOf(3)}`, { weight: 0.5 });
+    await on.store.changeControl({ partition: 0, scope: `key/${keyOf(3)}`, change: { weight: 0.5 } });
     await workOff(on, context);
     expect(asked.at(-1)).toEqual([keyOf(3), LAST].toSorted().toReversed());
   });

@@ -32,7 +32,8 @@ describe('the composition', () => {
     vi.useRealTimers();
   });
 
-  const freshProcess = async () => (await import('../../functions/composition.ts')).composition(NO_LOG);
+  const freshProcess = async () =>
+    (await import('../../functions/composition.ts')).composition({ log: NO_LOG, metrics: { add: () => {} } });
   const compose = async () => (await freshProcess())();
 
   it('is built from the environment and the declaration, once for the life of the process', async () => {

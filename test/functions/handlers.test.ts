@@ -6,22 +6,42 @@ import type { FunctionContext } from '../../functions/composition.ts';
 import { dispatching } from '../../functions/dispatch.ts';
 import { ingesting } from '../../functions/ingest.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { encodeJob } from '../../lib/store/dynamodb/codec.ts';
+import type { Metrics } from '../../lib/metrics/contract.ts';
+import type { OutcomeOutbox, UnpublishedOutcomes } from '../../lib/queue/contract.ts';
+import { encodeOutcomes } from '../../lib/queue/message.ts';
+import { encodeJob } from '../../lib/store/dynamodb/codec/job.ts';
+import { encodeScheduleState } from '../../lib/store/dynamodb/codec/schedule.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aSchedule } from '../fixtures/factories/schedule.ts';
 
 let on: Stage;
 let composed: FunctionContext;
+/** What the bus did not take. */
+let kept: { readonly unpublished: UnpublishedOutcomes; readonly delayMs: number }[];
 
 /** What the composition root would have built. */
 function compose(changes: Readonly<Record<string, unknown>> = {}): void {
-  composed = { ...on.main, events: on.bus, nowMs: on.clock.nowMs, partitionOf: () => 0, ...changes };
+  const outbox: OutcomeOutbox = {
+    keepOutcomes: async (unpublished, delayMs) => void kept.push({ unpublished, delayMs }),
+  };
+  composed = {
+    ...on.main,
+    store: on.store,
+    events: on.bus,
+    outbox,
+    nowMs: on.clock.nowMs,
+    partitionOf: () => 0,
+    ...changes,
+  };
 }
 
 const dispatchHandler = dispatching(async () => composed);
 const ingestHandler = ingesting(async () => composed);
 
 beforeEach(() => {
+  kept = [];
   on = stage();
   compose();
 });
@@ -38,7 +58,12 @@ const itemOf = (job: Job) => encodeJob(job, undefined);
 const streamOf = (...records: readonly DynamoDBRecord[]): DynamoDBStreamEvent => ({ Records: [...records] });
 const queueOf = (...bodies: readonly string[]): SQSEvent =>
   ({
-    Records: bodies.map((body, at) => ({ messageId: `m${at}`, body, eventSource: 'aws:sqs' })),
+    Records: bodies.map((body, at) => ({
+      messageId: `m${at}`,
+      body,
+      attributes: {},
+      eventSource: 'aws:sqs',
+    })),
   }) as unknown as SQSEvent;
 
 const NOTHING_FAILED = { batchItemFailures: [] };
@@ -88,26 +113,96 @@ describe('the dispatch function', () => {
     ];
     await on.finish(dispatchHandler(streamOf(...strange, record(itemOf(job)))));
     expect(on.stateOf(job.id)).toBe('claimed');
-    expect(on.logged.filter(({ message }) => message === 'a stream record is not a job')).toHaveLength(2);
+    expect(
+      on.logged.filter(({ message }) => message === 'a stream record is neither a job nor a schedule'),
+    ).toHaveLength(2);
   });
 
-  it("is given the stream's batch again when the bus does not take an outcome; the pass is made all the same", async () => {
-    compose({ events: { publish: async (events: readonly unknown[]) => events } });
+  const REFUSING = { publish: async (events: readonly unknown[]) => events };
+  const asMessage = (each: UnpublishedOutcomes): SQSEvent => queueOf(encodeOutcomes(each));
+
+  it('keeps an outcome that the bus does not take, and publishes it once it does; the pass is made all the same', async () => {
+    compose({ events: REFUSING });
+    const ended = await on.end({ job: await running() }, { kind: 'succeeded', result: { pages: 3 } });
+    expect(await on.finish(dispatchHandler(streamOf(record(itemOf(ended)))))).toEqual(NOTHING_FAILED);
+    expect(on.held()).toEqual([]);
+    expect(kept).toEqual([{ unpublished: { jobIds: [ended.id], tries: 1 }, delayMs: 15_000 }]);
+    // Still not, and again not: always later, and never for ever.
+    for (const delayMs of [30_000, 60_000]) {
+      await on.finish(dispatchHandler(asMessage(kept.at(-1)?.unpublished as UnpublishedOutcomes)));
+      expect(kept.at(-1)?.delayMs).toBe(delayMs);
+    }
+    await on.finish(dispatchHandler(asMessage({ jobIds: [ended.id], tries: 1_000_000 })));
+    expect(kept.at(-1)?.delayMs).toBe(900_000);
+    expect(on.published).toEqual([]);
+    compose();
+    await on.finish(dispatchHandler(asMessage({ jobIds: [ended.id, 'gone'], tries: 3 })));
+    expect(on.published).toMatchObject([
+      { detail: { id: ended.id, version: ended.version, state: 'succeeded', result: { pages: 3 } } },
+    ]);
+    expect(kept).toHaveLength(4);
+  });
+
+  it('tells of a schedule that has paused itself, once the bus takes it, and of none that goes on or that somebody has paused', async () => {
+    const records = [
+      aSchedule({ id: 'failed', stopped: 'failures', failures: 3, dueMs: undefined }),
+      aSchedule({ id: 'resumed', stopped: 'type', dueMs: undefined }),
+      aSchedule({ id: 'asked', stopped: 'asked', dueMs: undefined }),
+      aSchedule({ id: 'active' }),
+    ];
+    for (const each of records) await on.finish(on.store.putSchedule({ record: each, seen: 0 }));
+    const event = streamOf(...records.map(({ state }) => record(encodeScheduleState(state))));
+    const stopped = {
+      kind: 'stopped',
+      detail: { id: 'failed', revision: 1, reason: 'failures', failures: 3, stoppedAtMs: NOW_MS },
+    };
+    compose({ events: REFUSING });
+    expect(await on.finish(dispatchHandler(event))).toEqual(NOTHING_FAILED);
+    const unpublished = { jobIds: [], scheduleIds: ['failed', 'resumed'], tries: 1 };
+    expect(kept).toEqual([{ unpublished, delayMs: 15_000 }]);
+    compose();
+    const { state } = aSchedule({ id: 'resumed', revision: 2 });
+    await on.finish(on.store.saveSchedule({ state, seen: 1 }));
+    await on.finish(
+      dispatchHandler(asMessage({ ...unpublished, scheduleIds: ['failed', 'resumed', 'gone'] })),
+    );
+    expect(on.published).toEqual([stopped]);
+    await on.finish(dispatchHandler(event));
+    expect(on.published.slice(1)).toMatchObject([stopped, { detail: { id: 'resumed', reason: 'type' } }]);
+  });
+
+  it('keeps it also where the bus cannot be used at all', async () => {
+    compose({ events: { publish: () => Promise.reject(new Error('there is no such bus')) } });
+    const ended = await on.end({ job: await running() });
+    await on.finish(dispatchHandler(streamOf(record(itemOf(ended)))));
+    expect(kept).toMatchObject([{ unpublished: { jobIds: [ended.id] } }]);
+  });
+
+  it("is given the stream's batch again when neither the bus nor the outbox takes an outcome", async () => {
+    compose({ events: REFUSING, outbox: { keepOutcomes: () => Promise.reject(new Error('no queue')) } });
     const ended = await on.end({ job: await running() });
     const invoked = on.finish(dispatchHandler(streamOf(record(itemOf(ended)))));
     await expect(invoked).rejects.toMatchObject({ name: 'OutcomesUnpublishedError' });
     expect(on.held()).toEqual([]);
   });
 
-  it("is given the stream's batch again when the pass fails; the outcome is told all the same", async () => {
+  it('asks for another pass when one fails: what was told is not told again, and what was shown is looked up', async () => {
     const store = storeWith(on.store, { loadPartition: () => Promise.reject(new StoreThrottled('busy')) });
     const ended = await on.end({ job: await running() });
     compose({ store });
-    await expect(on.finish(dispatchHandler(streamOf(record(itemOf(ended)))))).rejects.toThrow('busy');
+    expect(await on.finish(dispatchHandler(streamOf(record(itemOf(ended)))))).toEqual(NOTHING_FAILED);
     expect(on.published).toHaveLength(1);
     compose();
-    await on.finish(dispatchHandler(streamOf(record(itemOf(ended)))));
+    await on.finish(dispatchHandler(queueOf('{"partition":0}')));
     expect(on.held()).toEqual([]);
+    expect(on.published).toHaveLength(1);
+  });
+
+  it("is given the stream's batch again when a pass fails and nobody can be asked for another one", async () => {
+    const busy = (): Promise<never> => Promise.reject(new StoreThrottled('busy'));
+    const ended = await on.end({ job: await running() });
+    compose({ store: storeWith(on.store, { loadPartition: busy, wake: busy }) });
+    await expect(on.finish(dispatchHandler(streamOf(record(itemOf(ended)))))).rejects.toThrow('busy');
   });
 
   it.each<readonly [string, Parameters<typeof dispatchHandler>[0]]>([
@@ -181,5 +276,61 @@ describe('the ingest function', () => {
     const { epoch } = on.store.inspect(0).lease;
     await on.finish(ingestHandler(event));
     expect(on.store.inspect(0).lease.epoch).toBe(epoch);
+  });
+});
+
+describe('the metrics of the functions', () => {
+  /** What was added, by metric and the type that it is of. */
+  function counting(): Map<string, number> {
+    const counts = new Map<string, number>();
+    const add: Metrics['add'] = (metric, value, { type = '' } = {}) => {
+      const name = `${metric} ${type}`.trim();
+      counts.set(name, (counts.get(name) ?? 0) + value);
+    };
+    compose({ metrics: { add } });
+    return counts;
+  }
+
+  const change = (after: Job, before?: Job): DynamoDBRecord => ({
+    ...record(itemOf(after)),
+    eventName: before === undefined ? 'INSERT' : 'MODIFY',
+    dynamodb: {
+      ...record(itemOf(after)).dynamodb,
+      ...(before === undefined
+        ? {}
+        : { OldImage: marshall(itemOf(before), { removeUndefinedValues: true }) as never }),
+    },
+  });
+
+  it('count jobs that come, end well or badly, and are to be tried again, each once', async () => {
+    const counts = counting();
+    const job = await running();
+    const ended: Job = { ...job, state: 'succeeded', version: job.version + 1 };
+    const again: Job = { ...job, id: 'again', state: 'scheduled', version: job.version + 1, attempt: 2 };
+    const failed: Job = { ...job, id: 'failed', state: 'failed', version: job.version + 1 };
+    const noted: Job = { ...failed, redrivenAs: 'other' };
+    const came: Job = { ...job, id: 'came', state: 'pending', version: 1, claim: undefined };
+    const records = [
+      change(came),
+      change(ended, job),
+      change(again, { ...job, id: 'again' }),
+      change(failed, { ...job, id: 'failed' }),
+      change(noted, failed),
+    ];
+    await on.finish(dispatchHandler(streamOf(...records)));
+    expect(Object.fromEntries(counts)).toMatchObject({
+      'submitted resize': 1,
+      'succeeded resize': 1,
+      'failed resize': 1,
+      'retried resize': 1,
+    });
+    expect(counts.get('passDuration')).toBeGreaterThanOrEqual(0);
+  });
+
+  it('count what ingest refuses, and what passes claim', async () => {
+    const counts = counting();
+    const event = JSON.stringify({ id: 'e', detail: { jobs: [{ type: 'resize' }, { type: 'unknown' }] } });
+    await on.finish(ingestHandler(queueOf(event)));
+    expect(Object.fromEntries(counts)).toMatchObject({ rejected: 1, claimed: 1 });
   });
 });

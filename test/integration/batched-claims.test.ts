@@ -2,8 +2,8 @@
 import type { BatchExecuteStatementCommandOutput, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import type { ClaimOutcome } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { ClaimOutcome } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -64,7 +64,7 @@ describe('claims that go out together', () => {
     return jobs;
   };
   const claimIds = async (jobs: readonly Job[]): Promise<readonly (string | undefined)[]> =>
-    (await store.getJobs(jobs.map(({ id }) => id))).map((job) => job?.claim?.claimId);
+    (await store.getJobs({ ids: jobs.map(({ id }) => id) })).map((job) => job?.claim?.claimId);
   const all = (outcome: ClaimOutcome, jobs: readonly Job[]): readonly ClaimOutcome[] =>
     jobs.map(() => outcome);
 
@@ -77,7 +77,7 @@ describe('claims that go out together', () => {
     const ids = new Set(jobs.map(({ id }) => id));
     const [first] = jobs;
     if (first === undefined) throw new Error('no job');
-    const { jobs: left } = await store.readLine(0, lineOf(first), 100);
+    const { jobs: left } = await store.readLine({ partition: 0, line: lineOf(first), limit: 100 });
     expect(left.filter(({ id }) => ids.has(id))).toEqual([]);
   });
 
@@ -88,7 +88,7 @@ describe('claims that go out together', () => {
     const missing = aJob();
     const outcomes = await store.claim([...jobs, missing].map((job) => aClaimRequest(job)));
     expect(outcomes).toEqual([...jobs.map((_, at) => (at % 3 === 0 ? 'lost' : 'claimed')), 'lost']);
-    expect(await store.getJobs([missing.id])).toEqual([undefined]);
+    expect(await store.getJobs({ ids: [missing.id] })).toEqual([undefined]);
   });
 
   it('are known to be won when they come again, though their first answer got lost', async () => {

@@ -70,7 +70,7 @@ describe.concurrent('a worker process whose handler keeps the event loop busy', 
         ids,
         (jobs) => jobs.length === ids.length && jobs.every((job) => isTerminal(job.state)),
       );
-      const jobs = await on.context.store.getJobs(ids);
+      const jobs = await on.context.store.getJobs({ ids });
       expect(jobs.map((job) => [job?.state, job?.workersLost])).toEqual(ids.map(() => ['succeeded', 0]));
       const entries = on.journal();
       for (const id of ids) {
@@ -106,7 +106,7 @@ describe.concurrent('a worker process whose handler keeps the event loop busy', 
       expect(more).toEqual([]);
       expect(atMs - (first?.atMs ?? 0)).toBeGreaterThan(SPIN_TIMEOUT_MS);
       expect(second?.atMs).toBeGreaterThan(atMs);
-      const [job] = await on.context.store.getJobs(ids);
+      const [job] = await on.context.store.getJobs({ ids });
       expect(job).toMatchObject({
         state: 'succeeded',
         workersLost: 1,

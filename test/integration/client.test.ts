@@ -10,8 +10,8 @@ import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
-import type { FinishVerdict } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { allOf, errorOf } from '../client/desk.ts';
 import {
   clientConfiguration,
@@ -36,13 +36,14 @@ describe('the client on AWS', () => {
   let images: TestQueue;
   let wake: TestQueue;
   let client: SchedulerClient;
+  let store: DynamoJobStore;
   let dispatcher: DispatchContext;
 
   beforeAll(async () => {
     table = await createTable();
     images = await createQueue(sqs, 'images');
     wake = await createQueue(sqs, 'wake');
-    const store = new DynamoJobStore({
+    store = new DynamoJobStore({
       client: table.client,
       table: table.table,
       place: placeOf(configuration),
@@ -58,7 +59,7 @@ describe('the client on AWS', () => {
       holder: 'test',
       budget: DISPATCH_BUDGET,
       announced: new Map(),
-      books: new Map(),
+      caches: new Map(),
     };
     client = SchedulerClient.fromEnvironment(clientConfiguration, {
       FAIRLEAD_TABLE: table.table,
@@ -78,7 +79,7 @@ describe('the client on AWS', () => {
 
   /** Ends the next job that the fleet is sent. */
   const work = async (verdict: FinishVerdict): Promise<Job> => {
-    const { store, queue } = dispatcher;
+    const { queue } = dispatcher;
     const [received] = await queue.receive('images', 1, 20_000, WAIT_MS);
     if (received === undefined) throw new Error('the fleet was sent nothing');
     await queue.delete('images', [received.receipt]);
@@ -89,7 +90,7 @@ describe('the client on AWS', () => {
     const finish = { ...worker, job: started.job, verdict, nowMs, expiresAtMs: nowMs + TTL_MS };
     const finished = await store.finishJob(finish);
     if (finished.kind !== 'finished') throw new Error('the attempt was superseded');
-    return finished.job;
+    return { ...finished.job, payload: started.job.payload };
   };
 
   it(

@@ -32,28 +32,31 @@ describe('a commit that does not follow what is there', () => {
   ] as const)('is refused, and takes nothing back: %s', async (_, before, namesTurn) => {
     partition += 1;
     const [one, two] = [process(), process()];
-    const { epoch } = await one.acquireLease(partition, 'one', NOW_MS, 60_000);
+    const { epoch } = await one.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 60_000 });
     const fence = { partition, epoch };
     for (let turn = 0; turn < before; turn += 1) {
-      await one.commit(fence, aCommit({ turn, ledgers: [aLedger({ settledCostMs: turn })] }));
+      await one.commit({ fence, commit: aCommit({ turn, ledgers: [aLedger({ settledCostMs: turn })] }) });
     }
-    const [seen] = [await two.loadPartition(partition, NOW_MS), await one.loadPartition(partition, NOW_MS)];
+    const [seen] = [
+      await two.loadPartition({ partition, nowMs: NOW_MS }),
+      await one.loadPartition({ partition, nowMs: NOW_MS }),
+    ];
     expect(seen.turn).toBe(before);
     const turn = namesTurn ? before : undefined;
     const kept = aLedger({ settledCostMs: 500 });
     const reservation = aReservation([aJob()]);
-    expect(await one.commit(fence, aCommit({ turn, ledgers: [kept], reserve: [reservation] }))).toBe(
-      'committed',
-    );
+    expect(
+      await one.commit({ fence, commit: aCommit({ turn, ledgers: [kept], reserve: [reservation] }) }),
+    ).toBe('committed');
     const late = aCommit({
       turn,
       ledgers: [aLedger({ settledCostMs: 9 })],
       reserve: [aReservation([aJob()])],
     });
-    await expect(two.commit(fence, late)).rejects.toMatchObject({ name: 'StaleCommit' });
-    const after = await process().loadPartition(partition, NOW_MS);
+    await expect(two.commit({ fence, commit: late })).rejects.toMatchObject({ name: 'StaleCommit' });
+    const after = await process().loadPartition({ partition, nowMs: NOW_MS });
     expect(after.turn).toBe(before + 1);
     expect(after.reservations).toEqual([reservation]);
-    expect(await process().getLedgers(partition, [kept.fairnessKey])).toEqual([kept]);
+    expect(await process().getLedgers({ partition, fairnessKeys: [kept.fairnessKey] })).toEqual([kept]);
   });
 });

@@ -2,10 +2,10 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { queueUrlOutput } from '../../cdk/outputs.ts';
+import { type Deployment, deploy } from '../../examples/deploy.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { type Deployment, deploy } from '../../lib/testing/deploy.ts';
 import { clientConfiguration, endpoint } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { declareIn } from '../fixtures/declared.ts';

@@ -51,6 +51,8 @@ interface DispatcherProcess {
   readonly child: ChildProcess;
   /** What it has said so far. */
   readonly lines: Line[];
+  /** Metrics, as CloudWatch takes them. */
+  readonly metrics: Readonly<Record<string, unknown>>[];
   readonly exited: Promise<number | null>;
 }
 
@@ -109,21 +111,35 @@ describe('dispatcher processes', () => {
   };
 
   const startDispatcher = (name: string): DispatcherProcess => {
-    const words = ['dispatcher', '--name', name, '--json', '--poll', '100ms', '--pass-every', '200ms'];
+    const words = [
+      'dispatcher',
+      '--name',
+      name,
+      '--json',
+      '--poll',
+      '100ms',
+      '--pass-every',
+      '200ms',
+      '--metrics',
+    ];
     const child = spawn(process.execPath, [pathOf('../../lib/cli/main.ts'), ...words], {
       env: environment,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     children.push(child);
     const lines: Line[] = [];
+    const metrics: Readonly<Record<string, unknown>>[] = [];
     let rest = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       const parts = (rest + text).split('\n');
       rest = parts.pop() ?? '';
-      for (const part of parts) lines.push(JSON.parse(part) as Line);
+      for (const part of parts) {
+        if (part.includes('"_aws"')) metrics.push(JSON.parse(part) as Readonly<Record<string, unknown>>);
+        else lines.push(JSON.parse(part) as Line);
+      }
     });
     const exited = once(child, 'close').then(([code]) => code as number | null);
-    return { child, lines, exited };
+    return { child, lines, metrics, exited };
   };
 
   /** Partitions that it leads, by what it says. */
@@ -158,7 +174,7 @@ describe('dispatcher processes', () => {
   };
 
   const succeeded = async (ids: readonly string[]): Promise<number> =>
-    (await store.getJobs(ids)).filter((job) => job?.state === 'succeeded').length;
+    (await store.getJobs({ ids })).filter((job) => job?.state === 'succeeded').length;
 
   const waitFor = (check: () => Promise<void> | void): Promise<void> =>
     vi.waitFor(check, { timeout: WAIT_MS, interval: 50 });
@@ -217,10 +233,17 @@ describe('dispatcher processes', () => {
     two.child.kill('SIGTERM');
     expect(await two.exited).toBe(0);
     expect(two.lines.at(-1)).toMatchObject({ message: 'dispatcher ended', end: 'stopped' });
+    // In lines of their own: what it has claimed, and what that cost.
+    const told = (name: string): number =>
+      two.metrics.reduce((sum, { [name]: value }) => sum + (typeof value === 'number' ? value : 0), 0);
+    expect(told('JobsClaimed')).toBeGreaterThanOrEqual(late.length);
+    expect(told('WriteUnits')).toBeGreaterThan(told('JobsClaimed'));
     const handedOver = two.lines.slice(-20).filter(({ why }) => why === 'handed over');
     expect(handedOver.map(({ partition }) => partition).sort()).toEqual(partitions);
     for (const partition of partitions) {
-      expect((await store.acquireLease(partition, 'the test', Date.now(), 1_000)).kind).toBe('acquired');
+      expect(
+        (await store.acquireLease({ partition, holder: 'the test', nowMs: Date.now(), leaseMs: 1_000 })).kind,
+      ).toBe('acquired');
     }
     expect(await store.listDispatchers(Date.now())).toEqual([]);
   });

@@ -2,8 +2,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { attemptsIn, type JobEvent } from '../../lib/core/history.ts';
+import type { JobEvent } from '../../lib/core/history.ts';
 import { TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import { attemptsIn } from '../fixtures/attempts-in.ts';
 import { aWorker } from '../fixtures/factories/worker.ts';
 import { instead } from '../simulation/instead.ts';
 import { type TableStage, tableStage } from './table-stage.ts';
@@ -38,7 +39,10 @@ describe('the history of a job on a table', () => {
   }, async () => {
     const worker = aWorker();
     const expiresAtMs = on.clock.nowMs() + STEP_MS * STEPS_MAX * 2;
-    await on.store.registerWorker(0, { ...worker, fleet: 'images', slots: 1, occupants: [], expiresAtMs });
+    await on.store.registerWorker({
+      partition: 0,
+      record: { ...worker, fleet: 'images', slots: 1, occupants: [], expiresAtMs },
+    });
     const { jobId } = await client.submit({ type: 'resize', runAt: '2100-01-01T00:00:00Z' });
     await client.retime(jobId, { runAt: '1970-01-01T00:00:00Z' }, { actor: 'ann' });
     const dies = async (): Promise<never> => {

@@ -2,7 +2,8 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 
 export interface Entry {
-  readonly what: 'begin' | 'end';
+  /** `kept`: a checkpoint was. */
+  readonly what: 'begin' | 'kept' | 'end';
   readonly jobId: string;
   /** The process's name. */
   readonly by: string;

@@ -3,10 +3,14 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { CLOCK_SKEW_MAX_MS, leaseInForceMs, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { lookAtWorkers } from '../../lib/dispatch/look.ts';
+import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
+import {
+  CLOCK_SKEW_MAX_MS,
+  leaseInForceMs,
+  WORKER_LEASE_MS,
+} from '../../lib/dispatch/settle/outage-guard.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
 import type { Log } from '../../lib/runtime/contract.ts';
@@ -54,7 +58,7 @@ function served(on: ProcessStage, ids: readonly string[], log: Log): () => Promi
   };
   const stream = async (): Promise<void> => {
     while (!over.signal.aborted) {
-      const jobs = (await context.store.getJobs(ids)).filter((job) => job !== undefined);
+      const jobs = (await context.store.getJobs({ ids })).filter((job) => job !== undefined);
       const fresh = jobs.filter((job) => seen.get(job.id) !== job.version);
       for (const job of fresh) seen.set(job.id, job.version);
       const shown = fresh.filter(({ state }) => state !== 'claimed' && state !== 'running');
@@ -132,7 +136,7 @@ export async function restartOf({ isBusy, hasPeer, killedAfterMs }: Scene): Prom
     const killedAtMs = Date.now();
     killed.kill('SIGKILL');
     await gone;
-    const { workers: records } = await on.context.store.loadPartition(0, killedAtMs);
+    const { workers: records } = await on.context.store.loadPartition({ partition: 0, nowMs: killedAtMs });
     const record = records.find(({ workerId }) => workerId === first.by);
     const leaseMs = (record && leaseInForceMs(record)) ?? WORKER_LEASE_MS;
     const latestMs = leaseMs + CLOCK_SKEW_MAX_MS + PASS_MS;

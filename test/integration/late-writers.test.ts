@@ -1,8 +1,8 @@
 /** A write that comes late, or a second time, after somebody else has written: it undoes nothing. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ControlChange } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { ControlChange } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -51,8 +51,8 @@ describe.each<Fate>(['late', 'again'])('a write that comes %s', (fate) => {
   });
   afterAll(() => table?.drop());
 
-  const change = (of: ControlChange) => store.changeControl(partition, 'type/resize', of);
-  const controls = async () => (await store.loadPartition(partition, NOW_MS)).controls;
+  const change = (of: ControlChange) => store.changeControl({ partition, scope: 'type/resize', change: of });
+  const controls = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
 
   it('does not pause again what somebody has resumed since', async () => {
     straggle(fate, async () => {
@@ -93,11 +93,11 @@ describe.each<Fate>(['late', 'again'])('a write that comes %s', (fate) => {
   });
 
   it('leaves a newer mark of parked jobs: nobody who saw the older one takes it away', async () => {
-    straggle(fate, () => store.markParked(partition, ['album/cats'], NOW_MS + 50));
-    await store.markParked(partition, ['album/cats'], NOW_MS);
+    straggle(fate, () => store.markParked({ partition, conflictKeys: ['album/cats'], nowMs: NOW_MS + 50 }));
+    await store.markParked({ partition, conflictKeys: ['album/cats'], nowMs: NOW_MS });
     const outdated = { conflictKey: 'album/cats', parkedAtMs: NOW_MS };
-    expect(await store.unmarkParked(partition, outdated)).toBe('superseded');
-    expect(await store.readParked(partition, ['album/cats'])).toEqual([
+    expect(await store.unmarkParked({ partition, mark: outdated })).toBe('superseded');
+    expect(await store.readParked({ partition, conflictKeys: ['album/cats'] })).toEqual([
       { ...outdated, parkedAtMs: NOW_MS + 50 },
     ]);
   });

@@ -4,9 +4,11 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import type { ClaimRequest, FinishVerdict, JobStore, WorkerIdentity } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { WorkerIdentity } from '../../lib/store/records.ts';
+import type { ClaimRequest, FinishVerdict } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { HOT_TYPE, suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -98,10 +100,13 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
     });
   switch (verb) {
     case 'promote':
-      return { verb, ask: (store) => store.promote([image], nowMs) };
+      return { verb, ask: (store) => store.promote({ jobs: [image], nowMs }) };
     case 'rehome': {
       const partition = (current.partition + ELSEWHERE) % (2 * ELSEWHERE);
-      return { verb: `rehome to ${partition}`, ask: (store) => store.rehome([image], partition, nowMs) };
+      return {
+        verb: `rehome to ${partition}`,
+        ask: (store) => store.rehome({ jobs: [image], partition, nowMs }),
+      };
     }
     case 'claim':
     case 'claimTogether': {
@@ -125,32 +130,43 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
       const verdict = verdictOf(dice, nowMs);
       return {
         verb: `lose ${verdict.kind}`,
-        ask: (store) => store.loseWorker(ran ?? image, verdict, nowMs, expiresAtMs),
+        ask: (store) => store.loseWorker({ job: ran ?? image, verdict, nowMs, expiresAtMs }),
       };
     }
     case 'checkpoint':
-      return { verb, ask: (store) => store.saveCheckpoint(ran ?? image, worker, { nowMs }) };
+      return {
+        verb,
+        ask: (store) => store.saveCheckpoint({ job: ran ?? image, worker, checkpoint: { nowMs } }),
+      };
     case 'cancel':
-      return { verb, ask: (store) => store.cancelJob(id, nowMs, expiresAtMs, by) };
+      return { verb, ask: (store) => store.cancelJob({ jobId: id, nowMs, expiresAtMs, by }) };
     case 'retime': {
       const runAtMs = dice.pick([0, nowMs, nowMs + dice.whole(1, 80)]);
       return {
         verb: `retime ${runAtMs - nowMs}`,
-        ask: (store) => store.retimeJob(image, runAtMs, nowMs, by),
+        ask: (store) => store.retimeJob({ job: image, runAtMs, nowMs, by }),
       };
     }
     case 'raise':
       return {
         verb,
-        ask: (store) => store.raiseVersion(id, image.version, { job: image, claimId: '1-0.0', atMs: nowMs }),
+        ask: (store) =>
+          store.raiseVersion({
+            jobId: id,
+            version: image.version,
+            given: { job: image, claimId: '1-0.0', atMs: nowMs },
+          }),
       };
     case 'park': {
       const fence = { partition: current.partition, epoch: dice.chance(0.9) ? seen.epoch : seen.epoch - 1 };
-      return { verb, ask: (store) => store.park(fence, [image], conflictKey) };
+      return { verb, ask: (store) => store.park({ fence, jobs: [image], conflictKey }) };
     }
     default: {
       const next = fresh({ redriveOf: id, ...(by === undefined ? {} : { redriveBy: by }), type: image.type });
-      return { verb: `redrive as ${next.id}`, ask: (store) => store.redrive(image, next) };
+      return {
+        verb: `redrive as ${next.id}`,
+        ask: (store) => store.redrive({ deadLetter: image, job: next }),
+      };
     }
   }
 }
@@ -170,13 +186,15 @@ async function linesOf(store: JobStore, partition: number, conflictKey: string):
   for (const type of ['resize', HOT_TYPE]) {
     for (const sub of [0, 1, 2]) {
       const line = { type, mode: 'queued', fairnessKey: 'tenant-a', sub } as const;
-      lines.push((await store.readLine(partition, line, 100)).jobs);
+      lines.push((await store.readLine({ partition, line, limit: 100 })).jobs);
     }
   }
   for (const shard of [0, 1, 2]) {
-    lines.push((await store.readDue(partition, Number.MAX_SAFE_INTEGER / 2, 100, undefined, shard)).jobs);
+    lines.push(
+      (await store.readDue({ partition, nowMs: Number.MAX_SAFE_INTEGER / 2, limit: 100, shard })).jobs,
+    );
   }
-  lines.push((await store.readBlocked(partition, conflictKey, 100)).jobs);
+  lines.push((await store.readBlocked({ partition, conflictKey, groups: 100 })).jobs);
   return lines.map((jobs) => jobs.map(({ id, version, readyAtMs }) => [id, version, readyAtMs]));
 }
 
@@ -221,9 +239,18 @@ describe('one life cycle', () => {
       fresh({ state: 'scheduled', runAtMs: later, readyAtMs: later }),
     ];
     for (const store of stores) await store.createJobs(jobs);
-    const leases = await both((store) => store.acquireLease(partition, 'dispatcher', nowMs, 1_000_000));
+    const leases = await both((store) =>
+      store.acquireLease({ partition, holder: 'dispatcher', nowMs, leaseMs: 1_000_000 }),
+    );
     expect(leases[0]).toMatchObject({ kind: 'acquired', epoch: 1 });
-    await both((store) => store.acquireLease(partition + ELSEWHERE, 'dispatcher', nowMs, 1_000_000));
+    await both((store) =>
+      store.acquireLease({
+        partition: partition + ELSEWHERE,
+        holder: 'dispatcher',
+        nowMs,
+        leaseMs: 1_000_000,
+      }),
+    );
 
     const images = new Map(jobs.map((job) => [job.id, [job]]));
     const requests: ClaimRequest[] = [];
@@ -241,7 +268,7 @@ describe('one life cycle', () => {
       }
       const redriven = /^redrive as (.*)/.exec(step.verb)?.[1];
       const ids = [...images.keys(), ...(redriven === undefined ? [] : [redriven])];
-      const [expected, found] = await both((store) => store.getJobs(ids));
+      const [expected, found] = await both((store) => store.getJobs({ ids }));
       expect(found, told).toStrictEqual(expected);
       const [lock, lockThere] = await both((store) => store.readLocks([conflictKey]));
       expect(lockThere, told).toStrictEqual(lock);

@@ -26,7 +26,7 @@ const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
 const pendingOf = async (jobs: readonly Job[]): Promise<readonly string[]> => {
-  const now = await on.store.getJobs(jobs.map(({ id }) => id));
+  const now = await on.store.getJobs({ ids: jobs.map(({ id }) => id) });
   return now.flatMap((job) => (job?.state === 'pending' ? [job.id] : []));
 };
 

@@ -7,10 +7,12 @@ export const MAIN_PATH_TYPES = {
   echo: {},
   fail: { retry: { maxAttempts: 1 } },
   flaky: { retry: { maxAttempts: 3, backoff: 'fixed', delayMs: 500 } },
+  telling: {},
+  unheld: { retry: { maxAttempts: 5 } },
   slow: { maxConcurrency: SLOW_AT_ONCE, conflictGroup: 'shelf' },
 } as const satisfies Record<string, JobTypeInput>;
 
 export const MAIN_PATH_FLEETS = {
   echoes: { types: ['echo'], slots: 4 },
-  general: { types: ['echo', 'fail', 'flaky', 'slow'], slots: 4 },
+  general: { types: ['echo', 'fail', 'flaky', 'telling', 'unheld', 'slow'], slots: 4 },
 } as const satisfies Record<string, FleetInput>;

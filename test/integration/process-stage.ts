@@ -1,6 +1,6 @@
 /** Real worker processes on the emulator, and a dispatcher in the test itself: it plays the stream and the ticks. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SQSClient } from '@aws-sdk/client-sqs';
@@ -23,7 +23,11 @@ const LOOK_EVERY_MS = 200;
 
 export interface ProcessStage {
   readonly context: DispatchContext;
+  /** Of its processes. */
+  readonly environment: NodeJS.ProcessEnv;
   readonly journal: () => readonly Entry[];
+  /** What the process of this name has written to its output. */
+  readonly outputOf: (name: string) => string;
   /** What the wake queue has by now, and soon; taken out of it. */
   readonly takeWakes: () => Promise<readonly string[]>;
   /** Begins a process: `script` beside this file is given a name and the journal; `launcher` is what starts it, if not Node. */
@@ -35,6 +39,7 @@ export interface ProcessStage {
 export async function processStage(configuration: PoolConfiguration, fleet: string): Promise<ProcessStage> {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-processes-'));
   const journalFile = join(folder, 'journal');
+  const outputFile = (name: string): string => join(folder, `${name}.log`);
   const sqs = new SQSClient(clientConfiguration);
   const workers: ChildProcess[] = [];
   const [table, fleetQueue, wakeQueue] = await Promise.all([
@@ -43,8 +48,9 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     createQueue(sqs, 'wakes'),
   ]);
   const queueUrls = { [fleet]: fleetQueue.url };
+  const store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
   const context = aDispatchContext({
-    store: new DynamoJobStore({ ...table, place: placeOf(configuration) }),
+    store,
     queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl: wakeQueue.url }),
     configuration,
     clock: systemClock,
@@ -52,7 +58,7 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     budget: { ...DISPATCH_BUDGET, checkAfterMs: 5_000 },
   });
   const env = await fleetEnvironment({
-    store: context.store,
+    store,
     configuration,
     fleet,
     table: table.table,
@@ -61,14 +67,16 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
   });
   return {
     context,
+    environment: env,
     journal: () => entriesOf(journalFile),
+    outputOf: (name) => readFileSync(outputFile(name), 'utf8'),
     takeWakes: wakeQueue.take,
     start: (script, name, launcher = []) => {
       const path = new URL(`./${script}`, import.meta.url).pathname;
       const [command = process.execPath, ...given] = [...launcher, process.execPath];
       const worker = spawn(command, [...given, path, name, journalFile], {
         env,
-        stdio: ['ignore', 'ignore', 'inherit'],
+        stdio: ['ignore', openSync(outputFile(name), 'a'), 'inherit'],
       });
       workers.push(worker);
       return worker;
@@ -77,7 +85,7 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
       const untilMs = Date.now() + WAIT_MS;
       const seen = new Map<string, number>();
       for (;;) {
-        const jobs = (await context.store.getJobs(ids)).filter((job) => job !== undefined);
+        const jobs = (await context.store.getJobs({ ids })).filter((job) => job !== undefined);
         const fresh = jobs.filter((job) => seen.get(job.id) !== job.version);
         for (const job of fresh) seen.set(job.id, job.version);
         const hints = fresh.filter(({ state }) => state !== 'claimed' && state !== 'running');

@@ -14,7 +14,7 @@ export function addStack(app: App): Stack {
     entry: fileURLToPath(new URL('./redeploy-workers.ts', import.meta.url)),
     runtime: RUNTIME,
     memorySize: 512,
-    timeout: Duration.seconds(90),
+    timeout: Duration.seconds(240),
     environment: SOURCE_MAPS,
     bundling: FUNCTION_BUNDLING,
   });

@@ -51,19 +51,20 @@ describe("retiring a key's last line", () => {
 
   const line = aReadyLine({ fairnessKey: 'k' });
   const modesLeft = async (): Promise<readonly string[] | undefined> => {
-    const [backlog] = await store.readBacklogs(partition, line.type, ['k']);
+    const [backlog] = await store.readBacklogs({ partition, type: line.type, fairnessKeys: ['k'] });
     return backlog?.lines.map(({ mode }) => mode);
   };
   /** Announces a line at first, and others between the two requests that retire it. */
   const retireWhile = async (...announced: readonly JobMode[]): Promise<'retired' | 'lost'> => {
     partition += 1;
-    await store.announceLines(partition, [line], NOW_MS);
+    await store.announceLines({ partition, lines: [line], nowMs: NOW_MS });
     let isBetween = false;
     requests.beforeSecond(async () => {
       isBetween = true;
-      for (const mode of announced) await store.announceLines(partition, [{ ...line, mode }], NOW_MS + 1);
+      for (const mode of announced)
+        await store.announceLines({ partition, lines: [{ ...line, mode }], nowMs: NOW_MS + 1 });
     });
-    const outcome = await store.retireLine(partition, line, NOW_MS);
+    const outcome = await store.retireLine({ partition, line, announcedAtMs: NOW_MS });
     expect(isBetween).toBe(true);
     return outcome;
   };
@@ -76,7 +77,7 @@ describe("retiring a key's last line", () => {
   it('is lost to an announcement of that line that comes between', async () => {
     expect(await retireWhile(line.mode)).toBe('lost');
     expect(await modesLeft()).toEqual([line.mode]);
-    const { keys } = await store.readKeys(partition, line.type, 10);
+    const { keys } = await store.readKeys({ partition, type: line.type, limit: 10 });
     expect(keys.map(({ announcedAtMs }) => announcedAtMs)).toEqual([NOW_MS + 1]);
   });
 

@@ -2,8 +2,8 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import type { FinishVerdict } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -13,6 +13,7 @@ import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { noise } from '../fixtures/noise.ts';
 
 const EXPIRES_AT_MS = NOW_MS + 3_600_000;
 const WAIT_MS = 60_000;
@@ -86,18 +87,22 @@ describe('a write whose answer got lost', () => {
 
   it('takes the lease, and knows that it has it', async () => {
     partition += 1;
-    const outcome = await unanswered(() => store.acquireLease(partition, 'one', NOW_MS, 1_000));
+    const outcome = await unanswered(() =>
+      store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 }),
+    );
     expect(outcome).toEqual({ kind: 'acquired', epoch: 1, expiresAtMs: NOW_MS + 1_000 });
-    const second = await store.acquireLease(partition, 'one', NOW_MS, 1_000);
+    const second = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 });
     expect(second).toEqual({ ...outcome, kind: 'held', holder: 'one' });
   });
 
   it('renews and gives back the lease', async () => {
     partition += 1;
-    const { epoch } = await store.acquireLease(partition, 'one', NOW_MS, 1_000);
+    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 });
     const fence = { partition, epoch };
-    expect(await unanswered(() => store.renewLease(fence, NOW_MS, 2_000))).toBe('renewed');
-    expect(await unanswered(() => store.releaseLease(fence))).toBe('released');
+    expect(await unanswered(() => store.renewLease({ fence, nowMs: NOW_MS, leaseMs: 2_000 }))).toBe(
+      'renewed',
+    );
+    expect(await unanswered(() => store.releaseLease({ fence }))).toBe('released');
   });
 
   it('keeps and ends the membership of a dispatcher', async () => {
@@ -110,11 +115,11 @@ describe('a write whose answer got lost', () => {
 
   it('commits once', async () => {
     partition += 1;
-    const { epoch } = await store.acquireLease(partition, 'one', NOW_MS, 1_000);
+    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 });
     const reservation = aReservation([aJob()]);
     const commit = aCommit({ reserve: [reservation], ledgers: [aLedger()] });
-    expect(await unanswered(() => store.commit({ partition, epoch }, commit))).toBe('committed');
-    expect((await store.loadPartition(partition, NOW_MS)).reservations).toEqual([reservation]);
+    expect(await unanswered(() => store.commit({ fence: { partition, epoch }, commit }))).toBe('committed');
+    expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([reservation]);
   });
 
   it('claims, and knows that the claim was won', async () => {
@@ -142,7 +147,7 @@ describe('a write whose answer got lost', () => {
     const job = await running();
     const finish = { ...WORKER, job, verdict, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS };
     const outcome = await unanswered(() => store.finishJob(finish));
-    expect(outcome).toEqual({ kind: 'finished', job: (await store.getJobs([job.id]))[0] });
+    expect(outcome).toEqual({ kind: 'finished', job: (await store.getJobs({ ids: [job.id] }))[0] });
     expect(outcome).toMatchObject({ job: { version: job.version + 1, workersLost: 0 } });
   });
 
@@ -153,45 +158,49 @@ describe('a write whose answer got lost', () => {
       error: { name: 'WorkerLost', message: '' },
       runAtMs: NOW_MS,
     };
-    const outcome = await unanswered(() => store.loseWorker(job, verdict, NOW_MS, EXPIRES_AT_MS));
+    const outcome = await unanswered(() =>
+      store.loseWorker({ job, verdict, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+    );
     expect(outcome).toMatchObject({ kind: 'finished', job: { workersLost: 1, attempt: 1 } });
   });
 
   it('raises a version once', async () => {
     const job = aJob();
     await store.createJobs([job]);
-    expect(await unanswered(() => store.raiseVersion(job.id, 1))).toBe('raised');
-    expect((await store.getJobs([job.id]))[0]?.version).toBe(2);
+    expect(await unanswered(() => store.raiseVersion({ jobId: job.id, version: 1 }))).toBe('raised');
+    expect((await store.getJobs({ ids: [job.id] }))[0]?.version).toBe(2);
   });
 
   it('promotes once; that the answer is lost reads as a lost race', async () => {
     const job = aScheduledJob(NOW_MS);
     await store.createJobs([job]);
-    expect(await unanswered(() => store.promote([job], NOW_MS))).toEqual([undefined]);
-    expect((await store.getJobs([job.id]))[0]).toMatchObject({ state: 'pending', version: 2 });
+    expect(await unanswered(() => store.promote({ jobs: [job], nowMs: NOW_MS }))).toEqual([undefined]);
+    expect((await store.getJobs({ ids: [job.id] }))[0]).toMatchObject({ state: 'pending', version: 2 });
   });
 
   it('cancels once', async () => {
     const job = aJob();
     await store.createJobs([job]);
-    const outcome = await unanswered(() => store.cancelJob(job.id, NOW_MS, EXPIRES_AT_MS));
+    const outcome = await unanswered(() =>
+      store.cancelJob({ jobId: job.id, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+    );
     expect(outcome).toMatchObject({ kind: 'cancelled', job: { state: 'cancelled', version: 2 } });
   });
 
   it('moves once', async () => {
     const job = aJob();
     await store.createJobs([job]);
-    const outcome = await unanswered(() => store.retimeJob(job, NOW_MS + 60_000, NOW_MS));
+    const outcome = await unanswered(() => store.retimeJob({ job, runAtMs: NOW_MS + 60_000, nowMs: NOW_MS }));
     expect(outcome).toMatchObject({ kind: 'moved', job: { state: 'scheduled', version: 2 } });
   });
 
   it('registers, renews and takes away a worker', async () => {
     partition += 1;
     const record = aWorkerRecord();
-    expect(await unanswered(() => store.registerWorker(partition, record))).toBe('applied');
-    expect(await unanswered(() => store.heartbeat(partition, record))).toBe('applied');
-    expect(await unanswered(() => store.deregisterWorker(partition, record))).toBe('applied');
-    expect((await store.loadPartition(partition, NOW_MS)).workers).toEqual([]);
+    expect(await unanswered(() => store.registerWorker({ partition, record }))).toBe('applied');
+    expect(await unanswered(() => store.heartbeat({ partition, record }))).toBe('applied');
+    expect(await unanswered(() => store.deregisterWorker({ partition, worker: record }))).toBe('applied');
+    expect((await store.loadPartition({ partition, nowMs: NOW_MS })).workers).toEqual([]);
   });
 
   it('redrives once', async () => {
@@ -206,10 +215,10 @@ describe('a write whose answer got lost', () => {
     });
     if (failed.kind !== 'finished') throw new Error('not finished');
     const job = aJob({ redriveOf: dead.id });
-    expect(await unanswered(() => store.redrive(failed.job, job))).toBe('applied');
-    expect(await store.redrive(failed.job, job)).toBe('applied');
-    expect(await store.redrive(failed.job, aJob())).toBe('superseded');
-    expect(await store.getJobs([dead.id, job.id])).toEqual([
+    expect(await unanswered(() => store.redrive({ deadLetter: failed.job, job }))).toBe('applied');
+    expect(await store.redrive({ deadLetter: failed.job, job })).toBe('applied');
+    expect(await store.redrive({ deadLetter: failed.job, job: aJob() })).toBe('superseded');
+    expect(await store.getJobs({ ids: [dead.id, job.id] })).toEqual([
       { ...failed.job, redrivenAs: job.id, redrivenAtMs: job.submittedAtMs },
       job,
     ]);
@@ -218,10 +227,12 @@ describe('a write whose answer got lost', () => {
   it('retires a line once', async () => {
     partition += 1;
     const line = { type: 'a', mode: 'queued', fairnessKey: 'k' } as const;
-    await store.announceLines(partition, [line, { ...line, type: 'b' }], NOW_MS);
-    expect(await unanswered(() => store.retireLine(partition, line, NOW_MS))).toBe('retired');
-    expect((await store.readKeys(partition, 'a', 10)).keys).toEqual([]);
-    const left = await store.readKeys(partition, 'b', 10);
+    await store.announceLines({ partition, lines: [line, { ...line, type: 'b' }], nowMs: NOW_MS });
+    expect(await unanswered(() => store.retireLine({ partition, line, announcedAtMs: NOW_MS }))).toBe(
+      'retired',
+    );
+    expect((await store.readKeys({ partition, type: 'a', limit: 10 })).keys).toEqual([]);
+    const left = await store.readKeys({ partition, type: 'b', limit: 10 });
     expect(left.keys).toMatchObject([
       { fairnessKey: 'k', lines: [{ mode: 'queued' }], announcedAtMs: NOW_MS },
     ]);
@@ -245,23 +256,25 @@ describe('a store that cannot be reached or used', () => {
 
   it('refuses what no item can hold, and changes nothing', async () => {
     const store = new DynamoJobStore({ ...table, place: suitePlace });
-    const large = aJob({ payload: 'x'.repeat(410_000) });
+    const large = aJob({ payload: noise(700_000) });
     await expect(store.createJobs([large])).rejects.toMatchObject({ name: 'ItemTooLarge' });
-    expect(await store.getJobs([large.id])).toEqual([undefined]);
+    expect(await store.getJobs({ ids: [large.id] })).toEqual([undefined]);
     const endless = aJob({ priority: Number.NaN });
     await expect(store.createJobs([endless])).rejects.toMatchObject({ name: 'StoreRefused' });
   });
 
   it('refuses a cursor that is none', async () => {
     const store = new DynamoJobStore({ ...table, place: suitePlace });
-    await expect(store.readDue(0, NOW_MS, 1, 'nonsense')).rejects.toMatchObject({ name: 'StoreRefused' });
+    await expect(
+      store.readDue({ partition: 0, nowMs: NOW_MS, limit: 1, after: 'nonsense' }),
+    ).rejects.toMatchObject({ name: 'StoreRefused' });
   });
 
   it('names the item and the attribute that are malformed', async () => {
     const store = new DynamoJobStore({ ...table, place: suitePlace });
     const job = aJob({ priority: 'high' as unknown as number });
     await store.createJobs([job]);
-    await expect(store.getJobs([job.id])).rejects.toMatchObject({
+    await expect(store.getJobs({ ids: [job.id] })).rejects.toMatchObject({
       name: 'MalformedItemError',
       key: `job/${job.id} job`,
       attribute: 'priority',

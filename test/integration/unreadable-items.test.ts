@@ -4,8 +4,9 @@ import { DeleteCommand, DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/l
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import type { JobHead, UnreadableItem } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { JobHead } from '../../lib/store/job-fields.ts';
+import type { UnreadableItem } from '../../lib/store/records.ts';
 import {
   backlogKey,
   controlKey,
@@ -17,6 +18,8 @@ import {
   lockKey,
   requestKey,
   reservationKey,
+  scheduleKey,
+  scheduleSpecKey,
   workerKey,
 } from '../../lib/store/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
@@ -28,6 +31,7 @@ import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { lineOf } from '../fixtures/factories/ready-line.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
+import { aSchedule } from '../fixtures/factories/schedule.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { tableStage } from './table-stage.ts';
 
@@ -94,30 +98,41 @@ const LINES: Readonly<Record<string, Line>> = {
   ready: {
     make: (at) => aJob({ partition, readyAtMs: NOW_MS + at }),
     fill: (jobs) => store.createJobs(jobs),
-    read: async () => (await store.readLine(partition, lineOf(aJob({ partition })), 10)).jobs,
+    read: async () =>
+      (await store.readLine({ partition, line: lineOf(aJob({ partition })), limit: 10 })).jobs,
   },
   due: {
     make: (at) => aScheduledJob(NOW_MS + at, { partition }),
     fill: (jobs) => store.createJobs(jobs),
-    read: async () => (await store.readDue(partition, NOW_MS + 10, 10)).jobs,
+    read: async () => (await store.readDue({ partition, nowMs: NOW_MS + 10, limit: 10 })).jobs,
   },
   blocked: {
     make: (at) => aJob({ partition, readyAtMs: NOW_MS + at }),
     fill: async (jobs) => {
       await store.createJobs(jobs);
-      const { epoch } = await store.acquireLease(partition, 'dispatcher', NOW_MS, 1_000);
-      await store.park({ partition, epoch }, jobs, CONFLICT_KEY);
+      const { epoch } = await store.acquireLease({
+        partition,
+        holder: 'dispatcher',
+        nowMs: NOW_MS,
+        leaseMs: 1_000,
+      });
+      await store.park({ fence: { partition, epoch }, jobs, conflictKey: CONFLICT_KEY });
     },
-    read: async () => (await store.readBlocked(partition, CONFLICT_KEY, 10)).jobs,
+    read: async () => (await store.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 10 })).jobs,
   },
   'dead-letter': {
     make: (at) => aJob({ partition, readyAtMs: NOW_MS - at }),
     fill: async (jobs) => {
       await store.createJobs(jobs);
       for (const [at, job] of jobs.toReversed().entries())
-        await store.loseWorker(await running(job), FAILURE, NOW_MS + at, EXPIRES_AT_MS);
+        await store.loseWorker({
+          job: await running(job),
+          verdict: FAILURE,
+          nowMs: NOW_MS + at,
+          expiresAtMs: EXPIRES_AT_MS,
+        });
     },
-    read: async () => (await store.readDeadLetters(partition, 10)).jobs,
+    read: async () => (await store.readDeadLetters({ partition, limit: 10 })).jobs,
   },
 };
 
@@ -136,8 +151,8 @@ describe.each(Object.entries(LINES))('a job in a %s line that cannot be read', (
     // For a process that never met it, too.
     const other: UnreadableItem[] = [];
     const later = new DynamoJobStore({ ...table, place: suitePlace, unreadable: (item) => other.push(item) });
-    await later.readLine(partition, lineOf(aJob({ partition })), 10);
-    await later.readDue(partition, NOW_MS + 10, 10);
+    await later.readLine({ partition, line: lineOf(aJob({ partition })), limit: 10 });
+    await later.readDue({ partition, nowMs: NOW_MS + 10, limit: 10 });
     expect(other).toEqual([]);
     await damage(jobKey(bad.id), 'priority', 0);
     expect(await store.listUnreadable(partition)).toEqual([]);
@@ -149,16 +164,14 @@ describe('a job that cannot be read', () => {
     const [good, bad] = [aJob({ partition }), aJob({ partition })];
     await store.createJobs([good, bad]);
     await damage(jobKey(bad.id), 'version', 'x');
-    await expect(store.getJobs([bad.id])).rejects.toMatchObject({
+    await expect(store.getJobs({ ids: [bad.id] })).rejects.toMatchObject({
       name: 'MalformedItemError',
       attribute: 'version',
     });
     const unreadable: string[] = [];
-    expect(await store.getJobs([bad.id, good.id, 'none'], (id) => unreadable.push(id))).toEqual([
-      undefined,
-      good,
-      undefined,
-    ]);
+    expect(
+      await store.getJobs({ ids: [bad.id, good.id, 'none'], unreadable: (id) => unreadable.push(id) }),
+    ).toEqual([undefined, good, undefined]);
     expect(unreadable).toEqual([bad.id]);
     expect(told).toMatchObject(named([bad.id]) as object[]);
   });
@@ -168,11 +181,16 @@ describe('a job that cannot be read', () => {
     await store.createJobs([job]);
     await damage(jobKey(job.id), 'attempt', 'first');
     await expect
-      .poll(async () => (await store.readLine(partition, lineOf(job), 10)).jobs.length + told.length)
+      .poll(
+        async () =>
+          (await store.readLine({ partition, line: lineOf(job), limit: 10 })).jobs.length + told.length,
+      )
       .toBe(1);
     await damage(jobKey(job.id), 'attempt', 1);
-    expect((await store.retimeJob(job, NOW_MS + 5, NOW_MS)).kind).toBe('moved');
-    await expect.poll(async () => (await store.readDue(partition, NOW_MS + 5, 10)).jobs).toHaveLength(1);
+    expect((await store.retimeJob({ job, runAtMs: NOW_MS + 5, nowMs: NOW_MS })).kind).toBe('moved');
+    await expect
+      .poll(async () => (await store.readDue({ partition, nowMs: NOW_MS + 5, limit: 10 })).jobs)
+      .toHaveLength(1);
   });
 
   it('is no message to a worker', async () => {
@@ -197,7 +215,7 @@ describe('a job that cannot be read', () => {
     const due = [aScheduledJob(NOW_MS, { partition }), aScheduledJob(NOW_MS, { partition })];
     await store.createJobs(due);
     await damage(jobKey(due[0]?.id ?? ''), 'worker', 'w');
-    const promoted = await store.promote(due, NOW_MS);
+    const promoted = await store.promote({ jobs: due, nowMs: NOW_MS });
     expect(promoted.map((job) => job?.id)).toEqual([undefined, due[1]?.id]);
   });
 
@@ -214,18 +232,56 @@ describe('a job that cannot be read', () => {
     const end = { workerId, incarnation, verdict, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS };
     expect((await store.finishJob({ ...end, job: held })).kind).toBe('finished');
     await expect
-      .poll(async () => (await store.readDeadLetters(partition, 10)).jobs)
+      .poll(async () => (await store.readDeadLetters({ partition, limit: 10 })).jobs)
       .toMatchObject([{ id: job.id, error, workersLost: 0, payload: null }]);
     expect(told).toEqual([]);
   });
 });
 
+describe('a schedule that cannot be read', () => {
+  const dueIds = async () =>
+    (await store.readDueSchedules({ partition, fromMs: -1, untilMs: NOW_MS * 2, limit: 9 })).schedules.map(
+      ({ id }) => id,
+    );
+  const FORMS: readonly (readonly [string, string, (id: string) => Promise<unknown>])[] = [
+    ['text', 'how far it is', (id) => damage(scheduleKey(id), 'text', '{')],
+    ['revision', 'its revision', (id) => damage(scheduleKey(id), 'revision', 'two')],
+    ['text.when', 'what was asked for', (id) => damage(scheduleSpecKey(id), 'text', '{}')],
+    [
+      'spec',
+      'the half that is gone',
+      (id) => documents.send(new DeleteCommand({ TableName: table.table, Key: scheduleSpecKey(id) })),
+    ],
+  ];
+
+  it.each(FORMS)(
+    '(%s, %s) is set aside with its reason, and goes when it is deleted',
+    async (field, _, spoil) => {
+      const [bad, good] = [`bad-${partition}`, `good-${partition}`];
+      for (const id of [bad, good])
+        expect(await store.putSchedule({ record: aSchedule({ id, partition }), seen: 0 })).toBe('applied');
+      await spoil(bad);
+      await expect.poll(dueIds).toEqual([bad, good]);
+      const found = await store.getSchedules({ ids: [bad, good], unreadable: () => {} });
+      expect(found.map((record) => record?.state.id)).toEqual([undefined, good]);
+      await expect.poll(dueIds).toEqual([good]);
+      expect(told).toMatchObject([{ key: `schedule/${bad} schedule`, line: `schedules/${partition}` }]);
+      expect(told[0]?.reason).toContain(`attribute ${field} `);
+      expect(await store.listUnreadable(partition)).toEqual(told);
+      expect(await store.discardSchedule(bad)).toBe('applied');
+      expect(await store.listUnreadable(partition)).toEqual([]);
+      expect(await store.putSchedule({ record: aSchedule({ id: bad, partition }), seen: 0 })).toBe('applied');
+      await expect.poll(dueIds).toEqual([bad, good]);
+    },
+  );
+});
+
 describe("a partition's item that cannot be read", () => {
-  const load = () => store.loadPartition(partition, NOW_MS);
+  const load = () => store.loadPartition({ partition, nowMs: NOW_MS });
 
   it('is a life without a slot, if it is a worker', async () => {
     const record = aWorkerRecord({ expiresAtMs: EXPIRES_AT_MS });
-    await store.registerWorker(partition, record);
+    await store.registerWorker({ partition, record });
     await damage(workerKey(partition, record.workerId), 'slots', 'four');
     const { workers } = await load();
     expect(workers).toMatchObject([{ workerId: record.workerId, slots: 0 }]);
@@ -234,24 +290,29 @@ describe("a partition's item that cannot be read", () => {
     expect(told).toHaveLength(1);
     expect(await store.listUnreadable(partition)).toEqual(told);
     // The worker's next heartbeat says it anew.
-    await store.heartbeat(partition, record);
+    await store.heartbeat({ partition, record });
     expect((await load()).workers).toEqual([record]);
     expect(await store.listUnreadable(partition)).toEqual([]);
   });
 
   it('is a pause, if it is a control', async () => {
-    await store.changeControl(partition, 'type/resize', { maxConcurrency: 3 });
+    await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: 3 } });
     await damage(controlKey(partition, 'type/resize'), 'maxConcurrency', 'three');
     expect((await load()).controls).toEqual([{ scope: 'type/resize', paused: true }]);
     expect(told).toHaveLength(1);
-    await store.changeControl(partition, 'type/resize', { maxConcurrency: 4 });
+    await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: 4 } });
     expect((await load()).controls).toEqual([{ scope: 'type/resize', paused: false, maxConcurrency: 4 }]);
   });
 
   it('stops every decision with its name and the way out, if it is a reservation', async () => {
-    const { epoch } = await store.acquireLease(partition, 'dispatcher', NOW_MS, 1_000);
+    const { epoch } = await store.acquireLease({
+      partition,
+      holder: 'dispatcher',
+      nowMs: NOW_MS,
+      leaseMs: 1_000,
+    });
     const reservation = aReservation([aJob({ partition })], { epoch });
-    await store.commit({ partition, epoch }, aCommit({ reserve: [reservation] }));
+    await store.commit({ fence: { partition, epoch }, commit: aCommit({ reserve: [reservation] }) });
     const key = reservationKey(partition, reservation.batchId);
     await damage(key, 'j', '[');
     await expect(load()).rejects.toMatchObject({
@@ -262,7 +323,10 @@ describe("a partition's item that cannot be read", () => {
   });
 
   it('asks for nothing, if it is a request for a loan', async () => {
-    await store.askForLoan(partition, { partition: 3, wants: [], askedAtMs: NOW_MS, untilMs: NOW_MS + 9 });
+    await store.askForLoan({
+      partition,
+      request: { partition: 3, wants: [], askedAtMs: NOW_MS, untilMs: NOW_MS + 9 },
+    });
     await damage(requestKey(partition, 3), 'wants', 'all');
     expect((await load()).requests).toEqual([]);
   });
@@ -271,8 +335,8 @@ describe("a partition's item that cannot be read", () => {
     const [ledger, estimate] = [aLedger({ fairnessKey: 'k' }), anEstimate({ type: 't', resourceId: 'r' })];
     await damage(ledgerKey(partition, ledger.fairnessKey), 'settledCostMs', 'much');
     await damage(estimateKey(partition, estimate.type, estimate.resourceId), 'samples', -1);
-    expect(await store.getLedgers(partition, ['k'])).toEqual([undefined]);
-    expect(await store.getEstimates(partition, [estimate])).toEqual([undefined]);
+    expect(await store.getLedgers({ partition, fairnessKeys: ['k'] })).toEqual([undefined]);
+    expect(await store.getEstimates({ partition, ids: [estimate] })).toEqual([undefined]);
     expect(told).toHaveLength(2);
   });
 });
@@ -280,17 +344,18 @@ describe("a partition's item that cannot be read", () => {
 describe('other items that cannot be read', () => {
   it('of a key with backlog: others are served, and it is whole again with its next job', async () => {
     const lines = ['a', 'b'].map((fairnessKey) => lineOf(aJob({ fairnessKey })));
-    await store.announceLines(partition, lines, NOW_MS);
+    await store.announceLines({ partition, lines, nowMs: NOW_MS });
     await damage(backlogKey(partition, SUITE_TYPE, 'a'), 'lines', 'all of them');
     const keys = async (): Promise<readonly string[]> =>
-      (await store.readKeys(partition, SUITE_TYPE, 10)).keys.map(({ fairnessKey }) => fairnessKey);
+      (await store.readKeys({ partition, type: SUITE_TYPE, limit: 10 })).keys.map(
+        ({ fairnessKey }) => fairnessKey,
+      );
     await expect.poll(keys).toEqual(['b']);
-    expect(await store.readBacklogs(partition, SUITE_TYPE, ['a', 'b'])).toMatchObject([
-      undefined,
-      { fairnessKey: 'b' },
-    ]);
+    expect(await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a', 'b'] })).toMatchObject(
+      [undefined, { fairnessKey: 'b' }],
+    );
     expect(told).toHaveLength(1);
-    await store.announceLines(partition, lines.slice(0, 1), NOW_MS + 1);
+    await store.announceLines({ partition, lines: lines.slice(0, 1), nowMs: NOW_MS + 1 });
     await expect.poll(keys).toEqual(['a', 'b']);
     expect(await store.listUnreadable(partition)).toEqual([]);
   });
@@ -302,7 +367,9 @@ describe('other items that cannot be read', () => {
     await store.claim([aClaimRequest(job, { claimId: '1-1.0', lock: { conflictKey: key, partition: 1 } })]);
     await damage(lockKey(key), 'jobId', 5);
     expect(await store.readLocks([key, 'free'])).toMatchObject([{ conflictKey: key, holder: {} }, undefined]);
-    expect(await store.releaseLock(key, 1, '1-1.0', NOW_MS)).toEqual({});
+    expect(
+      await store.releaseLock({ conflictKey: key, partition: 1, claimId: '1-1.0', untilMs: NOW_MS }),
+    ).toEqual({});
   });
 
   it('of a dispatcher: the others divide the partitions', async () => {

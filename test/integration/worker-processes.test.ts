@@ -63,7 +63,7 @@ describe('worker processes', () => {
     const killedAtMs = Date.now();
     await on.dispatchUntil(ids, (now) => now.every((job) => isTerminal(job.state)));
 
-    const done = (await on.context.store.getJobs(ids)).filter((job) => job !== undefined);
+    const done = (await on.context.store.getJobs({ ids })).filter((job) => job !== undefined);
     expect(done.map((job) => job.state)).toEqual(ids.map(() => 'succeeded'));
     const lost = done.filter((job) => job.workersLost > 0);
     expect(lost.length).toBeGreaterThan(0);
@@ -110,7 +110,16 @@ describe('worker processes', () => {
     lasting.kill('SIGTERM');
     const [code] = (await once(lasting, 'exit')) as [number | null];
     expect(code).toBe(0);
+    // What it has started stands in its output, as CloudWatch takes it from a log.
+    const told = on
+      .outputOf('lasting')
+      .split('\n')
+      .flatMap((line) => (line.includes('"_aws"') ? [JSON.parse(line) as Record<string, unknown>] : []));
+    const countOf = (value: unknown): number => (typeof value === 'number' ? value : 0);
+    expect(told.reduce((sum, { JobsStarted }) => sum + countOf(JobsStarted), 0)).toBe(
+      entries.filter(({ by, what }) => by === 'lasting' && what === 'begin').length,
+    );
     // The one expired, the other left.
-    expect((await on.context.store.loadPartition(0, Date.now())).workers).toEqual([]);
+    expect((await on.context.store.loadPartition({ partition: 0, nowMs: Date.now() })).workers).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 /** The protocol's executable model: whole, it holds; without any one of its protections, it does not. */
 import { describe, expect, it } from 'vitest';
-import { LOAN_MODEL, LOCK_MODEL, MODEL_MS, run, runModel } from './models.ts';
+import { COMMIT_MODEL, LOAN_MODEL, LOCK_MODEL, MODEL_MS, REHOME_MODEL, run, runModel } from './models.ts';
 
 /** Of the protocol's states; `protocol-model.long.test.ts` has all 901,442. */
 const STATES = 100_000;
@@ -20,6 +20,15 @@ const LOCK_PROTECTIONS = [
   ['release-after-end', 4, 'J0 runs without the lock'],
   ['release-before-drop', 5, 'the lock is held for R1, which nobody will settle'],
   ['blocked-raises-version', 10, 'J1 holds capacity that nobody counts'],
+] as const;
+
+const COMMIT_PROTECTIONS = [
+  ['turn', 9, 'a superseded dispatcher'],
+  ['page-epoch', 6, 'a superseded dispatcher'],
+  ['fence-first', 5, 'a superseded dispatcher'],
+  ['take-what-was-fenced', 8, 'a superseded dispatcher'],
+  ['release-says-writing', 6, 'a superseded dispatcher'],
+  ['unknown-is-unknown', 6, 'J0 holds capacity that nobody counts'],
 ] as const;
 
 const LOAN_PROTECTIONS = [
@@ -61,6 +70,28 @@ describe('the reserve-then-claim protocol', () => {
   });
 });
 
+describe('a commit that is one write', () => {
+  it('holds the invariants in the first states that its small world can reach', {
+    timeout: MODEL_MS,
+  }, async () => {
+    const { code, lines } = await run(COMMIT_MODEL, '--states', '100000');
+    expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
+    expect(code).toBe(0);
+  });
+
+  it.each(COMMIT_PROTECTIONS)(
+    'goes wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    async (name, steps, violation) => {
+      const { code, lines } = await run(COMMIT_MODEL, '--break', name);
+      const [verdict, ...trail] = lines;
+      expect(verdict).toContain(`; violation: ${violation}`);
+      expect(trail).toHaveLength(steps);
+      expect(code).toBe(0);
+    },
+  );
+});
+
 describe('the lock of a conflict key between partitions', () => {
   it('excludes, and is never left behind, in every state that its small world can reach', {
     timeout: MODEL_MS,
@@ -99,6 +130,34 @@ describe('capacity that moves between partitions', () => {
       const { code, lines } = await run(LOAN_MODEL, '--break', name);
       const [verdict, ...trail] = lines;
       expect(verdict).toContain('; violation: capacity 2 exceeded: 3 units are held');
+      expect(trail).toHaveLength(steps);
+      expect(code).toBe(0);
+    },
+  );
+});
+
+describe('jobs that move between partitions', () => {
+  it('are safe in the first states that their small world can reach', { timeout: MODEL_MS }, async () => {
+    const { code, lines } = await run(REHOME_MODEL, '--states', '50000');
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^\d+ states; no violation$/);
+    expect(code).toBe(0);
+  });
+
+  it.each([
+    ['move-as-read', 9, 'J0 may start before its time'],
+    ['move-raises-version', 9, 'J0 lives in P1 and stands in a line of P0'],
+    ['announce-before-move', 6, 'J0 stands in a line of P1 that nobody knows of'],
+    ['park-as-read', 11, 'J0 lives in P1 and stands in a line of P0'],
+    ['retime-by-version', 9, 'J0 lives in P1 and stands in a line of P0'],
+    ['start-after-come', 8, 'jobs [0, 1] of one key run together'],
+  ] as const)(
+    'go wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    async (name, steps, violation) => {
+      const { code, lines } = await run(REHOME_MODEL, '--break', name);
+      const [verdict, ...trail] = lines;
+      expect(verdict).toContain(`; violation: ${violation}`);
       expect(trail).toHaveLength(steps);
       expect(code).toBe(0);
     },

@@ -83,4 +83,24 @@ describe('a Lambda entry', () => {
     await expect(handler('bad', invocation('two'))).rejects.toThrow(RangeError);
     expect(seen).toEqual(['before good', 'good', 'after 4', 'before bad', 'bad', 'error bad']);
   });
+
+  it('tells at its end, in lines of the log, what its invocation has measured, also when it failed', async () => {
+    vi.stubEnv('FAIRLEAD_TABLE', 'Orders-Jobs');
+    vi.stubEnv('POWERTOOLS_METRICS_DISABLED', 'false');
+    const lines: string[] = [];
+    vi.spyOn(console, 'log').mockImplementation((text) => void lines.push(String(text)));
+    vi.spyOn(console, 'warn').mockImplementation((text) => void lines.push(String(text)));
+    const { metrics, wrap } = lambdaEntry();
+    const handler = wrap(async (claimed: number) => {
+      metrics.add('claimed', claimed);
+      if (claimed > 5) throw new RangeError('too many');
+    });
+    await handler(3, invocation('first'));
+    await expect(handler(7, invocation('second'))).rejects.toThrow('too many');
+    await handler(0, invocation('third'));
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { Scheduler: 'Orders-Jobs', JobsClaimed: 3, _aws: { CloudWatchMetrics: [{ Namespace: 'Fairlead' }] } },
+      { Scheduler: 'Orders-Jobs', JobsClaimed: 7 },
+    ]);
+  });
 });

@@ -1,6 +1,6 @@
 /** Big worlds; `big.long.test.ts` has a hundred. */
 import { describe, expect, it } from 'vitest';
-import { bigPlanOf } from './big.ts';
+import { bigPlanOf, bigPlanOfProcesses } from './big.ts';
 import { runSeeds } from './seeds.ts';
 
 // Errors are part of the play: nobody reads where they were made.
@@ -23,6 +23,22 @@ describe('a big world', () => {
       expect(jobs.length).toBeGreaterThanOrEqual(JOBS_LEAST);
       expect(new Set(jobs.map(({ fairnessKey }) => fairnessKey)).size).toBeGreaterThanOrEqual(KEYS_LEAST);
     }
+  });
+
+  it('may have worker processes in the place of functions, with about as many slots, of which some are killed', () => {
+    const plans = Array.from({ length: 20 }, (_, at) => [bigPlanOf(at), bigPlanOfProcesses(at)] as const);
+    for (const [functions, { configuration, processes, events }] of plans) {
+      const total = (slots: readonly (number | null)[]): number =>
+        slots.reduce<number>((sum, each) => sum + (each ?? 0), 0);
+      const wanted = total(functions.configuration.fleets.map(({ slots }) => slots));
+      const given = total(processes.map(({ slots }) => slots));
+      expect(configuration.fleets.map(({ slots }) => slots)).toEqual([null, null, null]);
+      expect(given).toBeGreaterThanOrEqual(wanted);
+      expect(given).toBeLessThan(wanted + processes.length);
+      const names = processes.map(({ workerId }) => `process-${workerId}`);
+      for (const event of events) if ('kills' in event) expect(names).toContain(event.kills);
+    }
+    expect(plans.some(([, { events }]) => events.some((event) => 'kills' in event))).toBe(true);
   });
 
   it('holds every invariant in seeds that once showed a bug', { timeout: SEEDS_MS }, async () => {

@@ -1,6 +1,7 @@
 /**
  * Big worlds: thousands of jobs, hundreds of keys and conflict keys, names as long as they may be, the product's own bounds.
- * The pool is saturated, idle, and saturated again; caps of keys, pauses and several dispatchers with warm memories.
+ * The pool is saturated, idle, and saturated again; caps of keys, pauses and several dispatchers with warm memories. Functions do
+ * the work, or worker processes, some of which are killed.
  */
 import { CONFIGURATION_LIMITS, type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
@@ -13,6 +14,7 @@ import {
   type SimulationPlan,
 } from './plan.ts';
 import { type Dice, diceOf, seeded } from './random.ts';
+import type { PlannedProcess } from './redeploys.ts';
 
 const JOBS_LEAST = 2_000;
 const JOBS_MOST = 2_100;
@@ -104,6 +106,38 @@ export function bigPlanOf(seed: number): SimulationPlan {
       configuration.types.map(({ type }) => type),
       untilMs,
     ),
+  };
+}
+
+/** The same world, with worker processes in the place of its functions: as many slots, divided among some workers of each fleet. */
+export function bigPlanOfProcesses(seed: number): SimulationPlan {
+  const plan = bigPlanOf(seed);
+  const dice = diceOf(seeded(seed ^ 0x51ed270b));
+  const { fleets } = plan.configuration;
+  const processes = fleets.flatMap(({ slots }, nth) => {
+    const workers = Math.min(slots ?? 1, dice.whole(1, 3));
+    return Array.from({ length: workers }, (_, at) => ({
+      fleet: fleets[nth]?.fleet ?? '',
+      workerId: nameOf(`worker${nth}`, at),
+      slots: Math.ceil((slots ?? 1) / workers),
+    }));
+  });
+  const untilMs = Math.max(...plan.jobs.map(({ askedAtMs }) => askedAtMs));
+  const kills = Array.from(
+    { length: dice.pick([0, 1, 3]) },
+    (): PlannedEvent => ({
+      atMs: Math.round(dice.between(1_000, untilMs + 10_000)),
+      kills: `process-${dice.pick(processes as [PlannedProcess, ...PlannedProcess[]]).workerId}`,
+    }),
+  );
+  return {
+    ...plan,
+    configuration: {
+      ...plan.configuration,
+      fleets: fleets.map((each) => ({ ...each, slots: null })),
+    },
+    processes,
+    events: [...plan.events, ...kills],
   };
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import type { ScheduleStore } from '../../lib/store/schedules.ts';
 import { again, testCrashPoints } from './crash-points.ts';
 import { SMALL_RUNS } from './small-runs.ts';
 
@@ -12,6 +13,7 @@ const VERBS = {
   announceLines: true,
   recordRejections: true,
   getJobs: true,
+  lookUpJobs: true,
   listRejections: true,
   listUnreadable: true,
   acquireLease: true,
@@ -27,6 +29,8 @@ const VERBS = {
   getEstimates: true,
   readLine: true,
   readDue: true,
+  readDueSchedules: true,
+  readDeclaredSchedules: true,
   promote: true,
   commit: true,
   tidy: true,
@@ -75,7 +79,14 @@ const VERBS = {
   sendWake: true,
   sendLook: true,
   publish: true,
-} as const satisfies Readonly<Record<keyof JobStore | keyof JobQueue | keyof EventBus, true>>;
+} as const satisfies Readonly<
+  Record<
+    | Exclude<keyof JobStore, Exclude<keyof ScheduleStore, 'readDueSchedules' | 'readDeclaredSchedules'>>
+    | keyof JobQueue
+    | keyof EventBus,
+    true
+  >
+>;
 
 const verbOf = (call: string): string => /([a-zA-Z]+)#\d+$/.exec(call)?.[1] ?? call;
 

@@ -1,6 +1,6 @@
 /** An adapter as one node reaches it: over a network that delays, loses and repeats, from a process that may die. */
 
-import { ATTENDED_MS } from '../../lib/dispatch/attendance.ts';
+import { ATTENDED_MS } from '../../lib/dispatch/settle/outage-guard.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
@@ -30,15 +30,35 @@ export interface Network {
 type Service = 'store' | 'queue' | 'bus';
 export type Verb = (...parameters: readonly unknown[]) => Promise<unknown>;
 
-/** Where a verb's batch stands among its parameters: what such a call does, it can do by half. */
-const BATCHES: Readonly<Record<string, number>> = {
+/** Where a verb's batch stands: which parameter, or which field of the request. What such a call does, it can do by half. */
+const BATCHES: Readonly<Record<string, number | string>> = {
   createJobs: 0,
-  announceLines: 1,
+  announceLines: 'lines',
   recordRejections: 0,
-  promote: 0,
+  promote: 'jobs',
   claim: 0,
   send: 1,
   publish: 0,
+};
+
+/** A call's batch; none if the verb takes none. */
+function batchOf(verb: string, parameters: readonly unknown[]): readonly unknown[] {
+  const at = BATCHES[verb];
+  if (at === undefined) return [];
+  const batch = typeof at === 'number' ? parameters[at] : (parameters[0] as Record<string, unknown>)[at];
+  return batch as readonly unknown[];
+}
+
+/** The same call with another batch. */
+const withBatch = (
+  verb: string,
+  parameters: readonly unknown[],
+  batch: readonly unknown[],
+): readonly unknown[] => {
+  const at = BATCHES[verb];
+  if (at === undefined) return parameters;
+  if (typeof at === 'string') return [{ ...(parameters[0] as object), [at]: batch }];
+  return parameters.map((parameter, position) => (position === at ? batch : parameter));
 };
 
 const TRANSACTIONS: ReadonlySet<string> = new Set(['commit', 'redrive']);
@@ -75,8 +95,7 @@ async function call(
   const name = node.nameCall(verb);
   network.onCall(name);
   const random = faults.randomOf(name);
-  const batchAt = BATCHES[verb];
-  const batch = batchAt === undefined ? [] : (parameters[batchAt] as readonly unknown[]);
+  const batch = batchOf(verb, parameters);
   const fault = faults.draw(
     name,
     (each) => {
@@ -96,7 +115,7 @@ async function call(
   const drawnMs = random() * 2 * Math.max(plan.budget.leaseMs, random() < 0.3 ? plan.budget.checkAfterMs : 0);
   const freezeMs = faults.isForced(name) ? Math.max(plan.budget.leaseMs, ATTENDED_MS) + 1_000 : drawnMs;
   const part = batch.slice(0, 1 + Math.floor(random() * Math.max(0, batch.length - 1)));
-  const withPart = parameters.map((parameter, at) => (at === batchAt ? part : parameter));
+  const withPart = withBatch(verb, parameters, part);
   const answer = async (given: Promise<unknown>): Promise<unknown> => {
     const outcome = await given.then(
       (value) => ({ value }),

@@ -1,26 +1,29 @@
 /** The invariants of the design, checked at every write of the store, after every step and after every pass. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
-import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
+import { isTerminal, type Job, type MovingJob, type ReservedJob } from '../../lib/core/job.ts';
 import { isLegal, isWaiting } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
+import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
-import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
-import { isInScope, type Scope, scopeName } from '../../lib/dispatch/operate.ts';
+import {
+  CLOCK_SKEW_MAX_MS,
+  HELD_BACK_MAX_MS,
+  WORKER_LEASE_MS,
+} from '../../lib/dispatch/settle/outage-guard.ts';
+import type { RequestOf } from '../../lib/store/contract.ts';
+import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
+import type { PartitionView } from '../../lib/store/memory/items.ts';
+import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { Control, Fence, Ledger, Reservation } from '../../lib/store/records.ts';
 import type {
   ClaimRequest,
   Commit,
-  Control,
   ControlChange,
-  Fence,
   FinishRequest,
   FinishVerdict,
-  Ledger,
-  Reservation,
   StartRequest,
-} from '../../lib/store/contract.ts';
-import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
-import type { MemoryJobStore, PartitionView } from '../../lib/store/memory/store.ts';
+} from '../../lib/store/requests.ts';
 import { BLOCKED_PREFIX, blockedLineName, readyLineName } from '../../lib/store/schema.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
@@ -183,8 +186,7 @@ export class Invariants {
   readonly #loaded = new Map<string, Loaded>();
   /** By partition and epoch. */
   readonly #committers = new Map<string, string>();
-  /** Undefined in a pool of several partitions. */
-  readonly #order: Order | undefined;
+  readonly #order: Order;
   readonly #starvation: Starvation;
   /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
   readonly #refused = new Set<string>();
@@ -206,15 +208,20 @@ export class Invariants {
       nowMs,
       ...options.starvation,
     });
-    if (partitions.length > 1) return;
     this.#order = new Order({
       configuration,
+      isDivided: partitions.length > 1,
       bounds: orderBounds,
       nowMs,
       skewMaxMs,
       isParked: (id) => this.#store?.inspectLine(id)?.startsWith(BLOCKED_PREFIX) === true,
       conflictKeyOf: (job) => this.versions.conflictKey(this.versions.newest, job),
     });
+  }
+
+  /** There is more than one partition, or will be. */
+  get #isDivided(): boolean {
+    return this.#options.partitions.length > 1;
   }
 
   watch(store: MemoryJobStore): void {
@@ -242,6 +249,7 @@ export class Invariants {
   readonly onStore = (event: StoreEvent<Job>): void => {
     if (event.kind === 'job') this.#onJob(event.verb, event.input, event.oldJob, event.newJob);
     else if (event.kind === 'committed') this.#onCommit(event);
+    else if (event.kind === 'unparked') this.#order.onUnparked(event.jobId);
     else if (event.kind === 'lease') this.#onLease(event.partition, event.epoch);
   };
 
@@ -293,7 +301,7 @@ export class Invariants {
   /** Something else is declared. */
   onDeclared(version: number, configuration: PoolConfiguration): void {
     this.versions.add(configuration, this.#options.nowMs());
-    this.#order?.redeclare(version, configuration);
+    this.#order.redeclare(version, configuration);
   }
 
   /** A deployment has told every partition of what it declared. */
@@ -358,7 +366,7 @@ export class Invariants {
       }
       if (job.state === 'pending') this.#requireAnnounced(store, job);
     }
-    if (this.#order === undefined) return;
+    if (this.#isDivided) return;
     const starved = this.#starvation.look(this.#order.waiting, this.#order.startableNow(this.#view(0)));
     if (starved !== undefined) this.#violated('noStarvation', starved);
   }
@@ -426,36 +434,36 @@ export class Invariants {
       case 'wake':
         this.#wakeSteps.set(parameters[0] as number, { step: this.#steps, atMs: this.#options.nowMs() });
         break;
-      case 'loadPartition':
-        if (!this.#looksElsewhere) this.#requireNotRefused(verb, node, parameters[0] as number);
-        this.#loadSteps.set(parameters[0] as number, this.#steps);
-        this.#loadedAtMs.set(`${node}/${String(parameters[0])}`, this.#options.nowMs());
-        this.#toldAtLoad.set(
-          `${node}/${String(parameters[0])}`,
-          this.#view(parameters[0] as number).declared ?? 0,
-        );
-        if (this.#order !== undefined)
-          this.#loaded.set(
-            `${node}/${String(parameters[0])}`,
-            this.#order.loaded(this.#view(parameters[0] as number)),
-          );
+      case 'loadPartition': {
+        const { partition } = parameters[0] as RequestOf<'loadPartition'>;
+        const name = `${node}/${partition}`;
+        if (!this.#looksElsewhere) this.#requireNotRefused(verb, node, partition);
+        this.#loadSteps.set(partition, this.#steps);
+        this.#loadedAtMs.set(name, this.#options.nowMs());
+        this.#toldAtLoad.set(name, this.#view(partition).declared ?? 0);
+        this.#loaded.set(name, this.#order.loaded(this.#view(partition)));
         break;
-      case 'commit':
-        this.#committers.set(`${(parameters[0] as Fence).partition}/${(parameters[0] as Fence).epoch}`, node);
-        this.#requireNotRefused(verb, node, (parameters[0] as Fence).partition);
+      }
+      case 'commit': {
+        const { fence } = parameters[0] as RequestOf<'commit'>;
+        this.#committers.set(`${fence.partition}/${fence.epoch}`, node);
+        this.#requireNotRefused(verb, node, fence.partition);
         break;
+      }
       case 'renewLease':
-        this.#requireNotRefused(verb, node, (parameters[0] as Fence).partition);
+        this.#requireNotRefused(verb, node, (parameters[0] as RequestOf<'renewLease'>).fence.partition);
         break;
-      case 'changeControl':
-        this.#onControl(parameters[1] as string, parameters[2] as ControlChange);
+      case 'changeControl': {
+        const { scope, change } = parameters[0] as RequestOf<'changeControl'>;
+        this.#onControl(scope, change);
         break;
+      }
       case 'loseWorker':
-        this.#onLoss(node, parameters[0] as Job);
+        this.#onLoss(node, (parameters[0] as RequestOf<'loseWorker'>).job);
         break;
       case 'retimeJob': {
-        const { id, version } = parameters[0] as Job;
-        this.#movesAsked.add(moveName(id, version, parameters[1] as number));
+        const { job, runAtMs } = parameters[0] as RequestOf<'retimeJob'>;
+        this.#movesAsked.add(moveName(job.id, job.version, runAtMs));
         break;
       }
     }
@@ -463,7 +471,7 @@ export class Invariants {
 
   /** A dispatcher was shown these jobs, and its run of passes ended well. */
   onTold(jobs: Iterable<Pick<Job, 'id' | 'version'>>): void {
-    this.#order?.onTold(jobs);
+    this.#order.onTold(jobs);
   }
 
   /** A dispatcher has nothing more to do for now: nothing may start that it knows of. */
@@ -472,7 +480,7 @@ export class Invariants {
     const view = this.#view(partition);
     // Another one may be at work by now.
     if (loaded === undefined || view.lease.epoch !== loaded.epoch) return;
-    const left = this.#order?.leftBehind(view, loaded);
+    const left = this.#order.leftBehind(view, loaded);
     if (left !== undefined) this.#violated('noStarvation', left);
   }
 
@@ -531,7 +539,7 @@ export class Invariants {
   }
 
   /** After an outage of a lease, a worker has a lease to say that it lives, or what it has done. */
-  #onLoss(node: string, seen: Job): void {
+  #onLoss(node: string, seen: MovingJob): void {
     const claimId = seen.claim?.claimId ?? '';
     const holder = this.#holders.get(claimId);
     const job = this.#store?.inspectJob(seen.id);
@@ -582,7 +590,7 @@ export class Invariants {
 
   /** Nobody holds capacity in this scope. */
   requireDrained(scope: Scope): void {
-    const name = scopeName(scope);
+    const name = printScope(scope);
     for (const partition of this.#options.partitions) {
       const { controls, reservations } = this.#view(partition);
       if (controls.get(name)?.paused !== true) continue;
@@ -711,7 +719,7 @@ export class Invariants {
 
   #onJob(verb: string, input: unknown, before: Job | undefined, after: Job): void {
     const { id } = after;
-    this.#order?.onJob(after);
+    this.#order.onJob(after);
     this.#chronicle.onJob(verb, before, after);
     if (before === undefined) {
       if (verb !== 'createJobs' && verb !== 'redrive')
@@ -1057,9 +1065,9 @@ export class Invariants {
   #requireInOrder({ partition, epoch }: Fence, commit: Commit): void {
     const loaded = this.#loaded.get(`${this.#committers.get(`${partition}/${epoch}`)}/${partition}`);
     const isOfLease = loaded?.epoch === epoch;
-    const broken = this.#order?.onCommit(this.#view(partition), commit, isOfLease ? loaded : undefined);
+    const broken = this.#order.onCommit(this.#view(partition), commit, isOfLease ? loaded : undefined);
     if (broken !== undefined) this.#violated('policyOrder', broken);
-    if (this.#order !== undefined && this.#starvation.suspects > 0)
+    if (!this.#isDivided && this.#starvation.suspects > 0)
       this.#starvation.lookAgain(this.#order.startableNow(this.#view(partition)));
   }
 
@@ -1081,15 +1089,23 @@ export class Invariants {
     return charged + correctionMs(charged, this.#usedMs.get(claimId), fairness);
   }
 
-  /** No key is lifted above all others: the most that any was charged, what is in flight included. */
+  /**
+   * No key is lifted above all others: the most that any was charged, what is in flight included. Of an attempt that has ended,
+   * the pass may know already what it used, though a later commit settles it.
+   */
   #mostShareMs(partition: number, commit: Commit, chargedMs: ReadonlyMap<string, number>): number {
     const inFlight = new Map<string, number>();
-    const dropped = commit.drop.flatMap(({ reservation, positions }) =>
-      positions.flatMap((position) => reservation.jobs.get(position) ?? []),
-    );
-    const held = [...this.#view(partition).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
-    for (const { fairnessKey, estimatedCostMs } of [...held, ...dropped])
-      inFlight.set(fairnessKey, (inFlight.get(fairnessKey) ?? 0) + estimatedCostMs);
+    const count = ({ fairnessKey }: ReservedJob, costMs: number): void => {
+      inFlight.set(fairnessKey, (inFlight.get(fairnessKey) ?? 0) + costMs);
+    };
+    for (const { reservation, positions } of commit.drop)
+      for (const position of positions) {
+        const entry = reservation.jobs.get(position);
+        if (entry !== undefined) count(entry, entry.estimatedCostMs);
+      }
+    for (const { batchId, jobs } of this.#view(partition).reservations.values())
+      for (const [position, entry] of jobs)
+        count(entry, Math.max(entry.estimatedCostMs, this.#chargeOf(`${batchId}.${position}`, entry)));
     const ledgers = this.#ledgersOf(partition);
     const shares = [...new Set([...ledgers.keys(), ...inFlight.keys()])].map((fairnessKey) => {
       const settledCostMs =
@@ -1144,6 +1160,9 @@ export class Invariants {
       ['type', job.type],
       ['tier', tier],
       ['key', job.fairnessKey],
+      ...(job.resourceId === undefined
+        ? []
+        : [['resource', JSON.stringify([job.type, job.resourceId])] as const]),
     ];
   }
 
@@ -1207,6 +1226,10 @@ function capOf(configuration: PoolConfiguration, scope: string, name: string): n
       return configuration.tiers.find(({ tier }) => tier === name)?.maxConcurrency ?? null;
     case 'key':
       return configuration.fairness.maxConcurrencyPerKey;
+    case 'resource': {
+      const [ofType] = JSON.parse(name) as readonly [string, string];
+      return configuration.types.find(({ type }) => type === ofType)?.maxConcurrencyPerResource ?? null;
+    }
     default:
       return configuration.fleets.find(({ fleet }) => fleet === name)?.slots ?? null;
   }

@@ -6,7 +6,7 @@
  * A pass knows a job that waits
  *  - if it was told of it: a dispatcher was shown it, by the stream or by whoever stored it, and its run of passes ended well,
  *    `toldMs` before the pass read the partition; where dispatchers may freeze, nobody can say which of them knew it when;
- *  - if it has waited for `seenMs`: by then every line that is opened has been read again, whatever a dispatcher remembers;
+ *  - if it has waited in its line for `seenMs`: by then every line that is opened has been read again, whatever a dispatcher remembers;
  *  - if it is parked, once its conflict key has been free for `parkedMs`: by then the round over all marks has come to it.
  *
  * Of what a pass knows,
@@ -16,14 +16,18 @@
  * A commit shows what was settled, lifted and reserved, and not in which step: so a job counts as first only if it was so at
  * each step. What depends on the order of a batch, and ties between keys, are left to the differential test.
  *
- * In a pool of several partitions each has shares of the caps, which move: there, all that is held is said by other invariants.
+ * In a pool of several partitions each has shares of the caps, which move, and conflict keys have locks: what may start there is said
+ * by other invariants. What has the same type and key meets the same caps wherever these stand, so of what waits in one partition
+ * without a conflict key, the order within such lines is held there, too.
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { conflictKeyOf } from '../../lib/core/conflict.ts';
+import { conflictKeyUnder } from '../../lib/core/conflict.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import { typesByName } from '../../lib/core/terms.ts';
-import type { Commit, WorkerRecord } from '../../lib/store/contract.ts';
-import type { PartitionView } from '../../lib/store/memory/store.ts';
+import type { PartitionView } from '../../lib/store/memory/items.ts';
+
+import type { WorkerRecord } from '../../lib/store/records.ts';
+import type { Commit } from '../../lib/store/requests.ts';
 
 export interface OrderBounds {
   /** Undefined: being told proves nothing. */
@@ -34,6 +38,8 @@ export interface OrderBounds {
 
 export interface OrderOptions {
   readonly configuration: PoolConfiguration;
+  /** There is more than one partition, or will be. */
+  readonly isDivided: boolean;
   readonly bounds: OrderBounds;
   readonly nowMs: () => number;
   /** The most that clocks differ. */
@@ -90,7 +96,7 @@ type Types = ReadonlyMap<string, PoolConfiguration['types'][number]>;
 /** A job in flight keeps the conflict key of its claim, and others from that of the group that its type has by now. */
 function conflictsOf({ type, conflictKey, resourceId }: ReservedJob, types: Types): readonly string[] {
   const resource = conflictKey === undefined ? resourceId : conflictKey.slice(conflictKey.indexOf('/') + 1);
-  const present = conflictKeyOf(types.get(type)?.conflictGroup ?? null, resource);
+  const present = conflictKeyUnder(types.get(type), resource);
   return [...new Set([conflictKey, present])].filter((key) => key !== undefined);
 }
 
@@ -183,6 +189,13 @@ export class Order {
     });
   }
 
+  /** It stands in its ready line again: only whoever put it there need know. */
+  onUnparked(id: string): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting !== undefined)
+      this.#waiting.set(id, { ...waiting, sinceMs: this.#nowMs, toldAtMs: undefined });
+  }
+
   /** A dispatcher was shown these, and its run of passes ended well. */
   onTold(jobs: Iterable<Pick<Job, 'id' | 'version'>>): void {
     for (const { id, version } of jobs) {
@@ -208,7 +221,12 @@ export class Order {
 
   /** What a dispatcher that is done has left. */
   leftBehind(view: PartitionView, loaded: Loaded): string | undefined {
-    if (this.#waiting.size === 0 || !isAllowedAsRead(view, loaded) || !this.#isCurrent(view, loaded))
+    if (
+      this.#options.isDivided ||
+      this.#waiting.size === 0 ||
+      !isAllowedAsRead(view, loaded) ||
+      !this.#isCurrent(view, loaded)
+    )
       return undefined;
     const held = heldIn(view, this.#types);
     const mayStart = this.#startable({ view, loaded }, held.counts);
@@ -242,7 +260,9 @@ export class Order {
       if (chosen?.job.version !== entry.version) continue;
       const counts = new Map(held.counts);
       for (const scope of scopesOf(entry, this.#types)) counts.set(scope, (counts.get(scope) ?? 1) - 1);
-      const mayStart = this.#startable({ view, loaded }, counts);
+      const mayStart = this.#options.isDivided
+        ? (other: Waiting): boolean => meetsTheSame(other, chosen)
+        : this.#startable({ view, loaded }, counts);
       for (const other of this.#waiting.values()) {
         if (!mayStart(other) || held.ids.has(other.job.id) || !this.#isKnown(other, loaded.atMs)) continue;
         const why = this.#precedes(other, { chosen, entry, reserved, view, held });
@@ -275,7 +295,8 @@ export class Order {
     return ({ job, keyScope, conflictScope }) =>
       open.has(job.type) &&
       isOpen(keyScope, fairness.maxConcurrencyPerKey) &&
-      (conflictScope === undefined || (counts.get(conflictScope) ?? 0) === 0);
+      (conflictScope === undefined ||
+        (counts.get(conflictScope) ?? 0) < (this.#types.get(job.type)?.maxConcurrencyPerResource ?? 1));
   }
 
   #isTypeOpen(
@@ -402,6 +423,13 @@ const tiersOf = ({
   new Map(tiers.map(({ tier, guaranteed }, at) => [tier, { at, guaranteed }]));
 
 const lifeOf = ({ incarnation, slots }: WorkerRecord): string => `${incarnation}/${slots}`;
+
+/** Whatever keeps the one from starting keeps the other. */
+const meetsTheSame = ({ job, conflictKey }: Waiting, { job: other }: Waiting): boolean =>
+  conflictKey === undefined &&
+  job.partition === other.partition &&
+  job.type === other.type &&
+  job.fairnessKey === other.fairnessKey;
 
 /** Nobody has changed since what is allowed. */
 function isAllowedAsRead({ controls }: PartitionView, loaded: Loaded): boolean {

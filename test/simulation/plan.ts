@@ -3,8 +3,8 @@
 import type { OverrideChange } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Scope } from '../../lib/core/scope.ts';
 import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/context.ts';
-import type { Scope } from '../../lib/dispatch/operate.ts';
 import type { BusImitation } from '../../lib/events/memory/bus.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
 import type { StoreImitation } from '../../lib/store/memory/imitation.ts';
@@ -231,7 +231,7 @@ export function planOf(seed: number): SimulationPlan {
     }),
   ) as Record<(typeof DRAWN_FAULTS)[number], number>;
   const imitated = (fault: (typeof DRAWN_FAULTS)[number]): boolean => drawn[fault] > 0;
-  const configuration = drawConfiguration(dice, churn);
+  const configuration = resourceCapped(drawConfiguration(dice, churn), diceOf(seeded(seed ^ RESOURCE_DICE)));
   // Of its own, so that it changes no other draw.
   const small = diceOf(seeded(seed ^ 0x10a5));
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
@@ -332,6 +332,19 @@ function drawResidents(
     residents: Array.from({ length: count }, (_, at) => ({ dispatcherId: `dispatcher/${at}`, pollMs })),
     rates,
   };
+}
+
+/** Of its own, so that it changes no other draw. */
+const RESOURCE_DICE = 0x5e50;
+
+/** Some types' running jobs of one resource are limited, where no conflict group says more. */
+function resourceCapped(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {
+  if (!dice.chance(0.5)) return configuration;
+  const types = configuration.types.map((type) => {
+    const maxConcurrencyPerResource = configuration.partitions - 1 + dice.whole(1, 2);
+    return dice.chance(0.7) && type.conflictGroup === null ? { ...type, maxConcurrencyPerResource } : type;
+  });
+  return { ...configuration, types };
 }
 
 function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {

@@ -1,11 +1,15 @@
 /** Bugs that are planted as changes of the sources: about what starts next, and whether anything does. */
 import type { Planted } from './planted-bug.ts';
+import { SCHEDULE_CHANGES } from './planted-schedules.ts';
+import { SMALL_PRINT_CHANGES } from './planted-small-print.ts';
 
 /** Of `small-runs.ts`. */
 const REDEPLOYED =
   'another conflict group, another fleet and another timeout, while jobs run, wait and are parked';
 
 export const CHANGED: Readonly<Record<string, Planted>> = {
+  ...SCHEDULE_CHANGES,
+  ...SMALL_PRINT_CHANGES,
   ratchet: {
     removes: 'the fall of the least share: it is remembered, and only rises',
     foundBy: { differential: 10, kind: 'lifts' },
@@ -14,7 +18,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/dispatch/lifts.ts',
         from: `return {
       leastMs: Number.isFinite(search.leastMs) ? search.leastMs : undefined,`,
-        to: `const kept = this.#context.books as unknown as { leastMs: number };
+        to: `const kept = this.#context.caches as unknown as { leastMs: number };
     kept.leastMs = Math.max(kept.leastMs ?? 0, Number.isFinite(search.leastMs) ? search.leastMs : 0);
     return {
       leastMs: kept.leastMs,`,
@@ -22,19 +26,18 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     ],
   },
   'dropped-hint': {
-    removes:
-      'what a hint told from what is remembered, where its job does not start in the pass that heard it',
+    removes: 'what a hint told from what is cached, where its job does not start in the pass that heard it',
     foundBy: { differential: 9, kind: 'order' },
     changes: [
       {
-        file: 'lib/dispatch/remembered.ts',
+        file: 'lib/dispatch/partition-cache.ts',
         from: 'if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });',
         to: '',
       },
       {
         file: 'lib/dispatch/candidates.ts',
-        from: 'const { heads, recent } = this.#input.remembered;',
-        to: 'const { heads, recent } = this.#input.remembered; recent.clear();',
+        from: 'const { heads, recent } = this.#input.cached;',
+        to: 'const { heads, recent } = this.#input.cached; recent.clear();',
       },
     ],
   },
@@ -42,10 +45,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'the way past what a bound left unseen: each plan begins at the front again',
     foundBy: { differential: 4, kind: 'walls' },
     changes: [
-      { file: 'lib/dispatch/pass.ts', from: 'const groups = outOfTime', to: 'const groups = true' },
-      { file: 'lib/dispatch/pass.ts', from: '(truncated && (admitted', to: '(false && (admitted' },
+      { file: 'lib/dispatch/pass/close.ts', from: 'if (groups.size === 0 ||', to: 'if (groups.size >= 0 ||' },
+      { file: 'lib/dispatch/pass/close.ts', from: '(isTruncated && (admitted', to: '(false && (admitted' },
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/plan.ts',
         from: 'return { blockedMax, blockedPerConflict };',
         to: 'return { blockedMax: Math.min(BLOCKED_MIN, blockedMax), blockedPerConflict: 0 };',
       },
@@ -59,7 +62,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/candidates.ts',
+        file: 'lib/dispatch/backlogged-keys.ts',
         from: '...own],\n      next: read.next,',
         to: '...own],\n      next: undefined,',
       },
@@ -103,7 +106,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'order' },
     changes: [
       {
-        file: 'lib/core/scheduler.ts',
+        file: 'lib/core/best-line.ts',
         from: '(ageSec + onDemandAgeSec) * nowMs + onDemand * 1000;',
         to: '(ageSec + onDemandAgeSec) * nowMs;',
       },
@@ -125,7 +128,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'unheard' },
     changes: [
       {
-        file: 'lib/dispatch/remembered.ts',
+        file: 'lib/dispatch/partition-cache.ts',
         from: 'export const NOTHING_TRUSTED_MS = 5_000;',
         to: 'export const NOTHING_TRUSTED_MS = Infinity;',
       },
@@ -134,7 +137,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         from: 'if (types.length + lines.length === 0) return false;',
         to: 'if (types.length + lines.length >= 0) return false;',
       },
-      { file: 'lib/dispatch/pass.ts', from: 'if (input.looksUp) forgetMissed(remembered.lines);', to: '' },
+      { file: 'lib/dispatch/pass/load.ts', from: 'if (input.checksAll) forgetMissed(lines);', to: '' },
     ],
   },
   guarantees: {
@@ -153,12 +156,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 4, kind: 'time' },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/promote.ts',
         from: 'const PROMOTE_ROUNDS_MAX = 10;',
         to: 'const PROMOTE_ROUNDS_MAX = 1;',
       },
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/promote.ts',
         from: 'more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined)',
         to: 'more: false',
       },
@@ -169,10 +172,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'controls' },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/plan.ts',
         from: 'const overrides = shareOfOverrides(state.controls,',
         to: `const overrides = shareOfOverrides(
-          ((context.books as unknown as { controls: typeof state.controls }).controls ??= state.controls),`,
+          ((context.caches as unknown as { controls: typeof state.controls }).controls ??= state.controls),`,
       },
     ],
   },
@@ -181,9 +184,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 2, kind: 'conflicts' },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: 'const unparked = state.parks',
-        to: 'const unparked = state.parks && remembered.marked.size > 0',
+        file: 'lib/dispatch/pass/settle.ts',
+        from: 'if (!state.parks) return NOTHING_PARKED;',
+        to: 'if (!state.parks || cached.marked.size === 0) return NOTHING_PARKED;',
       },
     ],
   },
@@ -192,13 +195,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'conflicts' },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/settle.ts',
         from: '...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),',
         to: '',
       },
       {
-        file: 'lib/dispatch/pass.ts',
-        from: '...[...seen.values()].flatMap((job) => keyLetGo(context, job) ?? []),',
+        file: 'lib/dispatch/pass/settle.ts',
+        from: '...[...seen.values()].flatMap((job: JobHead) => keyLetGo(context, job) ?? []),',
         to: '',
       },
     ],
@@ -225,13 +228,24 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'moved-back': {
+    removes: 'keys that move to the front of their line while it is being read: no later page shows them',
+    foundBy: { differential: 9_528_150, kind: 'crowd' },
+    changes: [
+      {
+        file: 'lib/dispatch/backlogged-keys.ts',
+        from: 'known === undefined ? [] : this.#movedBack(type, known),',
+        to: '[] as KeyBacklog[],',
+      },
+    ],
+  },
   'fractions-of-cost': {
     removes: 'whole units of cost: ties on paper are decided by rounding',
     foundBy: { differential: 34, kind: 'order' },
     changes: [
       {
         file: 'lib/core/fairness.ts',
-        from: 'Math.round(costMs * UNITS_PER_MS) * UNIT_MS;',
+        from: 'costOf(unitsOf(costMs));',
         to: 'costMs;',
       },
     ],
@@ -241,13 +255,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 40, kind: 'time' },
     changes: [
       {
-        file: 'lib/dispatch/remembered.ts',
-        from: 'if (Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version) continue;',
-        to: '',
-      },
-      {
-        file: 'lib/dispatch/remembered.ts',
-        from: 'if ((lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;',
+        file: 'lib/dispatch/partition-cache.ts',
+        from: 'if (isOlder || (lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;',
         to: '',
       },
     ],
@@ -257,7 +266,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 24, kind: 'order' },
     changes: [
       {
-        file: 'lib/dispatch/remembered.ts',
+        file: 'lib/dispatch/partition-cache.ts',
         from: '(known.epoch === epoch || known.epoch === epoch - 1);',
         to: 'known.epoch >= 0;',
       },
@@ -268,7 +277,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'lifts' },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/admit.ts',
         from: '...candidates.takeLifted(),',
         to: '',
       },
@@ -323,11 +332,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { test: 'test/dispatch/loans.test.ts', name: 'has just filled, be its claims unknown' },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: `held.push(decision.reserved);
-      if (outcome === 'claimed') {`,
-        to: `if (outcome === 'claimed') held.push(decision.reserved);
-      if (outcome === 'claimed') {`,
+        file: 'lib/dispatch/pass/admit.ts',
+        from: `} else {
+      this.#hold(decision);`,
+        to: `} else if (outcome === 'unknown') {
+      this.#pass.planner.confirm(decision);
+    } else {
+      this.#hold(decision);`,
       },
     ],
   },
@@ -349,9 +360,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/parking.ts',
         from: `const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
-        context.store.unpark(waiting, conflictKey),
+        context.store.unpark({ jobs: waiting, conflictKey }),
       );`,
-        to: 'const outcomes = await context.store.unpark(waiting, conflictKey);',
+        to: 'const outcomes = await context.store.unpark({ jobs: waiting, conflictKey });',
       },
     ],
   },
@@ -363,7 +374,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
+        file: 'lib/dispatch/settle/recover.ts',
         from: '(outcome.job.finishedAtMs ?? nowMs) - startedAtMs',
         to: 'nowMs - startedAtMs',
       },
@@ -374,7 +385,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { test: 'test/contract/memory.test.ts', name: 'follows the turn that it knows, once' },
     changes: [
       {
-        file: 'lib/store/memory/store.ts',
+        file: 'lib/store/memory/partition.ts',
         from: 'if (commit.turn !== undefined && commit.turn !== present.page.turn) {',
         to: 'if (commit.turn === -1) {',
       },
@@ -389,10 +400,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/store/dynamodb/store.ts',
-        from: `condition: before.turn === 0 ? 'attribute_not_exists(#pk)' : '#turn = :turn',
-        values: before.turn === 0 ? undefined : { ':turn': before.turn },`,
-        to: '',
+        file: 'lib/store/dynamodb/partition.ts',
+        from: "const follows = before.turn === 0 ? '(attribute_not_exists(#pk) OR #turn = :turn)' : '#turn = :turn';",
+        to: "const follows = '(attribute_not_exists(#pk) OR #turn >= :turn)';",
       },
     ],
   },
@@ -405,7 +415,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/store/dynamodb/store.ts',
+        file: 'lib/store/dynamodb/lines.ts',
         from: ' AND size(#lines) = :one`',
         to: ' OR size(#lines) = :one`',
       },
@@ -445,7 +455,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'has what its former one runs taken from it' },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
+        file: 'lib/dispatch/settle/recover.ts',
         from: ' || nowMs < (record.formerUntilMs ?? 0)',
         to: '',
       },
@@ -459,7 +469,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/attendance.ts',
+        file: 'lib/dispatch/settle/outage-guard.ts',
         from: 'if (nowMs - sinceMs >= ATTENDED_MS) return true;',
         to: 'if (nowMs >= sinceMs) return true;',
       },
@@ -470,7 +480,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { test: 'test/contract/memory.test.ts', name: 'are refused from another life of the worker' },
     changes: [
       {
-        file: 'lib/store/memory/store.ts',
+        file: 'lib/store/memory/worker.ts',
         from: `if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
         return 'superseded';
       const kept = { ...item.value, checkpoint };`,
@@ -484,7 +494,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { crashWorld: 4 },
     changes: [
       {
-        file: 'lib/dispatch/lookout.ts',
+        file: 'lib/dispatch/settle/lookout.ts',
         from: 'runsOnWorkers(state, held) &&',
         to: 'held.length < 0 &&',
       },
@@ -495,7 +505,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { crashWorld: 4 },
     changes: [
       {
-        file: 'lib/dispatch/look.ts',
+        file: 'lib/dispatch/settle/look.ts',
         from: 'if (isOther || !runsOnWorkers(state, places))',
         to: 'if (places.length > 0)',
       },
@@ -506,9 +516,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { crashWorld: 1 },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
-        from: 'suspicion?.isSuspect ??',
-        to: 'undefined ??',
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'return this.#suspicion?.isSuspect(reservation, position, entry) ?? false;',
+        to: 'return false;',
+      },
+      {
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'if (suspicion === undefined) return { checked, others: [] };',
+        to: 'if (suspicion !== null) return { checked, others: [] };',
       },
     ],
   },
@@ -517,7 +532,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { crashWorld: 13 },
     changes: [
       {
-        file: 'lib/dispatch/attendance.ts',
+        file: 'lib/dispatch/settle/outage-guard.ts',
         from: 'if (lookout === undefined) return page;',
         to: 'if (page !== undefined || lookout === undefined) return page;',
       },
@@ -528,7 +543,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { crashWorld: 37 },
     changes: [
       {
-        file: 'lib/dispatch/silence.ts',
+        file: 'lib/dispatch/settle/silence.ts',
         from: '...(formerUntilMs === undefined ? []',
         to: '...(workers.length > 0 ? []',
       },
@@ -539,8 +554,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { smallRun: REDEPLOYED },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: 'for (const conflictKey of keysHeld) planner.holdConflict(conflictKey);',
+        file: 'lib/dispatch/pass/plan.ts',
+        from: 'for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));',
         to: '',
       },
     ],
@@ -550,8 +565,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 4 },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: "if (declared > deployed.version) return { kind: 'outdated', version: declared };",
+        file: 'lib/dispatch/pass/load.ts',
+        from: 'if (declared > deployed.version) return declared;',
         to: '',
       },
     ],
@@ -561,13 +576,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 4 },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: 'if (declared < deployed.version) await store.announceDeclaration(partition, deployed.version);',
+        file: 'lib/dispatch/pass/load.ts',
+        from: 'if (declared < deployed.version) await store.announceDeclaration({ partition, version: deployed.version });',
         to: '',
       },
       {
         file: 'lib/dispatch/declare.ts',
-        from: 'await store.announceDeclaration(partition, version);',
+        from: 'await store.announceDeclaration({ partition, version });',
         to: '',
       },
     ],
@@ -577,9 +592,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { smallRun: REDEPLOYED },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
-        from: 'if (job !== undefined && !fleets.has(entry.fleet)) {',
-        to: 'if (job !== undefined && fleets.size === 0) {',
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'if (job !== undefined && !this.#fleets.has(place.entry.fleet))',
+        to: 'if (job !== undefined && this.#fleets.size === 0)',
       },
     ],
   },
@@ -615,7 +630,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 6 },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
+        file: 'lib/dispatch/settle/recover.ts',
         from: 'return (await deployed.typeUnder(declared, job.type)) ?? present;',
         to: 'return present;',
       },
@@ -638,7 +653,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'claims-without-terms': {
     removes: 'the version under which a claim was planned',
     foundBy: { simulation: 4 },
-    changes: [{ file: 'lib/dispatch/pass.ts', from: 'declared: deployed?.version,', to: '' }],
+    changes: [{ file: 'lib/dispatch/pass/admit.ts', from: 'declared: deployed?.version,', to: '' }],
   },
   'former-types': {
     removes: 'types that are not declared any more from what is remembered of them',
@@ -679,7 +694,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 22 },
     changes: [
       {
-        file: 'lib/worker/process.ts',
+        file: 'lib/worker/process/process.ts',
         from: 'const makeGuard = options.guard ?? guardHere(',
         to: 'const makeGuard = guardHere(',
       },
@@ -743,9 +758,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/client/client.ts',
-        from: 'return this.#current(DECLARATION_AGAIN_MS);',
-        to: 'return this.#current();',
+        file: 'lib/client/contexts.ts',
+        from: 'return this.current(DECLARATION_AGAIN_MS);',
+        to: 'return this.current();',
       },
     ],
   },
@@ -771,9 +786,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: 'let mustWarn = lifts && state.isLifted === true &&',
-        to: 'let mustWarn = lifts && state.isLifted !== state.isLifted &&',
+        file: 'lib/dispatch/pass/admit.ts',
+        from: 'liftsKeys(context) && state.isLifted === true &&',
+        to: 'liftsKeys(context) && state.isLifted !== state.isLifted &&',
       },
     ],
   },
@@ -785,7 +800,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/remembered.ts',
+        file: 'lib/dispatch/partition-cache.ts',
         from: '> RECENT_MAX) lines.coming = undefined;',
         to: '> RECENT_MAX) lines.coming?.clear();',
       },
@@ -800,9 +815,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
-        from: 'images.push(...(await waitAgain(context, taken, nowMs)));',
-        to: 'await waitAgain(context, taken, nowMs);',
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));',
+        to: 'await waitAgain(this.#context, this.#taken, this.#nowMs);',
       },
     ],
   },
@@ -817,6 +832,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'boundless-loans': {
+    removes: 'the bound on what one commit lends and gives back',
+    foundBy: { test: 'test/dispatch/loans.test.ts', name: 'is one of very many' },
+    changes: [
+      { file: 'lib/dispatch/loans.ts', from: 'const MOVED_MAX = 20;', to: 'const MOVED_MAX = Infinity;' },
+    ],
+  },
   'let-go-unheard': {
     removes: 'the pass that follows a lost claim of a job behind which others are parked',
     foundBy: {
@@ -825,10 +847,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/close.ts',
         from: ` ||
-    remembered.letGo.size > 0;`,
-        to: ';',
+    cached.letGo.size > 0`,
+        to: '',
       },
     ],
   },
@@ -840,9 +862,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: 'remembered.letGo.add(decision.reserved.conflictKey);',
-        to: 'remembered.letGo.size;',
+        file: 'lib/dispatch/pass/admit.ts',
+        from: 'cached.letGo.add(conflictKey);',
+        to: 'cached.letGo.size;',
       },
     ],
   },
@@ -851,9 +873,48 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 109, kind: 'order' },
     changes: [
       {
-        file: 'lib/dispatch/remembered.ts',
-        from: "if (known.next !== undefined && rank > (known.untilRank ?? '')) {",
-        to: "if (known.next !== undefined && rank > '~') {",
+        file: 'lib/dispatch/partition-cache.ts',
+        from: "if (others.next !== undefined && rank > (known.untilRank ?? '')) {",
+        to: "if (others.next !== undefined && rank > '~') {",
+      },
+    ],
+  },
+  'read-ahead-unheard': {
+    removes: 'what hints tell of a part of a line that was read ahead',
+    foundBy: {
+      test: 'test/dispatch/line-parts.test.ts',
+      name: 'is not forgotten: a job that comes after the line was read',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/partition-cache.ts',
+        from: 'next: withComing(others.next, [{ job, rank, sub }], rankOf)',
+        to: 'next: others.next',
+      },
+    ],
+  },
+  'charged-keys-unasked': {
+    removes: 'the shares of keys that come, and of which nothing was decided',
+    foundBy: { test: 'test/dispatch/lifts.test.ts', name: 'keys start level with the one that came first' },
+    changes: [
+      {
+        file: 'lib/dispatch/lifts.ts',
+        from: ', ...fresh.map(({ fairnessKey }) => fairnessKey)];',
+        to: '];',
+      },
+    ],
+  },
+  'moved-jobs-undecided': {
+    removes: 'when a job was ready first, of one that was moved after its key was decided of',
+    foundBy: {
+      test: 'test/dispatch/lifts.test.ts',
+      name: 'while its first job waits for the time that it was moved to after a pass with room had seen it',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lifts.ts',
+        from: 'return firstReadyMs(job) <= this.#decidedMs',
+        to: 'return job.readyAtMs <= this.#decidedMs',
       },
     ],
   },
@@ -862,13 +923,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'is looked at again when its own time ends' },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
-        from: 'return endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;',
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'return this.#endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;',
         to: 'return nowMs + budget.checkAfterMs;',
       },
       {
-        file: 'lib/dispatch/settle.ts',
-        from: '...[...endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),',
+        file: 'lib/dispatch/settle/recover.ts',
+        from: '...[...this.#endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),',
         to: '',
       },
     ],
@@ -881,7 +942,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
+        file: 'lib/dispatch/settle/recover.ts',
         from: 'return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;',
         to: 'return nowMs < job.runUntilMs;',
       },
@@ -895,7 +956,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
+        file: 'lib/dispatch/settle/recover.ts',
         from: '>= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;',
         to: '>= loadedAtMs) return true;',
       },
@@ -909,8 +970,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/settle.ts',
-        from: 'looksUp ? undefined : budget.checkMax',
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'checksAll ? undefined : budget.checkMax',
         to: 'budget.checkMax',
       },
     ],
@@ -923,7 +984,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
+        file: 'lib/dispatch/pass/hints.ts',
         from: 'if (late.length === 0) return images;',
         to: 'if (late.length >= 0) return images;',
       },
@@ -962,8 +1023,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/worker/membership.ts',
-        from: "applied === 'applied' && tries > 1 ?",
-        to: "applied === 'applied' && tries > REGISTER_TRIES_MAX ?",
+        from: "applied === 'applied' && (tries > 1 || mayBeThere)",
+        to: "applied === 'applied' && mayBeThere",
       },
     ],
   },
@@ -975,9 +1036,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass.ts',
-        from: '...books.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),',
-        to: '...books.seeStarts([]),',
+        file: 'lib/dispatch/pass/admit.ts',
+        from: '...ledgerCache.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),',
+        to: '...ledgerCache.seeStarts([]),',
       },
     ],
   },
@@ -989,7 +1050,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/worker/process.ts',
+        file: 'lib/worker/process/attempts.ts',
         from: "if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');",
         to: '',
       },
@@ -1051,7 +1112,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/handover.ts',
-        from: `state = await store.loadPartition(other, nowMs);
+        from: `state = await store.loadPartition({ partition: other, nowMs });
       }`,
         to: '}',
       },
@@ -1075,9 +1136,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/rehome.ts',
         from: `const moved = await putAnnounced(asSubmitter(context), there, () =>
-      store.rehome(ofHome, partition, clock.nowMs()),
+      store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() }),
     );`,
-        to: `const moved = await store.rehome(ofHome, partition, clock.nowMs());
+        to: `const moved = await store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() });
     await putAnnounced(asSubmitter(context), there, async () => undefined);`,
       },
     ],
@@ -1110,8 +1171,194 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/carry.ts',
-        from: 'if (home !== partition) await store.adoptControl(home, control);',
+        from: 'if (home !== partition) await store.adoptControl({ partition: home, control });',
         to: '',
+      },
+    ],
+  },
+  'borrowed-and-above': {
+    removes:
+      'what a partition has borrowed from what it may have in flight, once the loan has ended and was not given back',
+    foundBy: {
+      test: 'test/dispatch/looks.test.ts',
+      name: 'is not what runs on capacity that was lent to its partition',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'movedBy(state.loans, other, Number.NEGATIVE_INFINITY)',
+        to: 'movedBy(state.loans, other, Number.POSITIVE_INFINITY)',
+      },
+    ],
+  },
+  'comes-and-plans-on': {
+    removes: 'the difference between what was planned before a partition came and what it plans from then on',
+    foundBy: {
+      test: 'test/dispatch/looks.test.ts',
+      name: 'is nothing where a partition runs what is its own',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'if (epoch < sinceEpoch)',
+        to: 'if (epoch <= sinceEpoch)',
+      },
+    ],
+  },
+  'come-to-any': {
+    removes: 'the version of the declaration that a partition has come to',
+    foundBy: {
+      test: 'test/dispatch/looks.test.ts',
+      name: 'is one that has come to this declaration, not to an earlier one',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'carried !== undefined && carried.version >= since',
+        to: 'carried !== undefined',
+      },
+    ],
+  },
+  'let-go-of-all': {
+    removes: 'conflict keys that others hold still: all are taken to be free',
+    foundBy: {
+      test: 'test/dispatch/looks.test.ts',
+      name: 'are conflict keys that were claimed before it came',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'if (!after.conflictKeys.has(conflictKey)) input.letGo',
+        to: 'input.letGo',
+      },
+    ],
+  },
+  'cut-looks': {
+    removes: 'the soon look at those that were not read so far',
+    foundBy: {
+      test: 'test/dispatch/looks.test.ts',
+      name: 'read so many at once, and the others within moments',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/handover.ts',
+        from: 'if (states.size + over.size < partitionsEver - 1) return LOOK_LEAST_MS;',
+        to: '',
+      },
+    ],
+  },
+  'cut-line-left': {
+    removes: 'the return to a line of which a part was moved, unless it is the last that was read',
+    foundBy: {
+      test: 'test/dispatch/rehome.test.ts',
+      name: 'also where that is not the last one that it read',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/rehome.ts',
+        from: 'isCut ||= page.next !== undefined;',
+        to: 'isCut = page.next !== undefined;',
+      },
+    ],
+  },
+  'retired-with-jobs': {
+    removes: 'the look whether a line is empty before it is retired',
+    foundBy: {
+      test: 'test/dispatch/rehome.test.ts',
+      name: 'are no lines to retire in which a job stands',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/rehome.ts',
+        from: 'if (page.jobs.length === 0 && line',
+        to: 'if (line',
+      },
+    ],
+  },
+  'steps-from-the-front': {
+    removes: 'the place at which a step of a declaration ended',
+    foundBy: {
+      test: 'test/dispatch/carry.test.ts',
+      name: 'go on where the last one stood',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/carry.ts',
+        from: `after: step.after,
+  };`,
+        to: '};',
+      },
+    ],
+  },
+  'handover-again': {
+    removes: 'what is known of a handover when the next declaration comes',
+    foundBy: {
+      test: 'test/dispatch/carry.test.ts',
+      name: 'is the one of its step alone where partitions',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/carry.ts',
+        from: 'carried === undefined || carried.version < sharedSince',
+        to: 'carried === undefined || carried.version > 0',
+      },
+    ],
+  },
+  'held-and-moved': {
+    removes: 'the wait of a parked job for the charge of its earlier attempt, before it is moved',
+    foundBy: {
+      test: 'test/dispatch/carry.test.ts',
+      name: 'stay while an attempt of theirs counts here',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/carry.ts',
+        from: '!lives(job) && !held.has(job.id)',
+        to: '!lives(job)',
+      },
+    ],
+  },
+  'raised-twice': {
+    removes:
+      'what was given to one partition from what is left for the others, when slots of a worker are raised',
+    foundBy: {
+      test: 'test/worker/division.test.ts',
+      name: 'are raised by no more than what is free',
+    },
+    changes: [
+      {
+        file: 'lib/worker/division.ts',
+        from: `      left -= more;
+`,
+        to: '',
+      },
+    ],
+  },
+  'let-go-at-work': {
+    removes: 'the look whether a job of a partition runs before its lease is let go',
+    foundBy: {
+      test: 'test/worker/process.test.ts',
+      name: 'keeps its lease in a partition that is gone while a job of it runs',
+    },
+    changes: [
+      {
+        file: 'lib/worker/process/partitions.ts',
+        from: 'if (!isGone(partition) || this.#isAtWork(partition)) continue;',
+        to: 'if (!isGone(partition)) continue;',
+      },
+    ],
+  },
+  'served-by-an-old-record': {
+    removes: 'the heartbeat after a registration where a record may be',
+    foundBy: {
+      test: 'test/worker/membership.test.ts',
+      name: 'it is served again by a record that counts',
+    },
+    changes: [
+      {
+        file: 'lib/worker/membership.ts',
+        from: '(tries > 1 || mayBeThere)',
+        to: 'tries > 1',
       },
     ],
   },

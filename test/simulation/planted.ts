@@ -3,15 +3,8 @@
  * the sources. Each must be found: one that is not means that an invariant is missing, or a scenario.
  */
 import type { Job } from '../../lib/core/job.ts';
-import type {
-  ClaimRequest,
-  Commit,
-  Fence,
-  FinishRequest,
-  JobHead,
-  JobStore,
-  StartRequest,
-} from '../../lib/store/contract.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
+import type { ClaimRequest, Commit, FinishRequest, StartRequest } from '../../lib/store/requests.ts';
 import { instead } from './instead.ts';
 import type { Planted } from './planted-bug.ts';
 import { CHANGED } from './planted-changes.ts';
@@ -39,11 +32,11 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 42 },
     store: (store) =>
       instead(store, {
-        commit: (fence: Fence, commit: Commit) =>
-          store.commit(
-            { ...fence, epoch: store.inspect(fence.partition).lease.epoch },
-            { ...commit, turn: undefined },
-          ),
+        commit: ({ fence, commit }: RequestOf<'commit'>) =>
+          store.commit({
+            fence: { ...fence, epoch: store.inspect(fence.partition).lease.epoch },
+            commit: { ...commit, turn: undefined },
+          }),
       }),
   },
   'reserve-before-claim': {
@@ -51,7 +44,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        commit: (fence: Fence, commit: Commit) => store.commit(fence, withoutReservations(commit)),
+        commit: ({ fence, commit }: RequestOf<'commit'>) =>
+          store.commit({ fence, commit: withoutReservations(commit) }),
       }),
   },
   'raise-before-give-up': {
@@ -97,8 +91,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        getJobs: async (ids: readonly string[]) =>
-          (await store.getJobs(ids)).map((job) =>
+        lookUpJobs: async ({ ids }: RequestOf<'lookUpJobs'>) =>
+          (await store.lookUpJobs({ ids })).map((job) =>
             job?.state === 'running' ? { ...job, startedAtMs: 0 } : job,
           ),
       }),
@@ -107,7 +101,10 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     removes: 'the expiry of workers',
     foundBy: { simulation: 8 },
     store: (store) =>
-      instead(store, { loadPartition: (partition: number) => store.loadPartition(partition, 0) }),
+      instead(store, {
+        loadPartition: ({ partition }: RequestOf<'loadPartition'>) =>
+          store.loadPartition({ partition, nowMs: 0 }),
+      }),
   },
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
@@ -119,7 +116,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        commit: (fence: Fence, commit: Commit) => store.commit(fence, { ...commit, ledgers: [] }),
+        commit: ({ fence, commit }: RequestOf<'commit'>) =>
+          store.commit({ fence, commit: { ...commit, ledgers: [] } }),
       }),
   },
   'due-time': {
@@ -127,8 +125,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        readDue: (partition: number, nowMs: number, limit: number, after?: string) =>
-          store.readDue(partition, nowMs + 3_600_000, limit, after),
+        readDue: ({ partition, nowMs, limit, after }: RequestOf<'readDue'>) =>
+          store.readDue({ partition, nowMs: nowMs + 3_600_000, limit, after }),
       }),
   },
   'promote-version': {
@@ -137,11 +135,11 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 151 },
     store: (store) =>
       instead(store, {
-        promote: (jobs: readonly JobHead[]) =>
-          store.promote(
-            jobs.map((job) => ({ ...job, version: store.inspectJob(job.id)?.version ?? job.version })),
-            Number.MAX_SAFE_INTEGER,
-          ),
+        promote: ({ jobs }: RequestOf<'promote'>) =>
+          store.promote({
+            jobs: jobs.map((job) => ({ ...job, version: store.inspectJob(job.id)?.version ?? job.version })),
+            nowMs: Number.MAX_SAFE_INTEGER,
+          }),
       }),
   },
   'retime-version': {
@@ -149,8 +147,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 4 },
     store: (store) =>
       instead(store, {
-        retimeJob: (job: Job, runAtMs: number, nowMs: number) =>
-          store.retimeJob(store.inspectJob(job.id) ?? job, runAtMs, nowMs),
+        retimeJob: ({ job, runAtMs, nowMs }: RequestOf<'retimeJob'>) =>
+          store.retimeJob({ job: store.inspectJob(job.id) ?? job, runAtMs, nowMs }),
       }),
   },
   'announce-lines': {
@@ -163,10 +161,12 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        retireLine: (partition, line) => store.retireLine(partition, line, Number.MAX_SAFE_INTEGER),
-        readLine: async (partition, line, limit, after) => {
-          const read = await store.readLine(partition, line, limit, after);
-          if (read.jobs.length === 0) await store.retireLine(partition, line, Number.MAX_SAFE_INTEGER);
+        retireLine: ({ partition, line }) =>
+          store.retireLine({ partition, line, announcedAtMs: Number.MAX_SAFE_INTEGER }),
+        readLine: async ({ partition, line, limit, after }) => {
+          const read = await store.readLine({ partition, line, limit, after });
+          if (read.jobs.length === 0)
+            await store.retireLine({ partition, line, announcedAtMs: Number.MAX_SAFE_INTEGER });
           return read;
         },
       }),
@@ -176,8 +176,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => {
-          const state = await store.loadPartition(partition, nowMs);
+        loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
+          const state = await store.loadPartition({ partition, nowMs });
           return {
             ...state,
             reservations: state.reservations.map((reservation) => ({
@@ -197,8 +197,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 8 },
     store: (store) =>
       instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => {
-          const state = await store.loadPartition(partition, nowMs);
+        loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
+          const state = await store.loadPartition({ partition, nowMs });
           return { ...state, reservations: state.reservations.filter((_, at) => at % 5 !== 4) };
         },
       }),
@@ -208,8 +208,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 4 },
     store: (store) =>
       instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => {
-          const state = await store.loadPartition(partition, nowMs);
+        loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
+          const state = await store.loadPartition({ partition, nowMs });
           return {
             ...state,
             reservations: state.reservations.map((each) => ({ ...each, checkAtMs: Number.MAX_SAFE_INTEGER })),
@@ -236,8 +236,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     store: (store) => {
       let stale: Awaited<ReturnType<JobStore['loadPartition']>> | undefined;
       return instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => {
-          const state = await store.loadPartition(partition, nowMs);
+        loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
+          const state = await store.loadPartition({ partition, nowMs });
           const seen = stale ?? state;
           stale = state;
           return { ...seen, epoch: state.epoch };
@@ -275,7 +275,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 7 },
     store: (store) =>
       instead(store, {
-        redrive: async (_deadLetter: Job, job: Job) => {
+        redrive: async ({ job }: RequestOf<'redrive'>) => {
           const isThere = store.inspectJob(job.id) !== undefined;
           await store.createJobs([isThere ? { ...job, id: `${job.id}-again` } : job]);
           return 'applied';
@@ -287,8 +287,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => ({
-          ...(await store.loadPartition(partition, nowMs)),
+        loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => ({
+          ...(await store.loadPartition({ partition, nowMs })),
           controls: [],
         }),
       }),
@@ -306,9 +306,9 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        heartbeat: (partition: number, record) => {
+        heartbeat: ({ partition, record }: RequestOf<'heartbeat'>) => {
           const { incarnation } = store.inspect(partition).workers.get(record.workerId) ?? record;
-          return store.heartbeat(partition, { ...record, incarnation });
+          return store.heartbeat({ partition, record: { ...record, incarnation } });
         },
       }),
   },
@@ -326,8 +326,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 58 },
     store: (store) =>
       instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => {
-          const state = await store.loadPartition(partition, nowMs);
+        loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
+          const state = await store.loadPartition({ partition, nowMs });
           return { ...state, loans: state.loans.filter(({ from }) => from !== partition) };
         },
       }),
@@ -337,8 +337,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 144 },
     store: (store) =>
       instead(store, {
-        loadPartition: async (partition: number, nowMs: number) => {
-          const state = await store.loadPartition(partition, nowMs);
+        loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
+          const state = await store.loadPartition({ partition, nowMs });
           const loans = state.loans.filter(
             ({ from, expiresAtMs }) => from !== partition || expiresAtMs > nowMs,
           );
@@ -351,8 +351,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 164 },
     answers: (store) =>
       instead(store, {
-        renewLease: async (fence: Fence, nowMs: number, leaseMs: number) => {
-          await store.renewLease(fence, nowMs, leaseMs);
+        renewLease: async ({ fence, nowMs, leaseMs }: RequestOf<'renewLease'>) => {
+          await store.renewLease({ fence, nowMs, leaseMs });
           return 'renewed';
         },
       }),

@@ -1,7 +1,7 @@
 /** What a seed declares while its world runs: one declaration after another, each with the workers that it deploys. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { decodeConfiguration, encodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
-import { type Dice, diceOf, seeded } from './random.ts';
+import { type Dice, diceOf, hashText, seeded } from './random.ts';
 
 /** A long-running worker. */
 export interface PlannedProcess {
@@ -259,13 +259,28 @@ function settled(draft: Draft): PoolConfiguration {
   for (const tier of draft.tiers) tier.maxConcurrency = atLeast(tier.maxConcurrency);
   for (const fleet of draft.fleets) fleet.slots = atLeast(fleet.slots);
   draft.maxConcurrency = atLeast(draft.maxConcurrency);
+  for (const type of draft.types) {
+    const { conflictGroup, maxConcurrencyPerResource: most } = type;
+    if (conflictGroup !== null) delete type.maxConcurrencyPerResource;
+    else if (most !== undefined) type.maxConcurrencyPerResource = Math.max(partitions, most);
+  }
   return decodeConfiguration(encodeConfiguration(draft));
+}
+
+/** By numbers that follow from the draft, so that it changes no other draw. */
+function limitResources(draft: Draft): void {
+  const dice = diceOf(seeded(hashText(JSON.stringify(draft))));
+  const type = of(dice, draft.types);
+  if (type === undefined || !dice.chance(0.3)) return;
+  if (dice.chance(0.3)) delete type.maxConcurrencyPerResource;
+  else type.maxConcurrencyPerResource = dice.whole(1, 4);
 }
 
 function redeclared(dice: Dice, before: PoolConfiguration): PoolConfiguration {
   const draft = draftOf(before);
   const changes = dice.pick([1, 2, 4, 12]);
   for (let at = 0; at < changes; at += 1) dice.pick(CHANGES)(draft, dice);
+  limitResources(draft);
   return settled(draft);
 }
 

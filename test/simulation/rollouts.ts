@@ -10,8 +10,9 @@ import { decodeDeclaration, encodeConfiguration } from '../../lib/dispatch/decla
 import { type DeclareContext, declare } from '../../lib/dispatch/declare.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import type { DeclarationRecord, JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { DeclarationRecord } from '../../lib/store/records.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Verb } from './faulty.ts';
@@ -280,12 +281,12 @@ export class Rollouts {
     const dice = diceOf(faults.randomOf(`${node.name}/remembers`));
     const readAtMs = time.nowMs - dice.between(0, STALE_MAX_MS);
     const versions = this.#generations.map(({ version }) => version);
-    const remembered = versions.find(
+    const cached = versions.find(
       (version) =>
         version >= least &&
         (invariants.versions.supersededAtMs(version) ?? Number.POSITIVE_INFINITY) > readAtMs,
     );
-    if (remembered === undefined || remembered === versions.at(-1) || dice.chance(0.5))
+    if (cached === undefined || cached === versions.at(-1) || dice.chance(0.5))
       return this.declarationsOf(node, store);
     faults.count('workerOutdated');
     let isFirst = true;
@@ -293,7 +294,7 @@ export class Rollouts {
       node,
       instead(store, {
         readDeclaration: (version?: number) => {
-          const asked = isFirst ? remembered : version;
+          const asked = isFirst ? cached : version;
           isFirst = false;
           return store.readDeclaration(asked);
         },

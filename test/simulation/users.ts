@@ -1,7 +1,7 @@
 /** Whoever holds a client: producers who submit and wait, and operators who do anything at any moment. */
 import type { StoreClient } from '../../lib/client/client.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { type Scope, scopeName } from '../../lib/dispatch/operate.ts';
+import { printScope, type Scope } from '../../lib/core/scope.ts';
 import { jobIdOf } from '../../lib/dispatch/request.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
@@ -134,8 +134,8 @@ export class Users {
   act(act: OperatorAct): void {
     const { begin, invariants, faults } = this.#options;
     const { node, client, store } = begin('operator');
-    const scope = 'scope' in act ? scopeName(act.scope) : undefined;
-    if ('scope' in act) this.#touched.set(scopeName(act.scope), act.scope);
+    const scope = 'scope' in act ? printScope(act.scope) : undefined;
+    if ('scope' in act) this.#touched.set(printScope(act.scope), act.scope);
     const asked = (this.#asked.get(scope ?? '') ?? 0) + 1;
     if (scope !== undefined) this.#asked.set(scope, asked);
     const work = async (): Promise<void> => {
@@ -248,7 +248,7 @@ export class Users {
   #restore(scope: Scope): void {
     const { begin, time } = this.#options;
     const { node, client } = begin('operator');
-    const name = scopeName(scope);
+    const name = printScope(scope);
     this.#asked.set(name, (this.#asked.get(name) ?? 0) + 1);
     const again = (): void => time.after(RESTORE_AGAIN_MS, () => this.#restore(scope));
     const isKey = typeof scope === 'object' && 'fairnessKey' in scope;

@@ -1,6 +1,6 @@
 /** Every declaration of a run, as an observer knows them who sees each in the moment in which it is made. */
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
-import { conflictKeyOf } from '../../lib/core/conflict.ts';
+import { conflictKeyUnder } from '../../lib/core/conflict.ts';
 import type { Job } from '../../lib/core/job.ts';
 
 interface Version {
@@ -75,12 +75,12 @@ export class Versions {
     return sinceMs;
   }
 
-  /** The conflict key of a job as a version has it. */
+  /** The conflict key of a job as a version has it: of its group, or of its resource, where its type limits that one's jobs. */
   conflictKey(
     version: number | undefined,
     { type, resourceId }: Pick<Job, 'type' | 'resourceId'>,
   ): string | undefined {
-    return conflictKeyOf(this.typeUnder(version, type)?.conflictGroup ?? null, resourceId);
+    return conflictKeyUnder(this.typeUnder(version, type), resourceId);
   }
 
   /**
@@ -90,11 +90,15 @@ export class Versions {
   exclude(one: Job, other: Job): string | undefined {
     if (one.resourceId === undefined || one.resourceId !== other.resourceId) return undefined;
     const [mine, its] = [one.claim?.declared ?? this.newest, other.claim?.declared ?? this.newest];
-    const own = this.conflictKey(mine, one);
-    if (own !== undefined && own === this.conflictKey(its, other)) return own;
+    const own = this.#group(mine, one);
+    if (own !== undefined && own === this.#group(its, other)) return own;
     if (mine === its) return undefined;
     const [later, former, version] = mine > its ? [one, other, mine] : [other, one, its];
-    const key = this.conflictKey(version, later);
-    return key !== undefined && key === this.conflictKey(version, former) ? key : undefined;
+    const key = this.#group(version, later);
+    return key !== undefined && key === this.#group(version, former) ? key : undefined;
+  }
+
+  #group(version: number | undefined, { type }: Pick<Job, 'type'>): string | undefined {
+    return this.typeUnder(version, type)?.conflictGroup ?? undefined;
   }
 }

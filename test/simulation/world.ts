@@ -6,27 +6,29 @@ import type { Context, SQSEvent } from 'aws-lambda';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/attendance.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { DECLARATION_AGAIN_MS, type Declared, deployedParts } from '../../lib/dispatch/declaration.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
-import { lookAtWorkers } from '../../lib/dispatch/look.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
-import type { BooksMemory } from '../../lib/dispatch/remembered.ts';
-import { type ResidentOptions, runDispatcher } from '../../lib/dispatch/resident.ts';
+import type { PartitionCaches } from '../../lib/dispatch/partition-cache.ts';
+import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
+import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
+import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
+import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/outage-guard.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
-import type { Fence, JobStore, LeaseOutcome } from '../../lib/store/contract.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { LeaseOutcome } from '../../lib/store/requests.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { guardHere, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
-import { runWorker } from '../../lib/worker/process.ts';
+import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobContext, type JobHandlers, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
 import { type CallFault, Faults, type FiredFault } from './faults.ts';
 import { faultyBus, faultyQueue, faultyStore, type Network } from './faulty.ts';
@@ -259,12 +261,21 @@ export class World {
         // A function's partition may fail while another of its partitions goes on, beside the next invocation.
         if (!this.#residents.has(node.name)) return;
         if (verb === 'readWakes') this.#onLook(node, parameters[0] as number);
-        if (verb === 'loadPartition') this.#looked.delete(`${node.name}/${String(parameters[0])}`);
+        if (verb === 'loadPartition')
+          this.#looked.delete(`${node.name}/${(parameters[0] as RequestOf<'loadPartition'>).partition}`);
         if (verb === 'renewLease') {
-          this.invariants.onLeaseAnswer(node.name, (parameters[0] as Fence).partition, answer === 'renewed');
+          this.invariants.onLeaseAnswer(
+            node.name,
+            (parameters[0] as RequestOf<'renewLease'>).fence.partition,
+            answer === 'renewed',
+          );
         }
         if (verb === 'acquireLease' && (answer as LeaseOutcome).kind === 'acquired') {
-          this.invariants.onLeaseAnswer(node.name, parameters[0] as number, true);
+          this.invariants.onLeaseAnswer(
+            node.name,
+            (parameters[0] as RequestOf<'acquireLease'>).partition,
+            true,
+          );
         }
       },
     };
@@ -517,7 +528,7 @@ export class World {
   #makeContainer(kind: string): Container {
     const node = this.#node(kind);
     const { configuration, budget } = this.plan;
-    const books: BooksMemory = new Map();
+    const caches: PartitionCaches = new Map();
     const bus = faultyBus(this.#network, node, this.bus);
     const store = this.reach(node);
     const queue = faultyQueue(this.#network, node, this.queue);
@@ -544,7 +555,7 @@ export class World {
       holder: node.name,
       budget,
       announced: new Map(),
-      books,
+      caches,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
     const declarations = this.#rollouts?.declarationsOf(node, store);
@@ -556,7 +567,7 @@ export class World {
         composed = {
           ...context,
           ...deployedParts(declarations, declared, () => queue),
-          books: new Map(),
+          caches: new Map(),
           partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
           newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
         };
@@ -1262,8 +1273,9 @@ const IMITATED: Readonly<Record<string, Parameters<Faults['count']>[0]>> = {
 const shortLived = (store: JobStore, ttlMs: number): JobStore =>
   instead(store, {
     finishJob: (request) => store.finishJob({ ...request, expiresAtMs: request.nowMs + ttlMs }),
-    cancelJob: (jobId, nowMs, _, by) => store.cancelJob(jobId, nowMs, nowMs + ttlMs, by),
-    loseWorker: (job, verdict, nowMs) => store.loseWorker(job, verdict, nowMs, nowMs + ttlMs),
+    cancelJob: ({ jobId, nowMs, by }) => store.cancelJob({ jobId, nowMs, expiresAtMs: nowMs + ttlMs, by }),
+    loseWorker: ({ job, verdict, nowMs }) =>
+      store.loseWorker({ job, verdict, nowMs, expiresAtMs: nowMs + ttlMs }),
   });
 
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));

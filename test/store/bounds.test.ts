@@ -11,6 +11,8 @@ import {
   withEntry,
 } from '../../lib/core/history.ts';
 import type { History } from '../../lib/core/job.ts';
+import { inRequests } from '../../lib/core/lending.ts';
+import { SCHEDULE_LIMITS } from '../../lib/dispatch/schedule-request.ts';
 import {
   DECLARATION_PART_CHARS,
   ITEM_BOUNDS,
@@ -19,28 +21,44 @@ import {
   PARKED_NAME_BYTES_MAX,
   PARKED_NAMES_MAX,
   reservationBytesAtMost,
+  WANTS_BYTES_MAX,
+  WORKER_ID_BYTES_MAX,
 } from '../../lib/store/bounds.ts';
-import type { Commit, Ledger, Reservation } from '../../lib/store/contract.ts';
+import type { Item } from '../../lib/store/dynamodb/codec/attributes.ts';
+import { encodeBacklogLine } from '../../lib/store/dynamodb/codec/backlog.ts';
+import { encodeDeclarationText } from '../../lib/store/dynamodb/codec/declaration.ts';
+import { encodeDispatcher } from '../../lib/store/dynamodb/codec/dispatcher.ts';
+import { encodeEstimate } from '../../lib/store/dynamodb/codec/estimate.ts';
+import { encodeHistory } from '../../lib/store/dynamodb/codec/history.ts';
+import { encodeJob, encodePayload } from '../../lib/store/dynamodb/codec/job.ts';
+import { encodeLookout } from '../../lib/store/dynamodb/codec/lease.ts';
+import { encodeLedger } from '../../lib/store/dynamodb/codec/ledger.ts';
+import { encodeLoan, encodeRequest } from '../../lib/store/dynamodb/codec/loan.ts';
+import { encodePartition } from '../../lib/store/dynamodb/codec/lock.ts';
+import { encodePage, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
+import { encodeParkedMark } from '../../lib/store/dynamodb/codec/parking.ts';
+import { encodeRejection } from '../../lib/store/dynamodb/codec/rejection.ts';
+import { decodeReservation, encodeReservation } from '../../lib/store/dynamodb/codec/reservation.ts';
 import {
-  decodeReservation,
-  encodeBacklogLine,
-  encodeDeclarationText,
-  encodeEstimate,
-  encodeHistory,
-  encodeJob,
-  encodeLedger,
-  encodePage,
-  encodeParkedMark,
-  encodePartition,
-  encodeRejection,
-  encodeReservation,
-  encodeWorkerRecord,
-  type Item,
-} from '../../lib/store/dynamodb/codec.ts';
-import { ItemTooLarge, TransactionTooLarge } from '../../lib/store/errors.ts';
+  encodeDeclaredSchedules,
+  encodeScheduleSpec,
+  encodeScheduleState,
+} from '../../lib/store/dynamodb/codec/schedule.ts';
+import { encodeUnreadable } from '../../lib/store/dynamodb/codec/unreadable.ts';
+import { encodeWorkerRecord } from '../../lib/store/dynamodb/codec/worker.ts';
+import { ItemTooLarge, MalformedItemError, TransactionTooLarge } from '../../lib/store/errors.ts';
 import { requireItemFits, requireTransactionFits } from '../../lib/store/limits.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
-import { asMarked, EMPTY_PAGE, type Page, type PageTurn, turnPage } from '../../lib/store/page.ts';
+import {
+  asMarked,
+  EMPTY_PAGE,
+  type Page,
+  type PageTurn,
+  reservationsIn,
+  turnPage,
+} from '../../lib/store/page.ts';
+import type { Ledger, Reservation } from '../../lib/store/records.ts';
+import type { Commit } from '../../lib/store/requests.ts';
 import {
   backlogKey,
   blockedLineName,
@@ -63,12 +81,17 @@ import {
   largestJob,
   largestLedger,
   largestRejection,
+  largestRequest,
   largestReservation,
+  largestScheduleSpec,
+  largestScheduleState,
   largestWorker,
   NAME,
+  SCHEDULE_ID,
 } from '../fixtures/largest.ts';
 
 const PARTITION = 4_095;
+const PAYLOAD_ID = 'x'.repeat(12);
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
@@ -83,8 +106,8 @@ function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Co
   let page = EMPTY_PAGE;
   for (const next of commits) {
     const commit = next(live);
-    const turn = turnPage(page, commit, live);
-    for (const each of [...commit.reserve, ...turn.absorbed]) {
+    const turn = turnPage(page, commit, live, 1);
+    for (const each of [...turn.reserved, ...turn.absorbed]) {
       if (each.jobs.size > 0) live.set(each.batchId, each);
       else live.delete(each.batchId);
     }
@@ -122,12 +145,17 @@ const largestPage = (): Page => {
 const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
   declaration: () => encodeDeclarationText('f'.repeat(32), 9, 'x'.repeat(DECLARATION_PART_CHARS)),
   job: () =>
-    encodeJob(largestJob(), {
-      line: blockedLineName(PARTITION, KEY),
-      rank: blockedRank({ type: NAME, mode: 'onDemand', fairnessKey: KEY }, 'r'.repeat(100)),
-    }),
+    encodeJob(
+      largestJob(),
+      {
+        line: blockedLineName(PARTITION, KEY),
+        rank: blockedRank({ type: NAME, mode: 'onDemand', fairnessKey: KEY }, 'r'.repeat(100)),
+      },
+      PAYLOAD_ID,
+    ),
+  payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => encodeReservation(PARTITION, largestReservation()),
-  page: () => encodePage(PARTITION, largestPage()),
+  page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
   ledger: () => encodeLedger(ledgerKey(PARTITION, KEY), largestLedger(0)),
@@ -169,7 +197,88 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     wakesSeen: Number.MAX_SAFE_INTEGER,
     takenAtMs: NOW_MS,
   }),
+  request: () => encodeRequest(PARTITION, largestRequest()),
+  loan: () =>
+    encodeLoan(PARTITION, {
+      loanId: `${PARTITION}-${Number.MAX_SAFE_INTEGER}-${Number.MAX_SAFE_INTEGER}-19`,
+      from: PARTITION,
+      to: PARTITION,
+      units: Number.MAX_SAFE_INTEGER,
+      scopes: [
+        { scope: 'pool', under: `${Number.MAX_SAFE_INTEGER}/${PARTITION}` },
+        ...['tier', 'type'].map((kind) => ({ scope: `${kind}/${NAME}`, under: `9/${PARTITION}` })),
+        { scope: `worker/${'\u0001'.repeat(WORKER_ID_BYTES_MAX)}`, under: 'i'.repeat(64), fleet: NAME },
+      ],
+      expiresAtMs: NOW_MS,
+    }),
+  dispatcher: () =>
+    encodeDispatcher(
+      {
+        dispatcherId: 'd'.repeat(WORKER_ID_BYTES_MAX),
+        incarnation: 'i'.repeat(64),
+        leads: times(4_096, (at) => at),
+        load: {
+          waiting: { jobs: Number.MAX_SAFE_INTEGER, isLeast: true },
+          waitedMs: Number.MAX_SAFE_INTEGER,
+          busy: 0.123_456_789,
+          eventLoopLagMs: Number.MAX_SAFE_INTEGER,
+          memoryBytes: Number.MAX_SAFE_INTEGER,
+        },
+        expiresAtMs: NOW_MS,
+      },
+      NOW_MS,
+    ),
+  lookout: () =>
+    encodeLookout(
+      PARTITION,
+      { sinceMs: NOW_MS, atMs: NOW_MS, nextAtMs: NOW_MS, judgedUntilMs: NOW_MS },
+      'c'.repeat(36),
+    ),
+  scheduleSpec: () => encodeScheduleSpec(SCHEDULE_ID, Number.MAX_SAFE_INTEGER, largestScheduleSpec()),
+  schedule: () => encodeScheduleState(largestScheduleState()),
+  unreadable: () => {
+    const item = {
+      pk: 'p'.repeat(2_048),
+      sk: 's'.repeat(1_024),
+      line: 'l'.repeat(2_048),
+      rank: 'r'.repeat(1_024),
+    };
+    const { message } = new MalformedItemError(
+      `${item.pk} ${item.sk}`,
+      'occupants',
+      `is ${'x'.repeat(80)}`,
+      'y'.repeat(200),
+    );
+    return encodeUnreadable(PARTITION, item, message, NOW_MS);
+  },
+  declaredSchedules: () => encodeDeclaredSchedules(times(SCHEDULE_LIMITS.declared, () => SCHEDULE_ID)),
 };
+
+describe('a request for capacity', () => {
+  it('is divided among several, each of which an item holds, and nothing of it is lost', () => {
+    const wants = largestRequest().wants;
+    const many = times(3, () => wants).flat();
+    const fleets = times(70, (at) => `${at}`.padEnd(100, '日'));
+    const wide = { units: 3, scopes: [`type/${NAME}`], fleets };
+    const requests = inRequests([...many, wide], WANTS_BYTES_MAX);
+    expect(requests.length).toBeGreaterThan(3);
+    for (const each of requests)
+      expect(itemBytes(encodeRequest(PARTITION, { ...largestRequest(), wants: each }))).toBeLessThanOrEqual(
+        ITEM_BOUNDS.request,
+      );
+    const parts = requests.flat();
+    expect(parts.slice(0, many.length)).toEqual(many);
+    expect(parts.slice(many.length).flatMap((part) => part.fleets)).toEqual(fleets);
+    for (const { units, scopes } of parts.slice(many.length))
+      expect({ units, scopes }).toEqual({ units: 3, scopes: wide.scopes });
+  });
+
+  it('is one where it fits, however many fleets it names', () => {
+    const wants = [{ units: 1, scopes: [], fleets: times(100, (at) => `fleet-${at}`) }];
+    expect(inRequests(wants, WANTS_BYTES_MAX)).toEqual([wants]);
+    expect(inRequests([], WANTS_BYTES_MAX)).toEqual([[]]);
+  });
+});
 
 describe("a job's history", () => {
   const bytesOf = (history: History): number => Buffer.byteLength(encodeHistory(history), 'utf8');
@@ -361,10 +470,10 @@ describe('the partition summary', () => {
           return aCommit({ drop, postpone });
         });
         const { page, live, turns } = turned([...reserving, ...settling]);
-        const seen = [...live.values()].flatMap((each) => asMarked(each, page) ?? []);
+        const seen = reservationsIn(page, live.values());
         expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
         for (const turn of turns) {
-          expect(itemBytes(encodePage(0, turn.page))).toBeLessThan(8_192);
+          expect(itemBytes(plainPage(0, turn.page, ''))).toBeLessThan(10_240);
           expect(turn.absorbed.length + turn.spilled.length).toBeLessThanOrEqual(98);
         }
       }),
@@ -394,7 +503,7 @@ describe('the partition summary', () => {
     let torn = 0;
     for (const next of commits) {
       const commit = next(live);
-      const turn = turnPage(page, commit, live);
+      const turn = turnPage(page, commit, live, 1);
       for (const after of turn.absorbed) {
         const before = live.get(after.batchId);
         if (before === undefined) throw new Error('absorbed what is not there');
@@ -404,7 +513,7 @@ describe('the partition summary', () => {
         if (known?.settled.has(1)) expect(asMarked(after, page)).toEqual(asMarked(before, page));
         torn += 1;
       }
-      for (const each of [...commit.reserve, ...turn.absorbed]) live.set(each.batchId, each);
+      for (const each of [...turn.reserved, ...turn.absorbed]) live.set(each.batchId, each);
       page = turn.page;
     }
     expect(torn).toBeGreaterThan(50);
@@ -425,7 +534,7 @@ describe('the partition summary', () => {
     ]);
     expect(turns.some(({ absorbed }) => absorbed.length > 0)).toBe(true);
     for (const { absorbed, page } of turns) {
-      const items = [encodePage(0, page), ...absorbed.map((each) => encodeReservation(0, each))];
+      const items = [encodePage(0, page, ''), ...absorbed.map((each) => encodeReservation(0, each))];
       expect(() => requireTransactionFits(items)).not.toThrow();
     }
   });

@@ -197,9 +197,9 @@ describe('a batch', () => {
     const messages = await claimed(on, 2);
     const kept: [number, Json][] = [];
     const store = storeWith(on.store, {
-      saveProgress: (job, worker, progress) => {
+      saveProgress: ({ job, worker, progress }) => {
         kept.push([on.time.nowMs - NOW_MS, progress]);
-        return on.store.saveProgress(job, worker, progress);
+        return on.store.saveProgress({ job, worker, progress });
       },
     });
     const resize: JobHandlers[string] = async (payload, { heartbeat }) => {

@@ -3,14 +3,14 @@ import type { Context, SQSEvent } from 'aws-lambda';
 import { describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/attendance.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/settle/outage-guard.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
-import { runWorker } from '../../lib/worker/process.ts';
+import { runWorker } from '../../lib/worker/process/process.ts';
 import { FUNCTION_END_MS, type JobHandler } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 
@@ -253,13 +253,16 @@ describe('the message of a function that died', () => {
 
   it('takes nothing from a process, and nothing from an attempt that came after it', async () => {
     const on = setting(10_000, null);
-    await on.store.registerWorker(0, {
-      workerId: 'worker',
-      incarnation: '1',
-      fleet: 'images',
-      slots: 1,
-      expiresAtMs: on.time.nowMs + 3_600_000,
-      occupants: [],
+    await on.store.registerWorker({
+      partition: 0,
+      record: {
+        workerId: 'worker',
+        incarnation: '1',
+        fleet: 'images',
+        slots: 1,
+        expiresAtMs: on.time.nowMs + 3_600_000,
+        occupants: [],
+      },
     });
     await putOne(on);
     await on.pass();
@@ -279,7 +282,7 @@ describe('the message of a function that died', () => {
     const [received] = await on.queue.receive('images', 1, 0, 60_000);
     if (received === undefined) throw new Error('nothing was sent');
     const { message } = received;
-    const [claimed] = await on.store.getJobs([job.id]);
+    const [claimed] = await on.store.getJobs({ ids: [job.id] });
     const runUntilMs = on.time.nowMs + 60_000;
     await on.store.startJob({
       ...message,
@@ -291,8 +294,8 @@ describe('the message of a function that died', () => {
     await on.advance(60_000 + CLOCK_SKEW_MAX_MS);
     const asked: unknown[] = [];
     const store = storeWith(on.store, {
-      getJobs: async (ids) =>
-        (await on.store.getJobs(ids)).map((each) =>
+      lookUpJobs: async ({ ids }) =>
+        (await on.store.getJobs({ ids })).map((each) =>
           each?.claim === undefined ? each : { ...each, claim: { ...each.claim, declared: 3 } },
         ),
     });
@@ -356,8 +359,8 @@ describe('a deployment while a job runs', () => {
     const job = await putOne(on);
     let isDead = false;
     const mortal = storeWith(on.store, {
-      heartbeat: (partition, record) =>
-        isDead ? new Promise(() => {}) : on.store.heartbeat(partition, record),
+      heartbeat: ({ partition, record }) =>
+        isDead ? new Promise(() => {}) : on.store.heartbeat({ partition, record }),
     });
     void runWorker({
       store: mortal,

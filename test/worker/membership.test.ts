@@ -1,10 +1,18 @@
 /** How long a worker process trusts its own lease. */
 import { describe, expect, it } from 'vitest';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import type { JobStore, WorkerRecord } from '../../lib/store/contract.ts';
-import { StoreUnavailable } from '../../lib/store/errors.ts';
-import { CLOCK_SKEW_MAX_MS, join, LEASE_MARGIN_MS, type Membership } from '../../lib/worker/membership.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
+import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
+import type { WorkerRecord } from '../../lib/store/records.ts';
+import {
+  CLOCK_SKEW_MAX_MS,
+  join,
+  LEASE_MARGIN_MS,
+  type Membership,
+  type MembershipOptions,
+} from '../../lib/worker/membership.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
@@ -15,7 +23,11 @@ const STEP_MS = 100;
 async function joined(
   on: Stage,
   partitions: readonly number[],
-  { clock = on.clock, verbs = {} }: { readonly clock?: Clock; readonly verbs?: Partial<JobStore> } = {},
+  {
+    clock = on.clock,
+    verbs = {},
+    ...own
+  }: { readonly verbs?: Partial<JobStore> } & Partial<MembershipOptions> = {},
 ): Promise<Membership> {
   const membership = await on.finish(
     join({
@@ -32,6 +44,7 @@ async function joined(
       leaseMs: LEASE_MS,
       onLost: () => {},
       signal: new AbortController().signal,
+      ...own,
     }),
   );
   if (typeof membership === 'string') throw new Error(`the worker is ${membership}`);
@@ -60,8 +73,8 @@ describe('the trust in a lease', () => {
       };
     const membership = await joined(on, [0], {
       verbs: {
-        registerWorker: slow((partition, record) => on.store.registerWorker(partition, record)),
-        heartbeat: slow((partition, record) => on.store.heartbeat(partition, record)),
+        registerWorker: slow((asked: RequestOf<'registerWorker'>) => on.store.registerWorker(asked)),
+        heartbeat: slow((asked: RequestOf<'heartbeat'>) => on.store.heartbeat(asked)),
       },
     });
     while (membership.isTrusted()) await on.advance(STEP_MS);
@@ -85,8 +98,8 @@ describe('the trust in a lease', () => {
       monotonicMs: () => (on.time.nowMs - startMs) * speed.monotonic,
     };
     const verbs: Partial<JobStore> = {
-      heartbeat: (partition, record) =>
-        partition === 0 ? on.store.heartbeat(partition, record) : new Promise<never>(() => {}),
+      heartbeat: ({ partition, record }) =>
+        partition === 0 ? on.store.heartbeat({ partition, record }) : new Promise<never>(() => {}),
     };
     const membership = await joined(on, [0, 1], { clock, verbs });
     while (membership.isTrusted()) {
@@ -102,9 +115,9 @@ describe('the trust in a lease', () => {
     let tries = 0;
     const membership = await joined(on, [0], {
       verbs: {
-        registerWorker: async (partition, record) => {
+        registerWorker: async ({ partition, record }) => {
           tries += 1;
-          const applied = await on.store.registerWorker(partition, record);
+          const applied = await on.store.registerWorker({ partition, record });
           if (tries > 1) return applied;
           await on.clock.sleep(SLOW_MS);
           throw new StoreUnavailable('no answer');
@@ -124,9 +137,9 @@ describe('a lease in a store that answers slowly', () => {
   /** A worker whose heartbeats are carried out at once, and answered when `answer` says so. */
   const beating = async (on: Stage, answer: () => Promise<void>) => {
     const sent: WorkerRecord[] = [];
-    const heartbeat: JobStore['heartbeat'] = async (partition, record) => {
-      sent.push(record);
-      const applied = await on.store.heartbeat(partition, record);
+    const heartbeat: JobStore['heartbeat'] = async (asked) => {
+      sent.push(asked.record);
+      const applied = await on.store.heartbeat(asked);
       await answer();
       return applied;
     };
@@ -199,6 +212,186 @@ describe('a lease in a store that answers slowly', () => {
       expect(recordNow().heardAtMs).toBe(sent.at(-1)?.heardAtMs);
     }
     expect(sent.length).toBeGreaterThan(before + 3);
+    membership.abandon();
+  });
+});
+
+describe('a partition that a worker comes to later', () => {
+  it('is registered in once, without slots of its own, and the ones that it has are not registered in again', async () => {
+    const on = stage();
+    const registered: number[] = [];
+    const membership = await joined(on, [0], {
+      slotsOf: (partition) => (partition === 0 ? 2 : 0),
+      verbs: {
+        registerWorker: (request) => {
+          registered.push(request.partition);
+          return on.store.registerWorker(request);
+        },
+      },
+    });
+    const served = await on.finish(Promise.all([3, 3, 0].map((partition) => membership.serve(partition))));
+    expect(served).toEqual([true, true, true]);
+    expect(await on.finish(membership.serve(3))).toBe(true);
+    expect(registered).toEqual([0, 3]);
+    expect(on.store.inspect(3).workers.get('w')?.slots).toBe(0);
+    membership.abandon();
+  });
+
+  it('is tried again where it could not be registered in', async () => {
+    const on = stage();
+    let isRefused = true;
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: async (request) => {
+          if (request.partition === 3 && isRefused) throw new StoreRefused('not now');
+          return on.store.registerWorker(request);
+        },
+      },
+    });
+    expect(await on.finish(membership.serve(3))).toBe(false);
+    isRefused = false;
+    expect(await on.finish(membership.serve(3))).toBe(true);
+    membership.abandon();
+  });
+
+  it('is not served where a later life of the worker is there', async () => {
+    const on = stage();
+    const membership = await joined(on, [0]);
+    const later = aWorkerRecord({
+      workerId: 'w',
+      incarnation: '0002',
+      expiresAtMs: on.time.nowMs + LEASE_MS,
+    });
+    await on.store.registerWorker({ partition: 3, record: later });
+    expect(await on.finish(membership.serve(3))).toBe(false);
+    membership.abandon();
+  });
+
+  it('is not served where the worker ended before the answer came', async () => {
+    const on = stage();
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: async (request) => {
+          if (request.partition === 3) await on.clock.sleep(SLOW_MS);
+          return on.store.registerWorker(request);
+        },
+      },
+    });
+    const serving = membership.serve(3);
+    membership.abandon();
+    expect(await on.finish(serving)).toBe(false);
+  });
+
+  it('is let go: its lease ends, the others go on, and it is served again by a record that counts', async () => {
+    const on = stage();
+    const membership = await joined(on, [0]);
+    const record = () => on.store.inspect(3).workers.get('w');
+    expect(await on.finish(membership.serve(3))).toBe(true);
+    await on.advance(2 * LEASE_MS);
+    membership.letGo(3);
+    const before = record()?.expiresAtMs ?? 0;
+    await on.advance(4 * LEASE_MS);
+    expect(record()?.expiresAtMs).toBe(before);
+    expect(before).toBeLessThan(on.time.nowMs);
+    expect(membership.isTrusted()).toBe(true);
+    expect(await on.finish(membership.serve(3))).toBe(true);
+    const leaseMs = (record()?.expiresAtMs ?? 0) - CLOCK_SKEW_MAX_MS - on.time.nowMs;
+    expect(leaseMs).toBeGreaterThanOrEqual(LEASE_MS - membership.ageMs());
+    await on.advance(4 * LEASE_MS);
+    expect(record()?.expiresAtMs).toBeGreaterThan(on.time.nowMs);
+    await on.finish(membership.leave());
+    expect([0, 3].map((partition) => on.store.inspect(partition).workers.size)).toEqual([0, 0]);
+  });
+
+  it('may be one that it began with', async () => {
+    const on = stage();
+    const membership = await joined(on, [0, 1]);
+    membership.letGo(1);
+    await on.advance(4 * LEASE_MS);
+    expect(on.store.inspect(1).workers.get('w')?.expiresAtMs).toBeLessThan(on.time.nowMs);
+    expect(membership.isTrusted()).toBe(true);
+    membership.abandon();
+  });
+
+  it('is not trusted by the record of a registration whose answers got lost', async () => {
+    const on = stage();
+    let isAnswered = false;
+    const membership = await joined(on, [0], {
+      verbs: {
+        registerWorker: async (request) => {
+          const applied = await on.store.registerWorker(request);
+          if (request.partition === 3 && !isAnswered) throw new StoreRefused('read as a refusal');
+          return applied;
+        },
+      },
+    });
+    expect(await on.finish(membership.serve(3))).toBe(false);
+    await on.advance(2 * LEASE_MS);
+    isAnswered = true;
+    expect(await on.finish(membership.serve(3))).toBe(true);
+    expect(on.store.inspect(3).workers.get('w')?.expiresAtMs).toBeGreaterThan(on.time.nowMs + LEASE_MS);
+    membership.abandon();
+  });
+
+  it('keeps its lease as the others do, and ends the trust where it is not renewed', async () => {
+    const on = stage();
+    let isAnswered = true;
+    const membership = await joined(on, [0], {
+      verbs: {
+        heartbeat: (request) =>
+          request.partition === 0 || isAnswered ? on.store.heartbeat(request) : new Promise<never>(() => {}),
+      },
+    });
+    expect(await on.finish(membership.serve(3))).toBe(true);
+    await on.advance(10 * LEASE_MS);
+    expect(membership.isTrusted()).toBe(true);
+    expect(on.store.inspect(3).workers.get('w')?.expiresAtMs).toBeGreaterThan(on.time.nowMs);
+    isAnswered = false;
+    await on.advance(LEASE_MS);
+    expect(membership.isTrusted()).toBe(false);
+    membership.abandon();
+  });
+});
+
+describe('a worker that leaves', () => {
+  it('sends no heartbeat any more, and has lost nothing', async () => {
+    const on = stage();
+    const lost: string[] = [];
+    let beats = 0;
+    const membership = await joined(on, [0], {
+      onLost: (loss) => void lost.push(loss),
+      verbs: {
+        heartbeat: (request) => {
+          beats += 1;
+          return on.store.heartbeat(request);
+        },
+      },
+    });
+    await on.finish(membership.serve(3));
+    await on.finish(membership.leave());
+    expect([0, 3].map((partition) => on.store.inspect(partition).workers.size)).toEqual([0, 0]);
+    const before = beats;
+    await on.advance(2 * LEASE_MS);
+    expect({ beats, lost }).toEqual({ beats: before, lost: [] });
+  });
+});
+
+describe('a worker that joins several partitions', () => {
+  it('is told to be renewed once all have answered, not before', async () => {
+    const on = stage();
+    let registered = 0;
+    const seen: number[] = [];
+    const membership = await joined(on, [0, 1], {
+      onRenewed: () => void seen.push(registered),
+      verbs: {
+        registerWorker: async (request) => {
+          if (request.partition === 1) await on.clock.sleep(SLOW_MS);
+          registered += 1;
+          return on.store.registerWorker(request);
+        },
+      },
+    });
+    expect(seen).toEqual([2]);
     membership.abandon();
   });
 });

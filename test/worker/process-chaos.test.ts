@@ -10,7 +10,7 @@ import type { Clock } from '../../lib/runtime/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import { guardHere } from '../../lib/worker/guard.ts';
 import { CLOCK_SKEW_MAX_MS, LOSS_GRACE_MS } from '../../lib/worker/membership.ts';
-import { runWorker } from '../../lib/worker/process.ts';
+import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
 import { stage } from '../dispatch/stage.ts';
 import { seeded } from '../simulation/random.ts';

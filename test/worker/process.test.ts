@@ -2,12 +2,15 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
 import { incarnationOf } from '../../lib/runtime/incarnation.ts';
-import type { JobStore, WorkerRecord } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
+import type { WorkerRecord } from '../../lib/store/records.ts';
 import { CLOCK_SKEW_MAX_MS, LEASE_MARGIN_MS, LOSS_GRACE_MS, sharesOf } from '../../lib/worker/membership.ts';
-import { runWorker, type WorkerProcessOptions, type WorkerReport } from '../../lib/worker/process.ts';
+import type { WorkerProcessOptions, WorkerReport } from '../../lib/worker/process/options.ts';
+import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -173,49 +176,153 @@ describe('a worker process', () => {
     expect(handled).toBe(0);
   });
 
-  it('registers in partitions that were, and divides its slots anew where their number changes', async () => {
+  it('tells of each job that it starts what it is and how long it has waited, also of those that fail', async () => {
     const on = setting();
-    let now = { partitions: 1, partitionsEver: 2 };
-    begin(on, worksFor(on, 100), { slots: 8, random: () => 0, partitionsNow: async () => now });
+    const told: unknown[] = [];
+    const add: Metrics['add'] = (metric, value, scopes) => void told.push([metric, value, scopes]);
+    const before = await waitingJobs(on, 2);
+    await on.advance(3_000);
+    const life = begin(
+      on,
+      (n) => {
+        if (n === 1) throw new Error('no such picture');
+        return null;
+      },
+      { metrics: { add } },
+    );
+    await on.advance(500);
+    const scopes = { type: 'resize', tier: 'standard' };
+    const started = before.map(({ id }) => on.store.inspectJob(id)?.startedAtMs ?? 0);
+    expect(started.every((atMs) => atMs >= NOW_MS + 3_000)).toBe(true);
+    expect(told).toEqual(
+      started.flatMap((atMs) => [
+        ['started', 1, scopes],
+        ['waitTime', atMs - NOW_MS, scopes],
+      ]),
+    );
+    expect(life.ended()).toBeUndefined();
+  });
+
+  it('divides its slots anew where the number of partitions changes, and lets go of those that are gone', async () => {
+    const on = setting();
+    let partitions = 1;
+    const life = begin(on, worksFor(on, 100), {
+      slots: 8,
+      random: () => 0,
+      partitionsNow: async () => partitions,
+    });
     await on.advance(100);
-    const slots = () => [0, 1, 2, 3].map((each) => on.store.inspect(each).workers.get('worker-1')?.slots);
-    /** A pass of each partition. */
-    const passes = () =>
-      on.finish(
-        dispatchAll(on.dispatcher({ configuration: { ...on.configuration, partitions: 4 } }), {
-          jobs: [],
-          reason: 'tick',
-        }),
-      );
-    expect(slots()).toEqual([8, 0, undefined, undefined]);
-    now = { partitions: 4, partitionsEver: 4 };
-    const seen: number[] = [];
-    for (let minute = 0; minute < 5; minute += 1) {
-      await on.advance(61_000);
-      await passes();
-      seen.push(slots().reduce<number>((total, each) => total + (each ?? 0), 0));
-    }
+    const record = (partition: number) => on.store.inspect(partition).workers.get('worker-1');
+    const slots = () => [0, 1, 2, 3].map((each) => record(each)?.slots);
+    /** Minutes, with a pass of each partition now and then. Answers how many slots counted at each. */
+    const minutes = async (count: number): Promise<readonly number[]> => {
+      const seen: number[] = [];
+      for (let step = 0; step < 6 * count; step += 1) {
+        await on.advance(10_000);
+        const configuration = { ...on.configuration, partitions: 4 };
+        await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [], reason: 'tick' }));
+        seen.push(slots().reduce<number>((total, each) => total + (each ?? 0), 0));
+      }
+      return seen;
+    };
+    expect(slots()).toEqual([8, undefined, undefined, undefined]);
+    partitions = 4;
+    const spread = await minutes(2);
     expect(slots()).toEqual([2, 2, 2, 2]);
-    expect(Math.max(...seen)).toBeLessThanOrEqual(8);
-    expect(Math.min(...seen)).toBe(2);
-    now = { partitions: 2, partitionsEver: 4 };
-    for (let minute = 0; minute < 5; minute += 1) {
-      await on.advance(61_000);
-      await passes();
-    }
+    expect(Math.max(...spread)).toBe(8);
+    expect(Math.min(...spread)).toBe(2);
+    partitions = 2;
+    await minutes(2);
     expect(slots()).toEqual([4, 4, 0, 0]);
+    expect([2, 3].map((each) => (record(each)?.expiresAtMs ?? 0) < on.time.nowMs)).toEqual([true, true]);
+    partitions = 4;
+    await minutes(2);
+    expect(slots()).toEqual([2, 2, 2, 2]);
+    expect([2, 3].map((each) => (record(each)?.expiresAtMs ?? 0) > on.time.nowMs)).toEqual([true, true]);
+    life.stop();
+    await on.advance(1_000);
+    expect(slots()).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it('keeps its lease in a partition that is gone while a job of it runs, and starts those that come late', async () => {
+    const on = setting();
+    let partitions = 2;
+    const runs: string[] = [];
+    const job = on.job({ partition: 1, payload: 200_000 });
+    begin(
+      on,
+      async (payload, { jobId, signal }) => {
+        runs.push(jobId);
+        await on.clock.sleep(Number(payload), signal);
+        return null;
+      },
+      { slots: 2, partitions, random: () => 0, partitionsNow: async () => partitions },
+    );
+    await on.advance(100);
+    const both = on.dispatcher({ configuration: { ...on.configuration, partitions: 2 } });
+    const pass = (jobs: readonly Job[]) => on.finish(dispatchAll(both, { jobs, reason: 'ingest' }));
+    await on.put(job);
+    await pass([job]);
+    await on.advance(1_000);
+    expect(on.stateOf(job.id)).toBe('running');
+    partitions = 1;
+    const record = () => on.store.inspect(1).workers.get('worker-1');
+    await on.advance(150_000);
+    expect(record()?.expiresAtMs).toBeGreaterThan(on.time.nowMs);
+    expect(on.stateOf(job.id)).toBe('running');
+    await on.advance(300_000);
+    expect(on.stateOf(job.id)).toBe('succeeded');
+    expect(record()?.expiresAtMs).toBeLessThan(on.time.nowMs);
+    // A dispatcher that knows no better: its job is not run without a lease that counts.
+    const late = on.job({ partition: 1, payload: 200_000 });
+    await on.store.registerWorker({
+      partition: 1,
+      record: aWorkerRecord({
+        workerId: 'another',
+        fleet: 'images',
+        slots: 1,
+        expiresAtMs: on.time.nowMs + 60_000,
+      }),
+    });
+    await on.put(late);
+    await pass([late]);
+    await on.advance(1_000);
+    expect(on.stateOf(late.id)).toBe('running');
+    // It is looked at every minute whether the partition is still wanted.
+    await on.advance(150_000);
+    expect(on.stateOf(late.id)).toBe('running');
+    expect(record()?.expiresAtMs).toBeGreaterThan(on.time.nowMs);
+    await on.advance(60_000);
+    expect([on.stateOf(late.id), runs]).toEqual(['succeeded', [job.id, late.id]]);
+  });
+
+  it('tells partitions of slots that came to them, so that what waits there need not wait for a tick', async () => {
+    const on = setting();
+    let partitions = 1;
+    begin(on, worksFor(on, 100), { slots: 4, random: () => 0, partitionsNow: async () => partitions });
+    await on.advance(100);
+    partitions = 2;
+    const wakes: number[] = [];
+    for (let step = 0; step < 12 && wakes.length === 0; step += 1) {
+      const before = await on.store.readWakes(1);
+      await on.advance(10_000);
+      if (step < 6) await on.finish(dispatchAll(on.dispatcher(), { jobs: [], reason: 'tick' }));
+      if ((await on.store.readWakes(1)) > before)
+        wakes.push(on.store.inspect(1).workers.get('worker-1')?.slots ?? 0);
+    }
+    expect(wakes).toEqual([2]);
   });
 
   it('keeps slots where jobs count on them, until those have ended', async () => {
     const on = setting();
-    let now = { partitions: 1, partitionsEver: 1 };
-    begin(on, worksFor(on, 400_000), { slots: 4, random: () => 0, partitionsNow: async () => now });
+    let partitions = 1;
+    begin(on, worksFor(on, 400_000), { slots: 4, random: () => 0, partitionsNow: async () => partitions });
     await on.advance(100);
     const jobs = await waitingJobs(on, 3);
     await on.finish(dispatchAll(on.dispatcher(), { jobs, reason: 'ingest' }));
     await on.advance(100);
     expect(on.states(jobs)).toEqual(jobs.map(() => 'running'));
-    now = { partitions: 2, partitionsEver: 2 };
+    partitions = 2;
     const slotsOfSecond = () => on.store.inspect(1).workers.get('worker-1')?.slots;
     await on.advance(300_000);
     expect(slotsOfSecond()).toBe(0);
@@ -235,10 +342,15 @@ describe('a worker process', () => {
     await on.advance(100);
     const job = on.job({ partition: 5 });
     await on.put(job);
-    await on.store.registerWorker(
-      5,
-      aWorkerRecord({ workerId: 'another', fleet: 'images', slots: 1, expiresAtMs: on.time.nowMs + 1_000 }),
-    );
+    await on.store.registerWorker({
+      partition: 5,
+      record: aWorkerRecord({
+        workerId: 'another',
+        fleet: 'images',
+        slots: 1,
+        expiresAtMs: on.time.nowMs + 1_000,
+      }),
+    });
     const configuration = { ...on.configuration, partitions: 6 };
     await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [job], reason: 'ingest' }));
     await on.advance(5_000);
@@ -287,9 +399,9 @@ describe('a worker process', () => {
     const jobs = await waitingJobs(on, 2);
     let beats = 0;
     const store = storeWith(on.store, {
-      heartbeat: (partition, record) => {
+      heartbeat: ({ partition, record }) => {
         beats += 1;
-        return on.store.heartbeat(partition, record);
+        return on.store.heartbeat({ partition, record });
       },
     });
     const resize: JobHandler = async (payload, { heartbeat, signal }) => {
@@ -376,7 +488,7 @@ describe('a worker process', () => {
     const [job] = await waitingJobs(on, 1);
     const worker = begin(on, worksFor(on, 300_000), { watchEveryMs: 3_000 });
     await on.advance(1_000);
-    await on.store.cancelJob(job?.id ?? '', on.time.nowMs, NOW_MS + 10 ** 9);
+    await on.store.cancelJob({ jobId: job?.id ?? '', nowMs: on.time.nowMs, expiresAtMs: NOW_MS + 10 ** 9 });
     await on.advance(3_000);
     expect(on.stateOf(job?.id ?? '')).toBe('cancelled');
     expect(on.held()).toEqual([]);
@@ -543,7 +655,7 @@ describe('a worker that cannot be reached', () => {
       const on = setting();
       const [job] = await waitingJobs(on, 1);
       let isDown = false;
-      const verbs = ['heartbeat', 'finishJob', 'loseWorker', 'getJobs'] as const;
+      const verbs = ['heartbeat', 'finishJob', 'loseWorker', 'lookUpJobs'] as const;
       const store = unreliable(on, () => isDown, verbs);
       let toldAtMs: number | undefined;
       let exitedAtMs: number | undefined;

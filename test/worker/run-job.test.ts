@@ -120,7 +120,7 @@ describe('an attempt that succeeds', () => {
         told = context;
         return null;
       },
-      { fairnessKey: 'tenant', resourceId: 'album' },
+      { fairnessKey: 'tenant', resourceId: 'album', traceparent: 'the trace' },
     );
     expect(told).toMatchObject({
       jobId: job.id,
@@ -128,6 +128,7 @@ describe('an attempt that succeeds', () => {
       attempt: 1,
       fairnessKey: 'tenant',
       resourceId: 'album',
+      traceparent: 'the trace',
       fencingToken: job.version - 1,
     });
     expect(told?.signal.aborted).toBe(false);
@@ -425,6 +426,34 @@ describe('an attempt that takes too long', () => {
   });
 });
 
+describe('an attempt whose worker stood still before its handler began', () => {
+  it('runs nothing once the lease is over, and gives the job back as it was', async () => {
+    const on = setting();
+    const ending = new AbortController();
+    const seen: Json[] = [];
+    const { outcome, job } = await run((payload) => void seen.push(payload), {
+      on,
+      own: {
+        signal: ending.signal,
+        // Nothing has told it yet: it finds that by its clock, when it looks.
+        lookAtLease: () => {
+          if (on.time.nowMs > NOW_MS + TIMEOUT_MS) ending.abort(new Error('the lease is over'));
+        },
+        store: storeWith(on.store, {
+          startJob: async (request) => {
+            const started = await on.store.startJob(request);
+            await on.clock.sleep(2 * TIMEOUT_MS);
+            return started;
+          },
+        }),
+      },
+    });
+    expect(seen).toEqual([]);
+    expect(outcome).toBe('released');
+    expect(job).toMatchObject({ state: 'scheduled', attempt: 1 });
+  });
+});
+
 describe('a message', () => {
   const count = (): { readonly handlers: { resize: JobHandler }; readonly calls: () => number } => {
     let calls = 0;
@@ -485,7 +514,12 @@ describe('a message', () => {
     const message = await claimed(on);
     const resize = async (): Promise<null> => {
       const verdict = { kind: 'failed', error: { name: 'WorkerLost', message: '' } } as const;
-      await on.store.loseWorker(jobIn(on, message.jobId), verdict, NOW_MS, NOW_MS + TERMINAL_TTL_MS);
+      await on.store.loseWorker({
+        job: jobIn(on, message.jobId),
+        verdict,
+        nowMs: NOW_MS,
+        expiresAtMs: NOW_MS + TERMINAL_TTL_MS,
+      });
       return null;
     };
     expect(await on.finish(runJob(contextOf(on), { resize }, message))).toBe('superseded');

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { lookingFirst } from '../../lib/runtime/abort.ts';
 import { LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
-import { runWorker } from '../../lib/worker/process.ts';
+import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
 import { stage } from '../dispatch/stage.ts';
 

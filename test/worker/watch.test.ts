@@ -71,7 +71,10 @@ const workFor =
 
 /** After this much time, an operator wants the job's end. */
 const cancelAfter = (on: Stage, message: DispatchMessage, ms: number): void =>
-  on.time.after(ms, () => void on.store.cancelJob(message.jobId, on.time.nowMs, EXPIRES_AT_MS));
+  on.time.after(
+    ms,
+    () => void on.store.cancelJob({ jobId: message.jobId, nowMs: on.time.nowMs, expiresAtMs: EXPIRES_AT_MS }),
+  );
 
 describe('a running job whose end is asked for', () => {
   it('is told within the interval of the look, and ends cancelled', async () => {
@@ -139,9 +142,9 @@ describe('the look', () => {
     const message = await claimed(on);
     let reads = 0;
     const store = storeWith(on.store, {
-      getJobs: (ids) => {
+      lookUpJobs: ({ ids }) => {
         reads += 1;
-        return on.store.getJobs(ids);
+        return on.store.getJobs({ ids });
       },
     });
     const watch = watchJobs({ store, clock: on.clock, log: on.log });
@@ -155,9 +158,9 @@ describe('the look', () => {
     const messages = [await claimed(on), await claimed(on), await claimed(on)];
     const read: number[] = [];
     const store = storeWith(on.store, {
-      getJobs: (ids) => {
+      lookUpJobs: ({ ids }) => {
         read.push(ids.length);
-        return on.store.getJobs(ids);
+        return on.store.getJobs({ ids });
       },
     });
     const watch = watchJobs({ store, clock: on.clock, log: on.log });
@@ -171,9 +174,9 @@ describe('the look', () => {
     const message = await claimed(on);
     let looks = 0;
     const store = storeWith(on.store, {
-      getJobs: (ids) => {
+      lookUpJobs: ({ ids }) => {
         looks += 1;
-        return looks === 1 ? Promise.reject(new StoreUnavailable('no answer')) : on.store.getJobs(ids);
+        return looks === 1 ? Promise.reject(new StoreUnavailable('no answer')) : on.store.getJobs({ ids });
       },
     });
     cancelAfter(on, message, 1);
@@ -186,7 +189,7 @@ describe('the look', () => {
     const on = setting();
     const message = await claimed(on);
     const store = storeWith(on.store, {
-      getJobs: async (ids, unreadable) => {
+      lookUpJobs: async ({ ids, unreadable }) => {
         for (const id of ids) unreadable?.(id);
         return ids.map(() => undefined);
       },
@@ -199,9 +202,9 @@ describe('the look', () => {
     const on = setting();
     const message = await claimed(on);
     const store = storeWith(on.store, {
-      getJobs: async (ids) => {
+      lookUpJobs: async ({ ids }) => {
         await on.clock.sleep(5_000);
-        return on.store.getJobs(ids);
+        return on.store.getJobs({ ids });
       },
     });
     const watch = watchJobs({ store, clock: on.clock, log: on.log });
@@ -217,7 +220,12 @@ describe('the look', () => {
     const message = await claimed(on);
     const lost = { kind: 'failed', error: { name: 'WorkerLost', message: '' } } as const;
     on.time.after(2_000, () => {
-      void on.store.loseWorker(jobIn(on, message), lost, on.time.nowMs, EXPIRES_AT_MS);
+      void on.store.loseWorker({
+        job: jobIn(on, message),
+        verdict: lost,
+        nowMs: on.time.nowMs,
+        expiresAtMs: EXPIRES_AT_MS,
+      });
     });
     let reason: unknown;
     const handler: JobHandler = async (_, { signal }) => {
@@ -258,7 +266,12 @@ describe('a checkpoint', () => {
     let stopped = false;
     const handler: JobHandler = async (_, { checkpoint, signal }) => {
       const lost = { kind: 'failed', error: { name: 'WorkerLost', message: '' } } as const;
-      await on.store.loseWorker(jobIn(on, message), lost, NOW_MS, EXPIRES_AT_MS);
+      await on.store.loseWorker({
+        job: jobIn(on, message),
+        verdict: lost,
+        nowMs: NOW_MS,
+        expiresAtMs: EXPIRES_AT_MS,
+      });
       await checkpoint(1).catch((error: Error) => {
         stopped = signal.aborted && error.name === 'JobSuperseded';
       });
@@ -334,12 +347,17 @@ describe('the end of the worker', () => {
     expect(jobIn(on, message).result).toBe('just in time');
   });
 
-  it('that came before the start is told at once', async () => {
+  it('that came before the handler began gives the job back, and runs nothing of it', async () => {
     const on = setting();
     const message = await claimed(on);
     const signal = AbortSignal.abort('anything');
-    const handler: JobHandler = (_, context) => context.signal.aborted;
-    expect(await on.finish(run(on, handler, message, { signal }))).toBe('succeeded');
-    expect(jobIn(on, message).result).toBe(true);
+    let hasRun = false;
+    const handler: JobHandler = () => {
+      hasRun = true;
+      return null;
+    };
+    expect(await on.finish(run(on, handler, message, { signal }))).toBe('released');
+    expect(jobIn(on, message)).toMatchObject({ state: 'scheduled', attempt: 1 });
+    expect(hasRun).toBe(false);
   });
 });

@@ -10,6 +10,7 @@ import {
   type EventBus,
   type JobOutcomeDetail,
   type OutcomeEvent,
+  SCHEDULE_STOPPED,
 } from '../contract.ts';
 import { BusMisconfigured } from '../errors.ts';
 
@@ -120,6 +121,7 @@ function* detailsOf(event: OutcomeEvent): Generator<object> {
     yield { ...detail, detail: '', omitted: ['detail'] };
     return;
   }
+  if (event.kind === 'stopped') return;
   const { result: _result, ...rest } = event.detail;
   yield { ...rest, omitted: ['result'] };
   const { error } = rest;
@@ -134,18 +136,23 @@ function* detailsOf(event: OutcomeEvent): Generator<object> {
 
 function detailTypeOf(event: OutcomeEvent): string {
   if (event.kind === 'rejected') return DETAIL_TYPE.rejected;
+  if (event.kind === 'stopped') return SCHEDULE_STOPPED;
   const { state } = event.detail;
   if (state === 'succeeded' || state === 'failed' || state === 'cancelled') return DETAIL_TYPE[state];
   throw new RangeError(`an outcome of ${describe(event)} is ${state}; publish terminal jobs only`);
 }
 
-const timeOf = (event: OutcomeEvent): number =>
-  event.kind === 'rejected' ? event.detail.rejectedAtMs : finishedAtMsOf(event.detail);
+function timeOf(event: OutcomeEvent): number {
+  if (event.kind === 'rejected') return event.detail.rejectedAtMs;
+  return event.kind === 'stopped' ? event.detail.stoppedAtMs : finishedAtMsOf(event.detail);
+}
 
 const finishedAtMsOf = (detail: JobOutcomeDetail): number => detail.finishedAtMs ?? detail.submittedAtMs;
 
-const describe = (event: OutcomeEvent): string =>
-  event.kind === 'rejected' ? `request ${event.detail.sourceId}` : `job ${event.detail.id}`;
+function describe(event: OutcomeEvent): string {
+  if (event.kind === 'rejected') return `request ${event.detail.sourceId}`;
+  return `${event.kind === 'stopped' ? 'schedule' : 'job'} ${event.detail.id}`;
+}
 
 /** As EventBridge counts it: the time 14 bytes, the rest its UTF-8. */
 const sizeOf = (entry: {

@@ -7,12 +7,19 @@ import {
   SendMessageCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import type {
+  DispatchMessage,
+  JobQueue,
+  OutcomeOutbox,
+  ReceivedMessage,
+  UnpublishedOutcomes,
+} from '../contract.ts';
 import { QueueMisconfigured, QueueRefused, QueueUnavailable, UnknownFleet } from '../errors.ts';
 import {
   decodeDispatchMessage,
   encodeDispatchMessage,
   encodeLook,
+  encodeOutcomes,
   encodeWake,
   MalformedMessageError,
 } from '../message.ts';
@@ -37,7 +44,7 @@ function* batchesOf<T>(items: readonly T[]): Generator<readonly T[]> {
   for (let from = 0; from < items.length; from += BATCH_MAX) yield items.slice(from, from + BATCH_MAX);
 }
 
-export class SqsJobQueue implements JobQueue {
+export class SqsJobQueue implements JobQueue, OutcomeOutbox {
   readonly #client: SQSClient;
   readonly #queueUrls: ReadonlyMap<string, string>;
   readonly #wakeQueueUrl: string;
@@ -125,6 +132,11 @@ export class SqsJobQueue implements JobQueue {
 
   sendLook(partition: number, delayMs: number): Promise<void> {
     return this.#sendLater('sendLook', encodeLook(partition), delayMs);
+  }
+
+  /** In the wake queue: whoever hears its messages publishes. */
+  keepOutcomes(unpublished: UnpublishedOutcomes, delayMs: number): Promise<void> {
+    return this.#sendLater('keepOutcomes', encodeOutcomes(unpublished), delayMs);
   }
 
   async #sendLater(verb: string, MessageBody: string, delayMs: number): Promise<void> {

@@ -17,6 +17,7 @@ import {
   GetCommand,
   PutCommand,
   QueryCommand,
+  ScanCommand,
   TransactWriteCommand,
   type TransactWriteCommandInput,
   UpdateCommand,
@@ -32,8 +33,8 @@ import {
 import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { Meter } from '../metering.ts';
 import { type ItemKey, TABLE } from '../schema.ts';
-import { type Item, namesIn } from './codec.ts';
-import { chunksOf } from './parallel.ts';
+import { type Item, namesIn } from './codec/attributes.ts';
+import { chunksOf, Lanes } from './parallel.ts';
 
 export interface ConnectionOptions {
   readonly client: DynamoDBClient;
@@ -84,6 +85,11 @@ const TRIES_MAX = 6;
 const RETRY_BASE_MS = 20;
 const RETRY_CEILING_MS = 500;
 const BATCH_GET_MAX = 100;
+/**
+ * Requests that are under way at once: as many as the SDK opens sockets. It counts the time that one waits for a socket as time
+ * without a connection, so a pass that asks for the lines of a thousand types would fail.
+ */
+const REQUESTS_MAX = 50;
 /** Updates of one request. */
 export const STATEMENTS_MAX = 25;
 
@@ -95,6 +101,7 @@ export class DynamoConnection {
   readonly #meter: Meter | undefined;
   readonly #random: () => number;
   readonly #sleep: (ms: number) => Promise<void>;
+  readonly #lanes = new Lanes(REQUESTS_MAX);
 
   constructor(options: ConnectionOptions) {
     this.#documents = DynamoDBDocumentClient.from(options.client, {
@@ -107,11 +114,20 @@ export class DynamoConnection {
   }
 
   /** Strongly consistent. */
-  async get(verb: string, key: ItemKey): Promise<Item | undefined> {
+  get(verb: string, key: ItemKey): Promise<Item | undefined> {
+    return this.#get(verb, key, true);
+  }
+
+  /** At half the price: what was written a moment ago may not be there yet. */
+  getLagging(verb: string, key: ItemKey): Promise<Item | undefined> {
+    return this.#get(verb, key, false);
+  }
+
+  async #get(verb: string, key: ItemKey, isConsistent: boolean): Promise<Item | undefined> {
     const command = new GetCommand({
       TableName: this.#table,
       Key: key,
-      ConsistentRead: true,
+      ConsistentRead: isConsistent,
       ReturnConsumedCapacity: 'TOTAL',
     });
     const output = await this.#attempt(verb, () => this.#documents.send(command));
@@ -165,6 +181,24 @@ export class DynamoConnection {
       ConsistentRead: query.index === undefined,
       Limit: query.limit,
       ExclusiveStartKey: query.after,
+      ReturnConsumedCapacity: 'TOTAL',
+    });
+    const output = await this.#attempt(verb, () => this.#documents.send(command));
+    this.#count(verb, 'read', output);
+    return { items: output.Items ?? [], next: output.LastEvaluatedKey };
+  }
+
+  /** One page of the whole table, eventually consistent, of which a filter keeps some. */
+  async scan(
+    verb: string,
+    scan: { readonly filter: string; readonly values: Item; readonly after?: Item | undefined },
+  ): Promise<{ readonly items: readonly Item[]; readonly next: Item | undefined }> {
+    const command = new ScanCommand({
+      TableName: this.#table,
+      FilterExpression: scan.filter,
+      ExpressionAttributeNames: namesIn(scan.filter),
+      ExpressionAttributeValues: scan.values,
+      ExclusiveStartKey: scan.after,
       ReturnConsumedCapacity: 'TOTAL',
     });
     const output = await this.#attempt(verb, () => this.#documents.send(command));
@@ -298,20 +332,8 @@ export class DynamoConnection {
         return { applied: true };
       } catch (error) {
         this.#countFailure(verb, error, error instanceof TransactionCanceledException ? 2 * parts.length : 0);
-        if (error instanceof TransactionCanceledException) {
-          const codes = error.CancellationReasons?.map((reason) => reason.Code) ?? [];
-          const refused = codes.flatMap((code, index) => (code === 'ConditionalCheckFailed' ? [index] : []));
-          if (refused.length > 0) return { applied: false, refused: new Set(refused) };
-          const rejected = codes.find((code) => code !== 'None' && !RETRYABLE_REASONS.has(code ?? ''));
-          if (rejected !== undefined) {
-            throw new StoreRefused(
-              `${verb}: the transaction was refused (${rejected}): ${reasonsOf(error)}`,
-              {
-                cause: error,
-              },
-            );
-          }
-        }
+        const refused = error instanceof TransactionCanceledException ? refusedParts(error, verb) : undefined;
+        if (refused !== undefined) return { applied: false, refused };
         if (!isConflict(error)) throw translated(error, verb, this.#table);
         if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
         await this.#backOff(tries);
@@ -386,7 +408,7 @@ export class DynamoConnection {
   async #attempt<T>(verb: string, send: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await send();
+        return await this.#lanes.run(send);
       } catch (error) {
         if (error instanceof ConditionalCheckFailedException) throw error;
         this.#countFailure(verb, error, 0);
@@ -462,6 +484,10 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'CredentialsProviderError',
 ]);
 
+/** Whether the role may not do this. */
+export const isForbidden = (error: unknown): boolean =>
+  error instanceof StoreMisconfigured && nameOf(error.cause) === 'AccessDeniedException';
+
 const REFUSALS: ReadonlySet<string> = new Set([
   'ValidationException',
   'ItemCollectionSizeLimitExceededException',
@@ -476,6 +502,22 @@ const isConflict = (error: unknown): boolean => CONFLICTS.has(nameOf(error));
 // What the SDK cannot put into a request, such as a number that is none, it throws as a plain error.
 const isUnsendable = (error: unknown): boolean =>
   error instanceof Error && ['Error', 'TypeError', 'RangeError'].includes(error.name) && !('code' in error);
+
+/**
+ * The parts whose conditions failed; undefined: none has, and it may be tried again.
+ *
+ * @throws StoreRefused when it would be refused each time
+ */
+function refusedParts(error: TransactionCanceledException, verb: string): ReadonlySet<number> | undefined {
+  const codes = error.CancellationReasons?.map((reason) => reason.Code) ?? [];
+  const refused = codes.flatMap((code, index) => (code === 'ConditionalCheckFailed' ? [index] : []));
+  if (refused.length > 0) return new Set(refused);
+  const rejected = codes.find((code) => code !== 'None' && !RETRYABLE_REASONS.has(code ?? ''));
+  if (rejected === undefined) return undefined;
+  throw new StoreRefused(`${verb}: the transaction was refused (${rejected}): ${reasonsOf(error)}`, {
+    cause: error,
+  });
+}
 
 const reasonsOf = (error: TransactionCanceledException): string =>
   (error.CancellationReasons ?? []).flatMap((reason) => reason.Message ?? []).join('; ') || error.message;

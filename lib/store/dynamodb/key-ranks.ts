@@ -6,7 +6,7 @@
  * afterwards moves what stands wrong, on condition that it still stands there. A move that gets lost is made by the next
  * pass that sees the key.
  */
-import type { KeyBacklog, Ledger } from '../contract.ts';
+import type { KeyBacklog, Ledger } from '../records.ts';
 import { costRank } from '../schema.ts';
 
 /** A key's entry in the keys line of a type that stands at the wrong rank. */

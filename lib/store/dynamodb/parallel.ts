@@ -24,6 +24,28 @@ export async function inParallel<T, R>(
   return answers;
 }
 
+/** Lets at most so many effects go on at once; the others wait for their turn, in the order in which they came. */
+export class Lanes {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(limit: number) {
+    this.#free = limit;
+  }
+
+  async run<R>(effect: () => Promise<R>): Promise<R> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await effect();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}
+
 /** Cuts a list into pieces of at most `size`. */
 export function chunksOf<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
   return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>

@@ -3,20 +3,20 @@
  * one set of rules. Nothing is computed while nobody listens.
  */
 import type { Job } from '../../core/job.ts';
-import type { Commit, KeyBacklog, Ledger } from '../contract.ts';
-import {
-  encodeEstimate,
-  encodeJob,
-  encodeLedger,
-  encodePage,
-  encodeReservation,
-  type Item,
-  namesOf,
-} from '../dynamodb/codec.ts';
+import type { Item } from '../dynamodb/codec/attributes.ts';
+import { namesOf } from '../dynamodb/codec/backlog.ts';
+import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
+import { encodeJob, encodePayload } from '../dynamodb/codec/job.ts';
+import { encodeLedger } from '../dynamodb/codec/ledger.ts';
+import { encodePage } from '../dynamodb/codec/page.ts';
+import { encodeReservation } from '../dynamodb/codec/reservation.ts';
 import { entryOf, itemBytes, itemWriteUnits, type Meter, readUnitsOf, writeUnitsOf } from '../metering.ts';
-import { lendingItems, type Page, type PageTurn } from '../page.ts';
+import { isPageAlone, lendingItems, type Page, type PageTurn } from '../page.ts';
+import { isApart } from '../payload.ts';
+import type { KeyBacklog, Ledger } from '../records.ts';
+import type { Commit } from '../requests.ts';
 import { backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
-import type { LineEntry } from './lines.ts';
+import type { LineEntry } from './lines-index.ts';
 
 /** A transaction prepares each item and then commits it. */
 const TRANSACTION_FACTOR = 2;
@@ -24,8 +24,19 @@ const BATCH_GET_MAX = 100;
 /** Small items whose every write and read is one unit: leases, wakes. */
 const SMALL_BYTES = 200;
 
+/** A name as long as any. */
+const PAYLOAD_ID = 'x'.repeat(12);
+
 const jobItem = (entry: LineEntry<Job>): Item =>
-  encodeJob(entry.value, entry.line === '' ? undefined : { line: entry.line, rank: entry.rank });
+  encodeJob(
+    entry.value,
+    entry.line === '' ? undefined : { line: entry.line, rank: entry.rank },
+    isApart(entry.value) ? PAYLOAD_ID : undefined,
+  );
+
+/** Of the item that a job's payload stands in; 0: it stands in the job's own. */
+const payloadBytes = (job: Job): number =>
+  isApart(job) ? itemBytes(encodePayload(job, PAYLOAD_ID, job.runAtMs)) : 0;
 
 const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklog>): Item => ({
   ...backlogKey(partition, type, entry.value.fairnessKey),
@@ -38,6 +49,17 @@ const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklo
 
 const ledgerBytes = (partition: number, ledger: Ledger): number =>
   itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger));
+
+/** A job as a table holds it while it stands in no line: in one item, or its payload in one of its own. */
+export const itemsOf = (job: Job): readonly Item[] =>
+  isApart(job)
+    ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
+    : [encodeJob(job, undefined)];
+
+/** As long as one that names a commit. */
+const COMMIT_ID = '01234567';
+const pageBytes = (partition: number, page: Page): number =>
+  itemBytes(encodePage(partition, page, COMMIT_ID));
 
 export class Bill {
   /** Hears what each verb would have used. */
@@ -88,6 +110,22 @@ export class Bill {
     this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(entries.length / BATCH_GET_MAX) });
   }
 
+  /** Where they stand apart. */
+  readPayloads(verb: string, entries: readonly (LineEntry<Job> | undefined)[], isStrong: boolean): void {
+    if (this.meter === undefined) return;
+    const sizes = entries.flatMap((entry) => (entry === undefined ? [] : payloadBytes(entry.value) || []));
+    if (sizes.length === 0) return;
+    const readUnits = sizes.reduce((sum, bytes) => sum + readUnitsOf(bytes, isStrong), 0);
+    this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(sizes.length / BATCH_GET_MAX) });
+  }
+
+  /** Where it stands apart: it is put, taken back, or marked to be collected. */
+  wrotePayload(verb: string, job: Job): void {
+    if (this.meter === undefined) return;
+    const bytes = payloadBytes(job);
+    if (bytes > 0) this.meter(verb, { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+  }
+
   readHeads(verb: string, entries: readonly LineEntry<Job>[]): void {
     if (this.meter === undefined) return;
     const bytes = entries.reduce((sum, entry) => sum + itemBytes(entryOf(jobItem(entry))), 0);
@@ -112,23 +150,41 @@ export class Bill {
     });
   }
 
+  /** An item of another kind, as it is encoded. */
+  wroteItem(verb: string, before: Item | undefined, after: Item): void {
+    if (this.meter === undefined) return;
+    this.meter(verb, { readUnits: 0, writeUnits: itemWriteUnits(before, after), requests: 1 });
+  }
+
+  /** Entries of such items, as the index shows them. */
+  readEntries(verb: string, items: readonly Item[]): void {
+    if (this.meter === undefined) return;
+    const bytes = items.reduce((sum, item) => sum + itemBytes(entryOf(item)), 0);
+    this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
+  }
+
   /** One query of the whole collection; workers and controls are small. */
   load(partition: number, page: Page, batches: Iterable<Commit['reserve'][number]>, others: number): void {
     if (this.meter === undefined) return;
-    let bytes = itemBytes(encodePage(partition, page)) + (others + 1) * SMALL_BYTES;
+    let bytes = pageBytes(partition, page) + (others + 1) * SMALL_BYTES;
     for (const reservation of batches) bytes += itemBytes(encodeReservation(partition, reservation));
     this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
   committed(partition: number, before: Page, turn: PageTurn, commit: Commit): void {
     if (this.meter === undefined) return;
+    const pages = [before, turn.page].map((page) => pageBytes(partition, page));
+    if (isPageAlone(turn, commit)) {
+      const writeUnits = writeUnitsOf(Math.max(...pages));
+      this.meter('commit', { readUnits: 0, writeUnits, requests: 1 });
+      return;
+    }
     const unitsOf = (items: readonly number[]): number =>
       TRANSACTION_FACTOR * items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
-    const pages = [before, turn.page].map((page) => itemBytes(encodePage(partition, page)));
     const own = unitsOf([
       SMALL_BYTES,
       Math.max(...pages),
-      ...[...commit.reserve, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
+      ...[...turn.reserved, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
       ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
     ]);
     const beside = unitsOf([
@@ -139,6 +195,13 @@ export class Bill {
     ]);
     const byKey = { [partitionPk(partition)]: own, [ledgerKey(partition, '').pk]: beside };
     this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests: 1, writeUnitsOf: byKey });
+  }
+
+  /** Whoever takes an expired lease writes the page, too. */
+  fencedPage(partition: number, page: Page): void {
+    if (this.meter === undefined) return;
+    const writeUnits = writeUnitsOf(pageBytes(partition, page));
+    this.meter('acquireLease', { readUnits: 0, writeUnits, requests: 1 });
   }
 
   deletedReservation(partition: number, reservation: Commit['reserve'][number]): void {

@@ -3,22 +3,22 @@
  * would cost more than the write.
  */
 import type { Job, Json } from '../../core/job.ts';
+import type { LoanRequest } from '../../core/lending.ts';
 import { ITEM_BOUNDS, ITEM_BYTES_MAX, reservationBytesAtMost, TRANSACTION_BYTES_MAX } from '../bounds.ts';
-import type { Commit, Rejection, WorkerRecord } from '../contract.ts';
 import { declarationHash, declarationParts } from '../declaration.ts';
-import {
-  encodeDeclarationText,
-  encodeEstimate,
-  encodeJob,
-  encodeLedger,
-  encodePage,
-  encodeRejection,
-  encodeReservation,
-  encodeWorkerRecord,
-} from '../dynamodb/codec.ts';
+import { encodeDeclarationText } from '../dynamodb/codec/declaration.ts';
+import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
+import { encodeLedger } from '../dynamodb/codec/ledger.ts';
+import { encodeRequest } from '../dynamodb/codec/loan.ts';
+import { encodePage } from '../dynamodb/codec/page.ts';
+import { encodeRejection } from '../dynamodb/codec/rejection.ts';
+import { encodeReservation } from '../dynamodb/codec/reservation.ts';
+import { encodeWorkerRecord } from '../dynamodb/codec/worker.ts';
 import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { PageTurn } from '../page.ts';
+import type { Rejection, WorkerRecord } from '../records.ts';
 import { estimateKey, ledgerKey } from '../schema.ts';
+import { itemsOf } from './bill.ts';
 
 /** Of one content: with four of them, a job's item is far from its bound. */
 const CONTENT_CHARS_SMALL = 16_000;
@@ -32,12 +32,17 @@ const isSmall = (content: Json | undefined): boolean =>
 
 /** @throws ItemTooLarge - for a job whose content is written */
 export function requireJobFits(job: Job, ...written: readonly (Json | undefined)[]): void {
-  if (!written.every(isSmall)) requireItemFits(encodeJob(job, undefined));
+  if (written.every(isSmall)) return;
+  for (const item of itemsOf(job)) requireItemFits(item);
 }
 
 /** @throws ItemTooLarge */
 export const requireWorkerFits = (partition: number, record: WorkerRecord): void =>
   requireItemFits(encodeWorkerRecord(partition, record));
+
+/** @throws ItemTooLarge */
+export const requireRequestFits = (partition: number, request: LoanRequest): void =>
+  requireItemFits(encodeRequest(partition, request));
 
 /** @throws ItemTooLarge */
 export const requireRejectionFits = (rejection: Rejection): void =>
@@ -52,8 +57,8 @@ export function requireDeclarationFits(text: string): void {
 }
 
 /** @throws ItemTooLarge, TransactionTooLarge */
-export function requireCommitFits(partition: number, turn: PageTurn, commit: Commit): void {
-  const reservations = [...commit.reserve, ...turn.absorbed];
+export function requireCommitFits(partition: number, turn: PageTurn): void {
+  const reservations = [...turn.reserved, ...turn.absorbed];
   const sizes = reservations.map(({ jobs }) => reservationBytesAtMost(jobs.values()));
   const page = ITEM_BOUNDS.page;
   const others = (turn.spilled.length + turn.estimates.length) * ITEM_BOUNDS.ledger;
@@ -61,7 +66,7 @@ export function requireCommitFits(partition: number, turn: PageTurn, commit: Com
   const areAllSmall = sizes.every((each) => each <= ITEM_BYTES_MAX);
   if (areAllSmall && bytes <= TRANSACTION_BYTES_MAX) return;
   requireTransactionFits([
-    encodePage(partition, turn.page),
+    encodePage(partition, turn.page, ''),
     ...turn.spilled.map((ledger) => encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger)),
     ...turn.estimates.map((each) => encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
     ...reservations.filter(({ jobs }) => jobs.size > 0).map((each) => encodeReservation(partition, each)),

@@ -1,6 +1,8 @@
 /** What is awkward about DynamoDB, for the memory store to imitate. Everything is off unless named; chance is injected. */
 
-import type { Commit, DeclarationRecord, Fence } from '../contract.ts';
+import type { ScheduleRecord } from '../../core/recurring.ts';
+import type { DeclarationRecord, Fence } from '../records.ts';
+import type { Commit } from '../requests.ts';
 
 /** Chances are between 0 and 1, times are upper bounds from which each case draws its own. */
 export interface StoreImitation {
@@ -30,6 +32,8 @@ export type StoreEvent<T> =
       readonly oldJob?: T | undefined;
       readonly newJob: T;
     }
+  /** A job was put into a conflict key's line, or taken out of it; the job itself is as before. */
+  | { readonly kind: 'parked' | 'unparked'; readonly jobId: string }
   | { readonly kind: 'committed'; readonly fence: Fence; readonly commit: Commit; readonly epoch: number }
   | {
       readonly kind: 'lease';
@@ -39,6 +43,12 @@ export type StoreEvent<T> =
       readonly holder: string | undefined;
     }
   | { readonly kind: 'declared'; readonly record: DeclarationRecord }
+  /** A schedule was written, or removed. */
+  | {
+      readonly kind: 'schedule';
+      readonly before: ScheduleRecord | undefined;
+      readonly after: ScheduleRecord | undefined;
+    }
   /** An imitated awkwardness took place. */
   | { readonly kind: 'imitated'; readonly what: keyof StoreImitation };
 

@@ -1,83 +1,120 @@
-/** The sparse index: what stands in which line. It may lag behind the items, as DynamoDB's does. */
-import { type Placed, SortedLine } from './sorted-line.ts';
-import { TimeHeap } from './time-heap.ts';
+/** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
 
-/** An item's image in the index. Images are immutable: a lagging index goes on showing the old one. */
-export interface LineEntry<T> extends Placed {
-  readonly line: string;
-  readonly value: T;
-}
+import type { Job, MovingJob } from '../../core/job.ts';
+import { promote, rehome } from '../../core/life-cycle.ts';
+import type { LineStore, RequestOf } from '../contract.ts';
+import type { EstimateRecord, KeyBacklog, Ledger } from '../records.ts';
+import type { Heads } from '../requests.ts';
+import { dueLineName, instantRank, keysLineName, readyLineName } from '../schema.ts';
+import { countOf, withoutLine } from './backlogs.ts';
+import { estimateId, headsOf, type MemoryItems, tokenOf } from './items.ts';
 
-interface Change<T> {
-  readonly key: string;
-  readonly remove: LineEntry<T> | undefined;
-  readonly insert: LineEntry<T> | undefined;
-}
+export class MemoryLineStore implements LineStore {
+  readonly #items: MemoryItems;
 
-export interface IndexTiming {
-  readonly clock: () => number;
-  /** Draws how long the index lags behind one write; undefined: it never does. */
-  readonly lagMs?: (() => number) | undefined;
-}
-
-export class LinesIndex<T> {
-  readonly #lines = new Map<string, SortedLine<LineEntry<T>>>();
-  readonly #changes = new TimeHeap<Change<T>>();
-  /** The index shows the writes of one item in their order. */
-  readonly #appliedAtMs = new Map<string, number>();
-  readonly #timing: IndexTiming;
-
-  constructor(timing: IndexTiming) {
-    this.#timing = timing;
+  constructor(items: MemoryItems) {
+    this.#items = items;
   }
 
-  /** An item's image went from one to the other; undefined where it stands in no line. */
-  move(key: string, remove: LineEntry<T> | undefined, insert: LineEntry<T> | undefined): void {
-    if (remove === undefined && insert === undefined) return;
-    const { clock, lagMs } = this.#timing;
-    if (lagMs === undefined) {
-      this.#apply({ key, remove, insert });
-      return;
-    }
-    const atMs = Math.max(clock() + lagMs(), this.#appliedAtMs.get(key) ?? -Infinity);
-    this.#appliedAtMs.set(key, atMs);
-    this.#changes.add(atMs, { key, remove, insert });
+  async readKeys({ partition, type, limit, after }: RequestOf<'readKeys'>): Promise<{
+    readonly keys: readonly KeyBacklog[];
+    readonly next?: string | undefined;
+  }> {
+    return this.#items.read('readKeys', () => {
+      const { entries, next } = headsOf(this.#items.keyLines, keysLineName(partition, type), limit, after);
+      this.#items.bill.readKeys('readKeys', partition, type, entries);
+      return { keys: entries.map((entry) => entry.value), next };
+    });
   }
 
-  read(line: string, limit: number, after?: Placed): LineEntry<T>[] {
-    this.#catchUp();
-    return this.#lines.get(line)?.read(limit, after) ?? [];
+  async readBacklogs({
+    partition,
+    type,
+    fairnessKeys,
+  }: RequestOf<'readBacklogs'>): Promise<readonly (KeyBacklog | undefined)[]> {
+    return this.#items.read('readBacklogs', () => {
+      const { backlogs } = this.#items.partition(partition);
+      this.#items.bill.readItems('readBacklogs', fairnessKeys.length);
+      return fairnessKeys.map((key) => backlogs.get(key)?.get(type)?.value);
+    });
   }
 
-  /** How many entries the index shows in a line. */
-  sizeOf(line: string): number {
-    this.#catchUp();
-    return this.#lines.get(line)?.size ?? 0;
+  async getLedgers({
+    partition,
+    fairnessKeys,
+  }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
+    return this.#items.read('getLedgers', () => {
+      const { page, ownLedgers } = this.#items.partition(partition);
+      if (fairnessKeys.length > 0) this.#items.bill.readItems('getLedgers', fairnessKeys.length + 1);
+      return fairnessKeys.map((key) => page.ledgers.get(key) ?? ownLedgers.get(key));
+    });
   }
 
-  #catchUp(): void {
-    if (this.#changes.size === 0) return;
-    const nowMs = this.#timing.clock();
-    for (let due = this.#changes.takeDue(nowMs); due !== undefined; due = this.#changes.takeDue(nowMs)) {
-      const { key } = due.value;
-      if ((this.#appliedAtMs.get(key) ?? Infinity) <= nowMs) this.#appliedAtMs.delete(key);
-      this.#apply(due.value);
-    }
+  async getEstimates({
+    partition,
+    ids,
+  }: RequestOf<'getEstimates'>): Promise<readonly (EstimateRecord | undefined)[]> {
+    return this.#items.read('getEstimates', () => {
+      const { page, ownEstimates } = this.#items.partition(partition);
+      const beside = ids.some(({ resourceId }) => resourceId === '') ? 1 : 0;
+      this.#items.bill.readItems('getEstimates', ids.length + beside);
+      return ids.map(
+        ({ type, resourceId }) =>
+          (resourceId === '' ? page.estimates.get(type) : undefined) ??
+          ownEstimates.get(estimateId(type, resourceId)),
+      );
+    });
   }
 
-  #apply({ remove, insert }: Change<T>): void {
-    if (remove !== undefined) {
-      const line = this.#lines.get(remove.line);
-      line?.remove(remove);
-      if (line?.size === 0) this.#lines.delete(remove.line);
-    }
-    if (insert !== undefined) {
-      let line = this.#lines.get(insert.line);
-      if (line === undefined) {
-        line = new SortedLine();
-        this.#lines.set(insert.line, line);
-      }
-      line.insert(insert);
-    }
+  async readLine({ partition, line, limit, after }: RequestOf<'readLine'>): Promise<Heads> {
+    return this.#items.read('readLine', () => {
+      return this.#items.headsOf('readLine', readyLineName(partition, line), limit, after);
+    });
+  }
+
+  async readDue({ partition, nowMs, limit, after, shard = 0, fromMs }: RequestOf<'readDue'>): Promise<Heads> {
+    return this.#items.read('readDue', () => {
+      const isDue = (job: Job): boolean => job.runAtMs <= nowMs;
+      const from = fromMs === undefined ? after : tokenOf({ rank: instantRank(fromMs, ''), id: '' });
+      return this.#items.headsOf('readDue', dueLineName(partition, shard), limit, from, isDue);
+    });
+  }
+
+  async promote({ jobs, nowMs }: RequestOf<'promote'>): Promise<readonly (MovingJob | undefined)[]> {
+    return this.#items.write('promote', () =>
+      jobs.map((job) => {
+        const item = this.#items.item(job.id);
+        const transition = item?.value.version === job.version ? promote(item.value, nowMs) : undefined;
+        if (transition?.kind === 'moved') return this.#items.put(item, transition.job);
+        this.#items.bill.refused('promote', item);
+        return undefined;
+      }),
+    );
+  }
+
+  async rehome({ jobs, partition, nowMs }: RequestOf<'rehome'>): Promise<readonly (MovingJob | undefined)[]> {
+    return this.#items.write('rehome', () =>
+      jobs.map((job) => {
+        const item = this.#items.item(job.id);
+        const isSeen = item?.value.version === job.version;
+        const transition = isSeen ? rehome(item.value, partition, nowMs) : undefined;
+        if (transition?.kind === 'moved') return this.#items.put(item, transition.job);
+        this.#items.bill.refused('rehome', item);
+        return undefined;
+      }),
+    );
+  }
+
+  async retireLine({ partition, line, announcedAtMs }: RequestOf<'retireLine'>): Promise<'retired' | 'lost'> {
+    return this.#items.write('retireLine', () => {
+      const { backlogs } = this.#items.partition(partition);
+      const present = backlogs.get(line.fairnessKey)?.get(line.type)?.value;
+      if (present === undefined) return 'retired';
+      const left = withoutLine(present, line);
+      if (countOf(left) === countOf(present)) return 'retired';
+      if (present.announcedAtMs > announcedAtMs) return 'lost';
+      this.#items.putBacklog(partition, line.type, left);
+      return 'retired';
+    });
   }
 }

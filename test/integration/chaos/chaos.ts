@@ -15,12 +15,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../../lib/core/defaults.ts';
-import { isTerminal, type Job, type Json } from '../../../lib/core/job.ts';
+import { isTerminal, type Job, type Json, type MovingJob } from '../../../lib/core/job.ts';
 import { WORKER_LOST } from '../../../lib/core/retry.ts';
 import { type AnnouncedLines, placeOf, submit } from '../../../lib/dispatch/submit.ts';
-import { decodeJob } from '../../../lib/store/dynamodb/codec.ts';
+import { decodeMovingJob, isJobItem } from '../../../lib/store/dynamodb/codec/job.ts';
 import { DynamoJobStore } from '../../../lib/store/dynamodb/store.ts';
-import { TABLE } from '../../../lib/store/schema.ts';
 import {
   clientConfiguration,
   createQueue,
@@ -325,7 +324,7 @@ function chaos(scene: ChaosScene): void {
     }
     return async () => {
       await until('a job is taken from the worker that was stopped', async () => {
-        const jobs = await store.getJobs(held.map(({ jobId }) => jobId));
+        const jobs = await store.getJobs({ ids: held.map(({ jobId }) => jobId) });
         return jobs.some((job, at) => job !== undefined && job.version > (held[at]?.token ?? 0));
       });
       thaw(life, made);
@@ -335,11 +334,11 @@ function chaos(scene: ChaosScene): void {
   /** Stops a dispatcher until another one had the lease, and longer than it may have held it itself. */
   const freezeDispatcher = async (life: Life): Promise<() => Promise<void>> => {
     const made = freeze(life);
-    const { epoch } = await store.loadPartition(0, Date.now());
+    const { epoch } = await store.loadPartition({ partition: 0, nowMs: Date.now() });
     return async () => {
       await until('the lease is taken from the dispatcher that was stopped', async () => {
         if (Date.now() < made.fromMs + BUDGET.leaseMs + LOOK_MS) return false;
-        return (await store.loadPartition(0, Date.now())).epoch > epoch;
+        return (await store.loadPartition({ partition: 0, nowMs: Date.now() })).epoch > epoch;
       });
       thaw(life, made);
     };
@@ -358,9 +357,12 @@ function chaos(scene: ChaosScene): void {
       );
       const candidates = upAndRunning(role);
       if (role === 'worker') {
-        const busy = (): readonly Life[] => candidates.filter((life) => underWay(life).length > 0);
-        await until('a worker is busy', () => busy().length > 0, STRIKE_MS).catch(() => {});
-        const victim = dice.pick((busy().length > 0 ? busy() : candidates) as [Life, ...Life[]]);
+        const isBusy = (life: Life): boolean => underWay(life).length > 0;
+        await until('a worker is busy', () => candidates.some(isBusy), STRIKE_MS).catch(() => {});
+        // Looked at once: a worker that has just been busy may have ended its last job by the next look.
+        const busy = candidates.filter(isBusy);
+        const victim = dice.pick((busy.length > 0 ? busy : candidates) as [Life, ...Life[]]);
+        if (victim.endedAtMs !== undefined) continue;
         if (how === 'freeze') {
           const end = await freezeWorker(victim);
           if (end === undefined) continue;
@@ -405,13 +407,13 @@ function chaos(scene: ChaosScene): void {
     const ids = jobs.map(({ id }) => id);
     let done: readonly Job[] = [];
     const allHaveEnded = async (): Promise<boolean> => {
-      done = (await store.getJobs(ids)).filter((job) => job !== undefined);
+      done = (await store.getJobs({ ids })).filter((job) => job !== undefined);
       return done.every(({ state }) => isTerminal(state));
     };
     // At worst one after the other.
     await until('all jobs have ended', allHaveEnded, SIGNAL_MS + busy.jobs * busy.forMs);
     await until('nothing is held', async () => {
-      const { reservations } = await store.loadPartition(0, Date.now());
+      const { reservations } = await store.loadPartition({ partition: 0, nowMs: Date.now() });
       return reservations.length === 0;
     });
     isOver = true;
@@ -427,9 +429,9 @@ function chaos(scene: ChaosScene): void {
 
     // One accepted outcome, and nothing after it.
     const read = await readStream({ ...clientConfiguration, table: table.table, from: 'TRIM_HORIZON' });
-    const readJobs = async (): Promise<readonly Job[]> =>
-      (await read()).filter((item) => String(item[TABLE.partitionKey]).startsWith('job/')).map(decodeJob);
-    const history = new Map<string, Job[]>(ids.map((id) => [id, []]));
+    const readJobs = async (): Promise<readonly MovingJob[]> =>
+      (await read()).filter(isJobItem).map(decodeMovingJob);
+    const history = new Map<string, MovingJob[]>(ids.map((id) => [id, []]));
     await until('the stream has told all', async () => {
       for (const image of await readJobs()) history.get(image.id)?.push(image);
       return [...history.values()].every((told) => isTerminal(told.at(-1)?.state ?? 'pending'));

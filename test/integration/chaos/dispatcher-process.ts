@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { resolveConfiguration } from '../../../lib/core/defaults.ts';
-import type { Job } from '../../../lib/core/job.ts';
+import type { MovingJob } from '../../../lib/core/job.ts';
 import type { DispatchContext } from '../../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../../lib/dispatch/dispatch.ts';
 import { placeOf } from '../../../lib/dispatch/submit.ts';
 import { SqsJobQueue } from '../../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../../lib/runtime/system.ts';
-import { decodeJob } from '../../../lib/store/dynamodb/codec.ts';
+import { decodeMovingJob, isJobItem } from '../../../lib/store/dynamodb/codec/job.ts';
 import { DynamoJobStore } from '../../../lib/store/dynamodb/store.ts';
 import { BLOCKED_PREFIX, TABLE } from '../../../lib/store/schema.ts';
 import { BUDGET, POOL, STEPS } from './pool.ts';
@@ -65,21 +65,21 @@ const context: DispatchContext = {
   holder,
   budget: BUDGET,
   announced: new Map(),
-  books: new Map(),
+  caches: new Map(),
 };
 
-const dispatch = async (jobs: readonly Job[], reason: Trigger['reason']): Promise<void> => {
+const dispatch = async (jobs: readonly MovingJob[], reason: Trigger['reason']): Promise<void> => {
   await dispatchAll(context, { jobs, reason });
 };
 
-const jobsOf = (items: Awaited<ReturnType<typeof read>>): readonly Job[] =>
+const jobsOf = (items: Awaited<ReturnType<typeof read>>): readonly MovingJob[] =>
   items
     .filter((item) => {
       const line = item[TABLE.line];
       const isParked = typeof line === 'string' && line.startsWith(BLOCKED_PREFIX);
-      return String(item[TABLE.partitionKey]).startsWith('job/') && !isParked;
+      return isJobItem(item) && !isParked;
     })
-    .map(decodeJob);
+    .map(decodeMovingJob);
 
 const wakesTaken = async (): Promise<boolean> => {
   const QueueUrl = wakeQueueUrl;

@@ -1,35 +1,31 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../../lib/core/job.ts';
-import type { Reservation } from '../../../lib/store/contract.ts';
+import { type Item, namesIn } from '../../../lib/store/dynamodb/codec/attributes.ts';
+import { decodeBacklog, encodeBacklogLine } from '../../../lib/store/dynamodb/codec/backlog.ts';
+import { ttlSec } from '../../../lib/store/dynamodb/codec/cells.ts';
+import { decodeControl } from '../../../lib/store/dynamodb/codec/control.ts';
+import { decodeDispatcher, encodeDispatcher } from '../../../lib/store/dynamodb/codec/dispatcher.ts';
+import { decodeEstimate, encodeEstimate } from '../../../lib/store/dynamodb/codec/estimate.ts';
 import {
-  decodeBacklog,
-  decodeControl,
-  decodeDispatcher,
-  decodeEstimate,
   decodeJob,
-  decodeLease,
-  decodeLedger,
-  decodePage,
-  decodeRejection,
-  decodeReservation,
-  decodeWorkerRecord,
-  encodeBacklogLine,
-  encodeDispatcher,
-  encodeEstimate,
+  decodeMovingJob,
   encodeJob,
-  encodeLedger,
-  encodePage,
-  encodeRejection,
-  encodeReservation,
+  encodePayload,
+} from '../../../lib/store/dynamodb/codec/job.ts';
+import { decodeLease } from '../../../lib/store/dynamodb/codec/lease.ts';
+import { decodeLedger, encodeLedger } from '../../../lib/store/dynamodb/codec/ledger.ts';
+import { decodePage, encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
+import { decodeRejection, encodeRejection } from '../../../lib/store/dynamodb/codec/rejection.ts';
+import { decodeReservation, encodeReservation } from '../../../lib/store/dynamodb/codec/reservation.ts';
+import {
+  decodeWorkerRecord,
   encodeWorkerRecord,
-  type Item,
-  namesIn,
-  ttlSec,
   unreadableWorker,
-} from '../../../lib/store/dynamodb/codec.ts';
+} from '../../../lib/store/dynamodb/codec/worker.ts';
 import { MalformedItemError } from '../../../lib/store/errors.ts';
 import { EMPTY_PAGE } from '../../../lib/store/page.ts';
+import type { Reservation } from '../../../lib/store/records.ts';
 import {
   backlogKey,
   controlKey,
@@ -40,6 +36,7 @@ import {
   ledgerKey,
   loanKey,
   pageKey,
+  payloadKey,
   reservationKey,
   workerKey,
 } from '../../../lib/store/schema.ts';
@@ -118,6 +115,7 @@ const anyJob: fc.Arbitrary<Job> = fc
     cancelRequestedAtMs: maybe(instant),
     cancelRequestedBy: maybe(text),
     cancelRequestedIn: maybe(fc.constantFrom('scheduled', 'pending', 'claimed', 'running')),
+    traceparent: maybe(text),
     redriveOf: maybe(text),
     redriveBy: maybe(text),
     redrivenAs: maybe(text),
@@ -191,6 +189,21 @@ describe('a job item', () => {
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   });
 
+  it('names the item that its payload stands in, and is whole with it only', () => {
+    const job = aJob({ payload: { text: 'apart' } });
+    const item = kept(encodeJob(job, undefined, 'abc'));
+    expect(item).not.toHaveProperty('payload');
+    const apart = encodePayload(job, 'abc', NOW_MS + 1);
+    expect(apart).toMatchObject({ ...payloadKey(job.id, 'abc'), ttl: Math.ceil((NOW_MS + 1) / 1_000) });
+    expect(decodeJob(item, apart)).toEqual(job);
+    const { payload: _payload, ...moving } = job;
+    expect(decodeMovingJob(item)).toEqual(moving);
+    const unreadable = expect.stringContaining(
+      `item job/${job.id} payload/abc: attribute payload is missing`,
+    );
+    expect(decodeJob(item)).toEqual({ ...moving, payload: null, unreadable });
+  });
+
   it('stands in a line only where one is given', () => {
     expect(encodeJob(aJob(), { line: 'due/0/0', rank: '1' })).toMatchObject({ line: 'due/0/0', rank: '1' });
     expect(kept(encodeJob(aJob(), undefined))).not.toHaveProperty('line');
@@ -260,6 +273,7 @@ describe('a job item of which only the content is wrong', () => {
     ['error.message', 5, { error: undefined }],
     ['checkpoint', '[', {}],
     ['cancelRequestedAtMs', 'soon', { cancelRequestedAtMs: 0 }],
+    ['traceparent', 1, {}],
     ['redriveOf', 1, {}],
     ['redrivenAs', {}, {}],
     ['cancelRequestedBy', 1, {}],
@@ -393,8 +407,18 @@ describe('other items', () => {
     }
     for (const ledger of LEDGERS)
       expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger))).toEqual(ledger);
-    const page = { ...EMPTY_PAGE, ledgers: new Map(LEDGERS.map((each) => [each.fairnessKey, each])) };
-    expect(decodePage(encodePage(0, page))).toEqual(page);
+    const reservation = aReservation([
+      { id: 'a\u0001\u2401', fairnessKey: '"' },
+      { id: 'b', resourceId: 'r' },
+    ]);
+    const page = {
+      ...EMPTY_PAGE,
+      turn: 7,
+      epoch: 3,
+      inline: new Map([[reservation.batchId, reservation]]),
+      ledgers: new Map(LEDGERS.map((each) => [each.fairnessKey, each])),
+    };
+    expect(decodePage(encodePage(0, page, ''))).toEqual(page);
     const estimate = anEstimate({ varianceMs2: 1e-9 });
     const key = estimateKey(0, estimate.type, estimate.resourceId);
     expect(decodeEstimate(encodeEstimate(key, estimate))).toEqual(estimate);

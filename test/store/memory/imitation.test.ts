@@ -7,6 +7,7 @@ import { suitePlace } from '../../contract/harness.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
+import { anEstimate } from '../../fixtures/factories/ledger.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';
 import { aWorker } from '../../fixtures/factories/worker.ts';
 import { seeded } from '../../simulation/random.ts';
@@ -35,10 +36,10 @@ describe('the memory store', () => {
     const { store, time } = aStore({ indexLagMs: 1_000 });
     const job = aJob();
     await store.createJobs([job]);
-    expect((await store.readLine(0, lineOf(job), 10)).jobs).toEqual([]);
-    expect(await store.getJobs([job.id])).toEqual([job]);
+    expect((await store.readLine({ partition: 0, line: lineOf(job), limit: 10 })).jobs).toEqual([]);
+    expect(await store.getJobs({ ids: [job.id] })).toEqual([job]);
     await time.run({ untilMs: NOW_MS + 1_000 });
-    expect((await store.readLine(0, lineOf(job), 10)).jobs).toEqual([job]);
+    expect((await store.readLine({ partition: 0, line: lineOf(job), limit: 10 })).jobs).toEqual([job]);
   });
 
   it('goes on showing a claimed job as it was, and its claim fails all the same', async () => {
@@ -47,11 +48,11 @@ describe('the memory store', () => {
     await store.createJobs([job]);
     await time.run({ untilMs: NOW_MS + 1_000 });
     await store.claim([aClaimRequest(job)]);
-    const stale = (await store.readLine(0, lineOf(job), 10)).jobs;
+    const stale = (await store.readLine({ partition: 0, line: lineOf(job), limit: 10 })).jobs;
     expect(stale).toEqual([job]);
     expect(await store.claim(stale.map((each) => aClaimRequest(each)))).toEqual(['lost']);
     await time.run({ untilMs: NOW_MS + 2_000 });
-    expect((await store.readLine(0, lineOf(job), 10)).jobs).toEqual([]);
+    expect((await store.readLine({ partition: 0, line: lineOf(job), limit: 10 })).jobs).toEqual([]);
   });
 
   it('delivers stream records late, and twice, and loses them', async () => {
@@ -88,14 +89,14 @@ describe('the memory store', () => {
     const stop = store.subscribe((record) => records.push(record));
     const job = aJob();
     await store.createJobs([job]);
-    await store.raiseVersion(job.id, 1);
+    await store.raiseVersion({ jobId: job.id, version: 1 });
     await time.run();
     expect(records).toEqual([
       { oldJob: undefined, newJob: job },
       { oldJob: job, newJob: { ...job, version: 2 } },
     ]);
     stop();
-    await store.raiseVersion(job.id, 2);
+    await store.raiseVersion({ jobId: job.id, version: 2 });
     await time.run();
     expect(records).toHaveLength(2);
   });
@@ -104,9 +105,9 @@ describe('the memory store', () => {
     const { store, time } = aStore({ ttlLateMs: 2 * 86_400_000 });
     const id = await succeed(store, NOW_MS + 1_000);
     await time.run({ untilMs: NOW_MS + 999 });
-    expect((await store.getJobs([id]))[0]?.state).toBe('succeeded');
+    expect((await store.getJobs({ ids: [id] }))[0]?.state).toBe('succeeded');
     await time.run({ untilMs: NOW_MS + 1_000 });
-    expect(await store.getJobs([id])).toEqual([undefined]);
+    expect(await store.getJobs({ ids: [id] })).toEqual([undefined]);
     expect((await store.createJobs([aJob({ id })]))[0]?.kind).toBe('created');
   });
 
@@ -114,7 +115,7 @@ describe('the memory store', () => {
     const { store } = aStore({ throttled: 1 });
     const job = aJob();
     await expect(store.createJobs([job])).rejects.toMatchObject({ name: 'StoreThrottled' });
-    await expect(store.getJobs([job.id])).rejects.toMatchObject({ name: 'StoreThrottled' });
+    await expect(store.getJobs({ ids: [job.id] })).rejects.toMatchObject({ name: 'StoreThrottled' });
     expect(await store.claim([aClaimRequest(job)])).toEqual(['unknown']);
     expect(store.inspectJob(job.id)).toBeUndefined();
   });
@@ -130,11 +131,20 @@ describe('the memory store', () => {
 
   it('lets a transaction meet another one: nothing is changed', async () => {
     const { store } = aStore({ transactionConflict: 1 });
-    const { epoch } = await store.acquireLease(0, 'one', NOW_MS, 1_000);
+    const { epoch } = await store.acquireLease({
+      partition: 0,
+      holder: 'one',
+      nowMs: NOW_MS,
+      leaseMs: 1_000,
+    });
     const ledgers = [{ fairnessKey: 'a', settledCostMs: 1, lastSeenMs: NOW_MS }];
-    await expect(store.commit({ partition: 0, epoch }, aCommit({ ledgers }))).rejects.toMatchObject({
+    // What a resource costs has an item of its own: it is written beside the page.
+    const estimates = [anEstimate({ resourceId: 'photos' })];
+    await expect(
+      store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers, estimates }) }),
+    ).rejects.toMatchObject({
       name: 'StoreThrottled',
     });
-    expect(await store.getLedgers(0, ['a'])).toEqual([undefined]);
+    expect(await store.getLedgers({ partition: 0, fairnessKeys: ['a'] })).toEqual([undefined]);
   });
 });

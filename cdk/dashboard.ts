@@ -1,0 +1,123 @@
+/** A dashboard of CloudWatch: from the top, is it well, what waits, what runs, what does each part do. */
+import { Duration } from 'aws-cdk-lib';
+import { Dashboard, GraphWidget, type IMetric, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
+import { Construct } from 'constructs';
+import type { SchedulerMetricOptions } from './metrics.ts';
+import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
+
+export interface DashboardProps {
+  /** @default - generated */
+  readonly dashboardName?: string;
+  /** How much of the past it shows. @default Duration.hours(3) */
+  readonly past?: Duration;
+}
+
+interface DashboardConstructProps extends DashboardProps {
+  readonly scheduler: WatchedScheduler;
+}
+
+/** More lines than this cannot be told apart, and each costs something where it is drawn. */
+const LINES_MAX = 20;
+const HALF = 12;
+const HEIGHT = 6;
+
+export class SchedulerDashboard extends Construct {
+  readonly dashboard: Dashboard;
+
+  constructor(scope: Construct, id: string, props: DashboardConstructProps) {
+    super(scope, id);
+    const { scheduler, dashboardName, past = Duration.hours(3) } = props;
+    this.dashboard = new Dashboard(this, 'Dashboard', {
+      defaultInterval: past,
+      ...(dashboardName === undefined ? {} : { dashboardName }),
+    });
+    scheduler.whenSettled(() => {
+      for (const row of rowsOf(scheduler)) this.dashboard.addWidgets(...row);
+    });
+  }
+}
+
+function rowsOf(scheduler: WatchedScheduler): readonly (readonly IWidget[])[] {
+  const types = scheduler.configuration.types.map(({ type }) => type);
+  const byType = (metricOf: (options: SchedulerMetricOptions) => IMetric): readonly IMetric[] =>
+    types.slice(0, LINES_MAX).map((type) => metricOf({ type, label: type }));
+  const { dispatchFunction, ingestFunction, ingestQueue } = scheduler;
+  const deadLetters = Object.values(scheduler.deadLetterQueues);
+  return [
+    [new TextWidget({ markdown: headline(scheduler, types.length), width: 2 * HALF, height: 2 })],
+    [
+      graph('Jobs', [
+        scheduler.metricSubmitted(),
+        scheduler.metricStarted(),
+        scheduler.metricSucceeded(),
+        scheduler.metricFailed(),
+        scheduler.metricRetried(),
+        scheduler.metricCancelled(),
+        scheduler.metricRejected(),
+      ]),
+      graph('Waiting, running and free', [
+        scheduler.metricBacklog(),
+        scheduler.metricRunning(),
+        scheduler.metricFreeSlots(),
+        scheduler.metricStartable(),
+      ]),
+    ],
+    [
+      graph('Wait until started, ms', [
+        scheduler.metricWaitTime({ statistic: 'p50', label: 'p50' }),
+        scheduler.metricWaitTime({ statistic: 'p99', label: 'p99' }),
+      ]),
+      graph('Oldest waiting job, s', [scheduler.metricOldestPending()]),
+    ],
+    [
+      graph(
+        'Wait by type, p99, ms',
+        byType((options) => scheduler.metricWaitTime(options)),
+      ),
+      graph(
+        'Running by type',
+        byType((options) => scheduler.metricRunning(options)),
+      ),
+    ],
+    [
+      graph(
+        'Caps in use, %',
+        byType((options) => scheduler.metricCapUsed(options)),
+      ),
+      graph(
+        'Failed by type',
+        byType((options) => scheduler.metricFailed(options)),
+      ),
+    ],
+    [
+      graph('Passes, ms', [scheduler.metricPassDuration()]),
+      graph('Lost races and write units', [scheduler.metricLostRaces(), scheduler.metricWriteUnits()]),
+    ],
+    [
+      graph('Ingest', [
+        ingestQueue.metricApproximateNumberOfMessagesVisible(),
+        ingestQueue.metricApproximateAgeOfOldestMessage(),
+        ingestFunction.metricErrors(),
+        ingestFunction.metricThrottles(),
+      ]),
+      graph('Dispatch', [
+        dispatchFunction.metricInvocations(),
+        dispatchFunction.metric('IteratorAge', { statistic: 'Maximum' }),
+        dispatchFunction.metricErrors(),
+        dispatchFunction.metricThrottles(),
+      ]),
+    ],
+    [
+      graph('Dead letters', [deadLettersIn(deadLetters.slice(0, METRICS_OF_ALARM))]),
+      graph('Outcomes not published at once', [scheduler.metricOutcomesUnpublished()]),
+    ],
+  ];
+}
+
+const graph = (title: string, metrics: readonly IMetric[]): GraphWidget =>
+  new GraphWidget({ title, left: [...metrics], width: HALF, height: HEIGHT });
+
+function headline(scheduler: WatchedScheduler, types: number): string {
+  const cut = types > LINES_MAX ? ` Graphs by type show the first ${LINES_MAX} of ${types}.` : '';
+  return `# ${scheduler.node.path}\n\`fairlead jobs explain ID\` says why a job waits.${cut}`;
+}

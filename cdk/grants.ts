@@ -1,0 +1,157 @@
+/** Who may do what with a scheduler, one method a role. */
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
+import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
+import { DETAIL_TYPE, EVENT_SOURCE, SCHEDULE_REQUESTS, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
+import { combined, grantTable, type RightsTable, type TableRole } from './rights.ts';
+
+/** What grants are about: a scheduler of this app, or one that was deployed by another. */
+export interface GrantedParts {
+  readonly table: RightsTable;
+  readonly bus: IEventBus;
+  /** Whose requests the scheduler takes; empty: everybody's but its own. */
+  readonly sources: readonly string[];
+  readonly wakeQueue: IQueue;
+  /** @throws ConfigurationError for a fleet that is not known */
+  readonly fleetQueue: (fleet: string) => IQueue;
+  /** Calls back with every queue that dispatchers send jobs to: at once with those that are there, later with others. */
+  readonly eachFleetQueue: (visit: (queue: IQueue) => void) => void;
+  /** The same for queues that an operator may redrive, each with the one that it stands behind, if there is one. */
+  readonly eachDeadLetterQueue: (visit: (deadLetters: IQueue, queue: IQueue | undefined) => void) => void;
+}
+
+const OUTCOMES = [
+  DETAIL_TYPE.succeeded,
+  DETAIL_TYPE.failed,
+  DETAIL_TYPE.cancelled,
+  SCHEDULE_STOPPED,
+] as const;
+
+const REQUESTS = [DETAIL_TYPE.requested, ...SCHEDULE_REQUESTS.keys()];
+
+/** `kms:Decrypt`, because SQS checks the data key that it has made. */
+const SEND_KEY_ACTIONS = ['kms:GenerateDataKey', 'kms:Decrypt'];
+
+/**
+ * Grants, as `scheduler.grants`. Each answers the `Grant`, for whoever wants to assert that it succeeded or to let a
+ * resource wait for it.
+ */
+export class SchedulerGrants {
+  readonly #parts: GrantedParts;
+
+  constructor(parts: GrantedParts) {
+    this.#parts = parts;
+  }
+
+  /** Lets a producer submit with the client, and read, move and cancel its jobs. */
+  submit(grantee: IGrantable): Grant {
+    const { table, wakeQueue } = this.#parts;
+    // A submitted job needs no wake: its stream record causes a pass. One that is moved to a near time does.
+    return combined([grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)]);
+  }
+
+  /**
+   * Lets a producer put requests on the bus, `Job Requested` and those about schedules: these only, from the sources that the scheduler takes, and
+   * never from its own, so that nobody can forge what became of a job.
+   */
+  putEvents(grantee: IGrantable): Grant {
+    const { sources } = this.#parts;
+    return this.#putEvents(grantee, {
+      StringEquals: {
+        'events:detail-type': REQUESTS,
+        ...(sources.length === 0 ? {} : { 'events:source': [...sources] }),
+      },
+      ...(sources.length === 0 ? { StringNotEquals: { 'events:source': EVENT_SOURCE } } : {}),
+    });
+  }
+
+  /**
+   * Lets a long-running process work for a fleet; `workerEnvironment` tells it where.
+   * @throws ConfigurationError for a fleet that is not known.
+   */
+  work(grantee: IGrantable, fleet: string): Grant {
+    const { table, wakeQueue, fleetQueue } = this.#parts;
+    return combined([
+      consumeMessages(fleetQueue(fleet), grantee),
+      grantTable(table, grantee, 'serve'),
+      sendMessages(wakeQueue, grantee),
+    ]);
+  }
+
+  /** Lets a process run passes, as `fairlead dispatcher` does; `schedulerEnvironment` tells it where. */
+  dispatch(grantee: IGrantable): Grant {
+    return this.passes(grantee, 'reside');
+  }
+
+  /** Of the scheduler's own functions, which have no membership; they run passes as any dispatcher. */
+  passes(grantee: IGrantable, role: 'dispatch' | 'reside'): Grant {
+    const { table, wakeQueue, eachFleetQueue } = this.#parts;
+    const grant = combined([grantTable(table, grantee, role), sendMessages(wakeQueue, grantee)]);
+    eachFleetQueue((queue) => sendMessages(queue, grantee));
+    return grant;
+  }
+
+  /** Lets an operator look at everything, payloads and results too, and change nothing. */
+  read(grantee: IGrantable): Grant {
+    return grantTable(this.#parts.table, grantee, 'read');
+  }
+
+  /**
+   * Lets an operator look at jobs, move, cancel and pause them, wake dispatchers, redrive dead letters, and tell once more
+   * what became of jobs.
+   */
+  operate(grantee: IGrantable): Grant {
+    const { table, wakeQueue, eachDeadLetterQueue } = this.#parts;
+    const grant = combined([
+      grantTable(table, grantee, 'operate'),
+      sendMessages(wakeQueue, grantee),
+      this.tell(grantee, 'outcomes'),
+    ]);
+    eachDeadLetterQueue((deadLetters, queue) => {
+      consumeMessages(deadLetters, grantee);
+      QueueGrants.fromQueue(deadLetters).actions(grantee, [
+        'sqs:GetQueueAttributes',
+        'sqs:StartMessageMoveTask',
+        'sqs:CancelMessageMoveTask',
+        'sqs:ListMessageMoveTasks',
+      ]);
+      if (queue !== undefined) sendMessages(queue, grantee);
+    });
+    return grant;
+  }
+
+  /** Of the scheduler's own functions: the rights of a part of it. */
+  table(grantee: IGrantable, role: TableRole): Grant {
+    return grantTable(this.#parts.table, grantee, role);
+  }
+
+  /** Of the scheduler's own functions: tells what became of jobs, or of requests that were refused. */
+  tell(grantee: IGrantable, what: 'outcomes' | 'rejections'): Grant {
+    const types = what === 'outcomes' ? [...OUTCOMES] : DETAIL_TYPE.rejected;
+    return this.#putEvents(grantee, {
+      StringEquals: { 'events:detail-type': types, 'events:source': EVENT_SOURCE },
+    });
+  }
+
+  #putEvents(grantee: IGrantable, conditions: Record<string, Record<string, unknown>>): Grant {
+    // Not `allPutEvents`, which means every bus of the account.
+    return Grant.addToPrincipal({
+      grantee,
+      actions: ['events:PutEvents'],
+      resourceArns: [this.#parts.bus.eventBusArn],
+      conditions,
+    });
+  }
+}
+
+export function sendMessages(queue: IQueue, grantee: IGrantable): Grant {
+  return QueueGrants.fromQueue(queue).actions(grantee, ['sqs:SendMessage'], { keyActions: SEND_KEY_ACTIONS });
+}
+
+export function consumeMessages(queue: IQueue, grantee: IGrantable): Grant {
+  return QueueGrants.fromQueue(queue).actions(
+    grantee,
+    ['sqs:ReceiveMessage', 'sqs:ChangeMessageVisibility', 'sqs:DeleteMessage'],
+    { keyActions: ['kms:Decrypt'] },
+  );
+}

@@ -1,0 +1,128 @@
+/** What may stand behind a fleet's queue: any function of Node.js 22 or later, a version or an alias of one too. */
+import { Duration, Token } from 'aws-cdk-lib';
+import {
+  Alias,
+  type IFunction,
+  Function as LambdaFunction,
+  Runtime,
+  RuntimeFamily,
+  SingletonFunction,
+  Version,
+} from 'aws-cdk-lib/aws-lambda';
+import { ConfigurationError } from '../lib/core/errors.ts';
+
+/** What a function has that says nothing of its timeout. */
+const LAMBDA_DEFAULT_TIMEOUT = Duration.seconds(3);
+
+/** `Promise.withResolvers` and `Map.groupBy` came with it. */
+const NODE_MIN = 22;
+
+/** A handler as far as this app knows it. */
+export interface Handler {
+  /** The event source goes here: of an alias, the alias. */
+  readonly function: IFunction;
+  /** What runs, where it is part of this app: its environment says where the scheduler is. */
+  readonly own: LambdaFunction | undefined;
+  readonly timeout: Duration;
+  /** Nobody said how long it may run. */
+  readonly isTimeoutDefault: boolean;
+}
+
+export interface HandlerInput {
+  readonly handler?: IFunction | Version | Alias | undefined;
+  readonly handlerTimeout?: Duration | undefined;
+}
+
+/**
+ * The handler of a fleet; undefined where it has none.
+ * @throws ConfigurationError for one that cannot run jobs, or of which too little is known.
+ */
+export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInput): Handler | undefined {
+  if (handler === undefined) {
+    if (handlerTimeout === undefined) return undefined;
+    throw new ConfigurationError(
+      `fleets.${fleet}.handlerTimeout`,
+      handlerTimeout.toHumanString(),
+      'says how long the handler may run, but the fleet has none',
+      'Add the handler, or leave handlerTimeout out.',
+    );
+  }
+  const own = functionBehind(handler);
+  if (own !== undefined) checkRuntime(fleet, own.runtime);
+  checkHandlerTimeout(fleet, handlerTimeout, own?.timeout);
+  const known = handlerTimeout ?? own?.timeout;
+  if (own === undefined && known === undefined) {
+    throw new ConfigurationError(
+      `fleets.${fleet}.handlerTimeout`,
+      undefined,
+      'must be there for a function that this app only refers to: its timeout is not known here, and a job must end before it',
+      "Give the function's timeout: handlerTimeout: Duration.minutes(5).",
+    );
+  }
+  return {
+    // The library's own types are looser than ours about absent properties.
+    function: handler as IFunction,
+    own,
+    timeout: known ?? LAMBDA_DEFAULT_TIMEOUT,
+    isTimeoutDefault: known === undefined,
+  };
+}
+
+/** The longest that a function may run. */
+const LAMBDA_MAX_TIMEOUT = Duration.minutes(15);
+
+/** Where the function's own timeout is known, it decides: Lambda ends an attempt then, whatever is said here. */
+function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Duration | undefined): void {
+  if (said === undefined || said.isUnresolved()) return;
+  const field = `fleets.${fleet}.handlerTimeout`;
+  if (own !== undefined && !own.isUnresolved() && own.toMilliseconds() !== said.toMilliseconds()) {
+    throw new ConfigurationError(
+      field,
+      said.toHumanString(),
+      `is not the timeout of the function, which is ended after ${own.toHumanString()}`,
+      'Leave handlerTimeout out: it is for functions that this app only refers to.',
+    );
+  }
+  if (said.toMilliseconds() <= LAMBDA_MAX_TIMEOUT.toMilliseconds()) return;
+  throw new ConfigurationError(
+    field,
+    said.toHumanString(),
+    'is longer than a function may run, which is 15 minutes',
+    "Give the function's own timeout.",
+  );
+}
+
+/** The function that is made in this app; undefined for one that is referred to. */
+function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | undefined {
+  if (handler instanceof LambdaFunction) return handler;
+  if (handler instanceof Alias) return functionBehind(handler.version.lambda);
+  if (handler instanceof Version) return functionBehind(handler.lambda);
+  if (handler instanceof SingletonFunction) {
+    const { scope, id } = handler.permissionsNode;
+    const shared = scope?.node.tryFindChild(id);
+    return shared instanceof LambdaFunction ? shared : undefined;
+  }
+  return undefined;
+}
+
+function checkRuntime(fleet: string, runtime: Runtime): void {
+  // An image, or a runtime of one's own, brings its Node.js with it; the newest of a region is named by a token.
+  const isOpaque = runtime.name === Runtime.FROM_IMAGE.name || runtime.name.startsWith('provided');
+  if (isOpaque || Token.isUnresolved(runtime.name)) return;
+  const version = /^nodejs(\d+)/.exec(runtime.name)?.[1];
+  if (runtime.family !== RuntimeFamily.NODEJS || version === undefined) {
+    throw new ConfigurationError(
+      `fleets.${fleet}.handler`,
+      runtime.name,
+      'is no runtime of Node.js, and a handler is one that `worker()` of fairlead/worker made',
+      'Use WorkerFunction, or a runtime of Node.js 22 or later.',
+    );
+  }
+  if (Number(version) >= NODE_MIN) return;
+  throw new ConfigurationError(
+    `fleets.${fleet}.handler`,
+    runtime.name,
+    `runs Node.js ${version}, and workers need ${NODE_MIN} or later: they use what older ones do not have, and would fail at their first job`,
+    'Set runtime: Runtime.NODEJS_24_X, or use WorkerFunction. (Without the feature flags of `cdk init`, NodejsFunction still takes Node.js 16.)',
+  );
+}

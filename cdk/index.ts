@@ -1,0 +1,19 @@
+/** `fairlead`: the construct, and what its declaration is made of. The package's entry for a CDK app. */
+export type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+export { ConfigurationError } from '../lib/core/errors.ts';
+export type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+export { type AlarmsProps, SchedulerAlarms } from './alarms.ts';
+export { type DashboardProps, SchedulerDashboard } from './dashboard.ts';
+export { EsbuildMissingError } from './esbuild.ts';
+export type { Fleet, FleetProps } from './fleet.ts';
+export { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from './function.ts';
+export type { SchedulerGrants } from './grants.ts';
+export type { MoreAttributes, SchedulerAttributes } from './lookup.ts';
+export type { MetricName, SchedulerMetricOptions } from './metrics.ts';
+export { bundlingWithNativeModules, type NativeModulesProps, type Platform } from './native-modules.ts';
+export { type Addressed, type AddressedFleets, queueUrlOutput, schedulerOutputs } from './outputs.ts';
+export type { SchedulerProps } from './props.ts';
+export { Scheduler } from './scheduler.ts';
+export type { IScheduler } from './scheduler-base.ts';
+export type { TableOptions } from './table.ts';
+export { WorkerFunction, type WorkerFunctionProps } from './worker-function.ts';

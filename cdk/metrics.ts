@@ -1,0 +1,154 @@
+/** Metrics of a scheduler: what its functions and workers tell CloudWatch, under the names of `lib/metrics/names.ts`. */
+import { Duration } from 'aws-cdk-lib';
+import { Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import { Construct } from 'constructs';
+import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE, type MetricScope } from '../lib/metrics/names.ts';
+
+export type MetricName = keyof typeof METRICS;
+
+/** How a metric is drawn, and what it is narrowed to: one type, tier, fleet or partition. */
+export interface SchedulerMetricOptions extends MetricOptions {
+  readonly type?: string;
+  readonly tier?: string;
+  readonly fleet?: string;
+  readonly partition?: number;
+}
+
+export abstract class SchedulerMetrics extends Construct {
+  /** Its metrics go by it. */
+  abstract readonly tableName: string;
+
+  /**
+   * Any of them by name, with the statistic that answers what it is for unless another one is given.
+   * @throws RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
+   */
+  metric(name: MetricName, options: SchedulerMetricOptions = {}): Metric {
+    const { type, tier, fleet, partition, ...rest } = options;
+    const narrowed: Readonly<Record<MetricScope, string | number | undefined>> = {
+      type,
+      tier,
+      fleet,
+      partition,
+    };
+    const spec = METRICS[name];
+    const by: readonly MetricScope[] = spec.by;
+    const asked = Object.keys(narrowed).filter(
+      (scope) => narrowed[scope as MetricScope] !== undefined,
+    ) as MetricScope[];
+    for (const scope of asked) {
+      if (by.includes(scope)) continue;
+      throw new RangeError(
+        `${spec.name} is not told by ${scope}${by.length === 0 ? '' : `, only by ${by.join(', ')}`}: leave ${scope} out`,
+      );
+    }
+    if (asked.length > 1) {
+      throw new RangeError(
+        `${spec.name} is told by ${by.join(', or by ')}: ask for one of them, not for ${asked.join(' and ')}`,
+      );
+    }
+    const dimensions = asked.map((scope) => [METRIC_DIMENSION[scope], String(narrowed[scope])] as const);
+    return new Metric({
+      namespace: METRICS_NAMESPACE,
+      metricName: spec.name,
+      statistic: spec.statistic,
+      period: Duration.minutes(1),
+      ...rest,
+      dimensionsMap: { [METRIC_DIMENSION.scheduler]: this.tableName, ...Object.fromEntries(dimensions) },
+    }).attachTo(this);
+  }
+
+  /** Jobs that were stored, through the bus and the client alike. */
+  metricSubmitted(options?: SchedulerMetricOptions): Metric {
+    return this.metric('submitted', options);
+  }
+
+  /** Entries of events that were refused, with a record of the reason. */
+  metricRejected(options?: MetricOptions): Metric {
+    return this.metric('rejected', options);
+  }
+
+  /** Jobs that passes have given to a fleet. */
+  metricClaimed(options?: MetricOptions): Metric {
+    return this.metric('claimed', options);
+  }
+
+  /** Attempts that workers have started. */
+  metricStarted(options?: SchedulerMetricOptions): Metric {
+    return this.metric('started', options);
+  }
+
+  /** Jobs that ended well. */
+  metricSucceeded(options?: SchedulerMetricOptions): Metric {
+    return this.metric('succeeded', options);
+  }
+
+  /** Jobs that failed for good. */
+  metricFailed(options?: SchedulerMetricOptions): Metric {
+    return this.metric('failed', options);
+  }
+
+  /** Jobs that were cancelled. */
+  metricCancelled(options?: SchedulerMetricOptions): Metric {
+    return this.metric('cancelled', options);
+  }
+
+  /** Attempts that did not succeed, and after which the job is to be tried again. */
+  metricRetried(options?: SchedulerMetricOptions): Metric {
+    return this.metric('retried', options);
+  }
+
+  /** From when a job was ready to run until a worker started it. */
+  metricWaitTime(options?: SchedulerMetricOptions): Metric {
+    return this.metric('waitTime', options);
+  }
+
+  /** Jobs in flight after a pass, at least once a minute while there are any. */
+  metricRunning(options?: SchedulerMetricOptions): Metric {
+    return this.metric('running', options);
+  }
+
+  /** Jobs in flight of what the cap allows, or of what the slots of the fleet do. */
+  metricCapUsed(options?: SchedulerMetricOptions): Metric {
+    return this.metric('capUsed', options);
+  }
+
+  /** Jobs that are ready and wait after a pass, as many as it has seen: there may be more. */
+  metricBacklog(options?: SchedulerMetricOptions): Metric {
+    return this.metric('backlog', options);
+  }
+
+  /** For how long the first of the jobs that a pass has seen waiting has been ready. */
+  metricOldestPending(options?: SchedulerMetricOptions): Metric {
+    return this.metric('oldestPending', options);
+  }
+
+  /** Slots that nothing is in flight for after a pass. */
+  metricFreeSlots(options?: SchedulerMetricOptions): Metric {
+    return this.metric('freeSlots', options);
+  }
+
+  /** Waiting jobs that a pass has seen, for which a slot is free and which no cap, conflict or pause holds back: above zero for long, something is wrong. */
+  metricStartable(options?: SchedulerMetricOptions): Metric {
+    return this.metric('startable', options);
+  }
+
+  /** How long the passes under one lease took. */
+  metricPassDuration(options?: MetricOptions): Metric {
+    return this.metric('passDuration', options);
+  }
+
+  /** Claims that somebody else was faster than, and leases that were lost. */
+  metricLostRaces(options?: MetricOptions): Metric {
+    return this.metric('lostRaces', options);
+  }
+
+  /** Write units of the table that the functions used, those of its index included. */
+  metricWriteUnits(options?: MetricOptions): Metric {
+    return this.metric('writeUnits', options);
+  }
+
+  /** Outcome events that the bus did not take; they are published again. */
+  metricOutcomesUnpublished(options?: MetricOptions): Metric {
+    return this.metric('outcomesUnpublished', options);
+  }
+}

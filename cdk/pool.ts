@@ -1,0 +1,162 @@
+/** What an app has declared so far: types and fleets may come after the construct. Whatever is refused changes nothing. */
+import type { PoolConfiguration } from '../lib/core/configuration.ts';
+import {
+  DEFAULT_TIER,
+  type JobTypeInput,
+  type PoolInput,
+  resolveConfiguration,
+} from '../lib/core/defaults.ts';
+import { ConfigurationError, show } from '../lib/core/errors.ts';
+import { readRecord } from '../lib/core/read-fields.ts';
+import { encodeConfiguration } from '../lib/dispatch/declaration-codec.ts';
+import type { FleetProps } from './fleet.ts';
+import { refuseTokens } from './tokens.ts';
+import {
+  checkDeclaration,
+  checkTimeouts,
+  checkTypesOfFleet,
+  claimHandlers,
+  type FleetInputs,
+  type Handlers,
+  handlersOf,
+  poolInput,
+} from './validation.ts';
+
+/** The one type of a scheduler that declares none, and its fleet. */
+const DEFAULT_TYPE = DEFAULT_TIER;
+
+interface Declared {
+  readonly types: Readonly<Record<string, JobTypeInput>>;
+  readonly fleets: FleetInputs;
+  /** Types were declared by name, so fleets take these only. */
+  readonly isStrict: boolean;
+}
+
+interface Resolved {
+  readonly configuration: PoolConfiguration;
+  readonly handlers: Handlers;
+  /** Packing a large pool takes seconds, so it is done once for what is declared in the end. */
+  encoded?: string;
+}
+
+export class DeclaredPool {
+  readonly #rest: Omit<PoolInput, 'types' | 'fleets'>;
+  #declared: Declared;
+  #resolved: Resolved;
+
+  /** @throws ConfigurationError for a declaration that cannot work */
+  constructor(input: Omit<PoolInput, 'fleets'>, fleets: FleetInputs) {
+    const { types, ...rest } = input;
+    checkFleets(fleets);
+    this.#rest = rest;
+    this.#declared = { types: types ?? {}, fleets, isStrict: types !== undefined };
+    const names = namesOf(this.#declared);
+    for (const [fleet, props] of Object.entries(fleets)) checkTypesOfFleet(fleet, props, names);
+    this.#resolved = this.#resolve(this.#declared);
+    this.encode();
+    claimHandlers(this.handlers, this);
+  }
+
+  /** With every default filled in, as far as it is declared. */
+  get configuration(): PoolConfiguration {
+    return this.#resolved.configuration;
+  }
+
+  /** As a deployment hands it over. @throws ConfigurationError if it is too large for that */
+  encode(): string {
+    const { configuration, encoded = encodeConfiguration(configuration) } = this.#resolved;
+    this.#resolved.encoded = encoded;
+    checkDeclaration(configuration, encoded);
+    return encoded;
+  }
+
+  get handlers(): Handlers {
+    return this.#resolved.handlers;
+  }
+
+  fleet(name: string): FleetProps | undefined {
+    return Object.hasOwn(this.#declared.fleets, name) ? this.#declared.fleets[name] : undefined;
+  }
+
+  /** The time that jobs of a type may take, as somebody has written it down. */
+  timeoutMsOf(type: string): number | undefined {
+    return Object.hasOwn(this.#declared.types, type) ? this.#declared.types[type]?.timeoutMs : undefined;
+  }
+
+  /** @throws ConfigurationError */
+  addType(type: string, input: JobTypeInput): void {
+    const { types } = this.#declared;
+    if (Object.hasOwn(types, type)) throw declaredTwice(`types.${type}`, type);
+    this.#change({
+      ...this.#declared,
+      types: { ...types, ...this.#impliedTypes(), [type]: input },
+      isStrict: true,
+    });
+  }
+
+  /** @throws ConfigurationError */
+  addFleet(fleet: string, props: FleetProps): void {
+    const { fleets } = this.#declared;
+    if (Object.hasOwn(fleets, fleet)) throw declaredTwice(`fleets.${fleet}`, fleet);
+    checkFleets({ [fleet]: props });
+    checkTypesOfFleet(fleet, props, namesOf(this.#declared));
+    this.#change({ ...this.#declared, fleets: { ...fleets, [fleet]: props } });
+  }
+
+  /** Types that only fleets name: as good as declared from the moment that others are declared by name. */
+  #impliedTypes(): Readonly<Record<string, JobTypeInput>> {
+    const { types, fleets } = this.#declared;
+    const named = Object.values(fleets).flatMap((props) => props.types);
+    return Object.fromEntries(named.filter((type) => !Object.hasOwn(types, type)).map((type) => [type, {}]));
+  }
+
+  #change(declared: Declared): void {
+    this.#resolved = this.#resolve(declared);
+    this.#declared = declared;
+    claimHandlers(this.handlers, this);
+  }
+
+  #resolve({ types, fleets }: Declared): Resolved {
+    refuseTokens('', { ...this.#rest, types });
+    const isEmpty = Object.keys(types).length === 0 && Object.keys(fleets).length === 0;
+    const handlers = handlersOf(fleets);
+    const input = poolInput(
+      { ...this.#rest, types: isEmpty ? { [DEFAULT_TYPE]: {} } : types },
+      fleets,
+      handlers,
+      this,
+    );
+    const configuration = resolveConfiguration(input);
+    checkIds(configuration.fleets.map(({ fleet }) => fleet));
+    checkTimeouts(configuration, handlers);
+    return { configuration, handlers };
+  }
+}
+
+/** @throws ConfigurationError for what is no object by name, or of which one is none */
+function checkFleets(fleets: unknown): void {
+  for (const [fleet, props] of readRecord('fleets', fleets, Number.POSITIVE_INFINITY))
+    readRecord(`fleets.${fleet}`, props ?? null, Number.POSITIVE_INFINITY);
+}
+
+/** @throws ConfigurationError for fleets whose names cannot be the ids of constructs, in which a slash becomes two dashes */
+function checkIds(fleets: readonly string[]): void {
+  const ids = new Map<string, string>();
+  for (const fleet of fleets) {
+    const id = fleet.replaceAll('/', '--');
+    const other = ids.get(id);
+    ids.set(id, fleet);
+    if (other === undefined && !(id in {})) continue;
+    const reason =
+      other === undefined
+        ? 'is what every object of JavaScript has, and no construct can be named by it'
+        : `is the same as fleet ${show(other)} in ids of constructs`;
+    throw new ConfigurationError(`fleets.${fleet}`, fleet, reason, 'Choose another name for the fleet.');
+  }
+}
+
+/** None: any name is a type. */
+const namesOf = ({ types, isStrict }: Declared): readonly string[] => (isStrict ? Object.keys(types) : []);
+
+const declaredTwice = (field: string, name: string): ConfigurationError =>
+  new ConfigurationError(field, name, 'is declared already', 'Declare it once, or choose another name.');

@@ -1,0 +1,223 @@
+/** What a scheduler may be told. */
+import type { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
+import type { IManagedPolicy } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
+import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+import { readObject } from '../lib/core/read-fields.ts';
+import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+import type { FleetProps } from './fleet.ts';
+import type { TableOptions } from './table.ts';
+
+/** What a scheduler does, and for whom. Nothing must be there. */
+export interface SchedulerProps<Type extends string = string> {
+  /**
+   * Job types by name. With this, fleets take declared types only, which TypeScript checks too.
+   * @default - the types that fleets name, each with its defaults, or one type `default` where there is no fleet either;
+   * a timeout that is not declared is the longest that the handlers of the type's fleets can keep
+   */
+  readonly types?: Readonly<Record<Type, JobTypeInput>> | undefined;
+  /**
+   * Who does the work, by name. More may come with `addFleet`. A type that no fleet takes has one of its own, which
+   * long-running processes serve.
+   * @default - none
+   */
+  readonly fleets?: Readonly<Record<string, FleetProps<NoInfer<Type>>>> | undefined;
+  /**
+   * Tiers, from the top.
+   * @default - one, named `default`
+   */
+  readonly tiers?: PoolInput['tiers'];
+  /**
+   * Running jobs of the whole pool.
+   * @default - no limit but the fleets' slots
+   */
+  readonly maxConcurrency?: PoolInput['maxConcurrency'];
+  /**
+   * Coefficients of the score. Others may be declared at any time; jobs that wait already keep their order inside their line of one
+   * type, mode and fairness key.
+   * @default - those of `SCORE_DEFAULTS`
+   */
+  readonly score?: PoolInput['score'];
+  /**
+   * Cost accounting per fairness key.
+   * @default - that of `FAIRNESS_DEFAULTS`
+   */
+  readonly fairness?: PoolInput['fairness'];
+  /**
+   * When partitions lend each other slots and shares of caps, and how much; see docs/scale.md. With one, nothing is lent.
+   * @default - that of `LENDING_DEFAULTS`
+   */
+  readonly lending?: PoolInput['lending'];
+  /**
+   * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
+   * large. A deployment that changes it while jobs wait or run is refused; see docs/scale.md.
+   * @default 1: one exact order for the whole pool
+   */
+  readonly partitions?: PoolInput['partitions'];
+
+  /**
+   * Recurring work by name: this stack's deployments make, change and remove these, and no others; see docs/schedules.md.
+   * @default - none
+   */
+  readonly schedules?: Readonly<Record<string, ScheduleRequest>> | undefined;
+
+  /**
+   * The bus that `Job Requested` events come from and outcome events go to.
+   * @default - a bus of its own
+   */
+  readonly eventBus?: IEventBus | undefined;
+  /**
+   * Whose `Job Requested` events it takes, by their `source`. Schedulers that share a bus need different ones.
+   * @default - everybody's
+   */
+  readonly sources?: readonly string[] | undefined;
+  /**
+   * Where other stacks and programs find it: the name of an SSM parameter that says where everything is, for
+   * `Scheduler.fromParameter`.
+   * @default - no parameter
+   */
+  readonly parameterName?: string | undefined;
+
+  /**
+   * What becomes of the table, and every job in it, when the stack is deleted.
+   * @default RemovalPolicy.RETAIN
+   */
+  readonly removalPolicy?: RemovalPolicy | undefined;
+  /**
+   * What becomes of queues, and of dead letters in them, when the stack is deleted or a fleet is taken away.
+   * @default RemovalPolicy.DESTROY
+   */
+  readonly queueRemovalPolicy?: RemovalPolicy | undefined;
+  /** @default - grows with its load, and can be deleted if the removal policy says so */
+  readonly table?: TableOptions | undefined;
+  /**
+   * Encrypts the table, the queues, the logs and a bus of its own. A key of another stack, or one that is only referred
+   * to, must let SQS's and EventBridge's principals and CloudWatch Logs use it: see docs/security.md.
+   * @default - keys of AWS
+   */
+  readonly encryptionKey?: IKey | undefined;
+
+  /**
+   * Where the scheduler's own functions stand.
+   * @default - in no network of yours
+   */
+  readonly vpc?: IVpc | undefined;
+  /** @default - the private ones with a way out */
+  readonly vpcSubnets?: SubnetSelection | undefined;
+  /** @default - one for each function, which lets everything out */
+  readonly securityGroups?: readonly ISecurityGroup[] | undefined;
+  /**
+   * A bound on what its roles may be given.
+   * @default - none
+   */
+  readonly permissionsBoundary?: IManagedPolicy | undefined;
+  /** On everything that takes tags. */
+  readonly tags?: Readonly<Record<string, string>> | undefined;
+
+  /**
+   * Of the scheduler's own functions.
+   * @default Architecture.ARM_64
+   */
+  readonly architecture?: Architecture | undefined;
+  /**
+   * X-Ray traces of the scheduler's own functions; `WorkerFunction` and other functions have a `tracing` of their own. A job
+   * carries its `traceparent` with or without it: see docs/metrics.md.
+   * @default Tracing.DISABLED
+   */
+  readonly tracing?: Tracing | undefined;
+  /**
+   * How long the scheduler's own functions' logs are kept.
+   * @default RetentionDays.TWO_WEEKS
+   */
+  readonly logRetention?: RetentionDays | undefined;
+  /** @default - groups of its own */
+  readonly logGroups?:
+    | {
+        readonly ingest?: ILogGroup | undefined;
+        readonly dispatch?: ILogGroup | undefined;
+        readonly declare?: ILogGroup | undefined;
+      }
+    | undefined;
+  /**
+   * Concurrency that is taken out of the account's, so that a function runs whatever else the account does; it is also
+   * the function's bound. `'none'`, here or as the context `fairlead:reservedConcurrency`, takes nothing: a new account
+   * has a quota of 10, of which AWS lets nothing be reserved.
+   * @default - 10 for the dispatch function, so that the tick always runs; none for the ingest function
+   */
+  readonly reservedConcurrency?:
+    | 'none'
+    | { readonly dispatch?: number | undefined; readonly ingest?: number | undefined }
+    | undefined;
+  /**
+   * Ingest invocations at once, 2 to 1,000: a flood of events waits in the queue instead of filling the account.
+   * @default 10
+   */
+  readonly ingestConcurrency?: number | undefined;
+  /**
+   * Events that one ingest invocation takes: 1 to 10, or to 100 with an `ingestBatchingWindow`.
+   * @default 10
+   */
+  readonly ingestBatchSize?: number | undefined;
+  /**
+   * How long the ingest function waits to fill its batch. Cheaper under load, slower without.
+   * @default - not at all
+   */
+  readonly ingestBatchingWindow?: Duration | undefined;
+  /**
+   * Deliveries of one message before it goes to its dead-letter queue.
+   * @default 5
+   */
+  readonly maxReceiveCount?: number | undefined;
+}
+
+/** What is not about the pool. Complete: what is neither here nor a field of the pool is refused. */
+const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput>, true>> = {
+  schedules: true,
+  eventBus: true,
+  sources: true,
+  parameterName: true,
+  removalPolicy: true,
+  queueRemovalPolicy: true,
+  table: true,
+  encryptionKey: true,
+  vpc: true,
+  vpcSubnets: true,
+  securityGroups: true,
+  permissionsBoundary: true,
+  tags: true,
+  architecture: true,
+  tracing: true,
+  logRetention: true,
+  logGroups: true,
+  reservedConcurrency: true,
+  ingestConcurrency: true,
+  ingestBatchSize: true,
+  ingestBatchingWindow: true,
+  maxReceiveCount: true,
+};
+
+const POOL_PROPS: Readonly<Record<keyof PoolInput, true>> = {
+  types: true,
+  fleets: true,
+  tiers: true,
+  maxConcurrency: true,
+  score: true,
+  fairness: true,
+  lending: true,
+  partitions: true,
+};
+
+/**
+ * What is about the pool, without its fleets.
+ * @throws ConfigurationError for a property that a Scheduler does not have
+ */
+export function declarationOf(props: SchedulerProps): Omit<PoolInput, 'fleets'> {
+  readObject('', props, [...Object.keys(POOL_PROPS), ...Object.keys(OTHER_PROPS)]);
+  return Object.fromEntries(
+    Object.entries(props).filter(([name]) => name !== 'fleets' && !Object.hasOwn(OTHER_PROPS, name)),
+  );
+}

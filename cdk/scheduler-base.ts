@@ -1,0 +1,86 @@
+/** What a scheduler of this app and one that was deployed elsewhere have in common: grants, environments, metrics. */
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { IConstruct } from 'constructs';
+import type { SchedulerGrants } from './grants.ts';
+import { SchedulerMetrics } from './metrics.ts';
+
+/** A scheduler that others submit to, work for and watch, wherever it was deployed. */
+export interface IScheduler extends IConstruct {
+  readonly tableName: string;
+  readonly bus: IEventBus;
+  readonly wakeQueue: IQueue;
+  /** Who may do what. */
+  readonly grants: SchedulerGrants;
+  schedulerEnvironment(): Readonly<Record<string, string>>;
+  workerEnvironment(fleet: string): Readonly<Record<string, string>>;
+}
+
+export abstract class SchedulerBase extends SchedulerMetrics implements IScheduler {
+  abstract readonly bus: IEventBus;
+  abstract readonly wakeQueue: IQueue;
+  abstract readonly grants: SchedulerGrants;
+
+  /** The environment of a function or process that submits, or runs passes. */
+  schedulerEnvironment(): Readonly<Record<string, string>> {
+    return {
+      FAIRLEAD_TABLE: this.tableName,
+      FAIRLEAD_BUS: this.bus.eventBusName,
+      FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
+    };
+  }
+
+  /**
+   * The environment of a process that works for a fleet: a container's, say.
+   * @throws ConfigurationError for a fleet that is not known.
+   */
+  workerEnvironment(fleet: string): Readonly<Record<string, string>> {
+    this.requireFleet(fleet);
+    return this.environmentOf(fleet);
+  }
+
+  /** As `grants.submit`. */
+  grantSubmit(grantee: IGrantable): Grant {
+    return this.grants.submit(grantee);
+  }
+
+  /** As `grants.putEvents`. */
+  grantPutEvents(grantee: IGrantable): Grant {
+    return this.grants.putEvents(grantee);
+  }
+
+  /**
+   * As `grants.work`.
+   * @throws ConfigurationError for a fleet that is not known.
+   */
+  grantWork(grantee: IGrantable, fleet: string): Grant {
+    return this.grants.work(grantee, fleet);
+  }
+
+  /** As `grants.dispatch`. */
+  grantDispatch(grantee: IGrantable): Grant {
+    return this.grants.dispatch(grantee);
+  }
+
+  /** As `grants.operate`. */
+  grantOperate(grantee: IGrantable): Grant {
+    return this.grants.operate(grantee);
+  }
+
+  /** As `grants.read`. */
+  grantRead(grantee: IGrantable): Grant {
+    return this.grants.read(grantee);
+  }
+
+  protected environmentOf(fleet: string): Readonly<Record<string, string>> {
+    return {
+      FAIRLEAD_TABLE: this.tableName,
+      FAIRLEAD_FLEET: fleet,
+      FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
+    };
+  }
+
+  /** @throws ConfigurationError for a fleet that is not known */
+  protected abstract requireFleet(fleet: string): void;
+}

@@ -1,0 +1,49 @@
+/** Schedules that are declared: checked at synth, made by the deployment. */
+import type { PoolConfiguration } from '../lib/core/configuration.ts';
+import { ConfigurationError, show } from '../lib/core/errors.ts';
+import {
+  checkDeclaredSchedules,
+  encodeDeclaredSchedules,
+  type DeclaredSchedules as Schedules,
+} from '../lib/dispatch/declared-schedules.ts';
+import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+import { refuseTokens } from './tokens.ts';
+
+export class DeclaredSchedules {
+  readonly #configuration: () => PoolConfiguration;
+  readonly #schedules = new Map<string, ScheduleRequest>();
+
+  /** @throws ConfigurationError for what no scheduler would take */
+  constructor(configuration: () => PoolConfiguration, schedules: Schedules = {}) {
+    this.#configuration = configuration;
+    for (const [id, request] of Object.entries(schedules)) this.add(id, request);
+  }
+
+  /** @throws ConfigurationError for what no scheduler would take, and for a name that is taken */
+  add(id: string, request: ScheduleRequest): void {
+    if (this.#schedules.has(id)) {
+      throw new ConfigurationError(
+        'schedules',
+        id,
+        'is declared twice',
+        `Give one of them another name than ${show(id)}.`,
+      );
+    }
+    refuseTokens('schedules', { [id]: null });
+    refuseTokens(`schedules.${id}`, request, { texts: true });
+    checkDeclaredSchedules({ [id]: request }, this.#configuration());
+    this.#schedules.set(id, request);
+    // All of them together have bounds, too.
+    encodeDeclaredSchedules(Object.fromEntries(this.#schedules));
+  }
+
+  /**
+   * As the deployment's function reads them. Types that were only implied may be gone by now.
+   * @throws ConfigurationError
+   */
+  encode(): string {
+    const schedules = Object.fromEntries(this.#schedules);
+    checkDeclaredSchedules(schedules, this.#configuration());
+    return encodeDeclaredSchedules(schedules);
+  }
+}

@@ -1,0 +1,73 @@
+/** Several schedulers may share a bus if each takes requests of other sources: else every one would take every job. */
+import { Stack, Token } from 'aws-cdk-lib';
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
+import type { Construct } from 'constructs';
+import { ConfigurationError } from '../lib/core/errors.ts';
+import { EVENT_SOURCE } from '../lib/events/contract.ts';
+
+interface Claim {
+  readonly scheduler: Construct;
+  readonly bus: IEventBus;
+  readonly sources: readonly string[];
+}
+
+/** By app. */
+const claims = new WeakMap<object, Claim[]>();
+
+/** @throws ConfigurationError for a source that no producer can have */
+export function checkSources(sources: readonly string[]): void {
+  if (!Array.isArray(sources)) {
+    throw new ConfigurationError('sources', sources, 'must be a list', 'Write it as ["orders"].');
+  }
+  const own = sources.indexOf(EVENT_SOURCE);
+  if (own >= 0) {
+    throw new ConfigurationError(
+      `sources[${own}]`,
+      EVENT_SOURCE,
+      'is the source of what schedulers tell themselves, and nobody may be granted it',
+      'Name the source after the producer.',
+    );
+  }
+  const empty = sources.indexOf('');
+  if (empty >= 0) {
+    throw new ConfigurationError(
+      `sources[${empty}]`,
+      '',
+      'is the source of no event',
+      'Name the source after the producer, or leave sources out to take everybody’s.',
+    );
+  }
+}
+
+/** @throws ConfigurationError for sources that another scheduler of the app takes from the same bus */
+export function claimSources(scheduler: Construct, bus: IEventBus, sources: readonly string[]): void {
+  const made = claims.get(scheduler.node.root) ?? [];
+  for (const [at, source] of sources.length === 0 ? [[0, undefined] as const] : sources.entries()) {
+    const other = made.find((claim) => isSameBus(claim, { scheduler, bus }) && takes(claim.sources, source));
+    if (other === undefined) continue;
+    throw new ConfigurationError(
+      source === undefined ? 'sources' : `sources[${at}]`,
+      source,
+      `is taken from the same bus by ${other.scheduler.node.path}, so both would run every job`,
+      'Give each scheduler of a bus sources of its own, such as sources: ["orders"].',
+    );
+  }
+  claims.set(scheduler.node.root, [...made, { scheduler, bus, sources }]);
+}
+
+const takes = (sources: readonly string[], source: string | undefined): boolean =>
+  source === undefined || sources.length === 0 || sources.includes(source);
+
+/** One that is only referred to may be referred to twice, in one stack or in several that are deployed to one place. */
+function isSameBus(claim: Claim, { scheduler, bus }: Omit<Claim, 'sources'>): boolean {
+  if (claim.bus === bus) return true;
+  if (claim.bus.eventBusName !== bus.eventBusName) return false;
+  if (Stack.of(claim.scheduler) === Stack.of(scheduler)) return true;
+  // A bus of a stack of its own is named by a token, or by a generated name that no other stack has.
+  const isNamed = !Token.isUnresolved(bus.eventBusName);
+  return isNamed && placeOf(claim.bus) === placeOf(bus);
+}
+
+/** Account and Region of a bus. What a stack does not name is the same for all such stacks: that of whoever deploys. */
+const placeOf = ({ env: { account, region } }: IEventBus): string =>
+  [account, region].map((each) => (Token.isUnresolved(each) ? '' : each)).join('/');

@@ -1,0 +1,71 @@
+/** A worker function with everything set that it needs to do well: for whoever does not want to think about it. */
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Architecture, LoggingFormat } from 'aws-cdk-lib/aws-lambda';
+import { NodejsFunction, type NodejsFunctionProps } from 'aws-cdk-lib/aws-lambda-nodejs';
+import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { Construct } from 'constructs';
+import { checkEsbuild } from './esbuild.ts';
+import { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from './function.ts';
+import { bundlingWithNativeModules, defaultPlatform, type Platform } from './native-modules.ts';
+import { placeOfProject } from './project.ts';
+
+/** Its jobs have half a minute less: the function records that a job was too slow before it ends. */
+const TIMEOUT = Duration.minutes(5);
+const MEMORY_MB = 1_024;
+
+export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry'> {
+  /** The file whose `handler` is one that `worker()` of fairlead/worker made. */
+  readonly entry: string;
+  /**
+   * Packages with machine code that the file imports, such as `sharp`: they travel beside the bundle.
+   * @default - none
+   */
+  readonly nativeModules?: readonly string[];
+  /**
+   * Where it will run, for its native modules.
+   * @default - `host` with AWS_ENDPOINT_URL set, as for a local emulator; else `lambda`
+   */
+  readonly platform?: Platform;
+  /**
+   * A folder below whose `node_modules`, or its parents', native modules are installed.
+   * @default - the current one
+   */
+  readonly installedIn?: string;
+}
+
+/**
+ * A function for a fleet: Node.js 24 on arm64, one file with everything in it, 5 minutes, 1,024 MB, logs as JSON that are
+ * kept for two weeks. Whatever is given wins.
+ *
+ * @example
+ * new WorkerFunction(this, 'Images', { entry: 'images.ts', nativeModules: ['sharp'] });
+ */
+export class WorkerFunction extends NodejsFunction {
+  constructor(scope: Construct, id: string, props: WorkerFunctionProps) {
+    const { nativeModules = [], platform = defaultPlatform(), installedIn = process.cwd(), ...given } = props;
+    const architecture = given.architecture ?? Architecture.ARM_64;
+    checkEsbuild(scope);
+    super(scope, id, {
+      runtime: RUNTIME,
+      timeout: TIMEOUT,
+      memorySize: MEMORY_MB,
+      loggingFormat: LoggingFormat.JSON,
+      ...(given.logGroup === undefined && given.logRetention === undefined
+        ? { logGroup: ownLogs(scope, `${id}Logs`) }
+        : {}),
+      ...(given.bundling?.nodeModules === undefined ? placeOfProject(given.entry) : {}),
+      ...given,
+      architecture,
+      environment: { ...SOURCE_MAPS, ...given.environment },
+      bundling: {
+        ...(nativeModules.length === 0
+          ? FUNCTION_BUNDLING
+          : bundlingWithNativeModules({ modules: nativeModules, platform, architecture, installedIn })),
+        ...given.bundling,
+      },
+    });
+  }
+}
+
+const ownLogs = (scope: Construct, id: string): LogGroup =>
+  new LogGroup(scope, id, { retention: RetentionDays.TWO_WEEKS, removalPolicy: RemovalPolicy.DESTROY });

@@ -1,0 +1,148 @@
+/** `fairlead env`: from the outputs of a deployment to the environment of clients, commands and workers. */
+import { type Command, Option } from 'commander';
+import { jsonFrom, readText, UsageError } from './usage.ts';
+
+/** Outputs by name, of one stack. */
+export type Outputs = Readonly<Record<string, string>>;
+
+/** A stack's outputs, and the region that it was found in. */
+export interface StackFound {
+  readonly outputs: Outputs;
+  readonly region: string;
+}
+
+export type ReadStack = (stack: string) => Promise<StackFound>;
+
+/** What the command works with. */
+export interface EnvWriter {
+  readonly readStack: ReadStack;
+  readonly out: (text: string) => void;
+}
+
+/** By the output's name, as the construct gives it, what is to be set. */
+const VARIABLES = {
+  TableName: 'FAIRLEAD_TABLE',
+  BusName: 'FAIRLEAD_BUS',
+  WakeQueueUrl: 'FAIRLEAD_WAKE_QUEUE',
+} as const;
+
+type OutputName = keyof typeof VARIABLES;
+
+/** The CDK puts the construct's path before a name, and eight digits behind it. */
+const OUTPUT = new RegExp(`^(.*?)(${Object.keys(VARIABLES).join('|')})(?:[0-9A-F]{8})?$`);
+
+/** The schedulers that outputs tell of: by the construct's path, what is known of each. */
+function schedulersIn(outputs: Outputs): ReadonlyMap<string, Outputs> {
+  const found = new Map<string, Record<string, string>>();
+  for (const [name, value] of Object.entries(outputs)) {
+    const [, path, kind] = OUTPUT.exec(name) ?? [];
+    if (path === undefined || kind === undefined) continue;
+    const known = found.get(path) ?? {};
+    known[VARIABLES[kind as OutputName]] = value;
+    found.set(path, known);
+  }
+  return new Map(
+    [...found].filter(([, known]) => Object.keys(known).length === Object.keys(VARIABLES).length),
+  );
+}
+
+/** @throws UsageError where they tell of no scheduler, or of several and none was named */
+export function environmentIn(where: string, outputs: Outputs, scheduler: string | undefined): Outputs {
+  const schedulers = schedulersIn(outputs);
+  if (schedulers.size === 0) {
+    const has = Object.keys(outputs).join(', ') || 'none';
+    throw new UsageError(
+      `${where}: tells of no scheduler (outputs: ${has}); deploy it again with this version of the construct`,
+    );
+  }
+  if (scheduler !== undefined) {
+    const named = schedulers.get(scheduler);
+    if (named !== undefined) return named;
+    throw new UsageError(`--scheduler: ${where} has no ${scheduler}; it has: ${namesOf(schedulers)}`);
+  }
+  // Several names for one scheduler, such as those that its owner has added.
+  const tables = new Map([...schedulers.values()].map((each) => [each.FAIRLEAD_TABLE, each]));
+  const [only] = tables.values();
+  if (only !== undefined && tables.size === 1) return only;
+  throw new UsageError(`${where}: has several schedulers; name one with --scheduler: ${namesOf(schedulers)}`);
+}
+
+const namesOf = (schedulers: ReadonlyMap<string, Outputs>): string =>
+  [...schedulers.keys()].filter((path) => path !== '').join(', ');
+
+/** What `cdk deploy --outputs-file` writes: outputs by stack. */
+export function outputsIn(file: string, stack: string | undefined): Outputs {
+  const content = jsonFrom('--outputs', readText('--outputs', file));
+  const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+    typeof value === 'object' && value !== null && !Array.isArray(value);
+  const stacks = isRecord(content) ? Object.entries(content).filter(([, outputs]) => isRecord(outputs)) : [];
+  const named = stacks.filter(([name]) => stack === undefined || name === stack);
+  const [only] = named;
+  if (only === undefined || named.length > 1) {
+    const names = stacks.map(([name]) => name).join(', ') || 'none';
+    throw new UsageError(`--outputs: name one of the stacks in ${file} with --stack: ${names}`);
+  }
+  const outputs = Object.entries(only[1] as Readonly<Record<string, unknown>>);
+  return Object.fromEntries(outputs.map(([name, value]) => [name, String(value)]));
+}
+
+const FORMATS = {
+  dotenv: (name: string, value: string) =>
+    `${name}=${/^[\w.:/@+-]*$/.test(value) ? value : JSON.stringify(value)}`,
+  shell: (name: string, value: string) => `export ${name}='${value.replaceAll("'", `'\\''`)}'`,
+} as const;
+
+export type EnvFormat = keyof typeof FORMATS | 'json';
+
+export function formatted(environment: Outputs, format: EnvFormat): string {
+  if (format === 'json') return `${JSON.stringify(environment)}\n`;
+  const line = FORMATS[format];
+  return Object.entries(environment)
+    .map(([name, value]) => `${line(name, value)}\n`)
+    .join('');
+}
+
+interface Options {
+  readonly stack?: string;
+  readonly outputs?: string;
+  readonly scheduler?: string;
+  readonly fleet?: string;
+  readonly format: EnvFormat;
+}
+
+async function environment(options: Options, readStack: ReadStack): Promise<Outputs> {
+  const { stack, outputs, scheduler, fleet } = options;
+  if (stack === undefined && outputs === undefined) throw new UsageError('name --stack or --outputs');
+  const found =
+    outputs === undefined
+      ? await readStack(stack ?? '')
+      : { outputs: outputsIn(outputs, stack), region: undefined };
+  const where = outputs === undefined ? `--stack: ${stack}` : `--outputs: ${outputs}`;
+  const known = environmentIn(where, found.outputs, scheduler);
+  // The address of a queue on AWS names its region.
+  const region = found.region ?? /^https:\/\/sqs\.([a-z0-9-]+)\./.exec(known.FAIRLEAD_WAKE_QUEUE ?? '')?.[1];
+  return {
+    ...known,
+    ...(fleet === undefined ? {} : { FAIRLEAD_FLEET: fleet }),
+    ...(region === undefined ? {} : { AWS_REGION: region }),
+  };
+}
+
+/** Adds the command to the program. */
+export function addEnv(program: Command, { readStack, out }: EnvWriter): void {
+  program
+    .command('env')
+    .description('Print the environment that clients, commands and workers of a deployed scheduler need.')
+    .option('--stack <name>', 'the CloudFormation stack that it was deployed with')
+    .option('--outputs <file>', 'what `cdk deploy --outputs-file` wrote, instead of asking CloudFormation')
+    .option('--scheduler <id>', 'the id of the construct, where the stack has several')
+    .option('--fleet <fleet>', 'for a worker of this fleet')
+    .addOption(new Option('--format <format>', 'how').choices(['dotenv', 'shell', 'json']).default('dotenv'))
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 done; 1 CloudFormation cannot be asked; 2 there is no such scheduler.',
+    )
+    .action(async (options: Options) =>
+      out(formatted(await environment(options, readStack), options.format)),
+    );
+}

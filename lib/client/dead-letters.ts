@@ -1,0 +1,93 @@
+/** Failed jobs that nobody has dealt with, and what becomes of those that are tried again. */
+import type { Job } from '../core/job.ts';
+import { redriveJob } from '../dispatch/redrive.ts';
+import { checked, SHAPES } from './arguments.ts';
+import type { ClientContexts } from './contexts.ts';
+
+export interface DeadLetterFilter {
+  readonly type?: string | undefined;
+  readonly fairnessKey?: string | undefined;
+  /** The name of the error that the last attempt ended with. */
+  readonly errorName?: string | undefined;
+  /** ISO 8601 with a zone; the instant itself is included. */
+  readonly failedAfter?: string | undefined;
+  /** ISO 8601 with a zone; the instant itself is not included. */
+  readonly failedBefore?: string | undefined;
+}
+
+export interface RetryResult {
+  /** Of the new job. */
+  readonly jobId: string;
+  /** It was made before. */
+  readonly repeated: boolean;
+}
+
+/** What became of one dead letter. */
+export type RedriveEntry = {
+  readonly deadLetterId: string;
+  readonly type: string;
+} & (
+  | ({ readonly kind: 'redriven' } & RetryResult)
+  /** It is no dead letter any more, or no worker takes its type. */
+  | { readonly kind: 'skipped'; readonly reason: string }
+);
+
+/** Of failed jobs, those that the filter means. @throws ValidationError for the filter */
+export function deadLettersOf(
+  filter: DeadLetterFilter,
+  failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey'>) => AsyncIterable<Job>,
+): AsyncGenerator<Job> {
+  const { errorName, failedAfter, failedBefore, ...rest } = checked(
+    SHAPES.deadLetterFilter,
+    filter,
+    'filter',
+  );
+  const fromMs = failedAfter === undefined ? Number.NEGATIVE_INFINITY : Date.parse(failedAfter);
+  const untilMs = failedBefore === undefined ? Number.POSITIVE_INFINITY : Date.parse(failedBefore);
+  return matching(failedJobs(rest), (job) => {
+    const failedAtMs = job.finishedAtMs ?? 0;
+    const isInTime = failedAtMs >= fromMs && failedAtMs < untilMs;
+    return isInTime && (errorName === undefined || job.error?.name === errorName);
+  });
+}
+
+/** Tries dead letters again, each as a new job, at most `limit` of them. */
+export async function* redriveEach(
+  contexts: ClientContexts,
+  deadLetters: AsyncIterable<Job>,
+  limit: number,
+  actor: string | undefined,
+): AsyncGenerator<RedriveEntry> {
+  let left = limit;
+  for await (const { id, type } of deadLetters) {
+    const named = { deadLetterId: id, type };
+    const outcome = await redriveJob(await contexts.latest(), id, actor);
+    switch (outcome.kind) {
+      case 'redriven':
+      case 'repeated':
+        yield { ...named, kind: 'redriven', jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };
+        break;
+      case 'missing':
+        yield { ...named, kind: 'skipped', reason: 'its record has expired' };
+        break;
+      case 'notFailed':
+        yield { ...named, kind: 'skipped', reason: `it is ${outcome.job.state}` };
+        break;
+      case 'unreadable':
+        yield { ...named, kind: 'skipped', reason: `its record cannot be read: ${outcome.job.unreadable}` };
+        break;
+      case 'unknownType':
+        yield { ...named, kind: 'skipped', reason: 'no worker takes its type any more' };
+        break;
+    }
+    left -= 1;
+    if (left === 0) return;
+  }
+}
+
+async function* matching<Value>(
+  values: AsyncIterable<Value>,
+  matches: (value: Value) => boolean,
+): AsyncGenerator<Value> {
+  for await (const value of values) if (matches(value)) yield value;
+}

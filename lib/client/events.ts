@@ -1,0 +1,75 @@
+/** `fairlead/events`: what stands on the bus, as types, as names for rules, and as JSON Schemas for other languages. */
+import { z } from 'zod';
+import type { JobError } from '../core/job.ts';
+import { jobRequest, REQUEST_LIMITS } from '../dispatch/request.ts';
+import { DETAIL_TYPE, type JobOutcomeDetail } from '../events/contract.ts';
+import type { Rejection } from '../store/records.ts';
+
+export type { JobError, JobState, Json } from '../core/job.ts';
+export { DETAIL_TYPE, EVENT_SOURCE, type JobOutcomeDetail } from '../events/contract.ts';
+export type { Rejection } from '../store/records.ts';
+
+const instantMs = z.int().describe('Epoch milliseconds');
+
+const requested = z.union([
+  jobRequest,
+  z.strictObject({ jobs: z.array(jobRequest).min(1).max(REQUEST_LIMITS.jobsPerEvent) }),
+]);
+
+const error = z.object({
+  name: z.string().describe('Stable, for rules'),
+  message: z.string(),
+}) satisfies z.ZodType<JobError>;
+
+const outcomeShape = {
+  id: z.string(),
+  version: z.int().describe('With the id it tells repeated deliveries apart'),
+  type: z.string(),
+  state: z.enum(['succeeded', 'failed', 'cancelled']),
+  fairnessKey: z.string(),
+  resourceId: z.string().optional(),
+  label: z.string().optional(),
+  attempt: z.int(),
+  traceparent: z.string().optional().describe('W3C Trace Context, as the producer gave it'),
+  submittedAtMs: instantMs,
+  startedAtMs: instantMs.optional(),
+  finishedAtMs: instantMs.optional(),
+  result: z.json().optional(),
+  error: error.optional(),
+  omitted: z
+    .array(z.string())
+    .optional()
+    .describe('What would have made the event too large: read it from the job'),
+} satisfies Readonly<Record<keyof JobOutcomeDetail, z.ZodType>>;
+
+/** Later versions may say more: what reads them passes over what it does not know. */
+const outcome = z.looseObject(outcomeShape) satisfies z.ZodType<JobOutcomeDetail>;
+
+const rejected = z.looseObject({
+  sourceId: z.string(),
+  position: z.int().describe('The place of the entry in an event of many'),
+  field: z.string(),
+  reason: z.string(),
+  detail: z.string().describe('What was sent, cut to a bounded size'),
+  rejectedAtMs: instantMs,
+  expiresAtMs: instantMs,
+}) satisfies z.ZodType<Rejection>;
+
+/** What the `detail` of each kind of event holds, for whoever validates it with zod. */
+export const EVENT_DETAILS = { requested, outcome, rejected } as const;
+
+export type EventKind = keyof typeof EVENT_DETAILS;
+
+const DETAIL_TYPES: Readonly<Record<EventKind, readonly string[]>> = {
+  requested: [DETAIL_TYPE.requested],
+  outcome: [DETAIL_TYPE.succeeded, DETAIL_TYPE.failed, DETAIL_TYPE.cancelled],
+  rejected: [DETAIL_TYPE.rejected],
+};
+
+/** The JSON Schema (draft 2020-12) of an event's `detail`; the package has them as files in `fairlead/schemas/`. */
+export function eventSchema(kind: EventKind): Readonly<Record<string, unknown>> {
+  const schema = z.toJSONSchema(EVENT_DETAILS[kind], {
+    io: kind === 'requested' ? 'input' : 'output',
+  });
+  return { title: `The detail of ${DETAIL_TYPES[kind].join(', ')}`, ...schema };
+}

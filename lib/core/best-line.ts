@@ -1,0 +1,249 @@
+/**
+ * Which line's head comes next in a tier: the decision of each admission, over what `backlog.ts` keeps in order. Of the key
+ * in turn, the head with the best score among its few lines; of the lines aside, the first of each open class.
+ */
+import type { Backlog } from './backlog.ts';
+import type { ScoreCoefficients } from './configuration.ts';
+import type { Conflicts } from './conflict.ts';
+import type { Ledgers } from './fairness.ts';
+import type { Gate, Gates } from './gates.ts';
+import { NONE } from './job-table.ts';
+import { type PoolIndex, typeOf } from './pool-index.ts';
+import { rarityBonus } from './score.ts';
+import type { Skips } from './skips.ts';
+import type { Fleets } from './slots.ts';
+
+/** What decides which line comes next. */
+export interface BestLineParts {
+  readonly index: PoolIndex;
+  readonly coefficients: ScoreCoefficients;
+  readonly gates: Gates;
+  readonly fleets: Fleets;
+  readonly ledgers: Ledgers;
+  readonly backlog: Backlog;
+  readonly conflicts: Conflicts;
+  readonly skips: Skips;
+  /** False: nothing is said about what is passed over. */
+  readonly explains: boolean;
+  readonly isKeyPaused: (fairnessKey: string) => boolean;
+}
+
+export class BestLine {
+  readonly #index: PoolIndex;
+  readonly #coefficients: ScoreCoefficients;
+  readonly #tiers: readonly Gate[];
+  readonly #types: readonly Gate[];
+  readonly #fleets: Fleets;
+  readonly #ledgers: Ledgers;
+  readonly #backlog: Backlog;
+  readonly #conflicts: Conflicts;
+  readonly #skips: Skips;
+  readonly #explains: boolean;
+  readonly #isKeyPaused: (fairnessKey: string) => boolean;
+  /** By type: free slots when the pass began, and the bonus that follows, in thousandths of a point. */
+  readonly #compatible: Float64Array;
+  readonly #rarity: Float64Array;
+  /** By class: what its scores have in common now, in thousandths of a point: less the rank, that is the score (see `score.ts`). */
+  readonly #points: Float64Array;
+  /** The classes of the tier that was last looked at whose types are open, and how many. */
+  readonly #open: Int32Array;
+  #opened = 0;
+
+  constructor(parts: BestLineParts) {
+    this.#index = parts.index;
+    this.#coefficients = parts.coefficients;
+    this.#tiers = parts.gates.tiers;
+    this.#types = parts.gates.types;
+    this.#fleets = parts.fleets;
+    this.#ledgers = parts.ledgers;
+    this.#backlog = parts.backlog;
+    this.#conflicts = parts.conflicts;
+    this.#skips = parts.skips;
+    this.#explains = parts.explains;
+    this.#isKeyPaused = parts.isKeyPaused;
+    this.#compatible = new Float64Array(parts.index.types.length);
+    this.#rarity = new Float64Array(parts.index.types.length);
+    this.#points = new Float64Array(parts.index.classes);
+    this.#open = new Int32Array(parts.index.classes);
+  }
+
+  /** A pass begins: ages are taken at `nowMs`, rarity from the slots that are free now. */
+  beginPass(nowMs: number): void {
+    const { ageSec, onDemand, onDemandAgeSec } = this.#coefficients;
+    for (let type = 0; type < this.#rarity.length; type += 1) {
+      const free = this.#fleets.roomOfType(type);
+      if (free !== this.#compatible[type]) {
+        this.#compatible[type] = free;
+        this.#rarity[type] = rarityBonus(free, this.#coefficients) * 1000;
+      }
+      const points = this.#rarity[type] as number;
+      this.#points[2 * type] = points + ageSec * nowMs;
+      this.#points[2 * type + 1] = points + (ageSec + onDemandAgeSec) * nowMs + onDemand * 1000;
+    }
+  }
+
+  /** The free slots that can run the type, as they were when the pass began; 0 for -1. */
+  compatibleSlots(type: number): number {
+    return this.#compatible[type] ?? 0;
+  }
+
+  /** The points that a type's jobs have for rarity in this pass. */
+  rarityOf(type: number): number {
+    return (this.#rarity[type] as number) / 1000;
+  }
+
+  /** Whether a tier's cap and pause let another job start. */
+  isTierOpen(tier: number): boolean {
+    const gate = this.#tiers[tier] as Gate;
+    return !gate.paused && gate.running < gate.cap;
+  }
+
+  /** Whether a type's cap, its pause and the free slots let another job start. */
+  isTypeOpen(type: number): boolean {
+    const gate = this.#types[type] as Gate;
+    return !gate.paused && gate.running < gate.cap && this.#fleets.roomOfType(type) > 0;
+  }
+
+  /** The line whose head comes next in a tier, or -1. An unread line wins over all it ties with. */
+  of(tier: number): number {
+    if (!this.isTierOpen(tier)) {
+      if (this.#explains) this.#skips.addTier(tier, this.#tiers[tier] as Gate);
+      return NONE;
+    }
+    const classes = this.#index.classesOfTier[tier] as Int32Array;
+    let open = 0;
+    // The classes of a type follow each other: queued, on demand.
+    for (let index = 0; index < classes.length; index += 2) {
+      const class_ = classes[index] as number;
+      if (this.isTypeOpen(typeOf(class_))) {
+        this.#open[open] = class_;
+        this.#open[open + 1] = class_ + 1;
+        open += 2;
+      } else if (this.#explains) {
+        this.#skips.addType(typeOf(class_), this.#types[typeOf(class_)] as Gate);
+      }
+    }
+    this.#opened = open;
+    // No key's turn can come, and none is to be set aside for it.
+    if (open === 0) return NONE;
+    if (this.#backlog.hasAside(tier)) {
+      for (let index = 0; index < open; index += 1) {
+        this.#backlog.refreshAside(this.#open[index] as number);
+      }
+    }
+    const inTurn = this.#bestInTurn(tier);
+    return this.#backlog.hasAside(tier) ? this.#bestWithAside(inTurn) : inTurn;
+  }
+
+  // The first of a line whose key is in turn, or -1, and those that are aside.
+  #bestWithAside(inTurn: number): number {
+    let best = inTurn;
+    let bestShare =
+      best === NONE ? Number.POSITIVE_INFINITY : this.#ledgers.shareOf(this.#backlog.keyOf(best));
+    for (let index = 0; index < this.#opened; index += 1) {
+      const line = this.#bestAside(this.#open[index] as number);
+      if (line === NONE) continue;
+      const share = this.#ledgers.shareOf(this.#backlog.keyOf(line));
+      if (share < bestShare || (share === bestShare && this.#isHeadBetter(line, best))) {
+        best = line;
+        bestShare = share;
+      }
+    }
+    return best;
+  }
+
+  // The best line of the key in turn. Keys that cannot run, and keys that tie, make way.
+  #bestInTurn(tier: number): number {
+    for (;;) {
+      const key = this.#backlog.keyInTurn(tier);
+      if (key === NONE) return NONE;
+      if (this.#ledgers.isFull(key)) {
+        this.#backlog.endTurn(tier);
+        if (this.#explains) this.#skipKey(key);
+        continue;
+      }
+      const line = this.#bestLine(key);
+      if (line !== NONE && !this.#backlog.isTurnTied(tier)) return line;
+      if (this.#backlog.hasLines(key, tier)) this.#backlog.setAside(tier);
+      else this.#backlog.endTurn(tier);
+    }
+  }
+
+  // A line whose head is unread wins; blocked heads are found out when they would win.
+  #bestLine(key: number): number {
+    const open = this.#open;
+    for (;;) {
+      let best = NONE;
+      let bestPoints = 0;
+      for (let index = 0; index < this.#opened; index += 1) {
+        const class_ = open[index] as number;
+        const line = this.#backlog.lineOf(key, class_);
+        const headRank = this.#backlog.headRank(line);
+        if (headRank === Number.POSITIVE_INFINITY) continue;
+        const points = (this.#points[class_] as number) - headRank;
+        if (
+          best === NONE ||
+          points > bestPoints ||
+          (points === bestPoints && this.#isHeadOlder(line, best))
+        ) {
+          best = line;
+          bestPoints = points;
+        }
+      }
+      if (best === NONE || !this.#parkBlocked(best)) return best;
+    }
+  }
+
+  // The first line aside of a class that its key's cap and its head's conflict key let start.
+  #bestAside(class_: number): number {
+    for (;;) {
+      const line = this.#backlog.topAside(class_);
+      if (line === NONE) return NONE;
+      const key = this.#backlog.keyOf(line);
+      if (this.#ledgers.isFull(key)) {
+        this.#backlog.holdAside(line);
+        if (this.#explains) this.#skipKey(key);
+        continue;
+      }
+      if (!this.#parkBlocked(line)) return line;
+    }
+  }
+
+  // Parks the heads of a line whose conflict key is held. Answers whether there were any.
+  #parkBlocked(line: number): boolean {
+    let any = false;
+    for (;;) {
+      const conflict = this.#backlog.headConflict(line);
+      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return any;
+      if (this.#explains) this.#skipJob(this.#backlog.head(line), conflict);
+      this.#backlog.park(line);
+      any = true;
+    }
+  }
+
+  #isHeadBetter(a: number, b: number): boolean {
+    const pointsA = this.#pointsOf(a);
+    const pointsB = this.#pointsOf(b);
+    return pointsA > pointsB || (pointsA === pointsB && this.#isHeadOlder(a, b));
+  }
+
+  #pointsOf(line: number): number {
+    return (this.#points[this.#backlog.classOf(line)] as number) - this.#backlog.headRank(line);
+  }
+
+  #isHeadOlder(a: number, b: number): boolean {
+    const headA = this.#backlog.head(a);
+    const headB = this.#backlog.head(b);
+    // Of two heads that tie, both are read or neither is: an unread one has no rank that a job could have.
+    return headA !== NONE && this.#backlog.jobs.isOlder(headA, headB);
+  }
+
+  #skipKey(key: number): void {
+    const fairnessKey = this.#ledgers.nameOf(key);
+    this.#skips.addKey(fairnessKey, this.#isKeyPaused(fairnessKey) ? 'paused' : 'cap');
+  }
+
+  #skipJob(number: number, conflict: number): void {
+    this.#skips.addJob(this.#backlog.jobs.idOf(number), this.#conflicts.nameOf(conflict));
+  }
+}

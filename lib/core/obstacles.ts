@@ -1,0 +1,80 @@
+/** What keeps one job from starting, whoever's turn it is: the pool's and its scopes' caps and pauses, slots, and conflicts. */
+import type { TierConfiguration } from './configuration.ts';
+import { type Conflicts, isExclusive } from './conflict.ts';
+import type { Ledgers } from './fairness.ts';
+import type { Gate, Gates } from './gates.ts';
+import type { WaitingJob } from './job.ts';
+import type { JobTable } from './job-table.ts';
+import type { PoolIndex } from './pool-index.ts';
+import type { RunningJobs } from './running-jobs.ts';
+import { type CapScope, printScope, resourceScope } from './scope.ts';
+import type { Fleets } from './slots.ts';
+
+export type Obstacle =
+  | { readonly why: 'paused'; readonly scope: string }
+  | { readonly why: 'cap'; readonly scope: string; readonly cap: number; readonly running: number }
+  /** No fleet that takes the type has a free slot; without fleets, none takes it. */
+  | { readonly why: 'noSlot'; readonly type: string; readonly fleets: readonly string[] }
+  | { readonly why: 'conflict'; readonly conflictKey: string; readonly holder: string }
+  | { readonly why: 'unknownType'; readonly type: string };
+
+/** What is asked about obstacles. */
+export interface Capacity {
+  readonly index: PoolIndex;
+  readonly gates: Gates;
+  readonly fleets: Fleets;
+  readonly ledgers: Ledgers;
+  readonly conflicts: Conflicts;
+  readonly jobs: JobTable;
+  readonly running: RunningJobs;
+  readonly isKeyPaused: (fairnessKey: string) => boolean;
+}
+
+/** All that keeps a job from starting, from the pool down to the job; nothing for one that waits for its turn only. */
+export function obstaclesTo(
+  job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId'>,
+  capacity: Capacity,
+): readonly Obstacle[] {
+  const { index, gates, fleets, conflicts } = capacity;
+  const type = index.typeNumbers.get(job.type);
+  if (type === undefined) return [{ why: 'unknownType', type: job.type }];
+  const tier = index.tierOfType[type] as number;
+  const obstacles: Obstacle[] = [
+    ...obstaclesAt('pool', gates.pool),
+    ...obstaclesAt({ tier: (index.tiers[tier] as TierConfiguration).tier }, gates.tiers[tier] as Gate),
+    ...obstaclesAt({ type: job.type }, gates.types[type] as Gate),
+    ...obstaclesOfKey(job.fairnessKey, capacity),
+  ];
+  if (fleets.roomOfType(type) <= 0) {
+    obstacles.push({ why: 'noSlot', type: job.type, fleets: fleets.namesFor(type) });
+  }
+  const rule = index.conflictRules[type];
+  if (rule === undefined || job.resourceId === undefined) return obstacles;
+  const conflictKey = rule.prefix + job.resourceId;
+  if (isExclusive(conflictKey)) return [...obstacles, ...holdersOf(conflictKey, capacity)];
+  const gate = { paused: false, cap: rule.room, running: conflicts.holdersOf(conflictKey) };
+  return [...obstacles, ...obstaclesAt(resourceScope(job.type, job.resourceId), gate)];
+}
+
+function obstaclesAt(of: CapScope, { paused, cap, running }: Gate): readonly Obstacle[] {
+  const scope = printScope(of);
+  if (paused) return [{ why: 'paused', scope }];
+  return running < cap ? [] : [{ why: 'cap', scope, cap, running }];
+}
+
+function obstaclesOfKey(fairnessKey: string, { ledgers, isKeyPaused }: Capacity): readonly Obstacle[] {
+  const key = ledgers.find(fairnessKey);
+  if (key === undefined) return [];
+  const paused = isKeyPaused(fairnessKey);
+  return obstaclesAt({ fairnessKey }, { paused, cap: ledgers.capOf(key), running: ledgers.runningOf(key) });
+}
+
+function holdersOf(conflictKey: string, { running, jobs, conflicts }: Capacity): readonly Obstacle[] {
+  const obstacles: Obstacle[] = [];
+  for (const ticket of running.tickets()) {
+    const conflict = running.conflictOf(ticket);
+    if (conflict < 0 || conflicts.nameOf(conflict) !== conflictKey) continue;
+    obstacles.push({ why: 'conflict', conflictKey, holder: jobs.idOf(running.jobOf(ticket)) });
+  }
+  return obstacles;
+}

@@ -1,0 +1,143 @@
+/**
+ * Readers of a declaration's fields, of which nothing is believed: each takes the path of a field, what stood there, and
+ * what it means when it is absent, and refuses what is wrong with a `ConfigurationError` that names all three.
+ */
+import { ConfigurationError } from './errors.ts';
+import { didYouMean } from './spelling.ts';
+
+/** Characters of a name. */
+export const NAME_LENGTH_MAX = 100;
+
+/** The fields of an object, of which each has one of the known names. */
+export function readObject(
+  path: string,
+  value: unknown,
+  known: readonly string[],
+): ReadonlyMap<string, unknown> {
+  const fields = new Map(entriesOf(path, value));
+  for (const name of fields.keys()) {
+    if (known.includes(name)) continue;
+    throw new ConfigurationError(
+      path === '' ? name : `${path}.${name}`,
+      fields.get(name),
+      'is not a known field',
+      `${didYouMean(name, known)}Known here: ${known.join(', ')}.`,
+    );
+  }
+  return fields;
+}
+
+/** The entries of an object whose keys are names; none if it is absent. */
+export function readRecord(path: string, value: unknown, most: number): readonly [string, unknown][] {
+  if (value === undefined) return [];
+  const entries = entriesOf(path, value);
+  if (entries.length <= most) return entries;
+  throw new ConfigurationError(
+    path,
+    value,
+    `has ${entries.length} entries, more than ${most}`,
+    'Split the work into several pools.',
+  );
+}
+
+function entriesOf(path: string, value: unknown): [string, unknown][] {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return Object.entries(value);
+  throw new ConfigurationError(path, value, 'must be an object', 'Write it as { name: value }.');
+}
+
+export function readArray(path: string, value: unknown, most: number): readonly unknown[] {
+  if (!Array.isArray(value)) {
+    throw new ConfigurationError(path, value, 'must be an array', 'Write it as [first, second].');
+  }
+  if (value.length <= most) return value;
+  throw new ConfigurationError(path, value, `must have at most ${most} entries`, 'Remove some.');
+}
+
+export function readName(path: string, value: unknown): string {
+  // Names become keys of records, where this one would be the prototype.
+  if (typeof value === 'string' && value !== '' && value.length <= NAME_LENGTH_MAX && value !== '__proto__') {
+    return value;
+  }
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be a name of 1 to ${NAME_LENGTH_MAX} characters`,
+    'Choose another name.',
+  );
+}
+
+export function refuseRepeated(path: string, name: string, seen: Set<string>): void {
+  if (seen.has(name)) throw new ConfigurationError(path, name, 'is named twice', 'Name it once.');
+  seen.add(name);
+}
+
+interface Range {
+  readonly min?: number;
+  readonly above?: number;
+  readonly max?: number;
+}
+
+export function readNumber(path: string, value: unknown, byDefault: number, range: Range): number {
+  if (value === undefined) return byDefault;
+  const { min = -Infinity, above = -Infinity, max = Number.MAX_SAFE_INTEGER } = range;
+  if (typeof value === 'number' && value >= min && value > above && value <= max) return value;
+  const bound = range.above === undefined ? `of at least ${min}` : `above ${above}`;
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be a number ${bound}${range.max === undefined ? '' : ` and at most ${max}`}`,
+    `Leave it out for ${byDefault}.`,
+  );
+}
+
+export function readInteger(
+  path: string,
+  value: unknown,
+  byDefault: number,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+): number {
+  if (value === undefined) return byDefault;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) return value;
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be a whole number of at least ${min}${max === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${max}`}`,
+    `${path.endsWith('Ms') ? 'Durations are milliseconds, without a unit. ' : ''}Leave it out for ${byDefault}.`,
+  );
+}
+
+export function readCap(path: string, value: unknown, byDefault: number | null): number | null {
+  if (value === undefined) return byDefault;
+  if (value === null) return null;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new ConfigurationError(
+    path,
+    value,
+    'must be a whole number of at least 0, or null',
+    'Null means no limit.',
+  );
+}
+
+export function readBoolean(path: string, value: unknown, byDefault: boolean | undefined): boolean {
+  const given = value === undefined ? byDefault : value;
+  if (typeof given === 'boolean') return given;
+  throw new ConfigurationError(path, value, 'must be true or false', 'Write it without quotes.');
+}
+
+export function readChoice<Choice extends string>(
+  path: string,
+  value: unknown,
+  choices: readonly Choice[],
+  byDefault: Choice,
+): Choice {
+  if (value === undefined) return byDefault;
+  const chosen = choices.find((choice) => choice === value);
+  if (chosen !== undefined) return chosen;
+  throw new ConfigurationError(
+    path,
+    value,
+    `must be one of ${choices.join(', ')}`,
+    `Leave it out for ${byDefault}.`,
+  );
+}

@@ -1,0 +1,54 @@
+/** What somebody may have meant who wrote a name that is not there. */
+
+/** Beyond, two names have little in common. A third of the letters, and at least two of them, may differ. */
+const differencesAllowed = (name: string): number => Math.max(2, Math.floor(name.length / 3));
+
+/** Names are at most 100 characters where they are declared; whoever is beyond twice that did not misspell one. */
+const COMPARED_MAX = 200;
+
+/**
+ * Letters to insert, remove, replace or swap with their neighbour until one text is the other: the optimal string
+ * alignment distance.
+ */
+function differences(one: string, other: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: other.length + 1 }, (_, at) => at);
+  for (let row = 1; row <= one.length; row += 1) {
+    const next = [row];
+    for (let column = 1; column <= other.length; column += 1) {
+      const isSame = one[row - 1] === other[column - 1];
+      const isSwapped =
+        row > 1 && column > 1 && one[row - 1] === other[column - 2] && one[row - 2] === other[column - 1];
+      next.push(
+        Math.min(
+          (last[column] ?? 0) + 1,
+          (next[column - 1] ?? 0) + 1,
+          (last[column - 1] ?? 0) + (isSame ? 0 : 1),
+          isSwapped ? (before[column - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
+        ),
+      );
+    }
+    before = last;
+    last = next;
+  }
+  return last[other.length] ?? 0;
+}
+
+/** The name that is nearest to what was written; undefined where none is near. Case makes no difference. */
+export function nearest(written: string, names: Iterable<string>): string | undefined {
+  if (written.length > COMPARED_MAX) return undefined;
+  let found: { readonly name: string; readonly distance: number } | undefined;
+  for (const name of names) {
+    if (name.length > COMPARED_MAX) continue;
+    const distance = differences(written.toLowerCase(), name.toLowerCase());
+    if (distance <= differencesAllowed(written) && distance < (found?.distance ?? Number.POSITIVE_INFINITY))
+      found = { name, distance };
+  }
+  return found?.name;
+}
+
+/** A sentence for the end of an error's message; empty where no name is near. */
+export function didYouMean(written: unknown, names: Iterable<string>): string {
+  const name = typeof written === 'string' ? nearest(written, names) : undefined;
+  return name === undefined ? '' : `Did you mean ${JSON.stringify(name)}? `;
+}

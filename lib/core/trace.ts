@@ -1,0 +1,42 @@
+/**
+ * Which trace a job belongs to: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2). It is carried
+ * as it was given, and nothing is decided by it.
+ */
+
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** What one looks like, for whoever is told that theirs does not. */
+export const TRACEPARENT_RULE =
+  'must be a W3C traceparent: version, trace id, parent id and flags in lower case, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
+/** Whether it is a `traceparent`: of a known form, with ids that are not all zeros. */
+export const isTraceparent = (text: string): boolean => TRACEPARENT.test(text);
+
+/**
+ * The `traceparent` that says the same as a header of X-Ray, such as
+ * `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`. Undefined where that names no trace and
+ * parent. What is not sampled, or not decided yet, counts as not sampled.
+ */
+export function traceparentOfXRay(header: string): string | undefined {
+  const fields = new Map(
+    header.split(';').map((field): [string, string] => {
+      const at = field.indexOf('=');
+      return [field.slice(0, at).trim(), field.slice(at + 1).trim()];
+    }),
+  );
+  const [, seconds = '', rest = ''] = /^1-([0-9a-f]{8})-([0-9a-f]{24})$/.exec(fields.get('Root') ?? '') ?? [];
+  const flags = fields.get('Sampled') === '1' ? '01' : '00';
+  const traceparent = `00-${seconds}${rest}-${fields.get('Parent') ?? ''}-${flags}`;
+  return isTraceparent(traceparent) ? traceparent : undefined;
+}
+
+/**
+ * The trace that a process is part of, as its environment says: X-Ray's variable, which Lambda sets anew for each
+ * invocation, else `TRACEPARENT`, as OpenTelemetry hands it to processes. What is none of either is passed over.
+ */
+export function traceparentIn(environment: Readonly<Record<string, string | undefined>>): string | undefined {
+  const { _X_AMZN_TRACE_ID: xRay, TRACEPARENT: given } = environment;
+  const ofInvocation = xRay === undefined ? undefined : traceparentOfXRay(xRay);
+  if (ofInvocation !== undefined) return ofInvocation;
+  return given !== undefined && isTraceparent(given) ? given : undefined;
+}

@@ -1,0 +1,118 @@
+/** Keys with backlog in one partition, type by type: as far as earlier passes have read them, and page by page beyond. */
+import type { JobStore } from '../store/contract.ts';
+import type { KeyBacklog } from '../store/records.ts';
+import type { LedgerCache } from './ledger-cache.ts';
+import {
+  type CachedKey,
+  type CachedKeys,
+  type CachedLines,
+  keysTrustedMs,
+  NOTHING_TRUSTED_MS,
+  RECENT_MS,
+} from './partition-cache.ts';
+
+/** Keys read at once: where there are fewer, their order among each other needs no index. */
+export const KEYS_MIN = 100;
+
+export interface BackloggedKeysInput {
+  readonly partition: number;
+  /** Tells which keys have a weight of their own. */
+  readonly ledgerCache: Pick<LedgerCache, 'weighted'>;
+  /** What this process has read of the lines before. */
+  readonly cached: CachedLines;
+  /** Whether a key belongs to this partition. */
+  readonly livesHere: (of: { readonly fairnessKey: string }) => boolean;
+  readonly nowMs: number;
+}
+
+export class BackloggedKeys {
+  readonly #store: Pick<JobStore, 'readKeys' | 'readBacklogs'>;
+  readonly #input: BackloggedKeysInput;
+  readonly #backlogs = new Map<string, CachedKey>();
+  /** Types whose keys line this pass has read itself. */
+  readonly #read = new Set<string>();
+  /** Keys that were met here, and live in another partition. */
+  readonly strangers: { readonly type: string; readonly key: KeyBacklog }[] = [];
+
+  constructor(store: Pick<JobStore, 'readKeys' | 'readBacklogs'>, input: BackloggedKeysInput) {
+    this.#store = store;
+    this.#input = input;
+  }
+
+  /** Whether this pass has read the keys line of the type itself, or of any type. */
+  hasRead(type?: string): boolean {
+    return type === undefined ? this.#read.size > 0 : this.#read.has(type);
+  }
+
+  /** What is known of a key's backlog of a type. */
+  of(type: string, fairnessKey: string): CachedKey | undefined {
+    return this.#backlogs.get(backlogName(type, fairnessKey));
+  }
+
+  /** Keys of a type as far as they are remembered, or with one more page of its line. */
+  async upTo(type: string, after: number): Promise<CachedKeys> {
+    const { partition, nowMs, cached } = this.#input;
+    const found = cached.keys.get(type);
+    // Within a pass, and from one to the next while the line is being read, what was read stays.
+    const isTrusted = found !== undefined && nowMs - found.readAtMs < keysTrustedMs(found);
+    const known = isTrusted || after > 0 ? found : undefined;
+    if (known !== undefined && (known.keys.length > after || known.next === undefined)) return known;
+    // The further a line is read, the more of it at once.
+    const count = Math.max(KEYS_MIN, known?.keys.length ?? 0);
+    const [read, moved] = await Promise.all([
+      this.#store.readKeys({ partition, type, limit: count, after: known?.next }),
+      known === undefined ? [] : this.#movedBack(type, known),
+    ]);
+    this.#read.add(type);
+    const own: KeyBacklog[] = [];
+    const named = new Set(moved.map(({ fairnessKey }) => fairnessKey));
+    for (const key of read.keys) {
+      if (!this.#input.livesHere(key)) this.strangers.push({ type, key });
+      else if (!named.has(key.fairnessKey)) own.push(key);
+    }
+    const keys = {
+      readAtMs: known?.readAtMs ?? nowMs,
+      keys: [...(known?.keys ?? []), ...moved, ...own],
+      next: read.next,
+    };
+    cached.keys.set(type, keys);
+    for (const key of [...moved, ...read.keys]) this.note(type, key);
+    return keys;
+  }
+
+  /** Keys with backlog of the type that have moved to the front of its keys line since its first page was read. */
+  async #movedBack(type: string, known: CachedKeys): Promise<readonly KeyBacklog[]> {
+    const { partition, cached, livesHere } = this.#input;
+    if (cached.movedBack.size === 0) return [];
+    const met = new Set(known.keys.map(({ fairnessKey }) => fairnessKey));
+    const fairnessKeys = [...cached.movedBack].flatMap(([fairnessKey, atMs]) =>
+      atMs + RECENT_MS >= known.readAtMs && !met.has(fairnessKey) ? [fairnessKey] : [],
+    );
+    if (fairnessKeys.length === 0) return [];
+    const read = await this.#store.readBacklogs({ partition, type, fairnessKeys });
+    // Where they stand now says nothing of the keys behind those that were read.
+    return read.flatMap((key) => (key === undefined || !livesHere(key) ? [] : [{ ...key, rankCostMs: 0 }]));
+  }
+
+  /** Those of the keys that have a weight of their own which have backlog of the type: they may come first, wherever they stand. */
+  async weighted(type: string): Promise<readonly KeyBacklog[]> {
+    const { partition, nowMs, ledgerCache, cached } = this.#input;
+    const { weighted } = ledgerCache;
+    if (weighted.length === 0) return [];
+    const known = cached.named.get(type);
+    const isKnown = known !== undefined && weighted.every((key) => known.names.has(key));
+    if (isKnown && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) return known.keys;
+    const read = await this.#store.readBacklogs({ partition, type, fairnessKeys: weighted });
+    const keys = read.filter((key) => key !== undefined).filter(this.#input.livesHere);
+    cached.named.set(type, { readAtMs: nowMs, names: new Set(weighted), keys });
+    return keys;
+  }
+
+  /** What was read of a key is not forgotten for what hints told of it. */
+  note(type: string, key: CachedKey): void {
+    const name = backlogName(type, key.fairnessKey);
+    if (key.isHinted !== true || !this.#backlogs.has(name)) this.#backlogs.set(name, key);
+  }
+}
+
+const backlogName = (type: string, fairnessKey: string): string => JSON.stringify([type, fairnessKey]);

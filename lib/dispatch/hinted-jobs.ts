@@ -1,0 +1,189 @@
+/**
+ * Jobs that hints told of, beside what a line's read shows: the index may not show them yet, and they may wait no more. With
+ * them, the first jobs of blocked lines whose conflict key is free, which no read of their ready line shows.
+ */
+import { JOB_MODES } from '../core/job.ts';
+import type { JobHead } from '../store/job-fields.ts';
+import { readyLineName } from '../store/schema.ts';
+import type { DispatchContext } from './context.ts';
+import { type LineCursor, withComing } from './line-parts.ts';
+import type { CachedLines, LinePlaces } from './partition-cache.ts';
+
+export interface HintedJobsInput {
+  readonly partition: number;
+  readonly places: LinePlaces;
+  readonly cached: CachedLines;
+  /** The first jobs of blocked lines of conflict keys that nothing holds any more. */
+  readonly parkedHeads: readonly JobHead[];
+  /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
+  readonly justStored: ReadonlySet<string>;
+  /** Whether a reservation holds the job. */
+  readonly isHeld: (job: Pick<JobHead, 'id'>) => boolean;
+  readonly nowMs: number;
+}
+
+export class HintedJobs {
+  readonly #context: DispatchContext;
+  readonly #partition: number;
+  readonly #places: LinePlaces;
+  readonly #cached: CachedLines;
+  readonly #justStored: ReadonlySet<string>;
+  readonly #isHeld: (job: Pick<JobHead, 'id'>) => boolean;
+  readonly #nowMs: number;
+  /** Heads of blocked lines by the ready line in which they stood: no read of it shows them. */
+  readonly #parked: Map<string, readonly JobHead[]>;
+  /** Jobs of images that were read, and wait, or do not. */
+  readonly #confirmed = new Set<string>();
+  readonly #gone = new Set<string>();
+
+  constructor(context: DispatchContext, input: HintedJobsInput) {
+    this.#context = context;
+    this.#partition = input.partition;
+    this.#places = input.places;
+    this.#cached = input.cached;
+    this.#justStored = input.justStored;
+    this.#isHeld = input.isHeld;
+    this.#nowMs = input.nowMs;
+    this.#parked = Map.groupBy(input.parkedHeads, this.#places.nameOf);
+  }
+
+  /** First jobs of blocked lines, by the ready line in which they stood. */
+  get parked(): ReadonlyMap<string, readonly JobHead[]> {
+    return this.#parked;
+  }
+
+  /** Whether a read has shown that the job does not wait here. */
+  isGone({ id }: Pick<JobHead, 'id'>): boolean {
+    return this.#gone.has(id);
+  }
+
+  /** Parked heads that stand in their ready lines again. */
+  forgetParked(jobs: readonly JobHead[]): void {
+    const moved = new Set(jobs.map(({ id }) => id));
+    for (const [name, parked] of this.#parked)
+      this.#parked.set(
+        name,
+        parked.filter(({ id }) => !moved.has(id)),
+      );
+  }
+
+  /** Jobs of a type that hints told of, and those that stand in blocked lines. */
+  *ofType(type: string): Generator<JobHead> {
+    for (const recents of this.#cached.recent.values()) {
+      const [first] = recents.values();
+      if (first?.job.type === type) yield first.job;
+    }
+    for (const [first] of this.#parked.values()) if (first?.type === type) yield first;
+  }
+
+  *recent(): Generator<JobHead> {
+    for (const recents of this.#cached.recent.values())
+      for (const { job } of recents.values()) if (!this.#isHeld(job)) yield job;
+  }
+
+  recentOf(fairnessKey: string): readonly JobHead[] {
+    const { recent } = this.#cached;
+    const lines = this.#context.configuration.types.flatMap(({ type }) =>
+      JOB_MODES.map((mode) => ({ type, mode, fairnessKey })),
+    );
+    return lines.flatMap((line) =>
+      Array.from(recent.get(readyLineName(this.#partition, line))?.values() ?? [], ({ job }) => job).filter(
+        ({ id }) => !this.#isHeld({ id }),
+      ),
+    );
+  }
+
+  /** Of hints that the index does not show, those stay that still wait: the others would be lost claims. */
+  async confirm(name: string, shown: ReadonlySet<string>): Promise<void> {
+    const recents = this.#cached.recent.get(name);
+    if (recents === undefined) return;
+    const doubted = [...recents.keys()].filter(
+      (id) =>
+        !shown.has(id) && !this.#isHeld({ id }) && !this.#confirmed.has(id) && !this.#justStored.has(id),
+    );
+    await this.#readHinted(doubted.flatMap((id) => recents.get(id)?.job ?? []));
+  }
+
+  /** Reads jobs that hints told of: what is told of those that do not wait any more is forgotten. */
+  async #readHinted(hinted: readonly JobHead[]): Promise<void> {
+    if (hinted.length === 0) return;
+    const { recent } = this.#cached;
+    // One that cannot be read is no candidate.
+    const found = await this.#context.store.lookUpJobs({
+      ids: hinted.map(({ id }) => id),
+      unreadable: () => {},
+    });
+    for (const [at, told] of hinted.entries()) {
+      const job = found[at];
+      const recents = recent.get(this.#places.nameOf(told));
+      // One that was moved to another partition waits there.
+      if (job?.state !== 'pending' || job.partition !== this.#partition) {
+        this.#gone.add(told.id);
+        recents?.delete(told.id);
+      } else {
+        this.#confirmed.add(told.id);
+        recents?.set(told.id, { job, rank: this.#places.rankOf(job), seenAtMs: this.#nowMs });
+      }
+    }
+  }
+
+  /**
+   * One of these jobs that waits for certain, if any does. Of what became ready since it has its memory, a dispatcher knows what
+   * it has admitted; what was ready before, and what no line that was read shows, another one may have admitted.
+   */
+  async certainOf(jobs: readonly JobHead[]): Promise<JobHead | undefined> {
+    const certain = jobs.find((job) => !this.#isDoubtful(job));
+    if (certain !== undefined) return certain;
+    await this.#readHinted(jobs.filter(({ id }) => !this.#gone.has(id)));
+    return jobs.find(({ id }) => this.#confirmed.has(id));
+  }
+
+  #isDoubtful(job: JobHead): boolean {
+    // One that tells of an end, or of a time to come, says until when its key was there.
+    if (job.state !== 'pending') return false;
+    if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return false;
+    const { sinceMs = Infinity, heads } = this.#cached;
+    if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return false;
+    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) !== true;
+  }
+
+  /** Jobs of a line that no read of the index may show. */
+  of(name: string): readonly JobHead[] {
+    const recents = this.#cached.recent.get(name)?.values() ?? [];
+    return [...Array.from(recents, ({ job }) => job), ...(this.#parked.get(name) ?? [])];
+  }
+
+  /** Heads with hints between them. A hint behind what was read is left to the index: a line's order must not have holes. */
+  between(
+    name: string,
+    heads: readonly JobHead[],
+    {
+      afterRank = '',
+      untilRank,
+    }: { readonly afterRank?: string | undefined; readonly untilRank: string | undefined },
+  ): readonly JobHead[] {
+    const recents = this.#cached.recent.get(name);
+    const parked = this.#parked.get(name);
+    if (recents === undefined && parked === undefined) return heads;
+    const { rankOf } = this.#places;
+    const byId = new Map(heads.map((job) => [job.id, job]));
+    const take = (job: JobHead, rank: string): void => {
+      const isWithin = rank > afterRank && (untilRank === undefined || rank <= untilRank);
+      if (isWithin && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
+    };
+    for (const { job, rank } of recents?.values() ?? []) take(job, rank);
+    for (const job of parked ?? []) take(job, rankOf(job));
+    const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
+    return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
+  }
+
+  /** Where a line goes on, with what hints told of behind this rank. */
+  behind(name: string, next: LineCursor | undefined, untilRank: string | undefined): LineCursor | undefined {
+    const recents = this.#cached.recent.get(name);
+    if (next === undefined || recents === undefined) return next;
+    const { rankOf, subOf } = this.#places;
+    const behind = [...recents.values()].filter(({ rank }) => rank > (untilRank ?? ''));
+    const coming = behind.map(({ job, rank }) => ({ job, rank, sub: subOf(job) }));
+    return withComing(next, coming, rankOf);
+  }
+}

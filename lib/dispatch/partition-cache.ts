@@ -1,0 +1,423 @@
+/** What a process remembers of a partition between passes. */
+
+import type { JobHead } from '../store/job-fields.ts';
+import type { EstimateRecord, KeyBacklog, Ledger, PartitionState } from '../store/records.ts';
+import { aheadOf, heldBy, type LineCursor, placeOf, withComing, withoutJob } from './line-parts.ts';
+import type { MeasureMemory } from './measure.ts';
+
+/** Entries kept between passes; beyond, all are read again. */
+const CACHED_MAX = 50_000;
+/** Within this, by far, the index shows what a hint told before, and what a pass has written. */
+export const RECENT_MS = 15_000;
+/** Jobs that hints have told of, kept until the index shows them; beyond, the oldest are left to the index. */
+const RECENT_MAX = 5_000;
+
+/** Jobs that hints may show as they were are remembered for so long, and so many. */
+const OUTDATED_MS = 60_000;
+const OUTDATED_MAX = 5_000;
+
+/** Heads of a line that were read and not admitted yet. */
+export interface CachedHeads {
+  readonly readAtMs: number;
+  /** In rank order. */
+  readonly jobs: readonly JobHead[];
+  /** Where the line goes on; absent at its end. */
+  readonly next?: LineCursor | undefined;
+  /** Of a line that goes on: the rank of the last job that was read of it. No job before it is missing. */
+  readonly untilRank?: string | undefined;
+  /** The parts of the line that were read. */
+  readonly subs: readonly number[];
+}
+
+/** A job that a hint told of. */
+export interface RecentJob {
+  readonly job: JobHead;
+  readonly rank: string;
+  readonly seenAtMs: number;
+}
+
+/** A key that has, or lately had, jobs of a type waiting. */
+export interface CachedKey extends KeyBacklog {
+  /** Hints told of it, and what was read ended before it: it may have more lines than these, and jobs parked. */
+  readonly isHinted?: boolean | undefined;
+}
+
+/** The first keys of a type's keys line. */
+export interface CachedKeys {
+  readonly readAtMs: number;
+  readonly keys: readonly CachedKey[];
+  /** Where the line goes on; absent at its end. */
+  readonly next?: string | undefined;
+}
+
+/**
+ * What was read of the index and may be read again at any time. Whatever a pass believes without reading is corrected by
+ * each hint that arrives (`noteImages`), also when nothing can start at that moment.
+ */
+export interface CachedLines {
+  /** By line name. */
+  readonly heads: Map<string, CachedHeads>;
+  /** By type. */
+  readonly keys: Map<string, CachedKeys>;
+  /** By type: the backlog of keys that are read by name, as far as they have one. */
+  readonly named: Map<string, CachedNames>;
+  /**
+   * By fairness key, the latest last: when it was charged less than before, as after a reset. It moves to the front of its keys
+   * lines then, as soon as the index shows it: of a line whose first page was read before that, no later page shows it.
+   */
+  readonly movedBack: Map<string, number>;
+  /** By line name, then by id: jobs that the index may not show yet. */
+  readonly recent: Map<string, Map<string, RecentJob>>;
+  /**
+   * By id: jobs that hints have told of since a pass last had room, as their keys may have come with them. Undefined: others
+   * may have come unseen.
+   */
+  coming: Map<string, JobHead> | undefined;
+  /** Since when this process has missed nothing: what it admitted since, and saw not to wait, is in `outdated`. */
+  sinceMs: number | undefined;
+  /** By id: jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
+  readonly outdated: Map<string, { readonly version: number; readonly atMs: number }>;
+}
+
+export interface CachedNames {
+  readonly readAtMs: number;
+  readonly names: ReadonlySet<string>;
+  readonly keys: readonly KeyBacklog[];
+}
+
+const emptyLines = (): CachedLines => ({
+  heads: new Map(),
+  keys: new Map(),
+  named: new Map(),
+  movedBack: new Map(),
+  recent: new Map(),
+  coming: undefined,
+  sinceMs: undefined,
+  outdated: new Map(),
+});
+
+/** Lines that were used up, and short keys lines, are believed to be all there is for this long, while no slot stays free. */
+export const NOTHING_TRUSTED_MS = 5_000;
+/** More keys than a pass should read anew because a slot is free. */
+const LONG_KEYS_LINE = 500;
+/** Keys and lines are read again a hundred a second at most: hints tell of what is new, and only a lost one needs this. */
+const READ_AGAIN_MS = 10;
+
+export const isLongKeysLine = (read: CachedKeys | undefined): boolean =>
+  read !== undefined && read.keys.length > LONG_KEYS_LINE;
+
+/** How long the keys of a type that were read are believed to be all there are. */
+export const keysTrustedMs = (read: CachedKeys): number =>
+  isLongKeysLine(read) ? read.keys.length * READ_AGAIN_MS : NOTHING_TRUSTED_MS;
+
+/** How long a line that was used up is believed to have nothing. */
+export const nothingTrustedMs = ({ heads }: CachedLines): number =>
+  Math.max(NOTHING_TRUSTED_MS, heads.size * READ_AGAIN_MS);
+
+/** Forgets what was read; what hints told stays. */
+export function forgetLines(lines: CachedLines): void {
+  lines.heads.clear();
+  lines.keys.clear();
+  lines.named.clear();
+  lines.movedBack.clear();
+}
+
+/** Notes that a key moves to the front of its keys lines, with the next commit. */
+export function noteMovedBack({ movedBack }: CachedLines, fairnessKey: string, nowMs: number): void {
+  movedBack.delete(fairnessKey);
+  movedBack.set(fairnessKey, nowMs);
+}
+
+/** Notes jobs that wait while nothing has room. Of too many, none is remembered. */
+export function noteComing(lines: CachedLines, jobs: Iterable<JobHead>): void {
+  for (const job of jobs) lines.coming?.set(job.id, job);
+  if ((lines.coming?.size ?? 0) > RECENT_MAX) lines.coming = undefined;
+}
+
+/** Keys have moved to other partitions: what hints told of their jobs is of no use here any more. */
+export function forgetStrangers(
+  { recent, coming }: CachedLines,
+  lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean,
+): void {
+  for (const [name, recents] of recent) {
+    for (const { job } of recents.values()) if (!lives(job)) recents.delete(job.id);
+    if (recents.size === 0) recent.delete(name);
+  }
+  for (const job of coming?.values() ?? []) if (!lives(job)) coming?.delete(job.id);
+}
+
+/** Hints were missed: what was read may have changed, and keys may have come unseen. */
+export function forgetMissed(lines: CachedLines): void {
+  forgetLines(lines);
+  lines.coming = undefined;
+  lines.sinceMs = undefined;
+}
+
+/** A line by its name, and a job's place in it. */
+export interface LinePlaces {
+  readonly nameOf: (job: JobHead) => string;
+  readonly rankOf: (job: JobHead) => string;
+  /** The part of its line. */
+  readonly subOf: (job: JobHead) => number;
+}
+
+/**
+ * Takes what images of jobs show into what is remembered: a job that waits is one of its line from now on, one that does
+ * not is none. An image older than what is known changes nothing.
+ */
+export function noteImages(
+  lines: CachedLines,
+  images: Iterable<JobHead>,
+  { nameOf, rankOf, subOf }: LinePlaces,
+  nowMs: number,
+): void {
+  const waiting: JobHead[] = [];
+  for (const job of images) {
+    const name = nameOf(job);
+    const ofLine = lines.recent.get(name);
+    const known = lines.heads.get(name);
+    const hinted = ofLine?.get(job.id)?.job;
+    const read = known?.jobs.find(({ id }) => id === job.id) ?? aheadOf(known?.next, job.id);
+    // What was hinted at may be older than what was read.
+    const isOlder = Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version;
+    if (isOlder || (lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;
+    if (job.state === 'pending') {
+      const recents = ofLine ?? new Map<string, RecentJob>();
+      recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs });
+      lines.recent.set(name, recents);
+      if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
+      waiting.push(job);
+    } else {
+      noteOutdated(lines, [job], nowMs);
+      lines.coming?.delete(job.id);
+      if (hinted !== undefined || read !== undefined) forgetJob(lines, name, job.id);
+    }
+  }
+  for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type)) noteKeys(lines, type, jobs, subOf);
+  forgetOld(lines, nowMs);
+}
+
+/**
+ * Puts keys, and lines of theirs, that were not there when a type's keys were read before all that were: where they stand in the
+ * keys line is not known, and nobody may take it that they come behind others.
+ */
+function noteKeys(
+  { keys }: CachedLines,
+  type: string,
+  jobs: readonly JobHead[],
+  subOf: (job: JobHead) => number,
+): void {
+  const known = keys.get(type);
+  if (known === undefined) return;
+  const byName = new Map(known.keys.map((key) => [key.fairnessKey, key]));
+  const changed = new Map<string, CachedKey>();
+  const unread = { announcedAtMs: Infinity, rankCostMs: 0, isHinted: known.next !== undefined };
+  for (const job of jobs) {
+    const { fairnessKey, mode } = job;
+    const sub = subOf(job);
+    const present = changed.get(fairnessKey) ?? byName.get(fairnessKey);
+    if (present?.lines.some((line) => line.mode === mode && (line.sub ?? 0) === sub) === true) continue;
+    const line = sub === 0 ? { mode } : { mode, sub };
+    changed.set(fairnessKey, {
+      ...(present ?? { ...unread, fairnessKey }),
+      lines: [...(present?.lines ?? []), line],
+    });
+  }
+  if (changed.size === 0) return;
+  const fresh = [...changed.values()].filter(({ fairnessKey }) => !byName.has(fairnessKey));
+  const others = known.keys.map((key) => changed.get(key.fairnessKey) ?? key);
+  keys.set(type, { ...known, keys: [...fresh, ...others] });
+}
+
+/** Puts a job among the heads of its line. One that stands behind them is left to what goes on behind them. */
+function insertJob(
+  lines: CachedLines,
+  name: string,
+  known: CachedHeads,
+  job: JobHead,
+  { subOf, rankOf }: Pick<LinePlaces, 'subOf' | 'rankOf'>,
+): void {
+  const sub = subOf(job);
+  if (!known.subs.includes(sub)) {
+    lines.heads.delete(name);
+    return;
+  }
+  const rank = rankOf(job);
+  const others = withoutHead(known, job.id);
+  if (others.next !== undefined && rank > (known.untilRank ?? '')) {
+    lines.heads.set(name, { ...others, next: withComing(others.next, [{ job, rank, sub }], rankOf) });
+    return;
+  }
+  const jobs = others.jobs.toSpliced(placeOf(rank, others.jobs, rankOf), 0, job);
+  lines.heads.set(name, { ...others, jobs });
+}
+
+/** What is remembered of a line, without a job. */
+const withoutHead = (known: CachedHeads, id: string): CachedHeads => ({
+  ...known,
+  jobs: known.jobs.filter((job) => job.id !== id),
+  next: known.next === undefined ? undefined : withoutJob(known.next, id),
+});
+
+/** Notes that jobs were admitted at their versions, or do not wait at them. */
+export function noteOutdated(
+  { outdated }: CachedLines,
+  jobs: Iterable<Pick<JobHead, 'id' | 'version'>>,
+  nowMs: number,
+): void {
+  for (const { id, version } of jobs) {
+    outdated.delete(id);
+    outdated.set(id, { version, atMs: nowMs });
+  }
+  // The oldest stand first.
+  for (const [id, { atMs }] of outdated) {
+    if (outdated.size <= OUTDATED_MAX && nowMs - atMs <= OUTDATED_MS) return;
+    outdated.delete(id);
+  }
+}
+
+/** A job that does not wait in this line any more. */
+function forgetJob(lines: CachedLines, name: string, id: string): void {
+  const recents = lines.recent.get(name);
+  if (recents?.delete(id) === true && recents.size === 0) lines.recent.delete(name);
+  const known = lines.heads.get(name);
+  if (known !== undefined) lines.heads.set(name, withoutHead(known, id));
+}
+
+/** Keys that moved long before any line was read which is still being read on stood where they belong in all of them by then. */
+function forgetMovedBack({ keys, movedBack }: CachedLines, nowMs: number): void {
+  let sinceMs = nowMs;
+  for (const { next, readAtMs } of keys.values())
+    if (next !== undefined) sinceMs = Math.min(sinceMs, readAtMs);
+  for (const [fairnessKey, atMs] of movedBack) {
+    if (atMs + RECENT_MS >= sinceMs) return;
+    movedBack.delete(fairnessKey);
+  }
+}
+
+/** What hints told long ago, or before too many others, is left to the index. */
+function forgetOld(lines: CachedLines, nowMs: number): void {
+  forgetMovedBack(lines, nowMs);
+  let count = 0;
+  for (const [name, recents] of lines.recent) {
+    for (const [id, { seenAtMs }] of recents) if (nowMs - seenAtMs > RECENT_MS) recents.delete(id);
+    if (recents.size === 0) lines.recent.delete(name);
+    count += recents.size;
+  }
+  for (const [name, recents] of lines.recent) {
+    if (count <= RECENT_MAX) return;
+    count -= recents.size;
+    lines.recent.delete(name);
+  }
+}
+
+/**
+ * What a process remembers of a partition's ledgers and lines. Only the holder of the lease writes the ledgers and admits
+ * jobs, so they are still exact if the epoch that this process takes is the successor of the one it held last: nobody
+ * was in between.
+ */
+export interface PartitionCache {
+  /** Under which they were exact at last; -1 when they are not. */
+  epoch: number;
+  readonly ledgers: Map<string, Ledger | undefined>;
+  readonly estimates: Map<string, EstimateRecord | undefined>;
+  /** What the store has of an estimate that was learned on since. */
+  readonly written: Map<string, EstimateRecord>;
+  /** The wake counter when the lease was given back. Who raised it since did so against another holder. */
+  wakes?: number | undefined;
+  /** Shards of the due line, as the last pass found them. */
+  dueShards?: number | undefined;
+  /** When capacity was asked for last. */
+  askedAtMs?: number | undefined;
+  /** By conflict key: when it was marked as having a blocked line. */
+  readonly marked: Map<string, number>;
+  /** Lines that are known to be named as parked in a conflict key's blocked line. */
+  readonly parkedNames: Set<string>;
+  /** Conflict keys that a lost claim may have let go. */
+  readonly letGo: Set<string>;
+  /** By conflict key: where the groups of its blocked line go on that were not read lately. Right or wrong, it loses nothing. */
+  readonly groupCursors: Map<string, string>;
+  /** Where the round of all marked conflict keys goes on: also after another process made passes. */
+  markedCursor?: string | undefined;
+  /** What was measured last. */
+  readonly measured: MeasureMemory;
+  /** When some of them were looked at last. */
+  roundAtMs?: number | undefined;
+  /** What was seen of other partitions after a redeploy. */
+  handover?: HandoverMemory | undefined;
+  /** Keys that were met here, and live somewhere else. */
+  readonly strangers: StrangersMemory;
+  readonly lines: CachedLines;
+}
+
+/** What a process remembers of a handover. What was read may be old, and is then more than there is: see `handover.ts`. */
+export interface HandoverMemory {
+  /** The version that it is about. */
+  readonly since: number;
+  readonly beganMonotonicMs: number;
+  readonly noted: Set<number>;
+  /** As last read, of those that are not over. */
+  readonly states: Map<number, PartitionState>;
+  readonly over: Set<number>;
+  /** The partition at which the next reads begin. */
+  cursor: number;
+  /** When the next look is due; a wake is under way for it. */
+  lookAtMonotonicMs: number;
+}
+
+/** What a process remembers of keys that it met in a partition where they do not live. */
+export interface StrangersMemory {
+  /** By type and key: when it was looked at last. */
+  readonly lookedAtMs: Map<string, number>;
+  walkedAtMs: number;
+}
+
+const emptyStrangers = (): StrangersMemory => ({ lookedAtMs: new Map(), walkedAtMs: -Infinity });
+
+/** What a process remembers, by partition. */
+export type PartitionCaches = Map<number, PartitionCache>;
+
+const sizeOf = ({ ledgers, estimates, lines }: PartitionCache): number => {
+  let jobs = 0;
+  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length + heldBy(each.next);
+  for (const each of lines.keys.values()) jobs += each.keys.length;
+  return ledgers.size + estimates.size + jobs;
+};
+
+const emptyCache = (epoch: number, before?: PartitionCache): PartitionCache => ({
+  epoch,
+  groupCursors: before?.groupCursors ?? new Map(),
+  measured: before?.measured ?? {},
+  markedCursor: before?.markedCursor,
+  ledgers: new Map(),
+  estimates: new Map(),
+  written: new Map(),
+  marked: new Map(),
+  parkedNames: new Set(),
+  letGo: new Set(),
+  handover: before?.handover,
+  strangers: before?.strangers ?? emptyStrangers(),
+  lines: emptyLines(),
+});
+
+/** The cache for a pass under this epoch: the one that was kept if it is exact, else an empty one. */
+export function openCache(memory: PartitionCaches, partition: number, epoch: number): PartitionCache {
+  const known = memory.get(partition);
+  const isExact = known !== undefined && (known.epoch === epoch || known.epoch === epoch - 1);
+  const cache =
+    known !== undefined && isExact && sizeOf(known) <= CACHED_MAX ? known : emptyCache(epoch, known);
+  // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
+  memory.delete(partition);
+  return cache;
+}
+
+/** After a pass every commit of which was answered. */
+export function keepCache(
+  memory: PartitionCaches,
+  partition: number,
+  epoch: number,
+  cache: PartitionCache,
+): void {
+  cache.epoch = epoch;
+  memory.set(partition, cache);
+}

@@ -1,0 +1,233 @@
+/** Fourth step: reserve, claim and send, batch by batch, until nothing more may start. */
+
+import { batchIdOf, claimIdOf } from '../../core/claim-id.ts';
+import type { ReservedJob } from '../../core/job.ts';
+import type { Decision } from '../../core/scheduler.ts';
+import type { DispatchMessage } from '../../queue/contract.ts';
+import type { Ledger, Reservation } from '../../store/records.ts';
+import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
+import { lockOfPlace } from '../locks.ts';
+import { moveBack } from '../parking.ts';
+import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './drafts.ts';
+import { liftsKeys } from './load.ts';
+import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
+import { isInTime } from './scope.ts';
+import { send } from './send.ts';
+
+/** The check of the epoch, and the reservation. */
+const RESERVING_ITEMS = 2;
+
+const lockFor = (conflictKey: string | undefined, partition: number): Pick<ClaimRequest, 'lock'> =>
+  conflictKey === undefined ? {} : { lock: { conflictKey, partition } };
+
+/** A batch that is reserved. */
+interface Batch {
+  readonly reservation: Reservation;
+  readonly decisions: readonly Decision[];
+}
+
+/** What starts in one pass. */
+export class Admission {
+  readonly #pass: PlannedPass;
+  /** What holds capacity by now. */
+  readonly held: ReservedJob[];
+  readonly #admittedIds = new Set<string>();
+  /** What the next commit writes beside its reservation. */
+  #draft: Draft;
+  #liftedAtMs: number | undefined;
+  /** A key that comes while nothing has room is remembered here alone: who comes next must be told. */
+  #mustWarn: boolean;
+  #isMovedBack = false;
+  /** Jobs that were claimed and told of. */
+  admitted = 0;
+  lostClaims = 0;
+  /** A bound cut the plan short. */
+  isTruncated = false;
+  /** The lease ended before all was written. */
+  isOutOfTime = false;
+  /** A lock that kept a claim from succeeding is open by now. */
+  isLockOpen = false;
+  /** What the last plan met that is blocked. */
+  blocked: Blocked = [];
+  /** Whether jobs may be parked, as the partition says. */
+  readonly parks: boolean;
+
+  constructor(pass: PlannedPass) {
+    const { context, state, due, candidates, planner, unparked } = pass;
+    this.#pass = pass;
+    this.held = [...pass.inFlight];
+    this.#draft = pass.draft;
+    this.#liftedAtMs = candidates.hasLifted && !due.more ? pass.nowMs : undefined;
+    this.#mustWarn =
+      liftsKeys(context) && state.isLifted === true && planner.room <= 0 && candidates.hasKeysComing;
+    this.parks = state.parks && !unparked.isNothingMarked;
+  }
+
+  /** @throws LeaseLostError if somebody else has the lease */
+  async run(): Promise<void> {
+    for (;;) {
+      const decisions = await this.#plan();
+      const lifted = this.#lifted(decisions);
+      if (decisions.length === 0 && !this.#hasNews()) break;
+      if (!isInTime(this.#pass)) {
+        this.isOutOfTime = true;
+        break;
+      }
+      const batch = await this.#reserve(decisions);
+      this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
+      if (decisions.length === 0) break;
+      await this.#claim(batch);
+    }
+    // A claim that was lost may have let a conflict key go.
+    if (this.lostClaims > 0) await this.#moveBack();
+    if (this.parks) this.#letFollow();
+  }
+
+  async #plan(): Promise<readonly Decision[]> {
+    const { context, planner, candidates } = this.#pass;
+    const { decisions, blocked, truncated } = await nextBatch(planner, candidates, context.budget.batchJobs);
+    this.blocked = blocked;
+    this.isTruncated ||= truncated;
+    for (const { reserved } of decisions) this.#admittedIds.add(reserved.id);
+    if (!this.#isMovedBack) {
+      this.#isMovedBack = true;
+      await this.#moveBack();
+    }
+    return decisions;
+  }
+
+  /** Where a job has started and its conflict key has room for more, what is parked behind it comes next. */
+  #letFollow(): void {
+    const { planner, cached, inFlight } = this.#pass;
+    const started = new Set(this.held.slice(inFlight.length).flatMap(({ conflictKey }) => conflictKey ?? []));
+    for (const each of started) if (!planner.isConflictHeld(each)) cached.letGo.add(each);
+  }
+
+  /** First jobs of blocked lines that do not start in this pass stand in their ready lines before the settlement is written. */
+  async #moveBack(): Promise<void> {
+    const { context, planner, candidates, unparked, taken } = this.#pass;
+    const freed = { heads: unparked.heads, taken };
+    candidates.noteMovedBack(await moveBack(context, planner, freed, this.#admittedIds));
+  }
+
+  /** Ledgers that the next commit writes because their keys were lifted, or start. */
+  #lifted(decisions: readonly Decision[]): readonly Ledger[] {
+    const { candidates, ledgerCache } = this.#pass;
+    const lifted = [
+      ...candidates.takeLifted(),
+      ...ledgerCache.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),
+    ];
+    for (const ledger of lifted) this.#draft.ledgers.set(ledger.fairnessKey, ledger);
+    return lifted;
+  }
+
+  #hasNews(): boolean {
+    return itemsOf(this.#draft) > 0 || this.#liftedAtMs !== undefined || this.#mustWarn;
+  }
+
+  /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
+  #isLifted(): boolean | undefined {
+    const { planner, candidates, due } = this.#pass;
+    if (planner.room <= 0) return false;
+    return candidates.knowsAllKeys && !due.more ? true : undefined;
+  }
+
+  async #reserve(decisions: readonly Decision[]): Promise<Batch> {
+    const { context, lease, input, partition, nowMs, commits, recovery } = this.#pass;
+    const { epoch } = lease.fence;
+    const { attendance } = recovery;
+    const reservation: Reservation = {
+      batchId: batchIdOf(partition, epoch, input.nextBatch()),
+      epoch,
+      reservedAtMs: nowMs,
+      checkAtMs: context.clock.nowMs() + context.budget.checkAfterMs,
+      jobs: new Map(decisions.map(({ reserved }, position) => [position, reserved])),
+    };
+    // What it has no room for goes before it.
+    const parts = [...inCommits(this.#draft, RESERVING_ITEMS)];
+    const last = parts.pop() ?? emptyDraft();
+    for (const part of parts) await commits.write({ ...commitOf(part, []), attendance });
+    await commits.write({
+      ...commitOf(last, decisions.length === 0 ? [] : [reservation]),
+      attendance,
+      parks: this.parks,
+      liftedAtMs: this.#liftedAtMs,
+      isLifted: this.#isLifted(),
+    });
+    this.#liftedAtMs = undefined;
+    this.#mustWarn = false;
+    this.#draft = emptyDraft();
+    return { reservation, decisions };
+  }
+
+  async #claim(batch: Batch): Promise<void> {
+    const { context, input, partition, nowMs, candidates } = this.#pass;
+    const { store, deployed, log } = context;
+    const { reservation, decisions } = batch;
+    const { batchId, epoch } = reservation;
+    const outcomes = await store.claim(
+      decisions.map(({ reserved }, position) => ({
+        jobId: reserved.id,
+        version: reserved.version,
+        claimId: claimIdOf(batchId, position),
+        epoch,
+        batchId,
+        fleet: reserved.fleet,
+        claimedAtMs: nowMs,
+        declared: deployed?.version,
+        ...lockFor(lockOfPlace(context, reserved), partition),
+      })),
+    );
+    candidates.noteAdmitted(decisions.map(({ reserved }) => reserved));
+    const won: { readonly fleet: string; readonly message: DispatchMessage }[] = [];
+    let lost = 0;
+    for (const [position, { reserved }] of decisions.entries()) {
+      const outcome = outcomes[position] ?? 'unknown';
+      if (outcome === 'claimed')
+        won.push({
+          fleet: reserved.fleet,
+          message: { jobId: reserved.id, claimId: claimIdOf(batchId, position) },
+        });
+      if (outcome === 'lost' || outcome === 'blocked') lost += 1;
+      await this.#note(batch, position, outcome);
+    }
+    this.admitted += won.length;
+    this.lostClaims += lost;
+    input.inBackground(send(context, won));
+    if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
+  }
+
+  /** A claim that failed gives its place back; one of which nobody knows holds it. */
+  async #note({ reservation, decisions }: Batch, position: number, outcome: ClaimOutcome): Promise<void> {
+    const { context, partition, planner, cached } = this.#pass;
+    const { store, clock } = context;
+    const decision = decisions[position] as Decision;
+    const { id, version, conflictKey } = decision.reserved;
+    if (outcome === 'blocked' && conflictKey !== undefined) {
+      planner.closeConflict(conflictKey);
+      this.isLockOpen ||=
+        (await store.awaitLock({ conflictKey, partition, nowMs: clock.nowMs() })) === 'open';
+      // The same claim may come again, and find the lock open: only a raised version ends that.
+      if ((await store.raiseVersion({ jobId: id, version })) === 'raised')
+        this.#drop(reservation, position, decision);
+      else this.#hold(decision);
+    } else if (outcome === 'lost') {
+      if (conflictKey !== undefined && this.parks) cached.letGo.add(conflictKey);
+      // A claim that was answered cannot come again: the place needs no raised version.
+      this.#drop(reservation, position, decision);
+    } else {
+      this.#hold(decision);
+    }
+  }
+
+  #drop(reservation: Reservation, position: number, decision: Decision): void {
+    const { planner, candidates } = this.#pass;
+    if (planner.drop(decision)) candidates.readAgain();
+    dropPlace(this.#draft, reservation, position);
+  }
+
+  #hold(decision: Decision): void {
+    this.#pass.planner.confirm(decision);
+    this.held.push(decision.reserved);
+  }
+}

@@ -1,0 +1,145 @@
+/** Last step: what is in the way of the next pass is put away, and who must come next is told. */
+import type { JobHead } from '../../store/job-fields.ts';
+import { moveCapacity } from '../loans.ts';
+import { type Load, measure } from '../measure.ts';
+import { park, toPark, unnameParked } from '../parking.ts';
+import { keepCache } from '../partition-cache.ts';
+import { haveKeysMoved, livesIn, sendStrangersHome } from '../rehome.ts';
+import { stayOnLookout } from '../settle/lookout.ts';
+import { wakeLater } from '../timers.ts';
+import type { Admission } from './admit.ts';
+import type { PlannedPass } from './plan.ts';
+import { isInTime, type PassReport } from './scope.ts';
+
+/** @throws LeaseLostError if somebody else has the lease */
+export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
+  const { context, lease, partition, cached, ledgerCache, candidates, images } = pass;
+  const { isOutOfTime, admitted, lostClaims } = admission;
+  const parked = isOutOfTime ? 0 : await parkBlocked(pass, admission);
+  tellLoad(pass, admission);
+  candidates.close();
+  const sent = isOutOfTime ? 0 : await sendHome(pass, admission);
+  const again = isMoreToDo(pass, admission, parked, sent);
+  await lend(pass, admission, !again);
+  tidy(pass);
+  watch(pass, admission);
+  ledgerCache.undoLifts();
+  // Out of time: what was settled in memory, and what the images showed, was not written.
+  if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached);
+  return {
+    kind: again ? 'again' : 'done',
+    admitted,
+    settled: pass.settled.length,
+    lostClaims,
+    hints: isOutOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
+  };
+}
+
+/** What the pass leaves behind, for whoever watches. */
+function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
+  const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
+  if (context.metrics === undefined) return;
+  const load = (): Load => ({
+    configuration: capacity.share,
+    overrides: capacity.overrides,
+    free: capacity.free,
+    partition,
+    held,
+    admitted: held.slice(inFlight.length),
+    waiting: candidates.waiting(),
+    blocked: new Set(blocked.map(({ job }) => job.id)),
+    nowMs,
+  });
+  measure(context.metrics, cached.measured, load, nowMs);
+}
+
+/** Of the jobs that the plan met and could not start, those that would be met again and again. Answers how many were parked. */
+async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Promise<number> {
+  const { context, lease, partition, commits, cached, candidates, parkedHeads } = pass;
+  const known = new Set(parkedHeads.map(({ id }) => id));
+  const groups = candidates.headsOf(toPark(blocked, known, context.budget.parkKept));
+  if (groups.size === 0 || !isInTime(pass)) return 0;
+  const jobs = await park(context, lease, commits, groups, { parks, cached });
+  candidates.forget(jobs);
+  context.log.info('jobs were parked', {
+    partition,
+    parked: jobs.length,
+    conflictKeys: [...groups.keys()],
+  });
+  return jobs.length;
+}
+
+/** Jobs that were met here, and whose keys live in other partitions by now. Answers how many were moved. */
+async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number> {
+  const { context, partition, nowMs, due, seen, candidates, cached } = pass;
+  if (!haveKeysMoved(context, partition)) return 0;
+  const lives = livesIn(context, partition);
+  const isStranger = (job: JobHead): boolean => job.state === 'pending' && !lives(job);
+  const jobs = [...due.strangers, ...[...seen.values()].filter(isStranger)];
+  const strangers = { jobs, keys: candidates.strangers };
+  const holding = new Set(held.map(({ id }) => id));
+  return sendStrangersHome(context, partition, holding, strangers, cached.strangers, nowMs);
+}
+
+/** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */
+function isMoreToDo(
+  { due, carried, elsewhere, candidates, cached }: PlannedPass,
+  { isOutOfTime, isLockOpen, isTruncated, admitted }: Admission,
+  parked: number,
+  sent: number,
+): boolean {
+  return (
+    due.more ||
+    carried?.isDone === false ||
+    elsewhere.isNews ||
+    (sent > 0 && candidates.strangers.length > 0) ||
+    isOutOfTime ||
+    isLockOpen ||
+    candidates.leftBehind.length > 0 ||
+    (isTruncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
+    cached.letGo.size > 0
+  );
+}
+
+/** Capacity that nobody needs here goes to partitions that do. */
+async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boolean): Promise<void> {
+  const { context, lease, input, nowMs, state, commits, candidates, cached } = pass;
+  if (context.configuration.partitions === 1 && state.loans.length === 0) return;
+  if (!isInTime(pass)) return;
+  const blockedIds = new Set(blocked.map(({ job }) => job.id));
+  cached.askedAtMs = await moveCapacity(context, lease, commits, {
+    state,
+    held,
+    waiting: () => candidates.waiting().filter(({ id }) => !blockedIds.has(id)),
+    isOver,
+    askedAtMs: cached.askedAtMs,
+    nowMs,
+    inBackground: input.inBackground,
+  });
+}
+
+/** Takes lines and items away that nobody needs any more. */
+function tidy({ context, input, partition, nowMs, candidates, cached }: PlannedPass): void {
+  const { store, log } = context;
+  input.inBackground(
+    Promise.all([
+      candidates.retireEmptyLines(),
+      unnameParked(context, partition, candidates.emptyGroups, cached.parkedNames, nowMs),
+      store.tidy(partition),
+    ]).catch((error: unknown) =>
+      log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
+    ),
+  );
+}
+
+/** Sees to it that somebody looks when a worker falls silent, or another partition's turn with a conflict key ends. */
+function watch(pass: PlannedPass, { held }: Admission): void {
+  const { context, input, partition, nowMs, state, recovery, candidates, unparked } = pass;
+  const { attendance, judgedUntilMs } = recovery;
+  input.inBackground(
+    stayOnLookout(context, partition, { state, loadedAtMs: nowMs, held, attendance, judgedUntilMs }),
+  );
+  const openAtMs = Math.min(candidates.openAtMs ?? Infinity, unparked.openAtMs ?? Infinity);
+  if (openAtMs === Infinity) return;
+  input.inBackground(wakeLater(context, partition, Math.max(0, openAtMs - context.clock.nowMs())));
+}

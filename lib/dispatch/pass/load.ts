@@ -1,0 +1,86 @@
+/** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
+import type { Carried, PartitionState } from '../../store/records.ts';
+import { carry } from '../carry.ts';
+import type { DispatchContext } from '../context.ts';
+import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
+import { type Elsewhere, lookElsewhere } from '../handover.ts';
+import { forgetMissed } from '../partition-cache.ts';
+import { dueShardsKnown, dueShardsOf } from '../timers.ts';
+import { Commits, LeaseLostError } from './commits.ts';
+import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
+import type { OutdatedPass, PassScope } from './scope.ts';
+
+export interface LoadedPass extends PassScope {
+  readonly state: PartitionState;
+  readonly commits: Commits;
+  /** What this pass moved for a newer declaration; undefined: there was nothing to move. */
+  readonly carried: Carried | undefined;
+  /** What other partitions have in flight that this one must count. */
+  readonly elsewhere: Elsewhere;
+  readonly due: Promotion;
+}
+
+/** Whether keys that come start level with those that are there. */
+export const liftsKeys = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
+  configuration.fairness.idlePolicy === 'advance';
+
+/** @throws LeaseLostError if somebody else has the lease */
+export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass> {
+  const { context, lease, input, partition, nowMs, cached } = scope;
+  const { store, configuration } = context;
+  const { lines, letGo } = cached;
+  // Who looks up what is in flight missed hints: heads may have changed without one too, and keys may have come.
+  if (input.checksAll) forgetMissed(lines);
+  // Who lifts all keys that came must see all jobs that are due.
+  const promotes = input.promotes || (liftsKeys(context) && lines.coming === undefined);
+  lines.sinceMs ??= nowMs;
+  const shards = dueShardsKnown(context, partition);
+  const [state, dueHere, recurring] = await Promise.all([
+    store.loadPartition({ partition, nowMs }),
+    promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
+    input.fires ? readDueFirst(context, partition, nowMs) : undefined,
+  ]);
+  if (state.epoch !== lease.fence.epoch) throw new LeaseLostError(lease.fence);
+  const newer = await newerDeclaration(context, partition, state);
+  if (newer !== undefined) return { kind: 'outdated', version: newer };
+  const carried = await carry(context, lease, state);
+  // What was moved stands where nobody has read it.
+  if (carried !== undefined) forgetMissed(lines);
+  const elsewhere = await lookElsewhere(context, lease, {
+    carried: carried ?? state.carried,
+    controls: state.controls,
+    cached,
+    letGo,
+    nowMs,
+    inBackground: input.inBackground,
+  });
+  // Lines were split further once: what waits in those parts is not forgotten.
+  const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
+  const dueThere =
+    promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
+  // Not before it is known who has the lease, and what is declared.
+  const fired = recurring === undefined ? NOTHING_FIRED : await fireDue(context, partition, nowMs, recurring);
+  const due = {
+    promoted: [...dueHere.promoted, ...dueThere.promoted, ...fired.jobs],
+    overtaken: [...dueHere.overtaken, ...dueThere.overtaken],
+    strangers: [...dueHere.strangers, ...dueThere.strangers],
+    more: dueHere.more || dueThere.more || fired.more,
+  };
+  const commits = new Commits(store, lease.fence, state.turn);
+  return { ...scope, state, commits, carried, elsewhere, due };
+}
+
+/**
+ * The version of the declaration that the partition has come to, if it is newer than this process's. Nothing of an older
+ * one is decided from then on: it may allow what a newer one does not. A partition that is behind is told.
+ */
+async function newerDeclaration(
+  { store, deployed }: DispatchContext,
+  partition: number,
+  { declared = 0 }: PartitionState,
+): Promise<number | undefined> {
+  if (deployed === undefined) return undefined;
+  if (declared > deployed.version) return declared;
+  if (declared < deployed.version) await store.announceDeclaration({ partition, version: deployed.version });
+  return undefined;
+}

@@ -1,0 +1,42 @@
+/**
+ * One pass: load, settle, plan, admit (reserve, claim, send), close. The steps that take capacity are named as in the model
+ * of the protocol (test/protocol): loads → reserves → sends the claim → raises the version → drops.
+ *
+ * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs in each of ten rounds, and
+ * as many heads as the planner asks for, which is bounded by the free capacity.
+ */
+import type { DispatchContext } from '../context.ts';
+import type { HeldLease } from '../lease.ts';
+import { openCache } from '../partition-cache.ts';
+import { Admission } from './admit.ts';
+import { close } from './close.ts';
+import { LeaseLostError } from './commits.ts';
+import { load } from './load.ts';
+import { plan } from './plan.ts';
+import type { OutdatedPass, PassInput, PassReport } from './scope.ts';
+import { settle } from './settle.ts';
+
+/**
+ * Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. `outdated`: nothing was
+ * decided, because the partition knows of a newer declaration.
+ */
+export async function pass(
+  context: DispatchContext,
+  lease: HeldLease,
+  input: PassInput,
+): Promise<PassReport | { readonly kind: 'lost' } | OutdatedPass> {
+  const { partition, epoch } = lease.fence;
+  const cached = openCache(context.caches, partition, epoch);
+  const nowMs = context.clock.nowMs();
+  try {
+    const loaded = await load({ context, lease, input, partition, nowMs, cached });
+    if ('kind' in loaded) return loaded;
+    const planned = await plan(await settle(loaded));
+    const admission = new Admission(planned);
+    await admission.run();
+    return await close(planned, admission);
+  } catch (error) {
+    if (error instanceof LeaseLostError) return { kind: 'lost' };
+    throw error;
+  }
+}

@@ -1,0 +1,147 @@
+/** Third step: what may start, and what is free. */
+import type { PoolConfiguration } from '../../core/configuration.ts';
+import { roomUnder } from '../../core/conflict.ts';
+import type { Override } from '../../core/gates.ts';
+import type { ReservedJob } from '../../core/job.ts';
+import type { Moved } from '../../core/lending.ts';
+import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
+import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
+import type { Decision } from '../../core/scheduler.ts';
+import { keysHeldBy, typesByName } from '../../core/terms.ts';
+import type { JobHead } from '../../store/job-fields.ts';
+import type { PartitionState } from '../../store/records.ts';
+import { Candidates } from '../candidates.ts';
+import { movedLess, overridesLess, slotsLess } from '../handover.ts';
+import { movedTo, slotsOfWorkers } from '../loans.ts';
+import type { SettledPass } from './settle.ts';
+
+export interface PlannedPass extends SettledPass {
+  readonly planner: Planner;
+  readonly capacity: Capacity;
+  readonly candidates: Candidates;
+  /** The first jobs of blocked lines whose conflict keys are free. */
+  readonly parkedHeads: readonly JobHead[];
+  /** Conflict keys that other partitions have. */
+  readonly taken: ReadonlySet<string>;
+}
+
+/** What this partition may use, before the pass admits anything. */
+export interface Capacity {
+  readonly share: PoolConfiguration;
+  readonly free: ReadonlyMap<string, number>;
+  readonly overrides: readonly Override[];
+}
+
+/** Jobs that a plan met, and what their conflict keys are. */
+export type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
+
+/** Blocked jobs that a plan may meet where nothing is in flight and no slot is free. */
+const BLOCKED_MIN = 64;
+
+export async function plan(pass: SettledPass): Promise<PlannedPass> {
+  const { context, input, partition, nowMs, state, due, recovery, ledgerCache, seen, unparked } = pass;
+  const parkedHeads = [...unparked.heads.values()].flat();
+  const candidates = new Candidates(context, {
+    partition,
+    ledgerCache,
+    images: [...seen.values()],
+    parkedHeads,
+    reservations: pass.reservations,
+    cached: pass.cached.lines,
+    justStored: new Set([...input.justStored, ...[...due.promoted, ...recovery.images].map(({ id }) => id)]),
+    liftedAtMs: state.liftedAtMs,
+    nowMs,
+  });
+  const capacity = capacityOf(pass);
+  const planner = plannerOf(pass, capacity, parkedHeads.length);
+  const taken = new Set([...unparked.taken, ...pass.elsewhere.conflictKeys]);
+  for (const conflictKey of taken) planner.closeConflict(conflictKey);
+  const types = typesByName(context.configuration);
+  for (const entry of pass.inFlight) {
+    const others = keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey);
+    for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));
+  }
+  await candidates.liftSeen(planner.room > 0);
+  return { ...pass, planner, capacity, candidates, parkedHeads, taken };
+}
+
+/** This partition's share of the pool, less what other partitions have of it. */
+function capacityOf({ context, partition, nowMs, state, elsewhere, inFlight }: SettledPass): Capacity {
+  const { configuration } = context;
+  const moved = movedLess(movedTo(configuration, state, partition, nowMs), elsewhere);
+  const share = shareOfPool(configuration, partition, moved);
+  const free = slotsLess(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
+  const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
+  return { share, free, overrides: overridesLess(overrides, configuration, elsewhere) };
+}
+
+function plannerOf(
+  { context, nowMs, inFlight, ledgerCache }: SettledPass,
+  { share, free, overrides }: Capacity,
+  parkedHeads: number,
+): Planner {
+  return createPlanner(share, {
+    nowMs,
+    inFlight,
+    freeSlotsByFleet: free,
+    costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
+    overrides,
+    ...blockedBounds(context.budget.parkKept, inFlight, free, parkedHeads),
+  });
+}
+
+/** Free slots by fleet: declared ones, or those of live workers, less what is in flight. */
+function freeSlots(
+  configuration: PoolConfiguration,
+  state: PartitionState,
+  moved: Moved,
+  inFlight: readonly ReservedJob[],
+): ReadonlyMap<string, number> {
+  const busy = new Map<string, number>();
+  for (const { fleet } of inFlight) busy.set(fleet, (busy.get(fleet) ?? 0) + 1);
+  return new Map(
+    configuration.fleets.map(({ fleet, slots }) => {
+      const all = slots ?? slotsOfWorkers(state, fleet, moved).slots;
+      return [fleet, Math.max(0, all - (busy.get(fleet) ?? 0))];
+    }),
+  );
+}
+
+/**
+ * How many blocked jobs a plan may meet. Of each conflict key that is held, or will be, up to twice `parkKept` jobs stay in
+ * their ready lines. So a plan that meets more of them finds some to park, and the next one gets further.
+ */
+function blockedBounds(
+  parkKept: number,
+  inFlight: readonly ReservedJob[],
+  free: ReadonlyMap<string, number>,
+  parkedHeads: number,
+): { readonly blockedMax: number; readonly blockedPerConflict: number } {
+  const conflictKeys = new Set(inFlight.flatMap(({ conflictKey }) => conflictKey ?? []));
+  const blockedPerConflict = 2 * parkKept;
+  const slots = [...free.values()].reduce((total, each) => total + each, 0);
+  const blockedMax = BLOCKED_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
+  return { blockedMax, blockedPerConflict };
+}
+
+/** Up to `max` admissions, reading what the planner asks for. Bounded by the planner's own bounds. */
+export async function nextBatch(
+  planner: Planner,
+  candidates: Candidates,
+  max: number,
+): Promise<{
+  readonly decisions: readonly Decision[];
+  readonly truncated: boolean;
+  readonly blocked: Blocked;
+}> {
+  const decisions: Decision[] = [];
+  while (decisions.length < max) {
+    const step = planner.next();
+    if (step.kind === 'done' && !step.truncated && planner.room > 0 && (await candidates.lookAgain(planner)))
+      continue;
+    if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked };
+    if (step.kind === 'admit') decisions.push(step.decision);
+    else await candidates.answer(planner, step);
+  }
+  return { decisions, truncated: false, blocked: [] };
+}

@@ -1,0 +1,54 @@
+/** What every step of a pass knows, what a pass is given, and what it answers. */
+import type { JobHead } from '../../store/job-fields.ts';
+import type { DispatchContext } from '../context.ts';
+import type { HeldLease } from '../lease.ts';
+import type { PartitionCache } from '../partition-cache.ts';
+
+/** What one pass did. */
+export interface PassReport {
+  /** `again`: a bound or a stale candidate ended it; there may be more to do at once. */
+  readonly kind: 'done' | 'again';
+  readonly admitted: number;
+  readonly settled: number;
+  readonly lostClaims: number;
+  /** Images with which the next pass settles what a lost hint left behind. */
+  readonly hints: readonly JobHead[];
+}
+
+/** The partition knows of a newer declaration than this process. */
+export interface OutdatedPass {
+  readonly kind: 'outdated';
+  readonly version: number;
+}
+
+export interface PassInput {
+  /** Images of jobs, newest known: candidates, and outcomes to settle. */
+  readonly hints: readonly JobHead[];
+  /** Numbers the batches made under this lease. */
+  readonly nextBatch: () => number;
+  /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
+  readonly checksAll: boolean;
+  /** Look for scheduled jobs whose time has come. */
+  readonly promotes: boolean;
+  /** Look for schedules whose time has come. */
+  readonly fires: boolean;
+  /** Of the hints, jobs that were stored just now, and that nobody else can have seen. */
+  readonly justStored: ReadonlySet<string>;
+  /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */
+  readonly inBackground: (work: Promise<unknown>) => void;
+}
+
+export interface PassScope {
+  readonly context: DispatchContext;
+  readonly lease: HeldLease;
+  readonly input: PassInput;
+  readonly partition: number;
+  /** When the pass began. */
+  readonly nowMs: number;
+  /** What this process remembers of the partition. */
+  readonly cached: PartitionCache;
+}
+
+/** Whether the lease is trusted still: after that, nothing more is written under it. */
+export const isInTime = ({ context, lease }: PassScope): boolean =>
+  context.clock.monotonicMs() < lease.trustedUntilMonotonicMs;

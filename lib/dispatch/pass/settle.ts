@@ -1,0 +1,161 @@
+/**
+ * Second step: what ended gives its capacity back, and what it blocked is read. All but the last commit of the settlement are
+ * written here; the last one is written with, or before, what is reserved, because it frees the capacity that the plan counts on.
+ */
+import type { ReservedJob } from '../../core/job.ts';
+import { keysHeldBy, typesByName } from '../../core/terms.ts';
+import type { JobHead } from '../../store/job-fields.ts';
+import type { Reservation } from '../../store/records.ts';
+import { LedgerCache } from '../ledger-cache.ts';
+import { releaseLocks, wakePartitions } from '../locks.ts';
+import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
+import { recover, type Settlement } from '../settle/recover.ts';
+import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
+import { wakeLater } from '../timers.ts';
+import { commitOf, type Draft, draftsOf, without } from './drafts.ts';
+import { announceSeen, confirmed, standingIn } from './hints.ts';
+import type { LoadedPass } from './load.ts';
+import { send } from './send.ts';
+
+export interface SettledPass extends LoadedPass {
+  /** What hints and promotions show, the newest image of each job. */
+  readonly images: Images;
+  /** Images that are worth something: of jobs that stand in this partition. */
+  readonly seen: Images;
+  readonly settled: readonly Settled[];
+  readonly recovery: Settlement;
+  /** What still holds capacity. */
+  readonly reservations: readonly Reservation[];
+  readonly inFlight: readonly ReservedJob[];
+  readonly ledgerCache: LedgerCache;
+  /** Jobs behind conflict keys that nothing holds any more. */
+  readonly unparked: Unparked;
+  /** The settlement as far as it is not written. */
+  readonly draft: Draft;
+}
+
+/** How often the marks of parked jobs are looked at, for what lost hints left behind. */
+const ROUND_EVERY_MS = 60_000;
+
+const NOTHING_PARKED: Unparked = {
+  heads: new Map(),
+  taken: new Set(),
+  empty: [],
+  isNothingMarked: false,
+};
+
+/** @throws LeaseLostError if somebody else has the lease */
+export async function settle(loaded: LoadedPass): Promise<SettledPass> {
+  const { context, input, partition, nowMs, state, cached, due, carried } = loaded;
+  const images = newest([...input.hints, ...due.promoted, ...due.overtaken]);
+  const byHints = settleFrom(state.reservations, images);
+  const recovery = await recover(context, {
+    state,
+    loadedAtMs: nowMs,
+    settledAlready: byHints,
+    checksAll: input.checksAll,
+    isRedeployed: carried !== undefined,
+  });
+  const settled = [...byHints, ...recovery.settled];
+  const reservations = without(state.reservations, settled);
+  const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+
+  const { lines } = cached;
+  if (state.isLifted === true && !input.checksAll) lines.coming ??= new Map();
+  const ledgerCache = openLedgers(loaded);
+  cached.dueShards = state.dueShards;
+  const shown = newest([...images.values(), ...recovery.images]);
+  const seen = standingIn(partition, await confirmed(context, shown, input, lines, nowMs));
+  input.inBackground(announceSeen(context, input.hints));
+
+  const unparked = await unpark(loaded, settled, seen, inFlight, ledgerCache);
+  const draft = await writeMost(loaded, settled, recovery, ledgerCache);
+  input.inBackground(send(context, recovery.resend));
+  if (recovery.wakeInMs !== undefined) input.inBackground(wakeLater(context, partition, recovery.wakeInMs));
+  cached.markedCursor = unparked.cursor;
+  input.inBackground(unmark(loaded, unparked.empty));
+  return {
+    ...loaded,
+    images,
+    seen,
+    settled,
+    recovery,
+    reservations,
+    inFlight,
+    ledgerCache,
+    unparked,
+    draft,
+  };
+}
+
+function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): LedgerCache {
+  const { store, configuration, budget } = context;
+  const ledgerCache = new LedgerCache(store, configuration, partition, nowMs, cached, budget.newsShare);
+  ledgerCache.know(state);
+  for (const { reservedAtMs, jobs } of state.reservations)
+    for (const { fairnessKey } of jobs.values()) ledgerCache.noteActive(fairnessKey, reservedAtMs);
+  return ledgerCache;
+}
+
+/** Reads the ledgers and learned costs of the settled jobs, lets their conflict keys go, and reads the jobs behind those. */
+async function unpark(
+  { context, input, partition, nowMs, state, cached, carried }: LoadedPass,
+  settled: readonly Settled[],
+  seen: Images,
+  inFlight: readonly ReservedJob[],
+  ledgerCache: LedgerCache,
+): Promise<Unparked> {
+  const types = typesByName(context.configuration);
+  const freed = new Set([
+    ...cached.letGo,
+    ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
+    ...[...seen.values()].flatMap((job: JobHead) => keyLetGo(context, job) ?? []),
+  ]);
+  cached.letGo.clear();
+  const isRoundDue = nowMs - (cached.roundAtMs ?? -Infinity) >= ROUND_EVERY_MS;
+  if (isRoundDue) cached.roundAtMs = nowMs;
+  const succeeded = settled.filter((place) => place.succeeded);
+  await Promise.all([
+    ledgerCache.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
+    ledgerCache.readEstimates(succeeded.map(({ entry, resourceId }) => ({ type: entry.type, resourceId }))),
+  ]);
+  input.inBackground(
+    wakePartitions(context, await releaseLocks(context, partition, settled, carried ?? state.carried)),
+  );
+  if (!state.parks) return NOTHING_PARKED;
+  return readFreed(context, {
+    partition,
+    freed,
+    inFlight,
+    looksAround: input.checksAll || isRoundDue,
+    cursor: cached.markedCursor,
+    groupCursors: cached.groupCursors,
+    nowMs,
+  });
+}
+
+/** Writes the settlement but for its last commit, which is answered. */
+async function writeMost(
+  { commits }: LoadedPass,
+  settled: readonly Settled[],
+  { postponed }: Settlement,
+  ledgerCache: LedgerCache,
+): Promise<Draft> {
+  const drafts = draftsOf(settled, ledgerCache);
+  const last = drafts.pop() as Draft;
+  const touched = new Set(settled.map(({ reservation }) => reservation.batchId));
+  for (const each of postponed)
+    if (!touched.has(each.reservation.batchId)) last.postponed.set(each.reservation.batchId, each);
+  for (const full of drafts) await commits.write(commitOf(full, []));
+  return last;
+}
+
+/** Takes marks away whose blocked lines are empty. One that stays costs a read. */
+async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty']): Promise<void> {
+  const { store, log } = context;
+  try {
+    await Promise.all(marks.map((mark) => store.unmarkParked({ partition, mark })));
+  } catch (error) {
+    log.warn('marks of parked jobs were not taken away; a later pass does it', { error: String(error) });
+  }
+}

@@ -1,0 +1,173 @@
+/** What a resident is for each partition, leader or standby, and the tasks that follow from it. */
+import {
+  buildRing,
+  type PartitionRole,
+  partitionHash,
+  preferenceOf,
+  roleOf,
+  roleStep,
+} from '../../core/ring.ts';
+import type { DispatcherRecord } from '../../store/records.ts';
+import { tryLease } from '../lease.ts';
+import { giveBack, Lead, type LeadEnd, type LeadScope, wake } from './lead.ts';
+import type { LoadMeter } from './load.ts';
+import type { Membership } from './membership.ts';
+import type { ResidentSettings } from './options.ts';
+import type { ResidentContext } from './resident-context.ts';
+
+/** What failed is tried again after this. */
+const REPEAT_MS = 1_000;
+/** So many rounds in a row the ring's leader may live without holding the lease; then who stands by leads instead, */
+const MISSED_MAX = 2;
+/** until so many have passed: then the leader has another chance. */
+const MISSED_ROUNDS = 8;
+
+/** What it is for one partition, and what it does about it. */
+interface Duty {
+  readonly partition: number;
+  role: PartitionRole;
+  wanted: PartitionRole;
+  /** Rounds in which the ring's leader did not hold the lease while this one stood by. */
+  missed: number;
+  /** While it leads. */
+  lead?: Lead | undefined;
+  /** While it tries to lead, and does. */
+  task?: { readonly end: AbortController; readonly ended: Promise<void> } | undefined;
+}
+
+export class Duties {
+  readonly #scope: LeadScope;
+  readonly #all: Duty[] = [];
+
+  constructor(
+    settings: ResidentSettings,
+    context: ResidentContext,
+    meter: LoadMeter,
+    membership: Membership,
+  ) {
+    const totals = { passes: 0, admitted: 0, settled: 0 };
+    this.#scope = { settings, context, meter, membership, totals };
+  }
+
+  get totals(): Readonly<LeadScope['totals']> {
+    return this.#scope.totals;
+  }
+
+  /** One for each partition that there is, or ever was. */
+  get count(): number {
+    return this.#known().length;
+  }
+
+  /** The partitions whose leases it holds. */
+  led(): readonly number[] {
+    const nowMonotonicMs = this.#scope.settings.clock.monotonicMs();
+    return this.#all.flatMap(({ partition, lead }) =>
+      lead !== undefined && nowMonotonicMs < lead.lease.trustedUntilMonotonicMs ? [partition] : [],
+    );
+  }
+
+  /** What the ring of these members makes of this one. */
+  assign(members: readonly DispatcherRecord[]): void {
+    const { dispatcherId } = this.#scope.settings;
+    const byName = new Map(members.map((member) => [member.dispatcherId, member]));
+    const ring = buildRing([...byName.keys(), dispatcherId]);
+    for (const duty of this.#known()) {
+      const { partition } = duty;
+      const role = roleOf(ring, partition, dispatcherId);
+      const [leader = dispatcherId] = preferenceOf(ring, partitionHash(partition), 1);
+      const isLed = role !== 'standby' || byName.get(leader)?.leads.includes(partition) !== false;
+      duty.missed = isLed ? 0 : (duty.missed + 1) % MISSED_ROUNDS;
+      this.#want(duty, duty.missed >= MISSED_MAX ? 'leader' : role);
+    }
+  }
+
+  /** Leads nothing any more, and stands by for nothing. */
+  drop(): void {
+    for (const duty of this.#all) this.#want(duty, 'offline');
+  }
+
+  /** When all that it was about has ended. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#all.map(({ task }) => task?.ended));
+  }
+
+  #known(): readonly Duty[] {
+    const { configuration, deployed } = this.#scope.context.now;
+    const partitions = Math.max(configuration.partitions, deployed?.partitionsEver ?? 1);
+    for (let partition = this.#all.length; partition < partitions; partition += 1)
+      this.#all.push({ partition, role: 'offline', wanted: 'offline', missed: 0 });
+    return this.#all;
+  }
+
+  #want(duty: Duty, to: PartitionRole): void {
+    duty.wanted = to;
+    if (to !== 'leader') {
+      if (duty.task === undefined) this.#stepTo(duty, to);
+      else duty.task.end.abort();
+      return;
+    }
+    if (duty.task !== undefined) return;
+    this.#stepTo(duty, 'standby');
+    const end = new AbortController();
+    const ended = this.#tryToLead(duty, end.signal).then(() => {
+      duty.task = undefined;
+      this.#want(duty, duty.wanted);
+    });
+    duty.task = { end, ended };
+  }
+
+  #stepTo(duty: Duty, to: PartitionRole): void {
+    for (let next = roleStep(duty.role, to); next !== undefined; next = roleStep(duty.role, to))
+      this.#become(duty, next);
+  }
+
+  #become(duty: Duty, to: PartitionRole, fields: Readonly<Record<string, unknown>> = {}): void {
+    const { settings, membership } = this.#scope;
+    const { partition, role: from } = duty;
+    settings.log.info('dispatcher changed its role', { ...membership.life, partition, from, to, ...fields });
+    duty.role = to;
+  }
+
+  /** Takes the lease whenever it can, and leads, until it is to end. */
+  async #tryToLead(duty: Duty, end: AbortSignal): Promise<void> {
+    const { settings, context, membership } = this.#scope;
+    const { clock, log, pollMs } = settings;
+    const { partition } = duty;
+    /** Word may have been left for it. */
+    let owesWake = false;
+    while (!end.aborted) {
+      let pauseMs = pollMs;
+      try {
+        const lease = membership.isMember() ? await tryLease(context.now, partition) : undefined;
+        if (lease !== undefined) {
+          owesWake = true;
+          const why = await this.#lead(duty, new Lead(this.#scope, lease, end));
+          if (why === 'handed over') {
+            await wake(settings, partition);
+            owesWake = false;
+          }
+        }
+      } catch (error) {
+        log.warn('a partition could not be led; trying again', { partition, error: String(error) });
+        pauseMs = REPEAT_MS;
+      }
+      await clock.sleep(pauseMs, end);
+    }
+    if (owesWake) await wake(settings, partition);
+  }
+
+  async #lead(duty: Duty, lead: Lead): Promise<LeadEnd> {
+    const { epoch } = lead.lease.fence;
+    duty.lead = lead;
+    this.#become(duty, 'leader', { epoch });
+    let why: LeadEnd | 'failed' = 'failed';
+    try {
+      why = await lead.run();
+      return why;
+    } finally {
+      if (why === 'failed') await giveBack(this.#scope.settings, lead.lease);
+      duty.lead = undefined;
+      this.#become(duty, 'standby', { epoch, why });
+    }
+  }
+}

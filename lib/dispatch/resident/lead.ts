@@ -1,0 +1,195 @@
+/** Leading one partition under one lease: passes whenever there is a cause, and the lease renewed between them. */
+import type { JobHead } from '../../store/job-fields.ts';
+import type { DispatchContext } from '../context.ts';
+import { type HeldLease, renewLease } from '../lease.ts';
+import { pass } from '../pass/pass.ts';
+import type { PassReport } from '../pass/scope.ts';
+import { nextDueMs } from '../timers.ts';
+import type { LoadMeter } from './load.ts';
+import type { Membership } from './membership.ts';
+import type { ResidentReport, ResidentSettings } from './options.ts';
+import type { ResidentContext } from './resident-context.ts';
+
+/** After word was left, another pass this much later: the index may not have shown what it was about. */
+const SECOND_PASS_MS = 2_000;
+
+/** Why it leads no more. `handed over`: it was to end, and has given its lease back. */
+export type LeadEnd = 'handed over' | 'superseded' | 'redeployed' | 'lost';
+
+export interface LeadScope {
+  readonly settings: ResidentSettings;
+  readonly context: ResidentContext;
+  readonly meter: LoadMeter;
+  readonly membership: Membership;
+  readonly totals: { -readonly [Count in keyof Omit<ResidentReport, 'end'>]: number };
+}
+
+/** Whoever comes next takes over at once: a function by the message, and by the counter it looks up what is in flight. */
+export async function wake(
+  { store, queue, log }: Pick<ResidentSettings, 'store' | 'queue' | 'log'>,
+  partition: number,
+): Promise<void> {
+  try {
+    await store.wake(partition);
+    await queue.sendWake(partition, 0);
+  } catch (error) {
+    log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
+  }
+}
+
+/** Gives a lease back. What was begun under it may still arrive: who takes it fences that. Answers whether it was this one's till now. */
+export async function giveBack(
+  { store, log }: Pick<ResidentSettings, 'store' | 'log'>,
+  { fence }: HeldLease,
+): Promise<boolean> {
+  try {
+    return (await store.releaseLease({ fence, isWriting: true })) === 'released';
+  } catch (error) {
+    log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
+    return true;
+  }
+}
+
+export class Lead {
+  readonly #scope: LeadScope;
+  readonly #partition: number;
+  readonly #end: AbortSignal;
+  /** What it leads under; a newer declaration asks for an epoch of its own. */
+  readonly #led: DispatchContext;
+  /** The wake counter up to which it has looked. */
+  #lookedAt: number;
+  #hints: readonly JobHead[] = [];
+  #batches = 0;
+  /** The first pass comes at once. */
+  #goesOn = true;
+  #checkAllAtMonotonicMs: number;
+  #againAtMonotonicMs = Infinity;
+  #dueAtMs = Infinity;
+  lease: HeldLease;
+
+  constructor(scope: LeadScope, lease: HeldLease, end: AbortSignal) {
+    const { clock, passEveryMs } = scope.settings;
+    this.#scope = scope;
+    this.#partition = lease.fence.partition;
+    this.#end = end;
+    this.#led = scope.context.now;
+    this.#lookedAt = lease.wakesLookedAt;
+    this.#checkAllAtMonotonicMs = clock.monotonicMs() + passEveryMs;
+    this.lease = lease;
+  }
+
+  /** Makes passes until it is to end, or has to. */
+  async run(): Promise<LeadEnd> {
+    const { settings, context } = this.#scope;
+    const { store, clock, pollMs } = settings;
+    for (;;) {
+      const ended = await this.#keep();
+      if (ended !== undefined) return ended;
+      const wakes = await store.readWakes(this.#partition);
+      const isTold = wakes > this.#lookedAt;
+      const checksAll = isTold || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
+      if (!checksAll && !this.#goesOn && !this.#isTime()) {
+        await clock.sleep(pollMs, this.#end);
+        continue;
+      }
+      const outcome = await this.#pass(checksAll);
+      if (outcome.kind === 'lost') return 'superseded';
+      if (outcome.kind === 'outdated') {
+        await context.renew(outcome.version);
+        continue;
+      }
+      this.#lookedAt = wakes;
+      this.#hints = outcome.hints;
+      this.#goesOn = outcome.kind === 'again';
+      const nowMonotonicMs = clock.monotonicMs();
+      if (checksAll) this.#checkAllAtMonotonicMs = nowMonotonicMs + settings.passEveryMs;
+      this.#againAtMonotonicMs = isTold ? nowMonotonicMs + SECOND_PASS_MS : Infinity;
+      const dueMs = await nextDueMs(context.now, this.#partition);
+      // What the index still shows though its time has come was promoted, or is seen a little later.
+      this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
+    }
+  }
+
+  #isTime(): boolean {
+    const { clock } = this.#scope.settings;
+    return clock.monotonicMs() >= this.#againAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
+  }
+
+  /** Sees to the lease before a pass. Answers why it leads no more; undefined: it does. */
+  async #keep(): Promise<LeadEnd | undefined> {
+    const { settings, context, membership } = this.#scope;
+    if (this.#end.aborted || !membership.isMember())
+      return (await giveBack(settings, this.lease)) ? 'handed over' : 'superseded';
+    if (context.now !== this.#led) {
+      // Under an epoch of its own: what was reserved by the former declaration must be told from what is by this one.
+      await giveBack(settings, this.lease);
+      // Hints that were not used are looked up.
+      await wake(settings, this.#partition);
+      return 'redeployed';
+    }
+    const kept = await this.#renewed();
+    if (kept === undefined) {
+      await giveBack(settings, this.lease);
+      return 'lost';
+    }
+    this.lease = kept;
+    return undefined;
+  }
+
+  /** The lease with enough left of it; undefined if it is over, or somebody else's. */
+  async #renewed(): Promise<HeldLease | undefined> {
+    const { clock, budget, log } = this.#scope.settings;
+    const { lease } = this;
+    const leftMs = (): number => lease.trustedUntilMonotonicMs - clock.monotonicMs();
+    if (leftMs() <= 0) return undefined;
+    if (leftMs() > budget.leaseMs / 2) return lease;
+    try {
+      return await renewLease(this.#scope.context.now, lease);
+    } catch (error) {
+      log.warn('a lease was not renewed; trying again', { ...lease.fence, error: String(error) });
+      return leftMs() > 0 ? lease : undefined;
+    }
+  }
+
+  async #pass(checksAll: boolean): ReturnType<typeof pass> {
+    const { settings, meter } = this.#scope;
+    const beside: Promise<unknown>[] = [];
+    const startedMs = settings.clock.monotonicMs();
+    let outcome: Awaited<ReturnType<typeof pass>>;
+    try {
+      outcome = await pass(this.#led, this.lease, {
+        hints: this.#hints,
+        checksAll,
+        promotes: true,
+        fires: true,
+        justStored: NOTHING_STORED,
+        nextBatch: () => {
+          this.#batches += 1;
+          return this.#batches;
+        },
+        inBackground: (work) => beside.push(work),
+      });
+    } finally {
+      await Promise.all(beside);
+      meter.note(settings.clock.monotonicMs() - startedMs);
+    }
+    if (outcome.kind === 'done' || outcome.kind === 'again') this.#count(outcome, startedMs);
+    else if (outcome.kind === 'lost') settings.metrics?.add('lostRaces', 1);
+    return outcome;
+  }
+
+  #count({ admitted, settled, lostClaims }: PassReport, startedMs: number): void {
+    const { settings, totals } = this.#scope;
+    const tookMs = Math.round(settings.clock.monotonicMs() - startedMs);
+    settings.metrics?.add('claimed', admitted);
+    settings.metrics?.add('lostRaces', lostClaims);
+    settings.metrics?.add('passDuration', tookMs);
+    totals.passes += 1;
+    totals.admitted += admitted;
+    totals.settled += settled;
+    if (admitted + settled + lostClaims === 0) return;
+    settings.log.info('dispatched', { partition: this.#partition, tookMs, admitted, settled, lostClaims });
+  }
+}
+
+const NOTHING_STORED: ReadonlySet<string> = new Set();

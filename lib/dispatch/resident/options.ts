@@ -1,0 +1,113 @@
+/** What a dispatcher that runs on is given, and what it answers. */
+import type { PoolConfiguration } from '../../core/configuration.ts';
+import { ConfigurationError } from '../../core/errors.ts';
+import type { Metrics } from '../../metrics/contract.ts';
+import type { JobQueue } from '../../queue/contract.ts';
+import type { Clock, Log, Random } from '../../runtime/contract.ts';
+import type { Vitals } from '../../runtime/vitals.ts';
+import type { MembershipStore, PassStore } from '../../store/contract.ts';
+import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../context.ts';
+import type { Deployed } from '../declaration.ts';
+
+export interface ResidentOptions {
+  readonly store: PassStore & MembershipStore;
+  readonly queue: JobQueue;
+  readonly configuration: PoolConfiguration;
+  readonly deployed?: Deployed | undefined;
+  readonly place?: DispatchContext['place'];
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** Hears what its passes do and leave behind. @default - nobody does */
+  readonly metrics?: Metrics | undefined;
+  /** Unique among the dispatchers that live; a new life of the same name supersedes the former one. */
+  readonly dispatcherId: string;
+  /** @default DISPATCH_BUDGET */
+  readonly budget?: DispatchBudget | undefined;
+  /** How long it counts as a member without saying so. @default 15 s */
+  readonly memberLeaseMs?: number | undefined;
+  /** How often the wake counter of each partition that it leads is read. @default 250 ms */
+  readonly pollMs?: number | undefined;
+  /** How long a partition that it leads goes without a pass at most. @default 60 s, as the tick */
+  readonly passEveryMs?: number | undefined;
+  /** How often it counts what waits where it leads, for whoever looks at its load. @default 30 s */
+  readonly countEveryMs?: number | undefined;
+  /** How its process fares; not said unless given. */
+  readonly vitals?: (() => Vitals) | undefined;
+  /** How long passes that are under way are waited for at the end. @default 10 s */
+  readonly shutdownMs?: number | undefined;
+  /** Ends it in order. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a resident ended. */
+export type ResidentEnd =
+  /** It was asked to. */
+  | 'stopped'
+  /** Another life of its name has begun. */
+  | 'superseded';
+
+export interface ResidentReport {
+  readonly end: ResidentEnd;
+  readonly passes: number;
+  readonly admitted: number;
+  readonly settled: number;
+}
+
+const MEMBER_LEASE_MS = 15_000;
+const POLL_MS = 250;
+const PASS_EVERY_MS = 60_000;
+const SHUTDOWN_MS = 10_000;
+const COUNT_EVERY_MS = 30_000;
+
+/** The options, with what was left out. */
+export interface ResidentSettings extends ResidentOptions {
+  readonly budget: DispatchBudget;
+  readonly memberLeaseMs: number;
+  readonly pollMs: number;
+  readonly passEveryMs: number;
+  readonly countEveryMs: number;
+  readonly shutdownMs: number;
+}
+
+/** @throws ConfigurationError */
+export function settingsOf(options: ResidentOptions): ResidentSettings {
+  requireWorkable(options);
+  return {
+    ...options,
+    budget: options.budget ?? DISPATCH_BUDGET,
+    memberLeaseMs: options.memberLeaseMs ?? MEMBER_LEASE_MS,
+    pollMs: options.pollMs ?? POLL_MS,
+    passEveryMs: options.passEveryMs ?? PASS_EVERY_MS,
+    countEveryMs: options.countEveryMs ?? COUNT_EVERY_MS,
+    shutdownMs: options.shutdownMs ?? SHUTDOWN_MS,
+  };
+}
+
+function requireWorkable(options: ResidentOptions): void {
+  const { dispatcherId, memberLeaseMs, pollMs, passEveryMs, budget = DISPATCH_BUDGET } = options;
+  if (dispatcherId === '') {
+    throw new ConfigurationError(
+      'dispatcherId',
+      '',
+      'must not be empty',
+      'Leave it out for a name of its own.',
+    );
+  }
+  // Between two looks it must come to renew its lease.
+  const pollMaxMs = budget.leaseMs / 4;
+  for (const [field, value, mostMs] of [
+    ['memberLeaseMs', memberLeaseMs, Infinity],
+    ['pollMs', pollMs, pollMaxMs],
+    ['passEveryMs', passEveryMs, Infinity],
+  ] as const) {
+    if (value === undefined || (value > 0 && value <= mostMs && value < Infinity)) continue;
+    const most = mostMs < Infinity ? ` and at most ${mostMs}` : '';
+    throw new ConfigurationError(
+      field,
+      value,
+      `must be more than 0 milliseconds${most}`,
+      'Leave it out for the default.',
+    );
+  }
+}

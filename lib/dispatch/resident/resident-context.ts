@@ -1,0 +1,45 @@
+/** What a resident dispatches with: under the newest declaration that one of its partitions has met. */
+import type { DispatcherIdentity } from '../../store/records.ts';
+import type { DispatchContext } from '../context.ts';
+import { renewed } from '../dispatch.ts';
+import { residentHolder } from '../lease.ts';
+import type { ResidentSettings } from './options.ts';
+
+export class ResidentContext {
+  readonly #life: DispatcherIdentity;
+  #now: DispatchContext;
+
+  constructor(settings: ResidentSettings, life: DispatcherIdentity) {
+    const { store, queue, configuration, deployed, place, clock, random, log, metrics, budget } = settings;
+    this.#life = life;
+    this.#now = {
+      store,
+      queue,
+      configuration,
+      deployed,
+      place,
+      clock,
+      random,
+      log,
+      metrics,
+      holder: residentHolder(life),
+      budget,
+      announced: new Map(),
+      caches: new Map(),
+    };
+  }
+
+  get now(): DispatchContext {
+    return this.#now;
+  }
+
+  /** Goes on under a newer declaration, unless another partition has brought it already. */
+  async renew(version: number): Promise<void> {
+    const { deployed, log } = this.#now;
+    if (deployed === undefined || deployed.version >= version) return;
+    const next = await renewed(this.#now, deployed, version);
+    if ((this.#now.deployed?.version ?? 0) >= (next.deployed?.version ?? 0)) return;
+    this.#now = next;
+    log.info('a newer declaration was read', { ...this.#life, version: next.deployed?.version });
+  }
+}

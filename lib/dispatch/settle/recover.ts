@@ -1,0 +1,470 @@
+/**
+ * Recovery: places of reservations that nothing was heard of are looked up when their reservation's time to be checked has
+ * come, or when a worker's lease has ended.
+ */
+
+import { claimIdOf } from '../../core/claim-id.ts';
+import type { JobTypeConfiguration } from '../../core/configuration.ts';
+import { isTerminal, type MovingJob, type ReservedJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { giveBack } from '../../core/life-cycle.ts';
+import { afterWorkerLost } from '../../core/retry.ts';
+import type { DispatchMessage } from '../../queue/contract.ts';
+import type { RequestOf } from '../../store/contract.ts';
+import type { JobHead } from '../../store/job-fields.ts';
+import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
+import { asSubmitter, type DispatchContext } from '../context.ts';
+import { putAnnounced } from '../submit.ts';
+import { type AttemptStatus, attemptStatusOf } from './attempt-status.ts';
+import {
+  attend,
+  attendedTogether,
+  CLOCK_SKEW_MAX_MS,
+  mayDeclareLost,
+  nextLook,
+  rampOf,
+  withHeldBack,
+} from './outage-guard.ts';
+import { againAtMsOf, type Settled } from './settled.ts';
+import { type Suspicion, suspicionOf } from './silence.ts';
+
+export interface Settlement {
+  readonly settled: readonly Settled[];
+  readonly postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
+  /** Claimed jobs that no worker has started in time: their message may be lost. */
+  readonly resend: readonly { readonly fleet: string; readonly message: DispatchMessage }[];
+  /** Jobs that changed during recovery: they may be candidates again. */
+  readonly images: readonly JobHead[];
+  /** To be committed with the postponed. */
+  readonly attendance: Attendance;
+  /** Look again after so long: at what was held back or not come to, or when an attempt's own time ends. */
+  readonly wakeInMs?: number | undefined;
+  /** What ran under workers' leases that had ended by then was taken from them; undefined: none had, or not all was. */
+  readonly judgedUntilMs?: number | undefined;
+}
+
+/**
+ * Whether whoever runs this attempt can be running it still. A worker that cannot be reached counts as running until
+ * its lease has passed: a process renews its by heartbeats, a function's stands on the job since its start. What is
+ * configured by now says nothing of it: a redeployed pool takes nothing from what runs.
+ */
+function mayStillRun(
+  workers: ReadonlyMap<string, WorkerRecord>,
+  job: MovingJob,
+  nowMs: number,
+  loadedAtMs: number,
+): boolean {
+  if (job.runUntilMs !== undefined) return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;
+  // Whoever started it so lately may have registered after the workers were read.
+  if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
+  const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
+  if (record === undefined) return false;
+  // A new life of the worker says nothing about how far its former one is from its end.
+  return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
+}
+
+/** Whether the life that runs a job is there, so that the end of another one says nothing of it. */
+const isNamed = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
+  worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
+/** What the type of a running job was declared to be when it was claimed; where nobody knows that any more, what it is. */
+async function typeOf(
+  { configuration, deployed }: DispatchContext,
+  job: MovingJob,
+): Promise<JobTypeConfiguration | undefined> {
+  const declared = job.claim?.declared;
+  const present = configuration.types.find((each) => each.type === job.type);
+  if (declared === undefined || deployed === undefined || declared === deployed.version) return present;
+  return (await deployed.typeUnder(declared, job.type)) ?? present;
+}
+
+/** Ends an attempt whose worker is gone, by its type's policy, and answers its job too. Undefined: it has moved on meanwhile. */
+async function takeAway(
+  context: DispatchContext,
+  place: Pick<Settled, 'reservation' | 'position' | 'entry'>,
+  job: MovingJob,
+  startedAtMs: number,
+  nowMs: number,
+): Promise<{ readonly settled: Settled; readonly job: MovingJob } | undefined> {
+  const { store, log } = context;
+  const type = await typeOf(context, job);
+  const verdict = afterWorkerLost(job, type, nowMs);
+  const outcome = await store.loseWorker({ job, verdict, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
+  log.warn('worker lost', {
+    jobId: job.id,
+    worker: job.worker,
+    verdict: verdict.kind,
+    outcome: outcome.kind,
+  });
+  if (outcome.kind !== 'finished') return undefined;
+  // By the item: another dispatcher may have noted the same loss a little earlier.
+  const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
+  return {
+    settled: { ...place, durationMs, succeeded: false, againAtMs: againAtMsOf(outcome.job) },
+    job: outcome.job,
+  };
+}
+
+/** Gives a claim back whose fleet is not declared any more: nobody will start it. Undefined: somebody has, or it has moved on. */
+async function returnClaim(
+  context: DispatchContext,
+  job: MovingJob,
+  claimId: string,
+): Promise<MovingJob | undefined> {
+  const { store, clock, log } = context;
+  const nowMs = clock.nowMs();
+  // Its line may have been retired since it was claimed.
+  const outcome = await putAnnounced(asSubmitter(context), [job], () =>
+    store.giveBack({ job, claimId, nowMs }),
+  );
+  if (outcome === 'superseded') return undefined;
+  log.info('a claim was given back: its fleet is gone', { jobId: job.id, fleet: job.claim?.fleet });
+  const given = giveBack(job, claimId, nowMs);
+  return given.kind === 'moved' ? given.job : undefined;
+}
+
+/**
+ * Jobs that lost their worker wait again at once: this very pass, which frees what they held, must see them in their place.
+ * Answers what they are then.
+ */
+async function waitAgain(
+  context: DispatchContext,
+  lost: readonly MovingJob[],
+  nowMs: number,
+): Promise<readonly MovingJob[]> {
+  const again = lost.filter(({ state, runAtMs }) => state === 'scheduled' && runAtMs <= nowMs);
+  if (again.length === 0) return [];
+  // Their lines may have been retired while they ran.
+  const moved = await putAnnounced(asSubmitter(context), again, () =>
+    context.store.promote({ jobs: again, nowMs }),
+  );
+  return moved.filter((job) => job !== undefined);
+}
+
+/** What the job's history tells of a place that nobody claimed. */
+const givenUpOf = (
+  { reservation, position }: Pick<Settled, 'reservation' | 'position'>,
+  job: MovingJob | undefined,
+  atMs: number,
+): RequestOf<'raiseVersion'>['given'] =>
+  job === undefined ? undefined : { job, atMs, claimId: claimIdOf(reservation.batchId, position) };
+
+/** A place of a reservation that is looked up. */
+interface Place {
+  readonly reservation: Reservation;
+  readonly position: number;
+  readonly entry: ReservedJob;
+}
+
+interface LookedUp {
+  readonly place: Place;
+  readonly job: MovingJob | undefined;
+  readonly status: AttemptStatus;
+}
+
+/** Near work first: what can go on at once comes before what must be given up, and that before what must be taken away. */
+const TURNS: readonly AttemptStatus['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
+
+export interface RecoveryInput {
+  readonly state: PartitionState;
+  /** By this dispatcher's clock, not after the partition was read. */
+  readonly loadedAtMs: number;
+  readonly settledAlready: readonly Settled[];
+  /** Look up everything, whether or not its time has come. */
+  readonly checksAll: boolean;
+  /** Something else is declared since the last pass: look up what was claimed for fleets that are gone. */
+  readonly isRedeployed: boolean;
+}
+
+/**
+ * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → send again; never
+ * claimed → raise the version, then drop; running → look later, or take the attempt from a worker that is gone, unless
+ * an outage may explain its silence. After a gap, in batches that grow with each pass.
+ * Source: design, Recovery; workload-distribution, "Incremental Recovery".
+ */
+export async function recover(context: DispatchContext, input: RecoveryInput): Promise<Settlement> {
+  const { state, loadedAtMs } = input;
+  const known = attendedTogether(state.attendance, state.lookout);
+  const attendance = attend(known, loadedAtMs, context.clock.nowMs());
+  const suspicion = suspicionOf(state, loadedAtMs);
+  const { checked, others } = reservationsDue(context, input, suspicion);
+  if (checked.length + others.length > 0)
+    return new Recovery(context, input, attendance, suspicion, checked, others).run();
+  return {
+    settled: [],
+    postponed: [],
+    resend: [],
+    images: [],
+    attendance: withHeldBack(attendance, false, loadedAtMs),
+    // In an idle partition it can wait until something runs.
+    judgedUntilMs: state.reservations.length > 0 ? suspicion?.untilMs : undefined,
+  };
+}
+
+/** Reservations that are looked up: those whose time has come, and others of which a place may have lost its worker. */
+function reservationsDue(
+  { clock, configuration, budget }: DispatchContext,
+  { state, checksAll, isRedeployed }: RecoveryInput,
+  suspicion: Suspicion | undefined,
+): { readonly checked: readonly Reservation[]; readonly others: readonly Reservation[] } {
+  const nowMs = clock.nowMs();
+  const fleets = new Set(configuration.fleets.map(({ fleet }) => fleet));
+  const isOrphaned = ({ jobs }: Reservation): boolean =>
+    isRedeployed && [...jobs.values()].some(({ fleet }) => !fleets.has(fleet));
+  const checked = state.reservations
+    .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs || isOrphaned(reservation))
+    .sort((one, other) => one.checkAtMs - other.checkAtMs)
+    .slice(0, checksAll ? undefined : budget.checkMax);
+  if (suspicion === undefined) return { checked, others: [] };
+  const known = new Set(checked);
+  const others = state.reservations.filter(
+    (reservation) =>
+      !known.has(reservation) &&
+      [...reservation.jobs].some(([position, entry]) => suspicion.isSuspect(reservation, position, entry)),
+  );
+  return { checked, others };
+}
+
+class Recovery {
+  readonly #context: DispatchContext;
+  readonly #input: RecoveryInput;
+  readonly #nowMs: number;
+  readonly #attendance: Attendance;
+  readonly #suspicion: Suspicion | undefined;
+  /** Reservations whose time to be checked has come. */
+  readonly #checked: ReadonlySet<Reservation>;
+  readonly #others: readonly Reservation[];
+  readonly #workers: ReadonlyMap<string, WorkerRecord>;
+  readonly #fleets: ReadonlySet<string>;
+  readonly #settled: Settled[] = [];
+  readonly #resend: { readonly fleet: string; readonly message: DispatchMessage }[] = [];
+  /** Jobs that wait again, or may. */
+  readonly #images: MovingJob[] = [];
+  /** Jobs that were taken from workers. */
+  readonly #taken: MovingJob[] = [];
+  /** Places that this pass may still do something about. */
+  #left: number;
+  /** Reservations that it did not come to, or whose losses it may not declare. */
+  readonly #notComeTo = new Set<string>();
+  readonly #heldBack = new Set<string>();
+  /** By reservation: when an attempt's own time ends, if that is before it would be checked again. */
+  readonly #endsAtMs = new Map<string, number>();
+  #hasJudged = true;
+
+  constructor(
+    context: DispatchContext,
+    input: RecoveryInput,
+    attendance: Attendance,
+    suspicion: Suspicion | undefined,
+    checked: readonly Reservation[],
+    others: readonly Reservation[],
+  ) {
+    this.#context = context;
+    this.#input = input;
+    this.#nowMs = context.clock.nowMs();
+    this.#attendance = attendance;
+    this.#suspicion = suspicion;
+    this.#checked = new Set(checked);
+    this.#others = others;
+    this.#workers = new Map(input.state.workers.map((worker) => [worker.workerId, worker]));
+    this.#fleets = new Set(context.configuration.fleets.map(({ fleet }) => fleet));
+    this.#left = rampOf(attendance, input.loadedAtMs);
+  }
+
+  async run(): Promise<Settlement> {
+    const lookedUp = await this.#lookUp();
+    const resumes = new Set(
+      this.#context.configuration.types.flatMap(({ type, onWorkerLost }) =>
+        onWorkerLost === 'resume' ? [type] : [],
+      ),
+    );
+    /** What was long under way goes on first. */
+    const resumedFirst = lookedUp.toSorted(
+      (one, other) => Number(resumes.has(other.place.entry.type)) - Number(resumes.has(one.place.entry.type)),
+    );
+    for (const turn of TURNS)
+      for (const each of turn === 'running' ? resumedFirst : lookedUp)
+        if (each.status.kind === turn) await this.#handle(each);
+    this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));
+    return this.#settlement();
+  }
+
+  async #lookUp(): Promise<readonly LookedUp[]> {
+    const done = new Set(
+      this.#input.settledAlready.map(({ reservation, position }) => claimIdOf(reservation.batchId, position)),
+    );
+    const places = [...this.#checked, ...this.#others].flatMap((reservation) =>
+      [...reservation.jobs]
+        .filter(([position]) => !done.has(claimIdOf(reservation.batchId, position)))
+        .map(([position, entry]): Place => ({ reservation, position, entry })),
+    );
+    const unreadable = new Set<string>();
+    const jobs = await this.#context.store.lookUpJobs({
+      ids: places.map(({ entry }) => entry.id),
+      unreadable: (id) => unreadable.add(id),
+    });
+    return places.flatMap((place, at) => {
+      // It may be running: until it can be read, or is gone, its place counts.
+      if (unreadable.has(place.entry.id)) return [];
+      const job = jobs[at];
+      return { place, job, status: attemptStatusOf(place.reservation, place.position, place.entry, job) };
+    });
+  }
+
+  async #handle({ place, job, status }: LookedUp): Promise<void> {
+    switch (status.kind) {
+      case 'ended':
+        this.#settleEnded(place, job, status);
+        break;
+      case 'gone':
+        this.#settled.push({ ...place, succeeded: false });
+        break;
+      case 'mayCome':
+        await this.#giveUp(place, job);
+        break;
+      case 'claimed':
+        if (job !== undefined && !this.#fleets.has(place.entry.fleet)) await this.#returnClaim(place, job);
+        else this.#sendAgain(place);
+        break;
+      case 'running':
+        if (job !== undefined) await this.#lookAfter(place, job, status.startedAtMs);
+        break;
+    }
+  }
+
+  #settleEnded(
+    place: Place,
+    job: MovingJob | undefined,
+    { durationMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
+  ): void {
+    this.#settled.push({
+      ...place,
+      resourceId: job?.resourceId,
+      durationMs,
+      succeeded,
+      againAtMs: job === undefined ? undefined : againAtMsOf(job),
+    });
+    if (job !== undefined && !isTerminal(job.state)) this.#images.push(job);
+  }
+
+  /** Raises the version first: from then on a claim that is still under way fails, and only then is nobody counted wrongly. */
+  async #giveUp(place: Place, job: MovingJob | undefined): Promise<void> {
+    if (!this.#isDue(place) || !this.#comesTo(place)) return;
+    const { id, version } = place.entry;
+    const given = givenUpOf(place, job, this.#nowMs);
+    if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) === 'raised')
+      this.#settled.push({ ...place, succeeded: false });
+  }
+
+  /** Of a fleet that is not declared any more. */
+  async #returnClaim(place: Place, job: MovingJob): Promise<void> {
+    if (!this.#comesTo(place)) return;
+    const waiting = await returnClaim(this.#context, job, claimIdOfPlace(place));
+    if (waiting === undefined) return;
+    this.#settled.push({ ...place, succeeded: false });
+    this.#images.push(waiting);
+  }
+
+  #sendAgain(place: Place): void {
+    // A worker that is gone may have received its message: that would come again, but late.
+    const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
+    if (!this.#isDue(place) && !isLost) return;
+    if (!this.#comesTo(place)) return;
+    const { id, fleet } = place.entry;
+    this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfPlace(place) } });
+  }
+
+  async #lookAfter(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {
+    const isDue = this.#isDue(place) || this.#isUnheard(place, job);
+    const isSuspected = this.#isSuspected(place);
+    if (!isDue && !isSuspected) return;
+    const { loadedAtMs } = this.#input;
+    if (mayStillRun(this.#workers, job, this.#nowMs, loadedAtMs)) {
+      if (isDue) this.#noteEnd(place, job);
+      if (isSuspected && job.runUntilMs === undefined && !isNamed(this.#workers, job))
+        this.#hasJudged = false;
+      return;
+    }
+    // A function needs no store to keep its lease.
+    if (job.runUntilMs === undefined && !mayDeclareLost(this.#attendance, loadedAtMs)) {
+      this.#heldBack.add(place.reservation.batchId);
+      return;
+    }
+    if (!this.#comesTo(place)) return;
+    const lost = await takeAway(this.#context, place, job, startedAtMs, this.#nowMs);
+    if (lost === undefined) return;
+    this.#settled.push(lost.settled);
+    this.#taken.push(lost.job);
+  }
+
+  /** A function whose fleet is gone: its queue went too, and with it the message that would have told of its death. */
+  #isUnheard({ entry }: Place, { runUntilMs }: MovingJob): boolean {
+    return this.#input.isRedeployed && runUntilMs !== undefined && !this.#fleets.has(entry.fleet);
+  }
+
+  /** Before its time, a place is settled if it can be, and else left alone. */
+  #isDue({ reservation }: Place): boolean {
+    return this.#checked.has(reservation) && reservation.checkAtMs <= this.#nowMs;
+  }
+
+  #isSuspected({ reservation, position, entry }: Place): boolean {
+    return this.#suspicion?.isSuspect(reservation, position, entry) ?? false;
+  }
+
+  /** Whether this pass may do something more about a place; a later one will. */
+  #comesTo({ reservation }: Place): boolean {
+    this.#left -= 1;
+    if (this.#left >= 0) return true;
+    this.#notComeTo.add(reservation.batchId);
+    return false;
+  }
+
+  #noteEnd({ reservation: { batchId, checkAtMs } }: Place, { runUntilMs }: MovingJob): void {
+    if (runUntilMs === undefined) return;
+    const endMs = runUntilMs + CLOCK_SKEW_MAX_MS;
+    const againAtMs = checkAtMs <= this.#nowMs ? this.#nowMs + this.#context.budget.checkAfterMs : checkAtMs;
+    if (endMs < againAtMs)
+      this.#endsAtMs.set(batchId, Math.min(endMs, this.#endsAtMs.get(batchId) ?? Infinity));
+  }
+
+  #settlement(): Settlement {
+    const { log, budget } = this.#context;
+    const { state, loadedAtMs } = this.#input;
+    const nowMs = this.#nowMs;
+    const isHeldBack = this.#heldBack.size > 0;
+    const isCut = this.#notComeTo.size > 0;
+    if (isHeldBack) {
+      log.warn('losses are held back: the partition was not read for a while', {
+        reservations: this.#heldBack.size,
+        attendedSinceMs: this.#attendance.sinceMs,
+      });
+    }
+    const soon = nextLook('ramped', state.attendance, loadedAtMs);
+    const later = nextLook('heldBack', state.attendance, loadedAtMs);
+    const checkAtMsOf = ({ batchId }: Reservation): number => {
+      if (this.#notComeTo.has(batchId)) return soon.checkAtMs;
+      if (this.#heldBack.has(batchId)) return later.checkAtMs;
+      return this.#endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;
+    };
+    return {
+      settled: this.#settled,
+      postponed: [...this.#checked]
+        .filter(({ checkAtMs, batchId }) => checkAtMs <= nowMs || this.#endsAtMs.has(batchId))
+        .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) })),
+      resend: this.#resend,
+      images: this.#images,
+      attendance: withHeldBack(this.#attendance, isHeldBack, loadedAtMs),
+      wakeInMs: soonest(
+        isCut ? soon.wakeInMs : undefined,
+        isHeldBack ? later.wakeInMs : undefined,
+        ...[...this.#endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),
+      ),
+      judgedUntilMs: this.#hasJudged && !isHeldBack && !isCut ? this.#suspicion?.untilMs : undefined,
+    };
+  }
+}
+
+const claimIdOfPlace = ({ reservation, position }: Place): string => claimIdOf(reservation.batchId, position);
+
+function soonest(...times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((each) => each !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
+}

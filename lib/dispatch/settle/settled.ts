@@ -1,0 +1,59 @@
+/**
+ * What ended gives its capacity back, and its key is charged what it really used. A place of a reservation is settled by an
+ * image of its job, from the stream or read.
+ */
+import type { ReservedJob } from '../../core/job.ts';
+import type { JobHead } from '../../store/job-fields.ts';
+import type { Reservation } from '../../store/records.ts';
+import { attemptStatusOf } from './attempt-status.ts';
+
+/** An attempt that is over. */
+export interface Settled {
+  readonly reservation: Reservation;
+  readonly position: number;
+  readonly entry: ReservedJob;
+  /** Of the job, for what is learned from the attempt. */
+  readonly resourceId?: string | undefined;
+  /** What it used, in milliseconds; undefined if it never ran. */
+  readonly durationMs?: number | undefined;
+  /** Only successes teach the estimate. */
+  readonly succeeded: boolean;
+  /** When the job is tried again; undefined: it is not. */
+  readonly againAtMs?: number | undefined;
+}
+
+/** When a job whose attempt has ended is tried again. */
+export const againAtMsOf = (job: JobHead): number | undefined =>
+  job.state === 'scheduled' ? job.runAtMs : undefined;
+
+/** Images of jobs by id, the newest of each. */
+export type Images = ReadonlyMap<string, JobHead>;
+
+export function newest(images: Iterable<JobHead>): Map<string, JobHead> {
+  const byId = new Map<string, JobHead>();
+  for (const job of images) {
+    const known = byId.get(job.id);
+    if (known === undefined || known.version < job.version) byId.set(job.id, job);
+  }
+  return byId;
+}
+
+/** Settles what the images show, without a read. */
+export function settleFrom(reservations: readonly Reservation[], images: Images): readonly Settled[] {
+  if (images.size === 0) return [];
+  const settled: Settled[] = [];
+  for (const reservation of reservations) {
+    reservation.jobs.forEach((entry, position) => {
+      const image = images.get(entry.id);
+      if (image === undefined) return;
+      const status = attemptStatusOf(reservation, position, entry, image);
+      if (status.kind === 'gone') settled.push({ reservation, position, entry, succeeded: false });
+      if (status.kind !== 'ended') return;
+      const { durationMs, succeeded } = status;
+      const { resourceId } = image;
+      const againAtMs = againAtMsOf(image);
+      settled.push({ reservation, position, entry, resourceId, durationMs, succeeded, againAtMs });
+    });
+  }
+  return settled;
+}

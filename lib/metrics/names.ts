@@ -1,0 +1,174 @@
+/**
+ * The names under which the scheduler's functions tell CloudWatch what happens: the one list of namespace, dimensions,
+ * metrics and units. Who emits them, and the construct that draws and watches them, read it here.
+ */
+
+export const METRICS_NAMESPACE = 'Fairlead';
+
+/** Every metric has `Scheduler`, the name of the scheduler's table; the others narrow it. */
+export const METRIC_DIMENSION = {
+  scheduler: 'Scheduler',
+  type: 'Type',
+  tier: 'Tier',
+  fleet: 'Fleet',
+  partition: 'Partition',
+} as const;
+
+/** What may narrow a metric, beside the scheduler itself. */
+export type MetricScope = Exclude<keyof typeof METRIC_DIMENSION, 'scheduler'>;
+
+/** CloudWatch's own units. */
+export type MetricUnitName = 'Count' | 'Milliseconds' | 'Seconds' | 'Percent';
+
+export interface MetricSpec {
+  /** As CloudWatch has it. */
+  readonly name: string;
+  readonly unit: MetricUnitName;
+  /** The statistic that answers the question which the metric is for. */
+  readonly statistic: 'Sum' | 'Maximum' | 'p99';
+  /** Emitted for the whole scheduler, and once more narrowed by each of these. */
+  readonly by: readonly MetricScope[];
+  /** What work costs, told beside what was done: an invocation that has nothing else to tell is silent, and costs no metric. */
+  readonly isBeside?: true;
+  readonly description: string;
+}
+
+export const METRICS = {
+  submitted: {
+    name: 'JobsSubmitted',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: ['type'],
+    description: 'Jobs that were stored, through the bus and the client alike',
+  },
+  rejected: {
+    name: 'JobsRejected',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: [],
+    description: 'Entries of events that were refused, with a record of the reason',
+  },
+  claimed: {
+    name: 'JobsClaimed',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: [],
+    description: 'Jobs that passes have given to a fleet',
+  },
+  started: {
+    name: 'JobsStarted',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: ['type', 'tier'],
+    description: 'Attempts that workers have started',
+  },
+  succeeded: {
+    name: 'JobsSucceeded',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: ['type'],
+    description: 'Jobs that ended well',
+  },
+  failed: {
+    name: 'JobsFailed',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: ['type'],
+    description: 'Jobs that failed for good',
+  },
+  cancelled: {
+    name: 'JobsCancelled',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: ['type'],
+    description: 'Jobs that were cancelled',
+  },
+  retried: {
+    name: 'JobsRetried',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: ['type'],
+    description: 'Attempts that did not succeed, and after which the job is to be tried again',
+  },
+  waitTime: {
+    name: 'WaitTime',
+    unit: 'Milliseconds',
+    statistic: 'p99',
+    by: ['type', 'tier'],
+    description: 'From when a job was ready to run until a worker started it',
+  },
+  running: {
+    name: 'JobsRunning',
+    unit: 'Count',
+    statistic: 'Maximum',
+    by: ['type', 'tier', 'fleet', 'partition'],
+    description: 'Jobs in flight after a pass, at least once a minute while there are any',
+  },
+  capUsed: {
+    name: 'CapUsed',
+    unit: 'Percent',
+    statistic: 'Maximum',
+    by: ['type', 'tier', 'fleet', 'partition'],
+    description: 'Jobs in flight of what the cap allows, or of what the slots of the fleet do',
+  },
+  backlog: {
+    name: 'JobsWaiting',
+    unit: 'Count',
+    statistic: 'Maximum',
+    by: ['type', 'partition'],
+    description: 'Jobs that are ready and wait after a pass, as many as it has seen: there may be more',
+  },
+  oldestPending: {
+    name: 'OldestPendingAge',
+    unit: 'Seconds',
+    statistic: 'Maximum',
+    by: ['type', 'partition'],
+    description: 'For how long the first of the jobs that a pass has seen waiting has been ready',
+  },
+  freeSlots: {
+    name: 'FreeSlots',
+    unit: 'Count',
+    statistic: 'Maximum',
+    by: ['fleet', 'partition'],
+    description: 'Slots that nothing is in flight for after a pass',
+  },
+  startable: {
+    name: 'JobsStartable',
+    unit: 'Count',
+    statistic: 'Maximum',
+    by: ['partition'],
+    description:
+      'Waiting jobs that a pass has seen, for which a slot is free and which no cap, conflict or pause holds back: above zero for long, something is wrong',
+  },
+  passDuration: {
+    name: 'PassDuration',
+    unit: 'Milliseconds',
+    statistic: 'p99',
+    by: [],
+    isBeside: true,
+    description: 'How long the passes under one lease took, in invocations that had something else to tell',
+  },
+  lostRaces: {
+    name: 'LostRaces',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: [],
+    description: 'Claims that somebody else was faster than, and leases that were lost',
+  },
+  writeUnits: {
+    name: 'WriteUnits',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: [],
+    isBeside: true,
+    description:
+      'Write units of the table, its index included, that ingest and passes used, idle ticks aside; the start and the end of an attempt are one or two each beside them',
+  },
+  outcomesUnpublished: {
+    name: 'OutcomesUnpublished',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: [],
+    description: 'Outcome events that the bus did not take; they are published again',
+  },
+} as const satisfies Readonly<Record<string, MetricSpec>>;

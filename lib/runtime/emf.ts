@@ -1,0 +1,49 @@
+/** Metrics as lines of the log, in CloudWatch's embedded metric format: no requests, and nothing to wait for. */
+import { Metrics as Powertools } from '@aws-lambda-powertools/metrics';
+import type { MetricLine } from '../metrics/collector.ts';
+import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE } from '../metrics/names.ts';
+
+/** What writes the metrics of one scheduler, by the name of its table. */
+function metricsOf(scheduler: string): Powertools {
+  const metrics = new Powertools({ namespace: METRICS_NAMESPACE });
+  // Its own dimension names a service; ours names the scheduler.
+  metrics.clearDefaultDimensions();
+  metrics.setDefaultDimensions({ [METRIC_DIMENSION.scheduler]: scheduler });
+  return metrics;
+}
+
+/** Puts a line in, to be written or serialised. */
+function fill(metrics: Powertools, { sets, values }: MetricLine): void {
+  for (const set of sets) metrics.addDimensions({ ...set });
+  for (const [metric, each] of values) {
+    const { name, unit } = METRICS[metric];
+    for (const value of each) metrics.addMetric(name, unit, value);
+  }
+}
+
+/**
+ * A line as it is written, for whoever writes it elsewhere than a function's log.
+ *
+ * @param scheduler - what the metrics are of: the name of its table
+ */
+export function emfText(scheduler: string): (line: MetricLine) => string {
+  const metrics = metricsOf(scheduler);
+  return (line) => {
+    fill(metrics, line);
+    const text = JSON.stringify(metrics.serializeMetrics());
+    metrics.clearMetrics();
+    metrics.clearDimensions();
+    return text;
+  };
+}
+
+/** @param scheduler - what the metrics are of: the name of its table */
+export function emfWriter(scheduler: string): (lines: readonly MetricLine[]) => void {
+  const metrics = metricsOf(scheduler);
+  return (lines) => {
+    for (const line of lines) {
+      fill(metrics, line);
+      metrics.publishStoredMetrics();
+    }
+  };
+}

@@ -1,0 +1,35 @@
+/** What changes hands when nodes come to a ring, or leave it. */
+import { ownerOf, type Ring } from '../../core/ring.ts';
+
+/** Inclusive at both ends. */
+export type HashRange = readonly [from: number, to: number];
+
+/** True if one of the ranges holds the hash. */
+export function inRanges(ranges: readonly HashRange[], hash: number): boolean {
+  return ranges.some(([from, to]) => from <= hash && hash <= to);
+}
+
+/** A hash whose owner differs between two rings. */
+export interface MovedHash {
+  readonly hash: number;
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+}
+
+/** Which of these hashes change hands from one ring to the other, in the given order. */
+export function movedBetween(before: Ring, after: Ring, hashes: readonly number[]): readonly MovedHash[] {
+  return hashes
+    .map((hash) => ({ hash, from: ownerOf(before, hash), to: ownerOf(after, hash) }))
+    .filter(({ from, to }) => from !== to);
+}
+
+/** A ring with the same positions, without some nodes. */
+export function without(ring: Ring, gone: ReadonlySet<string>): Ring {
+  const keep = ring.owners.map((node) => !gone.has(node));
+  return {
+    space: ring.space,
+    positions: ring.positions.filter((_, index) => keep[index]),
+    owners: ring.owners.filter((_, index) => keep[index]),
+    nodes: ring.nodes.filter((node) => !gone.has(node)),
+  };
+}

@@ -1,0 +1,157 @@
+/**
+ * The scenario formats that `fairlead simulate` reads, and the errors for files that are none.
+ *
+ * Four formats stand for the reference texts (fairness, scoring, timers, partitions), the fifth (`fairlead/1`, see
+ * `product-scenario.ts`) for the product's own configuration. A field that a format does not know is refused: it is a
+ * misspelt setting, or one that would not be honoured.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import { z } from 'zod';
+
+/** Files beyond this are refused unread: a simulation keeps its scenario in memory. */
+export const LARGEST_FILE_BYTES = 64 * 1024 * 1024;
+
+/** Arrays beyond this are refused: results would not be looked at by anyone. */
+export const LONGEST_ARRAY = 200_000;
+
+const DEEPEST = 32;
+
+/** A file that cannot be simulated. The command ends with exit code 2. */
+export class ScenarioError extends Error {
+  override readonly name = 'ScenarioError';
+  /** Path of the wrong field, such as `cases[3].input.slots[0].id`; empty for the whole file. */
+  readonly field: string;
+
+  constructor(field: string, problem: string) {
+    super(field === '' ? problem : `${field}: ${problem}`);
+    this.field = field;
+  }
+}
+
+/**
+ * The file's JSON.
+ * @throws ScenarioError if there is no such file, or what it holds is not JSON that a scenario could be.
+ */
+export function readScenarioFile(path: string): unknown {
+  let text: string;
+  try {
+    const { size } = statSync(path);
+    if (size > LARGEST_FILE_BYTES) {
+      throw new ScenarioError('', `the file has ${size} bytes, more than ${LARGEST_FILE_BYTES}`);
+    }
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    if (cause instanceof ScenarioError) throw cause;
+    throw new ScenarioError('', `the file cannot be read (${messageOf(cause)})`);
+  }
+  return parseScenarioText(text);
+}
+
+/** @throws ScenarioError if the text is not JSON that a scenario could be. */
+export function parseScenarioText(text: string): unknown {
+  if (text.trim() === '') throw new ScenarioError('', 'the file is empty');
+  let value: unknown;
+  try {
+    // A byte order mark is no part of JSON, but editors write it.
+    value = JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch (cause) {
+    throw new ScenarioError('', `the file is not JSON (${messageOf(cause)})`);
+  }
+  refuseUnsafe(value);
+  return value;
+}
+
+/**
+ * The value, checked against a schema.
+ * @param path Where the value stands in the file.
+ * @throws ScenarioError for the first field that is wrong.
+ */
+export function check<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  path: string,
+): z.output<Schema> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  if (issue === undefined) throw new ScenarioError(path, 'is malformed');
+  // An unknown field is reported for the object that has it; name the field itself.
+  const unknown = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
+  const field = pathOf([...issue.path, ...unknown], path);
+  throw new ScenarioError(field, unknown.length > 0 ? 'is not a known field' : lowerFirst(issue.message));
+}
+
+/** `['cases', 3, 'id']` as `cases[3].id`. */
+export function pathOf(parts: readonly PropertyKey[], base = ''): string {
+  return parts.reduce<string>((path, part) => {
+    if (typeof part === 'number') return `${path}[${part}]`;
+    return path === '' ? String(part) : `${path}.${String(part)}`;
+  }, base);
+}
+
+/** Refuses a list in which two entries have one name; `path` is the list's. */
+export function refuseDuplicates(names: readonly (string | number)[], path: string, field: string): void {
+  const seen = new Set<string | number>();
+  names.forEach((name, index) => {
+    if (seen.has(name)) {
+      throw new ScenarioError(
+        `${path}[${index}]${field === '' ? '' : `.${field}`}`,
+        `${name} is there twice`,
+      );
+    }
+    seen.add(name);
+  });
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+// One walk before any schema looks: a `__proto__` field would vanish silently from copies, and very deep or very long
+// values have no place in a scenario. A loop, because depth is what it guards against.
+function refuseUnsafe(root: unknown): void {
+  const open: { readonly value: unknown; readonly path: readonly PropertyKey[] }[] = [
+    { value: root, path: [] },
+  ];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { value, path } = next;
+    if (typeof value !== 'object' || value === null) continue;
+    refuseUnsafeNode(value, path);
+    const isArray = Array.isArray(value);
+    for (const [name, child] of Object.entries(value))
+      if (typeof child === 'object' && child !== null)
+        open.push({ value: child, path: [...path, isArray ? Number(name) : name] });
+  }
+}
+
+function refuseUnsafeNode(value: object, path: readonly PropertyKey[]): void {
+  if (path.length > DEEPEST) throw new ScenarioError(pathOf(path.slice(0, 8)), 'is nested too deeply');
+  if (Array.isArray(value) && value.length > LONGEST_ARRAY)
+    throw new ScenarioError(pathOf(path), `has ${value.length} entries, more than ${LONGEST_ARRAY}`);
+  if (Object.hasOwn(value, '__proto__'))
+    throw new ScenarioError(pathOf([...path, '__proto__']), 'is not a known field');
+}
+
+// Building blocks. Instants and durations are whole milliseconds, so results can be compared exactly.
+
+export const instantMs = z.int();
+export const durationMs = z.int().min(0);
+export const intervalMs = z.int().min(1);
+export const count = z.int().min(0);
+/** Ids come as text or as whole numbers; numbers sort as numbers. */
+export const anyId = z.union([z.string(), z.int()], { error: 'expected text or a whole number' });
+export const caseId = z.string().min(1);
+
+export type AnyId = z.output<typeof anyId>;
+
+/** Numbers before texts, numbers by value, texts by code unit. */
+export function compareIds(one: AnyId, other: AnyId): number {
+  if (typeof one === 'number' && typeof other === 'number') return one - other;
+  if (typeof one !== typeof other) return typeof one === 'number' ? -1 : 1;
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
+}

@@ -1,0 +1,81 @@
+/** What the end of an attempt writes. */
+
+import type { JobError, JobState, MovingJob } from '../../core/job.ts';
+import { readyAgain } from '../../core/life-cycle.ts';
+import type { FinishVerdict } from '../requests.ts';
+import type { Item } from './codec/attributes.ts';
+import { encodeJson, ttlSec } from './codec/cells.ts';
+import { encodeError } from './codec/job.ts';
+import type { Update } from './connection.ts';
+import { deadStanding, dueStanding, readyChange, standingValues, stateValues } from './expressions.ts';
+
+/** A verdict as it is written: a cancellation may stand in for a retry, and keeps its error. */
+export type Ending =
+  | Exclude<FinishVerdict, { readonly kind: 'cancelled' }>
+  | { readonly kind: 'cancelled'; readonly error?: JobError | undefined };
+
+export const stateAfter = (verdict: Ending): JobState =>
+  verdict.kind === 'retry' ? 'scheduled' : verdict.kind;
+
+/** What the end of an attempt writes. */
+export function endOf(
+  running: MovingJob,
+  verdict: Ending,
+  counted: string,
+  values: Item,
+  attempt: number,
+  nowMs: number,
+  expiresAtMs: number,
+  shard: number,
+): Pick<Update, 'update' | 'values'> {
+  const state = stateAfter(verdict);
+  const common = { ...values, ...stateValues(state), ':now': nowMs };
+  const terminal = { ...common, ':ttl': ttlSec(expiresAtMs) };
+  switch (verdict.kind) {
+    case 'succeeded':
+      return {
+        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error`,
+        values: { ...terminal, ':result': encodeJson(verdict.result) },
+      };
+    case 'failed':
+      return {
+        update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
+          #line = :line, #rank = :rank`,
+        values: {
+          ...terminal,
+          ':error': encodeError(verdict.error),
+          ...standingValues(deadStanding(running, nowMs)),
+        },
+      };
+    case 'cancelled': {
+      const update = `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`;
+      if (verdict.error === undefined) return { update, values: terminal };
+      return {
+        update: `${update}, #error = :error`,
+        values: { ...terminal, ':error': encodeError(verdict.error) },
+      };
+    }
+    // The claim stays until the next one: it says whose attempt ended when, for the settlement.
+    case 'retry': {
+      const isLost = attempt === running.attempt;
+      const ready = isLost ? undefined : readyChange(readyAgain(running, verdict.runAtMs));
+      const removed = [
+        ...(ready === undefined || ready.remove === '' ? [] : ['#firstReadyAtMs']),
+        ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
+      ];
+      const removal = removed.length === 0 ? '' : ` REMOVE ${removed.join(', ')}`;
+      return {
+        update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
+          #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`}${removal}`,
+        values: {
+          ...common,
+          ...ready?.values,
+          ':attempt': attempt,
+          ':runAt': verdict.runAtMs,
+          ':error': encodeError(verdict.error),
+          ...standingValues(dueStanding(running, verdict.runAtMs, shard)),
+        },
+      };
+    }
+  }
+}

@@ -1,0 +1,250 @@
+/** Claims, and the locks that guard a conflict key among partitions. */
+
+import { randomUUID } from 'node:crypto';
+import { giveBack, givenUp } from '../../core/life-cycle.ts';
+import type { ClaimStore, RequestOf, SubmitStore } from '../contract.ts';
+import { StoreThrottled, StoreUnavailable } from '../errors.ts';
+import type { Lock } from '../records.ts';
+import type { Applied, ClaimOutcome, ClaimRequest } from '../requests.ts';
+import { jobKey, lockKey, nextInTurn } from '../schema.ts';
+import { ATTRIBUTE } from './codec/attributes.ts';
+import { ttlSec } from './codec/cells.ts';
+import { decodeMovingJob, encodeClaim } from './codec/job.ts';
+import { decodeLock, encodePartition } from './codec/lock.ts';
+import { type DynamoConnection, STATEMENTS_MAX, type Update } from './connection.ts';
+import { notedHistory, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
+import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';
+import { chunksOf, inParallel } from './parallel.ts';
+
+/** Where the job stands in the transaction of a claim that takes a lock. */
+const JOB_PART = 0;
+
+const RELEASE_TRIES_MAX = 5;
+
+/** A turn that nobody took may be collected after this. */
+const TURN_KEPT_MS = 3_600_000;
+
+/** `#claimJob`'s change and condition, for several jobs at once. */
+const CLAIM_STATEMENT = `SET #state = ? SET #version = ? SET #claim = ?
+  REMOVE #line REMOVE #rank REMOVE #worker REMOVE #startedAtMs REMOVE #runUntilMs REMOVE #progress
+  REMOVE #finishedAtMs
+  WHERE #pk = ? AND #sk = ? AND #state = ? AND #version = ?`;
+
+function claimParameters(request: ClaimRequest): readonly unknown[] {
+  const { jobId, version } = request;
+  const { pk, sk } = jobKey(jobId);
+  const claim = encodeClaim(request);
+  return ['claimed', version + 1, claim, pk, sk, 'pending', version];
+}
+
+export class DynamoClaimStore implements ClaimStore {
+  readonly #items: TableItems;
+  readonly #table: DynamoConnection;
+  readonly #submit: Pick<SubmitStore, 'lookUpJobs'>;
+
+  constructor(items: TableItems, submit: Pick<SubmitStore, 'lookUpJobs'>) {
+    this.#items = items;
+    this.#table = items.table;
+    this.#submit = submit;
+  }
+
+  async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
+    const outcomes = await this.#claimTogether(requests);
+    return inParallel(requests, PARALLEL_MAX, async (request): Promise<ClaimOutcome> => {
+      const outcome = outcomes.get(request);
+      if (outcome !== undefined) return outcome;
+      try {
+        return await this.#claimJob(request);
+      } catch (error) {
+        // The reservation goes on counting, so not knowing is safe.
+        if (error instanceof StoreUnavailable || error instanceof StoreThrottled) return 'unknown';
+        throw error;
+      }
+    });
+  }
+
+  /**
+   * Claims as many as a request takes at once. What has no clear outcome is left to be claimed by itself: a claim that
+   * comes again is answered as it was the first time. So are those that need a lock, a second claim of one job, which a
+   * batch must not hold, and a claim that would be alone.
+   */
+  async #claimTogether(requests: readonly ClaimRequest[]): Promise<ReadonlyMap<ClaimRequest, ClaimOutcome>> {
+    const outcomes = new Map<ClaimRequest, ClaimOutcome>();
+    const firstOf = new Map<string, ClaimRequest>();
+    for (const request of requests) {
+      if (request.lock === undefined && !firstOf.has(request.jobId)) firstOf.set(request.jobId, request);
+    }
+    const batches = chunksOf([...firstOf.values()], STATEMENTS_MAX).filter((batch) => batch.length > 1);
+    await inParallel(batches, PARALLEL_MAX, async (batch) => {
+      const answers = await this.#table.updateEach('claim', CLAIM_STATEMENT, batch.map(claimParameters));
+      for (const [at, request] of batch.entries()) {
+        const answer = answers[at];
+        if (answer?.kind === 'applied') outcomes.set(request, 'claimed');
+        if (answer?.kind !== 'refused') continue;
+        const { old } = answer;
+        const [present] =
+          old === undefined || this.#items.isGone(old)
+            ? []
+            : await this.#items.readable(partitionIn(old), [old], decodeMovingJob);
+        // The answer of an earlier try got lost: it was won then.
+        outcomes.set(request, present?.claim?.claimId === request.claimId ? 'claimed' : 'lost');
+      }
+    });
+    return outcomes;
+  }
+
+  async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
+    const { jobId, version, claimId, lock } = request;
+    const change = {
+      update: `SET #state = :claimed, #version = :next, #claim = :claim
+        REMOVE #line, #rank, #worker, #startedAtMs, #runUntilMs, #progress, #finishedAtMs`,
+      condition: '#state = :pending AND #version = :version',
+      values: {
+        ...stateValues('claimed', 'pending'),
+        ...versionValues(version),
+        ':claim': encodeClaim(request),
+      },
+    };
+    if (lock !== undefined) return this.#claimWithLock(request, lock, { key: jobKey(jobId), ...change });
+    const outcome = await this.#items.changeJob('claim', jobId, change);
+    return outcome.applied || outcome.job?.claim?.claimId === claimId ? 'claimed' : 'lost';
+  }
+
+  async #claimWithLock(
+    { jobId, claimId, claimedAtMs }: ClaimRequest,
+    { conflictKey, partition }: NonNullable<ClaimRequest['lock']>,
+    change: Update,
+  ): Promise<ClaimOutcome> {
+    const outcome = await this.#table.transact('claim', randomUUID(), [
+      this.#table.updatePart(change),
+      this.#table.updatePart({
+        key: lockKey(conflictKey),
+        update: `SET #conflictKey = :key, #claimId = :claimId, #partition = :partition, #jobId = :jobId
+          REMOVE #turnOf, #untilMs, #ttl DELETE #waiting :waiting`,
+        condition: `attribute_not_exists(#claimId)
+          AND (attribute_not_exists(#turnOf) OR #turnOf = :partition OR #untilMs <= :now)`,
+        values: {
+          ':key': conflictKey,
+          ':claimId': claimId,
+          ':partition': partition,
+          ':jobId': jobId,
+          ':waiting': new Set([encodePartition(partition)]),
+          ':now': claimedAtMs,
+        },
+      }),
+    ]);
+    if (outcome.applied) return 'claimed';
+    if (!outcome.refused.has(JOB_PART)) return 'blocked';
+    const [job] = await this.#submit.lookUpJobs({ ids: [jobId] });
+    return job?.claim?.claimId === claimId ? 'claimed' : 'lost';
+  }
+
+  async readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]> {
+    const items = await this.#items.getAll('readLocks', conflictKeys.map(lockKey), (item) => item);
+    // One that cannot be read is held, by nobody that is known: a claim would be refused.
+    return this.#items.readableEach(NO_PARTITION, items, decodeLock, (_, at) => ({
+      conflictKey: conflictKeys[at] ?? '',
+      holder: { partition: NO_PARTITION, claimId: '', jobId: '' },
+      waiting: [],
+    }));
+  }
+
+  async awaitLock({ conflictKey, partition, nowMs }: RequestOf<'awaitLock'>): Promise<'waiting' | 'open'> {
+    const outcome = await this.#table.update('awaitLock', {
+      key: lockKey(conflictKey),
+      update: 'ADD #waiting :waiting',
+      condition: 'attribute_exists(#claimId) OR (#turnOf <> :partition AND #untilMs > :now)',
+      values: {
+        ':waiting': new Set([encodePartition(partition)]),
+        ':partition': partition,
+        ':now': nowMs,
+      },
+    });
+    return outcome.applied ? 'waiting' : 'open';
+  }
+
+  async releaseLock({
+    conflictKey,
+    partition,
+    claimId,
+    untilMs,
+  }: RequestOf<'releaseLock'>): Promise<{ readonly next?: number | undefined }> {
+    const key = lockKey(conflictKey);
+    const isHeld = '#claimId = :claimId AND #partition = :partition';
+    const values = { ':claimId': claimId, ':partition': partition };
+    // A partition that begins to wait in between turns a lock that nobody waits for into another.
+    for (let tries = 1; tries <= RELEASE_TRIES_MAX; tries += 1) {
+      const gone = await this.#table.delete(
+        'releaseLock',
+        key,
+        `${isHeld} AND attribute_not_exists(#waiting)`,
+        values,
+      );
+      if (gone.applied || gone.old === undefined) return {};
+      const [lock] = await this.#items.readable(partition, [gone.old], decodeLock);
+      if (lock === undefined) return {};
+      const next = nextInTurn(lock.waiting, partition);
+      // Somebody else's by now, or given back before: whose turn it is then was woken.
+      if (lock.holder?.claimId !== claimId || lock.holder.partition !== partition || next === undefined)
+        return lock.turn === undefined ? {} : { next: lock.turn.partition };
+      const passed = await this.#table.update('releaseLock', {
+        key,
+        update: `SET #turnOf = :next, #untilMs = :until, #ttl = :ttl
+          REMOVE #claimId, #partition, #jobId DELETE #waiting :waiting`,
+        condition: `${isHeld} AND contains(#waiting, :name)`,
+        values: {
+          ...values,
+          ':next': next,
+          ':until': untilMs,
+          ':ttl': ttlSec(untilMs + TURN_KEPT_MS),
+          ':waiting': new Set([encodePartition(next)]),
+          ':name': encodePartition(next),
+        },
+      });
+      if (passed.applied) return { next };
+    }
+    throw new StoreThrottled(
+      `releaseLock: the lock of ${conflictKey} changed at each of ${RELEASE_TRIES_MAX} tries; try again`,
+    );
+  }
+
+  async raiseVersion({ jobId, version, given }: RequestOf<'raiseVersion'>): Promise<'raised' | 'lost'> {
+    const callId = randomUUID();
+    // Of another version, nobody knows what its history is by now.
+    const { history } = given?.job.version === version ? givenUp(given.job, given) : {};
+    const noted = notedHistory(history);
+    const outcome = await this.#table.update('raiseVersion', {
+      key: jobKey(jobId),
+      update: `SET #version = :next, #callId = :callId${noted.set}`,
+      condition: '#state = :pending AND #version = :version',
+      values: {
+        ...stateValues('pending'),
+        ...versionValues(version),
+        ':callId': callId,
+        ...noted.values,
+      },
+    });
+    if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';
+    return 'raised';
+  }
+
+  async giveBack({ job, claimId, nowMs }: RequestOf<'giveBack'>): Promise<Applied> {
+    const given = giveBack(job, claimId, nowMs);
+    if (given.kind !== 'moved') return 'superseded';
+    // Nothing but the claim's end changes what is noted of a job that is claimed.
+    const noted = notedHistory(given.job.history);
+    const outcome = await this.#table.update('giveBack', {
+      key: jobKey(job.id),
+      update: `SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank${noted.set} REMOVE #claim`,
+      condition: '#state = :claimed AND #claim.#claimId = :claimId',
+      values: {
+        ...stateValues('pending', 'claimed'),
+        ':one': 1,
+        ':claimId': claimId,
+        ...standingValues(this.#items.readyStanding(job)),
+        ...noted.values,
+      },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+}

@@ -1,0 +1,28 @@
+/** A learned cost, where it stands beside the page. */
+
+import type { EstimateRecord } from '../../records.ts';
+import type { ItemKey } from '../../schema.ts';
+import { ATTRIBUTE as A, type Item } from './attributes.ts';
+import { cellsOf, storable } from './cells.ts';
+
+export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord): Item => ({
+  ...key,
+  [A.type]: estimate.type,
+  [A.resourceId]: estimate.resourceId,
+  [A.meanMs]: storable(estimate.meanMs),
+  [A.varianceMs2]: storable(estimate.varianceMs2),
+  [A.samples]: estimate.samples,
+  [A.lastSeenMs]: estimate.lastSeenMs,
+});
+
+export function decodeEstimate(item: Item): EstimateRecord {
+  const cells = cellsOf(item);
+  return {
+    type: cells.text(A.type),
+    resourceId: cells.text(A.resourceId),
+    meanMs: cells.number(A.meanMs),
+    varianceMs2: cells.number(A.varianceMs2),
+    samples: cells.count(A.samples),
+    lastSeenMs: cells.number(A.lastSeenMs),
+  };
+}

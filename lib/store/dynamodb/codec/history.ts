@@ -1,0 +1,112 @@
+/** A job's history, packed into one attribute of its item. */
+import type { History, HistoryEntry } from '../../../core/job.ts';
+import { numberIn, textIn } from './cells.ts';
+
+/** Number, claim, fleet, when claimed, worker, when started, when ended, whether lost; then why, and what next, or 0. */
+type AttemptRow = readonly [
+  'a',
+  number,
+  string,
+  string,
+  number,
+  string,
+  number,
+  number,
+  0 | 1,
+  readonly [string, string] | 0,
+  readonly [number, 0 | 1] | 0,
+];
+
+/** When, from when, to when, by whom. */
+type MovedRow = readonly ['m', number, number, number, string?];
+
+/** When, which claim. */
+type NotClaimedRow = readonly ['n', number, string];
+
+/** When, which claim, for which fleet. */
+type GivenBackRow = readonly ['g', number, string, string];
+
+type HistoryRow = AttemptRow | MovedRow | NotClaimedRow | GivenBackRow;
+
+function rowOf(entry: HistoryEntry): HistoryRow {
+  switch (entry.kind) {
+    case 'attempt': {
+      const { attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, error, next } = entry;
+      const lost = entry.outcome === 'lost' ? 1 : 0;
+      const why = error === undefined ? 0 : ([error.name, error.message] as const);
+      const then = next === undefined ? 0 : ([next.runAtMs, next.isFromStart ? 1 : 0] as const);
+      return ['a', attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then];
+    }
+    case 'moved': {
+      const { atMs, fromMs, toMs, by } = entry;
+      return by === undefined ? ['m', atMs, fromMs, toMs] : ['m', atMs, fromMs, toMs, by];
+    }
+    case 'notClaimed':
+      return ['n', entry.atMs, entry.claimId];
+    case 'givenBack':
+      return ['g', entry.atMs, entry.claimId, entry.fleet];
+  }
+}
+
+/** As text, some 150 bytes for each attempt: what is dropped, the last claim or 0, then a row for each entry. */
+export const encodeHistory = ({ entries, lastClaimId, dropped }: History): string =>
+  JSON.stringify([
+    [dropped.attempts, dropped.losses, dropped.others],
+    lastClaimId ?? 0,
+    ...entries.map(rowOf),
+  ]);
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+export function unpackHistory(packed: unknown): History {
+  const [dropped, lastClaimId, ...rows] = packed as readonly [
+    readonly [number, number, number],
+    string | 0,
+    ...HistoryRow[],
+  ];
+  const [attempts, losses, others] = dropped;
+  if (![attempts, losses, others].every(Number.isSafeInteger)) throw new TypeError('what was dropped');
+  return {
+    entries: rows.map(entryOfRow),
+    ...(lastClaimId === 0 ? {} : { lastClaimId: textIn(lastClaimId) }),
+    dropped: { attempts, losses, others },
+  };
+}
+
+function entryOfRow(row: HistoryRow): HistoryEntry {
+  switch (row[0]) {
+    case 'a': {
+      const [, attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then] = row;
+      return {
+        kind: 'attempt',
+        attempt: numberIn(attempt),
+        claimId: textIn(claimId),
+        fleet: textIn(fleet),
+        claimedAtMs: numberIn(claimedAtMs),
+        workerId: textIn(workerId),
+        startedAtMs: numberIn(startedAtMs),
+        endedAtMs: numberIn(endedAtMs),
+        outcome: lost === 1 ? 'lost' : 'failed',
+        ...(why === 0 ? {} : { error: { name: textIn(why[0]), message: textIn(why[1]) } }),
+        ...(then === 0 ? {} : { next: { runAtMs: numberIn(then[0]), isFromStart: then[1] === 1 } }),
+      };
+    }
+    case 'm': {
+      const [, atMs, fromMs, toMs, by] = row;
+      const times = { atMs: numberIn(atMs), fromMs: numberIn(fromMs), toMs: numberIn(toMs) };
+      return { kind: 'moved', ...times, ...(by === undefined ? {} : { by: textIn(by) }) };
+    }
+    case 'n':
+      return { kind: 'notClaimed', atMs: numberIn(row[1]), claimId: textIn(row[2]) };
+    case 'g': {
+      const [, atMs, claimId, fleet] = row;
+      return {
+        kind: 'givenBack',
+        atMs: numberIn(atMs),
+        claimId: textIn(claimId),
+        fleet: textIn(fleet),
+      };
+    }
+    default:
+      throw new TypeError(`a row of the kind ${String(row[0])}`);
+  }
+}

@@ -1,0 +1,212 @@
+/** The page: what every pass reads and writes, packed. */
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { costOf, unitsOf } from '../../../core/fairness.ts';
+import { itemBytes, writeUnitsOf } from '../../metering.ts';
+import { EMPTY_PAGE, type Page } from '../../page.ts';
+import type { Attendance, EstimateRecord, Ledger } from '../../records.ts';
+import { pageKey } from '../../schema.ts';
+import { ATTRIBUTE as A, type Item } from './attributes.ts';
+import { cellsOf, storable } from './cells.ts';
+import { packLater, unpackLater } from './ledger.ts';
+import { loosened, packReservations, unpackReservations } from './reservation.ts';
+
+/** A set of places as one number in base 36: a bit for each. */
+function packPlaces(places: ReadonlySet<number>): string {
+  let bits = 0n;
+  for (const place of places) bits |= 1n << BigInt(place);
+  return bits.toString(36);
+}
+
+function unpackPlaces(packed: string): ReadonlySet<number> {
+  let bits = 0n;
+  for (const digit of packed) bits = bits * 36n + BigInt(Number.parseInt(digit, 36));
+  const places = new Set<number>();
+  for (let place = 0; bits > 0n; place += 1, bits >>= 1n) if ((bits & 1n) === 1n) places.add(place);
+  return places;
+}
+
+/**
+ * The instant from which the others count; fairness keys; settled costs in whole units; when each was seen last. Columns of whole
+ * numbers take half as much, compressed. Where there is more to say of a key, a list in place of the last: last seen, present
+ * until, whether undecided, and a hash and an instant for each later job.
+ */
+function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
+  const all = [...ledgers.values()];
+  const sinceMs = all.reduce((least, { lastSeenMs }) => Math.min(least, lastSeenMs), Infinity);
+  const seen = all.map(({ lastSeenMs, presentUntilMs, isUndecided, later = [] }) => {
+    const lastMs = lastSeenMs - sinceMs;
+    const untilMs = presentUntilMs === undefined ? null : presentUntilMs - sinceMs;
+    if (isUndecided === true || later.length > 0)
+      return [lastMs, untilMs, Number(isUndecided === true), ...packLater(later, sinceMs)];
+    return untilMs === null ? lastMs : [lastMs, untilMs];
+  });
+  const [keys, costs] = [
+    all.map(({ fairnessKey }) => fairnessKey),
+    all.map(({ settledCostMs }) => unitsOf(settledCostMs)),
+  ];
+  return JSON.stringify(all.length === 0 ? [] : [sinceMs, keys, costs, seen]);
+}
+
+function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
+  const [sinceMs = 0, keys = [], costs = [], seen = []] = columnsOf(packed as Columns | Flat);
+  const ledgers = new Map<string, Ledger>();
+  for (const [at, fairnessKey] of keys.entries()) {
+    const settledCostMs = costOf(costs[at] ?? Number.NaN);
+    const [last, until, undecided = 0, ...pairs] = [seen[at]].flat() as unknown as Packed;
+    const numbers = [settledCostMs, last, until ?? 0, undecided, ...pairs];
+    const isSound = numbers.every((each) => Number.isFinite(each)) && pairs.length % 2 === 0;
+    if (typeof fairnessKey !== 'string' || !isSound) throw new TypeError(`entry ${at}`);
+    ledgers.set(fairnessKey, {
+      fairnessKey,
+      settledCostMs,
+      lastSeenMs: sinceMs + last,
+      ...(typeof until === 'number' ? { presentUntilMs: sinceMs + until } : {}),
+      ...(undecided === 1 ? { isUndecided: true } : {}),
+      ...(pairs.length > 0 ? { later: unpackLater(pairs, sinceMs) } : {}),
+    });
+  }
+  return ledgers;
+}
+
+type Seen = number | readonly (number | null)[];
+type Packed = readonly [last: number, until?: number | null, undecided?: number, ...pairs: number[]];
+type Columns = readonly [] | readonly [number, readonly string[], readonly number[], readonly Seen[]];
+/** As it was packed before there were columns: the instant, then fairness key, settled cost in ms and last seen for each. */
+type Flat = readonly [number, ...(string | Seen)[]];
+
+function columnsOf(packed: Columns | Flat): Columns {
+  if (packed.length === 0 || Array.isArray(packed[1])) return packed as Columns;
+  const [sinceMs, ...flat] = packed as Flat;
+  const column = (which: number): readonly unknown[] => flat.filter((_, at) => at % 3 === which);
+  const costs = (column(1) as readonly number[]).map(unitsOf);
+  return [sinceMs, column(0) as readonly string[], costs, column(2) as readonly Seen[]];
+}
+
+const packEstimates = (estimates: ReadonlyMap<string, EstimateRecord>): string =>
+  JSON.stringify(
+    [...estimates.values()].map(({ type, meanMs, varianceMs2, samples, lastSeenMs }) => [
+      type,
+      storable(meanMs),
+      storable(varianceMs2),
+      samples,
+      lastSeenMs,
+    ]),
+  );
+
+function unpackEstimates(packed: unknown): ReadonlyMap<string, EstimateRecord> {
+  const rows = packed as readonly (readonly [string, number, number, number, number])[];
+  return new Map(
+    rows.map(([type, meanMs, varianceMs2, samples, lastSeenMs]) => {
+      if (typeof type !== 'string' || ![meanMs, varianceMs2, samples, lastSeenMs].every(Number.isFinite)) {
+        throw new TypeError(`estimate ${String(type)}`);
+      }
+      return [type, { type, resourceId: '', meanMs, varianceMs2, samples, lastSeenMs }] as const;
+    }),
+  );
+}
+
+const packBatches = (batches: Page['batches']): string =>
+  JSON.stringify(
+    [...batches].map(([batchId, { settled, checkAtMs }]) => [
+      batchId,
+      packPlaces(settled),
+      ...(checkAtMs === undefined ? [] : [checkAtMs]),
+    ]),
+  );
+
+function unpackBatches(packed: unknown): Page['batches'] {
+  const rows = packed as readonly (readonly [string, string, number?])[];
+  return new Map(
+    rows.map(([batchId, places, checkAtMs]) => {
+      if (typeof batchId !== 'string' || !/^[0-9a-z]+$/.test(places)) throw new TypeError(`batch ${batchId}`);
+      return [
+        batchId,
+        { settled: unpackPlaces(places), ...(checkAtMs === undefined ? {} : { checkAtMs }) },
+      ] as const;
+    }),
+  );
+}
+
+const packAttendance = ({ sinceMs, atMs, heldBackSinceMs }: Attendance): string =>
+  JSON.stringify([sinceMs, atMs, ...(heldBackSinceMs === undefined ? [] : [heldBackSinceMs])]);
+
+function unpackAttendance(packed: unknown): Attendance {
+  const [sinceMs, atMs, heldBackSinceMs] = packed as readonly [number, number, number?];
+  if (![sinceMs, atMs, heldBackSinceMs ?? 0].every(Number.isFinite)) throw new TypeError('instants');
+  return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
+}
+
+/** What the page says of keys, types and reservations: a text of JSON each, in one line. */
+const TEXTS = [A.ledgers, A.estimates, A.batches, A.inline] as const;
+/** Far beyond any page: more is damaged, or was put there by somebody else. */
+const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
+
+/** @param commitId - names the commit that wrote it, so that it knows itself when it comes again */
+export function encodePage(partition: number, page: Page, commitId: string): Item {
+  const item = plainPage(partition, page, commitId);
+  const units = writeUnitsOf(itemBytes(item));
+  // It is written whole by every commit: its texts are compressed where that takes fewer write units.
+  if (units === 1) return item;
+  const compressed = deflateRawSync(TEXTS.map((name) => item[name] ?? '').join('\n'));
+  const packed = {
+    ...item,
+    ...Object.fromEntries(TEXTS.map((name) => [name, undefined])),
+    [A.texts]: compressed,
+  };
+  return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
+}
+
+/** An item whose texts stand in it as they are. */
+function withTexts(item: Item): Item {
+  const compressed = item[A.texts];
+  if (compressed === undefined) return item;
+  const cells = cellsOf(item);
+  if (!(compressed instanceof Uint8Array)) throw cells.malformed(A.texts, 'bytes');
+  try {
+    const texts = inflateRawSync(compressed, { maxOutputLength: TEXTS_BYTES_MAX }).toString().split('\n');
+    const named = TEXTS.map((name, at) => [name, texts[at] === '' ? undefined : texts[at]] as const);
+    return { ...item, ...Object.fromEntries(named) };
+  } catch (cause) {
+    throw cells.malformed(A.texts, 'texts as deflate', { cause });
+  }
+}
+
+/** The page as it is before anything of it is compressed: the most that it can take. */
+export function plainPage(partition: number, page: Page, commitId: string): Item {
+  return {
+    ...pageKey(partition),
+    [A.turn]: page.turn,
+    [A.pageEpoch]: page.epoch,
+    [A.commitId]: commitId,
+    [A.ledgers]: packLedgers(page.ledgers),
+    [A.estimates]: packEstimates(page.estimates),
+    [A.batches]: packBatches(page.batches),
+    [A.inline]: page.inline.size === 0 ? undefined : packReservations(page.inline.values()),
+    [A.parks]: page.parks ? true : undefined,
+    [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
+    [A.liftedAtMs]: page.liftedAtMs,
+    [A.isLifted]: page.isLifted === true ? true : undefined,
+  };
+}
+
+export const commitIdOf = (item: Item): unknown => item[A.commitId];
+
+export function decodePage(item: Item): Page {
+  const cells = cellsOf(withTexts(item));
+  const turn = cells.count(A.turn);
+  const epoch = cells.has(A.pageEpoch) ? cells.count(A.pageEpoch) : 0;
+  // Fenced before the first commit.
+  if (turn === 0) return { ...EMPTY_PAGE, epoch };
+  return {
+    turn,
+    epoch,
+    ledgers: cells.packed(A.ledgers, unpackLedgers),
+    estimates: cells.packed(A.estimates, unpackEstimates),
+    batches: cells.packed(A.batches, unpackBatches),
+    inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, loosened) : new Map(),
+    parks: cells.has(A.parks),
+    ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
+    ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
+    ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
+  };
+}

@@ -1,0 +1,62 @@
+/** Ended jobs, by a scan: they stand in no line. Each page reads up to 1 MB of the table, whatever of it is asked for. */
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { MovingJob } from '../../core/job.ts';
+import type { EndedFilter, EndedJobs } from '../ended.ts';
+import { MalformedItemError } from '../errors.ts';
+import { jobKey } from '../schema.ts';
+import type { Item } from './codec/attributes.ts';
+import { decodeMovingJob } from './codec/job.ts';
+import { DynamoConnection } from './connection.ts';
+
+export interface EndedJobsOptions {
+  readonly client: DynamoDBClient;
+  readonly table: string;
+  /** Hears of what cannot be read, and is passed over. */
+  readonly unreadable: (error: MalformedItemError) => void;
+}
+
+const STATES = ['succeeded', 'failed', 'cancelled'] as const;
+
+export class DynamoEndedJobs implements EndedJobs {
+  readonly #table: DynamoConnection;
+  readonly #unreadable: EndedJobsOptions['unreadable'];
+
+  constructor(options: EndedJobsOptions) {
+    this.#table = new DynamoConnection(options);
+    this.#unreadable = options.unreadable;
+  }
+
+  async *endedJobs({ sinceMs, untilMs, type, state }: EndedFilter): AsyncGenerator<readonly MovingJob[]> {
+    const { pk, sk } = jobKey('');
+    const states = state === undefined ? STATES : [state];
+    const filter = [
+      'begins_with(#pk, :pk) AND #sk = :sk AND #finishedAtMs >= :since AND #finishedAtMs < :until',
+      `#state IN (${states.map((_, at) => `:state${at}`).join(', ')})`,
+      ...(type === undefined ? [] : ['#type = :type']),
+    ].join(' AND ');
+    const values = {
+      ':pk': pk,
+      ':sk': sk,
+      ':since': sinceMs,
+      ':until': untilMs,
+      ...Object.fromEntries(states.map((each, at) => [`:state${at}`, each])),
+      ...(type === undefined ? {} : { ':type': type }),
+    };
+    let after: Item | undefined;
+    do {
+      const { items, next } = await this.#table.scan('endedJobs', { filter, values, after });
+      yield items.flatMap((item) => this.#readable(item));
+      after = next;
+    } while (after !== undefined);
+  }
+
+  #readable(item: Item): readonly MovingJob[] {
+    try {
+      return [decodeMovingJob(item)];
+    } catch (error) {
+      if (!(error instanceof MalformedItemError)) throw error;
+      this.#unreadable(error);
+      return [];
+    }
+  }
+}

@@ -1,0 +1,63 @@
+/** Parts of expressions that several verbs write. */
+import type { History, Job, JobState } from '../../core/job.ts';
+import type { JobHead } from '../job-fields.ts';
+import { deadLineName, dueLineName, instantRank, latestFirstRank } from '../schema.ts';
+import type { Item } from './codec/attributes.ts';
+import { encodeHistory } from './codec/history.ts';
+import type { Standing } from './codec/job.ts';
+
+/** Writes on their way at once; the SDK's client opens 50 connections at most. */
+export const PARALLEL_MAX = 32;
+
+/** Where the check of the lease's epoch stands in a commit's transaction. */
+export const LEASE_PART = 0;
+
+/** `:pending` stands for the state `pending`. */
+export const stateValues = (...states: readonly JobState[]): Item =>
+  Object.fromEntries(states.map((state) => [`:${state}`, state]));
+
+export const versionValues = (version: number): Item => ({ ':version': version, ':next': version + 1 });
+
+export const standingValues = (standing: Standing): Item => ({
+  ':line': standing.line,
+  ':rank': standing.rank,
+});
+
+export const dueStanding = (job: JobHead, runAtMs: number, shard: number): Standing => ({
+  line: dueLineName(job.partition, shard),
+  rank: instantRank(runAtMs, job.id),
+});
+
+/** A job's history as a write sets it, if there is one. */
+export const notedHistory = (
+  history: History | undefined,
+): { readonly set: string; readonly values: Item } =>
+  history === undefined
+    ? { set: '', values: {} }
+    : { set: ', #history = :history', values: { ':history': encodeHistory(history) } };
+
+/** When a job is ready, and when it was so first. */
+export const readyChange = ({
+  readyAtMs,
+  firstReadyAtMs,
+}: Pick<Job, 'readyAtMs' | 'firstReadyAtMs'>): {
+  readonly set: string;
+  readonly remove: string;
+  readonly values: Item;
+} =>
+  firstReadyAtMs === undefined
+    ? {
+        set: '#readyAtMs = :readyAt',
+        remove: 'REMOVE #firstReadyAtMs',
+        values: { ':readyAt': readyAtMs },
+      }
+    : {
+        set: '#readyAtMs = :readyAt, #firstReadyAtMs = :firstReadyAt',
+        remove: '',
+        values: { ':readyAt': readyAtMs, ':firstReadyAt': firstReadyAtMs },
+      };
+
+export const deadStanding = (job: JobHead, failedAtMs: number): Standing => ({
+  line: deadLineName(job.partition),
+  rank: latestFirstRank(failedAtMs, job.id),
+});

@@ -1,0 +1,331 @@
+/** Items of the table, as all verbs find, read and change them. */
+
+import type { MovingJob } from '../../core/job.ts';
+import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
+import type { JobHead } from '../job-fields.ts';
+import type { UnreadableItem } from '../records.ts';
+import { dueKey, type ItemKey, jobKey, readyLineName, TABLE } from '../schema.ts';
+import { ATTRIBUTE, type Item } from './codec/attributes.ts';
+import { decodeMovingJob, isJobItem, type Standing } from './codec/job.ts';
+import { isScheduleItem } from './codec/schedule.ts';
+import { decodeUnreadable, encodeUnreadable } from './codec/unreadable.ts';
+import { type ConnectionOptions, DynamoConnection, isForbidden, type Update } from './connection.ts';
+import { dueStanding } from './expressions.ts';
+import { KeyRanks } from './key-ranks.ts';
+import { Payloads } from './payloads.ts';
+
+/**
+ * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
+ * compared as text.
+ */
+export type Place = (job: JobHead) => {
+  readonly rank: string;
+  readonly sub?: number | undefined;
+};
+
+export interface DynamoJobStoreOptions extends ConnectionOptions {
+  readonly place: Place;
+  /** Epoch milliseconds: an item that has expired is gone, whether or not it has been collected. */
+  readonly nowMs?: (() => number) | undefined;
+  /** Hears once of each item that cannot be read. */
+  readonly unreadable?: ((item: UnreadableItem) => void) | undefined;
+}
+
+/** Items that cannot be read: those that are listed, and those that a process remembers. */
+export const UNREADABLE_MAX = 1_000;
+
+/** Under which items are noted that belong to no partition. */
+export const NO_PARTITION = 0;
+
+/** Of a job that may not be readable as a whole. */
+export const partitionIn = (item: Item): number => {
+  const partition = item[ATTRIBUTE.partition];
+  return typeof partition === 'number' ? partition : NO_PARTITION;
+};
+
+/** Pages of one query; a page holds up to 1 MB. */
+const PAGES_MAX = 1_000;
+
+/** A query without what says which page is read. */
+type PagedQuery = Omit<Parameters<DynamoConnection['query']>[1], 'limit'>;
+
+/** Which part of a line is read: all, that below a rank, from one rank to another, or what begins alike. */
+interface RankRange {
+  readonly below?: string | undefined;
+  /** With `below` only. No job stands exactly there, or exactly at `below`: its rank goes on with its id. */
+  readonly from?: string | undefined;
+  readonly above?: string | undefined;
+}
+
+function conditionOf({ below, from, above }: RankRange): string {
+  if (above !== undefined) return ' AND #rank > :above';
+  if (below === undefined) return '';
+  return from === undefined ? ' AND #rank < :below' : ' AND #rank BETWEEN :from AND :below';
+}
+
+const changed = (item: Item): { readonly item: Item; readonly job: MovingJob } => ({
+  item,
+  job: decodeMovingJob(item),
+});
+
+/** What became of a change of a job. */
+export type JobChange =
+  | { readonly applied: boolean; readonly item: Item; readonly job: MovingJob }
+  | { readonly applied: false; readonly item: undefined; readonly job: undefined };
+
+const MISSING = { applied: false, item: undefined, job: undefined } as const;
+
+const encodeCursor = (item: Item): string => {
+  const { pk, sk, rank } = ATTRIBUTE;
+  return Buffer.from(JSON.stringify([item[pk], item[sk], item[rank]])).toString('base64url');
+};
+
+function decodeCursor(verb: string, line: string, cursor: string): Item {
+  const refused = (cause?: unknown): StoreRefused =>
+    new StoreRefused(`${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`, {
+      cause,
+    });
+  let parts: unknown;
+  try {
+    parts = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
+  } catch (cause) {
+    throw refused(cause);
+  }
+  if (!Array.isArray(parts) || parts.length !== 3 || !parts.every((part) => typeof part === 'string'))
+    throw refused();
+  const [pk, sk, rank] = parts;
+  return { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: sk, [ATTRIBUTE.line]: line, [ATTRIBUTE.rank]: rank };
+}
+
+export class TableItems {
+  readonly table: DynamoConnection;
+  readonly place: Place;
+  /** Epoch milliseconds. */
+  readonly nowMs: () => number;
+  /** Where this process has seen keys stand in their lines. */
+  readonly keyRanks = new KeyRanks();
+  readonly payloads: Payloads;
+  readonly #tellUnreadable: ((item: UnreadableItem) => void) | undefined;
+  /** Keys of items that cannot be read, as far as they were told of, and whether they are noted. */
+  readonly #toldUnreadable = new Map<string, boolean>();
+  /** By partition: the shards of its due line that are known to be noted. */
+  readonly #dueShards = new Map<number, number>();
+
+  constructor(options: DynamoJobStoreOptions) {
+    this.table = new DynamoConnection(options);
+    this.place = options.place;
+    this.nowMs = options.nowMs ?? Date.now;
+    this.#tellUnreadable = options.unreadable;
+    this.payloads = new Payloads(this.table, this.nowMs, (effect) => this.hint(effect));
+  }
+
+  standingOf(job: MovingJob): Standing | undefined {
+    if (job.state === 'scheduled') return dueStanding(job, job.runAtMs, this.subOf(job));
+    return job.state === 'pending' ? this.readyStanding(job) : undefined;
+  }
+
+  readyStanding(job: JobHead): Standing {
+    const { rank, sub } = this.place(job);
+    const { type, mode, fairnessKey } = job;
+    return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
+  }
+
+  subOf(job: JobHead): number {
+    return this.place(job).sub ?? 0;
+  }
+
+  /** Before a job stands in a shard of the due line that nobody may know of: it would wait for ever. */
+  async noteDueShard(job: JobHead): Promise<void> {
+    const shards = this.subOf(job) + 1;
+    if (shards <= (this.#dueShards.get(job.partition) ?? 1)) return;
+    await this.table.update('announceLines', {
+      key: dueKey(job.partition),
+      update: 'SET #dueShards = :shards',
+      condition: 'attribute_not_exists(#dueShards) OR #dueShards < :shards',
+      values: { ':shards': shards },
+    });
+    this.#dueShards.set(job.partition, Math.max(shards, this.#dueShards.get(job.partition) ?? 1));
+  }
+
+  /** Answers the job as it is afterwards, or as it stood in the way, with its item. */
+  async changeJob(verb: string, id: string, change: Omit<Update, 'key'>): Promise<JobChange> {
+    const outcome = await this.table.update(verb, { key: jobKey(id), ...change });
+    if (outcome.applied) return { applied: true, ...changed(outcome.item) };
+    const { old } = outcome;
+    return old === undefined || this.isGone(old) ? MISSING : { applied: false, ...changed(old) };
+  }
+
+  isGone(item: Item): boolean {
+    const ttl = item[ATTRIBUTE.ttl];
+    return typeof ttl === 'number' && ttl * 1000 <= this.nowMs();
+  }
+
+  /**
+   * Those of the items that can be read, as `decode` reads them. The others are told of, noted, and taken out of the line
+   * they stand in, so that nobody meets them again; `instead` may stand for one.
+   */
+  async readable<T>(
+    partition: number,
+    items: readonly Item[],
+    decode: (item: Item) => T,
+    instead?: (cause: MalformedItemError) => T | undefined,
+  ): Promise<readonly T[]> {
+    const each = await this.readableEach(partition, items, decode, instead);
+    return each.filter((value) => value !== undefined);
+  }
+
+  /** As `#readable`, in the order of the items. */
+  async readableEach<T>(
+    partition: number,
+    items: readonly (Item | undefined)[],
+    decode: (item: Item) => T,
+    instead?: (cause: MalformedItemError, at: number) => T | undefined,
+  ): Promise<readonly (T | undefined)[]> {
+    const read: (T | undefined)[] = [];
+    for (const [at, item] of items.entries()) {
+      try {
+        read.push(item === undefined ? undefined : decode(item));
+      } catch (error) {
+        if (item === undefined || !(error instanceof MalformedItemError)) throw error;
+        read.push(instead?.(error, at));
+        await this.setAside(partition, item, error);
+      }
+    }
+    return read;
+  }
+
+  /**
+   * First the note, then the line: what is nowhere must at least be in the list. Whoever may not note it leaves it where it
+   * stands, for a dispatcher.
+   */
+  async setAside(partition: number, item: Item, error: MalformedItemError): Promise<void> {
+    const { pk, sk, line, rank } = ATTRIBUTE;
+    if (!(await this.#noteUnreadable(partition, item, error))) return;
+    if (typeof item[line] !== 'string' || typeof item[rank] !== 'string') return;
+    // Without what is wrong with it, a backlog is whole again as soon as one of its lines is announced.
+    const isKept = isJobItem(item) || isScheduleItem(item);
+    const wrong = isKept ? '' : `, #${error.attribute}`;
+    await this.hint(() =>
+      this.table.update('setAside', {
+        key: { pk: String(item[pk]), sk: String(item[sk]) },
+        update: `REMOVE #line, #rank${wrong}`,
+        condition: '#line = :line AND #rank = :rank',
+        values: { ':line': item[line], ':rank': item[rank] },
+      }),
+    );
+  }
+
+  /** Answers whether it is noted; tells of it once, whether or not. */
+  async #noteUnreadable(
+    partition: number,
+    item: Item,
+    { key, message }: MalformedItemError,
+  ): Promise<boolean> {
+    if (this.#toldUnreadable.get(key) === true) return true;
+    const note = encodeUnreadable(partition, item, message, this.nowMs());
+    const { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: sk, ...cells } = note;
+    const names = Object.keys(cells).filter((name) => cells[name] !== undefined);
+    // An update, not a put: whoever runs jobs may do nothing else.
+    let wayOut = '';
+    const write = () =>
+      this.table.update('setAside', {
+        key: { pk: String(pk), sk: String(sk) },
+        update: `SET ${names.map((name) => `#${name} = :${name}`).join(', ')}`,
+        condition: 'attribute_not_exists(#pk)',
+        values: Object.fromEntries(names.map((name) => [`:${name}`, cells[name]])),
+      });
+    const isNoted = await this.hint(write).catch((error: unknown) => {
+      if (!isForbidden(error)) throw error;
+      wayOut = '; this role may not set it aside, so it is left to a dispatcher';
+      return false;
+    });
+    if (!this.#toldUnreadable.has(key)) {
+      const { told } = decodeUnreadable(note);
+      this.#tellUnreadable?.({ ...told, reason: `${told.reason}${wayOut}` });
+    }
+    if (this.#toldUnreadable.size >= UNREADABLE_MAX) this.#toldUnreadable.clear();
+    this.#toldUnreadable.set(key, isNoted);
+    return isNoted;
+  }
+
+  /** What only tidies is made up for by a later pass. */
+  async hint(effect: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await effect();
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
+      return false;
+    }
+  }
+
+  async getAll<T>(
+    verb: string,
+    keys: readonly ItemKey[],
+    decode: (item: Item) => T | undefined,
+  ): Promise<readonly (T | undefined)[]> {
+    const nameOf = (pk: unknown, sk: unknown): string => JSON.stringify([pk, sk]);
+    const distinct = new Map(keys.map((key) => [nameOf(key.pk, key.sk), key]));
+    const items = await this.table.getAll(verb, [...distinct.values()]);
+    const found = new Map(
+      items.map((item) => [nameOf(item[ATTRIBUTE.pk], item[ATTRIBUTE.sk]), decode(item)] as const),
+    );
+    return keys.map((key) => found.get(nameOf(key.pk, key.sk)));
+  }
+
+  /** All items under a partition key, strongly consistent, in the order of their sort keys. */
+  collection(verb: string, pk: string): Promise<readonly Item[]> {
+    return this.pages(verb, { condition: '#pk = :pk', values: { ':pk': pk } });
+  }
+
+  /** Up to `limit` items of a line, in its order; `next` only if more follow. */
+  async heads(
+    verb: string,
+    line: string,
+    limit: number,
+    cursor: string | undefined,
+    { below, from, above }: RankRange = {},
+  ): Promise<{ readonly items: readonly Item[]; readonly next: string | undefined }> {
+    if (limit < 1) return { items: [], next: cursor };
+    const query = {
+      index: TABLE.linesIndex,
+      condition: `#line = :line${conditionOf({ below, from, above })}`,
+      values: {
+        ':line': line,
+        ...(below === undefined ? {} : { ':below': below }),
+        ...(from === undefined ? {} : { ':from': from }),
+        ...(above === undefined ? {} : { ':above': above }),
+      },
+      after: cursor === undefined ? undefined : decodeCursor(verb, line, cursor),
+    };
+    const { items, last } = await this.upTo(limit, verb, query);
+    return { items, next: last === undefined ? undefined : encodeCursor(last) };
+  }
+
+  /** The first items of a query; `last` of these only if more follow. */
+  async upTo(
+    limit: number,
+    verb: string,
+    query: PagedQuery,
+  ): Promise<{ readonly items: readonly Item[]; readonly last: Item | undefined }> {
+    // One more than asked for tells whether others follow.
+    const items = await this.pages(verb, query, limit + 1);
+    return { items: items.slice(0, limit), last: items.length > limit ? items[limit - 1] : undefined };
+  }
+
+  /** A query's items, at most so many. A page may end anywhere, and hold nothing, and others follow it. */
+  async pages(verb: string, query: PagedQuery, most?: number): Promise<readonly Item[]> {
+    const items: Item[] = [];
+    let { after } = query;
+    for (let page = 0; page < PAGES_MAX; page += 1) {
+      const limit = most === undefined ? undefined : most - items.length;
+      const answer = await this.table.query(verb, { ...query, limit, after });
+      items.push(...answer.items);
+      after = answer.next;
+      if (after === undefined || (most !== undefined && items.length >= most)) return items;
+    }
+    throw new StoreRefused(
+      `${verb}: more than ${PAGES_MAX} pages of items answer ${JSON.stringify(query.values)}; delete what is left over`,
+    );
+  }
+}

@@ -1,0 +1,142 @@
+/** A partition's lease, and the counter of its wakes. */
+
+import { randomUUID } from 'node:crypto';
+import type { LeaseStore, RequestOf } from '../contract.ts';
+import { StoreUnavailable } from '../errors.ts';
+import type { LeaseRecord } from '../records.ts';
+import type { LeaseOutcome } from '../requests.ts';
+import { leaseKey, pageKey, wakeKey } from '../schema.ts';
+import { decodeLease, decodeWakes, type LeaseItem } from './codec/lease.ts';
+import type { DynamoConnection } from './connection.ts';
+import type { TableItems } from './items.ts';
+
+/** Tries for a lease whose holder changes with each. */
+const TAKE_OVERS_MAX = 3;
+
+interface Take {
+  readonly partition: number;
+  readonly holder: string;
+  readonly nowMs: number;
+  readonly leaseMs: number;
+  readonly callId: string;
+}
+
+export class DynamoLeaseStore implements LeaseStore {
+  readonly #table: DynamoConnection;
+
+  constructor({ table }: TableItems) {
+    this.#table = table;
+  }
+
+  async acquireLease({
+    partition,
+    holder,
+    nowMs,
+    leaseMs,
+  }: RequestOf<'acquireLease'>): Promise<LeaseOutcome> {
+    const take: Take = { partition, holder, nowMs, leaseMs, callId: randomUUID() };
+    // One that was given back as it should be: nothing that its holder wrote is still on its way.
+    let lease = await this.#take(take, 'attribute_not_exists(#holder) AND attribute_not_exists(#isWriting)');
+    for (let tries = 0; tries < TAKE_OVERS_MAX; tries += 1) {
+      if (lease.callId === take.callId || lease.expiresAtMs > nowMs) break;
+      await this.#fencePage(partition, lease.epoch + 1);
+      lease = await this.#take(take, '#epoch = :former AND #expiresAtMs <= :now', lease.epoch);
+    }
+    const { epoch, expiresAtMs, wakesSeen } = lease;
+    if (lease.callId !== take.callId) return { kind: 'held', epoch, expiresAtMs, holder: lease.holder ?? '' };
+    return { kind: 'acquired', epoch, expiresAtMs, ...(wakesSeen === undefined ? {} : { wakesSeen }) };
+  }
+
+  /** Takes the lease if this is so. Answers the lease as it is then: one with this call's id is taken. */
+  async #take(
+    { partition, holder, nowMs, leaseMs, callId }: Take,
+    condition: string,
+    former?: number,
+  ): Promise<LeaseItem> {
+    const outcome = await this.#table.update('acquireLease', {
+      key: leaseKey(partition),
+      update: `SET #epoch = if_not_exists(#epoch, :zero) + :one, #holder = :holder, #expiresAtMs = :expires,
+        #callId = :callId, #takenAtMs = :taken REMOVE #lastHolder, #isWriting`,
+      condition,
+      values: {
+        ':zero': 0,
+        ':one': 1,
+        ':holder': holder,
+        ':expires': nowMs + leaseMs,
+        ':callId': callId,
+        ':taken': nowMs,
+        ...(former === undefined ? {} : { ':former': former, ':now': nowMs }),
+      },
+    });
+    const item = outcome.applied ? outcome.item : outcome.old;
+    if (item === undefined) {
+      throw new StoreUnavailable(`acquireLease: the lease of partition ${partition} went away; try again`);
+    }
+    return decodeLease(item);
+  }
+
+  /** From now on no commit of an earlier epoch turns the page, whenever it arrives. */
+  async #fencePage(partition: number, epoch: number): Promise<void> {
+    await this.#table.update('acquireLease', {
+      key: pageKey(partition),
+      update: 'SET #pageEpoch = :epoch, #turn = if_not_exists(#turn, :zero)',
+      condition: 'attribute_not_exists(#pageEpoch) OR #pageEpoch < :epoch',
+      values: { ':epoch': epoch, ':zero': 0 },
+    });
+  }
+
+  async renewLease({ fence, nowMs, leaseMs }: RequestOf<'renewLease'>): Promise<'renewed' | 'lost'> {
+    const outcome = await this.#table.update('renewLease', {
+      key: leaseKey(fence.partition),
+      update: 'SET #expiresAtMs = :expires',
+      // A renewal that arrives after the release must not take the lease away from everybody.
+      condition: '#epoch = :epoch AND attribute_exists(#holder)',
+      values: { ':expires': nowMs + leaseMs, ':epoch': fence.epoch },
+    });
+    return outcome.applied ? 'renewed' : 'lost';
+  }
+
+  async releaseLease({
+    fence,
+    wakesSeen,
+    isWriting = false,
+  }: RequestOf<'releaseLease'>): Promise<'released' | 'lost'> {
+    const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen';
+    // Whoever takes it then fences the page first.
+    const writing = isWriting ? ', #isWriting = :isWriting' : '';
+    const outcome = await this.#table.update('releaseLease', {
+      key: leaseKey(fence.partition),
+      update: `SET #expiresAtMs = :past${noted}${writing}, #lastHolder = #holder REMOVE #holder, #callId`,
+      condition: '#epoch = :epoch AND attribute_exists(#holder)',
+      values: {
+        ':past': 0,
+        ':epoch': fence.epoch,
+        ...(wakesSeen === undefined ? {} : { ':wakesSeen': wakesSeen }),
+        ...(isWriting ? { ':isWriting': true } : {}),
+      },
+    });
+    if (outcome.applied) return 'released';
+    // A release that comes twice finds no holder any more.
+    const isReleased = outcome.old !== undefined && decodeLease(outcome.old).epoch === fence.epoch;
+    return isReleased ? 'released' : 'lost';
+  }
+
+  async readLease(partition: number): Promise<LeaseRecord | undefined> {
+    const item = await this.#table.get('readLease', leaseKey(partition));
+    if (item === undefined) return undefined;
+    const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = decodeLease(item);
+    const known = holder ?? lastHolder;
+    return {
+      epoch,
+      ...(known === undefined ? {} : { holder: known }),
+      isHeld: holder !== undefined,
+      ...(takenAtMs === undefined ? {} : { takenAtMs }),
+      expiresAtMs,
+    };
+  }
+
+  async readWakes(partition: number): Promise<number> {
+    const item = await this.#table.get('readWakes', wakeKey(partition));
+    return item === undefined ? 0 : decodeWakes(item);
+  }
+}

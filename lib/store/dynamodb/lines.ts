@@ -1,0 +1,207 @@
+/** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
+
+import type { MovingJob } from '../../core/job.ts';
+import type { LineStore, RequestOf } from '../contract.ts';
+import { EMPTY_PAGE, type Page } from '../page.ts';
+import type { EstimateRecord, KeyBacklog, Ledger } from '../records.ts';
+import type { Heads } from '../requests.ts';
+import {
+  backlogKey,
+  dueLineName,
+  estimateKey,
+  type ItemKey,
+  instantRank,
+  jobKey,
+  keysLineName,
+  ledgerKey,
+  pageKey,
+  readyLineName,
+} from '../schema.ts';
+import { ATTRIBUTE, type Item } from './codec/attributes.ts';
+import { decodeBacklog, encodeBacklogLine, namesOf } from './codec/backlog.ts';
+import { decodeEstimate } from './codec/estimate.ts';
+import { decodeJobHead, decodeMovingJob } from './codec/job.ts';
+import { decodeLedger } from './codec/ledger.ts';
+import { decodePage } from './codec/page.ts';
+import type { DynamoConnection } from './connection.ts';
+import { PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
+import type { TableItems } from './items.ts';
+import { inParallel } from './parallel.ts';
+
+const RETIRE_TRIES_MAX = 3;
+
+export class DynamoLineStore implements LineStore {
+  readonly #items: TableItems;
+  readonly #table: DynamoConnection;
+
+  constructor(items: TableItems) {
+    this.#items = items;
+    this.#table = items.table;
+  }
+
+  async readKeys({ partition, type, limit, after }: RequestOf<'readKeys'>): Promise<{
+    readonly keys: readonly KeyBacklog[];
+    readonly next?: string | undefined;
+  }> {
+    const { items, next } = await this.#items.heads('readKeys', keysLineName(partition, type), limit, after);
+    const keys = await this.#items.readable(partition, items, (item) => {
+      const backlog = decodeBacklog(item);
+      // Of a line that was read to its end, every key is known: where it stands does not matter.
+      if (next !== undefined) {
+        this.#items.keyRanks.sawKey(partition, type, backlog, String(item[ATTRIBUTE.rank]));
+      }
+      return backlog;
+    });
+    return { keys, next };
+  }
+
+  async readBacklogs({
+    partition,
+    type,
+    fairnessKeys,
+  }: RequestOf<'readBacklogs'>): Promise<readonly (KeyBacklog | undefined)[]> {
+    if (fairnessKeys.length === 0) return [];
+    const keys = fairnessKeys.map((key) => backlogKey(partition, type, key));
+    // What is left of one whose last line was retired stands in no line.
+    return this.#items.readableEach(
+      partition,
+      await this.#items.getAll('readBacklogs', keys, (item) =>
+        item[ATTRIBUTE.line] === undefined ? undefined : item,
+      ),
+      decodeBacklog,
+    );
+  }
+
+  async getLedgers({
+    partition,
+    fairnessKeys,
+  }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
+    if (fairnessKeys.length === 0) return [];
+    const { page, found } = await this.#getBeside(
+      'getLedgers',
+      partition,
+      fairnessKeys.map((key) => ledgerKey(partition, key)),
+      decodeLedger,
+    );
+    const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
+    for (const ledger of ledgers) if (ledger !== undefined) this.#items.keyRanks.sawLedger(partition, ledger);
+    return ledgers;
+  }
+
+  async getEstimates({
+    partition,
+    ids,
+  }: RequestOf<'getEstimates'>): Promise<readonly (EstimateRecord | undefined)[]> {
+    if (ids.length === 0) return [];
+    const keys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId));
+    // Those of resources never stand in the page.
+    if (ids.every(({ resourceId }) => resourceId !== '')) {
+      const items = await this.#items.getAll('getEstimates', keys, (item) => item);
+      return this.#items.readableEach(partition, items, decodeEstimate);
+    }
+    const { page, found } = await this.#getBeside('getEstimates', partition, keys, decodeEstimate);
+    return ids.map(
+      ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
+    );
+  }
+
+  /** Items, and the page that some of what they hold may have moved to: read together, so nothing falls between. */
+  async #getBeside<T>(
+    verb: string,
+    partition: number,
+    keys: readonly ItemKey[],
+    decode: (item: Item) => T,
+  ): Promise<{ readonly page: Page; readonly found: readonly (T | undefined)[] }> {
+    const [page, ...items] = await this.#items.getAll(verb, [pageKey(partition), ...keys], (item) => item);
+    return {
+      page: page === undefined ? EMPTY_PAGE : decodePage(page),
+      // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
+      found: await this.#items.readableEach(partition, items, decode),
+    };
+  }
+
+  async readLine({ partition, line, limit, after }: RequestOf<'readLine'>): Promise<Heads> {
+    const { items, next } = await this.#items.heads('readLine', readyLineName(partition, line), limit, after);
+    return { jobs: await this.#items.readable(partition, items, decodeJobHead), next };
+  }
+
+  async readDue({ partition, nowMs, limit, after, shard = 0, fromMs }: RequestOf<'readDue'>): Promise<Heads> {
+    // The table refuses a range that ends before it begins.
+    if (fromMs !== undefined && fromMs > nowMs) return { jobs: [] };
+    const { items, next } = await this.#items.heads('readDue', dueLineName(partition, shard), limit, after, {
+      // The least rank of the next millisecond: whatever is due stands before it.
+      below: instantRank(Math.floor(nowMs) + 1, ''),
+      from: fromMs === undefined ? undefined : instantRank(fromMs, ''),
+    });
+    return { jobs: await this.#items.readable(partition, items, decodeJobHead), next };
+  }
+
+  async promote({ jobs, nowMs }: RequestOf<'promote'>): Promise<readonly (MovingJob | undefined)[]> {
+    return inParallel(jobs, PARALLEL_MAX, async (job) => {
+      const outcome = await this.#table.update('promote', {
+        key: jobKey(job.id),
+        update: 'SET #state = :pending, #version = :next, #line = :line, #rank = :rank',
+        condition: '#state = :scheduled AND #version = :version AND #runAtMs <= :now',
+        values: {
+          ...stateValues('pending', 'scheduled'),
+          ':now': nowMs,
+          ...versionValues(job.version),
+          ...standingValues(this.#items.readyStanding(job)),
+        },
+      });
+      if (!outcome.applied) return undefined;
+      const [promoted] = await this.#items.readable(job.partition, [outcome.item], decodeMovingJob);
+      return promoted;
+    });
+  }
+
+  async rehome({ jobs, partition, nowMs }: RequestOf<'rehome'>): Promise<readonly (MovingJob | undefined)[]> {
+    return inParallel(jobs, PARALLEL_MAX, async (job) => {
+      const outcome = await this.#table.update('rehome', {
+        key: jobKey(job.id),
+        update:
+          'SET #state = :pending, #version = :next, #partition = :partition, #line = :line, #rank = :rank',
+        condition:
+          '#version = :version AND (#state = :pending OR (#state = :scheduled AND #runAtMs <= :now))',
+        values: {
+          ...stateValues('pending', 'scheduled'),
+          ':now': nowMs,
+          ':partition': partition,
+          ...versionValues(job.version),
+          ...standingValues(this.#items.readyStanding({ ...job, partition })),
+        },
+      });
+      if (!outcome.applied) return undefined;
+      const [moved] = await this.#items.readable(partition, [outcome.item], decodeMovingJob);
+      return moved;
+    });
+  }
+
+  async retireLine({ partition, line, announcedAtMs }: RequestOf<'retireLine'>): Promise<'retired' | 'lost'> {
+    const key = backlogKey(partition, line.type, line.fairnessKey);
+    const name = encodeBacklogLine(line);
+    const values = { ':announced': announcedAtMs, ':name': name, ':one': 1 };
+    const isQuiet = '#announcedAtMs <= :announced AND contains(#lines, :name)';
+    // A line announced in between turns the last one into one of several, and the other way round.
+    for (let tries = 1; tries <= RETIRE_TRIES_MAX; tries += 1) {
+      const one = await this.#table.update('retireLine', {
+        key,
+        update: 'DELETE #lines :lines',
+        condition: `${isQuiet} AND size(#lines) > :one`,
+        values: { ...values, ':lines': new Set([name]) },
+      });
+      if (one.applied || one.old === undefined) return 'retired';
+      const backlog = one.old[ATTRIBUTE.lines] === undefined ? undefined : decodeBacklog(one.old);
+      if (backlog === undefined || !namesOf(backlog).includes(name)) return 'retired';
+      if (backlog.announcedAtMs > announcedAtMs) return 'lost';
+      const last = await this.#table.update('retireLine', {
+        key,
+        update: 'REMOVE #lines, #line, #rank',
+        condition: `${isQuiet} AND size(#lines) = :one`,
+        values,
+      });
+      if (last.applied) return 'retired';
+    }
+    return 'lost';
+  }
+}

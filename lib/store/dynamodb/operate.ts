@@ -1,0 +1,377 @@
+/** What operators and deployments ask. */
+
+import { randomUUID } from 'node:crypto';
+import { isTerminal, type Job } from '../../core/job.ts';
+import { isWaiting, retime } from '../../core/life-cycle.ts';
+import type { OperateStore, RequestOf, SubmitStore } from '../contract.ts';
+import { declarationHash, declarationParts } from '../declaration.ts';
+import { StoreThrottled, StoreUnavailable } from '../errors.ts';
+import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../records.ts';
+import {
+  type Applied,
+  type CancelOutcome,
+  type ControlChange,
+  type ControlOutcome,
+  type DeclareOutcome,
+  isAsAsked,
+  type LinePage,
+  type RetimeOutcome,
+} from '../requests.ts';
+import {
+  controlKey,
+  deadLineName,
+  declarationKey,
+  jobKey,
+  leaseKey,
+  newestDeclarationKey,
+  rejectionKey,
+  unreadablePk,
+} from '../schema.ts';
+import { ATTRIBUTE, type Item } from './codec/attributes.ts';
+import { ttlSec } from './codec/cells.ts';
+import { decodeControl } from './codec/control.ts';
+import { decodeDeclaration, encodeDeclaration, encodeDeclarationText } from './codec/declaration.ts';
+import { decodeJob, decodeJobHead, encodeJob, payloadIdOf } from './codec/job.ts';
+import { decodeRejection } from './codec/rejection.ts';
+import { isReadableSchedule, specKeyBeside } from './codec/schedule.ts';
+import { decodeUnreadable, isReadable } from './codec/unreadable.ts';
+import type { DynamoConnection } from './connection.ts';
+import {
+  notedHistory,
+  PARALLEL_MAX,
+  readyChange,
+  standingValues,
+  stateValues,
+  versionValues,
+} from './expressions.ts';
+import { type JobChange, type TableItems, UNREADABLE_MAX } from './items.ts';
+import { inParallel } from './parallel.ts';
+
+const IDLE_CONTROL =
+  '#paused = :false AND attribute_not_exists(#maxConcurrency) AND attribute_not_exists(#weight)';
+
+/** Changes of an operator come no later than this. */
+const IDLE_CONTROL_KEPT_MS = 3_600_000;
+
+/**
+ * Touches what the change names, if nobody has changed that since it was seen, and makes the item one that can be read.
+ * Each part of a control has a revision of its own: who changes another part is in nobody's way.
+ */
+function controlUpdate(
+  change: ControlChange,
+  seen: Item,
+): {
+  readonly sets: readonly string[];
+  readonly removes: readonly string[];
+  readonly conditions: readonly string[];
+  readonly values: Item;
+} {
+  const sets = [
+    '#scope = :scope',
+    '#callId = :callId',
+    `#paused = ${change.paused === undefined ? 'if_not_exists(#paused, :paused)' : ':paused'}`,
+  ];
+  const removes = ['#ttl'];
+  const conditions: string[] = [];
+  const values: Record<string, unknown> = { ':paused': change.paused ?? false };
+  for (const field of CONTROL_FIELDS) {
+    if (change[field] === undefined) continue;
+    const revision = `${field}Revision` as const;
+    const was = seen[ATTRIBUTE[revision]];
+    conditions.push(was === undefined ? `attribute_not_exists(#${revision})` : `#${revision} = :${revision}`);
+    if (was !== undefined) values[`:${revision}`] = was;
+    sets.push(`#${revision} = :${revision}Next`);
+    values[`:${revision}Next`] = typeof was === 'number' ? was + 1 : 1;
+  }
+  for (const name of ['maxConcurrency', 'weight'] as const) {
+    const to = change[name];
+    if (to === null) removes.push(`#${name}`);
+    else if (to !== undefined) {
+      sets.push(`#${name} = :${name}`);
+      values[`:${name}`] = to;
+    }
+  }
+  return { sets, removes, conditions, values };
+}
+
+const CANCEL_TRIES_MAX = 5;
+
+/** What is said of a job that could not be moved, as it is now. */
+function unmoved(job: Job | undefined): RetimeOutcome {
+  if (job === undefined) return { kind: 'missing' };
+  return { kind: isWaiting(job.state) ? 'superseded' : 'tooLate', job };
+}
+
+export class DynamoOperateStore implements OperateStore {
+  readonly #items: TableItems;
+  readonly #table: DynamoConnection;
+  readonly #submit: Pick<SubmitStore, 'getJobs' | 'lookUpJobs'>;
+
+  constructor(items: TableItems, submit: Pick<SubmitStore, 'getJobs' | 'lookUpJobs'>) {
+    this.#items = items;
+    this.#table = items.table;
+    this.#submit = submit;
+  }
+
+  async cancelJob({ jobId, nowMs, expiresAtMs, by }: RequestOf<'cancelJob'>): Promise<CancelOutcome> {
+    const seen = await this.#table.get('cancelJob', jobKey(jobId));
+    if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
+    // Read first, for it never changes: what fails after the write would hide that the job was cancelled.
+    const payload = await this.#items.payloads.of('cancelJob', seen);
+    const callId = randomUUID();
+    const asked = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
+      by === undefined ? '' : ', #cancelRequestedBy = :by'
+    }`;
+    const askedValues = { ':now': nowMs, ...(by === undefined ? {} : { ':by': by }) };
+    // A worker may start the job, or give it up, between the two writes.
+    for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
+      const cancelled = await this.#items.changeJob('cancelJob', jobId, {
+        // Of an earlier attempt, `finishedAtMs` says what that used.
+        update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
+          #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${asked} REMOVE #line, #rank`,
+        condition: '#state IN (:scheduled, :pending, :claimed)',
+        values: {
+          ...stateValues('cancelled', 'scheduled', 'pending', 'claimed'),
+          ...askedValues,
+          ':one': 1,
+          ':ttl': ttlSec(expiresAtMs),
+          ':callId': callId,
+        },
+      });
+      const { job, item } = cancelled;
+      if (job === undefined) return { kind: 'missing' };
+      if (isTerminal(job.state)) {
+        const isOurs = cancelled.applied || item[ATTRIBUTE.callId] === callId;
+        if (isOurs)
+          await this.#items.hint(() => this.#items.payloads.ended('cancelJob', item, job, expiresAtMs));
+        return { kind: isOurs ? 'cancelled' : 'ended', job: decodeJob(item, payload) };
+      }
+      const asking = await this.#items.changeJob('cancelJob', jobId, {
+        update: `SET ${asked}`,
+        condition: '#state = :running AND attribute_not_exists(#cancelRequestedAtMs)',
+        values: { ...stateValues('running'), ...askedValues },
+      });
+      if (isAskedToEnd(asking)) {
+        return { kind: 'requested', job: decodeJob(asking.item, payload) };
+      }
+    }
+    throw new StoreThrottled(
+      `cancelJob: job ${jobId} moved on at each of ${CANCEL_TRIES_MAX} tries, nothing was changed; try again`,
+    );
+  }
+
+  async retimeJob({ job, runAtMs, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
+    const transition = retime(job, runAtMs, nowMs, by);
+    if (transition.kind === 'refused') {
+      const [present] = await this.#submit.getJobs({ ids: [job.id] });
+      return unmoved(present);
+    }
+    const next = transition.job;
+    if (next.state === 'scheduled') await this.#items.noteDueShard(next);
+    const seen = await this.#table.get('retimeJob', jobKey(job.id));
+    if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
+    // Read first, for it never changes: what fails after the write would hide that the job was moved.
+    const payload = await this.#items.payloads.of('retimeJob', seen);
+    await this.#items.payloads.moving('retimeJob', seen, next);
+    // A job that is ready, and stays so, stays where it stands: it may be parked.
+    const standing =
+      job.state === 'pending' && next.state === 'pending' ? undefined : this.#items.standingOf(next);
+    const callId = randomUUID();
+    const ready = readyChange(next);
+    const noted = notedHistory(next.history);
+    const outcome = await this.#table.update('retimeJob', {
+      key: jobKey(job.id),
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}${noted.set}
+        ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
+      condition: '#state = :before AND #version = :version',
+      values: {
+        ':before': job.state,
+        ':after': next.state,
+        ...versionValues(job.version),
+        ':runAt': next.runAtMs,
+        ...ready.values,
+        ...noted.values,
+        ':callId': callId,
+        ...(standing === undefined ? {} : standingValues(standing)),
+      },
+    });
+    const item = outcome.applied ? outcome.item : outcome.old;
+    if (item === undefined || this.#items.isGone(item)) return { kind: 'missing' };
+    const present = decodeJob(item, payload);
+    if (!outcome.applied && item[ATTRIBUTE.callId] !== callId) return unmoved(present);
+    return { kind: 'moved', job: present };
+  }
+
+  async changeControl({ partition, scope, change }: RequestOf<'changeControl'>): Promise<ControlOutcome> {
+    const key = controlKey(partition, scope);
+    const seen = (await this.#table.get('changeControl', key)) ?? {};
+    const callId = randomUUID();
+    const { sets, removes, conditions, values } = controlUpdate(change, seen);
+    const outcome = await this.#table.update('changeControl', {
+      key,
+      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
+      ...(conditions.length === 0 ? {} : { condition: conditions.join(' AND ') }),
+      values: { ...values, ':scope': scope, ':callId': callId },
+    });
+    const item = outcome.applied ? outcome.item : outcome.old;
+    if (item === undefined) throw new StoreUnavailable(`changeControl: ${scope} was not answered; repeat it`);
+    const control = decodeControl(item);
+    if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
+      return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };
+    // Nobody sees one that is idle; it is kept a while, so that what comes late can be told from what is newer.
+    if (isIdle(control)) {
+      await this.#items.hint(() =>
+        this.#table.update('changeControl', {
+          key,
+          update: 'SET #ttl = :ttl',
+          condition: IDLE_CONTROL,
+          values: { ':false': false, ':ttl': ttlSec(this.#items.nowMs() + IDLE_CONTROL_KEPT_MS) },
+        }),
+      );
+    }
+    return { kind: 'changed', control };
+  }
+
+  async adoptControl({ partition, control }: RequestOf<'adoptControl'>): Promise<Applied> {
+    const { scope, paused, maxConcurrency, weight } = control;
+    const callId = randomUUID();
+    const { sets, removes, values } = controlUpdate({ paused, maxConcurrency, weight }, {});
+    const outcome = await this.#table.update('adoptControl', {
+      key: controlKey(partition, scope),
+      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
+      condition: 'attribute_not_exists(#pk)',
+      values: { ...values, ':scope': scope, ':callId': callId },
+    });
+    return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
+  }
+
+  async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
+    const query = { condition: '#pk = :pk', values: { ':pk': unreadablePk(partition) } };
+    const items = await this.#items.pages('listUnreadable', query, UNREADABLE_MAX);
+    const notes = items.map(decodeUnreadable);
+    const present = await this.#items.getAll(
+      'listUnreadable',
+      notes.map(({ of }) => of),
+      (item) => item,
+    );
+    // A schedule is two items: either may be what cannot be read.
+    const specKeys = notes.flatMap(({ of }) => specKeyBeside(of) ?? []);
+    const specs = new Map(
+      (await this.#items.getAll('listUnreadable', specKeys, (item) => item)).map((item, at) => [
+        specKeys[at]?.pk,
+        item,
+      ]),
+    );
+    return notes.flatMap(({ of, told }, at) => {
+      const item = present[at];
+      if (item === undefined) return [];
+      const isFine =
+        specKeyBeside(of) === undefined ? isReadable(item) : isReadableSchedule(item, specs.get(of.pk));
+      return isFine ? [] : told;
+    });
+  }
+
+  async readDeadLetters({ partition, limit, after }: RequestOf<'readDeadLetters'>): Promise<LinePage<Job>> {
+    const { items, next } = await this.#items.heads('readDeadLetters', deadLineName(partition), limit, after);
+    const heads = await this.#items.readable(partition, items, decodeJobHead);
+    const found = await this.#items.getAll(
+      'readDeadLetters',
+      heads.map(({ id }) => jobKey(id)),
+      (item) => (this.#items.isGone(item) ? undefined : item),
+    );
+    const apart = await this.#items.payloads.ofAll('readDeadLetters', found);
+    const payloadOf = new Map(found.map((item, at) => [item, apart[at]]));
+    const jobs = await this.#items.readableEach(partition, found, (item) =>
+      decodeJob(item, payloadOf.get(item)),
+    );
+    return {
+      jobs: jobs.filter((job) => job?.state === 'failed' && job.redrivenAs === undefined) as Job[],
+      next,
+    };
+  }
+
+  async redrive({ deadLetter, job }: RequestOf<'redrive'>): Promise<Applied> {
+    const nowSec = { ':nowSec': Math.floor(this.#items.nowMs() / 1000) };
+    const by =
+      job.redriveBy === undefined
+        ? { set: '', values: {} }
+        : { set: ', #redrivenBy = :by', values: { ':by': job.redriveBy } };
+    const payloadId = await this.#items.payloads.put('redrive', job);
+    const outcome = await this.#table.transact('redrive', randomUUID(), [
+      this.#table.putPart({
+        item: encodeJob(job, this.#items.standingOf(job), payloadId),
+        condition: 'attribute_not_exists(#pk) OR #ttl <= :nowSec',
+        values: nowSec,
+      }),
+      this.#table.updatePart({
+        key: jobKey(deadLetter.id),
+        update: `SET #redrivenAs = :id, #redrivenAtMs = :now${by.set} REMOVE #line, #rank`,
+        condition:
+          '#state = :failed AND #version = :version AND attribute_not_exists(#redrivenAs) AND #ttl > :nowSec',
+        values: {
+          ...stateValues('failed'),
+          ...nowSec,
+          ...by.values,
+          ':version': deadLetter.version,
+          ':id': job.id,
+          ':now': job.submittedAtMs,
+        },
+      }),
+    ]);
+    if (outcome.applied) return 'applied';
+    if (payloadId !== undefined) {
+      const made = await this.#table.get('redrive', jobKey(job.id));
+      if (made === undefined || payloadIdOf(made) !== payloadId)
+        await this.#items.payloads.discard('redrive', job.id, payloadId);
+    }
+    const [present] = await this.#submit.lookUpJobs({ ids: [deadLetter.id] });
+    return present?.redrivenAs === job.id ? 'applied' : 'superseded';
+  }
+
+  async listRejections(sourceId: string): Promise<readonly Rejection[]> {
+    const items = await this.#items.collection('listRejections', rejectionKey(sourceId, 0).pk);
+    return items.filter((item) => !this.#items.isGone(item)).map(decodeRejection);
+  }
+
+  async putDeclaration({ text, after, nowMs }: RequestOf<'putDeclaration'>): Promise<DeclareOutcome> {
+    const hash = declarationHash(text);
+    const parts = declarationParts(text);
+    await inParallel([...parts.entries()], PARALLEL_MAX, async ([at, part]) => {
+      await this.#table.put('putDeclaration', { item: encodeDeclarationText(hash, at, part) });
+    });
+    const declared = { version: after + 1, hash, parts: parts.length, declaredAtMs: nowMs };
+    const outcome = await this.#table.transact('putDeclaration', randomUUID(), [
+      this.#table.putPart({
+        item: encodeDeclaration(newestDeclarationKey, declared),
+        ...(after === 0
+          ? { condition: 'attribute_not_exists(#pk)' }
+          : { condition: '#version = :after', values: { ':after': after } }),
+      }),
+      this.#table.putPart({ item: encodeDeclaration(declarationKey(declared.version), declared) }),
+    ]);
+    if (outcome.applied) return { kind: 'declared', version: declared.version };
+    const item = await this.#table.get('putDeclaration', newestDeclarationKey);
+    const newest = item === undefined ? undefined : decodeDeclaration(item);
+    // Its own success, whose answer got lost, reads as a refusal.
+    const isOwn =
+      newest?.version === declared.version && newest.hash === hash && newest.declaredAtMs === nowMs;
+    if (isOwn) return { kind: 'declared', version: declared.version };
+    return { kind: 'outdated', version: newest?.version ?? 0 };
+  }
+
+  async announceDeclaration({ partition, version }: RequestOf<'announceDeclaration'>): Promise<void> {
+    await this.#table.update('announceDeclaration', {
+      key: leaseKey(partition),
+      // Where nobody has held the lease yet, it is free.
+      update:
+        'SET #declared = :version, #epoch = if_not_exists(#epoch, :zero), #expiresAtMs = if_not_exists(#expiresAtMs, :zero)',
+      condition: 'attribute_not_exists(#declared) OR #declared < :version',
+      values: { ':version': version, ':zero': 0 },
+    });
+  }
+}
+
+/** Whoever asked first is the one who did. */
+function isAskedToEnd(asking: JobChange): asking is JobChange & { readonly item: Item } {
+  return asking.applied || (asking.job?.state === 'running' && asking.job.cancelRequestedAtMs !== undefined);
+}

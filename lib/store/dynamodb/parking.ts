@@ -1,0 +1,160 @@
+/** Jobs that wait for their conflict key. */
+
+import { randomUUID } from 'node:crypto';
+import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
+import type { ParkingStore, RequestOf } from '../contract.ts';
+import type { JobHead } from '../job-fields.ts';
+import type { ParkedMark } from '../records.ts';
+import { type Applied, BLOCKED_HEADS, type Heads } from '../requests.ts';
+import {
+  behindGroup,
+  blockedGroup,
+  blockedLineName,
+  blockedRank,
+  jobKey,
+  leaseKey,
+  parkedKey,
+  parkedPk,
+} from '../schema.ts';
+import { ATTRIBUTE } from './codec/attributes.ts';
+import { decodeJobHead } from './codec/job.ts';
+import { decodeParkedMark, encodeParkedMark } from './codec/parking.ts';
+import type { DynamoConnection, TransactionPart } from './connection.ts';
+import { LEASE_PART, PARALLEL_MAX, standingValues, stateValues } from './expressions.ts';
+import type { TableItems } from './items.ts';
+import { chunksOf, inParallel } from './parallel.ts';
+
+/** Jobs of a blocked line read at once: they fill about what one unit reads. */
+const BLOCKED_READ = 12;
+
+const PARK_TRIES_MAX = 3;
+
+export class DynamoParkingStore implements ParkingStore {
+  readonly #items: TableItems;
+  readonly #table: DynamoConnection;
+
+  constructor(items: TableItems) {
+    this.#items = items;
+    this.#table = items.table;
+  }
+
+  async markParked({ partition, conflictKeys, nowMs }: RequestOf<'markParked'>): Promise<void> {
+    await inParallel(conflictKeys, PARALLEL_MAX, async (conflictKey) => {
+      // One that is as new, or newer, is left alone: it was renewed since.
+      await this.#table.put('markParked', {
+        item: encodeParkedMark(partition, { conflictKey, parkedAtMs: nowMs }),
+        condition: 'attribute_not_exists(#pk) OR #parkedAtMs < :now',
+        values: { ':now': nowMs },
+      });
+    });
+  }
+
+  async readParked({ partition, conflictKeys }: RequestOf<'readParked'>): Promise<readonly ParkedMark[]> {
+    const keys = [...new Set(conflictKeys)].map((conflictKey) => parkedKey(partition, conflictKey));
+    const found = await this.#items.getAll('readParked', keys, decodeParkedMark);
+    return found.filter((mark) => mark !== undefined);
+  }
+
+  async listParked({ partition, limit, after }: RequestOf<'listParked'>): Promise<{
+    readonly marks: readonly ParkedMark[];
+    readonly next?: string | undefined;
+  }> {
+    const pk = parkedPk(partition);
+    const { items, last } = await this.#items.upTo(limit, 'listParked', {
+      condition: '#pk = :pk',
+      values: { ':pk': pk },
+      after: after === undefined ? undefined : { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: after },
+    });
+    const next = last === undefined ? {} : { next: String(last[ATTRIBUTE.sk]) };
+    return { marks: items.map(decodeParkedMark), ...next };
+  }
+
+  async unmarkParked({
+    partition,
+    mark: { conflictKey, parkedAtMs },
+  }: RequestOf<'unmarkParked'>): Promise<Applied> {
+    const outcome = await this.#table.delete(
+      'unmarkParked',
+      parkedKey(partition, conflictKey),
+      'attribute_not_exists(#pk) OR #parkedAtMs = :parkedAtMs',
+      { ':parkedAtMs': parkedAtMs },
+    );
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async readBlocked({ partition, conflictKey, groups, after }: RequestOf<'readBlocked'>): Promise<Heads> {
+    const line = blockedLineName(partition, conflictKey);
+    const jobs: JobHead[] = [];
+    let from = after;
+    let found = 0;
+    // One read shows some groups whole; where it ends inside one, the next read begins behind that group.
+    for (;;) {
+      const { items, next } = await this.#items.heads('readBlocked', line, BLOCKED_READ, undefined, {
+        above: from,
+      });
+      const read = await this.#items.readable(partition, items, decodeJobHead);
+      const byGroup = Map.groupBy(read, (job) => blockedGroup(job));
+      for (const [group, heads] of byGroup) {
+        if (found === groups) return { jobs, next: from };
+        jobs.push(...heads.slice(0, BLOCKED_HEADS));
+        found += 1;
+        from = behindGroup(group);
+      }
+      // What cannot be read says of no group where it ends.
+      if (next === undefined || byGroup.size === 0) return { jobs };
+    }
+  }
+
+  async park({ fence, jobs, conflictKey }: RequestOf<'park'>): Promise<readonly Applied[] | 'lost'> {
+    const outcomes = new Map<string, Applied>();
+    for (const chunk of chunksOf(jobs, TRANSACTION_ITEMS_MAX - 1)) {
+      let left = chunk;
+      // One that has moved on refuses the transaction: the others are tried again without it.
+      for (let tries = 1; left.length > 0 && tries <= PARK_TRIES_MAX; tries += 1) {
+        const outcome = await this.#table.transact('park', randomUUID(), [
+          this.#table.checkPart(leaseKey(fence.partition), '#epoch = :epoch', { ':epoch': fence.epoch }),
+          ...left.map((job) => this.#parkPart(job, conflictKey)),
+        ]);
+        if (outcome.applied) {
+          for (const { id } of left) outcomes.set(id, 'applied');
+          break;
+        }
+        if (outcome.refused.has(LEASE_PART)) return 'lost';
+        left = left.filter((_, at) => !outcome.refused.has(at + 1));
+      }
+    }
+    return jobs.map(({ id }) => outcomes.get(id) ?? 'superseded');
+  }
+
+  #parkPart(job: JobHead, conflictKey: string): TransactionPart {
+    const { rank } = this.#items.place(job);
+    return this.#table.updatePart({
+      key: jobKey(job.id),
+      update: 'SET #line = :line, #rank = :rank',
+      condition: '#state = :pending AND #version = :version',
+      values: {
+        ...stateValues('pending'),
+        ':version': job.version,
+        ':line': blockedLineName(job.partition, conflictKey),
+        ':rank': blockedRank(job, rank),
+      },
+    });
+  }
+
+  async unpark({ jobs, conflictKey }: RequestOf<'unpark'>): Promise<readonly Applied[]> {
+    return inParallel(jobs, PARALLEL_MAX, async (job): Promise<Applied> => {
+      const outcome = await this.#table.update('unpark', {
+        key: jobKey(job.id),
+        update: 'SET #line = :line, #rank = :rank',
+        condition: '#state = :pending AND #version = :version AND #line = :blocked',
+        values: {
+          ...stateValues('pending'),
+          ':version': job.version,
+          ':blocked': blockedLineName(job.partition, conflictKey),
+          ...standingValues(this.#items.readyStanding(job)),
+        },
+      });
+      return outcome.applied ? 'applied' : 'superseded';
+    });
+  }
+}

@@ -1,0 +1,434 @@
+/** What a pass knows of its partition exactly, and what it decides: one read, one transaction. */
+
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Loan, LoanRequest } from '../../core/lending.ts';
+import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
+import type { PartitionStore, RequestOf } from '../contract.ts';
+import { CommitTooLarge, StaleCommit, StoreThrottled } from '../errors.ts';
+import {
+  asMarked,
+  EMPTY_PAGE,
+  isPageAlone,
+  type Page,
+  type PageTurn,
+  partsOf,
+  requireBounded,
+  reservationsIn,
+  turnPage,
+} from '../page.ts';
+import {
+  type Control,
+  type Fence,
+  isIdle,
+  type Lookout,
+  type PartitionState,
+  type Reservation,
+  type WorkerRecord,
+  workerAt,
+} from '../records.ts';
+import type { Applied, Commit } from '../requests.ts';
+import {
+  backlogKey,
+  CONTROL_PREFIX,
+  dueKey,
+  estimateKey,
+  LOAN_PREFIX,
+  leaseKey,
+  ledgerKey,
+  loanKey,
+  lookoutKey,
+  pageKey,
+  partitionPk,
+  REQUEST_PREFIX,
+  RESERVATION_PREFIX,
+  requestKey,
+  reservationKey,
+  WORKER_PREFIX,
+} from '../schema.ts';
+import { ATTRIBUTE, type Item } from './codec/attributes.ts';
+import { decodeControl, unreadableControl } from './codec/control.ts';
+import { encodeEstimate } from './codec/estimate.ts';
+import { decodeDueShards, decodeLease, decodeLookout, encodeCarried, encodeLookout } from './codec/lease.ts';
+import { encodeLedger } from './codec/ledger.ts';
+import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
+import { commitIdOf, decodePage, encodePage } from './codec/page.ts';
+import { decodeReservation, encodeReservation } from './codec/reservation.ts';
+import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
+import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
+import { LEASE_PART, PARALLEL_MAX } from './expressions.ts';
+import type { TableItems } from './items.ts';
+import type { RankMove } from './key-ranks.ts';
+import { inParallel } from './parallel.ts';
+
+/** What a store has last read and written of a partition: what its next commit follows. */
+interface Known {
+  readonly epoch: number;
+  readonly page: Page;
+  /** The reservations as their items are. */
+  readonly batches: Map<string, Reservation>;
+}
+
+/** The page's condition proves that what is known is what is there. */
+function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
+  if (commit.turn !== undefined && commit.turn !== known.page.turn) {
+    throw new StaleCommit(
+      `the commit under epoch ${fence.epoch} follows turn ${commit.turn} of partition ${fence.partition}, which is at ${known.page.turn}; load it again`,
+    );
+  }
+  for (const { batchId } of commit.reserve) {
+    if (!known.page.inline.has(batchId) && !known.batches.has(batchId)) continue;
+    throw new StaleCommit(
+      `the commit under epoch ${fence.epoch} makes the reservation ${batchId}, which is there; load partition ${fence.partition} again`,
+    );
+  }
+  for (const { reservation } of [...commit.drop, ...commit.postpone]) {
+    const { batchId } = reservation;
+    if (known.page.inline.has(batchId)) continue;
+    const present = known.batches.get(batchId);
+    if (present !== undefined && asMarked(present, known.page) !== undefined) continue;
+    throw new StaleCommit(
+      `the commit under epoch ${fence.epoch} changes the reservation ${batchId}, which is gone; load partition ${fence.partition} again`,
+    );
+  }
+}
+
+const ANOTHER_PAGE = 'another page';
+const COMMIT_ID_BYTES = 6;
+const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
+
+/** A page that follows another one, written under an epoch. Of one epoch, two runs of one process could follow the same page. */
+function pageAfter(partition: number, epoch: number, before: Page, after: Page, commitId: string): Put {
+  const follows = before.turn === 0 ? '(attribute_not_exists(#pk) OR #turn = :turn)' : '#turn = :turn';
+  return {
+    item: encodePage(partition, after, commitId),
+    condition: `${follows} AND (attribute_not_exists(#pageEpoch) OR #pageEpoch <= :epoch)`,
+    values: { ':turn': before.turn, ':epoch': epoch },
+  };
+}
+
+/** What the items of a partition say. */
+interface PartitionItems {
+  lease: ReturnType<typeof decodeLease> | undefined;
+  page: Page;
+  dueShards: number;
+  lookout: Lookout | undefined;
+  readonly reservations: Reservation[];
+  readonly workers: WorkerRecord[];
+  readonly controls: Control[];
+  readonly loans: Loan[];
+  readonly requests: LoanRequest[];
+}
+
+const noItems = (): PartitionItems => ({
+  lease: undefined,
+  page: EMPTY_PAGE,
+  dueShards: 1,
+  lookout: undefined,
+  reservations: [],
+  workers: [],
+  controls: [],
+  loans: [],
+  requests: [],
+});
+
+export class DynamoPartitionStore implements PartitionStore {
+  readonly #items: TableItems;
+  readonly #table: DynamoConnection;
+  readonly #known = new Map<number, Known>();
+
+  constructor(items: TableItems) {
+    this.#items = items;
+    this.#table = items.table;
+  }
+
+  async loadPartition({ partition, nowMs }: RequestOf<'loadPartition'>): Promise<PartitionState> {
+    const { lease, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
+      await this.#decoded(
+        partition,
+        await this.#items.collection('loadPartition', partitionPk(partition)),
+        nowMs,
+      );
+    // Who only looks may have read it before somebody else's commit.
+    if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
+      const batches = new Map(reservations.map((each) => [each.batchId, each]));
+      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
+    }
+    for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
+    return {
+      epoch: lease?.epoch ?? 0,
+      declared: lease?.declared,
+      carried: lease?.carried,
+      turn: page.turn,
+      reservations: reservationsIn(page, reservations),
+      workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
+      gone: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
+      lookout,
+      controls,
+      ledgers: [...page.ledgers.values()],
+      estimates: [...page.estimates.values()],
+      parks: page.parks,
+      dueShards,
+      attendance: page.attendance,
+      liftedAtMs: page.liftedAtMs,
+      isLifted: page.isLifted,
+      loans,
+      requests,
+    };
+  }
+
+  /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */
+  async #decoded(partition: number, items: readonly Item[], nowMs: number): Promise<PartitionItems> {
+    const found = noItems();
+    const single = new Map<string, (item: Item) => Promise<void> | void>([
+      [
+        leaseKey(partition).sk,
+        (item) => {
+          found.lease = decodeLease(item);
+        },
+      ],
+      [
+        pageKey(partition).sk,
+        (item) => {
+          found.page = decodePage(item);
+        },
+      ],
+      [
+        dueKey(partition).sk,
+        (item) => {
+          found.dueShards = Math.max(1, decodeDueShards(item));
+        },
+      ],
+      [
+        lookoutKey(partition).sk,
+        async (item) => {
+          [found.lookout] = await this.#items.readable(partition, [item], decodeLookout);
+        },
+      ],
+    ]);
+    const kinds: readonly (readonly [prefix: string, take: (item: Item) => Promise<void> | void])[] = [
+      [RESERVATION_PREFIX, (item) => void found.reservations.push(decodeReservation(item))],
+      [
+        WORKER_PREFIX,
+        async (item) => {
+          const read = this.#items.readable(partition, [item], decodeWorkerRecord, (cause) =>
+            unreadableWorker(partition, item, nowMs, cause),
+          );
+          found.workers.push(...(await read));
+        },
+      ],
+      [
+        CONTROL_PREFIX,
+        async (item) => {
+          const read = this.#items.readable(partition, [item], decodeControl, () => unreadableControl(item));
+          found.controls.push(...(await read).filter((control) => !isIdle(control)));
+        },
+      ],
+      [LOAN_PREFIX, (item) => void found.loans.push(decodeLoan(item))],
+      [
+        REQUEST_PREFIX,
+        async (item) => {
+          // One that nobody can read asks for nothing, until its partition asks again.
+          found.requests.push(...(await this.#items.readable(partition, [item], decodeRequest)));
+        },
+      ],
+    ];
+    for (const item of items) {
+      const sk = String(item[ATTRIBUTE.sk]);
+      const take = single.get(sk) ?? kinds.find(([prefix]) => sk.startsWith(prefix))?.[1];
+      await take?.(item);
+    }
+    return found;
+  }
+
+  async commit({ fence, commit }: RequestOf<'commit'>): Promise<'committed' | 'lost'> {
+    const { partition } = fence;
+    requireBounded(commit);
+    const turnKnown = this.#known.get(partition)?.page.turn;
+    if (turnKnown === undefined || (commit.turn !== undefined && commit.turn !== turnKnown)) {
+      await this.loadPartition({ partition, nowMs: 0 });
+    }
+    const known = this.#known.get(partition) ?? { epoch: 0, page: EMPTY_PAGE, batches: new Map() };
+    // Not known again before the answer: a commit without one may have happened or not.
+    this.#known.delete(partition);
+    if (known.epoch > fence.epoch) return 'lost';
+    requireCurrent(fence, known, commit);
+    const turn = turnPage(known.page, commit, known.batches, fence.epoch);
+    if (partsOf(turn, commit) > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(partsOf(turn, commit));
+    const written = isPageAlone(turn, commit)
+      ? await this.#turnAlone(fence, known.page, turn.page)
+      : await this.#turnWith(fence, known.page, turn, commit);
+    if (written === 'lost') return 'lost';
+    for (const reservation of turn.reserved) known.batches.set(reservation.batchId, reservation);
+    for (const reservation of turn.absorbed) {
+      if (reservation.jobs.size > 0) known.batches.set(reservation.batchId, reservation);
+      else known.batches.delete(reservation.batchId);
+    }
+    if ((this.#known.get(partition)?.page.turn ?? 0) < turn.page.turn) {
+      this.#known.set(partition, { ...known, page: turn.page });
+    }
+    for (const ledger of commit.ledgers) this.#items.keyRanks.sawLedger(partition, ledger);
+    return 'committed';
+  }
+
+  /** Writes the page, and nothing else: its turn and its epoch are the fence. */
+  async #turnAlone({ partition, epoch }: Fence, before: Page, after: Page): Promise<'committed' | 'lost'> {
+    const commitId = newCommitId();
+    const outcome = await this.#table.put('commit', pageAfter(partition, epoch, before, after, commitId));
+    // A request that was repeated finds what it has written itself.
+    if (outcome.applied || (outcome.old !== undefined && commitIdOf(outcome.old) === commitId))
+      return 'committed';
+    return this.#refused({ partition, epoch }, before, ANOTHER_PAGE);
+  }
+
+  async #turnWith(fence: Fence, before: Page, turn: PageTurn, commit: Commit): Promise<'committed' | 'lost'> {
+    const parts = this.#partsOf(fence, before, turn, commit);
+    const outcome = await this.#table.transact('commit', randomUUID(), parts);
+    if (outcome.applied) return 'committed';
+    if (outcome.refused.has(LEASE_PART)) return 'lost';
+    return this.#refused(fence, before, `parts ${[...outcome.refused].join(', ')}`);
+  }
+
+  /** Why a commit was refused: somebody else has the lease, or is about to take it; or it does not follow what is there. */
+  async #refused({ partition, epoch }: Fence, before: Page, what: string): Promise<'lost'> {
+    const [lease, page] = await this.#items.getAll(
+      'commit',
+      [leaseKey(partition), pageKey(partition)],
+      (item) => item,
+    );
+    const present = page === undefined ? EMPTY_PAGE : decodePage(page);
+    if (Math.max(lease === undefined ? 0 : decodeLease(lease).epoch, present.epoch) > epoch) return 'lost';
+    if (what === ANOTHER_PAGE && present.turn === before.turn) {
+      throw new StoreThrottled(
+        `commit: something was in the way of turn ${before.turn + 1} of partition ${partition}, and is gone; try again`,
+      );
+    }
+    throw new StaleCommit(
+      `the commit under epoch ${epoch} follows a page, or makes reservations, that are not what it knows: ${what}; load partition ${partition} again`,
+    );
+  }
+
+  #partsOf(fence: Fence, before: Page, turn: PageTurn, commit: Commit): readonly TransactionPart[] {
+    const { partition, epoch } = fence;
+    const table = this.#table;
+    // LEASE_PART: the fence stands first.
+    return [
+      table.checkPart(leaseKey(partition), '#epoch = :epoch', { ':epoch': epoch }),
+      table.putPart(pageAfter(partition, epoch, before, turn.page, newCommitId())),
+      ...turn.spilled.map((ledger) =>
+        table.putPart({ item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger) }),
+      ),
+      ...turn.estimates.map((estimate) =>
+        table.putPart({
+          item: encodeEstimate(estimateKey(partition, estimate.type, estimate.resourceId), estimate),
+        }),
+      ),
+      ...turn.reserved.map((reservation) =>
+        table.putPart({
+          item: encodeReservation(partition, reservation),
+          condition: 'attribute_not_exists(#pk)',
+        }),
+      ),
+      ...turn.absorbed.map((reservation) =>
+        reservation.jobs.size === 0
+          ? table.deletePart(reservationKey(partition, reservation.batchId))
+          : table.putPart({ item: encodeReservation(partition, reservation) }),
+      ),
+      ...this.#lendingParts(partition, commit),
+    ];
+  }
+
+  /** A loan stands with both partitions, and both say the same of it. */
+  #lendingParts(partition: number, { lend = [], giveBack = [] }: Commit): readonly TransactionPart[] {
+    const table = this.#table;
+    const granted = new Set(lend.map(({ to }) => to));
+    return [
+      ...lend.flatMap((loan) =>
+        [loan.from, loan.to].map((each) =>
+          table.putPart({ item: encodeLoan(each, loan), condition: 'attribute_not_exists(#pk)' }),
+        ),
+      ),
+      ...Array.from(granted, (borrower) => table.deletePart(requestKey(partition, borrower))),
+      ...giveBack.flatMap(({ loan, left }) =>
+        [loan.from, loan.to].map((each) => {
+          const key = loanKey(each, loan.loanId);
+          const condition = '#units = :units';
+          const values = { ':units': loan.units };
+          return left === 0
+            ? table.deletePart(key, condition, values)
+            : table.updatePart({
+                key,
+                update: 'SET #units = :left',
+                condition,
+                values: { ...values, ':left': left },
+              });
+        }),
+      ),
+    ];
+  }
+
+  async tidy(partition: number): Promise<void> {
+    await Promise.all([
+      this.#deleteSettled(partition),
+      this.#moveKeys(partition, this.#items.keyRanks.takeMoves(partition)),
+    ]);
+  }
+
+  /**
+   * Takes away reservations all of whose places are settled. The page goes on saying so until a deletion was answered,
+   * so one that gets lost is repeated by whoever tidies next.
+   */
+  async #deleteSettled(partition: number): Promise<void> {
+    const known = this.#known.get(partition);
+    if (known === undefined) return;
+    const settled = [...known.batches].filter(([, each]) => asMarked(each, known.page) === undefined);
+    await inParallel(settled, PARALLEL_MAX, async ([batchId]) => {
+      await this.#items.hint(async () => {
+        await this.#table.delete('tidy', reservationKey(partition, batchId));
+        known.batches.delete(batchId);
+      });
+    });
+  }
+
+  /** Only hints move here: what fails is moved by a later pass. */
+  async #moveKeys(partition: number, moves: readonly RankMove[]): Promise<void> {
+    await inParallel(moves, PARALLEL_MAX, ({ type, fairnessKey, from, to }) =>
+      this.#items.hint(() =>
+        this.#table.update('tidy', {
+          key: backlogKey(partition, type, fairnessKey),
+          update: 'SET #rank = :to',
+          condition: '#rank = :from AND attribute_exists(#line)',
+          values: { ':from': from, ':to': to },
+        }),
+      ),
+    );
+  }
+
+  async keepLookout({ partition, seen, next }: RequestOf<'keepLookout'>): Promise<Applied> {
+    const callId = randomUUID();
+    const outcome = await this.#table.put('keepLookout', {
+      item: encodeLookout(partition, next, callId),
+      ...(seen === undefined
+        ? { condition: 'attribute_not_exists(#pk)' }
+        : {
+            condition: '#atMs = :at AND #nextAtMs = :next AND #judgedUntilMs = :judged',
+            values: { ':at': seen.atMs, ':next': seen.nextAtMs, ':judged': seen.judgedUntilMs },
+          }),
+    });
+    // A request that was repeated finds what it has written itself.
+    return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
+  }
+
+  async noteCarried({ fence, carried }: RequestOf<'noteCarried'>): Promise<'noted' | 'lost'> {
+    const outcome = await this.#table.update('noteCarried', {
+      key: leaseKey(fence.partition),
+      update: 'SET #carried = :carried',
+      condition: '#epoch = :epoch',
+      values: { ':carried': encodeCarried(carried), ':epoch': fence.epoch },
+    });
+    return outcome.applied ? 'noted' : 'lost';
+  }
+
+  async askForLoan({ partition, request }: RequestOf<'askForLoan'>): Promise<void> {
+    await this.#table.put('askForLoan', { item: encodeRequest(partition, request) });
+  }
+}

@@ -1,0 +1,58 @@
+/** What the table's stream tells of jobs and schedules. */
+import { unmarshall } from '@aws-sdk/util-dynamodb';
+import type { DynamoDBRecord, AttributeValue as StreamAttribute } from 'aws-lambda';
+import type { MovingJob } from '../../core/job.ts';
+import type { ScheduleState } from '../../core/recurring.ts';
+import { BLOCKED_PREFIX, SCHEDULE_PREFIX, TABLE } from '../schema.ts';
+import type { Item } from './codec/attributes.ts';
+import { decodeMovingJob } from './codec/job.ts';
+import { decodeScheduleState } from './codec/schedule.ts';
+
+type Image = Record<string, StreamAttribute>;
+
+/** A job as a record shows it, and in which state it was before; undefined: it is new. */
+export interface JobChange {
+  readonly job: MovingJob;
+  readonly before: string | undefined;
+}
+
+export interface StreamChanges {
+  readonly jobs: readonly JobChange[];
+  /** The stream's filter passes those that have stopped by themselves. */
+  readonly schedules: readonly ScheduleState[];
+}
+
+/**
+ * Reads records in their order. A job that was parked is the same job: as a hint it would only be met, and parked, again.
+ *
+ * @param unreadable - hears of each record that is neither a job nor a schedule, by its keys
+ */
+export function changesIn(
+  records: readonly DynamoDBRecord[],
+  unreadable: (keys: unknown, error: unknown) => void,
+): StreamChanges {
+  const jobs: JobChange[] = [];
+  const schedules: ScheduleState[] = [];
+  for (const { dynamodb, eventName } of records) {
+    const image = dynamodb?.NewImage;
+    if (image === undefined || isParked(image)) continue;
+    try {
+      if (isSchedule(image)) schedules.push(decodeScheduleState(itemOf(image)));
+      else {
+        const before = eventName === 'INSERT' ? undefined : dynamodb?.OldImage?.[TABLE.state]?.S;
+        jobs.push({ job: decodeMovingJob(itemOf(image)), before });
+      }
+    } catch (error) {
+      unreadable(dynamodb?.Keys, error);
+    }
+  }
+  return { jobs, schedules };
+}
+
+const isSchedule = (image: Image): boolean =>
+  image[TABLE.partitionKey]?.S?.startsWith(SCHEDULE_PREFIX) === true;
+
+const isParked = (image: Image): boolean =>
+  !isSchedule(image) && image[TABLE.line]?.S?.startsWith(BLOCKED_PREFIX) === true;
+
+const itemOf = (image: Image): Item => unmarshall(image as Parameters<typeof unmarshall>[0]);

@@ -1,0 +1,183 @@
+/** What whoever submits asks. */
+import type { Job, MovingJob } from '../../core/job.ts';
+import type { LineStore, RequestOf, SubmitStore } from '../contract.ts';
+import { MalformedItemError, StoreUnavailable } from '../errors.ts';
+import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
+import type { CreateOutcome } from '../requests.ts';
+import {
+  backlogKey,
+  declarationKey,
+  declarationTextKey,
+  jobKey,
+  keysLineName,
+  newestDeclarationKey,
+  wakeKey,
+} from '../schema.ts';
+import { ATTRIBUTE, type Item } from './codec/attributes.ts';
+import { encodeBacklogLine } from './codec/backlog.ts';
+import { decodeDeclaration, decodeDeclarationText } from './codec/declaration.ts';
+import { decodeJob, decodeMovingJob, encodeJob, payloadIdOf } from './codec/job.ts';
+import { encodeRejection } from './codec/rejection.ts';
+import type { DynamoConnection } from './connection.ts';
+import { PARALLEL_MAX } from './expressions.ts';
+import { partitionIn, type TableItems } from './items.ts';
+import { inParallel } from './parallel.ts';
+
+export class DynamoSubmitStore implements SubmitStore {
+  readonly #items: TableItems;
+  readonly #table: DynamoConnection;
+  readonly #lines: Pick<LineStore, 'getLedgers'>;
+
+  constructor(items: TableItems, lines: Pick<LineStore, 'getLedgers'>) {
+    this.#items = items;
+    this.#table = items.table;
+    this.#lines = lines;
+  }
+
+  async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
+    // Of one id in the list twice, the first is put before the second is tried.
+    const seen = new Set<string>();
+    const later: number[] = [];
+    const first: number[] = [];
+    for (const [index, { id }] of jobs.entries()) {
+      (seen.has(id) ? later : first).push(index);
+      seen.add(id);
+    }
+    const outcomes = new Map<number, CreateOutcome>();
+    for (const indexes of [first, later]) {
+      await inParallel(indexes, PARALLEL_MAX, async (index) => {
+        const job = jobs[index];
+        if (job !== undefined) outcomes.set(index, await this.#createJob(job));
+      });
+    }
+    return jobs.flatMap((_, index) => outcomes.get(index) ?? []);
+  }
+
+  async #createJob(job: Job): Promise<CreateOutcome> {
+    if (job.state === 'scheduled') await this.#items.noteDueShard(job);
+    const { payloads } = this.#items;
+    const payloadId = await payloads.put('createJobs', job);
+    const outcome = await this.#table.put('createJobs', {
+      item: encodeJob(job, this.#items.standingOf(job), payloadId),
+      condition: 'attribute_not_exists(#pk) OR #ttl <= :nowSec',
+      values: { ':nowSec': Math.floor(this.#items.nowMs() / 1000) },
+    });
+    if (outcome.applied) return { kind: 'created', job };
+    const { old } = outcome;
+    if (old === undefined) {
+      throw new StoreUnavailable(`createJobs: job ${job.id} was there and went away at once; repeat it`);
+    }
+    // An earlier try, whose answer got lost, may have put ours.
+    if (payloadIdOf(old) !== payloadId) await payloads.discard('createJobs', job.id, payloadId);
+    const present = await payloads.whole('createJobs', old);
+    return { kind: present.contentHash === job.contentHash ? 'repeated' : 'conflict', job: present };
+  }
+
+  async announceLines({
+    partition,
+    lines,
+    nowMs,
+    keyTtlMs = null,
+  }: RequestOf<'announceLines'>): Promise<void> {
+    const byKey = Map.groupBy(lines, (line) => JSON.stringify([line.type, line.fairnessKey]));
+    await inParallel([...byKey.values()], PARALLEL_MAX, async (group) => {
+      const [first] = group;
+      if (first === undefined) return;
+      const key = backlogKey(partition, first.type, first.fairnessKey);
+      const values = { ':lines': new Set(group.map(encodeBacklogLine)), ':now': nowMs };
+      const known = await this.#table.update('announceLines', {
+        key,
+        update: 'SET #announcedAtMs = :now ADD #lines :lines',
+        condition: `attribute_exists(#line)${keyTtlMs === null ? '' : ' AND #announcedAtMs > :awaySince'}`,
+        values: keyTtlMs === null ? values : { ...values, ':awaySince': nowMs - keyTtlMs },
+      });
+      if (known.applied) return;
+      const { fairnessKey } = first;
+      const wasAway = known.old?.[ATTRIBUTE.line] !== undefined;
+      const [ledger] = wasAway
+        ? []
+        : await this.#lines.getLedgers({ partition, fairnessKeys: [fairnessKey] });
+      const settledCostMs = rankCostOf(ledger, nowMs, keyTtlMs);
+      await this.#table.update('announceLines', {
+        key,
+        update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
+          #rank = ${wasAway ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines`,
+        values: {
+          ...values,
+          ':fairnessKey': fairnessKey,
+          ':line': keysLineName(partition, first.type),
+          ':rank': this.#items.keyRanks.rankOf({ fairnessKey, settledCostMs }),
+        },
+      });
+    });
+  }
+
+  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
+    await inParallel(rejections, PARALLEL_MAX, async (rejection) => {
+      await this.#table.put('recordRejections', {
+        item: encodeRejection(rejection),
+        condition: 'attribute_not_exists(#pk)',
+      });
+    });
+  }
+
+  async getJobs(request: RequestOf<'getJobs'>): Promise<readonly (Job | undefined)[]> {
+    const items = await this.#jobItems('getJobs', request);
+    const apart = await this.#items.payloads.ofAll('getJobs', items);
+    return this.#readable(request, items, (item, at) => decodeJob(item, apart[at]));
+  }
+
+  async lookUpJobs(request: RequestOf<'lookUpJobs'>): Promise<readonly (MovingJob | undefined)[]> {
+    return this.#readable(request, await this.#jobItems('lookUpJobs', request), decodeMovingJob);
+  }
+
+  #jobItems(verb: string, { ids }: RequestOf<'getJobs'>): Promise<readonly (Item | undefined)[]> {
+    return this.#items.getAll(verb, ids.map(jobKey), (item) => (this.#items.isGone(item) ? undefined : item));
+  }
+
+  async #readable<T>(
+    { ids, unreadable }: RequestOf<'getJobs'>,
+    items: readonly (Item | undefined)[],
+    decode: (item: Item, at: number) => T,
+  ): Promise<readonly (T | undefined)[]> {
+    if (unreadable === undefined) return items.map((item, at) => item && decode(item, at));
+    const jobs: (T | undefined)[] = [];
+    for (const [at, item] of items.entries()) {
+      const [job] =
+        item === undefined
+          ? []
+          : await this.#items.readable(partitionIn(item), [item], (each) => decode(each, at));
+      jobs.push(job);
+      if (item !== undefined && job === undefined) unreadable(ids[at] ?? '');
+    }
+    return jobs;
+  }
+
+  async readDeclaredVersion(): Promise<number> {
+    const newest = await this.#table.get('readDeclaredVersion', newestDeclarationKey);
+    return newest === undefined ? 0 : decodeDeclaration(newest).version;
+  }
+
+  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
+    const key = version === undefined ? newestDeclarationKey : declarationKey(version);
+    const item = await this.#table.get('readDeclaration', key);
+    if (item === undefined) return undefined;
+    const { hash, parts, ...declared } = decodeDeclaration(item);
+    const keys = Array.from({ length: parts }, (_, at) => declarationTextKey(hash, at));
+    const texts = await this.#items.getAll('readDeclaration', keys, decodeDeclarationText);
+    const missing = texts.indexOf(undefined);
+    if (missing !== -1) {
+      const { pk, sk } = declarationTextKey(hash, missing);
+      throw new MalformedItemError(`${pk} ${sk}`, ATTRIBUTE.text, 'is missing', 'deploy the stack again');
+    }
+    return { ...declared, hash, text: texts.join('') };
+  }
+
+  async wake(partition: number): Promise<void> {
+    await this.#table.update('wake', {
+      key: wakeKey(partition),
+      update: 'ADD #wakes :one',
+      values: { ':one': 1 },
+    });
+  }
+}

@@ -1,0 +1,302 @@
+/** What whoever runs jobs asks: attempts, and the records of workers. */
+
+import type { Json, MovingJob } from '../../core/job.ts';
+import { historyAfterEnd } from '../../core/life-cycle.ts';
+import type { RequestOf, WorkerStore } from '../contract.ts';
+import { StoreRefused, StoreThrottled } from '../errors.ts';
+import { requireItemFits } from '../limits.ts';
+import type { WorkerIdentity, WorkerRecord } from '../records.ts';
+import type { Applied, FinishOutcome, FinishRequest, StartOutcome, StartRequest } from '../requests.ts';
+import { jobKey, workerKey } from '../schema.ts';
+import { type Ending, endOf, stateAfter } from './attempt-end.ts';
+import { ATTRIBUTE, type Item } from './codec/attributes.ts';
+import { encodeJson } from './codec/cells.ts';
+import { decodeMovingJob, encodeWorker } from './codec/job.ts';
+import { encodeOccupants, encodeWorkerRecord, workerTtlSec } from './codec/worker.ts';
+import type { DynamoConnection } from './connection.ts';
+import { notedHistory, stateValues } from './expressions.ts';
+import { partitionIn, type TableItems } from './items.ts';
+
+const REGISTER_TRIES_MAX = 3;
+
+/** Runs under exactly this claim, in this life of this worker. */
+const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
+  AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
+
+/** What a heartbeat renews of a worker's record. */
+const renewed = ({ heardAtMs, load }: WorkerRecord): string =>
+  [
+    '#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl',
+    ...(heardAtMs === undefined ? [] : ['#heardAtMs = :heard']),
+    ...(load === undefined ? [] : ['#lagMs = :lag, #memoryMb = :memory']),
+  ].join(', ');
+
+/** Of a former life, what the next one does not say. */
+const forgotten = ({ heardAtMs, load }: WorkerRecord): string => {
+  const names = [
+    ...(heardAtMs === undefined ? ['#heardAtMs'] : []),
+    ...(load === undefined ? ['#lagMs', '#memoryMb'] : []),
+  ];
+  return names.length === 0 ? '' : ` REMOVE ${names.join(', ')}`;
+};
+
+const renewalValues = (record: WorkerRecord): Item => ({
+  ':slots': record.slots,
+  ':ending': record.isEnding === true,
+  ':occupants': encodeOccupants(record),
+  ...(record.heardAtMs === undefined ? {} : { ':heard': record.heardAtMs }),
+  ...(record.load === undefined ? {} : { ':lag': record.load.lagMs, ':memory': record.load.memoryMb }),
+  ':expires': record.expiresAtMs,
+  ':ttl': workerTtlSec(record),
+});
+
+const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
+  ':workerId': workerId,
+  ':incarnation': incarnation,
+});
+
+function claimIdOf(verb: string, job: MovingJob): string {
+  if (job.claim !== undefined) return job.claim.claimId;
+  throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+}
+
+export class DynamoWorkerStore implements WorkerStore {
+  readonly #items: TableItems;
+  readonly #table: DynamoConnection;
+
+  constructor(items: TableItems) {
+    this.#items = items;
+    this.#table = items.table;
+  }
+
+  async startJob(request: StartRequest): Promise<StartOutcome> {
+    const { jobId, claimId, workerId, incarnation, nowMs, runUntilMs } = request;
+    const isBounded = runUntilMs !== undefined;
+    const outcome = await this.#table.update('startJob', {
+      key: jobKey(jobId),
+      update: `SET #state = :running, #version = #version + :one, #worker = :worker, #startedAtMs = :now${
+        isBounded ? ', #runUntilMs = :until' : ''
+      }`,
+      condition: '#state = :claimed AND #claim.#claimId = :claimId',
+      values: {
+        ...stateValues('running', 'claimed'),
+        ':one': 1,
+        ':worker': encodeWorker({ workerId, incarnation }),
+        ':now': nowMs,
+        ...(isBounded ? { ':until': runUntilMs } : {}),
+        ':claimId': claimId,
+      },
+    });
+    const item = outcome.applied ? outcome.item : outcome.old;
+    if (item === undefined || this.#items.isGone(item)) return { kind: 'superseded' };
+    // Nobody can run what cannot be read; its reservation goes on counting it, because it says that it runs.
+    const [moving] = await this.#items.readable(partitionIn(item), [item], decodeMovingJob);
+    if (moving === undefined) return { kind: 'superseded' };
+    const isOurs =
+      moving.state === 'running' &&
+      moving.claim?.claimId === claimId &&
+      moving.worker?.workerId === workerId &&
+      moving.worker.incarnation === incarnation;
+    if (!outcome.applied && !isOurs) return { kind: 'superseded' };
+    return { kind: 'started', job: await this.#items.payloads.whole('startJob', item) };
+  }
+
+  async finishJob(request: FinishRequest): Promise<FinishOutcome> {
+    const { job, verdict, workerId, incarnation, nowMs, expiresAtMs } = request;
+    return this.#endAttempt(
+      'finishJob',
+      { ...job, worker: { workerId, incarnation } },
+      verdict,
+      nowMs,
+      expiresAtMs,
+      {
+        condition: HELD_BY_WORKER,
+        values: holderValues({ workerId, incarnation }),
+        workersLost: 0,
+      },
+    );
+  }
+
+  async loseWorker({ job, verdict, nowMs, expiresAtMs }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
+    return this.#endAttempt('loseWorker', job, verdict, nowMs, expiresAtMs, {
+      condition: '#state = :running AND #claim.#claimId = :claimId',
+      values: {},
+      workersLost: 1,
+    });
+  }
+
+  async #endAttempt(
+    verb: 'finishJob' | 'loseWorker',
+    running: MovingJob,
+    verdict: Ending,
+    nowMs: number,
+    expiresAtMs: number,
+    end: { readonly condition: string; readonly values: Item; readonly workersLost: 0 | 1 },
+  ): Promise<FinishOutcome> {
+    const claimId = claimIdOf(verb, running);
+    const after = {
+      version: running.version + 1,
+      attempt: running.attempt + (verdict.kind === 'retry' && end.workersLost === 0 ? 1 : 0),
+      workersLost: running.workersLost + end.workersLost,
+    };
+    // As it was when it was started: while it runs nobody else changes it.
+    const isCancellation = verdict.kind === 'cancelled' && verdict.error !== undefined;
+    const noted = notedHistory(
+      historyAfterEnd(
+        running,
+        isCancellation ? { kind: 'retry', error: verdict.error, runAtMs: 0 } : verdict,
+        nowMs,
+        end.workersLost,
+        isCancellation,
+      ),
+    );
+    const values = {
+      ...end.values,
+      ...stateValues('running'),
+      ':claimId': claimId,
+      ':one': 1,
+      ':lost': after.workersLost,
+      ...noted.values,
+    };
+    // Absolute, because what is there may not be a number.
+    const counted = `#version = #version + :one, #workersLost = :lost${noted.set}`;
+    if (verdict.kind === 'retry') await this.#items.noteDueShard(running);
+    const outcome = await this.#items.changeJob(verb, running.id, {
+      condition:
+        verdict.kind === 'retry'
+          ? `${end.condition} AND attribute_not_exists(#cancelRequestedAtMs)`
+          : end.condition,
+      ...endOf(
+        running,
+        verdict,
+        counted,
+        values,
+        after.attempt,
+        nowMs,
+        expiresAtMs,
+        this.#items.subOf(running),
+      ),
+    });
+    const { job, item } = outcome;
+    if (job === undefined) return { kind: 'superseded' };
+    // Nobody wants another attempt of a job whose end was asked for.
+    const isUnwanted = !outcome.applied && verdict.kind === 'retry' && job.cancelRequestedAtMs !== undefined;
+    if (isUnwanted && job.state === 'running') {
+      const cancelled = { kind: 'cancelled', error: verdict.error } as const;
+      return this.#endAttempt(verb, running, cancelled, nowMs, expiresAtMs, end);
+    }
+    // One transition only leads from a version to the next: this one, if it looks like it. A retry also shows in what it counted,
+    // so it is known when the job was moved or cancelled after it.
+    const isNow =
+      job.version === after.version &&
+      job.state === (isUnwanted ? 'cancelled' : stateAfter(verdict)) &&
+      job.attempt === (isUnwanted ? running.attempt : after.attempt);
+    const wasBefore =
+      job.version > after.version && verdict.kind === 'retry' && job.attempt === after.attempt;
+    const isOurs =
+      running.state === 'running' &&
+      (isNow || wasBefore) &&
+      job.workersLost === after.workersLost &&
+      job.claim?.claimId === claimId &&
+      job.worker?.workerId === running.worker?.workerId &&
+      job.worker?.incarnation === running.worker?.incarnation;
+    if (!outcome.applied && !isOurs) return { kind: 'superseded' };
+    await this.#items.payloads.ended(verb, item, job, expiresAtMs);
+    return { kind: 'finished', job };
+  }
+
+  async saveCheckpoint({ job, worker, checkpoint }: RequestOf<'saveCheckpoint'>): Promise<Applied> {
+    return this.#note('saveCheckpoint', job, worker, '#checkpoint', checkpoint);
+  }
+
+  async saveProgress({ job, worker, progress }: RequestOf<'saveProgress'>): Promise<Applied> {
+    return this.#note('saveProgress', job, worker, '#progress', progress);
+  }
+
+  async #note(
+    verb: 'saveCheckpoint' | 'saveProgress',
+    job: MovingJob,
+    worker: WorkerIdentity,
+    name: '#checkpoint' | '#progress',
+    data: Json,
+  ): Promise<Applied> {
+    const outcome = await this.#table.update(verb, {
+      key: jobKey(job.id),
+      update: `SET ${name} = :data`,
+      condition: HELD_BY_WORKER,
+      values: {
+        ...stateValues('running'),
+        ...holderValues(worker),
+        ':claimId': claimIdOf(verb, job),
+        ':data': encodeJson(data),
+      },
+    });
+    return outcome.applied ? 'applied' : 'superseded';
+  }
+
+  async registerWorker({ partition, record }: RequestOf<'registerWorker'>): Promise<Applied> {
+    const { workerId, incarnation, fleet } = record;
+    // A former life may deregister, or be collected, between the two writes.
+    for (let tries = 1; tries <= REGISTER_TRIES_MAX; tries += 1) {
+      const first = await this.#table.put('registerWorker', {
+        item: encodeWorkerRecord(partition, record),
+        condition: 'attribute_not_exists(#pk)',
+      });
+      if (first.applied) return 'applied';
+      // Of its former lives, the one that may run longest counts: the last may have expired before it began.
+      for (const [former, isFormer] of [
+        [
+          ', #formerUntilMs = #expiresAtMs',
+          '(attribute_not_exists(#formerUntilMs) OR #formerUntilMs <= #expiresAtMs)',
+        ],
+        ['', '#formerUntilMs > #expiresAtMs'],
+      ] as const) {
+        const next = await this.#table.update('registerWorker', {
+          key: workerKey(partition, workerId),
+          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewed(record)}${forgotten(record)}`,
+          condition: `#incarnation < :incarnation AND ${isFormer}`,
+          values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
+        });
+        const present = next.applied ? incarnation : next.old?.[ATTRIBUTE.incarnation];
+        if (present === incarnation) return 'applied';
+        if (typeof present === 'string' && present > incarnation) return 'superseded';
+      }
+    }
+    throw new StoreThrottled(
+      `registerWorker: the record of ${workerId} came and went ${REGISTER_TRIES_MAX} times, nothing was changed; try again`,
+    );
+  }
+
+  async heartbeat({ partition, record }: RequestOf<'heartbeat'>): Promise<Applied> {
+    requireItemFits(encodeWorkerRecord(partition, record));
+    const outcome = await this.#table.update('heartbeat', {
+      key: workerKey(partition, record.workerId),
+      update: `SET ${renewed(record)}`,
+      condition: '#incarnation = :incarnation AND #expiresAtMs <= :expires',
+      values: { ...renewalValues(record), ':incarnation': record.incarnation },
+    });
+    const isOurs = outcome.applied || outcome.old?.[ATTRIBUTE.incarnation] === record.incarnation;
+    return isOurs ? 'applied' : 'superseded';
+  }
+
+  async deregisterWorker({ partition, worker }: RequestOf<'deregisterWorker'>): Promise<Applied> {
+    const key = workerKey(partition, worker.workerId);
+    const values = { ':incarnation': worker.incarnation };
+    const outcome = await this.#table.delete(
+      'deregisterWorker',
+      key,
+      `attribute_not_exists(#pk) OR (#incarnation = :incarnation
+        AND (attribute_not_exists(#formerUntilMs) OR #formerUntilMs <= :now))`,
+      { ...values, ':now': this.#items.nowMs() },
+    );
+    if (outcome.applied) return 'applied';
+    // A former life may be running still: the record stands in for it, without a slot.
+    const empty = await this.#table.update('deregisterWorker', {
+      key,
+      update: 'SET #slots = :none, #isEnding = :true, #occupants = :nobody, #expiresAtMs = #formerUntilMs',
+      condition: '#incarnation = :incarnation AND attribute_exists(#formerUntilMs)',
+      values: { ...values, ':none': 0, ':true': true, ':nobody': [] },
+    });
+    return empty.applied || empty.old === undefined ? 'applied' : 'superseded';
+  }
+}

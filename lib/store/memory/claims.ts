@@ -1,0 +1,128 @@
+/** Claims, and the locks that guard a conflict key among partitions. */
+import { claim, giveBack, raiseVersion } from '../../core/life-cycle.ts';
+import type { ClaimStore, RequestOf } from '../contract.ts';
+import { isOpenTo, type Lock } from '../records.ts';
+import type { Applied, ClaimOutcome, ClaimRequest } from '../requests.ts';
+import { nextInTurn } from '../schema.ts';
+import type { MemoryItems } from './items.ts';
+
+export class MemoryClaimStore implements ClaimStore {
+  readonly #items: MemoryItems;
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
+    await undefined;
+    return requests.map((request): ClaimOutcome => {
+      if (this.#items.happens('throttled')) return 'unknown';
+      this.#items.verb = 'claim';
+      this.#items.input = request;
+      const outcome = this.#claimOne(request);
+      return this.#items.happens('unanswered') ? 'unknown' : outcome;
+    });
+  }
+
+  #claimOne(request: ClaimRequest): ClaimOutcome {
+    const item = this.#items.item(request.jobId);
+    const { claimId, epoch, batchId, fleet, claimedAtMs, declared } = request;
+    const won = {
+      ...{ claimId, epoch, batchId, fleet, claimedAtMs },
+      ...(declared === undefined ? {} : { declared }),
+    };
+    const transition = item === undefined ? undefined : claim(item.value, won, request.version);
+    if (transition?.kind === 'moved') {
+      if (request.lock !== undefined && !this.#takeLock(request, request.lock)) return 'blocked';
+      this.#items.put(item, transition.job);
+      return 'claimed';
+    }
+    this.#items.bill.refused('claim', item);
+    // The answer of an earlier try got lost: it was won then.
+    return item?.value.claim?.claimId === claimId ? 'claimed' : 'lost';
+  }
+
+  #takeLock(
+    { jobId, claimId, claimedAtMs }: ClaimRequest,
+    { conflictKey, partition }: NonNullable<ClaimRequest['lock']>,
+  ): boolean {
+    this.#items.bill.small('claim', 'write');
+    const lock = this.#items.locks.get(conflictKey);
+    if (!isOpenTo(lock, partition, claimedAtMs)) return false;
+    const waiting = lock?.waiting.filter((each) => each !== partition) ?? [];
+    this.#items.locks.set(conflictKey, { conflictKey, holder: { partition, claimId, jobId }, waiting });
+    return true;
+  }
+
+  async readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]> {
+    return this.#items.read('readLocks', () => {
+      this.#items.bill.readItems('readLocks', conflictKeys.length);
+      return conflictKeys.map((key) => this.#items.locks.get(key));
+    });
+  }
+
+  async awaitLock({ conflictKey, partition, nowMs }: RequestOf<'awaitLock'>): Promise<'waiting' | 'open'> {
+    return this.#items.write('awaitLock', () => {
+      this.#items.bill.small('awaitLock', 'write');
+      const lock = this.#items.locks.get(conflictKey);
+      if (lock === undefined || isOpenTo(lock, partition, nowMs)) return 'open';
+      const waiting = [...new Set([...lock.waiting, partition])].sort((one, other) => one - other);
+      this.#items.locks.set(conflictKey, { ...lock, waiting });
+      return 'waiting';
+    });
+  }
+
+  async releaseLock({
+    conflictKey,
+    partition,
+    claimId,
+    untilMs,
+  }: RequestOf<'releaseLock'>): Promise<{ readonly next?: number | undefined }> {
+    return this.#items.write('releaseLock', () => {
+      this.#items.bill.small('releaseLock', 'write');
+      const lock = this.#items.locks.get(conflictKey);
+      if (lock?.holder?.claimId !== claimId || lock.holder.partition !== partition) {
+        // Somebody else's by now, or given back before: whose turn it is then was woken.
+        return lock?.turn === undefined ? {} : { next: lock.turn.partition };
+      }
+      const next = nextInTurn(lock.waiting, partition);
+      if (next === undefined) {
+        this.#items.locks.delete(conflictKey);
+        return {};
+      }
+      const waiting = lock.waiting.filter((each) => each !== next);
+      this.#items.locks.set(conflictKey, { conflictKey, turn: { partition: next, untilMs }, waiting });
+      return { next };
+    });
+  }
+
+  async raiseVersion({ jobId, version, given }: RequestOf<'raiseVersion'>): Promise<'raised' | 'lost'> {
+    return this.#items.write(
+      'raiseVersion',
+      () => {
+        const item = this.#items.item(jobId);
+        const transition = item === undefined ? undefined : raiseVersion(item.value, version, given);
+        if (transition?.kind !== 'moved') {
+          this.#items.bill.refused('raiseVersion', item);
+          return 'lost';
+        }
+        this.#items.put(item, transition.job);
+        return 'raised';
+      },
+      version,
+    );
+  }
+
+  async giveBack({ job, claimId, nowMs }: RequestOf<'giveBack'>): Promise<Applied> {
+    return this.#items.write('giveBack', () => {
+      const item = this.#items.item(job.id);
+      const transition = item === undefined ? undefined : giveBack(item.value, claimId, nowMs);
+      if (transition?.kind !== 'moved') {
+        this.#items.bill.refused('giveBack', item);
+        return 'superseded';
+      }
+      this.#items.put(item, transition.job);
+      return 'applied';
+    });
+  }
+}

@@ -1,0 +1,450 @@
+/** What the store holds, and how every verb finds and changes it: each verb is one atomic step behind an `await`. */
+
+import type { Job, ReservedJob } from '../../core/job.ts';
+import type { Loan, LoanRequest } from '../../core/lending.ts';
+import type { ScheduleState } from '../../core/recurring.ts';
+import { StoreThrottled, StoreUnavailable } from '../errors.ts';
+import type { JobHead } from '../job-fields.ts';
+import { EMPTY_PAGE, type Page } from '../page.ts';
+import type {
+  Carried,
+  Control,
+  ControlField,
+  DeclarationRecord,
+  EstimateRecord,
+  KeyBacklog,
+  Ledger,
+  Lock,
+  Lookout,
+  Rejection,
+  Reservation,
+  UnreadableItem,
+  WorkerRecord,
+} from '../records.ts';
+import type { LinePage } from '../requests.ts';
+import {
+  costOfRank,
+  costRank,
+  deadLineName,
+  dueLineName,
+  instantRank,
+  keysLineName,
+  latestFirstRank,
+  readyLineName,
+} from '../schema.ts';
+import { countOf } from './backlogs.ts';
+import { Bill } from './bill.ts';
+import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
+import { type LineEntry, LinesIndex } from './lines-index.ts';
+import type { Placed } from './sorted-line.ts';
+import { TimeHeap } from './time-heap.ts';
+
+/**
+ * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
+ * compared as text.
+ */
+export type Place = (job: JobHead) => {
+  readonly rank: string;
+  readonly sub?: number | undefined;
+};
+
+export interface MemoryStoreOptions {
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  /** Evenly distributed in [0, 1); seeded where a run must be repeatable. */
+  readonly random: () => number;
+  readonly place: Place;
+  readonly imitate?: StoreImitation | undefined;
+  /** Delivers stream records; without it they come at once, behind the running step. */
+  readonly after?: After | undefined;
+  /** Sees everything as it happens. */
+  readonly observe?: ((event: StoreEvent<Job>) => void) | undefined;
+  /** Hears once of each item that cannot be read. */
+  readonly unreadable?: ((item: UnreadableItem) => void) | undefined;
+}
+
+/** A job's item. In no line while `line` is empty. */
+interface JobItem extends LineEntry<Job> {
+  readonly expiresAtMs?: number | undefined;
+}
+
+interface Lease {
+  readonly epoch: number;
+  readonly holder: string | undefined;
+  readonly expiresAtMs: number;
+  /** Once it was given back: by whom. */
+  readonly lastHolder?: string | undefined;
+  readonly takenAtMs?: number | undefined;
+  readonly wakesSeen?: number | undefined;
+  /** It was given back while a commit may still have been on its way. */
+  readonly isWriting?: boolean | undefined;
+}
+
+/** A partition's items as they are: to look at, not to change. */
+export interface PartitionView {
+  readonly lease: {
+    readonly epoch: number;
+    readonly holder: string | undefined;
+    readonly expiresAtMs: number;
+  };
+  /** The declaration that it was told of, and how far its jobs were carried over to which. */
+  readonly declared?: number | undefined;
+  readonly carried?: Carried | undefined;
+  readonly reservations: ReadonlyMap<string, Reservation>;
+  readonly workers: ReadonlyMap<string, WorkerRecord>;
+  readonly controls: ReadonlyMap<string, Control>;
+  /** By id: lent or borrowed. */
+  readonly loans: ReadonlyMap<string, Loan>;
+  readonly ledgers: ReadonlyMap<string, Ledger>;
+  readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
+  /** Marks of blocked lines, by conflict key, and whether passes look for them. */
+  readonly parked: ReadonlyMap<string, number>;
+  readonly parks: boolean;
+  /** The item that each commit writes, and the reservations that have items of their own. */
+  readonly page: Page;
+  readonly batches: ReadonlyMap<string, Reservation>;
+}
+
+export interface PartitionItems {
+  lease: Lease;
+  declared?: number | undefined;
+  carried?: Carried | undefined;
+  wakes: number;
+  page: Page;
+  dueShards: number;
+  lookout: Lookout | undefined;
+  /** Reservations as they were made, until they are taken away. */
+  readonly batches: Map<string, Reservation>;
+  /** Ledgers and estimates that stand beside the page. */
+  readonly ownLedgers: Map<string, Ledger>;
+  readonly ownEstimates: Map<string, EstimateRecord>;
+  // What all of this means, for whoever inspects it.
+  readonly reservations: Map<string, Reservation & { readonly jobs: Map<number, ReservedJob> }>;
+  readonly workers: Map<string, WorkerRecord>;
+  readonly controls: Map<string, Control>;
+  /** By scope: how often each part of its control was changed. */
+  readonly controlRevisions: Map<string, Partial<Record<ControlField, number>>>;
+  readonly loans: Map<string, Loan>;
+  /** By the partition that asks. */
+  readonly requests: Map<number, LoanRequest>;
+  readonly ledgers: Map<string, Ledger>;
+  /** By conflict key: when jobs were last parked. */
+  readonly parked: Map<string, number>;
+  /** By fairness key, then by type. */
+  readonly backlogs: Map<string, Map<string, LineEntry<KeyBacklog>>>;
+}
+
+export const estimateId = (type: string, resourceId: string): string => JSON.stringify([type, resourceId]);
+
+export const tokenOf = (place: Placed): string => JSON.stringify([place.rank, place.id]);
+
+function placeOf(token: string | undefined): Placed | undefined {
+  if (token === undefined) return undefined;
+  const [rank, id] = JSON.parse(token) as [string, string];
+  return { rank, id };
+}
+
+const immediately: After = (_delayMs, action) => queueMicrotask(action);
+
+/** Up to `limit` entries of a line in its order, as long as they belong; `next` only if more follow. */
+export function headsOf<T>(
+  index: LinesIndex<T>,
+  line: string,
+  limit: number,
+  after: string | undefined,
+  belongs: (value: T) => boolean = () => true,
+): { readonly entries: readonly LineEntry<T>[]; readonly next: string | undefined } {
+  const entries = index.read(line, limit + 1, placeOf(after));
+  const end = entries.findIndex((entry) => !belongs(entry.value));
+  const heads = end === -1 ? entries : entries.slice(0, end);
+  const last = heads.length > limit ? heads[limit - 1] : undefined;
+  return {
+    entries: heads.slice(0, limit),
+    next: last === undefined ? undefined : tokenOf(last),
+  };
+}
+
+export class MemoryItems {
+  readonly clock: () => number;
+  readonly bill = new Bill();
+  readonly observe: ((event: StoreEvent<Job>) => void) | undefined;
+  readonly #jobs = new Map<string, JobItem>();
+  readonly jobLines: LinesIndex<Job>;
+  readonly keyLines: LinesIndex<KeyBacklog>;
+  readonly scheduleLines: LinesIndex<ScheduleState>;
+  /** By partition: notes of what could not be read. */
+  readonly unreadable = new Map<number, UnreadableItem[]>();
+  readonly #tellUnreadable: MemoryStoreOptions['unreadable'];
+  readonly rejections = new Map<string, Map<number, Rejection>>();
+  readonly locks = new Map<string, Lock>();
+  /** By version, from 1. */
+  readonly declarations: DeclarationRecord[] = [];
+  place: Place;
+  // What the running step was asked, for whoever observes.
+  verb = '';
+  input: unknown;
+  readonly #random: () => number;
+  /** Of whoever asks now. */
+  #asked: Place;
+  readonly #imitate: StoreImitation;
+  readonly #after: After;
+  readonly #expiring = new TimeHeap<JobItem>();
+  readonly #partitions = new Map<number, PartitionItems>();
+  readonly #listeners = new Set<(record: StreamRecord<Job>) => void>();
+
+  constructor(options: MemoryStoreOptions) {
+    this.clock = options.clock;
+    this.#random = options.random;
+    this.place = options.place;
+    this.#asked = options.place;
+    this.#imitate = options.imitate ?? {};
+    this.#after = options.after ?? immediately;
+    this.observe = options.observe;
+    this.#tellUnreadable = options.unreadable;
+    const lagMs = this.#imitate.indexLagMs === undefined ? undefined : () => this.#late('indexLagMs');
+    this.jobLines = new LinesIndex({ clock: this.clock, lagMs });
+    this.keyLines = new LinesIndex({ clock: this.clock, lagMs });
+    this.scheduleLines = new LinesIndex({ clock: this.clock, lagMs });
+  }
+
+  happens(what: keyof StoreImitation): boolean {
+    const chance = this.#imitate[what];
+    if (chance === undefined || chance <= 0 || this.#random() >= chance) return false;
+    this.observe?.({ kind: 'imitated', what });
+    return true;
+  }
+
+  noteUnreadable(partition: number, item: UnreadableItem): void {
+    const notes = this.unreadable.get(partition) ?? [];
+    if (!notes.some(({ key }) => key === item.key)) {
+      this.unreadable.set(partition, [...notes, item]);
+      this.#tellUnreadable?.(item);
+    }
+    this.bill.small('setAside', 'write');
+  }
+
+  /** Draws a delay up to its bound. */
+  #late(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
+    const mostMs = this.#imitate[what] ?? 0;
+    if (mostMs <= 0) return 0;
+    this.observe?.({ kind: 'imitated', what });
+    return this.#random() * mostMs;
+  }
+
+  async read<T>(verb: string, act: () => T): Promise<T> {
+    await undefined;
+    this.#throttle(verb);
+    return act();
+  }
+
+  async write<T>(verb: string, act: () => T, input?: unknown): Promise<T> {
+    const place = this.#asked;
+    await undefined;
+    this.#throttle(verb);
+    this.#collectExpired();
+    this.place = place;
+    this.verb = verb;
+    this.input = input;
+    const answer = act();
+    if (this.happens('unanswered')) {
+      throw new StoreUnavailable(
+        `${verb}: no answer, though it may have been applied; repeat it or read the item`,
+      );
+    }
+    return answer;
+  }
+
+  #throttle(verb: string): void {
+    if (this.happens('throttled')) {
+      throw new StoreThrottled(`${verb}: too many requests, nothing was changed; try again`);
+    }
+  }
+
+  partition(partition: number): PartitionItems {
+    let items = this.#partitions.get(partition);
+    if (items === undefined) {
+      items = {
+        lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
+        wakes: 0,
+        page: EMPTY_PAGE,
+        dueShards: 1,
+        lookout: undefined,
+        batches: new Map(),
+        ownLedgers: new Map(),
+        ownEstimates: new Map(),
+        reservations: new Map(),
+        workers: new Map(),
+        controls: new Map(),
+        controlRevisions: new Map(),
+        loans: new Map(),
+        requests: new Map(),
+        ledgers: new Map(),
+        parked: new Map(),
+        backlogs: new Map(),
+      };
+      this.#partitions.set(partition, items);
+    }
+    return items;
+  }
+
+  headsOf(
+    verb: string,
+    line: string,
+    limit: number,
+    after?: string,
+    belongs?: (value: Job) => boolean,
+  ): LinePage<Job> {
+    const { entries, next } = headsOf(this.jobLines, line, limit, after, belongs);
+    this.bill.readHeads(verb, entries);
+    return { jobs: entries.map((entry) => entry.value), next };
+  }
+
+  /** A job's item, unless it has expired, whether or not it has been collected. */
+  item(id: string): JobItem | undefined {
+    const item = this.#jobs.get(id);
+    return item?.expiresAtMs !== undefined && item.expiresAtMs <= this.clock() ? undefined : item;
+  }
+
+  put(
+    before: JobItem | undefined,
+    job: Job,
+    expiresAtMs?: number,
+    standing?: { readonly line: string; readonly rank: string },
+  ): Job {
+    const moved = this.#itemOf(before, job, expiresAtMs);
+    const after = standing === undefined ? moved : { ...moved, ...standing };
+    this.bill.wroteJob(this.verb, before, after);
+    this.#jobs.set(job.id, after);
+    this.jobLines.move(
+      job.id,
+      before === undefined || before.line === '' ? undefined : before,
+      after.line === '' ? undefined : after,
+    );
+    if (expiresAtMs !== undefined) {
+      this.#expiring.add(expiresAtMs + this.#late('ttlLateMs'), after);
+    }
+    // Where a job stands is no change of the job: whoever reads the stream passes over it.
+    if (standing !== undefined) return job;
+    this.observe?.({
+      kind: 'job',
+      verb: this.verb,
+      input: this.input,
+      oldJob: before?.value,
+      newJob: job,
+    });
+    if (this.#listeners.size > 0) this.#publish({ oldJob: before?.value, newJob: job });
+    return job;
+  }
+
+  #itemOf(before: JobItem | undefined, job: Job, expiresAtMs: number | undefined): JobItem {
+    const { id } = job;
+    switch (job.state) {
+      case 'scheduled': {
+        const { sub = 0 } = this.place(job);
+        const items = this.partition(job.partition);
+        items.dueShards = Math.max(items.dueShards, sub + 1);
+        return { id, line: dueLineName(job.partition, sub), rank: instantRank(job.runAtMs, id), value: job };
+      }
+      case 'pending': {
+        const isThere = before?.value.state === 'pending' && before.value.partition === job.partition;
+        if (isThere) return { ...before, value: job };
+        return { id, ...this.readyStanding(job), value: job };
+      }
+      case 'failed': {
+        // Until somebody deals with it.
+        const line = job.redrivenAs === undefined ? deadLineName(job.partition) : '';
+        return { id, line, rank: latestFirstRank(job.finishedAtMs ?? 0, id), value: job, expiresAtMs };
+      }
+      default:
+        return { id, line: '', rank: '', value: job, expiresAtMs };
+    }
+  }
+
+  readyStanding(job: Job): { readonly line: string; readonly rank: string } {
+    const { rank, sub } = this.place(job);
+    const { type, mode, fairnessKey } = job;
+    return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
+  }
+
+  putBacklog(
+    partition: number,
+    type: string,
+    backlog: Omit<KeyBacklog, 'rankCostMs'>,
+    rankCostMs?: number,
+  ): void {
+    const { backlogs, ledgers } = this.partition(partition);
+    const { fairnessKey } = backlog;
+    const byType = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
+    const before = byType.get(type);
+    let after: LineEntry<KeyBacklog> | undefined;
+    if (countOf(backlog) > 0) {
+      const rank = costRank(rankCostMs ?? ledgers.get(fairnessKey)?.settledCostMs ?? 0, fairnessKey);
+      const value = { ...backlog, rankCostMs: costOfRank(rank) };
+      after = { id: fairnessKey, line: keysLineName(partition, type), rank, value };
+      byType.set(type, after);
+      backlogs.set(fairnessKey, byType);
+    } else {
+      byType.delete(type);
+      if (byType.size === 0) backlogs.delete(fairnessKey);
+    }
+    // A commit that only moves a key is no write of the item: a real table moves keys when it is tidied.
+    if (this.verb !== 'commit') this.bill.wroteBacklog(this.verb, partition, type, before, after);
+    this.keyLines.move(`${partition}/${type}/${fairnessKey}`, before, after);
+  }
+
+  #publish(record: StreamRecord<Job>): void {
+    if (this.happens('streamLost')) return;
+    const copies = this.happens('streamDuplicated') ? 2 : 1;
+    for (const listener of this.#listeners) {
+      for (let copy = 0; copy < copies; copy += 1) {
+        this.#after(this.#late('streamLateMs'), () => {
+          if (this.#listeners.has(listener)) listener(record);
+        });
+      }
+    }
+  }
+
+  #collectExpired(): void {
+    const nowMs = this.clock();
+    for (let due = this.#expiring.takeDue(nowMs); due !== undefined; due = this.#expiring.takeDue(nowMs)) {
+      if (this.#jobs.get(due.value.id) !== due.value) continue;
+      this.#jobs.delete(due.value.id);
+      if (due.value.line !== '') this.jobLines.move(due.value.id, due.value, undefined);
+    }
+  }
+
+  /**
+   * Hears of every change of a job item, after it. Late, twice, never, in any order, as far as that is imitated.
+   *
+   * @returns a function that ends the subscription
+   */
+  subscribe(listener: (record: StreamRecord<Job>) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** A call by a process that puts jobs elsewhere than others do: it knows another declaration. */
+  placing<T>(place: Place, call: () => T): T {
+    const others = this.#asked;
+    this.#asked = place;
+    try {
+      return call();
+    } finally {
+      this.#asked = others;
+    }
+  }
+
+  /** What a partition holds: for a simulation's invariants. */
+  inspect(partition: number): PartitionView {
+    const items = this.partition(partition);
+    return { ...items, parks: items.page.parks };
+  }
+
+  /** Every job that is not gone: for a simulation's invariants. */
+  *everyJob(): Generator<Job> {
+    for (const { id } of this.#jobs.values()) {
+      const item = this.item(id);
+      if (item !== undefined) yield item.value;
+    }
+  }
+}

@@ -1,0 +1,107 @@
+/** A partition's lease, and the counter of its wakes. */
+import type { LeaseStore, RequestOf } from '../contract.ts';
+import type { LeaseRecord } from '../records.ts';
+import type { LeaseOutcome } from '../requests.ts';
+import type { MemoryItems } from './items.ts';
+
+/** Absent, not undefined. */
+export const present = <Name extends string, Value>(
+  name: Name,
+  value: Value | undefined,
+): { readonly [Key in Name]?: Value } =>
+  (value === undefined ? {} : { [name]: value }) as { readonly [Key in Name]?: Value };
+
+export class MemoryLeaseStore implements LeaseStore {
+  readonly #items: MemoryItems;
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async acquireLease({
+    partition,
+    holder,
+    nowMs,
+    leaseMs,
+  }: RequestOf<'acquireLease'>): Promise<LeaseOutcome> {
+    return this.#items.write('acquireLease', () => {
+      this.#items.bill.small('acquireLease', 'write');
+      const items = this.#items.partition(partition);
+      const { epoch, expiresAtMs, holder: present, isWriting = false } = items.lease;
+      if (present !== undefined && expiresAtMs > nowMs)
+        return { kind: 'held', epoch, expiresAtMs, holder: present };
+      const { wakesSeen } = items.lease;
+      if ((present !== undefined || isWriting) && items.page.epoch <= epoch) {
+        this.#items.bill.fencedPage(partition, items.page);
+        items.page = { ...items.page, epoch: epoch + 1 };
+      }
+      items.lease = {
+        epoch: epoch + 1,
+        holder,
+        expiresAtMs: nowMs + leaseMs,
+        takenAtMs: nowMs,
+        wakesSeen,
+      };
+      this.#items.observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
+      const known = wakesSeen === undefined ? {} : { wakesSeen };
+      return { kind: 'acquired', epoch: epoch + 1, expiresAtMs: nowMs + leaseMs, ...known };
+    });
+  }
+
+  async renewLease({ fence, nowMs, leaseMs }: RequestOf<'renewLease'>): Promise<'renewed' | 'lost'> {
+    return this.#items.write('renewLease', () => {
+      this.#items.bill.small('renewLease', 'write');
+      const items = this.#items.partition(fence.partition);
+      // A renewal that arrives after the release must not take the lease away from everybody.
+      if (items.lease.epoch !== fence.epoch || items.lease.holder === undefined) return 'lost';
+      items.lease = { ...items.lease, expiresAtMs: nowMs + leaseMs };
+      return 'renewed';
+    });
+  }
+
+  async releaseLease({
+    fence,
+    wakesSeen,
+    isWriting = false,
+  }: RequestOf<'releaseLease'>): Promise<'released' | 'lost'> {
+    return this.#items.write('releaseLease', () => {
+      this.#items.bill.small('releaseLease', 'write');
+      const items = this.#items.partition(fence.partition);
+      if (items.lease.epoch !== fence.epoch) return 'lost';
+      const seen = wakesSeen ?? items.lease.wakesSeen;
+      const { takenAtMs, holder: lastHolder = items.lease.lastHolder } = items.lease;
+      items.lease = {
+        epoch: fence.epoch,
+        holder: undefined,
+        isWriting,
+        lastHolder,
+        takenAtMs,
+        expiresAtMs: 0,
+        wakesSeen: seen,
+      };
+      return 'released';
+    });
+  }
+
+  async readLease(partition: number): Promise<LeaseRecord | undefined> {
+    return this.#items.read('readLease', () => {
+      this.#items.bill.small('readLease', 'read');
+      const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = this.#items.partition(partition).lease;
+      if (epoch === 0) return undefined;
+      return {
+        epoch,
+        ...present('holder', holder ?? lastHolder),
+        isHeld: holder !== undefined,
+        ...present('takenAtMs', takenAtMs),
+        expiresAtMs,
+      };
+    });
+  }
+
+  async readWakes(partition: number): Promise<number> {
+    return this.#items.read('readWakes', () => {
+      this.#items.bill.small('readWakes', 'read');
+      return this.#items.partition(partition).wakes;
+    });
+  }
+}

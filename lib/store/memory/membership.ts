@@ -1,0 +1,47 @@
+/** Memberships of dispatchers that run on. */
+
+import type { MembershipStore } from '../contract.ts';
+import type { DispatcherIdentity, DispatcherRecord } from '../records.ts';
+import type { Applied } from '../requests.ts';
+import type { MemoryItems } from './items.ts';
+import { compareText } from './sorted-line.ts';
+
+export class MemoryMembershipStore implements MembershipStore {
+  readonly #items: MemoryItems;
+  /** By name. One that has left has an expiry of 0. */
+  readonly #dispatchers = new Map<string, DispatcherRecord>();
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async keepDispatcher(record: DispatcherRecord): Promise<Applied> {
+    return this.#items.write('keepDispatcher', () => {
+      this.#items.bill.small('keepDispatcher', 'write');
+      const present = this.#dispatchers.get(record.dispatcherId);
+      const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
+      const hasLeft = order === 0 && present?.expiresAtMs === 0;
+      if (order > 0 || hasLeft) return 'superseded';
+      const isLate = order === 0 && (present?.expiresAtMs ?? 0) > record.expiresAtMs;
+      if (!isLate) this.#dispatchers.set(record.dispatcherId, record);
+      return 'applied';
+    });
+  }
+
+  async removeDispatcher({ dispatcherId, incarnation }: DispatcherIdentity): Promise<Applied> {
+    return this.#items.write('removeDispatcher', () => {
+      this.#items.bill.small('removeDispatcher', 'write');
+      const present = this.#dispatchers.get(dispatcherId);
+      if (present !== undefined && present.incarnation !== incarnation) return 'superseded';
+      this.#dispatchers.set(dispatcherId, { dispatcherId, incarnation, leads: [], expiresAtMs: 0 });
+      return 'applied';
+    });
+  }
+
+  async listDispatchers(nowMs: number): Promise<readonly DispatcherRecord[]> {
+    return this.#items.read('listDispatchers', () => {
+      this.#items.bill.small('listDispatchers', 'read');
+      return [...this.#dispatchers.values()].filter(({ expiresAtMs }) => expiresAtMs > nowMs);
+    });
+  }
+}

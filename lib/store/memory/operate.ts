@@ -1,0 +1,171 @@
+/** What operators and deployments ask. */
+
+import { isTerminal, type Job } from '../../core/job.ts';
+import { askForEnd, cancel, retime } from '../../core/life-cycle.ts';
+import type { OperateStore, RequestOf } from '../contract.ts';
+import { declarationHash } from '../declaration.ts';
+import { CONTROL_FIELDS, type Control, isIdle, type Rejection, type UnreadableItem } from '../records.ts';
+import {
+  type Applied,
+  type CancelOutcome,
+  type ControlChange,
+  type ControlOutcome,
+  type DeclareOutcome,
+  isAsAsked,
+  type LinePage,
+  type RetimeOutcome,
+} from '../requests.ts';
+import { deadLineName } from '../schema.ts';
+import { requireDeclarationFits } from './fits.ts';
+import type { MemoryItems } from './items.ts';
+
+function changed(before: Control, change: ControlChange): Control {
+  const { maxConcurrency, weight, ...rest } = before;
+  const cap = change.maxConcurrency === undefined ? maxConcurrency : change.maxConcurrency;
+  const weighs = change.weight === undefined ? weight : change.weight;
+  return {
+    ...rest,
+    paused: change.paused ?? before.paused,
+    ...(cap === undefined || cap === null ? {} : { maxConcurrency: cap }),
+    ...(weighs === undefined || weighs === null ? {} : { weight: weighs }),
+  };
+}
+
+export class MemoryOperateStore implements OperateStore {
+  readonly #items: MemoryItems;
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async cancelJob({ jobId, nowMs, expiresAtMs, by }: RequestOf<'cancelJob'>): Promise<CancelOutcome> {
+    return this.#items.write('cancelJob', () => {
+      const item = this.#items.item(jobId);
+      if (item === undefined) return { kind: 'missing' };
+      const job = item.value;
+      this.#items.bill.readJobs('cancelJob', [item]);
+      this.#items.bill.readPayloads('cancelJob', [item], false);
+      if (isTerminal(job.state)) return { kind: 'ended', job };
+      const transition = cancel(job, nowMs, by);
+      if (transition.kind === 'moved') {
+        this.#items.bill.wrotePayload('cancelJob', job);
+        return { kind: 'cancelled', job: this.#items.put(item, transition.job, expiresAtMs) };
+      }
+      const asked = askForEnd(job, nowMs, by);
+      return { kind: 'requested', job: asked === job ? job : this.#items.put(item, asked) };
+    });
+  }
+
+  async retimeJob({ job, runAtMs, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
+    return this.#items.write('retimeJob', () => {
+      const item = this.#items.item(job.id);
+      if (item === undefined) return { kind: 'missing' };
+      const transition = retime(item.value, runAtMs, nowMs, by);
+      this.#items.bill.readJobs('retimeJob', [item]);
+      this.#items.bill.readPayloads('retimeJob', [item], false);
+      if (transition.kind === 'moved' && item.value.version === job.version) {
+        return { kind: 'moved', job: this.#items.put(item, transition.job) };
+      }
+      this.#items.bill.refused('retimeJob', item);
+      return { kind: transition.kind === 'moved' ? 'superseded' : 'tooLate', job: item.value };
+    });
+  }
+
+  async changeControl({ partition, scope, change }: RequestOf<'changeControl'>): Promise<ControlOutcome> {
+    const seen = await this.#items.read('changeControl', () => {
+      this.#items.bill.small('changeControl', 'read');
+      return this.#items.partition(partition).controlRevisions.get(scope);
+    });
+    return this.#items.write('changeControl', () => {
+      this.#items.bill.small('changeControl', 'write');
+      const { controls, controlRevisions } = this.#items.partition(partition);
+      const revisions = controlRevisions.get(scope);
+      const present = controls.get(scope) ?? { scope, paused: false };
+      const named = CONTROL_FIELDS.filter((field) => change[field] !== undefined);
+      if (named.some((field) => revisions?.[field] !== seen?.[field]))
+        return { kind: isAsAsked(present, change) ? 'changed' : 'superseded', control: present };
+      const raised = named.map((field) => [field, (revisions?.[field] ?? 0) + 1] as const);
+      controlRevisions.set(scope, { ...revisions, ...Object.fromEntries(raised) });
+      const control = changed(present, change);
+      if (isIdle(control)) controls.delete(scope);
+      else controls.set(scope, control);
+      return { kind: 'changed', control };
+    });
+  }
+
+  async adoptControl({ partition, control }: RequestOf<'adoptControl'>): Promise<Applied> {
+    return this.#items.write('adoptControl', () => {
+      this.#items.bill.small('adoptControl', 'write');
+      const { controls, controlRevisions } = this.#items.partition(partition);
+      if (controls.has(control.scope) || controlRevisions.has(control.scope)) return 'superseded';
+      const set = CONTROL_FIELDS.filter((field) => control[field] !== undefined);
+      controlRevisions.set(control.scope, Object.fromEntries(set.map((field) => [field, 1])));
+      controls.set(control.scope, control);
+      return 'applied';
+    });
+  }
+
+  async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
+    return this.#items.read('listUnreadable', () => this.#items.unreadable.get(partition) ?? []);
+  }
+
+  async readDeadLetters({ partition, limit, after }: RequestOf<'readDeadLetters'>): Promise<LinePage<Job>> {
+    return this.#items.read('readDeadLetters', () => {
+      const { jobs, next } = this.#items.headsOf('readDeadLetters', deadLineName(partition), limit, after);
+      const items = jobs.map(({ id }) => this.#items.item(id));
+      this.#items.bill.readPayloads('readDeadLetters', items, true);
+      return { jobs: jobs.filter((_, at) => items[at] !== undefined), next };
+    });
+  }
+
+  async redrive({ deadLetter, job }: RequestOf<'redrive'>): Promise<Applied> {
+    return this.#items.write('redrive', () => {
+      const item = this.#items.item(deadLetter.id);
+      if (item?.value.state !== 'failed' || item.value.version !== deadLetter.version) return 'superseded';
+      if (item.value.redrivenAs !== undefined) {
+        return item.value.redrivenAs === job.id ? 'applied' : 'superseded';
+      }
+      if (this.#items.item(job.id) !== undefined) return 'superseded';
+      this.#items.bill.wrotePayload('redrive', job);
+      this.#items.put(undefined, job);
+      const { redriveBy, submittedAtMs: redrivenAtMs } = job;
+      const told = { redrivenAtMs, ...(redriveBy === undefined ? {} : { redrivenBy: redriveBy }) };
+      this.#items.put(item, { ...item.value, ...told, redrivenAs: job.id }, item.expiresAtMs);
+      return 'applied';
+    });
+  }
+
+  async listRejections(sourceId: string): Promise<readonly Rejection[]> {
+    return this.#items.read('listRejections', () => {
+      const nowMs = this.#items.clock();
+      return [...(this.#items.rejections.get(sourceId)?.values() ?? [])]
+        .filter((rejection) => rejection.expiresAtMs > nowMs)
+        .sort((a, b) => a.position - b.position);
+    });
+  }
+
+  async putDeclaration({ text, after, nowMs }: RequestOf<'putDeclaration'>): Promise<DeclareOutcome> {
+    return this.#items.write('putDeclaration', () => {
+      requireDeclarationFits(text);
+      const newest = this.#items.declarations.length;
+      const hash = declarationHash(text);
+      const last = this.#items.declarations.at(-1);
+      // As in a table, a repetition meets its own success.
+      const isOwn = newest === after + 1 && last?.hash === hash && last.declaredAtMs === nowMs;
+      if (isOwn) return { kind: 'declared', version: newest };
+      if (newest !== after) return { kind: 'outdated', version: newest };
+      const record = { version: after + 1, hash, text, declaredAtMs: nowMs };
+      this.#items.declarations.push(record);
+      this.#items.observe?.({ kind: 'declared', record });
+      return { kind: 'declared', version: after + 1 };
+    });
+  }
+
+  async announceDeclaration({ partition, version }: RequestOf<'announceDeclaration'>): Promise<void> {
+    return this.#items.write('announceDeclaration', () => {
+      this.#items.bill.small('announceDeclaration', 'write');
+      const items = this.#items.partition(partition);
+      items.declared = Math.max(version, items.declared ?? 0);
+    });
+  }
+}

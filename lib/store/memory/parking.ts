@@ -1,0 +1,130 @@
+/** Jobs that wait for their conflict key. */
+
+import type { Job } from '../../core/job.ts';
+import type { ParkingStore, RequestOf } from '../contract.ts';
+import type { ParkedMark } from '../records.ts';
+import { type Applied, BLOCKED_HEADS, type Heads } from '../requests.ts';
+import { behindGroup, blockedGroup, blockedLineName, blockedRank } from '../schema.ts';
+import type { MemoryItems } from './items.ts';
+import { compareText } from './sorted-line.ts';
+
+export class MemoryParkingStore implements ParkingStore {
+  readonly #items: MemoryItems;
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async markParked({ partition, conflictKeys, nowMs }: RequestOf<'markParked'>): Promise<void> {
+    return this.#items.write('markParked', () => {
+      const { parked } = this.#items.partition(partition);
+      for (const conflictKey of conflictKeys) {
+        this.#items.bill.small('markParked', 'write');
+        parked.set(conflictKey, Math.max(nowMs, parked.get(conflictKey) ?? -Infinity));
+      }
+    });
+  }
+
+  async readParked({ partition, conflictKeys }: RequestOf<'readParked'>): Promise<readonly ParkedMark[]> {
+    return this.#items.read('readParked', () => {
+      this.#items.bill.readItems('readParked', conflictKeys.length);
+      const { parked } = this.#items.partition(partition);
+      return [...new Set(conflictKeys)].flatMap((conflictKey) => {
+        const parkedAtMs = parked.get(conflictKey);
+        return parkedAtMs === undefined ? [] : [{ conflictKey, parkedAtMs }];
+      });
+    });
+  }
+
+  async listParked({ partition, limit, after }: RequestOf<'listParked'>): Promise<{
+    readonly marks: readonly ParkedMark[];
+    readonly next?: string | undefined;
+  }> {
+    return this.#items.read('listParked', () => {
+      const { parked } = this.#items.partition(partition);
+      const keys = [...parked.keys()].filter((key) => after === undefined || key > after).sort(compareText);
+      this.#items.bill.readItems('listParked', Math.min(keys.length, limit));
+      const marks = keys
+        .slice(0, limit)
+        .map((conflictKey) => ({ conflictKey, parkedAtMs: parked.get(conflictKey) ?? 0 }));
+      return { marks, ...(keys.length > limit ? { next: marks.at(-1)?.conflictKey } : {}) };
+    });
+  }
+
+  async unmarkParked({
+    partition,
+    mark: { conflictKey, parkedAtMs },
+  }: RequestOf<'unmarkParked'>): Promise<Applied> {
+    return this.#items.write('unmarkParked', () => {
+      this.#items.bill.small('unmarkParked', 'write');
+      const { parked } = this.#items.partition(partition);
+      const present = parked.get(conflictKey);
+      if (present !== undefined && present !== parkedAtMs) return 'superseded';
+      parked.delete(conflictKey);
+      return 'applied';
+    });
+  }
+
+  async readBlocked({ partition, conflictKey, groups, after }: RequestOf<'readBlocked'>): Promise<Heads> {
+    return this.#items.read('readBlocked', () => {
+      const line = blockedLineName(partition, conflictKey);
+      const jobs: Job[] = [];
+      let from = after;
+      for (let count = 0; count < groups; count += 1) {
+        const start = from === undefined ? undefined : { rank: from, id: '' };
+        const entries = this.#items.jobLines.read(line, BLOCKED_HEADS, start);
+        const [first] = entries;
+        if (first === undefined) return { jobs };
+        const group = blockedGroup(first.value);
+        const heads = entries.filter(({ rank }) => rank.startsWith(group));
+        this.#items.bill.readHeads('readBlocked', heads);
+        jobs.push(...heads.map(({ value }) => value));
+        from = behindGroup(group);
+      }
+      const follows = this.#items.jobLines.read(
+        line,
+        1,
+        from === undefined ? undefined : { rank: from, id: '' },
+      );
+      return follows.length === 0 ? { jobs } : { jobs, next: from };
+    });
+  }
+
+  async park({ fence, jobs, conflictKey }: RequestOf<'park'>): Promise<readonly Applied[] | 'lost'> {
+    return this.#items.write('park', () => {
+      this.#items.bill.small('park', 'write');
+      if (this.#items.partition(fence.partition).lease.epoch !== fence.epoch) return 'lost';
+      return jobs.map(({ id, version }): Applied => {
+        const item = this.#items.item(id);
+        if (item?.value.state !== 'pending' || item.value.version !== version) {
+          this.#items.bill.refused('park', item);
+          return 'superseded';
+        }
+        const { rank } = this.#items.place(item.value);
+        const line = blockedLineName(item.value.partition, conflictKey);
+        this.#items.put(item, item.value, undefined, { line, rank: blockedRank(item.value, rank) });
+        this.#items.observe?.({ kind: 'parked', jobId: id });
+        return 'applied';
+      });
+    });
+  }
+
+  async unpark({ jobs, conflictKey }: RequestOf<'unpark'>): Promise<readonly Applied[]> {
+    return this.#items.write('unpark', () =>
+      jobs.map(({ id, version }): Applied => {
+        const item = this.#items.item(id);
+        const isParked =
+          item?.value.state === 'pending' &&
+          item.value.version === version &&
+          item.line === blockedLineName(item.value.partition, conflictKey);
+        if (item === undefined || !isParked) {
+          this.#items.bill.refused('unpark', item);
+          return 'superseded';
+        }
+        this.#items.put(item, item.value, undefined, this.#items.readyStanding(item.value));
+        this.#items.observe?.({ kind: 'unparked', jobId: id });
+        return 'applied';
+      }),
+    );
+  }
+}

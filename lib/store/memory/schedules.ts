@@ -1,0 +1,215 @@
+/** Schedules in memory. */
+import type { ScheduleRecord, ScheduleState } from '../../core/recurring.ts';
+import type { RequestOf } from '../contract.ts';
+import { encodeScheduleSpec, encodeScheduleState, scheduleStanding } from '../dynamodb/codec/schedule.ts';
+import { MalformedItemError } from '../errors.ts';
+import { requireItemFits } from '../limits.ts';
+import type { Applied } from '../requests.ts';
+import type { ScheduleHeads, ScheduleStore } from '../schedules.ts';
+import { instantRank, scheduleKey, schedulesLineName, stoppedSchedulesLineName } from '../schema.ts';
+import type { MemoryItems } from './items.ts';
+import type { LineEntry } from './lines-index.ts';
+import type { Placed } from './sorted-line.ts';
+
+interface Entry extends LineEntry<ScheduleState> {
+  readonly spec: ScheduleRecord['spec'];
+  /** Something else wrote to it, and it cannot be read. */
+  readonly damage?: MalformedItemError | undefined;
+  /** It was taken out of its line. */
+  readonly isAside?: true | undefined;
+}
+
+const keyOf = (id: string): string => {
+  const { pk, sk } = scheduleKey(id);
+  return `${pk} ${sk}`;
+};
+
+const WAY_OUT = 'delete the schedule, and put it again';
+
+const standing = (entry: Entry): Entry | undefined => (entry.isAside ? undefined : entry);
+
+const recordOf = ({ spec, value }: Entry): ScheduleRecord => ({ spec, state: value });
+
+export class MemoryScheduleStore implements ScheduleStore {
+  readonly #records = new Map<string, Entry>();
+  readonly #items: MemoryItems;
+  #declared: readonly string[] = [];
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async getSchedules({
+    ids,
+    unreadable,
+  }: RequestOf<'getSchedules'>): Promise<readonly (ScheduleRecord | undefined)[]> {
+    return this.#items.read('getSchedules', () => {
+      this.#items.bill.readItems('getSchedules', 2 * ids.length);
+      return ids.map((id) => {
+        const entry = this.#records.get(id);
+        if (entry?.damage === undefined) return entry && recordOf(entry);
+        if (unreadable === undefined) throw entry.damage;
+        unreadable(id);
+        this.#setAside(entry, entry.damage);
+        return undefined;
+      });
+    });
+  }
+
+  /** As something else than the scheduler would: the schedule cannot be read from now on, or, without a problem, again. */
+  damage(id: string, problem: string | undefined): void {
+    const entry = this.#records.get(id);
+    if (entry === undefined) throw new RangeError(`there is no schedule ${id}`);
+    const damage =
+      problem === undefined ? undefined : new MalformedItemError(keyOf(id), 'text', problem, WAY_OUT);
+    this.#records.set(id, { ...entry, damage });
+  }
+
+  #setAside(entry: Entry, { message: reason }: MalformedItemError): void {
+    if (entry.isAside) return;
+    const { id, line, rank, value } = entry;
+    this.#records.set(id, { ...entry, isAside: true });
+    this.#items.scheduleLines.move(id, entry, undefined);
+    this.#items.noteUnreadable(value.partition, {
+      key: keyOf(id),
+      reason,
+      line,
+      rank,
+      seenAtMs: this.#items.clock(),
+    });
+  }
+
+  async discardSchedule(id: string): Promise<Applied> {
+    return this.#items.write('discardSchedule', () => {
+      const present = this.#records.get(id);
+      if (present?.damage === undefined) return 'superseded';
+      this.#remove('discardSchedule', present);
+      return 'applied';
+    });
+  }
+
+  /** Keys of those that cannot be read. */
+  get damagedKeys(): ReadonlySet<string> {
+    return new Set([...this.#records.values()].flatMap(({ id, damage }) => (damage ? [keyOf(id)] : [])));
+  }
+
+  async putSchedule({ record: { spec, state }, seen }: RequestOf<'putSchedule'>): Promise<Applied> {
+    return this.#items.write('putSchedule', () => {
+      if (this.#revisionOf(state.id) !== seen) return 'superseded';
+      requireItemFits(encodeScheduleSpec(state.id, state.revision, spec));
+      this.#write('putSchedule', state, spec);
+      return 'applied';
+    });
+  }
+
+  async saveSchedule({ state, seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
+    return this.#items.write('saveSchedule', () => {
+      const present = this.#records.get(state.id);
+      if (present === undefined || present.value.revision !== seen) {
+        this.#items.bill.small('saveSchedule', 'write');
+        return 'superseded';
+      }
+      this.#write('saveSchedule', state, present.spec);
+      return 'applied';
+    });
+  }
+
+  async deleteSchedule({ id, seen }: RequestOf<'deleteSchedule'>): Promise<Applied> {
+    return this.#items.write('deleteSchedule', () => {
+      const present = this.#records.get(id);
+      if (present === undefined || present.value.revision !== seen) return 'superseded';
+      this.#remove('deleteSchedule', present);
+      return 'applied';
+    });
+  }
+
+  #remove(verb: string, present: Entry): void {
+    this.#records.delete(present.id);
+    this.#items.scheduleLines.move(present.id, standing(present), undefined);
+    this.#items.observe?.({ kind: 'schedule', before: recordOf(present), after: undefined });
+    this.#items.bill.small(verb, 'write');
+  }
+
+  async readDueSchedules(request: RequestOf<'readDueSchedules'>): Promise<ScheduleHeads> {
+    const { partition, fromMs, untilMs, limit, after } = request;
+    const from = placeOf(after) ?? { rank: instantRank(fromMs + 1, ''), id: '' };
+    const below = instantRank(untilMs + 1, '');
+    return this.#items.read('readDueSchedules', () =>
+      this.#heads('readDueSchedules', schedulesLineName(partition), limit, from, below),
+    );
+  }
+
+  async readStoppedSchedules(request: RequestOf<'readStoppedSchedules'>): Promise<ScheduleHeads> {
+    const { partition, limit, after } = request;
+    const line = stoppedSchedulesLineName(partition);
+    return this.#items.read('readStoppedSchedules', () =>
+      this.#heads('readStoppedSchedules', line, limit, placeOf(after), undefined),
+    );
+  }
+
+  async readDeclaredSchedules(): Promise<readonly string[]> {
+    return this.#items.read('readDeclaredSchedules', () => {
+      this.#items.bill.small('readDeclaredSchedules', 'read');
+      return this.#declared;
+    });
+  }
+
+  async noteDeclaredSchedules(ids: readonly string[]): Promise<void> {
+    return this.#items.write('noteDeclaredSchedules', () => {
+      this.#items.bill.small('noteDeclaredSchedules', 'write');
+      this.#declared = [...ids];
+    });
+  }
+
+  inspect(id: string): ScheduleRecord | undefined {
+    const entry = this.#records.get(id);
+    return entry && recordOf(entry);
+  }
+
+  /** All there are, for whoever inspects them. */
+  get all(): Iterable<ScheduleRecord> {
+    return [...this.#records.values()].map(recordOf);
+  }
+
+  #revisionOf(id: string): number {
+    return this.#records.get(id)?.value.revision ?? 0;
+  }
+
+  #write(verb: string, state: ScheduleState, spec: ScheduleRecord['spec']): void {
+    const before = this.#records.get(state.id);
+    const { line, rank } = scheduleStanding(state);
+    const after: Entry = { id: state.id, line, rank, value: state, spec };
+    this.#records.set(state.id, after);
+    this.#items.bill.wroteItem(verb, before && encodeScheduleState(before.value), encodeScheduleState(state));
+    this.#items.scheduleLines.move(state.id, before && standing(before), after);
+    this.#items.observe?.({ kind: 'schedule', before: before && recordOf(before), after: { spec, state } });
+  }
+
+  #heads(
+    verb: string,
+    line: string,
+    limit: number,
+    after: Placed | undefined,
+    below: string | undefined,
+  ): ScheduleHeads {
+    const entries = this.#items.scheduleLines
+      .read(line, limit + 1, after)
+      .filter(({ rank }) => below === undefined || rank < below);
+    const shown = entries.slice(0, limit);
+    this.#items.bill.readEntries(
+      verb,
+      shown.map(({ value }) => encodeScheduleState(value)),
+    );
+    const last = entries.length > limit ? shown.at(-1) : undefined;
+    return {
+      schedules: shown.map(({ id, value }) => ({ id, dueMs: value.dueMs })),
+      next: last === undefined ? undefined : JSON.stringify([last.rank, last.id]),
+    };
+  }
+}
+
+function placeOf(cursor: string | undefined): Placed | undefined {
+  if (cursor === undefined) return undefined;
+  const [rank, id] = JSON.parse(cursor) as [string, string];
+  return { rank, id };
+}

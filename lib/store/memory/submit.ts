@@ -1,0 +1,111 @@
+/** What whoever submits asks. */
+import type { Job, MovingJob } from '../../core/job.ts';
+import type { RequestOf, SubmitStore } from '../contract.ts';
+import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
+import type { CreateOutcome } from '../requests.ts';
+import { withLine } from './backlogs.ts';
+import { requireJobFits, requireRejectionFits } from './fits.ts';
+import type { MemoryItems } from './items.ts';
+
+export class MemorySubmitStore implements SubmitStore {
+  readonly #items: MemoryItems;
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
+    return this.#items.write('createJobs', () =>
+      jobs.map((job): CreateOutcome => {
+        const present = this.#items.item(job.id)?.value;
+        requireJobFits(job, job.payload);
+        this.#items.bill.wrotePayload('createJobs', job);
+        if (present === undefined) {
+          this.#items.put(undefined, job);
+          return { kind: 'created', job };
+        }
+        this.#items.bill.refused('createJobs', this.#items.item(job.id));
+        this.#items.bill.wrotePayload('createJobs', job);
+        this.#items.bill.readPayloads('createJobs', [this.#items.item(job.id)], false);
+        const kind = present.contentHash === job.contentHash ? 'repeated' : 'conflict';
+        return { kind, job: present };
+      }),
+    );
+  }
+
+  async announceLines({
+    partition,
+    lines,
+    nowMs,
+    keyTtlMs = null,
+  }: RequestOf<'announceLines'>): Promise<void> {
+    return this.#items.write('announceLines', () => {
+      const { backlogs, ledgers } = this.#items.partition(partition);
+      for (const line of lines) {
+        const { fairnessKey, type } = line;
+        const present = backlogs.get(fairnessKey)?.get(type)?.value;
+        const wasAway =
+          present !== undefined && keyTtlMs !== null && nowMs - present.announcedAtMs >= keyTtlMs;
+        const stoodAtMs = present?.rankCostMs ?? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs);
+        this.#items.putBacklog(
+          partition,
+          type,
+          {
+            ...withLine(present ?? { fairnessKey, lines: [], announcedAtMs: nowMs }, line),
+            announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
+          },
+          wasAway ? 0 : stoodAtMs,
+        );
+      }
+    });
+  }
+
+  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
+    return this.#items.write('recordRejections', () => {
+      for (const rejection of rejections) {
+        requireRejectionFits(rejection);
+        const bySource = this.#items.rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
+        this.#items.rejections.set(rejection.sourceId, bySource);
+        if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);
+      }
+    });
+  }
+
+  async getJobs({ ids }: RequestOf<'getJobs'>): Promise<readonly (Job | undefined)[]> {
+    return this.#items.read('getJobs', () => {
+      const items = ids.map((id) => this.#items.item(id));
+      this.#items.bill.readJobs('getJobs', items);
+      this.#items.bill.readPayloads('getJobs', items, true);
+      return items.map((item) => item?.value);
+    });
+  }
+
+  async lookUpJobs({ ids }: RequestOf<'lookUpJobs'>): Promise<readonly (MovingJob | undefined)[]> {
+    return this.#items.read('lookUpJobs', () => {
+      const items = ids.map((id) => this.#items.item(id));
+      this.#items.bill.readJobs('lookUpJobs', items);
+      return items.map((item) => item?.value);
+    });
+  }
+
+  async readDeclaredVersion(): Promise<number> {
+    return this.#items.read('readDeclaredVersion', () => {
+      this.#items.bill.small('readDeclaredVersion', 'read');
+      return this.#items.declarations.length;
+    });
+  }
+
+  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
+    return this.#items.read('readDeclaration', () => {
+      this.#items.bill.small('readDeclaration', 'read');
+      return this.#items.declarations.at(version === undefined ? -1 : version - 1);
+    });
+  }
+
+  async wake(partition: number): Promise<void> {
+    return this.#items.write('wake', () => {
+      this.#items.bill.small('wake', 'write');
+      this.#items.partition(partition).wakes += 1;
+    });
+  }
+}

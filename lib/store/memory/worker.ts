@@ -1,0 +1,175 @@
+import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
+import { finish, loseWorker, start, type Transition } from '../../core/life-cycle.ts';
+import type { RequestOf, WorkerStore } from '../contract.ts';
+import { StoreRefused } from '../errors.ts';
+import type { WorkerRecord } from '../records.ts';
+import type { Applied, FinishOutcome, FinishRequest, StartOutcome, StartRequest } from '../requests.ts';
+import { requireJobFits, requireWorkerFits } from './fits.ts';
+import type { MemoryItems } from './items.ts';
+import { compareText } from './sorted-line.ts';
+
+const formerLife = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
+  present === undefined ? {} : { formerUntilMs: Math.max(present.expiresAtMs, present.formerUntilMs ?? 0) };
+
+/** Whether two images are of one attempt: one claim, one worker, one life of it. */
+function isSameAttempt(one: MovingJob, other: MovingJob): boolean {
+  return (
+    one.claim !== undefined &&
+    one.claim.claimId === other.claim?.claimId &&
+    one.worker?.workerId === other.worker?.workerId &&
+    one.worker?.incarnation === other.worker?.incarnation
+  );
+}
+
+function claimIdOf(verb: string, job: MovingJob): string {
+  if (job.claim !== undefined) return job.claim.claimId;
+  throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+}
+
+export class MemoryWorkerStore implements WorkerStore {
+  readonly #items: MemoryItems;
+
+  constructor(items: MemoryItems) {
+    this.#items = items;
+  }
+
+  async startJob(request: StartRequest): Promise<StartOutcome> {
+    return this.#items.write(
+      'startJob',
+      () => {
+        const item = this.#items.item(request.jobId);
+        const job = item?.value;
+        if (job === undefined) return { kind: 'superseded' };
+        const transition = start(job, request.claimId, request, request.nowMs, request.runUntilMs);
+        if (transition.kind === 'moved') {
+          this.#items.bill.readPayloads('startJob', [item], false);
+          return { kind: 'started', job: this.#items.put(item, transition.job) };
+        }
+        this.#items.bill.refused('startJob', item);
+        const isRepeat =
+          job.state === 'running' &&
+          job.claim?.claimId === request.claimId &&
+          job.worker?.workerId === request.workerId &&
+          job.worker.incarnation === request.incarnation;
+        return isRepeat ? { kind: 'started', job } : { kind: 'superseded' };
+      },
+      request,
+    );
+  }
+
+  async finishJob(request: FinishRequest): Promise<FinishOutcome> {
+    const { job, workerId, incarnation, verdict, nowMs, expiresAtMs } = request;
+    const claimId = claimIdOf('finishJob', job);
+    const { worker } = job;
+    const isItsOwn = worker?.workerId === workerId && worker.incarnation === incarnation;
+    const seen = isItsOwn ? job : { ...job, worker: { workerId, incarnation } };
+    const end = (running: Job): Transition => finish(running, claimId, request, verdict, nowMs);
+    return this.#items.write('finishJob', () => this.#end(seen, end, expiresAtMs), request);
+  }
+
+  async loseWorker({ job, verdict, nowMs, expiresAtMs }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
+    const claimId = claimIdOf('loseWorker', job);
+    const lose = (running: Job): Transition => loseWorker(running, claimId, verdict, nowMs);
+    return this.#items.write('loseWorker', () => this.#end(job, lose, expiresAtMs), job);
+  }
+
+  /** Ends the attempt that whoever asks has seen, by the life cycle's own transition. */
+  #end(seen: MovingJob, end: (running: Job) => Transition, expiresAtMs: number): FinishOutcome {
+    const item = this.#items.item(seen.id);
+    if (item === undefined) return { kind: 'superseded' };
+    const job = item.value;
+    const transition = end(job);
+    if (transition.kind === 'moved') {
+      const { job: after } = transition;
+      requireJobFits(after, after.result, after.error?.message);
+      if (isTerminal(after.state)) this.#items.bill.wrotePayload(this.#items.verb, after);
+      return {
+        kind: 'finished',
+        job: this.#items.put(item, after, isTerminal(after.state) ? expiresAtMs : undefined),
+      };
+    }
+    // One transition only leads from a version to the next: this one, if it looks like it. A retry also shows in what it counted,
+    // so it is known when the job was moved or cancelled after it.
+    const { payload, cancelRequestedAtMs } = job;
+    const isRepeat =
+      isSameAttempt(job, seen) &&
+      [cancelRequestedAtMs, undefined].some((asked) => {
+        const repeat = end({ ...seen, payload, cancelRequestedAtMs: asked });
+        if (repeat.kind !== 'moved') return false;
+        const { version, state, attempt, workersLost } = repeat.job;
+        const isNow = job.version === version && job.state === state;
+        const wasBefore = job.version > version && !isTerminal(state);
+        return (isNow || wasBefore) && job.attempt === attempt && job.workersLost === workersLost;
+      });
+    return isRepeat ? { kind: 'finished', job } : { kind: 'superseded' };
+  }
+
+  async saveCheckpoint({ job, worker, checkpoint }: RequestOf<'saveCheckpoint'>): Promise<Applied> {
+    claimIdOf('saveCheckpoint', job);
+    return this.#items.write('saveCheckpoint', () => {
+      const item = this.#items.item(job.id);
+      if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
+        return 'superseded';
+      const kept = { ...item.value, checkpoint };
+      requireJobFits(kept, checkpoint);
+      this.#items.put(item, kept);
+      return 'applied';
+    });
+  }
+
+  async saveProgress({ job, worker, progress }: RequestOf<'saveProgress'>): Promise<Applied> {
+    return this.#items.write('saveProgress', () => {
+      const item = this.#items.item(job.id);
+      if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
+        return 'superseded';
+      this.#items.put(item, { ...item.value, progress });
+      return 'applied';
+    });
+  }
+
+  async registerWorker({ partition, record }: RequestOf<'registerWorker'>): Promise<Applied> {
+    return this.#items.write('registerWorker', () => {
+      this.#items.bill.small('registerWorker', 'write');
+      requireWorkerFits(partition, record);
+      const { workers } = this.#items.partition(partition);
+      const present = workers.get(record.workerId);
+      const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
+      if (order > 0) return 'superseded';
+      if (order < 0) workers.set(record.workerId, { ...record, ...formerLife(present) });
+      return 'applied';
+    });
+  }
+
+  async heartbeat({ partition, record }: RequestOf<'heartbeat'>): Promise<Applied> {
+    return this.#items.write('heartbeat', () => {
+      this.#items.bill.small('heartbeat', 'write');
+      requireWorkerFits(partition, record);
+      const { workers } = this.#items.partition(partition);
+      const present = workers.get(record.workerId);
+      if (present?.incarnation !== record.incarnation) return 'superseded';
+      if (present.expiresAtMs <= record.expiresAtMs) workers.set(record.workerId, { ...present, ...record });
+      return 'applied';
+    });
+  }
+
+  async deregisterWorker({ partition, worker }: RequestOf<'deregisterWorker'>): Promise<Applied> {
+    return this.#items.write('deregisterWorker', () => {
+      this.#items.bill.small('deregisterWorker', 'write');
+      const { workers } = this.#items.partition(partition);
+      const present = workers.get(worker.workerId);
+      if (present !== undefined && present.incarnation !== worker.incarnation) return 'superseded';
+      const formerUntilMs = present?.formerUntilMs ?? 0;
+      if (present === undefined || formerUntilMs <= this.#items.clock()) workers.delete(worker.workerId);
+      else {
+        workers.set(worker.workerId, {
+          ...present,
+          slots: 0,
+          isEnding: true,
+          occupants: [],
+          expiresAtMs: formerUntilMs,
+        });
+      }
+      return 'applied';
+    });
+  }
+}

@@ -1,0 +1,338 @@
+/** What the store keeps, as the scheduler sees it: one shape a kind of item, whatever database it is in. */
+import type { JobMode, Json, ReservedJob } from '../core/job.ts';
+import type { Loan, LoanRequest } from '../core/lending.ts';
+import type { ReadyLine } from './schema.ts';
+
+/** The right to change a partition: whoever holds a newer epoch has superseded it. */
+export interface Fence {
+  readonly partition: number;
+  readonly epoch: number;
+}
+
+/** A request that was not accepted, kept with its reason. */
+export interface Rejection {
+  /** The event's id, or what stands for it; with `position` it makes a repeated delivery one record. */
+  readonly sourceId: string;
+  /** The entry's place in an event of many. */
+  readonly position: number;
+  /** Path of the offending field, such as `jobs[3].priority`; empty for the whole. */
+  readonly field: string;
+  readonly reason: string;
+  /** What was sent, cut to a bounded size. */
+  readonly detail: string;
+  readonly rejectedAtMs: number;
+  /** When the record may be collected. */
+  readonly expiresAtMs: number;
+}
+
+/** What is deployed. The store keeps the text, and does not read it: `lib/dispatch/declaration.ts` does. */
+export interface DeclarationRecord {
+  /** From 1. Each deployment's is higher, also that of one which goes back to what was declared before. */
+  readonly version: number;
+  /** Of the text: tells whether anything has changed. */
+  readonly hash: string;
+  /** ASCII. */
+  readonly text: string;
+  readonly declaredAtMs: number;
+}
+
+/** How far jobs that wait were moved to where a declaration wants them. */
+export interface Carried {
+  readonly version: number;
+  /** Jobs that were moved so far. */
+  readonly moved: number;
+  readonly isDone: boolean;
+  /** Where to go on; undefined: from the beginning. */
+  readonly after?: string | undefined;
+  /**
+   * Of the lease under which the partition first planned by what the partitions share now: what was reserved under earlier ones
+   * may have been planned by something else. Absent: nothing that they share has changed.
+   */
+  readonly sinceEpoch?: number | undefined;
+  /** No other partition has anything in flight that must be looked at before something starts here. */
+  readonly isHandedOver?: boolean | undefined;
+}
+
+/** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
+export interface Reservation {
+  readonly batchId: string;
+  /** Of the lease under which it was made. */
+  readonly epoch: number;
+  /** When a pass must look at its jobs, if nothing settled them before. */
+  readonly checkAtMs: number;
+  readonly reservedAtMs: number;
+  /** By position; a settled or dropped place is absent. */
+  readonly jobs: ReadonlyMap<number, ReservedJob>;
+}
+
+/** What a worker process says of itself with each heartbeat. How many of its slots are busy, its occupants say. */
+export interface WorkerLoad {
+  /** The longest that its handlers' thread kept something waiting since the heartbeat before, in milliseconds. */
+  readonly lagMs: number;
+  /** What the process holds of the machine's memory, in MiB. */
+  readonly memoryMb: number;
+}
+
+/** One life of a worker: its heartbeat record. When it expires all its slots are gone at once. */
+export interface WorkerRecord {
+  readonly workerId: string;
+  readonly incarnation: string;
+  readonly fleet: string;
+  readonly slots: number;
+  /** It takes no more jobs: its slots are those that its last ones hold. */
+  readonly isEnding?: boolean | undefined;
+  /** By the worker's clock. Where clocks differ, it must still lie behind the moment when the worker stops by itself. */
+  readonly expiresAtMs: number;
+  /** Until then a former life of this name may still be running its jobs. Written by the store, not by the worker. */
+  readonly formerUntilMs?: number | undefined;
+  /** How its process bore its work when it last said so. Absent: it did not measure. */
+  readonly load?: WorkerLoad | undefined;
+  /** When it last said so, by its clock. Absent: it is of a version that did not write it. */
+  readonly heardAtMs?: number | undefined;
+  /** Running claims by slot, with what the handler last said of its progress. */
+  readonly occupants: readonly {
+    readonly claimId: string;
+    readonly jobId: string;
+    readonly progress?: Json;
+  }[];
+}
+
+/**
+ * What a record says at an instant: nothing once it has expired, but that a former life of its name may run still. Then it
+ * stands for that life alone, without a slot: a registration that comes late may have expired before.
+ */
+export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | undefined {
+  if (record.expiresAtMs > nowMs) return record;
+  const { formerUntilMs = 0 } = record;
+  if (formerUntilMs <= nowMs) return undefined;
+  return { ...record, slots: 0, isEnding: true, occupants: [], expiresAtMs: formerUntilMs };
+}
+
+/** A partition's lease as it is: for whoever looks. Only `acquireLease` says who may go on. */
+export interface LeaseRecord {
+  readonly epoch: number;
+  /** Who holds it, or held it last; absent: unknown. */
+  readonly holder?: string | undefined;
+  /** Not given back; it may have expired. */
+  readonly isHeld: boolean;
+  /** When that holder took it. */
+  readonly takenAtMs?: number | undefined;
+  /** 0 once it was given back. */
+  readonly expiresAtMs: number;
+}
+
+/** An operator's override for one scope. */
+export interface Control {
+  /** As `printScope` writes it. */
+  readonly scope: string;
+  readonly paused: boolean;
+  readonly maxConcurrency?: number | undefined;
+  readonly weight?: number | undefined;
+}
+
+/** Whether a control says nothing: the scope is as it is configured. */
+export const isIdle = ({ paused, maxConcurrency, weight }: Control): boolean =>
+  !paused && maxConcurrency === undefined && weight === undefined;
+
+/** The parts of a control that are changed one by one. */
+export const CONTROL_FIELDS = ['paused', 'maxConcurrency', 'weight'] as const;
+
+export type ControlField = (typeof CONTROL_FIELDS)[number];
+
+/** How steadily passes have read a partition, as commits tell. By the dispatchers' clocks. */
+export interface Attendance {
+  /** No gap between two reads has been long since then. */
+  readonly sinceMs: number;
+  /** The last of these reads. */
+  readonly atMs: number;
+  /** Since when losses of workers are held back, while they are. */
+  readonly heldBackSinceMs?: number | undefined;
+}
+
+/**
+ * What is seen of a partition's workers between its passes. Whoever looks reads the partition and writes this, so it also
+ * tells that the store was there. By the dispatchers' clocks.
+ */
+export interface Lookout {
+  /** Looks and passes have followed each other without a long gap since then. */
+  readonly sinceMs: number;
+  /** The last of them. */
+  readonly atMs: number;
+  /** When the next look comes; in the past if none is on its way. */
+  readonly nextAtMs: number;
+  /** What ran under workers' leases that had ended by then was taken from them. */
+  readonly judgedUntilMs: number;
+}
+
+/** What a pass knows exactly: one strongly consistent read of the partition's items. */
+export interface PartitionState {
+  /** The epoch in the lease item at the time of the read. */
+  readonly epoch: number;
+  /** The newest declaration that the partition was told of; undefined: of none. */
+  readonly declared?: number | undefined;
+  /** Undefined: nothing was carried so far. */
+  readonly carried?: Carried | undefined;
+  /** Raised by every commit. */
+  readonly turn: number;
+  readonly reservations: readonly Reservation[];
+  readonly workers: readonly WorkerRecord[];
+  /** Records of workers whose lease is over, as they were last written, until the store collects them. */
+  readonly gone: readonly WorkerRecord[];
+  /** Undefined before the first look. */
+  readonly lookout?: Lookout | undefined;
+  readonly controls: readonly Control[];
+  /** Ledgers and estimates that came with this read. Others may be had by `getLedgers` and `getEstimates`. */
+  readonly ledgers: readonly Ledger[];
+  readonly estimates: readonly EstimateRecord[];
+  /** Whether any conflict key may have a blocked line. */
+  readonly parks: boolean;
+  /** Scheduled jobs stand, or have stood, in as many shards of the due line; 1 at least. */
+  readonly dueShards: number;
+  /** As the last commit that knew left it; undefined before the first one. */
+  readonly attendance?: Attendance | undefined;
+  /** All keys that had come by then, and were below the least share, have been lifted to it; undefined: nobody has looked. */
+  readonly liftedAtMs?: number | undefined;
+  /** No key has come unseen since a pass lifted all that had: there was room whenever one came. */
+  readonly isLifted?: boolean | undefined;
+  /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
+  readonly loans: readonly Loan[];
+  /** What other partitions ask to be lent: the last request of each, granted or not. */
+  readonly requests: readonly LoanRequest[];
+}
+
+/** What a fairness key has been charged for settled attempts. */
+export interface Ledger {
+  readonly fairnessKey: string;
+  /** In milliseconds of run time; a multiple of 2^-16 ms (`wholeUnits`). */
+  readonly settledCostMs: number;
+  /** When a pass last settled one of the key's jobs, or saw it become active. */
+  readonly lastSeenMs: number;
+  /** Until then the key was, or will be, there, whatever becomes of its jobs; absent: until it was last seen. */
+  readonly presentUntilMs?: number | undefined;
+  /** Its jobs that wait to be tried again, or for a time that they were moved to: as long as each does, the key is there. */
+  readonly later?: readonly LaterJob[] | undefined;
+  /** Nothing was decided of the key yet: its first job was moved to a later time before there was room for any. */
+  readonly isUndecided?: boolean | undefined;
+}
+
+/** A job that was ready, and waits for a later time. */
+export interface LaterJob {
+  /** Of its id. */
+  readonly hash: number;
+  readonly untilMs: number;
+}
+
+/** Until when a key counts as active by what its ledger says alone. */
+export const presentUntilMs = ({ lastSeenMs, presentUntilMs: untilMs, later = [] }: Ledger): number =>
+  Math.max(lastSeenMs, untilMs ?? -Infinity, ...later.map((job) => job.untilMs));
+
+/** Where a key stands that was not in the keys line: what its ledger says, unless that has expired. */
+export const rankCostOf = (ledger: Ledger | undefined, nowMs: number, keyTtlMs: number | null): number =>
+  ledger === undefined || (keyTtlMs !== null && nowMs - presentUntilMs(ledger) >= keyTtlMs)
+    ? 0
+    : ledger.settledCostMs;
+
+/** A conflict key that may have a blocked line. */
+export interface ParkedMark {
+  readonly conflictKey: string;
+  /** When jobs were last parked there. */
+  readonly parkedAtMs: number;
+}
+
+/** The blocked line of a conflict key, and the mode of the ready line whose jobs stand there. */
+export interface ParkedLine {
+  readonly mode: JobMode;
+  readonly conflictKey: string;
+}
+
+/** A fairness key that has, or lately had, jobs of a type waiting. */
+export interface KeyBacklog {
+  readonly fairnessKey: string;
+  /** Of that type. */
+  readonly lines: readonly Pick<ReadyLine, 'mode' | 'sub'>[];
+  /** Blocked lines in which jobs of these lines have been parked; absent: none. There may be no such jobs any more. */
+  readonly parked?: readonly ParkedLine[] | undefined;
+  /** When a submitter last announced one of its lines. */
+  readonly announcedAtMs: number;
+  /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */
+  readonly rankCostMs: number;
+}
+
+/** A learned cost. The empty resource is the type's own average. */
+export interface EstimateRecord {
+  readonly type: string;
+  readonly resourceId: string;
+  readonly meanMs: number;
+  readonly varianceMs2: number;
+  readonly samples: number;
+  readonly lastSeenMs: number;
+}
+
+/** Guards a conflict key among partitions. A lock that is free, and that nobody waits for, is not there. */
+export interface Lock {
+  readonly conflictKey: string;
+  /** The claim that holds it: a partition's, because claim ids are unique in their partition only. */
+  readonly holder?:
+    | { readonly partition: number; readonly claimId: string; readonly jobId: string }
+    | undefined;
+  /** It is free, and until then this partition's: so that one with many jobs does not keep the others waiting. */
+  readonly turn?: { readonly partition: number; readonly untilMs: number } | undefined;
+  /** Partitions that have jobs for it, ascending. */
+  readonly waiting: readonly number[];
+}
+
+/** Whether a partition can take a lock now, as far as can be known before it is tried. */
+export const isOpenTo = (lock: Lock | undefined, partition: number, nowMs: number): boolean =>
+  lock?.holder === undefined &&
+  (lock?.turn === undefined || lock.turn.partition === partition || lock.turn.untilMs <= nowMs);
+
+/** One life of a dispatcher that runs on. */
+export interface DispatcherIdentity {
+  readonly dispatcherId: string;
+  readonly incarnation: string;
+}
+
+/** How busy a dispatcher is, as it said when it last renewed its membership. */
+export interface DispatcherLoad {
+  /** Jobs that wait in the partitions that it leads, as far as its last look counted; absent: it has not looked yet. */
+  readonly waiting?: { readonly jobs: number; readonly isLeast: boolean } | undefined;
+  /** How long the one of them had waited that became ready first; absent: none waited. */
+  readonly waitedMs?: number | undefined;
+  /** The part of the time that it spent in passes since it last said so: 0 to 1. */
+  readonly busy: number;
+  /** How late the event loop came to what was due, at worst, since then; absent: not measured. */
+  readonly eventLoopLagMs?: number | undefined;
+  /** Of the process; absent: not measured. */
+  readonly memoryBytes?: number | undefined;
+}
+
+/** Its membership: while it lasts, the dispatcher has its share of the partitions. */
+export interface DispatcherRecord extends DispatcherIdentity {
+  /** Partitions whose lease it holds, ascending. */
+  readonly leads: readonly number[];
+  /** Written with each renewal. */
+  readonly load?: DispatcherLoad | undefined;
+  /** By its own clock. */
+  readonly expiresAtMs: number;
+}
+
+/** Who runs a job. */
+export interface WorkerIdentity {
+  readonly workerId: string;
+  readonly incarnation: string;
+}
+
+/**
+ * An item that cannot be read: something else than the scheduler wrote to it. Where it stood in a line it was taken out, so
+ * that no pass meets it again.
+ */
+export interface UnreadableItem {
+  /** `<partition key> <sort key>`. */
+  readonly key: string;
+  /** Which attribute is wrong, how, and what to do. */
+  readonly reason: string;
+  /** Where it stood, if it did. */
+  readonly line?: string | undefined;
+  readonly rank?: string | undefined;
+  readonly seenAtMs: number;
+}

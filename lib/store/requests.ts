@@ -1,0 +1,173 @@
+/** What the verbs of the store are asked, where that is more than a few words, and what they answer. */
+import type { Job, MovingJob } from '../core/job.ts';
+import type { Loan, Return } from '../core/lending.ts';
+import type { Verdict } from '../core/life-cycle.ts';
+import type { JobHead } from './job-fields.ts';
+import {
+  type Attendance,
+  CONTROL_FIELDS,
+  type Control,
+  type EstimateRecord,
+  type Ledger,
+  type Reservation,
+  type WorkerIdentity,
+} from './records.ts';
+
+/** What `createJobs` did with one job. */
+export type CreateOutcome =
+  | { readonly kind: 'created'; readonly job: Job }
+  /** The same id and content was there before, or was put by an earlier try whose answer got lost: `job` is that one. */
+  | { readonly kind: 'repeated'; readonly job: Job }
+  /** The id is taken by other content. */
+  | { readonly kind: 'conflict'; readonly job: Job };
+
+/** `outdated`: another deployment has declared something since `after`; this is the newest version. */
+export type DeclareOutcome =
+  | { readonly kind: 'declared'; readonly version: number }
+  | { readonly kind: 'outdated'; readonly version: number };
+
+/** Who holds a partition, as `acquireLease` found or left it. */
+export type LeaseOutcome =
+  | {
+      readonly kind: 'acquired';
+      readonly epoch: number;
+      readonly expiresAtMs: number;
+      /** The wake counter, as whoever gave the lease back last had looked at it; undefined if nobody has said so. */
+      readonly wakesSeen?: number | undefined;
+    }
+  | { readonly kind: 'held'; readonly epoch: number; readonly expiresAtMs: number; readonly holder: string };
+
+/** What an operator changes of a scope's control; what is not named stays as it is, null takes it away. */
+export interface ControlChange {
+  readonly paused?: boolean | undefined;
+  readonly maxConcurrency?: number | null | undefined;
+  readonly weight?: number | null | undefined;
+}
+
+/** Whether a control is what a change makes of it. */
+export const isAsAsked = (control: Control, change: ControlChange): boolean =>
+  CONTROL_FIELDS.every((field) => change[field] === undefined || (control[field] ?? null) === change[field]);
+
+/** What became of a change of a control. */
+export type ControlOutcome =
+  | { readonly kind: 'changed'; readonly control: Control }
+  /** Somebody else has changed the same thing of it since the call began: theirs stands, and `control` shows it. */
+  | { readonly kind: 'superseded'; readonly control: Control };
+
+/** What one pass decides, applied at once or not at all, if the epoch is still the fence's. At most 100 items. */
+export interface Commit {
+  /**
+   * The commits before it, as the load showed them or the last commit left them: it follows no others, so a request that
+   * comes twice is applied once. Undefined: it follows whatever is there.
+   */
+  readonly turn?: number | undefined;
+  /** Places to take out of a reservation; it is deleted when none is left. */
+  readonly drop: readonly { readonly reservation: Reservation; readonly positions: readonly number[] }[];
+  /** Reservations to look at again later. */
+  readonly postpone: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
+  readonly ledgers: readonly Ledger[];
+  readonly estimates: readonly EstimateRecord[];
+  readonly reserve: readonly Reservation[];
+  /** Whether any conflict key may have a blocked line from now on; undefined: as it was. True before the first is marked. */
+  readonly parks?: boolean | undefined;
+  /** To be remembered; undefined: as it was. */
+  readonly attendance?: Attendance | undefined;
+  /** By now all keys that came are lifted; undefined: as it was. */
+  readonly liftedAtMs?: number | undefined;
+  /** Whether that goes on until there is no room; undefined: as it was. */
+  readonly isLifted?: boolean | undefined;
+  /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
+  readonly lend?: readonly Loan[] | undefined;
+  /** Loans to the fence's partition that end, or get smaller. */
+  readonly giveBack?: readonly Return[] | undefined;
+}
+
+/** A planned claim of one job for one place of a reservation. */
+export interface ClaimRequest {
+  readonly jobId: string;
+  /** Won only if the job is pending at exactly this version. */
+  readonly version: number;
+  readonly claimId: string;
+  readonly epoch: number;
+  readonly batchId: string;
+  readonly fleet: string;
+  readonly claimedAtMs: number;
+  /** The version of the declaration that it was planned under. */
+  readonly declared?: number | undefined;
+  /** Of a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
+  readonly lock?: { readonly conflictKey: string; readonly partition: number } | undefined;
+}
+
+/**
+ * What became of a claim, in the order of the requests. `unknown`: no answer; the reservation goes on counting.
+ * `blocked`: the job could be won, its lock could not. Unlike a lost claim, a repetition of this one may still be won: what
+ * counts the job may be given up only after its version was raised.
+ */
+export type ClaimOutcome = 'claimed' | 'lost' | 'blocked' | 'unknown';
+
+export interface StartRequest extends WorkerIdentity {
+  readonly jobId: string;
+  readonly claimId: string;
+  readonly nowMs: number;
+  /**
+   * The attempt's lease: after this instant, by the worker's clock, it certainly runs no more. Undefined: its worker is a
+   * process, whose record says how long it may run.
+   */
+  readonly runUntilMs?: number | undefined;
+}
+
+export type StartOutcome =
+  | { readonly kind: 'started'; readonly job: Job }
+  /** The message was a duplicate or outdated: the job is not claimed by this claim any more. */
+  | { readonly kind: 'superseded' };
+
+/** What a finished attempt leaves behind. */
+export type FinishVerdict = Verdict;
+
+export interface FinishRequest extends WorkerIdentity {
+  /** As `startJob` returned it. */
+  readonly job: MovingJob;
+  readonly verdict: FinishVerdict;
+  readonly nowMs: number;
+  /** When the terminal job may be collected. */
+  readonly expiresAtMs: number;
+}
+
+export type FinishOutcome =
+  | { readonly kind: 'finished'; readonly job: MovingJob }
+  | { readonly kind: 'superseded' };
+
+/** Some of a line, in its order. */
+export interface LinePage<T> {
+  readonly jobs: readonly T[];
+  /** Where to read on; absent at the line's end. */
+  readonly next?: string | undefined;
+}
+
+/** Heads of a line. */
+export type Heads = LinePage<JobHead>;
+
+/** What became of a request to cancel. */
+export type CancelOutcome =
+  /** It was waiting, or claimed and not started: it will not run. */
+  | { readonly kind: 'cancelled'; readonly job: Job }
+  /** It runs: its worker is told, and decides by finishing. */
+  | { readonly kind: 'requested'; readonly job: Job }
+  /** It had reached its end before. */
+  | { readonly kind: 'ended'; readonly job: Job }
+  | { readonly kind: 'missing' };
+
+/** What became of a request to move a job to another time. */
+export type RetimeOutcome =
+  | { readonly kind: 'moved'; readonly job: Job }
+  /** It still waits, but has moved on since it was read: promoted, or moved by somebody else. */
+  | { readonly kind: 'superseded'; readonly job: Job }
+  /** A worker was told of it, runs it, or has ended it. */
+  | { readonly kind: 'tooLate'; readonly job: Job }
+  | { readonly kind: 'missing' };
+
+/** Whether a verb of one exact job version, claim or incarnation took effect. */
+export type Applied = 'applied' | 'superseded';
+
+/** Of each group of a blocked line, so many are read at most: the first is what runs next, the others are for lost claims. */
+export const BLOCKED_HEADS = 4;

@@ -1,0 +1,13 @@
+/** What a program needs to talk to an emulator. */
+
+export const EMULATOR_ACCOUNT = '000000000000';
+export const EMULATOR_REGION = 'us-east-1';
+
+/** For programs that are to talk to an emulator: where it is, and credentials that mean nothing anywhere else. */
+export const emulatorEnvironment = (endpoint: string): Readonly<Record<string, string>> => ({
+  AWS_ENDPOINT_URL: endpoint,
+  AWS_REGION: EMULATOR_REGION,
+  AWS_DEFAULT_REGION: EMULATOR_REGION,
+  AWS_ACCESS_KEY_ID: 'test',
+  AWS_SECRET_ACCESS_KEY: 'test',
+});

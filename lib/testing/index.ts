@@ -1,0 +1,9 @@
+/** `fairlead/testing`: the embedded emulator, on which a stack can be deployed without an AWS account. */
+export {
+  type Emulator,
+  EmulatorError,
+  type EmulatorExit,
+  type EmulatorOptions,
+  startEmulator,
+} from './emulator.ts';
+export { EMULATOR_ACCOUNT, EMULATOR_REGION, emulatorEnvironment } from './environment.ts';

@@ -1,0 +1,143 @@
+/** What a worker process is given, and what it answers. */
+import type { PoolConfiguration } from '../../core/configuration.ts';
+import type { Metrics } from '../../metrics/contract.ts';
+import type { JobQueue } from '../../queue/contract.ts';
+import type { Clock, Log, Random } from '../../runtime/contract.ts';
+import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../../store/bounds.ts';
+import type { PassStore, WorkerStore } from '../../store/contract.ts';
+import type { WorkerLoad } from '../../store/records.ts';
+import type { GuardMaker } from '../guard.ts';
+import { LEASE_MARGIN_MS, type Loss } from '../membership.ts';
+import type { JobHandlers, RunContext, RunOutcome } from '../run-job.ts';
+import { WATCH_EVERY_MS } from '../watch.ts';
+
+/** Thrown when a worker is started with what cannot work. */
+export class WorkerConfigurationError extends Error {
+  override readonly name = 'WorkerConfigurationError';
+}
+
+export interface WorkerProcessOptions {
+  readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'wake' | 'loadPartition'>;
+  readonly queue: JobQueue;
+  readonly configuration: PoolConfiguration;
+  readonly typeUnder?: RunContext['typeUnder'];
+  readonly declared?: number | undefined;
+  readonly declaredAtMs?: number | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** Hears of each start. @default - nobody does */
+  readonly metrics?: Metrics | undefined;
+  readonly fleet: string;
+  /** Jobs that run at once. */
+  readonly slots: number;
+  /** Unique among the workers that live; a new life of the same name supersedes the former one. */
+  readonly workerId: string;
+  /** One for each job type of the fleet. */
+  readonly handlers: JobHandlers;
+  /** @default - the pool's */
+  readonly partitions?: number | undefined;
+  /** As many partitions as there are by now: looked at once a minute. @default - those that it began with */
+  readonly partitionsNow?: (() => Promise<number>) | undefined;
+  /** @default 5 s */
+  readonly heartbeatMs?: number | undefined;
+  /** @default 15 s */
+  readonly leaseMs?: number | undefined;
+  /** How often running jobs are looked up for a cancel. @default 10 s */
+  readonly watchEveryMs?: number | undefined;
+  /** How long running jobs may go on after `signal`. @default 30 s */
+  readonly shutdownMs?: number | undefined;
+  /** Measures how the process bears its work since it was last asked; with each heartbeat. @default - it is not measured */
+  readonly measure?: (() => WorkerLoad) | undefined;
+  /** Ends the worker in order. */
+  readonly signal: AbortSignal;
+  /** Ends the process at once: the only way to stop a handler that hangs. */
+  readonly exit: (reason: string) => void;
+  /**
+   * Keeps the worker's lease, and ends the process in time.
+   *
+   * @default - one in the same thread, with the same store: a handler that keeps the event loop busy stops it, too
+   */
+  readonly guard?: GuardMaker | undefined;
+}
+
+/** Why a worker ended. */
+export type WorkerEnd =
+  /** It was asked to. */
+  | 'stopped'
+  | Loss
+  /** A handler did not heed its signal. */
+  | 'hung'
+  /** What became of a job could not be written down. */
+  | 'broken';
+
+export interface WorkerReport {
+  readonly end: WorkerEnd;
+  /** Attempts by what became of them. */
+  readonly outcomes: Readonly<Partial<Record<RunOutcome, number>>>;
+}
+
+const HEARTBEAT_MS = 5_000;
+const LEASE_MS = 15_000;
+const SHUTDOWN_MS = 30_000;
+
+/** The options, with what was left out. */
+export interface WorkerSettings extends WorkerProcessOptions {
+  readonly partitions: number;
+  readonly heartbeatMs: number;
+  readonly leaseMs: number;
+  readonly watchEveryMs: number;
+  readonly shutdownMs: number;
+}
+
+/** @throws WorkerConfigurationError */
+export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
+  const settings = {
+    ...options,
+    partitions: options.partitions ?? options.configuration.partitions,
+    heartbeatMs: options.heartbeatMs ?? HEARTBEAT_MS,
+    leaseMs: options.leaseMs ?? LEASE_MS,
+    watchEveryMs: options.watchEveryMs ?? WATCH_EVERY_MS,
+    shutdownMs: options.shutdownMs ?? SHUTDOWN_MS,
+  };
+  requireWorkable(settings);
+  return settings;
+}
+
+function requireWorkable(settings: WorkerSettings): void {
+  const { configuration, fleet, slots, handlers, workerId, heartbeatMs, leaseMs } = settings;
+  const known = configuration.fleets.find((each) => each.fleet === fleet);
+  if (known === undefined) {
+    const names = configuration.fleets.map((each) => each.fleet).join(', ');
+    throw new WorkerConfigurationError(
+      `the pool has no fleet ${JSON.stringify(fleet)}; it has: ${names || 'none'}`,
+    );
+  }
+  if (known.slots !== null) {
+    throw new WorkerConfigurationError(
+      `fleet ${JSON.stringify(fleet)} declares ${known.slots} slots for functions; declare it without a handler and without slots`,
+    );
+  }
+  const missing = known.types.filter((type) => !Object.hasOwn(handlers, type));
+  if (missing.length > 0) {
+    throw new WorkerConfigurationError(
+      `fleet ${JSON.stringify(fleet)} also takes ${missing.join(', ')}: give a handler for each of its types`,
+    );
+  }
+  if (!Number.isInteger(slots) || slots < 1 || slots > WORKER_SLOTS_MAX) {
+    throw new WorkerConfigurationError(
+      `slots is ${slots}; give a whole number from 1 to ${WORKER_SLOTS_MAX}, and run several workers for more`,
+    );
+  }
+  const nameBytes = Buffer.byteLength(workerId, 'utf8');
+  if (nameBytes > WORKER_ID_BYTES_MAX) {
+    throw new WorkerConfigurationError(
+      `workerId has ${nameBytes} bytes; give a name of at most ${WORKER_ID_BYTES_MAX}`,
+    );
+  }
+  if (!(heartbeatMs > 0 && heartbeatMs < leaseMs - LEASE_MARGIN_MS)) {
+    throw new WorkerConfigurationError(
+      `heartbeatMs is ${heartbeatMs}; it must be above 0 and below leaseMs - ${LEASE_MARGIN_MS}, which is ${leaseMs - LEASE_MARGIN_MS}`,
+    );
+  }
+}

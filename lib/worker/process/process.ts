@@ -1,0 +1,102 @@
+/**
+ * A long-running worker: it registers slots, takes as many messages as it has free ones, runs them, and ends in order:
+ * on request, when its lease is lost, or when a handler does not heed its signal.
+ */
+import { abortOf, orAborted } from '../../runtime/abort.ts';
+import { incarnationOf } from '../../runtime/incarnation.ts';
+import { instantOf } from '../../runtime/instant.ts';
+import { type Guard, guardHere } from '../guard.ts';
+import { LOSS_GRACE_MS } from '../membership.ts';
+import { STOP_GRACE_MS } from '../run-job.ts';
+import { Attempts, WRITES_MS } from './attempts.ts';
+import { Ending } from './ending.ts';
+import { deletions, receiveOn } from './messages.ts';
+import { settingsOf, type WorkerProcessOptions, type WorkerReport, type WorkerSettings } from './options.ts';
+import { ServedPartitions, sharesAtFirst, wake } from './partitions.ts';
+
+/** How often the guard is told that the worker's thread has its turn. */
+const ALIVE_EVERY_MS = 30_000;
+/** How long a worker that has lost its lease goes on trying to write down what its handlers have done. */
+const OUTCOMES_MS = 60_000;
+
+/**
+ * Runs a worker until it is told to end, or has to. When this resolves, no handler runs any more, or `exit` was called.
+ *
+ * @throws WorkerConfigurationError - before anything was registered
+ * @throws the store's errors - when the worker could not be registered
+ */
+export async function runWorker(options: WorkerProcessOptions): Promise<WorkerReport> {
+  const settings = settingsOf(options);
+  const { store, clock, random, log, fleet, slots, workerId, signal, heartbeatMs, leaseMs } = settings;
+  const life = { workerId, incarnation: incarnationOf(clock.nowMs(), random()) };
+  const ending = new Ending();
+  const first = sharesAtFirst(settings);
+  const makeGuard = options.guard ?? guardHere({ store, clock, log, kill: options.exit });
+  const guard = await makeGuard(
+    { life, fleet, shares: first.shares, heartbeatMs, leaseMs },
+    { onLost: (loss) => ending.lose(loss), signal },
+  );
+  if (guard === 'aborted') return { end: 'stopped', outcomes: {} };
+  if (guard === 'superseded') return { end: 'superseded', outcomes: {} };
+  log.info('worker registered', { ...life, fleet, slots });
+  ending.begun.addEventListener('abort', () => guard.tell({ kind: 'ending' }));
+  const onSignal = (): void => ending.begin('stopped');
+  if (signal.aborted) onSignal();
+  signal.addEventListener('abort', onSignal);
+
+  const deleted = deletions(settings);
+  const partitions = new ServedPartitions(settings, life, guard, first, (partition) =>
+    attempts.isAtWork(partition),
+  );
+  const attempts = new Attempts({ settings, life, guard, ending, partitions, deletions: deleted });
+  const ended = new AbortController();
+  void tellAlive(settings, guard, ended.signal);
+  void tellLoad(settings, guard, ended.signal);
+  void partitions.follow(ending.begun, ended.signal);
+  await wake(settings, first.shares.keys());
+  void receiveOn(settings, attempts, ending.begun);
+  await abortOf(ending.begun);
+
+  await endAttempts(attempts, ending, settings.shutdownMs);
+  signal.removeEventListener('abort', onSignal);
+  ended.abort();
+  const { handling, outcomes } = attempts;
+  if (handling === 0 && !ending.lost.aborted) await guard.leave();
+  // As long as handlers run, the lease is kept: it must not end before they do.
+  await orAborted(deleted.flush(), ending.lost);
+  guard.abandon();
+  const end = ending.why ?? 'stopped';
+  log.info('worker ended', { ...life, fleet, end, outcomes });
+  if (handling > 0)
+    options.exit(`worker ${workerId} ends (${end}): ${handling} of its handlers did not heed their signal`);
+  return { end, outcomes };
+}
+
+/** Waits for what is under way; tells it to stop, and gives up what cannot be written down, when its time is over. */
+async function endAttempts(attempts: Attempts, ending: Ending, shutdownMs: number): Promise<void> {
+  const { lost } = ending;
+  await attempts.untilIdle(shutdownMs, lost);
+  if (!lost.aborted && !attempts.isIdle()) {
+    ending.stop();
+    await attempts.untilIdle(STOP_GRACE_MS + WRITES_MS, lost);
+  }
+  if (lost.aborted) await attempts.untilIdle(LOSS_GRACE_MS);
+  // Nothing runs here any more. In an outage, what was done is still ours to write down: nobody could take it away.
+  if (lost.aborted && attempts.handling === 0 && !attempts.isIdle()) await attempts.untilIdle(OUTCOMES_MS);
+  ending.giveUp();
+}
+
+/** The guard hears of each attempt; this is for the time between them. */
+async function tellAlive({ clock }: WorkerSettings, guard: Guard, ended: AbortSignal): Promise<void> {
+  for (; !ended.aborted; await clock.sleep(ALIVE_EVERY_MS, ended)) guard.tell({ kind: 'alive' });
+}
+
+async function tellLoad(
+  { clock, measure, heartbeatMs }: WorkerSettings,
+  guard: Guard,
+  ended: AbortSignal,
+): Promise<void> {
+  if (measure === undefined) return;
+  for (; !ended.aborted; await clock.sleep(heartbeatMs, ended))
+    guard.tell({ kind: 'load', load: measure(), since: instantOf(clock), nextInMs: heartbeatMs });
+}

@@ -1,0 +1,37 @@
+import { execFile } from 'node:child_process';
+import { resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, it } from 'vitest';
+
+const project = resolve(import.meta.dirname, '../..');
+
+/** As many as it is; 30 would do. A change that needs one more file for one job's way says why, and raises it. */
+const FILES_MAX = 74;
+
+it('one job goes from its request to its settlement through no more files than it did', {
+  timeout: 60_000,
+}, async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, ['bench/one-job.ts', '--json'], {
+    cwd: project,
+  });
+  const { files, functions } = JSON.parse(stdout) as {
+    readonly files: readonly { readonly file: string; readonly functions: number }[];
+    readonly functions: number;
+  };
+  const names = files.map(({ file }) => file);
+  expect(names.length).toBeLessThanOrEqual(FILES_MAX);
+  expect(functions).toBe(files.reduce((sum, each) => sum + each.functions, 0));
+  // Each part of the way was gone, or the count would say nothing.
+  for (const part of [
+    'request',
+    'submit',
+    'pass/plan',
+    'pass/admit',
+    'pass/send',
+    'settle/settled',
+    'outcomes',
+  ])
+    expect(names).toContain(`lib/dispatch/${part}.ts`);
+  expect(names).toContain('lib/worker/run-job.ts');
+  expect(names).toContain('lib/core/scheduler.ts');
+});

@@ -1,0 +1,195 @@
+/** A scheduler that another stack has deployed: what is granted and said of it is what its owner would grant and say. */
+import { Template } from 'aws-cdk-lib/assertions';
+import { AccountRootPrincipal, Role } from 'aws-cdk-lib/aws-iam';
+import { describe, expect, it } from 'vitest';
+import type { SchedulerAttributes } from '../../cdk/lookup.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
+import type { IScheduler } from '../../cdk/scheduler-base.ts';
+import { ConfigurationError } from '../../lib/core/errors.ts';
+import { at, emptyStack, listOf, referred, resourcesOf, synthesize } from './stacks.ts';
+
+/** The first synthesis of a process loads much of the CDK. */
+const SYNTH_MS = 120_000;
+
+const arn = (service: string, resource: string): string =>
+  `arn:aws:${service}:eu-west-1:111122223333:${resource}`;
+
+const ATTRIBUTES: SchedulerAttributes = {
+  tableArn: arn('dynamodb', 'table/orders-jobs'),
+  busArn: arn('events', 'event-bus/orders'),
+  wakeQueueArn: arn('sqs', 'orders-wake'),
+  fleetQueueArns: { images: arn('sqs', 'images'), general: arn('sqs', 'general'), gpu: arn('sqs', 'gpu') },
+  deadLetterQueueArns: [arn('sqs', 'dead')],
+};
+
+const ROLES = ['submit', 'putEvents', 'read', 'operate', 'work', 'dispatch'] as const;
+
+/** What each role is granted: statements without the resources that they are about. */
+function granted(template: Template): ReadonlyMap<string, unknown> {
+  const statements = ['AWS::IAM::Policy', 'AWS::IAM::ManagedPolicy']
+    .flatMap((type) => resourcesOf(template, type))
+    .flatMap(([, { Properties }]) =>
+      listOf(Properties.Roles).flatMap((role) =>
+        listOf(at(Properties, 'PolicyDocument', 'Statement')).map((each) => {
+          const { Resource: _, ...rest } = each as { readonly Resource: unknown };
+          return [referred(role)?.replace(/[0-9A-F]{8}$/, '') ?? '', JSON.stringify(rest)] as const;
+        }),
+      ),
+    );
+  const byRole = Map.groupBy(statements, ([role]) => role);
+  return new Map(
+    [...byRole].map(([role, all]) => [role, [...new Set(all.map(([, each]) => each))].toSorted()]),
+  );
+}
+
+const grantAll = (scheduler: IScheduler, stack: ReturnType<typeof emptyStack>): void => {
+  for (const role of ROLES) {
+    const person = new Role(stack, role, { assumedBy: new AccountRootPrincipal() });
+    if (role === 'work') scheduler.grants.work(person, 'gpu');
+    else scheduler.grants[role](person);
+  }
+};
+
+function lookedUp(change: Partial<SchedulerAttributes> = {}) {
+  const stack = emptyStack();
+  const scheduler = Scheduler.fromAttributes(stack, 'Theirs', { ...ATTRIBUTES, ...change });
+  return { stack, scheduler };
+}
+
+const resourcesNamed = (template: Template): string =>
+  JSON.stringify(template.findResources('AWS::IAM::Policy'));
+
+describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
+  it.each([
+    [
+      'tableArn',
+      undefined,
+      /^tableArn: must be an ARN of dynamodb, got undefined\. Take it from the owner's stack/,
+    ],
+    ['busArn', 'jobs', /^busArn: must be an ARN of events, got "jobs"/],
+    ['wakeQueueArn', 7, /^wakeQueueArn: must be an ARN of sqs, got 7/],
+    ['busArn', ATTRIBUTES.tableArn, /^busArn: must be an ARN of events, got "arn:aws:dynamodb:/],
+    ['encryptionKeyArn', 'alias/mine', /^encryptionKeyArn: must be an ARN of kms, got "alias\/mine"/],
+    ['fleetQueueArns', { gpu: ATTRIBUTES.busArn }, /^fleetQueueArns\.gpu: must be an ARN of sqs/],
+    ['deadLetterQueueArns', ['dead'], /^deadLetterQueueArns\[0\]: must be an ARN of sqs, got "dead"/],
+    [
+      'wakeQueueARN',
+      ATTRIBUTES.wakeQueueArn,
+      /^wakeQueueARN: is not a known field.*Did you mean "wakeQueueArn"/,
+    ],
+  ])('has its %s, or says so', (name, value, message) => {
+    expect(() => lookedUp({ [name]: value })).toThrow(message);
+  });
+
+  it('grants each role exactly what its owner would', () => {
+    const owner = synthesize({}, (stack, scheduler) => grantAll(scheduler, stack));
+    const { stack, scheduler } = lookedUp();
+    grantAll(scheduler, stack);
+    const [own, theirs] = [granted(owner.template), granted(Template.fromStack(stack))];
+    for (const role of ROLES) {
+      expect(theirs.get(role), role).toBeDefined();
+      expect(theirs.get(role), role).toEqual(own.get(role));
+    }
+  });
+
+  it('grants it on the parts that were named, and on nothing else', () => {
+    const { stack, scheduler } = lookedUp();
+    scheduler.grants.submit(new Role(stack, 'Submitter', { assumedBy: new AccountRootPrincipal() }));
+    const named = resourcesNamed(Template.fromStack(stack)).match(/arn:aws:[^"]+/g) ?? [];
+    expect(new Set(named)).toEqual(new Set([ATTRIBUTES.tableArn, ATTRIBUTES.wakeQueueArn]));
+  });
+
+  it('lets a producer put events of its sources only', () => {
+    const { stack, scheduler } = lookedUp({ sources: ['orders'] });
+    scheduler.grants.putEvents(new Role(stack, 'Producer', { assumedBy: new AccountRootPrincipal() }));
+    const [[, policy] = []] = resourcesOf(Template.fromStack(stack), 'AWS::IAM::Policy');
+    const statement = at(policy, 'Properties', 'PolicyDocument', 'Statement', 0);
+    expect(at(statement, 'Resource')).toBe(ATTRIBUTES.busArn);
+    expect(at(statement, 'Condition', 'StringEquals', 'events:source')).toEqual(['orders']);
+  });
+
+  it('that is encrypted with a key of its own brings the right to use it', () => {
+    const encryptionKeyArn = arn('kms', 'key/1234');
+    const { stack, scheduler } = lookedUp({ encryptionKeyArn });
+    scheduler.grants.submit(new Role(stack, 'Submitter', { assumedBy: new AccountRootPrincipal() }));
+    const text = resourcesNamed(Template.fromStack(stack));
+    expect(text).toContain(encryptionKeyArn);
+    expect(text).toContain('kms:Decrypt');
+  });
+
+  it('tells functions and workers where everything is', () => {
+    const { stack, scheduler } = lookedUp();
+    expect(stack.resolve(scheduler.schedulerEnvironment())).toMatchObject({
+      FAIRLEAD_TABLE: 'orders-jobs',
+      FAIRLEAD_BUS: 'orders',
+      FAIRLEAD_WAKE_QUEUE: expect.objectContaining({ 'Fn::Join': expect.anything() }),
+    });
+    expect(stack.resolve(scheduler.workerEnvironment('gpu'))).toMatchObject({
+      FAIRLEAD_TABLE: 'orders-jobs',
+      FAIRLEAD_FLEET: 'gpu',
+    });
+  });
+
+  it('refuses a fleet whose queue nobody has named, and says which was meant', () => {
+    const { stack, scheduler } = lookedUp();
+    const person = new Role(stack, 'Worker', { assumedBy: new AccountRootPrincipal() });
+    for (const asked of [
+      () => scheduler.workerEnvironment('gqu'),
+      () => scheduler.grants.work(person, 'gqu'),
+    ]) {
+      expect(asked).toThrow(ConfigurationError);
+      expect(asked).toThrow(/"gqu".*Did you mean "gpu"/);
+    }
+  });
+
+  it('makes nothing: its owner has', () => {
+    const { stack } = lookedUp();
+    expect(Template.fromStack(stack).toJSON().Resources ?? {}).toEqual({});
+  });
+});
+
+describe('a parameter that says where a scheduler is', { timeout: SYNTH_MS }, () => {
+  const NAME = '/orders/jobs';
+
+  it('is written in the order in which it is read', () => {
+    const { template, scheduler, stack } = synthesize({ parameterName: NAME });
+    const [[, parameter] = []] = resourcesOf(template, 'AWS::SSM::Parameter');
+    expect(at(parameter, 'Properties')).toMatchObject({ Name: NAME, Type: 'StringList' });
+    const parts = listOf(at(parameter, 'Properties', 'Value', 'Fn::Join', 1));
+    const arns = [scheduler.table.tableArn, scheduler.bus.eventBusArn, scheduler.wakeQueue.queueArn];
+    expect(parts.filter((part) => part !== ',')).toEqual(stack.resolve(arns));
+  });
+
+  it('is not there unless it is named', () => {
+    synthesize().template.resourceCountIs('AWS::SSM::Parameter', 0);
+  });
+
+  it('is read with each deployment, and grants what the parts that it names are', () => {
+    const stack = emptyStack();
+    const scheduler = Scheduler.fromParameter(stack, 'Theirs', NAME, { sources: ['orders'] });
+    const person = new Role(stack, 'Producer', { assumedBy: new AccountRootPrincipal() });
+    scheduler.grants.putEvents(person);
+    scheduler.grants.submit(person);
+    const template = Template.fromStack(stack);
+    const [[id, parameter] = []] = Object.entries(template.findParameters('*')).filter(
+      ([, { Default }]) => Default === NAME,
+    );
+    expect(parameter).toMatchObject({ Type: 'AWS::SSM::Parameter::Value<List<String>>' });
+    const [[, policy] = []] = resourcesOf(template, 'AWS::IAM::Policy');
+    const byAction = new Map(
+      listOf(at(policy, 'Properties', 'PolicyDocument', 'Statement')).map((each) => [
+        String(listOf(at(each, 'Action'))[0]),
+        at(each, 'Resource'),
+      ]),
+    );
+    const nth = (place: number): unknown => ({ 'Fn::Select': [place, { Ref: id }] });
+    expect(byAction.get('events:PutEvents')).toEqual(nth(1));
+    expect(byAction.get('sqs:SendMessage')).toEqual(nth(2));
+    const ofTable = [...byAction].filter(([action]) => action.startsWith('dynamodb:'));
+    expect(ofTable.length).toBeGreaterThan(0);
+    for (const [, resource] of ofTable) expect(listOf(resource)).toContainEqual(nth(0));
+    expect(stack.resolve(scheduler.tableName)).toEqual({
+      'Fn::Select': [1, { 'Fn::Split': ['/', nth(0)] }],
+    });
+  });
+});

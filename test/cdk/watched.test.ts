@@ -1,0 +1,380 @@
+/** What CloudWatch is asked about a scheduler: a metric by every name, alarms that ring for what is wrong, a dashboard of it all. */
+import { readFileSync } from 'node:fs';
+import { Duration } from 'aws-cdk-lib';
+import type { Metric } from 'aws-cdk-lib/aws-cloudwatch';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
+import { describe, expect, it } from 'vitest';
+import type { AlarmsProps } from '../../cdk/alarms.ts';
+import type { MetricName, SchedulerMetricOptions } from '../../cdk/metrics.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
+import { METRIC_DIMENSION, METRICS, type MetricScope } from '../../lib/metrics/names.ts';
+import { at, emptyStack, listOf, referred, resourcesOf, synthesize } from './stacks.ts';
+
+/** The first synthesis of a process loads much of the CDK. */
+const SYNTH_MS = 120_000;
+
+/** Dollars, as CloudWatch lists it. */
+const ALARM_METRIC_MONTH = 0.1;
+
+const NAMES = Object.keys(METRICS) as MetricName[];
+const SCOPES = ['type', 'tier', 'fleet', 'partition'] as const satisfies readonly MetricScope[];
+const NARROWED = { type: 'index', tier: 'default', fleet: 'gpu', partition: 3 } as const;
+
+type Told = (options?: SchedulerMetricOptions) => Metric;
+/** `metricSubmitted` of `submitted`. */
+const methodOf = (scheduler: Scheduler, name: MetricName): Told => {
+  const method: unknown = Reflect.get(scheduler, `metric${name.charAt(0).toUpperCase()}${name.slice(1)}`);
+  if (typeof method !== 'function') throw new Error(`there is no method for ${name}`);
+  return method.bind(scheduler) as Told;
+};
+
+describe('alarms and the dashboard', { timeout: SYNTH_MS }, () => {
+  it.each([
+    [{ failedPercent: Number.NaN }, /^failedPercent: must be above 0 and at most 100, got NaN/],
+    [{ failedPercent: 500 }, /^failedPercent: must be above 0 and at most 100, got 500/],
+    [{ oldestPending: Duration.seconds(0) }, /^oldestPending: must be above 0/],
+    [{ lag: Duration.millis(0) }, /^lag: must be above 0/],
+    [
+      { failedPrecent: 5 } as AlarmsProps,
+      /^failedPrecent: is not a known field.*Did you mean "failedPercent"/,
+    ],
+  ])('refuse %j, by which they would ring always or never', (props, message) => {
+    const stack = emptyStack();
+    expect(() => new Scheduler(stack, 'Jobs').alarms(props)).toThrow(message);
+  });
+
+  it('are made once', () => {
+    const twice = new Scheduler(emptyStack(), 'Jobs');
+    twice.alarms();
+    twice.dashboard();
+    expect(() => twice.alarms()).toThrow(/^alarms\(\): was called before/);
+    expect(() => twice.dashboard()).toThrow(/^dashboard\(\): was called before/);
+  });
+});
+
+describe('metrics', { timeout: SYNTH_MS }, () => {
+  const { scheduler, stack } = synthesize();
+
+  it.each(NAMES)('%s has a method, which names what the functions tell', (name) => {
+    const metric = methodOf(scheduler, name)();
+    const { name: metricName, statistic } = METRICS[name];
+    expect(metric).toMatchObject({ namespace: 'Fairlead', metricName, statistic });
+    expect(metric.period.toSeconds()).toBe(60);
+    expect(stack.resolve(metric.dimensions)).toEqual({ Scheduler: stack.resolve(scheduler.tableName) });
+  });
+
+  it.each(NAMES.flatMap((name) => SCOPES.map((scope) => [name, scope] as const)))(
+    '%s by %s is asked for only where it is told so',
+    (name, scope) => {
+      const options = { [scope]: NARROWED[scope] };
+      const by: readonly MetricScope[] = METRICS[name].by;
+      if (!by.includes(scope)) {
+        expect(() => methodOf(scheduler, name)(options)).toThrow(
+          new RegExp(`^${METRICS[name].name} is not told by ${scope}`),
+        );
+        return;
+      }
+      expect(methodOf(scheduler, name)(options).dimensions).toMatchObject({
+        [METRIC_DIMENSION[scope]]: String(NARROWED[scope]),
+      });
+    },
+  );
+
+  it('are told by one thing each, and not asked for by two', () => {
+    expect(() => scheduler.metricStarted({ type: 'index', tier: 'default' })).toThrow(
+      /^JobsStarted is told by type, or by tier: ask for one of them, not for type and tier$/,
+    );
+  });
+
+  it('are drawn as they are asked for', () => {
+    const options = { statistic: 'p50', period: Duration.minutes(5), label: 'median', type: 'index' };
+    expect(scheduler.metricWaitTime(options)).toMatchObject({ statistic: 'p50', label: 'median' });
+    expect(scheduler.metricWaitTime(options).period.toMinutes()).toBe(5);
+  });
+
+  it('of one that was looked up are those of its table', () => {
+    const other = emptyStack();
+    const arn = 'arn:aws:dynamodb:eu-west-1:111122223333:table/orders-jobs';
+    const looked = Scheduler.fromAttributes(other, 'Theirs', {
+      tableArn: arn,
+      busArn: 'arn:aws:events:eu-west-1:111122223333:event-bus/orders',
+      wakeQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:wake',
+    }) as unknown as Scheduler;
+    expect(other.resolve(looked.metricFailed().dimensions)).toEqual({ Scheduler: 'orders-jobs' });
+  });
+});
+
+type Values = Readonly<Record<string, number | undefined>>;
+
+/** CloudWatch's metric math, as far as the alarms use it: a period's value of an expression, where metrics may have none. */
+function resultOf(expression: string, values: Values): number {
+  const script = expression.replaceAll(/\bAND\b/g, '&&');
+  const math = {
+    FILL: (value: number | undefined, instead: number) => value ?? instead,
+    IF: (condition: unknown, then: number, otherwise: number) => (condition ? then : otherwise),
+  };
+  const names = [...Object.keys(math), ...Object.keys(values)];
+  const evaluate = new Function(...names, `'use strict'; return (${script});`) as (
+    ...given: readonly unknown[]
+  ) => unknown;
+  return Number(evaluate(...Object.values(math), ...Object.values(values)));
+}
+
+describe('alarms', { timeout: SYNTH_MS }, () => {
+  const made = synthesize({}, (stack, scheduler) => {
+    const topic = new Topic(stack, 'Told') as ITopic;
+    scheduler.alarms({
+      actions: [new SnsAction(topic)],
+      oldestPending: Duration.minutes(7),
+      failedPercent: 20,
+    });
+  });
+  const alarms = new Map(
+    resourcesOf(made.template, 'AWS::CloudWatch::Alarm').map(([id, { Properties }]) => [
+      id.replace(/^JobsAlarms/, '').replace(/[0-9A-F]{8}$/, ''),
+      Properties,
+    ]),
+  );
+  const alarm = (name: string): unknown => {
+    if (!alarms.has(name)) throw new Error(`no alarm ${name} among ${[...alarms.keys()].join(', ')}`);
+    return alarms.get(name);
+  };
+  const queries = (name: string): readonly unknown[] => listOf(at(alarm(name), 'Metrics'));
+  const expressionOf = (name: string): string =>
+    String(
+      at(
+        queries(name).find((each) => at(each, 'Expression') !== undefined),
+        'Expression',
+      ),
+    );
+  const metricsOf = (name: string): Readonly<Record<string, unknown>> =>
+    Object.fromEntries(
+      queries(name).flatMap((each) => {
+        const metricName = at(each, 'MetricStat', 'Metric', 'MetricName');
+        return metricName === undefined ? [] : [[String(at(each, 'Id')), metricName]];
+      }),
+    );
+  /** Whether it rings in a period with these values; a metric that is not named had no data. */
+  const rings = (name: string, values: Values): boolean => {
+    const none = Object.fromEntries(Object.keys(metricsOf(name)).map((id) => [id, undefined]));
+    const unknown = Object.keys(values).filter((id) => !(id in none));
+    expect(unknown, `${name} has no such metric`).toEqual([]);
+    return resultOf(expressionOf(name), { ...none, ...values }) >= Number(at(alarm(name), 'Threshold'));
+  };
+
+  it('are there for each thing that somebody must look at', () => {
+    expect([...alarms.keys()].toSorted()).toEqual([
+      'DeadLetters',
+      'Failures',
+      'FunctionErrors',
+      'FunctionThrottles',
+      'IngestAge',
+      'NoTick',
+      'NothingFinishes',
+      'NothingStarts',
+      'OldestPending',
+      'StreamAge',
+      'ThrottledHotKeys',
+      'ThrottledQuota',
+      'ThrottledTableLimit',
+    ]);
+  });
+
+  it('are on the page about metrics, with what they cost: each metric that one looks at is billed', () => {
+    const page = readFileSync('docs/metrics.md', 'utf8');
+    const looksAt = (metrics: unknown): number =>
+      metrics === undefined
+        ? 1
+        : listOf(metrics).filter((each) => at(each, 'MetricStat') !== undefined).length;
+    let metrics = 0;
+    for (const [name, properties] of alarms) {
+      expect(page).toContain(`\`${name}\``);
+      metrics += looksAt(properties.Metrics);
+    }
+    const [fleets, cost] = [
+      Object.keys(made.scheduler.fleets).length,
+      /these look at (\d+), .* is \$([\d.]+) with one fleet/,
+    ];
+    const [, looked, dollars] = cost.exec(page) ?? [];
+    expect(Number(looked)).toBe(metrics - fleets);
+    expect(Number(dollars)).toBeCloseTo((metrics - fleets + 1) * ALARM_METRIC_MONTH, 10);
+  });
+
+  it('tell whom they were told to, and what to do', () => {
+    for (const [name, properties] of alarms) {
+      expect(listOf(at(properties, 'AlarmActions')).map(referred)).toEqual([expect.stringMatching(/^Told/)]);
+      expect(String(at(properties, 'AlarmDescription')).length, name).toBeGreaterThan(40);
+    }
+  });
+
+  it('are silent where there is no data, but for the tick that must leave some', () => {
+    for (const [name, properties] of alarms)
+      expect(at(properties, 'TreatMissingData'), name).toBe(name === 'NoTick' ? 'breaching' : 'notBreaching');
+    expect(alarm('NoTick')).toMatchObject({
+      MetricName: 'Invocations',
+      ComparisonOperator: 'LessThanThreshold',
+      Threshold: 1,
+      EvaluationPeriods: 5,
+    });
+  });
+
+  it('are within what CloudWatch takes of an alarm: ten metrics, one result, a day', () => {
+    for (const [name, properties] of alarms) {
+      const all = listOf(at(properties, 'Metrics'));
+      expect(Object.keys(metricsOf(name)).length).toBeLessThanOrEqual(10);
+      if (all.length > 0)
+        expect(
+          all.filter((each) => at(each, 'ReturnData') !== false),
+          name,
+        ).toHaveLength(1);
+      const periods = Number(at(properties, 'EvaluationPeriods'));
+      const periodSec = Math.max(
+        Number(at(properties, 'Period') ?? 0),
+        ...all.map((each) => Number(at(each, 'MetricStat', 'Period') ?? at(each, 'Period') ?? 0)),
+      );
+      expect(periodSec % 60).toBe(0);
+      expect(periods * periodSec, name).toBeLessThanOrEqual(86_400);
+    }
+  });
+
+  it('take what they were told: how long a job may wait, how many may fail', () => {
+    expect(alarm('OldestPending')).toMatchObject({ MetricName: 'OldestPendingAge', Threshold: 420 });
+    expect(at(alarm('Failures'), 'Threshold')).toBe(20);
+    const plain = synthesize({}, (_, scheduler) => void scheduler.alarms());
+    const [, waiting] =
+      resourcesOf(plain.template, 'AWS::CloudWatch::Alarm').find(([id]) => id.includes('OldestPending')) ??
+      [];
+    expect(at(waiting, 'Properties')).toMatchObject({ Threshold: 900 });
+    expect(at(waiting, 'Properties')).not.toHaveProperty('AlarmActions');
+  });
+
+  it('for failures rings for a share of the jobs, once there are enough to say so', () => {
+    expect(rings('Failures', { failed: 2, succeeded: 8 })).toBe(true);
+    expect(rings('Failures', { failed: 1, succeeded: 9 })).toBe(false);
+    expect(rings('Failures', { failed: 12 })).toBe(true);
+    expect(rings('Failures', { failed: 9 })).toBe(false);
+    expect(rings('Failures', { succeeded: 1_000 })).toBe(false);
+    expect(rings('Failures', {})).toBe(false);
+  });
+
+  it('for work that does not end rings where something runs and nothing ends, in whatever way', () => {
+    expect(rings('NothingFinishes', { running: 4 })).toBe(true);
+    for (const end of ['succeeded', 'failed', 'cancelled', 'retried'])
+      expect(rings('NothingFinishes', { running: 4, [end]: 1 }), end).toBe(false);
+    expect(rings('NothingFinishes', { running: 0 })).toBe(false);
+    expect(rings('NothingFinishes', {})).toBe(false);
+    // The longest type may take an hour: twelve periods, and one more for what has begun in the last.
+    expect(alarm('NothingFinishes')).toMatchObject({ EvaluationPeriods: 13 });
+  });
+
+  it('for work that does not begin rings where something could, slots are free, and nothing does', () => {
+    expect(rings('NothingStarts', { startable: 1, free: 3 })).toBe(true);
+    expect(rings('NothingStarts', { startable: 1, free: 3, started: 0 })).toBe(true);
+    expect(rings('NothingStarts', { startable: 1, free: 3, started: 1 })).toBe(false);
+    expect(rings('NothingStarts', { startable: 1, free: 0 })).toBe(false);
+    expect(rings('NothingStarts', { free: 3 })).toBe(false);
+  });
+
+  it('of functions ring for either of them', () => {
+    expect(metricsOf('FunctionErrors')).toEqual({ ingest: 'Errors', dispatch: 'Errors' });
+    expect(metricsOf('FunctionThrottles')).toEqual({ ingest: 'Throttles', dispatch: 'Throttles' });
+    for (const name of ['FunctionErrors', 'FunctionThrottles']) {
+      expect(rings(name, { ingest: 1 })).toBe(true);
+      expect(rings(name, { dispatch: 1 })).toBe(true);
+      expect(rings(name, {})).toBe(false);
+    }
+  });
+
+  it('of the table tell DynamoDB’s reasons apart, and look at its index too', () => {
+    for (const [name, reason] of [
+      ['ThrottledHotKeys', /KeyRangeThroughputThrottleEvents$/],
+      ['ThrottledQuota', /AccountLimitThrottleEvents$/],
+      ['ThrottledTableLimit', /MaxOnDemandThroughputThrottleEvents$/],
+    ] as const) {
+      const used = Object.values(metricsOf(name));
+      expect(used).toHaveLength(4);
+      for (const metric of used) expect(metric).toMatch(reason);
+      const ofIndex = queries(name).filter((each) =>
+        JSON.stringify(at(each, 'MetricStat', 'Metric', 'Dimensions') ?? '').includes(
+          'GlobalSecondaryIndexName',
+        ),
+      );
+      expect(ofIndex).toHaveLength(2);
+      for (const id of Object.keys(metricsOf(name))) expect(rings(name, { [id]: 1 })).toBe(true);
+    }
+  });
+
+  it('of dead letters look at every queue, ten in an alarm, also of fleets that come later', () => {
+    const many = synthesize({}, (_, scheduler) => {
+      scheduler.alarms();
+      for (let at = 0; at < 18; at += 1) scheduler.addFleet(`fleet-${at}`, { types: ['index'] });
+    });
+    const watched = resourcesOf(many.template, 'AWS::CloudWatch::Alarm')
+      .filter(([id]) => id.includes('DeadLetters'))
+      .map(([, { Properties }]) =>
+        listOf(Properties.Metrics).flatMap(
+          (each) => referred(at(each, 'MetricStat', 'Metric', 'Dimensions', 0, 'Value')) ?? nameOf(each),
+        ),
+      );
+    expect(watched.map((each) => each.length)).toEqual([10, 10, 4]);
+    expect(new Set(watched.flat()).size).toBe(Object.keys(many.scheduler.deadLetterQueues).length);
+  });
+  /** A queue's name is an attribute of it. */
+  const nameOf = (query: unknown): readonly string[] => {
+    const name = at(query, 'MetricStat', 'Metric', 'Dimensions', 0, 'Value', 'Fn::GetAtt', 0);
+    return name === undefined ? [] : [String(name)];
+  };
+});
+
+describe('a dashboard', { timeout: SYNTH_MS }, () => {
+  /** As CloudWatch would get it; what is known only when it is deployed stands as ${…}. */
+  const bodyOf = (template: ReturnType<typeof synthesize>['template']): string => {
+    const [[, dashboard] = []] = resourcesOf(template, 'AWS::CloudWatch::Dashboard');
+    return listOf(at(dashboard, 'Properties', 'DashboardBody', 'Fn::Join', 1))
+      .map((part) => (typeof part === 'string' ? part : `\${${referred(part) ?? 'Aws'}}`))
+      .join('');
+  };
+  const widgetsOf = (body: string): readonly unknown[] =>
+    listOf((JSON.parse(body) as { readonly widgets: unknown }).widgets);
+
+  it('draws every metric that the scheduler tells, or says with another one', () => {
+    const body = bodyOf(synthesize({}, (_, scheduler) => void scheduler.dashboard()).template);
+    const drawn = NAMES.filter((name) => body.includes(`"${METRICS[name].name}"`));
+    // A pass claims what is started a moment later.
+    expect(NAMES.filter((name) => !drawn.includes(name))).toEqual(['claimed']);
+    for (const title of ['Jobs', 'Wait until started, ms', 'Caps in use, %', 'Dead letters', 'Dispatch'])
+      expect(widgetsOf(body).map((each) => at(each, 'properties', 'title'))).toContain(title);
+  });
+
+  it('draws types that are added later, and of many the first twenty, and says so', () => {
+    const later = synthesize({}, (_, scheduler) => {
+      scheduler.dashboard();
+      scheduler.addJobType('late');
+    });
+    expect(bodyOf(later.template)).toContain('"late"');
+    const types = Object.fromEntries(Array.from({ length: 25 }, (_, at) => [`type-${at}`, {}]));
+    const many = bodyOf(
+      synthesize({ types, fleets: {} }, (_, scheduler) => void scheduler.dashboard()).template,
+    );
+    expect(many).toContain('the first 20 of 25');
+    expect(many).toContain('"type-19"');
+    expect(many).not.toContain('"type-20"');
+  });
+
+  it('has the name and the time that it is given', () => {
+    const { template } = synthesize(
+      {},
+      (_, scheduler) => void scheduler.dashboard({ dashboardName: 'orders-jobs', past: Duration.hours(12) }),
+    );
+    const [[, dashboard] = []] = resourcesOf(template, 'AWS::CloudWatch::Dashboard');
+    expect(at(dashboard, 'Properties', 'DashboardName')).toBe('orders-jobs');
+    expect(bodyOf(template)).toContain('"start":"-PT12H"');
+  });
+
+  it('is not there unless it is asked for, nor are alarms: each costs something', () => {
+    const { template } = synthesize();
+    template.resourceCountIs('AWS::CloudWatch::Dashboard', 0);
+    template.resourceCountIs('AWS::CloudWatch::Alarm', 0);
+  });
+});

@@ -1,0 +1,355 @@
+/** Claims of jobs, with the locks of their conflict keys, and what makes a late one fail. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Job } from '../../../lib/core/job.ts';
+import type { JobStore } from '../../../lib/store/contract.ts';
+import type { Lock } from '../../../lib/store/records.ts';
+import type { ClaimOutcome } from '../../../lib/store/requests.ts';
+import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
+import { lineOf } from '../../fixtures/factories/ready-line.ts';
+import { aWorker } from '../../fixtures/factories/worker.ts';
+import { CONCURRENT_MS, retryAt, type StoreSuite, SUCCESS, times } from './suite.ts';
+
+export function claimsContract(suite: StoreSuite): void {
+  const { freshPartition, created, stored, claimedJob, runningJob, finish, untilLine } = suite;
+  let store: JobStore;
+  beforeAll(() => {
+    store = suite.opened().store;
+  });
+
+  describe('claiming', () => {
+    it('wins a pending job at the planned version', async () => {
+      const job = await created(aJob());
+      const request = aClaimRequest(job, { epoch: 5, fleet: 'general' });
+      expect(await store.claim([request])).toEqual(['claimed']);
+      const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
+      expect(await stored(job.id)).toEqual({
+        ...job,
+        state: 'claimed',
+        version: 2,
+        claim: { claimId, epoch, batchId, fleet, claimedAtMs },
+      });
+    });
+
+    it.each([
+      ['an older version', (job: Job) => ({ ...job, version: job.version - 1 })],
+      ['a newer version', (job: Job) => ({ ...job, version: job.version + 1 })],
+    ])('loses at %s and changes nothing', async (_, seen) => {
+      const job = await created(aJob());
+      expect(await store.claim([aClaimRequest(seen(job))])).toEqual(['lost']);
+      expect(await stored(job.id)).toEqual(job);
+    });
+
+    it('loses a job that is not pending, or not there', async () => {
+      const scheduled = await created(aScheduledJob(NOW_MS + 1));
+      const { job: running, worker } = await runningJob();
+      const { job: other, worker: otherWorker } = await runningJob();
+      await finish(other, otherWorker, SUCCESS);
+      const done = await stored(other.id);
+      const requests = [scheduled, running, done, aJob()].map((job) => aClaimRequest(job));
+      expect(await store.claim(requests)).toEqual(['lost', 'lost', 'lost', 'lost']);
+      expect(await stored(scheduled.id)).toEqual(scheduled);
+      expect(await stored(running.id)).toMatchObject({ state: 'running', worker });
+      expect(await stored(done.id)).toEqual(done);
+      expect(await store.getJobs({ ids: [requests[3]?.jobId ?? ''] })).toEqual([undefined]);
+    });
+
+    it('answers claimed when the same claim is repeated while its job runs, or has ended', async () => {
+      const job = await created(aJob());
+      const request = aClaimRequest(job);
+      await store.claim([request]);
+      const worker = aWorker();
+      const start = { ...worker, jobId: job.id, claimId: request.claimId, nowMs: NOW_MS };
+      const outcome = await store.startJob(start);
+      expect(await store.claim([request])).toEqual(['claimed']);
+      if (outcome.kind === 'started') await finish(outcome.job, worker, SUCCESS);
+      expect(await store.claim([request])).toEqual(['claimed']);
+      expect(await stored(job.id)).toMatchObject({ state: 'succeeded', version: 4 });
+    });
+
+    it('answers claimed when the same claim is repeated, and changes nothing more', async () => {
+      const job = await created(aJob());
+      const request = aClaimRequest(job);
+      await store.claim([request]);
+      const once = await stored(job.id);
+      expect(await store.claim([request])).toEqual(['claimed']);
+      expect(await stored(job.id)).toEqual(once);
+    });
+
+    it('loses to an earlier claim', async () => {
+      const { job, claimId } = await claimedJob();
+      expect(await store.claim([aClaimRequest(job), aClaimRequest({ ...job, version: 1 })])).toEqual([
+        'lost',
+        'lost',
+      ]);
+      expect((await stored(job.id)).claim?.claimId).toBe(claimId);
+    });
+
+    it('answers in the order of the requests, however many', async () => {
+      const jobs = times(60, () => aJob());
+      await store.createJobs(jobs);
+      const requests = jobs.map((job, at) => aClaimRequest({ ...job, version: at % 5 === 2 ? 9 : 1 }));
+      expect(await store.claim(requests)).toEqual(
+        jobs.map((_, at): ClaimOutcome => (at % 5 === 2 ? 'lost' : 'claimed')),
+      );
+      expect(await store.claim([])).toEqual([]);
+    });
+
+    it('is won by one of eight dispatchers', { timeout: CONCURRENT_MS }, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const job = await created(aJob());
+        const requests = times(8, () => aClaimRequest(job));
+        const outcomes = (await Promise.all(requests.map((request) => store.claim([request])))).flat();
+        expect(outcomes.filter((outcome) => outcome === 'claimed')).toHaveLength(1);
+        expect(outcomes.filter((outcome) => outcome === 'lost')).toHaveLength(7);
+        const winner = requests[outcomes.indexOf('claimed')];
+        expect(await stored(job.id)).toMatchObject({ version: 2, claim: { claimId: winner?.claimId } });
+      }
+    });
+
+    it("forgets the attempt before: its worker and its times are not the new claim's", async () => {
+      const { job, worker } = await runningJob();
+      await finish(job, worker, retryAt(NOW_MS));
+      const [pending] = await store.promote({ jobs: [await stored(job.id)], nowMs: NOW_MS });
+      if (pending === undefined) throw new Error('not promoted');
+      const request = aClaimRequest(pending);
+      expect(await store.claim([request])).toEqual(['claimed']);
+      const claimed = await stored(job.id);
+      expect(claimed.claim?.claimId).toBe(request.claimId);
+      expect([claimed.worker, claimed.startedAtMs, claimed.finishedAtMs]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+      ]);
+    });
+  });
+
+  describe('the lock of a conflict key', () => {
+    let keys = 0;
+    const freshKey = (): string => {
+      keys += 1;
+      return `album/cats-${keys}`;
+    };
+    const TURN_MS = 10_000;
+    const claimWith = async (
+      conflictKey: string,
+      partition: number,
+      claimId: string,
+      nowMs = NOW_MS,
+    ): Promise<{ readonly job: Job; readonly outcome: ClaimOutcome | undefined }> => {
+      const job = await created(aJob({ partition, resourceId: 'cats' }));
+      const request = aClaimRequest(job, { claimId, claimedAtMs: nowMs, lock: { conflictKey, partition } });
+      const [outcome] = await store.claim([request]);
+      return { job, outcome };
+    };
+    const lockOf = async (conflictKey: string): Promise<Lock | undefined> =>
+      (await store.readLocks([conflictKey]))[0];
+
+    it('is taken with the job, by one of two partitions, and given back by its claim only', async () => {
+      const key = freshKey();
+      const { job, outcome } = await claimWith(key, 0, '1-1.0');
+      expect(outcome).toBe('claimed');
+      const held = {
+        conflictKey: key,
+        holder: { partition: 0, claimId: '1-1.0', jobId: job.id },
+        waiting: [],
+      };
+      expect(await lockOf(key)).toEqual(held);
+      const other = await claimWith(key, 1, '1-1.0');
+      expect(other.outcome).toBe('blocked');
+      expect(await stored(other.job.id)).toEqual(other.job);
+      // Claims are numbered by partition: the same id of another one is another claim.
+      expect(
+        await store.releaseLock({
+          conflictKey: key,
+          partition: 1,
+          claimId: '1-1.0',
+          untilMs: NOW_MS + TURN_MS,
+        }),
+      ).toEqual({});
+      expect(
+        await store.releaseLock({
+          conflictKey: key,
+          partition: 0,
+          claimId: '1-1.1',
+          untilMs: NOW_MS + TURN_MS,
+        }),
+      ).toEqual({});
+      expect(await lockOf(key)).toEqual(held);
+      expect(
+        await store.releaseLock({
+          conflictKey: key,
+          partition: 0,
+          claimId: '1-1.0',
+          untilMs: NOW_MS + TURN_MS,
+        }),
+      ).toEqual({});
+      expect(await lockOf(key)).toBeUndefined();
+      expect(
+        await store.releaseLock({
+          conflictKey: key,
+          partition: 0,
+          claimId: '1-1.0',
+          untilMs: NOW_MS + TURN_MS,
+        }),
+      ).toEqual({});
+    });
+
+    it('is not taken by a claim that is lost', async () => {
+      const key = freshKey();
+      const job = await created(aJob());
+      const request = aClaimRequest(job, { lock: { conflictKey: key, partition: 0 } });
+      expect(await store.claim([{ ...request, version: 7 }])).toEqual(['lost']);
+      expect(await lockOf(key)).toBeUndefined();
+      await store.claim([request]);
+      expect(await store.claim([{ ...request, claimId: 'another' }])).toEqual(['lost']);
+      expect((await lockOf(key))?.holder?.claimId).toBe(request.claimId);
+    });
+
+    it('answers claimed when the same claim is repeated', async () => {
+      const key = freshKey();
+      const job = await created(aJob());
+      const request = aClaimRequest(job, { lock: { conflictKey: key, partition: 0 } });
+      expect(await store.claim([request])).toEqual(['claimed']);
+      expect(await store.claim([request])).toEqual(['claimed']);
+    });
+
+    it('stays with a job that runs, and does not come back with a claim that is repeated after its end', async () => {
+      const key = freshKey();
+      const job = await created(aJob());
+      const request = aClaimRequest(job, { lock: { conflictKey: key, partition: 0 } });
+      await store.claim([request]);
+      const worker = aWorker();
+      const started = await store.startJob({
+        ...worker,
+        jobId: job.id,
+        claimId: request.claimId,
+        nowMs: NOW_MS,
+      });
+      if (started.kind !== 'started') throw new Error('not started');
+      expect((await lockOf(key))?.holder?.jobId).toBe(job.id);
+      await finish(started.job, worker, retryAt(NOW_MS + 1));
+      await store.releaseLock({
+        conflictKey: key,
+        partition: 0,
+        claimId: request.claimId,
+        untilMs: NOW_MS,
+      });
+      expect(await store.claim([request])).not.toEqual(['blocked']);
+      expect(await lockOf(key)).toBeUndefined();
+    });
+
+    it('goes round among the partitions that wait for it', async () => {
+      const key = freshKey();
+      expect(await store.awaitLock({ conflictKey: key, partition: 1, nowMs: NOW_MS })).toBe('open');
+      await claimWith(key, 1, '1-1.0');
+      for (const partition of [0, 3, 2, 3])
+        expect(await store.awaitLock({ conflictKey: key, partition, nowMs: NOW_MS })).toBe('waiting');
+      expect((await lockOf(key))?.waiting).toEqual([0, 2, 3]);
+      const release = (partition: number) =>
+        store.releaseLock({ conflictKey: key, partition, claimId: '1-1.0', untilMs: NOW_MS + TURN_MS });
+      expect(await release(1)).toEqual({ next: 2 });
+      // Asked again, it says the same: the wake may have been lost.
+      expect(await release(1)).toEqual({ next: 2 });
+      expect(await lockOf(key)).toEqual({
+        conflictKey: key,
+        turn: { partition: 2, untilMs: NOW_MS + TURN_MS },
+        waiting: [0, 3],
+      });
+      expect((await claimWith(key, 3, '1-1.0')).outcome).toBe('blocked');
+      expect(await store.awaitLock({ conflictKey: key, partition: 2, nowMs: NOW_MS })).toBe('open');
+      expect(await store.awaitLock({ conflictKey: key, partition: 1, nowMs: NOW_MS })).toBe('waiting');
+      expect((await claimWith(key, 2, '1-1.0')).outcome).toBe('claimed');
+      expect(await release(2)).toEqual({ next: 3 });
+      expect((await claimWith(key, 3, '1-1.0')).outcome).toBe('claimed');
+      expect(await release(3)).toEqual({ next: 0 });
+      expect((await claimWith(key, 0, '1-1.0')).outcome).toBe('claimed');
+      expect(await release(0)).toEqual({ next: 1 });
+    });
+
+    it('is open to everybody once a turn was not taken', async () => {
+      const key = freshKey();
+      await claimWith(key, 0, '1-1.0');
+      await store.awaitLock({ conflictKey: key, partition: 1, nowMs: NOW_MS });
+      await store.releaseLock({
+        conflictKey: key,
+        partition: 0,
+        claimId: '1-1.0',
+        untilMs: NOW_MS + TURN_MS,
+      });
+      expect((await claimWith(key, 0, '2-1.0', NOW_MS + TURN_MS - 1)).outcome).toBe('blocked');
+      expect(await store.awaitLock({ conflictKey: key, partition: 0, nowMs: NOW_MS + TURN_MS })).toBe('open');
+      expect((await claimWith(key, 0, '2-1.0', NOW_MS + TURN_MS)).outcome).toBe('claimed');
+      expect(await lockOf(key)).toMatchObject({ holder: { partition: 0 }, waiting: [] });
+      expect((await lockOf(key))?.turn).toBeUndefined();
+    });
+
+    it('is taken once when eight partitions race', { timeout: CONCURRENT_MS }, async () => {
+      for (let round = 0; round < 3; round += 1) {
+        const key = freshKey();
+        const outcomes = await Promise.all(times(8, (partition) => claimWith(key, partition, '1-1.0')));
+        expect(outcomes.filter(({ outcome }) => outcome === 'claimed')).toHaveLength(1);
+        expect(outcomes.filter(({ outcome }) => outcome === 'blocked')).toHaveLength(7);
+      }
+    });
+
+    it('is given back while others begin to wait: whoever waits has a turn or finds it open', {
+      timeout: CONCURRENT_MS,
+    }, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const key = freshKey();
+        await claimWith(key, 0, '1-1.0');
+        const [released, ...waits] = await Promise.all([
+          store.releaseLock({
+            conflictKey: key,
+            partition: 0,
+            claimId: '1-1.0',
+            untilMs: NOW_MS + TURN_MS,
+          }),
+          ...[1, 2, 3].map((partition) => store.awaitLock({ conflictKey: key, partition, nowMs: NOW_MS })),
+        ]);
+        const lock = await lockOf(key);
+        expect(lock?.holder).toBeUndefined();
+        const waiting = [...(lock?.waiting ?? []), ...(released.next === undefined ? [] : [released.next])];
+        const asked = [1, 2, 3].filter((_, at) => waits[at] === 'waiting');
+        for (const partition of asked) expect(waiting).toContain(partition);
+        expect(lock?.turn?.partition).toBe(released.next);
+      }
+    });
+  });
+
+  describe('raising a version', () => {
+    it('makes every claim fail that was planned before, and leaves the job in its line', async () => {
+      const partition = freshPartition();
+      const job = await created(aJob({ partition }));
+      expect(await store.raiseVersion({ jobId: job.id, version: 1 })).toBe('raised');
+      expect(await stored(job.id)).toEqual({ ...job, version: 2 });
+      expect(await store.claim([aClaimRequest(job)])).toEqual(['lost']);
+      await untilLine(partition, lineOf(job), [job.id]);
+      expect(await store.claim([aClaimRequest({ ...job, version: 2 })])).toEqual(['claimed']);
+    });
+
+    it('is lost at another version, on a job that is not pending, and on none', async () => {
+      const job = await created(aJob());
+      expect(await store.raiseVersion({ jobId: job.id, version: 2 })).toBe('lost');
+      expect(await store.raiseVersion({ jobId: 'unheard-of', version: 1 })).toBe('lost');
+      const { job: claimed } = await claimedJob();
+      expect(await store.raiseVersion({ jobId: claimed.id, version: claimed.version })).toBe('lost');
+      expect(await stored(claimed.id)).toEqual(claimed);
+      expect(await stored(job.id)).toEqual(job);
+      expect(await store.getJobs({ ids: ['unheard-of'] })).toEqual([undefined]);
+    });
+
+    it('and claiming exclude each other', { timeout: CONCURRENT_MS }, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const job = await created(aJob());
+        const [raised, [claimed]] = await Promise.all([
+          store.raiseVersion({ jobId: job.id, version: 1 }),
+          store.claim([aClaimRequest(job)]),
+        ]);
+        expect((raised === 'raised') !== (claimed === 'claimed')).toBe(true);
+        expect((await stored(job.id)).version).toBe(2);
+      }
+    });
+  });
+}

@@ -1,0 +1,175 @@
+/** A partition's lease, and the counter of wakes beside it. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { JobStore } from '../../../lib/store/contract.ts';
+import { aCommit } from '../../fixtures/factories/commit.ts';
+import { NOW_MS } from '../../fixtures/factories/job.ts';
+import { aLedger } from '../../fixtures/factories/ledger.ts';
+import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
+
+export function leaseContract(suite: StoreSuite): void {
+  const { freshPartition, lease } = suite;
+  let store: JobStore;
+  beforeAll(() => {
+    store = suite.opened().store;
+  });
+
+  describe('the lease', () => {
+    it('is free at first, and its first epoch is 1', async () => {
+      const partition = freshPartition();
+      expect(
+        await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: LEASE_MS }),
+      ).toEqual({
+        kind: 'acquired',
+        epoch: 1,
+        expiresAtMs: NOW_MS + LEASE_MS,
+      });
+    });
+
+    it('is held until it expires, to the very millisecond', async () => {
+      const partition = freshPartition();
+      await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: LEASE_MS });
+      expect(
+        await store.acquireLease({
+          partition,
+          holder: 'two',
+          nowMs: NOW_MS + LEASE_MS - 1,
+          leaseMs: LEASE_MS,
+        }),
+      ).toEqual({
+        kind: 'held',
+        epoch: 1,
+        expiresAtMs: NOW_MS + LEASE_MS,
+        holder: 'one',
+      });
+      expect(
+        await store.acquireLease({ partition, holder: 'two', nowMs: NOW_MS + LEASE_MS, leaseMs: LEASE_MS }),
+      ).toMatchObject({
+        kind: 'acquired',
+        epoch: 2,
+      });
+    });
+
+    it('lasts longer when it is renewed', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      expect(await store.renewLease({ fence, nowMs: NOW_MS + 15_000, leaseMs: LEASE_MS })).toBe('renewed');
+      expect(
+        await store.acquireLease({ partition, holder: 'two', nowMs: NOW_MS + LEASE_MS, leaseMs: LEASE_MS }),
+      ).toMatchObject({
+        kind: 'held',
+        expiresAtMs: NOW_MS + 15_000 + LEASE_MS,
+      });
+    });
+
+    it('is free at once when it is given back, and its next epoch is greater', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      expect(await store.releaseLease({ fence })).toBe('released');
+      expect(
+        await store.acquireLease({ partition, holder: 'two', nowMs: NOW_MS + 1, leaseMs: LEASE_MS }),
+      ).toMatchObject({
+        kind: 'acquired',
+        epoch: fence.epoch + 1,
+      });
+    });
+
+    it('says up to which wake its last holders have looked', async () => {
+      const partition = freshPartition();
+      const first = await lease(partition);
+      await store.releaseLease({ fence: first, wakesSeen: 7 });
+      const second = await store.acquireLease({
+        partition,
+        holder: 'two',
+        nowMs: NOW_MS + 1,
+        leaseMs: LEASE_MS,
+      });
+      expect(second).toMatchObject({ kind: 'acquired', wakesSeen: 7 });
+      // Who gives it back without a word has looked no further.
+      await store.releaseLease({ fence: { partition, epoch: second.epoch } });
+      expect(
+        await store.acquireLease({ partition, holder: 'three', nowMs: NOW_MS + 2, leaseMs: LEASE_MS }),
+      ).toMatchObject({
+        kind: 'acquired',
+        wakesSeen: 7,
+      });
+    });
+
+    it('cannot be renewed once it was given back', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      await store.releaseLease({ fence });
+      expect(await store.renewLease({ fence, nowMs: NOW_MS + 1, leaseMs: LEASE_MS })).toBe('lost');
+      expect(
+        (await store.acquireLease({ partition, holder: 'two', nowMs: NOW_MS + 2, leaseMs: LEASE_MS })).kind,
+      ).toBe('acquired');
+    });
+
+    it('cannot be renewed or given back by a former holder', async () => {
+      const partition = freshPartition();
+      const former = await lease(partition);
+      const current = await lease(partition, NOW_MS + LEASE_MS);
+      expect(
+        await store.renewLease({ fence: former, nowMs: NOW_MS + LEASE_MS, leaseMs: 10 * LEASE_MS }),
+      ).toBe('lost');
+      expect(await store.releaseLease({ fence: former })).toBe('lost');
+      expect(
+        await store.acquireLease({
+          partition,
+          holder: 'three',
+          nowMs: NOW_MS + LEASE_MS + 1,
+          leaseMs: LEASE_MS,
+        }),
+      ).toEqual({
+        kind: 'held',
+        epoch: current.epoch,
+        expiresAtMs: NOW_MS + 2 * LEASE_MS,
+        holder: 'dispatcher',
+      });
+    });
+
+    it('goes to one of two dispatchers that ask at once', { timeout: CONCURRENT_MS }, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const partition = freshPartition();
+        const outcomes = await Promise.all(
+          ['one', 'two'].map((holder) =>
+            store.acquireLease({ partition, holder, nowMs: NOW_MS, leaseMs: LEASE_MS }),
+          ),
+        );
+        expect(outcomes.map((outcome) => outcome.kind).sort()).toEqual(['acquired', 'held']);
+      }
+    });
+
+    it('goes to one of eight that find it expired', { timeout: CONCURRENT_MS }, async () => {
+      const partition = freshPartition();
+      await lease(partition);
+      const outcomes = await Promise.all(
+        times(8, (at) =>
+          store.acquireLease({ partition, holder: `d${at}`, nowMs: NOW_MS + LEASE_MS, leaseMs: LEASE_MS }),
+        ),
+      );
+      expect(outcomes.filter((outcome) => outcome.kind === 'acquired')).toHaveLength(1);
+      expect(outcomes.every((outcome) => outcome.epoch === 2)).toBe(true);
+    });
+  });
+
+  describe('the wake counter', () => {
+    it('is 0 before the first wake and counts every one, also concurrent ones', {
+      timeout: CONCURRENT_MS,
+    }, async () => {
+      const partition = freshPartition();
+      expect(await store.readWakes(partition)).toBe(0);
+      await Promise.all(times(12, () => store.wake(partition)));
+      expect(await store.readWakes(partition)).toBe(12);
+      expect(await store.readWakes(freshPartition())).toBe(0);
+    });
+
+    it('never stands in the way of a commit', { timeout: CONCURRENT_MS }, async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const wakes = times(10, () => store.wake(partition));
+      expect(await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) })).toBe('committed');
+      await Promise.all(wakes);
+      expect(await store.readWakes(partition)).toBe(10);
+    });
+  });
+}

@@ -1,0 +1,354 @@
+/** Workers and dispatchers that live, and who holds which partition. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { JobStore } from '../../../lib/store/contract.ts';
+import type { DispatcherRecord, WorkerRecord } from '../../../lib/store/records.ts';
+import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';
+import { NOW_MS } from '../../fixtures/factories/job.ts';
+import { aWorker, aWorkerRecord } from '../../fixtures/factories/worker.ts';
+import { ODD_NAMES } from '../harness.ts';
+import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
+
+export function membershipContract(suite: StoreSuite): void {
+  const { freshPartition, lease } = suite;
+  let store: JobStore;
+  beforeAll(() => {
+    store = suite.opened().store;
+  });
+
+  describe('workers', () => {
+    const shown = async (partition: number): Promise<readonly WorkerRecord[]> =>
+      (await store.loadPartition({ partition, nowMs: NOW_MS })).workers;
+
+    it('renew their record while it is of their own life', async () => {
+      const partition = freshPartition();
+      const record = aWorkerRecord();
+      await store.registerWorker({ partition, record });
+      const later = {
+        ...record,
+        expiresAtMs: record.expiresAtMs + 10_000,
+        slots: 5,
+        occupants: [{ claimId: '1-1.0', jobId: 'a', progress: 0.5 }],
+      };
+      expect(await store.heartbeat({ partition, record: later })).toBe('applied');
+      expect(await shown(partition)).toEqual([later]);
+    });
+
+    it('say how their process bears its work, and not what a former life has said', async () => {
+      const partition = freshPartition();
+      const former = aWorkerRecord({ incarnation: '0001', heardAtMs: NOW_MS });
+      await store.registerWorker({ partition, record: former });
+      const load = { lagMs: 12, memoryMb: 345 };
+      await store.heartbeat({ partition, record: { ...former, load } });
+      expect(await shown(partition)).toEqual([{ ...former, load }]);
+      const { heardAtMs: _, ...silent } = former;
+      const next = { ...silent, incarnation: '0002' };
+      await store.registerWorker({ partition, record: next });
+      expect(await shown(partition)).toEqual([{ ...next, formerUntilMs: former.expiresAtMs }]);
+      const later = { ...next, heardAtMs: NOW_MS + 1, load: { lagMs: 0, memoryMb: 7 } };
+      await store.heartbeat({ partition, record: later });
+      expect(await shown(partition)).toEqual([{ ...later, formerUntilMs: former.expiresAtMs }]);
+    });
+
+    it('are shown apart when their lease is over, with what they said last', async () => {
+      const partition = freshPartition();
+      const record = aWorkerRecord({ heardAtMs: NOW_MS - 20_000, expiresAtMs: NOW_MS + 1 });
+      await store.registerWorker({ partition, record });
+      const later = {
+        ...record,
+        heardAtMs: NOW_MS - 15_000,
+        expiresAtMs: NOW_MS + 5_000,
+        occupants: [{ claimId: '1-1.0', jobId: 'a' }],
+      };
+      await store.heartbeat({ partition, record: later });
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS + 4_999 })).toMatchObject({
+        workers: [later],
+        gone: [],
+      });
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS + 5_000 })).toMatchObject({
+        workers: [],
+        gone: [later],
+      });
+    });
+
+    it('say that they end, until a later life', async () => {
+      const partition = freshPartition();
+      const record = aWorkerRecord({ incarnation: '0001' });
+      await store.registerWorker({ partition, record });
+      const ending = { ...record, slots: 1, isEnding: true, expiresAtMs: record.expiresAtMs + 1_000 };
+      expect(await store.heartbeat({ partition, record: ending })).toBe('applied');
+      expect(await shown(partition)).toEqual([ending]);
+      const next = { ...record, incarnation: '0002' };
+      await store.registerWorker({ partition, record: next });
+      expect(await shown(partition)).toEqual([{ ...next, formerUntilMs: ending.expiresAtMs }]);
+    });
+
+    it('supersede their former life when they begin another', async () => {
+      const partition = freshPartition();
+      const former = aWorkerRecord({ incarnation: '0001' });
+      const current = { ...former, incarnation: '0002' };
+      await store.registerWorker({ partition, record: former });
+      expect(await store.registerWorker({ partition, record: current })).toBe('applied');
+      expect(await store.heartbeat({ partition, record: former })).toBe('superseded');
+      expect(await store.registerWorker({ partition, record: former })).toBe('superseded');
+      expect(await store.deregisterWorker({ partition, worker: former })).toBe('superseded');
+      expect(await shown(partition)).toEqual([{ ...current, formerUntilMs: former.expiresAtMs }]);
+    });
+
+    it('say until when their former life may be running still, as long as it may', async () => {
+      const partition = freshPartition();
+      const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS + 10_000 });
+      const current = { ...former, incarnation: '0002', expiresAtMs: NOW_MS + 20_000 };
+      await store.registerWorker({ partition, record: former });
+      await store.registerWorker({ partition, record: current });
+      await store.heartbeat({ partition, record: { ...current, expiresAtMs: NOW_MS + 25_000 } });
+      expect(await shown(partition)).toEqual([
+        { ...current, expiresAtMs: NOW_MS + 25_000, formerUntilMs: NOW_MS + 10_000 },
+      ]);
+      // The end of the new life is not the end of the former one.
+      for (let repeat = 0; repeat < 2; repeat += 1) {
+        expect(await store.deregisterWorker({ partition, worker: current })).toBe('applied');
+        expect(await shown(partition)).toEqual([
+          {
+            ...current,
+            slots: 0,
+            isEnding: true,
+            occupants: [],
+            expiresAtMs: NOW_MS + 10_000,
+            formerUntilMs: NOW_MS + 10_000,
+          },
+        ]);
+      }
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS + 10_000 })).workers).toEqual([]);
+    });
+
+    it('say so also when their registration came so late that its record has expired', async () => {
+      const partition = freshPartition();
+      const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS + 10_000 });
+      const late = { ...former, incarnation: '0002', expiresAtMs: NOW_MS - 1 };
+      await store.registerWorker({ partition, record: former });
+      expect(await store.registerWorker({ partition, record: late })).toBe('applied');
+      expect(await shown(partition)).toEqual([
+        {
+          ...late,
+          slots: 0,
+          isEnding: true,
+          expiresAtMs: NOW_MS + 10_000,
+          formerUntilMs: NOW_MS + 10_000,
+        },
+      ]);
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS + 10_000 })).workers).toEqual([]);
+    });
+
+    it('say until when the longest of their former lives may run', async () => {
+      const partition = freshPartition();
+      const first = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS + 10_000 });
+      const late = { ...first, incarnation: '0002', expiresAtMs: NOW_MS - 1 };
+      const third = { ...first, incarnation: '0003', expiresAtMs: NOW_MS + 20_000 };
+      for (const record of [first, late, third])
+        expect(await store.registerWorker({ partition, record })).toBe('applied');
+      expect(await shown(partition)).toEqual([{ ...third, formerUntilMs: NOW_MS + 10_000 }]);
+      expect(await store.registerWorker({ partition, record: late })).toBe('superseded');
+    });
+
+    it('are gone at once when their former life was over before', async () => {
+      const partition = freshPartition();
+      const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS });
+      const current = { ...former, incarnation: '0002', expiresAtMs: NOW_MS + 20_000 };
+      await store.registerWorker({ partition, record: former });
+      await store.registerWorker({ partition, record: current });
+      expect(await store.deregisterWorker({ partition, worker: current })).toBe('applied');
+      expect(await shown(partition)).toEqual([]);
+    });
+
+    it('are not shortened by a registration or a heartbeat that comes late', async () => {
+      const partition = freshPartition();
+      const record = aWorkerRecord();
+      const later = {
+        ...record,
+        expiresAtMs: record.expiresAtMs + 5_000,
+        occupants: [{ claimId: 'c', jobId: 'j' }],
+      };
+      await store.registerWorker({ partition, record });
+      await store.heartbeat({ partition, record: later });
+      expect(await store.registerWorker({ partition, record })).toBe('applied');
+      expect(await store.heartbeat({ partition, record })).toBe('applied');
+      expect(await shown(partition)).toEqual([later]);
+    });
+
+    it('may register twice in one life', async () => {
+      const partition = freshPartition();
+      const record = aWorkerRecord();
+      await store.registerWorker({ partition, record });
+      expect(await store.registerWorker({ partition, record })).toBe('applied');
+      expect(await shown(partition)).toEqual([record]);
+    });
+
+    it('are gone at once when they deregister, and a late heartbeat does not bring them back', async () => {
+      const partition = freshPartition();
+      const record = aWorkerRecord();
+      await store.registerWorker({ partition, record });
+      expect(await store.deregisterWorker({ partition, worker: record })).toBe('applied');
+      expect(await shown(partition)).toEqual([]);
+      expect(await store.heartbeat({ partition, record })).toBe('superseded');
+      expect(await shown(partition)).toEqual([]);
+    });
+
+    it('cannot renew what was never registered', async () => {
+      const partition = freshPartition();
+      expect(await store.heartbeat({ partition, record: aWorkerRecord() })).toBe('superseded');
+      expect(await shown(partition)).toEqual([]);
+    });
+
+    it('leave what is gone already alone', async () => {
+      const partition = freshPartition();
+      await store.deregisterWorker({ partition, worker: aWorker() });
+      expect(await shown(partition)).toEqual([]);
+    });
+
+    it('of one name begin one life only when eight processes race', {
+      timeout: CONCURRENT_MS,
+    }, async () => {
+      const partition = freshPartition();
+      const workerId = 'the-same';
+      const records = times(8, (at) => aWorkerRecord({ workerId, incarnation: `000${at}` }));
+      await Promise.all(records.map((record) => store.registerWorker({ partition, record })));
+      expect(await shown(partition)).toMatchObject([{ ...records[7] }]);
+      const beats = await Promise.all(records.map((record) => store.heartbeat({ partition, record })));
+      expect(beats).toEqual(records.map((_, at) => (at === 7 ? 'applied' : 'superseded')));
+    });
+  });
+
+  describe('who holds a partition', () => {
+    it('can be looked up, and who was the last, and when that began', async () => {
+      const partition = freshPartition();
+      expect(await store.readLease(partition)).toBeUndefined();
+      const fence = await lease(partition);
+      const held = {
+        epoch: fence.epoch,
+        holder: 'dispatcher',
+        isHeld: true,
+        takenAtMs: NOW_MS,
+        expiresAtMs: NOW_MS + LEASE_MS,
+      };
+      expect(await store.readLease(partition)).toEqual(held);
+      await store.renewLease({ fence, nowMs: NOW_MS + 5, leaseMs: LEASE_MS });
+      expect(await store.readLease(partition)).toEqual({ ...held, expiresAtMs: NOW_MS + 5 + LEASE_MS });
+      // A release may come twice.
+      for (let repeat = 0; repeat < 2; repeat += 1) {
+        expect(await store.releaseLease({ fence })).toBe('released');
+        expect(await store.readLease(partition)).toEqual({ ...held, isHeld: false, expiresAtMs: 0 });
+      }
+      await store.acquireLease({ partition, holder: 'another', nowMs: NOW_MS + 9, leaseMs: LEASE_MS });
+      expect(await store.readLease(partition)).toMatchObject({
+        epoch: fence.epoch + 1,
+        holder: 'another',
+        isHeld: true,
+        takenAtMs: NOW_MS + 9,
+      });
+    });
+  });
+
+  describe('dispatchers that run on', () => {
+    /** The membership of this name, as the others see it. */
+    const memberOf = async (
+      { dispatcherId }: DispatcherRecord,
+      nowMs = NOW_MS,
+    ): Promise<DispatcherRecord | undefined> => {
+      const members = await store.listDispatchers(nowMs);
+      return members.find((each) => each.dispatcherId === dispatcherId);
+    };
+
+    it('are members until their record expires, to the very millisecond', async () => {
+      const record = aDispatcherRecord({ leads: [] });
+      const other = aDispatcherRecord({ leads: [0, 2, 11] });
+      expect(await store.keepDispatcher(record)).toBe('applied');
+      expect(await store.keepDispatcher(other)).toBe('applied');
+      expect(await memberOf(record)).toEqual(record);
+      expect(await memberOf(other, other.expiresAtMs - 1)).toEqual(other);
+      expect(await memberOf(other, other.expiresAtMs)).toBeUndefined();
+    });
+
+    it('renew their record, also when it had expired', async () => {
+      const record = aDispatcherRecord({ expiresAtMs: NOW_MS - 1 });
+      await store.keepDispatcher(record);
+      expect(await memberOf(record)).toBeUndefined();
+      const later = { ...record, expiresAtMs: NOW_MS + 20_000, leads: [1] };
+      expect(await store.keepDispatcher(later)).toBe('applied');
+      expect(await memberOf(record)).toEqual(later);
+    });
+
+    it('say with each renewal how busy they are, as far as they know', async () => {
+      const full = {
+        waiting: { jobs: 120, isLeast: true },
+        waitedMs: 90_000,
+        busy: 0.125,
+        eventLoopLagMs: 3,
+        memoryBytes: 123_456_789,
+      };
+      const record = aDispatcherRecord({ leads: [1], load: { busy: 0 } });
+      for (const load of [{ busy: 0 }, full, { waiting: { jobs: 0, isLeast: false }, busy: 1 }]) {
+        expect(await store.keepDispatcher({ ...record, load })).toBe('applied');
+        expect(await memberOf(record)).toEqual({ ...record, load });
+      }
+    });
+
+    it('are not shortened by a renewal that comes late', async () => {
+      const record = aDispatcherRecord();
+      const later = { ...record, expiresAtMs: record.expiresAtMs + 5_000, leads: [3] };
+      await store.keepDispatcher(later);
+      expect(await store.keepDispatcher(record)).toBe('applied');
+      expect(await memberOf(record)).toEqual(later);
+    });
+
+    it('supersede their former life when they begin another, whatever that one still says', async () => {
+      const former = aDispatcherRecord({ incarnation: '0001' });
+      const current = { ...former, incarnation: '0002', expiresAtMs: former.expiresAtMs - 5_000 };
+      await store.keepDispatcher(former);
+      expect(await store.keepDispatcher(current)).toBe('applied');
+      expect(await store.keepDispatcher({ ...former, expiresAtMs: NOW_MS + 90_000 })).toBe('superseded');
+      expect(await store.removeDispatcher(former)).toBe('superseded');
+      expect(await memberOf(former)).toEqual(current);
+    });
+
+    it('are gone at once when they leave, for good: only another life of their name may come', async () => {
+      const record = aDispatcherRecord({ incarnation: '0001' });
+      await store.keepDispatcher(record);
+      for (let repeat = 0; repeat < 2; repeat += 1) {
+        expect(await store.removeDispatcher(record)).toBe('applied');
+        expect(await store.keepDispatcher({ ...record, expiresAtMs: NOW_MS + 90_000 })).toBe('superseded');
+        expect(await memberOf(record)).toBeUndefined();
+      }
+      const next = { ...record, incarnation: '0002' };
+      expect(await store.keepDispatcher(next)).toBe('applied');
+      expect(await memberOf(record)).toEqual(next);
+    });
+
+    it('that leave before their first record was written do not come back with it', async () => {
+      const record = aDispatcherRecord();
+      expect(await store.removeDispatcher(record)).toBe('applied');
+      expect(await store.keepDispatcher(record)).toBe('superseded');
+      expect(await memberOf(record)).toBeUndefined();
+    });
+
+    it('of one name have one life only when eight processes race', { timeout: CONCURRENT_MS }, async () => {
+      const { dispatcherId } = aDispatcherRecord();
+      const records = times(8, (at) => aDispatcherRecord({ dispatcherId, incarnation: `000${at}` }));
+      await Promise.all(records.map((record) => store.keepDispatcher(record)));
+      const again = await Promise.all(records.map((record) => store.keepDispatcher(record)));
+      expect(again).toEqual(records.map((_, at) => (at === 7 ? 'applied' : 'superseded')));
+    });
+
+    it.each(ODD_NAMES)('may have names with %s', async (_, dispatcherId) => {
+      const record = aDispatcherRecord({ dispatcherId, incarnation: `9${dispatcherId}` });
+      expect(await store.keepDispatcher(record)).toBe('applied');
+      expect(await memberOf(record)).toEqual(record);
+    });
+
+    it('stand in no partition', async () => {
+      const partition = freshPartition();
+      const before = await store.loadPartition({ partition, nowMs: NOW_MS });
+      await store.keepDispatcher(aDispatcherRecord({ leads: [partition] }));
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toEqual(before);
+    });
+  });
+}

@@ -1,0 +1,208 @@
+/** Lines of jobs whose conflict key is held. */
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import type { Job } from '../../../lib/core/job.ts';
+import type { JobStore } from '../../../lib/store/contract.ts';
+import type { JobHead } from '../../../lib/store/job-fields.ts';
+import type { ParkedMark } from '../../../lib/store/records.ts';
+import { BLOCKED_HEADS } from '../../../lib/store/requests.ts';
+import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
+import { aCommit } from '../../fixtures/factories/commit.ts';
+import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
+import { aReadyLine } from '../../fixtures/factories/ready-line.ts';
+import { SHOWN, type StoreSuite, times } from './suite.ts';
+
+export function parkingContract(suite: StoreSuite): void {
+  const { freshPartition, stored, lease, untilLine } = suite;
+  let store: JobStore;
+  beforeAll(() => {
+    store = suite.opened().store;
+  });
+
+  describe('parking', () => {
+    const parkedIds = async (partition: number): Promise<readonly string[]> =>
+      (await store.readBlocked({ partition, conflictKey: 'catalogue/photos', groups: 10 })).jobs.map(
+        ({ id }) => id,
+      );
+
+    it('moves a pending job from its ready line to the blocked line, from where it can be claimed', async () => {
+      const partition = freshPartition();
+      const [first, second] = [aJob({ partition }), aJob({ partition })];
+      await store.createJobs([first, second]);
+      const fence = await lease(partition);
+      expect(await store.park({ fence, jobs: [first], conflictKey: 'catalogue/photos' })).toEqual([
+        'applied',
+      ]);
+      await expect.poll(() => parkedIds(partition), SHOWN).toEqual([first.id]);
+      await untilLine(partition, aReadyLine(), [second.id]);
+      expect(await store.getJobs({ ids: [first.id] })).toEqual([first]);
+      expect(await store.claim([aClaimRequest(first)])).toEqual(['claimed']);
+      await expect.poll(() => parkedIds(partition), SHOWN).toEqual([]);
+    });
+
+    it('shows the first jobs of each group, whatever stands behind them', async () => {
+      const partition = freshPartition();
+      const names = [
+        { type: 'resize', fairnessKey: 'a' },
+        { type: 'resize', fairnessKey: 'a/b' },
+        { type: 'resize', fairnessKey: 'a~' },
+        { type: 'resize', fairnessKey: 'a', mode: 'onDemand' as const },
+        { type: 'resize/2', fairnessKey: 'a' },
+        { type: 'res', fairnessKey: '' },
+      ];
+      const groups = names.map((name) =>
+        times(7, (at) => aJob({ partition, ...name, readyAtMs: NOW_MS + at })),
+      );
+      await store.createJobs(groups.flat());
+      const fence = await lease(partition);
+      await store.park({ fence, jobs: groups.flat(), conflictKey: 'catalogue/photos' });
+      const heads = async (count: number) => {
+        const found: JobHead[] = [];
+        let after: string | undefined;
+        for (let bites = 0; bites < 10; bites += 1) {
+          const { jobs, next } = await store.readBlocked({
+            partition,
+            conflictKey: 'catalogue/photos',
+            groups: count,
+            after,
+          });
+          found.push(...jobs);
+          if (next === undefined) break;
+          after = next;
+        }
+        return found.map(({ id }) => id);
+      };
+      for (const count of [1, 2, 100]) {
+        await vi.waitFor(async () => {
+          const found = await heads(count);
+          for (const group of groups) {
+            const shown = found.filter((id) => group.some((job) => job.id === id));
+            expect(shown).toEqual(group.slice(0, shown.length).map(({ id }) => id));
+            expect(shown.length).toBeGreaterThanOrEqual(1);
+            expect(shown.length).toBeLessThanOrEqual(BLOCKED_HEADS);
+          }
+        }, SHOWN);
+      }
+    });
+
+    it('is undone at exactly the version: the job stands in its ready line again', async () => {
+      const partition = freshPartition();
+      const [back, gone, elsewhere] = times(3, () => aJob({ partition })) as [Job, Job, Job];
+      await store.createJobs([back, gone, elsewhere]);
+      const fence = await lease(partition);
+      await store.park({ fence, jobs: [back, gone], conflictKey: 'catalogue/photos' });
+      await store.claim([aClaimRequest(gone)]);
+      expect(
+        await store.unpark({
+          jobs: [back, gone, elsewhere, aJob({ partition })],
+          conflictKey: 'catalogue/photos',
+        }),
+      ).toEqual(['applied', 'superseded', 'superseded', 'superseded']);
+      await untilLine(
+        partition,
+        aReadyLine(),
+        [back, elsewhere].map(({ id }) => id),
+      );
+      expect(await stored(back.id)).toEqual(back);
+      await expect.poll(() => parkedIds(partition), SHOWN).toEqual([]);
+    });
+
+    it('leaves a job alone that has moved on, and moves the others', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const [gone, waiting] = [aJob({ partition }), aJob({ partition })];
+      await store.createJobs([gone, waiting]);
+      await store.claim([aClaimRequest(gone)]);
+      const outcomes = await store.park({
+        fence,
+        jobs: [gone, aJob({ partition }), waiting],
+        conflictKey: 'catalogue/photos',
+      });
+      expect(outcomes).toEqual(['superseded', 'superseded', 'applied']);
+      await expect.poll(() => parkedIds(partition), SHOWN).toEqual([waiting.id]);
+    });
+
+    it('moves the others at once, however many have moved on', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const gone = times(8, () => aJob({ partition }));
+      const waiting = times(2, (at) => aJob({ partition, readyAtMs: NOW_MS + at }));
+      await store.createJobs(waiting);
+      const outcomes = await store.park({
+        fence,
+        jobs: [...gone, ...waiting],
+        conflictKey: 'catalogue/photos',
+      });
+      expect(outcomes).toEqual([...gone.map(() => 'superseded'), 'applied', 'applied']);
+      await expect.poll(() => parkedIds(partition), SHOWN).toEqual(waiting.map(({ id }) => id));
+    });
+
+    it('is lost to a dispatcher whose lease another one has taken', async () => {
+      const partition = freshPartition();
+      const former = await lease(partition);
+      const job = aJob({ partition });
+      await store.createJobs([job]);
+      await store.releaseLease({ fence: former });
+      await lease(partition);
+      expect(await store.park({ fence: former, jobs: [job], conflictKey: 'catalogue/photos' })).toBe('lost');
+      expect(await parkedIds(partition)).toEqual([]);
+    });
+
+    it('is remembered by marks of its conflict keys, until exactly these are taken away', async () => {
+      const [partition, other] = [freshPartition(), freshPartition()];
+      const odd = `album/${'ä'.repeat(500)}`;
+      await store.markParked({ partition, conflictKeys: ['a', 'b', odd], nowMs: NOW_MS });
+      await store.markParked({ partition, conflictKeys: ['b'], nowMs: NOW_MS + 1 });
+      const marks = [
+        { conflictKey: 'a', parkedAtMs: NOW_MS },
+        { conflictKey: odd, parkedAtMs: NOW_MS },
+        { conflictKey: 'b', parkedAtMs: NOW_MS + 1 },
+      ];
+      const byKey = (found: readonly ParkedMark[]): readonly ParkedMark[] =>
+        found.toSorted((one, another) => (one.conflictKey < another.conflictKey ? -1 : 1));
+      expect(byKey(await store.readParked({ partition, conflictKeys: ['b', 'c', odd, 'a', 'b'] }))).toEqual(
+        marks,
+      );
+      expect(await store.readParked({ partition: other, conflictKeys: ['a'] })).toEqual([]);
+      expect(await store.readParked({ partition, conflictKeys: [] })).toEqual([]);
+      const first = await store.listParked({ partition, limit: 2 });
+      expect(first.marks).toHaveLength(2);
+      const second = await store.listParked({ partition, limit: 2, after: first.next });
+      expect(byKey([...first.marks, ...second.marks])).toEqual(marks);
+      expect((await store.listParked({ partition, limit: 9 })).next).toBeUndefined();
+      expect(await store.unmarkParked({ partition, mark: { conflictKey: 'b', parkedAtMs: NOW_MS } })).toBe(
+        'superseded',
+      );
+      expect(await store.unmarkParked({ partition, mark: { conflictKey: 'a', parkedAtMs: NOW_MS } })).toBe(
+        'applied',
+      );
+      expect(await store.unmarkParked({ partition, mark: { conflictKey: 'a', parkedAtMs: NOW_MS } })).toBe(
+        'applied',
+      );
+      expect(byKey((await store.listParked({ partition, limit: 9 })).marks)).toEqual(marks.slice(1));
+    });
+
+    it('keeps a mark as new as it was, whoever marks it later by an older time', async () => {
+      const partition = freshPartition();
+      for (const nowMs of [NOW_MS + 9, NOW_MS, NOW_MS + 9])
+        await store.markParked({ partition, conflictKeys: ['a', `b ${nowMs}`], nowMs });
+      const newest = { conflictKey: 'a', parkedAtMs: NOW_MS + 9 };
+      expect(await store.readParked({ partition, conflictKeys: ['a'] })).toEqual([newest]);
+      expect(await store.unmarkParked({ partition, mark: { ...newest, parkedAtMs: NOW_MS } })).toBe(
+        'superseded',
+      );
+      expect(await store.unmarkParked({ partition, mark: newest })).toBe('applied');
+    });
+
+    it('is known from the commit before the first mark, until one takes it back', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const parks = async (): Promise<boolean> =>
+        (await store.loadPartition({ partition, nowMs: NOW_MS })).parks;
+      await store.commit({ fence, commit: aCommit({ parks: true }) });
+      await store.commit({ fence, commit: aCommit() });
+      expect(await parks()).toBe(true);
+      await store.commit({ fence, commit: aCommit({ parks: false }) });
+      expect(await parks()).toBe(false);
+    });
+  });
+}

@@ -1,0 +1,817 @@
+/** What a pass loads and commits under its lease, and how large that may become. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
+import { ITEM_BYTES_MAX, LATER_JOBS_MAX } from '../../../lib/store/bounds.ts';
+import type { JobStore } from '../../../lib/store/contract.ts';
+import type { Control, Ledger, Reservation } from '../../../lib/store/records.ts';
+import type { ControlChange } from '../../../lib/store/requests.ts';
+import { aCommit } from '../../fixtures/factories/commit.ts';
+import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
+import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
+import { aLookout } from '../../fixtures/factories/lookout.ts';
+import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
+import { aWorkerRecord } from '../../fixtures/factories/worker.ts';
+import {
+  KEY,
+  largestControl,
+  largestEstimate,
+  largestJob,
+  largestLedger,
+  largestRejection,
+  largestRequest,
+  largestReservation,
+  largestWorker,
+  NAME,
+} from '../../fixtures/largest.ts';
+import { noise } from '../../fixtures/noise.ts';
+import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
+
+export function partitionContract(suite: StoreSuite): void {
+  const { freshPartition, stored, runningJob, finish, lease } = suite;
+  let store: JobStore;
+  beforeAll(() => {
+    store = suite.opened().store;
+  });
+
+  describe('committing', () => {
+    it('makes reservations, which the next load shows in full', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reservation = aReservation([], {
+        jobs: new Map([
+          [0, aReservedJob({ id: 'a', version: 3, attempt: 2 }, { conflictKey: 'catalogue/photos' })],
+          [7, aReservedJob({ id: 'b' }, { estimatedCostMs: 1_234.5, tier: 'gold', fairnessKey: '' })],
+        ]),
+      });
+      expect(await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) })).toBe('committed');
+      const state = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(state).toEqual({
+        epoch: fence.epoch,
+        turn: 1,
+        parks: false,
+        reservations: [reservation],
+        gone: [],
+        workers: [],
+        controls: [],
+        ledgers: [],
+        estimates: [],
+        dueShards: 1,
+        loans: [],
+        requests: [],
+      });
+    });
+
+    it('writes ledgers and estimates over what was there', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const [first, second] = [aLedger({ settledCostMs: 1 }), aLedger({ settledCostMs: 2.5 })];
+      const [older, newer] = [anEstimate({ samples: 1 }), anEstimate({ samples: 2, varianceMs2: 0 })];
+      await store.commit({ fence, commit: aCommit({ ledgers: [first], estimates: [older] }) });
+      await store.commit({ fence, commit: aCommit({ ledgers: [second], estimates: [newer] }) });
+      expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([second]);
+      expect(await store.getEstimates({ partition, ids: [{ type: 'resize', resourceId: '' }] })).toEqual([
+        newer,
+      ]);
+    });
+
+    it('drops places of a reservation, and the reservation with its last place', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reservation = aReservation([{ id: 'a' }, { id: 'b' }, { id: 'c' }]);
+      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [0, 2] }] }) });
+      const [left] = (await store.loadPartition({ partition, nowMs: NOW_MS })).reservations;
+      expect([...(left?.jobs.keys() ?? [])]).toEqual([1]);
+      if (left === undefined) return;
+      await store.commit({ fence, commit: aCommit({ drop: [{ reservation: left, positions: [1] }] }) });
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
+    });
+
+    it('postpones when a reservation is looked at', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reservation = aReservation();
+      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+      await store.commit({
+        fence,
+        commit: aCommit({ postpone: [{ reservation, checkAtMs: NOW_MS + 99 }] }),
+      });
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([
+        { ...reservation, checkAtMs: NOW_MS + 99 },
+      ]);
+    });
+
+    it('follows the turn that it knows, once: a request that comes again changes nothing', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const { turn } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      const commit = aCommit({ turn, ledgers: [aLedger({ settledCostMs: 1 })] });
+      expect(await store.commit({ fence, commit })).toBe('committed');
+      expect(await store.commit({ fence, commit: { ...commit, turn: turn + 1, ledgers: [aLedger()] } })).toBe(
+        'committed',
+      );
+      await expect(store.commit({ fence, commit })).rejects.toMatchObject({ name: 'StaleCommit' });
+      expect(await store.getLedgers({ partition, fairnessKeys: [aLedger().fairnessKey] })).toEqual([
+        aLedger(),
+      ]);
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).turn).toBe(turn + 2);
+    });
+
+    it('keeps what is settled settled, tidied or not, and shows it to nobody', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reservation = aReservation([{ id: 'a' }, { id: 'b' }]);
+      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [0] }] }) });
+      await store.tidy(partition);
+      const left = { ...reservation, jobs: new Map([...reservation.jobs].slice(1)) };
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
+      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [1] }] }) });
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
+      await store.tidy(partition);
+      await store.commit({ fence, commit: aCommit() });
+      await store.tidy(partition);
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
+    });
+
+    it('answers every ledger, however many keys there are', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const keys = times(240, (at) => `customer-of-a-longer-name-${at}`);
+      for (let from = 0; from < keys.length; from += 60) {
+        const ledgers = keys
+          .slice(from, from + 60)
+          .map((fairnessKey, at) => aLedger({ fairnessKey, settledCostMs: from + at + 0.25 }));
+        await store.commit({ fence, commit: aCommit({ ledgers }) });
+      }
+      const again = aLedger({ fairnessKey: keys[3] ?? '', settledCostMs: 77_777 });
+      await store.commit({ fence, commit: aCommit({ ledgers: [again] }) });
+      const costs = (await store.getLedgers({ partition, fairnessKeys: keys })).map(
+        (each) => each?.settledCostMs,
+      );
+      expect(costs).toEqual(keys.map((_, at) => (at === 3 ? 77_777 : at + 0.25)));
+      const { ledgers } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(ledgers).toContainEqual(again);
+      expect(ledgers.length).toBeLessThan(keys.length);
+    });
+
+    it('answers all that ledgers say, from the partition summary and from items of their own', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const says: readonly Partial<Ledger>[] = [
+        {},
+        { presentUntilMs: NOW_MS + 1 },
+        { isUndecided: true },
+        { later: times(LATER_JOBS_MAX, (hash) => ({ hash, untilMs: NOW_MS + 9 - hash })) },
+        { presentUntilMs: NOW_MS + 1, isUndecided: true, later: [{ hash: 7, untilMs: NOW_MS + 2 }] },
+      ];
+      const ledgers = times(90, (at) =>
+        aLedger({ fairnessKey: `customer-of-a-longer-name-${at}`, ...says[at % says.length] }),
+      );
+      await store.commit({ fence, commit: aCommit({ ledgers }) });
+      const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
+      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
+      const state = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(state.ledgers.length).toBeLessThan(ledgers.length);
+      expect(ledgers).toEqual(expect.arrayContaining([...state.ledgers]));
+    });
+
+    it('does everything of one commit together', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const [gone, kept, made] = [aReservation(), aReservation(), aReservation([{ id: 'x' }, { id: 'y' }])];
+      await store.commit({ fence, commit: aCommit({ reserve: [gone, kept] }) });
+      const outcome = await store.commit({
+        fence,
+        commit: aCommit({
+          drop: [{ reservation: gone, positions: [0] }],
+          postpone: [{ reservation: kept, checkAtMs: NOW_MS + 5 }],
+          ledgers: [aLedger()],
+          estimates: [anEstimate()],
+          reserve: [made],
+          parks: true,
+        }),
+      });
+      expect(outcome).toBe('committed');
+      const { reservations, parks } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(parks).toBe(true);
+      expect(new Map(reservations.map((each) => [each.batchId, each]))).toEqual(
+        new Map<string, Reservation>([
+          [kept.batchId, { ...kept, checkAtMs: NOW_MS + 5 }],
+          [made.batchId, made],
+        ]),
+      );
+    });
+
+    it('changes nothing for a dispatcher whose lease another one has taken', async () => {
+      const partition = freshPartition();
+      const former = await lease(partition);
+      const kept = aReservation();
+      await store.commit({ fence: former, commit: aCommit({ reserve: [kept] }) });
+      await lease(partition, NOW_MS + LEASE_MS);
+      const outcome = await store.commit({
+        fence: former,
+        commit: aCommit({
+          drop: [{ reservation: kept, positions: [0] }],
+          ledgers: [aLedger()],
+          estimates: [anEstimate()],
+          reserve: [aReservation()],
+          parks: true,
+        }),
+      });
+      expect(outcome).toBe('lost');
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
+        reservations: [kept],
+        parks: false,
+      });
+      expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([undefined]);
+      expect(await store.getEstimates({ partition, ids: [{ type: 'resize', resourceId: '' }] })).toEqual([
+        undefined,
+      ]);
+    });
+
+    it('is whole or lost when the lease changes hands meanwhile', { timeout: CONCURRENT_MS }, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const partition = freshPartition();
+        const former = await lease(partition);
+        const reservation = aReservation();
+        const [outcome, taken] = await Promise.all([
+          store
+            .commit({ fence: former, commit: aCommit({ reserve: [reservation], ledgers: [aLedger()] }) })
+            .catch((error: Error) => error.name),
+          store.acquireLease({ partition, holder: 'two', nowMs: NOW_MS + LEASE_MS, leaseMs: LEASE_MS }),
+        ]);
+        expect(taken).toMatchObject({ kind: 'acquired', epoch: 2 });
+        expect(['committed', 'lost', 'StoreThrottled']).toContain(outcome);
+        const isThere = outcome === 'committed';
+        const { reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
+        expect(reservations).toEqual(isThere ? [reservation] : []);
+        expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([
+          isThere ? aLedger() : undefined,
+        ]);
+      }
+    });
+
+    it('takes a hundred items, the check of the epoch being one of them', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const ledgers = times(99, (at) => aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }));
+      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      const keys = ledgers.map((ledger) => ledger.fairnessKey);
+      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
+    });
+
+    it('refuses more than a hundred items and changes nothing', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const ledgers = times(100, (at) => aLedger({ fairnessKey: `key-${at}` }));
+      await expect(store.commit({ fence, commit: aCommit({ ledgers }) })).rejects.toMatchObject({
+        name: 'CommitTooLarge',
+      });
+      expect(await store.getLedgers({ partition, fairnessKeys: ['key-0', 'key-99'] })).toEqual([
+        undefined,
+        undefined,
+      ]);
+    });
+
+    it('refuses more than a hundred items beside its fence and its own record, and changes nothing', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reserve = times(99, () => aReservation(times(50, () => aJob())));
+      await expect(store.commit({ fence, commit: aCommit({ reserve }) })).rejects.toMatchObject({
+        name: 'CommitTooLarge',
+      });
+      // A loan takes two, and the request that it grants a third.
+      const lend = times(
+        33,
+        (at): Loan => ({
+          loanId: `${partition}-1-0-${at}`,
+          from: partition,
+          to: 20_000 + at,
+          units: 1,
+          scopes: [],
+          expiresAtMs: NOW_MS + 30_000,
+        }),
+      );
+      await expect(store.commit({ fence, commit: aCommit({ lend }) })).rejects.toMatchObject({
+        name: 'CommitTooLarge',
+      });
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
+        turn: 0,
+        reservations: [],
+      });
+      expect(await store.commit({ fence, commit: aCommit({ reserve: reserve.slice(1) }) })).toBe('committed');
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toHaveLength(98);
+    });
+
+    it('refuses to name an item twice and changes nothing', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reservation = aReservation();
+      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+      const twice = aCommit({
+        drop: [{ reservation, positions: [0] }],
+        postpone: [{ reservation, checkAtMs: NOW_MS }],
+        ledgers: [aLedger()],
+      });
+      await expect(store.commit({ fence, commit: twice })).rejects.toMatchObject({
+        name: 'CommitAmbiguous',
+      });
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([reservation]);
+      expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([undefined]);
+    });
+
+    it('refuses to change a reservation that is gone, and leaves nothing half-written', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reservation = aReservation();
+      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [0] }] }) });
+      const outdated = aCommit({ postpone: [{ reservation, checkAtMs: 1 }], ledgers: [aLedger()] });
+      await expect(store.commit({ fence, commit: outdated })).rejects.toMatchObject({
+        name: 'StaleCommit',
+      });
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
+      expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([undefined]);
+    });
+
+    it('remembers how steadily the partition is read, until another commit says so', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const attendanceNow = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).attendance;
+      expect(await attendanceNow()).toBeUndefined();
+      const attendance = { sinceMs: NOW_MS - 5_000, atMs: NOW_MS };
+      await store.commit({ fence, commit: aCommit({ attendance }) });
+      await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) });
+      expect(await attendanceNow()).toEqual(attendance);
+      const held = { ...attendance, atMs: NOW_MS + 1, heldBackSinceMs: NOW_MS + 1 };
+      await store.commit({ fence, commit: aCommit({ attendance: held }) });
+      expect(await attendanceNow()).toEqual(held);
+    });
+
+    it('remembers the last look at the workers, and of two that come at once lets one go on', async () => {
+      const partition = freshPartition();
+      const lookoutNow = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).lookout;
+      expect(await lookoutNow()).toBeUndefined();
+      const first = aLookout();
+      expect(await store.keepLookout({ partition, next: first })).toBe('applied');
+      expect(await lookoutNow()).toEqual(first);
+      const next = aLookout({ atMs: NOW_MS + 7_000, nextAtMs: NOW_MS + 14_000 });
+      const both = await Promise.all([
+        store.keepLookout({ partition, seen: first, next }),
+        store.keepLookout({ partition, seen: first, next: { ...next, atMs: NOW_MS + 7_001 } }),
+      ]);
+      expect(both.toSorted()).toEqual(['applied', 'superseded']);
+      expect(await store.keepLookout({ partition, next: first })).toBe('superseded');
+      expect(await store.keepLookout({ partition, seen: first, next: first })).toBe('superseded');
+      expect((await lookoutNow())?.nextAtMs).toBe(NOW_MS + 14_000);
+    });
+
+    it.each([
+      { of: 'its next look', change: { nextAtMs: NOW_MS + 8_000 } },
+      { of: 'what it has judged', change: { judgedUntilMs: NOW_MS } },
+    ])('lets no look go on that has not seen $of', async ({ change }) => {
+      const partition = freshPartition();
+      const first = aLookout();
+      await store.keepLookout({ partition, next: first });
+      const next = aLookout({ atMs: NOW_MS + 9_000 });
+      expect(await store.keepLookout({ partition, seen: { ...first, ...change }, next })).toBe('superseded');
+      expect(await store.keepLookout({ partition, seen: first, next })).toBe('applied');
+    });
+
+    it('remembers when keys were lifted, and whether none has come unseen since', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const lifted = async () => {
+        const { liftedAtMs, isLifted = false } = await store.loadPartition({ partition, nowMs: NOW_MS });
+        return { liftedAtMs, isLifted };
+      };
+      expect(await lifted()).toEqual({ liftedAtMs: undefined, isLifted: false });
+      await store.commit({ fence, commit: aCommit({ liftedAtMs: NOW_MS, isLifted: true }) });
+      await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) });
+      expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: true });
+      await store.commit({ fence, commit: aCommit({ isLifted: false }) });
+      expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: false });
+    });
+
+    it('commits nothing at all without complaint', async () => {
+      const fence = await lease(freshPartition());
+      expect(await store.commit({ fence, commit: aCommit() })).toBe('committed');
+    });
+  });
+
+  describe('sizes', { timeout: CONCURRENT_MS }, () => {
+    it('takes a job with all of its content and the longest names, through its life', async () => {
+      const partition = freshPartition();
+      const { payload, label, result = null, checkpoint = null, error } = largestJob();
+      const resourceId = KEY;
+      const asked = { partition, type: NAME, fairnessKey: KEY, resourceId, label, payload };
+      const { job, worker } = await runningJob(aJob(asked));
+      expect(await store.saveCheckpoint({ job, worker, checkpoint })).toBe('applied');
+      expect((await finish(job, worker, { kind: 'succeeded', result })).kind).toBe('finished');
+      expect(await stored(job.id)).toMatchObject({ label, payload, checkpoint, result });
+      const failed = await runningJob(aJob(asked));
+      if (error === undefined) throw new Error('no error');
+      await store.saveCheckpoint({ job: failed.job, worker: failed.worker, checkpoint });
+      await finish(failed.job, failed.worker, { kind: 'failed', error });
+      expect(await stored(failed.job.id)).toMatchObject({ payload, checkpoint, error });
+    });
+
+    it('takes a batch of fifty jobs with the longest names, and the ledgers of all their keys', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const reservation = largestReservation();
+      const ledgers = times(45, largestLedger);
+      const estimates = times(45, (at) => largestEstimate(at, at % 2 === 0 ? '' : KEY));
+      expect(
+        await store.commit({ fence, commit: aCommit({ reserve: [reservation], ledgers, estimates }) }),
+      ).toBe('committed');
+      const state = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(state.reservations).toEqual([reservation]);
+      const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
+      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
+      expect(await store.getEstimates({ partition, ids: estimates })).toEqual(estimates);
+    });
+
+    it('takes a worker with all of its slots busy and all the progress that fits', async () => {
+      const partition = freshPartition();
+      const record = largestWorker();
+      expect(await store.registerWorker({ partition, record })).toBe('applied');
+      expect(await store.heartbeat({ partition, record })).toBe('applied');
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).workers).toEqual([record]);
+    });
+
+    it('takes the longest request for capacity, and refuses one that is larger than an item', async () => {
+      const partition = freshPartition();
+      const request = largestRequest();
+      await store.askForLoan({ partition, request });
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).requests).toEqual([request]);
+      const wants = times(20, () => request.wants).flat();
+      await expect(store.askForLoan({ partition, request: { ...request, wants } })).rejects.toMatchObject({
+        name: 'ItemTooLarge',
+      });
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).requests).toEqual([request]);
+    });
+
+    it('takes the longest rejection and control', async () => {
+      const partition = freshPartition();
+      const rejection = largestRejection();
+      await store.recordRejections([rejection]);
+      expect(await store.listRejections(rejection.sourceId)).toEqual([rejection]);
+      const { scope, ...change } = largestControl;
+      expect(await store.changeControl({ partition, scope, change })).toEqual({
+        kind: 'changed',
+        control: largestControl,
+      });
+    });
+
+    it('refuses what is larger than an item, by its name, and writes nothing', async () => {
+      const partition = freshPartition();
+      const tooLarge = { name: 'ItemTooLarge' };
+      const job = aJob({ partition, payload: noise(2 * ITEM_BYTES_MAX) });
+      await expect(store.createJobs([job])).rejects.toMatchObject({
+        ...tooLarge,
+        key: expect.stringMatching(`^job/${job.id} payload/`),
+      });
+      expect(await store.getJobs({ ids: [job.id] })).toEqual([undefined]);
+
+      const record = aWorkerRecord();
+      await store.registerWorker({ partition, record });
+      const occupants = times(400, (at) => ({
+        claimId: `1-1.${at}`,
+        jobId: 'j',
+        progress: 'p'.repeat(1_022),
+      }));
+      await expect(store.heartbeat({ partition, record: { ...record, occupants } })).rejects.toMatchObject(
+        tooLarge,
+      );
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).workers).toEqual([record]);
+
+      const fence = await lease(partition);
+      const reserve = [largestReservation('1-1', 90)];
+      await expect(store.commit({ fence, commit: aCommit({ reserve }) })).rejects.toMatchObject(tooLarge);
+      const many = times(18, (at) => largestReservation(`1-${at}`));
+      await expect(store.commit({ fence, commit: aCommit({ reserve: many }) })).rejects.toMatchObject({
+        name: 'TransactionTooLarge',
+      });
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
+        turn: 0,
+        reservations: [],
+      });
+      expect(await store.commit({ fence, commit: aCommit({ reserve: [aReservation()] }) })).toBe('committed');
+    });
+
+    it('keeps what is known of many reservations, however often they are looked at and shrink', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const loaded = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).reservations;
+      for (let from = 0; from < 240; from += 60) {
+        const reserve = times(60, (at) => aReservation(times(3, (id) => ({ id: `job-${from + at}-${id}` }))));
+        await store.commit({ fence, commit: aCommit({ reserve }) });
+      }
+      const batches = await loaded();
+      expect(batches).toHaveLength(240);
+      const meant = new Map<string, Reservation>();
+      for (let round = 0; round < 2; round += 1) {
+        for (let from = 0; from < 240; from += 40) {
+          const some = batches.slice(from, from + 40).map((each) => meant.get(each.batchId) ?? each);
+          const drop = some.slice(0, 20).map((reservation) => ({ reservation, positions: [round] }));
+          const checkAtMs = NOW_MS + 1_000 * round + from;
+          const postpone = some.slice(20).map((reservation) => ({ reservation, checkAtMs }));
+          for (const { reservation } of drop) {
+            const jobs = new Map([...reservation.jobs].filter(([place]) => place !== round));
+            meant.set(reservation.batchId, { ...reservation, jobs });
+          }
+          for (const { reservation } of postpone)
+            meant.set(reservation.batchId, { ...reservation, checkAtMs });
+          expect(await store.commit({ fence, commit: aCommit({ drop, postpone }) })).toBe('committed');
+        }
+        // By a process that knows nothing of it, and by the one that wrote it.
+        expect(new Map((await loaded()).map((each) => [each.batchId, each]))).toEqual(meant);
+      }
+      const whole = [...meant.values()].slice(0, 20).map((reservation) => ({
+        reservation,
+        positions: [...reservation.jobs.keys()],
+      }));
+      await store.commit({ fence, commit: aCommit({ drop: whole }) });
+      await store.tidy(partition);
+      expect(await loaded()).toHaveLength(220);
+    });
+  });
+
+  describe('loading a partition', () => {
+    it('finds nothing in one that nobody used', async () => {
+      expect(await store.loadPartition({ partition: freshPartition(), nowMs: NOW_MS })).toEqual({
+        epoch: 0,
+        turn: 0,
+        parks: false,
+        reservations: [],
+        gone: [],
+        workers: [],
+        controls: [],
+        ledgers: [],
+        estimates: [],
+        dueShards: 1,
+        loans: [],
+        requests: [],
+      });
+    });
+
+    it('reads all of it, however much', { timeout: CONCURRENT_MS }, async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const batches = times(60, (batch) =>
+        aReservation(times(50, (at) => ({ id: `${'long-job-id-'.repeat(25)}${batch}-${at}` }))),
+      );
+      for (let from = 0; from < batches.length; from += 10) {
+        await store.commit({ fence, commit: aCommit({ reserve: batches.slice(from, from + 10) }) });
+      }
+      const { reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(new Set(reservations.map((each) => each.batchId))).toEqual(
+        new Set(batches.map((each) => each.batchId)),
+      );
+      expect(reservations.every((each) => each.jobs.size === 50)).toBe(true);
+    });
+
+    it('shows workers until they expire, to the very millisecond', async () => {
+      const partition = freshPartition();
+      const worker = aWorkerRecord({
+        expiresAtMs: NOW_MS + 1,
+        occupants: [
+          { claimId: '1-1.0', jobId: 'a', progress: { done: 3, of: 7 } },
+          { claimId: '1-1.1', jobId: 'b' },
+        ],
+      });
+      const lasting = aWorkerRecord({ expiresAtMs: NOW_MS + 2 });
+      expect(await store.registerWorker({ partition, record: worker })).toBe('applied');
+      await store.registerWorker({ partition, record: lasting });
+      const before = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(new Map(before.workers.map((each) => [each.workerId, each]))).toEqual(
+        new Map([worker, lasting].map((each) => [each.workerId, each])),
+      );
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS + 1 })).workers).toEqual([lasting]);
+      expect((await store.loadPartition({ partition: freshPartition(), nowMs: NOW_MS })).workers).toEqual([]);
+    });
+
+    it("shows the operators' controls until they are taken away", async () => {
+      const partition = freshPartition();
+      const control = { scope: 'type/resize', paused: true, maxConcurrency: 3 };
+      const other = { scope: 'key/tenant/a', paused: false, weight: 2.5 };
+      await store.changeControl({ partition, scope: 'type/resize', change: { paused: true } });
+      const answered = (answer: Control) => ({ kind: 'changed', control: answer });
+      expect(
+        await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: 3 } }),
+      ).toEqual(answered(control));
+      expect(
+        await store.changeControl({ partition, scope: 'key/tenant/a', change: { weight: 2.5 } }),
+      ).toEqual(answered(other));
+      const shown = (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
+      expect(new Map(shown.map((each) => [each.scope, each]))).toEqual(
+        new Map([control, other].map((each) => [each.scope, each])),
+      );
+      expect(
+        await store.changeControl({ partition, scope: 'type/resize', change: { paused: false } }),
+      ).toEqual(answered({ scope: 'type/resize', paused: false, maxConcurrency: 3 }));
+      const idle = answered({ scope: 'type/resize', paused: false });
+      for (let times = 0; times < 2; times += 1)
+        expect(
+          await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: null } }),
+        ).toEqual(idle);
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([other]);
+    });
+
+    it('keeps what each of several operators changes in the same moment', {
+      timeout: CONCURRENT_MS,
+    }, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const partition = freshPartition();
+        const change = (part: ControlChange) =>
+          store.changeControl({ partition, scope: 'key/tenant', change: part });
+        await change({ paused: true, maxConcurrency: 9 });
+        await Promise.all([
+          change({ paused: false }),
+          change({ maxConcurrency: 3 }),
+          change({ weight: 2 }),
+          store.changeControl({ partition, scope: 'pool', change: { paused: true } }),
+        ]);
+        const { controls } = await store.loadPartition({ partition, nowMs: NOW_MS });
+        expect(controls.toSorted((one, other) => (one.scope < other.scope ? -1 : 1))).toEqual([
+          { scope: 'key/tenant', paused: false, maxConcurrency: 3, weight: 2 },
+          { scope: 'pool', paused: true },
+        ]);
+      }
+    });
+
+    it('tells whoever wants another thing in the same moment whose change stands, and keeps that', {
+      timeout: CONCURRENT_MS,
+    }, async () => {
+      for (let round = 0; round < 10; round += 1) {
+        const partition = freshPartition();
+        const caps = [1, 2, 3, 4];
+        const outcomes = await Promise.all(
+          caps.map((maxConcurrency) =>
+            store.changeControl({ partition, scope: 'pool', change: { maxConcurrency } }),
+          ),
+        );
+        const [control] = (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
+        const stands = caps.indexOf(control?.maxConcurrency ?? 0);
+        expect(outcomes[stands]).toMatchObject({ kind: 'changed' });
+        for (const [at, { kind, control: shown }] of outcomes.entries())
+          if (kind === 'superseded') expect(shown.maxConcurrency).not.toBe(caps[at]);
+      }
+    });
+
+    it('keeps a control that one operator makes while another takes the last one away', {
+      timeout: CONCURRENT_MS,
+    }, async () => {
+      for (let round = 0; round < 10; round += 1) {
+        const partition = freshPartition();
+        await store.changeControl({ partition, scope: 'pool', change: { paused: true } });
+        await Promise.all([
+          store.changeControl({ partition, scope: 'pool', change: { paused: false } }),
+          store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: 1 } }),
+        ]);
+        expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([
+          { scope: 'pool', paused: false, maxConcurrency: 1 },
+        ]);
+      }
+    });
+  });
+
+  describe('ledgers and estimates', () => {
+    it('are answered in the order asked, with nothing where there is none', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const ledgers: Ledger[] = times(40, (at) => aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }));
+      const estimates = times(40, (at) => anEstimate({ resourceId: `r-${at}`, meanMs: at }));
+      await store.commit({ fence, commit: aCommit({ ledgers, estimates }) });
+      const keys = ['none', ...ledgers.map((ledger) => ledger.fairnessKey).reverse()];
+      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual([
+        undefined,
+        ...[...ledgers].reverse(),
+      ]);
+      const ids = [{ type: 'other', resourceId: 'r-1' }, ...estimates].map(({ type, resourceId }) => ({
+        type,
+        resourceId,
+      }));
+      expect(await store.getEstimates({ partition, ids })).toEqual([undefined, ...estimates]);
+      expect(await store.getLedgers({ partition: freshPartition(), fairnessKeys: ['key-1'] })).toEqual([
+        undefined,
+      ]);
+    });
+
+    it('are read in more than one batch, also when a key stands twice', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const first = aLedger({ fairnessKey: 'key-0' });
+      await store.commit({ fence, commit: aCommit({ ledgers: [first] }) });
+      const keys = [...times(130, (at) => `key-${at}`), 'key-0'];
+      const answers = await store.getLedgers({ partition, fairnessKeys: keys });
+      expect(answers).toHaveLength(131);
+      expect([answers[0], answers[1], answers[130]]).toEqual([first, undefined, first]);
+      expect(await store.getLedgers({ partition, fairnessKeys: [] })).toEqual([]);
+      expect(await store.getEstimates({ partition, ids: [] })).toEqual([]);
+    });
+  });
+
+  describe('capacity between partitions', () => {
+    const aLoan = (from: number, to: number, changes: Partial<Loan> = {}): Loan => ({
+      loanId: `${from}-1-0-0`,
+      from,
+      to,
+      units: 3,
+      scopes: [
+        { scope: 'type/resize', under: '8/2' },
+        { scope: 'worker/a/b', under: '0001', fleet: 'farm' },
+      ],
+      expiresAtMs: NOW_MS + 30_000,
+      ...changes,
+    });
+    const aRequest = (partition: number, askedAtMs = NOW_MS): LoanRequest => ({
+      partition,
+      wants: [
+        { units: 2, scopes: ['pool', 'type/resize'], fleets: [] },
+        { units: 1, scopes: [], fleets: ['images', 'films'] },
+      ],
+      askedAtMs,
+      untilMs: NOW_MS + 10_000,
+    });
+    const loansOf = async (partition: number): Promise<readonly Loan[]> =>
+      (await store.loadPartition({ partition, nowMs: NOW_MS })).loans;
+    const requestsOf = async (partition: number): Promise<readonly LoanRequest[]> =>
+      (await store.loadPartition({ partition, nowMs: NOW_MS })).requests;
+
+    it('is asked for with one request of each partition, the latest', async () => {
+      const partition = freshPartition();
+      await store.askForLoan({ partition, request: aRequest(1) });
+      await store.askForLoan({ partition, request: aRequest(2) });
+      await store.askForLoan({ partition, request: aRequest(1, NOW_MS + 5) });
+      expect(await requestsOf(partition)).toEqual([aRequest(1, NOW_MS + 5), aRequest(2)]);
+    });
+
+    it('is lent to the other partition at once, which grants its request', async () => {
+      const [from, to] = [freshPartition(), freshPartition()];
+      const fence = await lease(from);
+      await store.askForLoan({ partition: from, request: aRequest(to) });
+      // No test's own partition.
+      const other = 10_000;
+      await store.askForLoan({ partition: from, request: aRequest(other) });
+      const loan = aLoan(from, to);
+      expect(await store.commit({ fence, commit: aCommit({ lend: [loan] }) })).toBe('committed');
+      expect(await loansOf(from)).toEqual([loan]);
+      expect(await loansOf(to)).toEqual([loan]);
+      expect(await requestsOf(from)).toEqual([aRequest(other)]);
+    });
+
+    it('is given back by the borrower, in part or whole', async () => {
+      const [from, to] = [freshPartition(), freshPartition()];
+      const loan = aLoan(from, to);
+      await store.commit({ fence: await lease(from), commit: aCommit({ lend: [loan] }) });
+      const fence = await lease(to);
+      expect(await store.commit({ fence, commit: aCommit({ giveBack: [{ loan, left: 1 }] }) })).toBe(
+        'committed',
+      );
+      for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([{ ...loan, units: 1 }]);
+      // Of what it says, another one is left.
+      await expect(
+        store.commit({ fence, commit: aCommit({ giveBack: [{ loan, left: 0 }] }) }),
+      ).rejects.toMatchObject({
+        name: 'StaleCommit',
+      });
+      const rest = { ...loan, units: 1 };
+      expect(await store.commit({ fence, commit: aCommit({ giveBack: [{ loan: rest, left: 0 }] }) })).toBe(
+        'committed',
+      );
+      for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([]);
+    });
+
+    it('is moved by nobody whose lease another one has taken', async () => {
+      const [from, to] = [freshPartition(), freshPartition()];
+      const former = await lease(from);
+      await store.releaseLease({ fence: former });
+      const present = await lease(from);
+      const loan = aLoan(from, to);
+      expect(await store.commit({ fence: former, commit: aCommit({ lend: [loan] }) })).toBe('lost');
+      expect(await loansOf(to)).toEqual([]);
+      await store.commit({ fence: present, commit: aCommit({ lend: [loan] }) });
+      const formerBorrower = await lease(to);
+      await store.releaseLease({ fence: formerBorrower });
+      await lease(to);
+      expect(
+        await store.commit({ fence: formerBorrower, commit: aCommit({ giveBack: [{ loan, left: 0 }] }) }),
+      ).toBe('lost');
+      expect(await loansOf(from)).toEqual([loan]);
+    });
+
+    it('is not lent twice under one name', async () => {
+      const [from, to] = [freshPartition(), freshPartition()];
+      const fence = await lease(from);
+      const loan = aLoan(from, to);
+      await store.commit({ fence, commit: aCommit({ lend: [loan] }) });
+      await expect(store.commit({ fence, commit: aCommit({ lend: [loan] }) })).rejects.toMatchObject({
+        name: 'StaleCommit',
+      });
+      expect(await loansOf(to)).toEqual([loan]);
+    });
+  });
+}

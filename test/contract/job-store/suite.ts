@@ -1,0 +1,122 @@
+/** What the files of this suite share: one store, opened once, and the ways to bring a job into a state. */
+import { afterAll, beforeAll, expect, vi } from 'vitest';
+import type { Job } from '../../../lib/core/job.ts';
+import type { JobStore } from '../../../lib/store/contract.ts';
+import type { Fence, WorkerIdentity } from '../../../lib/store/records.ts';
+import type { FinishVerdict } from '../../../lib/store/requests.ts';
+import type { ReadyLine } from '../../../lib/store/schema.ts';
+import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
+import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
+import { aWorker } from '../../fixtures/factories/worker.ts';
+import type { JobStoreHarness } from '../harness.ts';
+
+export const LEASE_MS = 20_000;
+export const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
+export const SUCCESS: FinishVerdict = { kind: 'succeeded', result: { ok: true } };
+export const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+export const TABLE_WAIT_MS = 60_000;
+export const CONCURRENT_MS = 30_000;
+/** The index may lag: so long at most. */
+export const SHOWN = { timeout: 10_000 };
+
+export const retryAt = (runAtMs: number): FinishVerdict => ({
+  kind: 'retry',
+  error: { name: 'Flaky', message: 'try again' },
+  runAtMs,
+});
+
+export const times = <T>(count: number, make: (at: number) => T): T[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+
+export type StoreSuite = ReturnType<typeof openSuite>;
+
+/** Opens the store before the first test and closes it after the last one: to be called within a `describe`. */
+export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
+  let harness: JobStoreHarness;
+  let store: JobStore;
+  let partitions = 0;
+
+  beforeAll(async () => {
+    harness = await makeHarness();
+    store = harness.store;
+  }, TABLE_WAIT_MS);
+  afterAll(async () => {
+    await harness?.close();
+  });
+
+  /** Tests share a table: each takes a partition of its own. */
+  const freshPartition = (): number => {
+    partitions += 1;
+    return partitions;
+  };
+
+  const created = async (job: Job): Promise<Job> => {
+    const [outcome] = await store.createJobs([job]);
+    expect(outcome?.kind).toBe('created');
+    return job;
+  };
+
+  const stored = async (id: string): Promise<Job> => {
+    const [job] = await store.getJobs({ ids: [id] });
+    if (job === undefined) throw new Error(`no job ${id}`);
+    return job;
+  };
+
+  const claimedJob = async (job: Job = aJob(), changes = {}): Promise<{ job: Job; claimId: string }> => {
+    await created(job);
+    const request = aClaimRequest(job, changes);
+    expect(await store.claim([request])).toEqual(['claimed']);
+    return { job: await stored(job.id), claimId: request.claimId };
+  };
+
+  const runningJob = async (
+    job: Job = aJob(),
+    worker: WorkerIdentity = aWorker(),
+  ): Promise<{ job: Job; worker: WorkerIdentity; claimId: string }> => {
+    const { claimId } = await claimedJob(job);
+    const outcome = await store.startJob({ ...worker, jobId: job.id, claimId, nowMs: NOW_MS + 5 });
+    if (outcome.kind !== 'started') throw new Error('not started');
+    return { job: outcome.job, worker, claimId };
+  };
+
+  const finish = (job: Job, worker: WorkerIdentity, verdict: FinishVerdict) =>
+    store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS });
+
+  const lease = async (partition: number, nowMs = NOW_MS): Promise<Fence> => {
+    const outcome = await store.acquireLease({ partition, holder: 'dispatcher', nowMs, leaseMs: LEASE_MS });
+    expect(outcome.kind).toBe('acquired');
+    return { partition, epoch: outcome.epoch };
+  };
+
+  /** The index may lag: reads it until it shows what was written. */
+  const untilLine = (partition: number, line: ReadyLine, ids: readonly string[]) =>
+    vi.waitFor(async () => {
+      const { jobs } = await store.readLine({ partition, line, limit: 100 });
+      expect(jobs.map((job) => job.id)).toEqual(ids);
+    }, SHOWN);
+  const untilDue = (partition: number, nowMs: number, ids: readonly string[]) =>
+    vi.waitFor(async () => {
+      const { jobs } = await store.readDue({ partition, nowMs, limit: 100 });
+      expect(jobs.map((job) => job.id)).toEqual(ids);
+    }, SHOWN);
+  const untilKeys = (partition: number, type: string, keys: readonly string[]) =>
+    vi.waitFor(async () => {
+      const read = await store.readKeys({ partition, type, limit: 100 });
+      expect(read.keys.map((key) => key.fairnessKey)).toEqual(keys);
+    }, SHOWN);
+
+  return {
+    /** There from the first `beforeAll` on. */
+    opened: (): JobStoreHarness => harness,
+    freshPartition,
+    created,
+    stored,
+    claimedJob,
+    runningJob,
+    finish,
+    lease,
+    untilLine,
+    untilDue,
+    untilKeys,
+  };
+}

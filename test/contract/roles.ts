@@ -1,0 +1,181 @@
+/** Which verbs of the store each role uses. Where the code says it by a type, the compiler compares. */
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import type { EndedJobs } from '../../lib/store/ended.ts';
+import type { WorkerParts } from '../../lib/worker/lambda-batch.ts';
+import type { WorkerProcessOptions } from '../../lib/worker/process/options.ts';
+
+type Verb = keyof JobStore | keyof EndedJobs;
+
+/** Every verb of the type, and no other. */
+const verbsOf = <Store>(verbs: Readonly<Record<keyof Store, true>>): readonly Verb[] =>
+  Object.keys(verbs) as Verb[];
+
+const DECLARED: readonly Verb[] = ['readDeclaredVersion', 'readDeclaration'];
+
+/** Of whoever submits, moves and cancels with the client. */
+const SUBMIT: readonly Verb[] = [
+  ...DECLARED,
+  'createJobs',
+  'announceLines',
+  'getJobs',
+  'lookUpJobs',
+  'retimeJob',
+  'cancelJob',
+];
+
+const PASS = verbsOf<
+  Omit<DispatchContext['store'], 'recordRejections' | 'readDeclaredVersion' | 'readDeclaration'>
+>({
+  createJobs: true,
+  announceLines: true,
+  getJobs: true,
+  lookUpJobs: true,
+  wake: true,
+  acquireLease: true,
+  renewLease: true,
+  releaseLease: true,
+  readLease: true,
+  readWakes: true,
+  loadPartition: true,
+  commit: true,
+  tidy: true,
+  keepLookout: true,
+  noteCarried: true,
+  askForLoan: true,
+  readKeys: true,
+  readBacklogs: true,
+  getLedgers: true,
+  getEstimates: true,
+  readLine: true,
+  readDue: true,
+  promote: true,
+  rehome: true,
+  retireLine: true,
+  markParked: true,
+  readParked: true,
+  listParked: true,
+  unmarkParked: true,
+  readBlocked: true,
+  park: true,
+  unpark: true,
+  claim: true,
+  readLocks: true,
+  awaitLock: true,
+  releaseLock: true,
+  raiseVersion: true,
+  giveBack: true,
+  loseWorker: true,
+  adoptControl: true,
+  announceDeclaration: true,
+  cancelJob: true,
+  getSchedules: true,
+  saveSchedule: true,
+  readDueSchedules: true,
+});
+
+const MEMBERSHIP = verbsOf<Omit<ResidentOptions['store'], keyof DispatchContext['store']>>({
+  keepDispatcher: true,
+  removeDispatcher: true,
+  listDispatchers: true,
+});
+
+/** A function has no record of its own, whatever its type would let it do. */
+const WORK = verbsOf<Omit<WorkerParts['store'], 'registerWorker' | 'heartbeat' | 'deregisterWorker'>>({
+  startJob: true,
+  finishJob: true,
+  loseWorker: true,
+  saveCheckpoint: true,
+  saveProgress: true,
+  lookUpJobs: true,
+});
+
+const SERVE = verbsOf<Omit<WorkerProcessOptions['store'], 'saveProgress'>>({
+  startJob: true,
+  finishJob: true,
+  loseWorker: true,
+  saveCheckpoint: true,
+  registerWorker: true,
+  heartbeat: true,
+  deregisterWorker: true,
+  lookUpJobs: true,
+  wake: true,
+  loadPartition: true,
+});
+
+const READ: readonly Verb[] = [
+  ...DECLARED,
+  'getJobs',
+  'lookUpJobs',
+  'loadPartition',
+  'readKeys',
+  'readBacklogs',
+  'readLine',
+  'readDue',
+  'readBlocked',
+  'readLocks',
+  'readLease',
+  'readDeadLetters',
+  'getEstimates',
+  'getLedgers',
+  'listDispatchers',
+  'listUnreadable',
+  'getSchedules',
+  'readDueSchedules',
+  'readStoppedSchedules',
+];
+
+/** Of whoever puts and removes schedules: a firing that was decided already is submitted first. */
+const SCHEDULE: readonly Verb[] = [
+  'getSchedules',
+  'putSchedule',
+  'saveSchedule',
+  'deleteSchedule',
+  'discardSchedule',
+  'createJobs',
+  'announceLines',
+  'getJobs',
+];
+
+/** Each role with the verbs that it uses, and the golden file of its policy. */
+export const ROLES = {
+  submit: { golden: 'submit', verbs: SUBMIT },
+  declare: {
+    golden: 'function-declare',
+    verbs: [
+      ...DECLARED,
+      ...SCHEDULE,
+      'putDeclaration',
+      'announceDeclaration',
+      'wake',
+      'readDeclaredSchedules',
+      'noteDeclaredSchedules',
+    ],
+  },
+  'the dispatch function': { golden: 'function-dispatch', verbs: [...DECLARED, ...PASS] },
+  'the ingest function': {
+    golden: 'function-ingest',
+    verbs: [...DECLARED, ...PASS, ...SCHEDULE, 'recordRejections'],
+  },
+  'a fleet’s function': { golden: 'function-worker', verbs: [...DECLARED, ...WORK] },
+  dispatch: { golden: 'dispatch', verbs: [...DECLARED, ...PASS, ...MEMBERSHIP] },
+  work: { golden: 'work', verbs: [...DECLARED, ...SERVE] },
+  read: { golden: 'read', verbs: READ },
+  operate: {
+    golden: 'operate',
+    verbs: [
+      ...READ,
+      ...SCHEDULE,
+      'changeControl',
+      'cancelJob',
+      'retimeJob',
+      'wake',
+      'announceLines',
+      'redrive',
+      'endedJobs',
+    ],
+  },
+} as const satisfies Record<string, { readonly golden: string; readonly verbs: readonly Verb[] }>;
+
+export type RoleName = keyof typeof ROLES;

@@ -1,0 +1,228 @@
+/** How a partition comes to a declaration: what it notes and keeps, whose controls it shares, and what it moves in which steps. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import { carry } from '../../lib/dispatch/carry.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import type { Carried, Control, PartitionState } from '../../lib/store/records.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
+import { keysIn, leaseOf, MINUTE_MS, type Moving, moving, waiting } from './moving.ts';
+import { storeWith } from './stage.ts';
+
+const FORMER = 'former/photos';
+
+async function coming(on: Moving) {
+  const acquire = async (partition: number): Promise<number> => {
+    const nowMs = on.time.nowMs;
+    const { epoch } = await on.store.acquireLease({ partition, holder: `${nowMs}`, nowMs, leaseMs: 1 });
+    await on.advance(2);
+    return epoch;
+  };
+  // The first epoch was that of an earlier declaration.
+  await acquire(0);
+  const epoch = await acquire(0);
+  const stateNow = async (changes: Partial<PartitionState> = {}): Promise<PartitionState> => ({
+    ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })),
+    ...changes,
+  });
+  return {
+    epoch,
+    acquire,
+    /** Parks jobs under a conflict key. */
+    park: async (jobs: readonly Job[], conflictKey = FORMER): Promise<void> => {
+      await on.store.markParked({ partition: 0, conflictKeys: [conflictKey], nowMs: on.time.nowMs });
+      await on.store.park({ fence: { partition: 0, epoch }, jobs, conflictKey });
+      await on.advance(1);
+    },
+    step: async (changes: Partial<PartitionState> = {}, context: DispatchContext = on.context) =>
+      on.finish(carry(context, leaseOf(epoch), await stateNow(changes))),
+    /** Steps until there is nothing to do; answers what each came to. */
+    steps: async (changes: Partial<PartitionState>, context: DispatchContext = on.context) => {
+      const all: Carried[] = [];
+      for (;;) {
+        const carried = await on.finish(carry(context, leaseOf(epoch), await stateNow(changes)));
+        if (carried === undefined) return all;
+        all.push(carried);
+        if (all.length > 20) throw new Error('it never ends');
+      }
+    },
+  };
+}
+
+describe('steps of a partition that comes to a declaration', () => {
+  it('go on where the last one stood, through parked jobs and then through all keys', async () => {
+    const on = moving();
+    const { park, steps } = await coming(on);
+    const parked = await waiting(on, keysIn(1, 2, 2), 1, { resourceId: 'photos' });
+    await park(parked.slice(0, 1));
+    await park(parked.slice(1), 'former/books');
+    for (const fairnessKey of keysIn(0, 2, 2_050))
+      await on.store.announceLines({
+        partition: 0,
+        lines: [{ type: 'index', mode: 'queued', fairnessKey }],
+        nowMs: on.time.nowMs,
+      });
+    const jobs = await waiting(on, keysIn(1, 2, 3));
+    await on.advance(1);
+    const context = { ...on.context, budget: { ...on.context.budget, carryMarks: 1 } };
+    const all = await steps({ parks: true }, context);
+    // Two for the marks, one that finds no more of them, and two for the keys, give or take one.
+    expect(all.length).toBeLessThanOrEqual(6);
+    expect(all.at(-1)).toMatchObject({ moved: 5, isDone: true });
+    expect(on.homesOf([...parked, ...jobs])).toEqual(Array.from({ length: 5 }, () => 1));
+    expect(on.asked('listParked').every(({ after }) => after?.startsWith('walk') !== true)).toBe(true);
+  });
+
+  it('are one where no key has moved, and read no parked jobs where there are none', async () => {
+    const on = moving(1);
+    await (await coming(on)).steps({ parks: false });
+    expect(on.asked('listParked')).toEqual([]);
+    const other = moving(1);
+    const there = await coming(other);
+    const jobs = await waiting(other, ['a'], 1, { resourceId: 'photos' });
+    await there.park(jobs);
+    expect(await there.steps({ parks: true })).toMatchObject([{ moved: 1, isDone: true }]);
+  });
+});
+
+describe('a note of a partition that comes to a declaration', () => {
+  const BEFORE = { version: 1, moved: 0, isDone: true, sinceEpoch: 1, isHandedOver: true };
+
+  it('is written before anything moves, once, and only where partitions share something else than before', async () => {
+    const on = moving();
+    const { epoch, steps } = await coming(on);
+    const notes = await steps({});
+    expect(notes).toMatchObject([{ version: 2, sinceEpoch: epoch }]);
+    expect(on.asked('noteCarried').map(({ carried }) => carried.isDone)).toEqual([false, true]);
+  });
+
+  it.each([
+    ['shared what they share since an earlier one', 1, BEFORE],
+    ['never shared anything else', 0, undefined],
+  ])('is the one of its step alone where partitions %s', async (_, sharedSince, carried) => {
+    const on = moving();
+    const { step } = await coming(on);
+    const deployed = { ...(on.context.deployed as NonNullable<DispatchContext['deployed']>), sharedSince };
+    const came = await step({ carried }, { ...on.context, deployed });
+    expect(on.asked('noteCarried')).toHaveLength(1);
+    expect([came?.sinceEpoch, came?.isHandedOver]).toEqual([carried?.sinceEpoch, carried?.isHandedOver]);
+  });
+
+  it('begins the handover anew where they share something else', async () => {
+    const on = moving();
+    const { acquire } = await coming(on);
+    const epoch = await acquire(0);
+    const state = {
+      ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })),
+      carried: BEFORE,
+    };
+    const came = await on.finish(carry(on.context, leaseOf(epoch), state));
+    expect([came?.sinceEpoch, came?.isHandedOver]).toEqual([epoch, undefined]);
+  });
+});
+
+describe('controls of a partition that comes to a declaration', () => {
+  const control = (scope: string): Control => ({ scope, paused: true });
+
+  it('go to where their keys live by now, if that is somewhere else', async () => {
+    const on = moving();
+    const { step } = await coming(on);
+    const [[stays = ''], [moves = '']] = [keysIn(0, 2, 1), keysIn(1, 2, 1)];
+    const controls = [control(`key/${stays}`), control(`key/${moves}`), control('type/resize')];
+    await step({ controls });
+    const adopted = on.asked('adoptControl').map((asked) => [asked.partition, asked.control.scope]);
+    expect(adopted).toEqual([[1, `key/${moves}`]]);
+    // The first one has all that there are.
+    expect(on.asked('loadPartition')).toEqual([]);
+  });
+
+  it('come from the first one, but those of keys, and those that are known', async () => {
+    const on = moving();
+    const { acquire } = await coming(on);
+    const epoch = await acquire(1);
+    for (const scope of ['type/index', 'type/resize', `key/${keysIn(0, 2, 1)[0]}`])
+      await on.store.adoptControl({ partition: 0, control: control(scope) });
+    const state = await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs });
+    const lease = { fence: { partition: 1, epoch } } as Parameters<typeof carry>[1];
+    await on.finish(carry(on.context, lease, { ...state, controls: [control('type/resize')] }));
+    const adopted = on.asked('adoptControl').map((asked) => [asked.partition, asked.control.scope]);
+    expect(adopted).toEqual([[1, 'type/index']]);
+  });
+});
+
+describe('parked jobs of a partition that comes to a declaration', () => {
+  it('stay while an attempt of theirs counts here, and nothing is asked for none', async () => {
+    const on = moving();
+    const { park, step } = await coming(on);
+    const jobs = await waiting(on, keysIn(1, 2, 1), 2, { resourceId: 'photos' });
+    await park(jobs);
+    const [held] = jobs;
+    await step({ parks: true, reservations: [aReservation([{ id: held?.id ?? '' }])] });
+    expect(on.homesOf(jobs)).toEqual([0, 1]);
+    expect(on.asked('unpark')).toEqual([]);
+  });
+
+  it('stay where their type is gone: it may come back', async () => {
+    const on = moving(1);
+    const { park, step } = await coming(on);
+    const jobs = await waiting(on, ['a'], 1, { type: 'convert', resourceId: 'photos' });
+    await park(jobs);
+    expect(await step({ parks: true })).toMatchObject({ moved: 0, isDone: true });
+    expect(on.store.inspectLine(jobs[0]?.id ?? '')).toContain('blocked/');
+  });
+
+  it('are not counted where they have moved on meanwhile', async () => {
+    const on = moving(1);
+    const { park, step } = await coming(on);
+    const jobs = await waiting(on, ['a'], 2, { resourceId: 'photos' });
+    await park(jobs);
+    const store = storeWith(on.context.store, {
+      unpark: async (asked) => {
+        const { nowMs } = on.time;
+        await on.store.cancelJob({ jobId: jobs[0]?.id ?? '', nowMs, expiresAtMs: nowMs + MINUTE_MS });
+        return on.store.unpark(asked);
+      },
+    });
+    expect(await step({ parks: true }, { ...on.context, store })).toMatchObject({ moved: 1 });
+  });
+
+  it('are moved some at a time, and those that stay are not read one by one', async () => {
+    const on = moving(1);
+    const { epoch, park, steps } = await coming(on);
+    const resource = { resourceId: 'photos' };
+    const staying = await waiting(on, ['b'], 40, resource);
+    const leaving = await waiting(on, ['a', 'c'], 30, { ...resource, type: 'index' });
+    await park([...leaving, ...staying], 'album/photos');
+    const context = { ...on.context, budget: { ...on.context.budget, carryJobs: 20 } };
+    const all = await steps({ parks: true }, context);
+    const moves = all.map(({ moved }, at) => moved - (all[at - 1]?.moved ?? 0));
+    expect(Math.max(...moves)).toBeLessThan(40);
+    expect(all.at(-1)).toMatchObject({ moved: 60, isDone: true });
+    expect(leaving.filter(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/'))).toEqual([]);
+    expect(staying.every(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/'))).toBe(true);
+    const before = on.asked('readBlocked').length;
+    await on.finish(
+      carry({ ...context, deployed: { ...on.context.deployed, version: 3 } as never }, leaseOf(epoch), {
+        ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })),
+        parks: true,
+      }),
+    );
+    // Its first jobs, and what is behind the group.
+    expect(on.asked('readBlocked').length - before).toBe(2);
+  });
+
+  it('are read to their end where a line answers the same again, as with ranks that another declaration made', async () => {
+    const on = moving(1);
+    const { park, step } = await coming(on);
+    const jobs = await waiting(on, ['a', 'c'], 3, { resourceId: 'photos' });
+    await park(jobs);
+    const store = storeWith(on.context.store, {
+      readBlocked: ({ after, ...asked }) =>
+        on.store.readBlocked(
+          after === undefined || after.endsWith('~')
+            ? { ...asked, after }
+            : { ...asked, after: after.slice(0, after.lastIndexOf('/') + 1) },
+        ),
+    });
+    expect(await step({ parks: true }, { ...on.context, store })).toMatchObject({ moved: 6, isDone: true });
+  });
+});

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { encodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { declare } from '../../lib/dispatch/declare.ts';
+import { type DeclaredSchedules, encodeDeclaredSchedules } from '../../lib/dispatch/declared-schedules.ts';
+import { pauseSchedule, putSchedule } from '../../lib/dispatch/schedules.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { queueUrlsFor } from '../fixtures/declared.ts';
+import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
+import { stage, storeWith } from './stage.ts';
+
+const POOL: PoolInput = {
+  types: { resize: { timeoutMs: 30_000 } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 4 } },
+};
+const HOURLY = { every: '1h', type: 'resize' } as const;
+const DAILY = { cron: '@daily', type: 'resize' } as const;
+
+function scene() {
+  const on = stage({ pool: POOL });
+  const configuration = resolveConfiguration(POOL);
+  let deployments = 0;
+  const nextName = (): string => {
+    deployments += 1;
+    return `d${deployments}`;
+  };
+  const deploy = (schedules: DeclaredSchedules, store: JobStore = on.store, deployment = nextName()) =>
+    on.finish(
+      declare(
+        { store, queue: on.queue, nowMs: on.clock.nowMs, log: on.log },
+        {
+          pool: encodeConfiguration(configuration),
+          queueUrls: queueUrlsFor(configuration),
+          schedules: encodeDeclaredSchedules(schedules),
+          deployment,
+        },
+      ),
+    );
+  const ids = () => [...on.store.everySchedule()].map(({ state }) => state.id).sort();
+  const stateOf = async (id: string) => (await on.store.getSchedules({ ids: [id] }))[0]?.state;
+  return { on, deploy, ids, stateOf };
+}
+
+describe('a deployment', () => {
+  it('adds, changes and removes the schedules that deployments have made', async () => {
+    const { deploy, ids, stateOf } = scene();
+    await deploy({ a: HOURLY, b: DAILY });
+    expect(ids()).toEqual(['a', 'b']);
+    const first = (await stateOf('b'))?.revision ?? 0;
+    await deploy({ b: HOURLY, c: DAILY });
+    expect(ids()).toEqual(['b', 'c']);
+    expect(await stateOf('b')).toMatchObject({ revision: first + 1, isDeclared: true });
+    await deploy({});
+    expect(ids()).toEqual([]);
+  });
+
+  it('leaves what it does not change as it is: its time, its history, and a pause', async () => {
+    const { on, deploy, stateOf } = scene();
+    await deploy({ a: HOURLY });
+    const before = await stateOf('a');
+    await on.advance(600_000);
+    await deploy({ a: HOURLY, b: DAILY });
+    expect(await stateOf('a')).toEqual(before);
+    await on.finish(pauseSchedule(on.operator(), 'a'));
+    await deploy({ a: { ...HOURLY, priority: 3 } });
+    expect(await stateOf('a')).toMatchObject({ stopped: 'asked' });
+  });
+
+  it('never touches a schedule that was made at run time, and refuses its name before anything is declared', async () => {
+    const { on, deploy, ids, stateOf } = scene();
+    await on.finish(putSchedule(on.operator(), 'mine', aScheduleSpec(), false));
+    const before = await stateOf('mine');
+    await expect(deploy({ mine: HOURLY, other: HOURLY })).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      value: 'mine',
+    });
+    expect(await on.store.readDeclaredVersion()).toBe(0);
+    await deploy({ other: HOURLY });
+    await deploy({});
+    expect(ids()).toEqual(['mine']);
+    expect(await stateOf('mine')).toEqual(before);
+  });
+
+  it('refuses a bad schedule before anything is declared', async () => {
+    const { on, deploy, ids } = scene();
+    await expect(deploy({ a: HOURLY, b: { cron: '0 0 30 2 *', type: 'resize' } })).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      field: 'schedules.b.cron',
+    });
+    expect([await on.store.readDeclaredVersion(), ids()]).toEqual([0, []]);
+  });
+
+  it('that dies at any call is made up for by its repetition, and by the one that follows', async () => {
+    const verbs = ['noteDeclaredSchedules', 'putSchedule', 'deleteSchedule'] as const;
+    for (const next of [{ b: DAILY, c: HOURLY }, { d: DAILY }]) {
+      for (let dyingAt = 0; dyingAt < 6; dyingAt += 1) {
+        const { on, deploy, ids } = scene();
+        await deploy({ a: HOURLY, b: HOURLY });
+        let calls = 0;
+        const dying = Object.fromEntries(
+          verbs.map((verb) => [
+            verb,
+            async (...parameters: readonly unknown[]) => {
+              if (calls === dyingAt) throw new Error('it died');
+              calls += 1;
+              return Reflect.apply(on.store[verb] as () => unknown, on.store, parameters);
+            },
+          ]),
+        ) as Partial<JobStore>;
+        await deploy({ b: DAILY, c: HOURLY }, storeWith(on.store, dying), 'dies').catch(() => undefined);
+        const isRepeated = 'c' in next;
+        await deploy(next as DeclaredSchedules, on.store, isRepeated ? 'dies' : 'follows');
+        expect({ dyingAt, ids: ids() }).toEqual({ dyingAt, ids: Object.keys(next) });
+        expect(await on.store.readDeclaredSchedules()).toEqual(Object.keys(next));
+      }
+    }
+  });
+});

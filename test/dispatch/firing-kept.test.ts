@@ -1,0 +1,109 @@
+/** What firings and changes of a schedule must not lose, seen from outside. */
+import { describe, expect, it } from 'vitest';
+import { complete } from '../../lib/dispatch/firing.ts';
+import { pauseSchedule, putSchedule, runNow } from '../../lib/dispatch/schedules.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
+import { MINUTE_MS, scene } from './schedule-scene.ts';
+import { FAILED, stage, storeWith } from './stage.ts';
+
+const ONCE_FAILED = {
+  types: { resize: { defaultCostMs: 1_000, timeoutMs: 3_600_000, retry: { maxAttempts: 1 } } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 20 } },
+};
+
+describe('a schedule', () => {
+  it('does not take a job that cannot be read for one that has ended', async () => {
+    const { on, put, firedAt, tickAt, read } = scene();
+    await put({ ifRunning: 'skip' });
+    await tickAt(1);
+    const lookUpJobs: typeof on.store.lookUpJobs = async ({ ids, unreadable }) => {
+      for (const id of ids) unreadable?.(id);
+      return ids.map(() => undefined);
+    };
+    await on.advance(MINUTE_MS);
+    await on.pass({}, on.dispatcher({ store: storeWith(on.store, { lookUpJobs }) }));
+    expect(firedAt()).toEqual([1]);
+    expect((await read()).state.history.at(-1)).toMatchObject({ what: 'running' });
+  });
+
+  it('makes the job that somebody asks for at once, without its jitter', async () => {
+    const { on, operator, put, jobs } = scene();
+    await put({ jitterMs: 30 * MINUTE_MS });
+    await on.finish(runNow(operator, 's'));
+    expect(jobs()).toMatchObject([{ runAtMs: NOW_MS, state: 'pending' }]);
+  });
+
+  it('stands where its key lives, once it has fired after the number of partitions changed', async () => {
+    const { on, operator, put, tickAt, read } = scene();
+    await put();
+    await tickAt(0.5);
+    await on.advance(MINUTE_MS);
+    const before = await read();
+    const making = { ...before.state, making: [{ atMs: NOW_MS + MINUTE_MS, isManual: false }], revision: 2 };
+    await on.store.saveSchedule({ state: making, seen: before.state.revision });
+    const elsewhere = { ...operator, partitionOf: () => 1 };
+    const { record } = await on.finish(complete(elsewhere, { spec: before.spec, state: making }));
+    expect(record?.state.partition).toBe(1);
+    expect(
+      (
+        await on.store.readDueSchedules({
+          partition: 1,
+          fromMs: -1,
+          untilMs: NOW_MS + 10 * MINUTE_MS,
+          limit: 9,
+        })
+      ).schedules,
+    ).toEqual([expect.objectContaining({ id: 's' })]);
+  });
+
+  it('is paused still when somebody puts it with other contents', async () => {
+    const { on, operator, put, firedAt, tickAt, read } = scene();
+    await put();
+    await on.finish(pauseSchedule(operator, 's'));
+    await put({ when: { kind: 'every', everyMs: 30_000 } });
+    await tickAt(1, 2);
+    expect((await read()).state.stopped).toBe('asked');
+    expect(firedAt()).toEqual([]);
+  });
+
+  it('counts its failures anew, once somebody has put it again after it stopped', async () => {
+    const { on, put, tickAt, read } = scene(ONCE_FAILED);
+    await put({ maxFailures: 1 });
+    await tickAt(1);
+    for (const started of await on.startEverywhere())
+      await on.pass({ jobs: [await on.end(started, FAILED)], reason: 'stream' });
+    await tickAt(2);
+    expect((await read()).state).toMatchObject({ stopped: 'failures', failures: 1 });
+    await put({ maxFailures: 2 });
+    expect((await read()).state.failures).toBe(0);
+    expect((await read()).state.stopped).toBeUndefined();
+  });
+
+  it('fires nothing again that it has dealt with, when it is put by a clock that is behind', async () => {
+    const { on, operator, put, firedAt, tickAt } = scene();
+    await put();
+    await tickAt(1, 2, 3);
+    const slow = { ...operator, nowMs: () => on.time.nowMs - 2 * MINUTE_MS };
+    await on.finish(
+      putSchedule(slow, 's', aScheduleSpec({ when: { kind: 'every', everyMs: 90_000 } }), false),
+    );
+    await tickAt(3.1, 3.5);
+    expect(firedAt()).toEqual([1, 2, 3]);
+  });
+});
+
+describe('many schedules of one minute', () => {
+  it('fire in one pass, although the index goes on showing where they stood', async () => {
+    const COUNT = 160;
+    const on = stage({ store: { indexLagMs: 2_000 }, pool: ONCE_FAILED });
+    const operator = on.operator();
+    for (let at = 0; at < COUNT; at += 1)
+      await on.finish(putSchedule(operator, `s${at}`, aScheduleSpec(), false));
+    await on.advance(MINUTE_MS + 10);
+    await on.pass();
+    const fired = [...on.store.everyJob()].filter(({ scheduleId }) => scheduleId !== undefined);
+    expect(fired).toHaveLength(COUNT);
+  });
+});

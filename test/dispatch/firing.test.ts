@@ -1,0 +1,546 @@
+import { describe, expect, it } from 'vitest';
+import type { ScheduleSpec } from '../../lib/core/recurring.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { firingJobId, noteEnds } from '../../lib/dispatch/firing.ts';
+import {
+  deleteSchedule,
+  getSchedule,
+  listSchedules,
+  pauseSchedule,
+  putSchedule,
+  resumeSchedule,
+  runNow,
+} from '../../lib/dispatch/schedules.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
+import { MINUTE_MS, scene } from './schedule-scene.ts';
+import { FAILED, type Stage, SUCCEEDED, storeWith } from './stage.ts';
+
+describe('a schedule', () => {
+  it('makes one job for each of its firings, which is started in the same pass', async () => {
+    const { on, put, jobs, firedAt, tickAt, read } = scene();
+    await put();
+    await tickAt(0.5, 1, 1.5, 2);
+    expect(firedAt()).toEqual([1, 2]);
+    expect(jobs()[0]).toMatchObject({
+      id: firingJobId('s', { atMs: NOW_MS + MINUTE_MS, isManual: false }),
+      scheduleId: 's',
+      state: 'claimed',
+      type: 'resize',
+    });
+    expect(on.held()).toHaveLength(2);
+    expect((await read()).state).toMatchObject({
+      lastMs: NOW_MS + 2 * MINUTE_MS,
+      nextMs: NOW_MS + 3 * MINUTE_MS,
+    });
+  });
+
+  it('wakes its partition for its next firing without a tick', async () => {
+    const { on, put, tickAt } = scene();
+    await put({ when: { kind: 'every', everyMs: 10_000 } });
+    await on.advance(11_000);
+    expect(on.wakes).toContain(NOW_MS + 10_000);
+    await tickAt(0.25);
+    await on.advance(10_000);
+    expect(on.wakes).toContain(NOW_MS + 20_000);
+  });
+
+  it('fires at its new time only, when it is moved', async () => {
+    const { put, firedAt, tickAt } = scene();
+    await put({ when: { kind: 'every', everyMs: 10 * MINUTE_MS } });
+    await tickAt(1);
+    await put({ when: { kind: 'every', everyMs: 2 * MINUTE_MS } });
+    await tickAt(3);
+    await put({ when: { kind: 'every', everyMs: 5 * MINUTE_MS } });
+    await tickAt(4, 5, 6, 8);
+    expect(firedAt()).toEqual([3, 8]);
+  });
+
+  it('fires what is due when something else of it is changed, with what is asked for by then', async () => {
+    const { put, jobs, at, tickAt } = scene();
+    await put();
+    await at(1.5);
+    await put({ job: { ...aScheduleSpec().job, payload: 'new' } });
+    await tickAt(1.6);
+    expect(jobs()).toMatchObject([{ runAtMs: NOW_MS + MINUTE_MS, payload: 'new' }]);
+  });
+
+  it('is unchanged by the same request, which writes nothing', async () => {
+    const { put, read } = scene();
+    expect((await put()).kind).toBe('created');
+    const { revision } = (await read()).state;
+    expect((await put()).kind).toBe('unchanged');
+    expect((await read()).state.revision).toBe(revision);
+    expect((await put({ timeZone: 'Asia/Tokyo' })).kind).toBe('changed');
+  });
+
+  it('is not another owner’s to change or remove', async () => {
+    const { on, operator, put } = scene();
+    await put();
+    expect((await on.finish(putSchedule(operator, 's', aScheduleSpec({ jitterMs: 5 }), true))).kind).toBe(
+      'owned',
+    );
+    expect(await deleteSchedule(operator, 's', true)).toBe('owned');
+    expect(await deleteSchedule(operator, 's', false)).toBe('deleted');
+    expect(await deleteSchedule(operator, 's', false)).toBe('missing');
+  });
+
+  it('fires nothing while it is paused, and nothing of that time afterwards', async () => {
+    const { on, operator, put, firedAt, tickAt, at } = scene();
+    await put();
+    await tickAt(1);
+    await on.finish(pauseSchedule(operator, 's'));
+    await tickAt(2, 3);
+    await at(3.5);
+    await on.finish(resumeSchedule(operator, 's'));
+    await tickAt(3.6, 4);
+    expect(firedAt()).toEqual([1, 4]);
+  });
+
+  it('ends with its end, and can be looked at still', async () => {
+    const { put, firedAt, tickAt, read } = scene();
+    await put({ endMs: NOW_MS + 3 * MINUTE_MS });
+    await tickAt(1, 2, 3, 4);
+    expect(firedAt()).toEqual([1, 2]);
+    expect((await read()).state).toMatchObject({ stopped: 'ended' });
+  });
+
+  it('makes a job at once when somebody asks, beside its firings, and twice when two ask', async () => {
+    const { on, operator, put, firedAt, tickAt, history } = scene();
+    await put();
+    await tickAt(0.5);
+    const made = [await on.finish(runNow(operator, 's')), await on.finish(runNow(operator, 's'))];
+    expect(new Set(made.map((each) => each.kind === 'made' && each.jobId)).size).toBe(2);
+    await tickAt(1);
+    expect(firedAt().filter((minute) => minute === 1)).toHaveLength(1);
+    expect(firedAt()).toHaveLength(3);
+    expect((await history()).filter((entry) => entry.startsWith('manual'))).toHaveLength(2);
+    expect(await runNow(operator, 'none')).toEqual({ kind: 'missing' });
+  });
+
+  it('makes a job at once also while it is paused, and stays paused', async () => {
+    const { on, operator, put, firedAt, read } = scene();
+    await put();
+    await on.finish(pauseSchedule(operator, 's'));
+    await on.finish(runNow(operator, 's'));
+    expect(firedAt()).toHaveLength(1);
+    expect((await read()).state).toMatchObject({ stopped: 'asked' });
+    expect((await read()).state.dueMs).toBeUndefined();
+  });
+
+  it('is later by its jitter, always the same, and within it', async () => {
+    const { on, put, jobs, tickAt, read } = scene();
+    await put({ jitterMs: 20_000 });
+    const { dueMs = 0, nextMs = 0 } = (await read()).state;
+    const jitterMs = dueMs - nextMs;
+    expect(jitterMs).toBeGreaterThan(0);
+    expect(jitterMs).toBeLessThanOrEqual(20_000);
+    await tickAt(1);
+    expect(jobs()).toEqual([]);
+    await on.advance(jitterMs);
+    await on.pass();
+    expect(jobs()).toMatchObject([{ runAtMs: NOW_MS + MINUTE_MS + jitterMs }]);
+    expect((await read()).state).toMatchObject({ dueMs: NOW_MS + 2 * MINUTE_MS + jitterMs });
+  });
+
+  it('stops when its type is gone, and says so', async () => {
+    const { put, tickAt, read, jobs } = scene();
+    await put({ job: { ...aScheduleSpec().job, type: 'gone' } });
+    await tickAt(1);
+    expect(jobs()).toEqual([]);
+    expect((await read()).state).toMatchObject({ stopped: 'type' });
+  });
+
+  it('fills a template with what its firing knows', async () => {
+    const { put, jobs, tickAt } = scene();
+    const payload = {
+      id: '{{scheduleId}}',
+      at: ['{{scheduledAt}}', '{{ scheduledLocal }}'],
+      since: '{{previousAt}}',
+    };
+    await put({ timeZone: 'Asia/Tokyo', job: { ...aScheduleSpec().job, payload, isTemplate: true } });
+    await tickAt(1, 2);
+    const iso = (minute: number) => new Date(NOW_MS + minute * MINUTE_MS).toISOString();
+    expect(jobs().map((job) => job.payload)).toEqual([
+      { id: 's', at: [iso(1), expect.stringMatching(/\+09:00$/)], since: '' },
+      { id: 's', at: [iso(2), expect.stringMatching(/\+09:00$/)], since: iso(1) },
+    ]);
+  });
+});
+
+describe('a schedule that cannot be read', () => {
+  it('is met by one pass, which fires the others, and by no pass after it', async () => {
+    const { on, put, tickAt, firedAt } = scene();
+    await put();
+    await put({}, 'bad');
+    on.store.damageSchedule('bad', 'is not JSON');
+    await tickAt(1);
+    const reads: (readonly string[])[] = [];
+    const watching = on.dispatcher({
+      store: storeWith(on.store, {
+        getSchedules: (request) => {
+          reads.push(request.ids);
+          return on.store.getSchedules(request);
+        },
+      }),
+    });
+    await on.advance(MINUTE_MS);
+    await on.pass({}, watching);
+    expect(reads).toEqual([['s']]);
+    expect(firedAt()).toEqual([1, 2]);
+    expect(await on.store.listUnreadable(0)).toMatchObject([{ key: 'schedule/bad schedule' }]);
+  });
+
+  it('is removed by whoever asks, and put again', async () => {
+    const { on, operator, put, tickAt, firedAt } = scene();
+    await put();
+    on.store.damageSchedule('s', 'is not JSON');
+    await tickAt(1);
+    await expect(getSchedule(operator, 's')).rejects.toMatchObject({ name: 'MalformedItemError' });
+    await expect(on.finish(pauseSchedule(operator, 's'))).rejects.toMatchObject({
+      name: 'MalformedItemError',
+    });
+    const listed: string[] = [];
+    for await (const { state } of listSchedules(operator, [0])) listed.push(state.id);
+    expect(listed).toEqual([]);
+    expect(await on.finish(deleteSchedule(operator, 's', false))).toBe('deleted');
+    expect((await put()).kind).toBe('created');
+    await tickAt(2);
+    expect(firedAt()).toEqual([2]);
+  });
+
+  it('goes on when it was corrected, once it is paused and resumed', async () => {
+    const { on, operator, put, tickAt, firedAt } = scene();
+    await put();
+    on.store.damageSchedule('s', 'is not JSON');
+    await tickAt(1);
+    on.store.damageSchedule('s', undefined);
+    await tickAt(2);
+    expect(firedAt()).toEqual([]);
+    await on.finish(pauseSchedule(operator, 's'));
+    await on.finish(resumeSchedule(operator, 's'));
+    await tickAt(3);
+    expect(firedAt()).toEqual([3]);
+  });
+});
+
+describe('firings that were missed', () => {
+  it.each([
+    ['skip', [10], ['missed 1 8', 'made 9', 'made 10'], [9, 10]],
+    ['once', [10], ['missed 1 7', 'made 8', 'made 9', 'made 10'], [8, 9, 10]],
+    ['all', [10], ['missed 4 8', 'made 1', 'made 2', 'made 3', 'made 9', 'made 10'], [1, 2, 3, 9, 10]],
+  ] as const)('%s', async (misfire, ticks, told, fired) => {
+    const { put, tickAt, firedAt, history } = scene();
+    await put({ misfire, misfireMax: 3 });
+    await tickAt(...ticks);
+    expect(firedAt()).toEqual(fired);
+    expect(await history()).toEqual(told);
+  });
+
+  it('of a year of seconds cost one look', async () => {
+    const { put, tickAt, jobs } = scene();
+    await put({ when: { kind: 'every', everyMs: 1_000 }, misfireGraceMs: 0 });
+    await tickAt(365 * 1_440);
+    expect(jobs().length).toBeLessThanOrEqual(2);
+  });
+});
+
+describe('a clock that jumps', () => {
+  const everyMinuteOf = async (skewsMs: readonly number[]) => {
+    const set = scene();
+    await set.put({ misfire: 'all' });
+    for (const [minute, skewMs] of skewsMs.entries()) {
+      await set.at(minute + 1);
+      await set.on.pass({}, set.on.dispatcher({ clock: set.on.time.clock(() => skewMs) }));
+      await set.on.pass({}, set.on.dispatcher());
+    }
+    return set.firedAt();
+  };
+  const HOUR_MS = 60 * MINUTE_MS;
+
+  it('back loses no firing and doubles none', async () => {
+    expect(await everyMinuteOf([0, 0, -HOUR_MS, -HOUR_MS, 0, -1_000])).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+
+  it('back for whoever fires alone makes up for it afterwards', async () => {
+    const { on, put, at, tickAt, firedAt } = scene();
+    await put({ misfire: 'all' });
+    await tickAt(1);
+    for (const minute of [2, 3, 4]) {
+      await at(minute);
+      await on.pass({}, on.dispatcher({ clock: on.time.clock(() => -HOUR_MS) }));
+    }
+    expect(firedAt()).toEqual([1]);
+    await tickAt(5);
+    expect(firedAt()).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('ahead, and back again, makes each firing once', async () => {
+    expect(await everyMinuteOf([0, 3 * MINUTE_MS, 0, 0, 0, 0])).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+});
+
+describe('the history tells what was left out', () => {
+  it('while the schedule was paused', async () => {
+    const { on, operator, put, tickAt, at, history } = scene();
+    await put();
+    await tickAt(1);
+    await on.finish(pauseSchedule(operator, 's'));
+    await at(5.5);
+    await on.finish(resumeSchedule(operator, 's'));
+    await tickAt(6);
+    expect(await history()).toEqual(['made 1', 'paused 2 5', 'made 6']);
+  });
+
+  it('nothing, where nothing was due while it was paused', async () => {
+    const { on, operator, put, tickAt, history } = scene();
+    await put();
+    await tickAt(1);
+    await on.finish(pauseSchedule(operator, 's'));
+    await on.finish(resumeSchedule(operator, 's'));
+    expect(await history()).toEqual(['made 1']);
+  });
+
+  it('since it had stopped by itself, whoever changes it', async () => {
+    const { on, put, tickAt, at, history } = scene();
+    await put({ maxFailures: 1 });
+    await tickAt(1);
+    for (const started of await on.startAll('images')) await on.end(started, FAILED);
+    await tickAt(2);
+    await at(3.5);
+    await put({ maxFailures: 2 });
+    await tickAt(4);
+    expect(await history()).toEqual(['made 1', 'paused 2 3', 'made 4']);
+  });
+
+  it('when a pause takes away what waited for the end of a job', async () => {
+    const { on, operator, put, tickAt, history } = scene();
+    await put({ ifRunning: 'queue' });
+    await tickAt(1);
+    await on.startAll('images');
+    await tickAt(2);
+    await on.finish(pauseSchedule(operator, 's'));
+    expect(await history()).toEqual(['made 1', 'paused 2']);
+  });
+
+  it('in blackouts, each run of them once', async () => {
+    const { put, tickAt, history } = scene();
+    const between = (from: number, until: number) =>
+      ({ kind: 'between', fromMs: NOW_MS + from * MINUTE_MS, untilMs: NOW_MS + until * MINUTE_MS }) as const;
+    await put({ blackouts: [between(2, 5), between(6, 7)], misfireGraceMs: 10 * MINUTE_MS });
+    await tickAt(1, 5);
+    expect(await history()).toEqual(['made 1', 'blackout 2 4', 'made 5']);
+    await tickAt(8);
+    expect(await history()).toEqual(['made 1', 'blackout 2 4', 'made 5', 'blackout 6', 'made 7', 'made 8']);
+  });
+});
+
+describe('a firing while the last job has not ended', () => {
+  const twice = async (ifRunning: ScheduleSpec['ifRunning']) => {
+    const set = scene();
+    await set.put({ ifRunning });
+    await set.tickAt(1);
+    const [first] = await set.on.startAll('images');
+    await set.tickAt(2);
+    if (first === undefined) throw new Error('nothing started');
+    return { ...set, first };
+  };
+
+  it('allow: makes its job', async () => {
+    const { firedAt } = await twice('allow');
+    expect(firedAt()).toEqual([1, 2]);
+  });
+
+  it('skip: makes none, and the one after the end makes one again', async () => {
+    const { on, first, firedAt, tickAt, history } = await twice('skip');
+    await on.end(first);
+    await tickAt(3);
+    expect(firedAt()).toEqual([1, 3]);
+    expect(await history()).toEqual(['made 1', 'running 2', 'made 3']);
+  });
+
+  it('queue: waits for the end, and goes on as soon as that is shown', async () => {
+    const { on, first, firedAt, tickAt, history } = await twice('queue');
+    await tickAt(3);
+    expect(firedAt()).toEqual([1]);
+    const ended = await on.end(first);
+    await on.finish(noteEnds(on.main, [ended]));
+    expect(firedAt()).toEqual([1, 2]);
+    expect(await history()).toEqual(['made 1', 'running 3', 'made 2']);
+  });
+
+  it('queue: goes on within a minute when nobody shows the end', async () => {
+    const { on, first, firedAt, tickAt } = await twice('queue');
+    await on.end(first);
+    await tickAt(3);
+    expect(firedAt()).toEqual([1, 2]);
+    await on.startAll('images');
+    await tickAt(4);
+    expect(firedAt()).toEqual([1, 2]);
+  });
+
+  it('replace: cancels it, and makes its job', async () => {
+    const { on, firedAt, jobs } = await twice('replace');
+    expect(firedAt()).toEqual([1, 2]);
+    expect(jobs()[0]).toMatchObject({ state: 'running', cancelRequestedBy: 'schedule s' });
+    expect(on.stateOf(jobs()[1]?.id ?? '')).toBe('claimed');
+  });
+});
+
+describe('jobs that fail', () => {
+  const failing = async (set: ReturnType<typeof scene>, minute: number, verdict = FAILED): Promise<void> => {
+    await set.tickAt(minute);
+    for (const started of await set.on.startAll('images')) await set.on.end(started, verdict);
+  };
+
+  it('in a row stop the schedule at its next firing, which makes no job', async () => {
+    const set = scene();
+    await set.put({ maxFailures: 2 });
+    await failing(set, 1);
+    await failing(set, 2, SUCCEEDED);
+    await failing(set, 3);
+    await failing(set, 4);
+    await set.tickAt(5, 6);
+    expect(set.firedAt()).toEqual([1, 2, 3, 4]);
+    expect((await set.read()).state).toMatchObject({ stopped: 'failures', failures: 2 });
+  });
+
+  it('stop it at once when their end is shown, and it goes on when it is resumed', async () => {
+    const set = scene();
+    await set.put({ maxFailures: 1 });
+    await set.tickAt(1);
+    const [started] = await set.on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    await set.on.finish(noteEnds(set.on.main, [await set.on.end(started, FAILED)]));
+    expect((await set.read()).state).toMatchObject({ stopped: 'failures' });
+    await set.on.finish(resumeSchedule(set.operator, 's'));
+    await set.tickAt(2);
+    expect(set.firedAt()).toEqual([1, 2]);
+  });
+
+  it('are on the schedule, with how late each started', async () => {
+    const set = scene();
+    await set.put();
+    await set.tickAt(1);
+    await set.on.advance(700);
+    const [started] = await set.on.startAll('images');
+    if (started !== undefined) await set.on.end(started, FAILED);
+    expect((await getSchedule(set.operator, 's'))?.state.history).toEqual([
+      { atMs: NOW_MS + MINUTE_MS, what: 'made', jobState: 'failed', lateMs: 700 },
+    ]);
+  });
+});
+
+describe('a crash', () => {
+  const VERBS = [
+    'readDueSchedules',
+    'getSchedules',
+    'lookUpJobs',
+    'saveSchedule',
+    'announceLines',
+    'createJobs',
+    'cancelJob',
+  ] as const;
+
+  /** A dispatcher that dies at its n-th call: before it is carried out, or behind it, so that its answer is lost. */
+  function dying(
+    on: Stage,
+    calls: { left: number; seen: number },
+    when: 'before' | 'behind',
+  ): DispatchContext {
+    const verbs = Object.fromEntries(
+      VERBS.map((verb) => [
+        verb,
+        async (...parameters: readonly unknown[]) => {
+          calls.seen += 1;
+          const isLast = calls.left === 0;
+          calls.left -= 1;
+          if (calls.left < -1 || (isLast && when === 'before')) throw new Error('it died');
+          const answer: unknown = await Reflect.apply(on.store[verb] as () => unknown, on.store, parameters);
+          if (isLast) throw new Error('it died');
+          return answer;
+        },
+      ]),
+    ) as Partial<JobStore>;
+    return on.dispatcher({ store: storeWith(on.store, verbs) });
+  }
+
+  const run = async (
+    ifRunning: ScheduleSpec['ifRunning'],
+    dyingAt: number,
+    when: 'before' | 'behind',
+    meanwhile?: 'moved' | 'paused',
+  ) => {
+    const set = scene();
+    await set.put({ ifRunning });
+    await set.tickAt(1);
+    for (const started of await set.on.startAll('images'))
+      if (ifRunning === 'allow') await set.on.end(started);
+    const calls = { left: dyingAt, seen: 0 };
+    await set.at(2);
+    await set.on.pass({}, dying(set.on, calls, when)).catch(() => undefined);
+    const decided = (await set.read()).state.dealtMs;
+    if (meanwhile === 'moved') await set.put({ ifRunning, when: { kind: 'every', everyMs: 7 * MINUTE_MS } });
+    if (meanwhile === 'paused') await set.on.finish(pauseSchedule(set.operator, 's'));
+    // Its lease has run out.
+    await set.tickAt(2.5, 3);
+    return { ...set, calls, decided };
+  };
+
+  it.each(['before', 'behind'] as const)('%s any call loses no firing, and doubles none', async (when) => {
+    for (const ifRunning of ['allow', 'replace'] as const) {
+      let steps = 1;
+      for (let at = 0; at < steps; at += 1) {
+        const { firedAt, calls, history } = await run(ifRunning, at, when);
+        steps = Math.max(steps, at === 0 ? 2 : calls.seen);
+        expect({ at, ifRunning, fired: firedAt() }).toEqual({ at, ifRunning, fired: [1, 2, 3] });
+        expect(await history()).toEqual(['made 1', 'made 2', 'made 3']);
+      }
+      expect(steps).toBeGreaterThan(5);
+    }
+  });
+
+  it.each([
+    ['moved', 'before'],
+    ['moved', 'behind'],
+    ['paused', 'before'],
+    ['paused', 'behind'],
+  ] as const)(
+    'and a schedule that is %s then: a firing takes place exactly if it was decided (%s)',
+    async (meanwhile, when) => {
+      const decisions = new Set<boolean>();
+      let steps = 1;
+      for (let at = 0; at < steps; at += 1) {
+        const { firedAt, calls, decided } = await run('allow', at, when, meanwhile);
+        steps = Math.max(steps, at === 0 ? 2 : calls.seen);
+        const isDecided = decided === NOW_MS + 2 * MINUTE_MS;
+        decisions.add(isDecided);
+        expect({ at, fired: firedAt() }).toEqual({ at, fired: isDecided ? [1, 2] : [1] });
+      }
+      expect(decisions).toEqual(new Set([true, false]));
+    },
+  );
+
+  it('of nobody: whoever stood still while a schedule was removed and made again changes nothing of the new one', async () => {
+    const { on, operator, put, read } = scene();
+    await put();
+    const before = (await read()).state;
+    await on.finish(deleteSchedule(operator, 's', false));
+    await on.advance(1);
+    await put();
+    expect(await on.store.saveSchedule({ state: { ...before, lastMs: 5 }, seen: before.revision })).toBe(
+      'superseded',
+    );
+    expect((await read()).state.lastMs).toBeUndefined();
+  });
+
+  it('of nobody: two dispatchers that look at the same moment make one job', async () => {
+    const { on, put, firedAt, at } = scene();
+    await put();
+    await at(1);
+    const [record] = await on.store.getSchedules({ ids: ['s'] });
+    await on.finish(Promise.all([on.pass(), on.pass({}, on.dispatcher()), record]));
+    expect(firedAt()).toEqual([1]);
+  });
+});

@@ -1,0 +1,90 @@
+/** What a hint tells is not all there is, and what another dispatcher heard is not lost. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { subLineOf } from '../../lib/dispatch/submit.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { type Stage, SUCCEEDED, stage } from './stage.ts';
+
+/** A page of a keys line is a hundred keys. */
+const OTHERS = 150;
+const FAR = 'far';
+
+const poolWith = (subLines: number): PoolInput => ({
+  types: { resize: { defaultCostMs: 1_000, subLines } },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 1 } },
+  fairness: { weights: { [FAR]: 0.5 } },
+});
+
+/** Keys of which each was charged a little more than the one before, and each has a job; the key of these jobs was charged most. */
+async function behindAPage(on: Stage, waiting: readonly Job[]): Promise<void> {
+  const keys = [...Array.from({ length: OTHERS }, (_, at) => `tenant-${at}`), FAR];
+  const { epoch } = await on.store.acquireLease({
+    partition: 0,
+    holder: 'earlier',
+    nowMs: on.time.nowMs,
+    leaseMs: 1,
+  });
+  for (let from = 0; from < keys.length; from += 50) {
+    const ledgers = keys.slice(from, from + 50).map((fairnessKey, at) => ({
+      fairnessKey,
+      settledCostMs: 100_000 + from + at,
+      lastSeenMs: on.time.nowMs,
+    }));
+    await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers }) });
+  }
+  await on.advance(10);
+  const readyAtMs = on.time.nowMs - 10_000;
+  const others = keys.slice(0, -1).map((fairnessKey) => on.job({ fairnessKey, readyAtMs }));
+  await on.put(...others, ...waiting);
+}
+
+/** Of a key that comes last, a job waits that nobody tells of; then the key comes first, and another job of its is told. */
+async function startsFirst(on: Stage, silent: Job, told: Job): Promise<readonly string[]> {
+  await behindAPage(on, [silent]);
+  await on.pass();
+  await on.store.changeControl({ partition: 0, scope: `key/${FAR}`, change: { weight: 4 } });
+  await on.put(told);
+  const ended: Job[] = [];
+  for (const started of await on.startAll('images')) ended.push(await on.end(started, SUCCEEDED));
+  await on.pass({ jobs: [...ended, told], reason: 'stream' });
+  return on.held().map(({ id }) => id);
+}
+
+describe('a key that hints tell of', () => {
+  it('starts its best job, though that stands in another part of its line', async () => {
+    const on = stage({ pool: poolWith(2) });
+    const inPart = (sub: number, changes: Partial<Job>): Job => {
+      for (;;) {
+        const job = on.job({ fairnessKey: FAR, ...changes });
+        if (subLineOf(on.configuration, job) === sub) return job;
+      }
+    };
+    const best = inPart(1, { priority: 10 });
+    expect(await startsFirst(on, best, inPart(0, { priority: 0 }))).toEqual([best.id]);
+  });
+
+  it('starts its best job, though that is on demand and the one told of is not', async () => {
+    const on = stage({ pool: poolWith(1) });
+    const best = on.job({ fairnessKey: FAR, mode: 'onDemand' });
+    expect(await startsFirst(on, best, on.job({ fairnessKey: FAR }))).toEqual([best.id]);
+  });
+});
+
+describe('a job that another dispatcher promoted', () => {
+  it('starts in the next pass, though its ready line does not show it yet', async () => {
+    const on = stage({ store: { indexLagMs: 1_000 }, pool: poolWith(1) });
+    const [first, due] = [on.job(), on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 5_000 })];
+    await on.put(first, due);
+    await on.pass({ jobs: [first], reason: 'ingest' });
+    const [running] = await on.startAll('images');
+    if (running === undefined) throw new Error('the first job does not run');
+    await on.advance(5_000);
+    await on.pass({ reason: 'wake' });
+    expect(on.stateOf(due.id)).toBe('pending');
+    const ended = await on.end(running);
+    await on.pass({ jobs: [ended], reason: 'stream' }, on.dispatcher());
+    expect(on.stateOf(due.id)).toBe('claimed');
+  });
+});

@@ -1,0 +1,371 @@
+/** How jobs of keys that live somewhere else are moved: all of them, in bounded steps, and none that still counts here. */
+import { describe, expect, it } from 'vitest';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { carry } from '../../lib/dispatch/carry.ts';
+import type { StrangersMemory } from '../../lib/dispatch/partition-cache.ts';
+import { LeaseLostError } from '../../lib/dispatch/pass/commits.ts';
+import {
+  haveKeysMoved,
+  livesIn,
+  type Strangers,
+  sendHome,
+  sendStrangersHome,
+  type Walk,
+  walkHome,
+} from '../../lib/dispatch/rehome.ts';
+import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
+import {
+  DEPLOYED,
+  keysIn,
+  leaseOf,
+  MINUTE_MS,
+  type Moving,
+  moving,
+  NO_JOBS,
+  pool,
+  waiting,
+} from './moving.ts';
+import { stage } from './stage.ts';
+
+/** Steps of a walk, until it has come to its end: how many were moved, and where the next one began. */
+async function walk(on: Moving, from?: Walk, held = NO_JOBS) {
+  const steps: { readonly moved: number; readonly next: Walk | undefined }[] = [];
+  for (let next = from, isFirst = true; isFirst || next !== undefined; isFirst = false) {
+    const step = await on.finish(walkHome(on.context, 0, held, next));
+    steps.push(step);
+    next = step.next;
+    if (steps.length > 60) throw new Error('the walk never ends');
+  }
+  return steps;
+}
+
+describe('a walk through the keys lines', () => {
+  it('comes back to a line of which it has moved a part, among the keys where it stands', async () => {
+    const on = moving();
+    const keys = keysIn(1, 2, 120);
+    const jobs = await waiting(on, keys);
+    const many = await waiting(on, keys.slice(-1), 150);
+    await on.advance(1);
+    const steps = await walk(on, { type: 'resize' });
+    expect(steps[0]).toEqual({ moved: 219, next: { type: 'resize', after: expect.any(String) } });
+    expect(steps.reduce((sum, { moved }) => sum + moved, 0)).toBe(270);
+    expect(new Set(on.homesOf([...jobs, ...many]))).toEqual(new Set([1]));
+    // None of the first hundred keys is read again.
+    expect(
+      on.asked('readKeys').filter(({ type, after }) => type === 'resize' && after === undefined),
+    ).toHaveLength(1);
+  });
+
+  it('comes back to a line of which it has moved a part, also where that is not the last one that it read', async () => {
+    const on = moving();
+    const [first = '', ...others] = keysIn(1, 2, 4);
+    const jobs = [...(await waiting(on, [first], 150)), ...(await waiting(on, others))];
+    await walk(on);
+    expect(new Set(on.homesOf(jobs))).toEqual(new Set([1]));
+  });
+
+  it('moves some hundreds in a step, and all in the end, also where a step ends between two lines', async () => {
+    const on = moving();
+    const jobs = await waiting(on, keysIn(1, 2, 20), 100);
+    const steps = await walk(on);
+    expect(Math.max(...steps.map(({ moved }) => moved))).toBeLessThan(1_000);
+    expect(steps.reduce((sum, { moved }) => sum + moved, 0)).toBe(jobs.length);
+    expect(new Set(on.homesOf(jobs))).toEqual(new Set([1]));
+  });
+
+  it('ends a step that has moved enough before the next keys', async () => {
+    const on = moving();
+    await waiting(on, keysIn(1, 2, 150), 5);
+    const [first, second] = (await walk(on)).filter(({ moved }) => moved > 0);
+    expect([first?.moved, second?.moved]).toEqual([500, 250]);
+  });
+
+  it('reads a bounded number of keys in a step, of which all live here, and goes on behind them', async () => {
+    const on = moving();
+    const { store } = on;
+    for (const fairnessKey of keysIn(0, 2, 2_050))
+      await store.announceLines({
+        partition: 0,
+        lines: [{ type: 'index', mode: 'queued', fairnessKey }],
+        nowMs: on.time.nowMs,
+      });
+    const jobs = await waiting(on, keysIn(1, 2, 3));
+    await on.advance(1);
+    const steps = await walk(on);
+    expect(steps.length).toBe(2);
+    expect(steps[0]).toEqual({ moved: 0, next: { type: 'index', after: expect.any(String) } });
+    expect(on.asked('readKeys').length).toBe(22);
+    // Lines of keys that live here are none of its business.
+    expect(on.asked('readLine').length).toBe(jobs.length);
+    expect(new Set(on.homesOf(jobs))).toEqual(new Set([1]));
+  });
+
+  it('goes on with the type where it stood, and begins again where that is gone by now', async () => {
+    const on = moving();
+    const jobs = await waiting(on, keysIn(1, 2, 1));
+    await walk(on, { type: 'resize' });
+    expect(on.asked('readKeys').map(({ type }) => type)).toEqual(['resize']);
+    expect(on.homesOf(jobs)).toEqual([1]);
+    const other = await waiting(on, keysIn(1, 2, 1), 1, { type: 'index' });
+    await walk(on, { type: 'gone', after: '~' });
+    expect(on.homesOf(other)).toEqual([1]);
+  });
+
+  it('moves jobs of types that are gone, too: they may come back', async () => {
+    const on = moving(2, ['convert']);
+    const jobs = await waiting(on, keysIn(1, 2, 2), 1, { type: 'convert' });
+    await walk(on);
+    expect(on.homesOf(jobs)).toEqual([1, 1]);
+  });
+
+  it('leaves a job whose earlier attempt still counts here', async () => {
+    const on = moving();
+    const [held, free] = await waiting(on, keysIn(1, 2, 1), 2);
+    if (held === undefined || free === undefined) throw new Error('no jobs');
+    await walk(on, undefined, new Set([held.id]));
+    expect(on.homesOf([held, free])).toEqual([0, 1]);
+  });
+
+  it('reads nothing where no key has moved', async () => {
+    const on = moving(1);
+    for (const deployed of [undefined, DEPLOYED])
+      expect(await walkHome({ ...on.context, deployed }, 0, NO_JOBS, undefined)).toEqual({
+        moved: 0,
+        next: undefined,
+      });
+    expect(on.asked('readKeys')).toEqual([]);
+  });
+});
+
+describe('keys of a partition that is none any more', () => {
+  it('live somewhere else, also where an older release has declared, which noted one number only', () => {
+    const on = moving(1);
+    const deployed = { ...DEPLOYED, partitionsEver: 2, partitionNumbers: [2] };
+    expect([0, 1].map((partition) => haveKeysMoved({ ...on.context, deployed }, partition))).toEqual([
+      false,
+      true,
+    ]);
+  });
+});
+
+describe('jobs that are sent home', () => {
+  it('are counted over all partitions, and each of these is woken', async () => {
+    const on = moving(3);
+    const jobs = await waiting(on, [...keysIn(1, 3, 3), ...keysIn(2, 3, 2)]);
+    expect(await on.finish(sendHome(on.context, jobs))).toBe(5);
+    expect(await Promise.all([1, 2].map((home) => on.store.readWakes(home)))).toEqual([1, 1]);
+    await on.advance(2_000);
+    expect(on.wakes.length).toBeGreaterThan(0);
+  });
+
+  it('are not those that have moved on, and for these nobody is woken', async () => {
+    const on = moving();
+    const jobs = await waiting(on, keysIn(1, 2, 2));
+    for (const { id } of jobs)
+      await on.store.cancelJob({
+        jobId: id,
+        nowMs: on.time.nowMs,
+        expiresAtMs: on.time.nowMs + MINUTE_MS,
+      });
+    expect(await on.finish(sendHome(on.context, jobs))).toBe(0);
+    expect(await on.store.readWakes(1)).toBe(0);
+    await on.advance(2_000);
+    expect(on.wakes).toEqual([]);
+  });
+});
+
+describe('what a pass meets that lives somewhere else', () => {
+  const memory = (): StrangersMemory => ({ lookedAtMs: new Map(), walkedAtMs: -Infinity });
+  /** Keys as a pass reads them of a keys line. */
+  const met = async (on: Moving, partition = 0): Promise<Strangers['keys']> => {
+    const { keys } = await on.store.readKeys({ partition, type: 'resize', limit: 100 });
+    return keys.map((key) => ({ type: 'resize', key }));
+  };
+  const send = (
+    on: Moving,
+    strangers: Partial<Strangers>,
+    known: StrangersMemory,
+    partition = 0,
+    held = NO_JOBS,
+  ) =>
+    on.finish(
+      sendStrangersHome(
+        on.context,
+        partition,
+        held,
+        { jobs: [], keys: [], ...strangers },
+        known,
+        on.time.nowMs,
+      ),
+    );
+
+  it('are jobs, but those that hold capacity by now', async () => {
+    const on = moving();
+    const [held, free] = await waiting(on, keysIn(1, 2, 1), 2);
+    if (held === undefined || free === undefined) throw new Error('no jobs');
+    expect(await send(on, { jobs: [held, free] }, memory(), 0, new Set([held.id]))).toBe(1);
+    expect(on.homesOf([held, free])).toEqual([0, 1]);
+  });
+
+  it('are keys, some at a time, each once a minute, and again at once where it got somewhere', async () => {
+    const on = moving();
+    const known = memory();
+    const jobs = await waiting(on, keysIn(1, 2, 30));
+    await on.advance(1);
+    const keys = await met(on);
+    expect(await send(on, { keys }, known)).toBe(20);
+    expect(await send(on, { keys }, known)).toBe(0);
+    expect(await send(on, { keys }, known)).toBe(10);
+    expect(new Set(on.homesOf(jobs))).toEqual(new Set([1]));
+    for (let round = 0; round < 3; round += 1) await send(on, { keys }, known);
+    const before = on.asked('readLine').length;
+    await send(on, { keys }, known);
+    expect(on.asked('readLine').length).toBe(before);
+    await on.advance(MINUTE_MS);
+    await send(on, { keys }, known);
+    expect(on.asked('readLine').length).toBe(before + 20);
+  });
+
+  it('are lines that are retired once they are empty and nobody can announce them late', async () => {
+    const on = moving();
+    const [moved, ...staying] = await waiting(on, keysIn(1, 2, 1), 3);
+    if (moved === undefined) throw new Error('no job');
+    await on.advance(1);
+    const isHeld = new Set(staying.map(({ id }) => id));
+    await send(on, { keys: await met(on) }, memory(), 0, isHeld);
+    await send(on, { keys: await met(on) }, memory());
+    // They may be on their way to it.
+    await send(on, { keys: await met(on) }, memory());
+    expect(await met(on)).toHaveLength(1);
+    await on.advance(3 * ANNOUNCE_EVERY_MS);
+    const more = await waiting(on, [moved.fairnessKey]);
+    await on.store.rehome({ jobs: more, partition: 0, nowMs: on.time.nowMs });
+    await send(on, { keys: await met(on) }, memory());
+    expect(on.asked('retireLine')).toHaveLength(0);
+    await on.advance(3 * ANNOUNCE_EVERY_MS);
+    await send(on, { keys: await met(on) }, memory());
+    await on.advance(1);
+    expect(await met(on)).toHaveLength(0);
+  });
+
+  it('are no lines to retire in which a job stands that counts here still', async () => {
+    const on = moving();
+    const [job] = await waiting(on, keysIn(1, 2, 1));
+    await on.advance(3 * ANNOUNCE_EVERY_MS);
+    await send(on, { keys: await met(on) }, memory(), 0, new Set([job?.id ?? '']));
+    expect(on.asked('readLine')).not.toEqual([]);
+    expect(on.asked('retireLine')).toEqual([]);
+  });
+
+  it('is all that stands in a partition that is none any more: it is walked through every few minutes', async () => {
+    const on = moving(1);
+    const known = memory();
+    const late = async () => waiting(on, ['late'], 1, { partition: 1 });
+    const first = await late();
+    expect(await send(on, {}, known, 1)).toBe(1);
+    expect(on.homesOf(first)).toEqual([0]);
+    // Where it got somewhere there may be more.
+    const second = await late();
+    expect(await send(on, {}, known, 1)).toBe(1);
+    expect(on.homesOf(second)).toEqual([0]);
+    expect(await send(on, {}, known, 1)).toBe(0);
+    const third = await late();
+    expect(await send(on, {}, known, 1)).toBe(0);
+    await on.advance(5 * MINUTE_MS);
+    expect(await send(on, {}, known, 1)).toBe(1);
+    expect(on.homesOf(third)).toEqual([0]);
+    const reads = on.asked('readKeys').length;
+    await on.advance(10 * MINUTE_MS);
+    await send(on, {}, known, 0);
+    expect(on.asked('readKeys').length).toBe(reads);
+  });
+});
+
+describe('parked jobs', () => {
+  it('of a key that has moved go home, and their lines here are not announced again', async () => {
+    const on = moving();
+    const [moved = '', stays = ''] = [...keysIn(1, 2, 1), ...keysIn(0, 2, 1)];
+    const jobs = await waiting(on, [moved, stays], 1, { resourceId: 'photos' });
+    const { epoch } = await on.store.acquireLease({
+      partition: 0,
+      holder: 'before',
+      nowMs: on.time.nowMs,
+      leaseMs: MINUTE_MS,
+    });
+    await on.store.markParked({ partition: 0, conflictKeys: ['former/photos'], nowMs: on.time.nowMs });
+    await on.store.park({ fence: { partition: 0, epoch }, jobs, conflictKey: 'former/photos' });
+    await on.advance(1);
+    const state = { ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })), parks: true };
+    const carried = await on.finish(carry(on.context, leaseOf(epoch), state));
+    expect(carried).toMatchObject({ moved: 2 });
+    expect(on.homesOf(jobs)).toEqual([1, 0]);
+    const announced = on.asked('announceLines').map(({ partition, lines }) => ({ partition, lines }));
+    expect(announced).toEqual([
+      { partition: 1, lines: [expect.objectContaining({ fairnessKey: moved })] },
+      { partition: 0, lines: [expect.objectContaining({ fairnessKey: stays })] },
+    ]);
+  });
+});
+
+describe('a partition that comes to the declaration', () => {
+  it('moves nothing before it has noted that: whoever has it by now may know of an attempt that still counts', async () => {
+    const on = moving();
+    const jobs = await waiting(on, keysIn(1, 2, 1));
+    const { epoch } = await on.store.acquireLease({
+      partition: 0,
+      holder: 'frozen',
+      nowMs: on.time.nowMs,
+      leaseMs: MINUTE_MS,
+    });
+    const state = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
+    await on.advance(2 * MINUTE_MS);
+    await on.store.acquireLease({
+      partition: 0,
+      holder: 'another',
+      nowMs: on.time.nowMs,
+      leaseMs: MINUTE_MS,
+    });
+    await expect(on.finish(carry(on.context, leaseOf(epoch), state))).rejects.toThrow(LeaseLostError);
+    expect(on.homesOf(jobs)).toEqual([0]);
+  });
+});
+
+describe('a key', () => {
+  it('has no jobs where it does not live, also for a dispatcher to which keys have never moved', () => {
+    // Whoever knows a newer declaration stores a job where its key is going to live.
+    const lives = livesIn(
+      { configuration: resolveConfiguration(pool(2)), deployed: { partitionNumbers: [2] } },
+      0,
+    );
+    expect([...keysIn(0, 2, 1), ...keysIn(1, 2, 1)].map((fairnessKey) => lives({ fairnessKey }))).toEqual([
+      true,
+      false,
+    ]);
+  });
+});
+
+describe('a hint from before a deployment', () => {
+  it('of a job whose key has moved starts nothing where the job stood', async () => {
+    const few = (partitions: number): PoolInput => ({
+      ...pool(partitions),
+      fleets: { images: { types: ['resize', 'index'], slots: 2 } },
+    });
+    const on = stage({ pool: few(1), store: { indexLagMs: 10 * MINUTE_MS } });
+    const before = on.dispatcher();
+    const [here = '', there = ''] = [...keysIn(0, 2, 1), ...keysIn(1, 2, 1)];
+    const first = await waiting(on, [here], 2);
+    await on.pass({ jobs: first, reason: 'ingest' }, before);
+    const running = await on.startAll('images');
+    const told = await waiting(on, [there]);
+    await on.pass({ jobs: told, reason: 'stream' }, before);
+    await on.store.rehome({ jobs: told, partition: 1, nowMs: on.time.nowMs });
+    const ended: Job[] = [];
+    for (const job of running) ended.push(await on.end(job));
+    const deployed = { ...DEPLOYED, partitionsEver: 2, partitionNumbers: [1, 2], sharedSince: 0 };
+    const after = { ...before, configuration: resolveConfiguration(few(2)), deployed };
+    await on.pass({ jobs: ended, reason: 'stream' }, after);
+    expect(told.map(({ id }) => on.stateOf(id))).toEqual(['pending']);
+    expect(on.held()).toEqual([]);
+  });
+});

@@ -1,0 +1,175 @@
+/** A type may limit how many of its jobs run on one resource: exactly so many, whoever waits, in all partitions together. */
+import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { changeControl } from '../../lib/dispatch/operate.ts';
+import { redeployed } from './redeployed.ts';
+import { type Stage, stage } from './stage.ts';
+import { watch } from './watch.ts';
+
+const CAP = 3;
+const SLOTS = 16;
+
+const pool = (changes: Partial<PoolInput> = {}, maxConcurrencyPerResource = CAP): PoolInput => ({
+  types: {
+    render: { defaultCostMs: 1_000, timeoutMs: 600_000, maxConcurrencyPerResource },
+    other: { defaultCostMs: 1_000, timeoutMs: 600_000 },
+  },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['render', 'other'], slots: SLOTS } },
+  ...changes,
+});
+
+const watched = (input: PoolInput, parkKept = 1) => {
+  let configuration: (() => Stage['configuration']) | undefined;
+  const own = watch(() => {
+    if (configuration === undefined) throw new Error('nothing is configured');
+    return configuration();
+  });
+  const on = stage({ pool: input, budget: { parkKept }, observe: own.observe });
+  configuration = () => on.configuration;
+  return { on, own };
+};
+
+const album = (on: Stage, count: number, changes = {}) =>
+  on.put(
+    ...Array.from({ length: count }, (_, at) =>
+      on.job({ type: 'render', resourceId: 'album', fairnessKey: `tenant-${at % 7}`, ...changes }),
+    ),
+  );
+
+const running = (on: Stage, type: string): number =>
+  [...on.store.everyJob()].filter(
+    (job) => job.type === type && job.state !== 'pending' && job.state !== 'succeeded',
+  ).length;
+
+describe('jobs of a type that limits them for a resource', () => {
+  it('run as many at once as may, and those behind them start', async () => {
+    const { on, own } = watched(pool());
+    await album(on, 40);
+    await on.put(on.job({ type: 'render', resourceId: 'another' }), on.job({ type: 'render' }));
+    await on.put(on.job({ type: 'other', resourceId: 'album' }));
+    await on.pass();
+    expect(own.most.get('resource render album')).toBe(CAP);
+    expect(running(on, 'render')).toBe(CAP + 2);
+    expect(running(on, 'other')).toBe(1);
+    own.expectNothingWrong();
+  });
+
+  // Of each line, a pass reads the first few of its parked jobs: what is behind those must follow, too.
+  it.each([
+    { cap: CAP, ended: 1, keys: 7 },
+    { cap: CAP, ended: 2, keys: 7 },
+    { cap: CAP, ended: CAP, keys: 2 },
+    { cap: 12, ended: 12, keys: 1 },
+  ])(
+    'are parked, and as $ended of $cap end at once, as many follow, of $keys keys, until the last one has ended',
+    async ({ cap, ended, keys }) => {
+      const { on, own } = watched(pool({}, cap));
+      const jobs = await on.put(
+        ...Array.from({ length: 60 }, (_, at) =>
+          on.job({ type: 'render', resourceId: 'album', fairnessKey: `tenant-${at % keys}` }),
+        ),
+      );
+      await on.pass();
+      await on.pass();
+      const parked = jobs.filter(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/') === true);
+      expect(parked.length).toBeGreaterThan(30);
+      const left = [...(await on.startAll('images'))];
+      for (let gone = 0; gone < jobs.length; ) {
+        const ending = left.splice(0, ended);
+        gone += ending.length;
+        const images = await Promise.all(ending.map((each) => on.end(each)));
+        await on.pass({ jobs: images, reason: 'stream' });
+        left.push(...(await on.startAll('images')));
+        expect(left).toHaveLength(Math.min(cap, jobs.length - gone));
+      }
+      expect(on.states(jobs).every((state) => state === 'succeeded')).toBe(true);
+      expect(own.most.get('resource render album')).toBe(cap);
+      own.expectNothingWrong();
+    },
+  );
+
+  it('follow the one that started, where a pause ends and there is room for several', async () => {
+    const { on, own } = watched(pool());
+    const jobs = await album(on, 30, { fairnessKey: 'tenant' });
+    await on.pass();
+    await on.pass();
+    await changeControl(on.operator(), { type: 'render' }, { paused: true });
+    const images = [];
+    for (const each of await on.startAll('images')) images.push(await on.end(each));
+    await on.pass({ jobs: images, reason: 'stream' });
+    expect(running(on, 'render')).toBe(0);
+    await changeControl(on.operator(), { type: 'render' }, { paused: false });
+    await on.pass();
+    expect(running(on, 'render')).toBe(CAP);
+    expect(jobs).toHaveLength(30);
+    own.expectNothingWrong();
+  });
+
+  it('count those that were claimed before there was a limit', async () => {
+    const { types, ...rest } = pool();
+    const on = await redeployed({ ...rest, types: { ...types, render: { timeoutMs: 600_000 } } });
+    const of = { type: 'render', resourceId: 'album' };
+    await on.submitNow(...Array.from({ length: CAP - 1 }, () => on.job(of)));
+    await on.finish(dispatchAll(await on.process(), { jobs: [], reason: 'tick' }));
+    expect(running(on, 'render')).toBe(CAP - 1);
+    await on.deploy(pool());
+    await on.submitNow(...Array.from({ length: 5 }, () => on.job(of)));
+    await on.finish(dispatchAll(await on.process(), { jobs: [], reason: 'tick' }));
+    expect(running(on, 'render')).toBe(CAP);
+  });
+});
+
+describe('in several partitions', () => {
+  const keyIn = (partition: number, partitions: number): string => {
+    const keys = Array.from({ length: 100 }, (_, at) => `key-${at}`);
+    return keys.find((key) => partitionOf(key, partitions) === partition) ?? '';
+  };
+  const all = (on: Stage) => on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
+
+  it('each lets its share of them run, without a lock', async () => {
+    const { on, own } = watched(pool({ partitions: 2 }, 5));
+    for (const partition of [0, 1]) await album(on, 20, { partition, fairnessKey: keyIn(partition, 2) });
+    await all(on);
+    const active = [...on.store.everyJob()].filter(({ state }) => state === 'claimed');
+    expect([0, 1].map((partition) => active.filter((job) => job.partition === partition).length)).toEqual([
+      3, 2,
+    ]);
+    expect(own.most.get('resource render album')).toBe(5);
+    const held = [...on.store.inspect(0).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
+    const [conflictKey = ''] = held.map((entry) => entry.conflictKey);
+    expect(conflictKey).not.toBe('');
+    expect(await on.store.readLocks([conflictKey])).toEqual([undefined]);
+  });
+
+  it('nothing starts beyond the limit where there come to be more of them while jobs run', async () => {
+    const on = await redeployed(pool({}, 4));
+    const of = { type: 'render', resourceId: 'album' };
+    const tick = async (): Promise<void> => {
+      await on.finish(dispatchAll(await on.process(), { jobs: [], reason: 'tick' }));
+    };
+    const submit = (partition: number) =>
+      on.submitNow(
+        ...Array.from({ length: 6 }, () => on.job({ ...of, partition, fairnessKey: keyIn(partition, 2) })),
+      );
+    await submit(0);
+    await tick();
+    expect(running(on, 'render')).toBe(4);
+    await on.deploy(pool({ partitions: 2 }, 4));
+    await submit(1);
+    for (let round = 0; round < 4; round += 1) {
+      await tick();
+      await on.advance(16_000);
+      expect(running(on, 'render')).toBe(4);
+    }
+    for (const started of await on.startAll('images')) await on.end(started);
+    for (let round = 0; round < 4; round += 1) {
+      await tick();
+      await on.advance(16_000);
+      expect(running(on, 'render')).toBeLessThanOrEqual(4);
+    }
+    expect(running(on, 'render')).toBe(4);
+  });
+});

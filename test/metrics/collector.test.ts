@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { MetricCollector } from '../../lib/metrics/collector.ts';
+import { METRICS } from '../../lib/metrics/names.ts';
+import { emfText } from '../../lib/runtime/emf.ts';
+
+/** A line as CloudWatch reads it. */
+interface Emf {
+  readonly _aws: {
+    readonly CloudWatchMetrics: readonly {
+      readonly Namespace: string;
+      readonly Dimensions: readonly (readonly string[])[];
+      readonly Metrics: readonly { readonly Name: string; readonly Unit: string }[];
+    }[];
+  };
+  readonly [name: string]: unknown;
+}
+
+const linesOf = (collector: MetricCollector): readonly Emf[] =>
+  collector.take().map((line) => JSON.parse(emfText('Jobs')(line)) as Emf);
+
+describe('the metrics of one invocation', () => {
+  it('are one line for jobs of one type, however many there are, that counts for the whole and for each scope', () => {
+    const collector = new MetricCollector();
+    for (let at = 0; at < 50; at += 1) {
+      collector.add('started', 1, { type: 'pdf', tier: 'fast' });
+      collector.add('waitTime', at, { type: 'pdf', tier: 'fast' });
+    }
+    const lines = linesOf(collector);
+    expect(lines).toHaveLength(1);
+    const [directive] = lines[0]?._aws.CloudWatchMetrics ?? [];
+    expect(directive).toEqual({
+      Namespace: 'Fairlead',
+      Dimensions: [['Scheduler'], ['Scheduler', 'Type'], ['Scheduler', 'Tier']],
+      Metrics: [
+        { Name: 'JobsStarted', Unit: 'Count' },
+        { Name: 'WaitTime', Unit: 'Milliseconds' },
+      ],
+    });
+    expect(lines[0]).toMatchObject({ Scheduler: 'Jobs', Type: 'pdf', Tier: 'fast', JobsStarted: 50 });
+    expect(lines[0]?.WaitTime).toEqual(Array.from({ length: 50 }, (_, at) => at));
+  });
+
+  it('tell a gauge of exactly what it is of: the greatest of its types is not the whole', () => {
+    const collector = new MetricCollector();
+    collector.add('running', 7);
+    collector.add('running', 4, { type: 'pdf' });
+    const told = linesOf(collector).map(({ _aws, JobsRunning }) => [
+      _aws.CloudWatchMetrics[0]?.Dimensions,
+      JobsRunning,
+    ]);
+    expect(told).toEqual([
+      [[['Scheduler']], 7],
+      [[['Scheduler', 'Type']], 4],
+    ]);
+  });
+
+  it('are nothing where nothing happened, and are told once', () => {
+    const collector = new MetricCollector();
+    collector.add('claimed', 0);
+    expect(collector.take()).toEqual([]);
+    collector.add('claimed', 3);
+    expect(collector.take()).toHaveLength(1);
+    expect(collector.take()).toEqual([]);
+  });
+
+  it('do not tell what an idle tick costs, and tell it beside what was done', () => {
+    const collector = new MetricCollector();
+    const tick = (): void => {
+      collector.add('writeUnits', 2);
+      collector.add('passDuration', 12);
+    };
+    tick();
+    expect(collector.take()).toEqual([]);
+    tick();
+    collector.add('claimed', 1);
+    expect(linesOf(collector)).toMatchObject([{ WriteUnits: 2, PassDuration: 12 }]);
+  });
+
+  it('stay within what CloudWatch takes of one line', () => {
+    const collector = new MetricCollector();
+    for (let at = 0; at < 10_000; at += 1) collector.add('waitTime', at, { type: 'pdf' });
+    const [line] = linesOf(collector);
+    expect(line?.WaitTime).toHaveLength(99);
+  });
+
+  it('take few bytes of a job: less than 400 for a job that comes alone', () => {
+    const collector = new MetricCollector();
+    collector.add('started', 1, { type: 'thumbnail', tier: 'default' });
+    collector.add('waitTime', 1_234, { type: 'thumbnail', tier: 'default' });
+    const [line] = collector.take();
+    if (line === undefined) throw new Error('nothing was told');
+    expect(Buffer.byteLength(emfText('Orders-JobsTable7B2C5D1E-1A2B3C4D5E6F7')(line))).toBeLessThan(400);
+    expect(METRICS.waitTime.by).toEqual(['type', 'tier']);
+  });
+});

@@ -1,0 +1,144 @@
+/** The packed package, as those see it who install it: as ES modules and as CommonJS modules, and no larger than it says. */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { build } from 'esbuild';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { manifest, type Packed, packPackage, project } from './pack.ts';
+
+const run = promisify(execFile);
+const WAIT_MS = 180_000;
+/** Nobody should have to wait for more. Raise them for a reason. */
+const BUDGET = { packedBytes: 800_000, unpackedBytes: 4_000_000 } as const;
+
+/** By entry: some of what it must export. */
+const ENTRIES: Readonly<Record<string, readonly string[]>> = {
+  fairlead: [
+    'Scheduler',
+    'ConfigurationError',
+    'FUNCTION_BUNDLING',
+    'schedulerOutputs',
+    'EsbuildMissingError',
+  ],
+  'fairlead/client': ['SchedulerClient', 'JobFailedError', 'ValidationError'],
+  'fairlead/worker': ['worker'],
+  'fairlead/fleet-worker': ['runFleetWorker'],
+  'fairlead/events': ['DETAIL_TYPE', 'EVENT_DETAILS', 'eventSchema'],
+  'fairlead/metrics': ['METRICS', 'METRICS_NAMESPACE'],
+  'fairlead/testing': ['startEmulator', 'emulatorEnvironment'],
+};
+
+let packed: Packed;
+let app: string;
+
+const node = async (...given: readonly string[]): Promise<string> =>
+  (await run(process.execPath, given, { cwd: app })).stdout.trim();
+
+beforeAll(async () => {
+  packed = await packPackage();
+  app = await mkdtemp(join(tmpdir(), 'fairlead-app-'));
+  const modules = join(app, 'node_modules');
+  await mkdir(modules);
+  await run('tar', ['-xzf', packed.tarball, '-C', modules]);
+  await rename(join(modules, 'package'), join(modules, 'fairlead'));
+  // The CDK takes the folder that has one for the app's.
+  await writeFile(join(app, 'package-lock.json'), '{}');
+  // What it depends on is what the project has.
+  for (const name of await readdir(join(project, 'node_modules')))
+    if (!name.startsWith('.')) await symlink(join(project, 'node_modules', name), join(modules, name));
+}, WAIT_MS);
+afterAll(async () => {
+  for (const folder of [packed.folder, app]) await rm(folder, { recursive: true, force: true });
+});
+
+describe('the package', { timeout: WAIT_MS }, () => {
+  it('stays within its budget, and has nothing in it that nobody can use', () => {
+    expect(packed.size).toBeLessThan(BUDGET.packedBytes);
+    expect(packed.unpackedSize).toBeLessThan(BUDGET.unpackedBytes);
+    const paths = packed.files.map(({ path }) => path);
+    expect(
+      paths.filter(
+        (path) =>
+          /\.(test|long)\.|^(test|examples|bench)\/|decisions|\.ts$/.test(path) &&
+          !path.endsWith('.d.ts') &&
+          !path.endsWith('.d.mts'),
+      ),
+    ).toEqual([]);
+    expect(
+      paths.filter(
+        (path) =>
+          path.startsWith('dist/cdk/app') ||
+          path.includes('launch') ||
+          path.includes('deploy.') ||
+          // What only a shell runs is no CommonJS module of anybody's.
+          /^dist\/cjs\/lib\/(cli|simulate)\//.test(path),
+      ),
+    ).toEqual([]);
+    for (const path of ['emulator.py', 'guard.py', 'requirements.txt', 'lock.mjs'])
+      expect(paths).toContain(`dist/lib/testing/${path}`);
+    for (const folder of ['dist', 'dist/cjs'])
+      expect(paths).toContain(`${folder}/lib/worker/guard-thread.js`);
+  });
+
+  it('is built by npm whenever it is packed, as it is here', async () => {
+    const { scripts } = await manifest();
+    expect(scripts.prepack).toBe('npm run --silent build');
+    expect(scripts.build).toMatch(/ build\.ts$/);
+  });
+
+  it('exports what it says, and nothing is missing here', async () => {
+    const { exports } = await manifest();
+    const modules = Object.keys(exports).filter((name) => !name.endsWith('.json'));
+    expect(modules.map((name) => join('fairlead', name)).toSorted()).toEqual(Object.keys(ENTRIES).toSorted());
+  });
+
+  it.each(Object.entries(ENTRIES))('%s is imported, and required, with %j', async (entry, names) => {
+    const script = `const m = await import(${JSON.stringify(entry)}); console.log(Object.keys(m).join())`;
+    expect((await node('--input-type=module', '--eval', script)).split(',')).toEqual(
+      expect.arrayContaining([...names]),
+    );
+    // Without the engine's own way to require an ES module, which a test runner need not have.
+    const required = `console.log(Object.keys(require(${JSON.stringify(entry)})).join())`;
+    const asCommonJs = await node('--no-experimental-require-module', '--eval', required);
+    expect(asCommonJs.split(',')).toEqual(expect.arrayContaining([...names]));
+  });
+
+  it('is bundled for a worker, with middy and all else inside', async () => {
+    const { outputFiles } = await build({
+      stdin: {
+        contents:
+          "import { worker } from 'fairlead/worker'; export const handler = worker({ a: async () => 1 });",
+        resolveDir: app,
+      },
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      write: false,
+      mainFields: ['module', 'main'],
+    });
+    expect(outputFiles[0]?.text).toContain('DynamoDB_20120810');
+  });
+
+  it('has the schemas of the events beside it', async () => {
+    const path = await node('--print', "require.resolve('fairlead/schemas/requested.json')");
+    expect(JSON.parse(await readFile(path, 'utf8'))).toMatchObject({ title: 'The detail of Job Requested' });
+  });
+
+  it('tells its version, and which Node.js it needs', async () => {
+    const { version, engines } = await manifest();
+    expect(await node('node_modules/fairlead/dist/lib/cli/main.js', '--version')).toBe(version);
+    expect(engines.node).toBe('>=22');
+  });
+
+  it('synthesises a stack from its CommonJS modules', async () => {
+    const script = `
+      const { App, Stack } = require('aws-cdk-lib');
+      const { Scheduler } = require('fairlead');
+      const app = new App({ outdir: 'cdk.out', analyticsReporting: false });
+      new Scheduler(new Stack(app, 'S'), 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
+      console.log(app.synth().stacks.length);`;
+    expect(await node('--eval', script)).toBe('1');
+  });
+});

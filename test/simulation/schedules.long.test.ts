@@ -1,0 +1,22 @@
+import { expect, it } from 'vitest';
+import { scheduleWorld } from './schedules.ts';
+
+/** `FAIRLEAD_SCHEDULE_FIRST=700000` tries others than were tried before. */
+const FIRST = Number(process.env.FAIRLEAD_SCHEDULE_FIRST ?? 1_900);
+/** `FAIRLEAD_SCHEDULE_SEEDS=20000` tries as many as are asked for before a release. */
+const SEEDS = Number(process.env.FAIRLEAD_SCHEDULE_SEEDS ?? 500);
+
+it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`, async () => {
+  let decided = 0;
+  for (let seed = FIRST; seed < FIRST + SEEDS; seed += 1) decided += (await scheduleWorld(seed)).decided;
+  console.log(`${SEEDS} seeds from ${FIRST} on, ${decided} firings`);
+  expect(decided).toBeGreaterThan(SEEDS);
+}, 3_600_000);
+
+it(`schedules beside jobs obey their policies and hold up nothing, whoever dies at any verb: ${SEEDS} seeds`, async () => {
+  let decided = 0;
+  for (let seed = FIRST; seed < FIRST + SEEDS; seed += 1)
+    decided += (await scheduleWorld(seed, { isWide: true })).decided;
+  console.log(`${SEEDS} wide seeds from ${FIRST} on, ${decided} firings`);
+  expect(decided).toBeGreaterThan(SEEDS);
+}, 3_600_000);
