@@ -6,7 +6,7 @@
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyUnder } from '../core/conflict.ts';
+import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
@@ -14,7 +14,6 @@ import type { Moved } from '../core/lending.ts';
 import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { declaredScopeOf, printScope } from '../core/scope.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
-import { keysHeldBy, typesByName } from '../core/terms.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { Control, PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';

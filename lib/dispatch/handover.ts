@@ -14,11 +14,10 @@
  * it is never less than what there is. Once nothing is left the partition notes that too, and no pass looks any more.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyUnder } from '../core/conflict.ts';
+import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { fleetScope, type Moved, movedBy, NOTHING_MOVED } from '../core/lending.ts';
 import { partitionOf, shareOfOverrides } from '../core/partition.ts';
 import { printScope, scopesOfType } from '../core/scope.ts';
-import { keysHeldBy, typesByName } from '../core/terms.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { Carried, Control, PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';

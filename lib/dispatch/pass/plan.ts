@@ -1,13 +1,12 @@
 /** Third step: what may start, and what is free. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { roomUnder } from '../../core/conflict.ts';
+import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';
 import type { Override } from '../../core/gates.ts';
 import type { ReservedJob } from '../../core/job.ts';
 import type { Moved } from '../../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
-import { keysHeldBy, typesByName } from '../../core/terms.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { PartitionState } from '../../store/records.ts';
 import { Candidates } from '../candidates.ts';
