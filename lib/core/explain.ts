@@ -1,11 +1,11 @@
 /**
  * Why a job is not running, told by the scheduler that decides it: what is known of the pool is put into one, and asked.
  */
+
+import type { Override } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { conflictKeyUnder } from './conflict.ts';
-import type { Override } from './gates.ts';
-import type { ReservedJob, WaitingJob } from './job.ts';
-import { isTerminal, type Job } from './job.ts';
+import { isTerminal, type Job, type ReservedJob, type WaitingJob } from './job.ts';
 import type { Obstacle } from './obstacles.ts';
 import type { KeyLedger } from './planner.ts';
 import { Scheduler } from './scheduler.ts';

@@ -1,7 +1,6 @@
 /** Fourth step: reserve, claim and send, batch by batch, until nothing more may start. */
 
-import { batchIdOf, claimIdOf } from '../../core/claim-id.ts';
-import type { ReservedJob } from '../../core/job.ts';
+import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
 import type { Ledger, Reservation } from '../../store/records.ts';

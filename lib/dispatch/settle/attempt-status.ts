@@ -5,8 +5,7 @@
  * state is never left, and nobody plans a job while an older reservation still counts it. So a stream record is as good
  * as a read for settling, however late it comes.
  */
-import { claimIdOf } from '../../core/claim-id.ts';
-import { isTerminal, type ReservedJob } from '../../core/job.ts';
+import { claimIdOf, isTerminal, type ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
 

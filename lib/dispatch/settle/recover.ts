@@ -3,9 +3,8 @@
  * come, or when a worker's lease has ended.
  */
 
-import { claimIdOf } from '../../core/claim-id.ts';
 import type { JobTypeConfiguration } from '../../core/configuration.ts';
-import { isTerminal, type MovingJob, type ReservedJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { claimIdOf, isTerminal, type MovingJob, type ReservedJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';

@@ -7,8 +7,7 @@
  * is one then (`lookout.ts`, `look.ts`).
  */
 
-import { claimIdOf } from '../../core/claim-id.ts';
-import type { ReservedJob } from '../../core/job.ts';
+import { claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { Attendance, Lookout, PartitionState, Reservation } from '../../store/records.ts';
 import { ATTENDED_MS, CLOCK_SKEW_MAX_MS, GAP_MAX_MS, mayDeclareLost } from './outage-guard.ts';
 

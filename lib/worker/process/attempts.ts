@@ -1,6 +1,5 @@
 /** What a worker process is at: attempts that were accepted, and what becomes of them. */
-import { partitionOfClaim } from '../../core/claim-id.ts';
-import type { Job } from '../../core/job.ts';
+import { type Job, partitionOfClaim } from '../../core/job.ts';
 import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
 import { orAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
