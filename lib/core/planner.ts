@@ -27,10 +27,10 @@
  * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
  * time, 4 F + 64 + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
+
+import { classOf, type Override, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
-import type { Override } from './gates.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
-import { classOf, typeOf } from './pool-index.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
 
 /** A line of waiting jobs. */

@@ -11,20 +11,29 @@
  */
 import { Backlog } from './backlog.ts';
 import { BestLine } from './best-line.ts';
+import {
+  classOf,
+  Fleets,
+  type Gate,
+  Gates,
+  indexPool,
+  isOnDemand,
+  type Override,
+  type PoolIndex,
+  type Skip,
+  Skips,
+  typeOf,
+} from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
 import { Conflicts, roomUnder } from './conflict.ts';
 import { Estimates, type TypeEstimates, WHOLE } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
-import { type Gate, Gates, type Override } from './gates.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { NONE } from './job-table.ts';
 import { type Obstacle, obstaclesTo } from './obstacles.ts';
-import { classOf, indexPool, isOnDemand, type PoolIndex, typeOf } from './pool-index.ts';
 import { RunningJobs } from './running-jobs.ts';
 import { parseScope } from './scope.ts';
 import { partsOf, type ScoreParts, weightOf } from './score.ts';
-import { type Skip, Skips } from './skips.ts';
-import { Fleets } from './slots.ts';
 
 /** Why a job was chosen. */
 export interface Reasons {

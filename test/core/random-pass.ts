@@ -1,8 +1,8 @@
 /** Random pools, and random states of them, small enough that everything collides: caps, costs, scores, conflicts. */
 import fc from 'fast-check';
+import type { Override } from '../../lib/core/capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import type { Override } from '../../lib/core/gates.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import type { PassState } from './reference-planner.ts';
 

@@ -2,8 +2,9 @@
  * The plan as the texts tell it: score every job, sort all of them, admit the first that may start, and begin again.
  * Written from affinity-scoring and fair-queuing alone and sharing nothing with lib/core but its types, so that it can judge it.
  */
+
+import type { Override } from '../../lib/core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
-import type { Override } from '../../lib/core/gates.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 
 /** All there is to know when a pass begins. */

@@ -1,8 +1,8 @@
 /** Scenarios of `fairlead simulate` in which rounding, or a detour through another state, once decided what starts. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import type { Override } from '../../lib/core/capacity.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import type { Override } from '../../lib/core/gates.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 

@@ -1,7 +1,8 @@
 /** Third step: what may start, and what is free. */
+
+import type { Override } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';
-import type { Override } from '../../core/gates.ts';
 import type { ReservedJob } from '../../core/job.ts';
 import type { Moved } from '../../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
