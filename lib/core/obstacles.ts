@@ -5,8 +5,7 @@ import type { TierConfiguration } from './configuration.ts';
 import { type Conflicts, isExclusive } from './conflict.ts';
 import type { Ledgers } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
-import type { JobTable } from './job-table.ts';
-import type { RunningJobs } from './running-jobs.ts';
+import type { JobTable, RunningJobs } from './job-table.ts';
 import { type CapScope, printScope, resourceScope } from './scope.ts';
 
 export type Obstacle =

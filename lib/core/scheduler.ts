@@ -29,9 +29,8 @@ import { Conflicts, roomUnder } from './conflict.ts';
 import { Estimates, type TypeEstimates, WHOLE } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
-import { NONE } from './job-table.ts';
+import { NONE, RunningJobs } from './job-table.ts';
 import { type Obstacle, obstaclesTo } from './obstacles.ts';
-import { RunningJobs } from './running-jobs.ts';
 import { parseScope } from './scope.ts';
 import { partsOf, type ScoreParts, weightOf } from './score.ts';
 
