@@ -27,7 +27,7 @@ import {
   nothingTrustedMs,
 } from './partition-cache.ts';
 import { haveKeysMoved, livesIn } from './rehome.ts';
-import { attemptStatusOf } from './settle/attempt-status.ts';
+import { attemptStatusOf } from './settle/settled.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;

@@ -13,7 +13,6 @@ import type { JobHead } from '../../store/job-fields.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import { asSubmitter, type DispatchContext } from '../context.ts';
 import { putAnnounced } from '../submit.ts';
-import { type AttemptStatus, attemptStatusOf } from './attempt-status.ts';
 import {
   attend,
   attendedTogether,
@@ -23,7 +22,7 @@ import {
   rampOf,
   withHeldBack,
 } from './outage-guard.ts';
-import { againAtMsOf, type Settled } from './settled.ts';
+import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Settled } from './settled.ts';
 import { type Suspicion, suspicionOf } from './silence.ts';
 
 export interface Settlement {
