@@ -7,7 +7,7 @@ import { resourceIn } from '../core/scope.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
-import { leaseInForceMs } from '../dispatch/settle/outage-guard.ts';
+import { leaseInForceMs } from '../dispatch/settle/silence.ts';
 import type { Control, UnreadableItem } from '../store/records.ts';
 import { duration, number, printable, table } from './report.ts';
 

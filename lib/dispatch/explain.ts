@@ -25,7 +25,7 @@ import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
-import { CLOCK_SKEW_MAX_MS } from './settle/outage-guard.ts';
+import { CLOCK_SKEW_MAX_MS } from './settle/silence.ts';
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
 import { dueShardsOf } from './timers.ts';
 

@@ -6,11 +6,7 @@ import { isLegal, isWaiting } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
-import {
-  CLOCK_SKEW_MAX_MS,
-  HELD_BACK_MAX_MS,
-  WORKER_LEASE_MS,
-} from '../../lib/dispatch/settle/outage-guard.ts';
+import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import type { RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';

@@ -5,7 +5,7 @@ import { type Load, measure } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { keepCache } from '../partition-cache.ts';
 import { haveKeysMoved, livesIn, sendStrangersHome } from '../rehome.ts';
-import { stayOnLookout } from '../settle/lookout.ts';
+import { stayOnLookout } from '../settle/silence.ts';
 import { wakeLater } from '../timers.ts';
 import type { Admission } from './admit.ts';
 import type { PlannedPass } from './plan.ts';

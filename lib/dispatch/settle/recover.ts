@@ -13,6 +13,7 @@ import type { JobHead } from '../../store/job-fields.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import { asSubmitter, type DispatchContext } from '../context.ts';
 import { putAnnounced } from '../submit.ts';
+import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Settled } from './settled.ts';
 import {
   attend,
   attendedTogether,
@@ -20,10 +21,10 @@ import {
   mayDeclareLost,
   nextLook,
   rampOf,
+  type Suspicion,
+  suspicionOf,
   withHeldBack,
-} from './outage-guard.ts';
-import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Settled } from './settled.ts';
-import { type Suspicion, suspicionOf } from './silence.ts';
+} from './silence.ts';
 
 export interface Settlement {
   readonly settled: readonly Settled[];
