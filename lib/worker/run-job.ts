@@ -9,9 +9,14 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/records.ts';
 import type { FinishOutcome, FinishVerdict } from '../store/requests.ts';
-import { type Deadlines, deadlinesBy } from './deadlines.ts';
+import {
+  type Deadlines,
+  deadlinesBy,
+  JobCancelledError,
+  JobSupersededError,
+  type Watch,
+} from './attempt-host.ts';
 import type { AttemptStore } from './retrying-store.ts';
-import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
 
 /** What a handler is told beside its payload. */
 export interface JobContext {
