@@ -13,12 +13,12 @@ import { rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { Carried, Control, Fence, PartitionState } from '../store/records.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
-import { asSubmitter, type DispatchContext } from './context.ts';
+import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { HeldLease } from './lease.ts';
 import { LeaseLostError } from './pass/commits.ts';
 import { haveKeysMoved, heldIn, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
-import { putAnnounced } from './submit.ts';
+import { asSubmitter, putAnnounced } from './submit.ts';
 
 /**
  * One step of moving jobs to where the new declaration wants them. Answers undefined when nothing is left to do.

@@ -1,9 +1,9 @@
 /** What hints are worth: images of jobs that may be late, or of jobs that have moved on. */
 import type { JobHead } from '../../store/job-fields.ts';
 import { readyLineName } from '../../store/schema.ts';
-import { asSubmitter, type DispatchContext } from '../context.ts';
+import type { DispatchContext } from '../context.ts';
 import type { CachedLines } from '../partition-cache.ts';
-import { announceLate, readyLineOf } from '../submit.ts';
+import { announceLate, asSubmitter, readyLineOf } from '../submit.ts';
 import type { PassInput } from './scope.ts';
 
 /** A hint of a job that became ready within this is hardly outdated: what this process admitted lately it remembers. */

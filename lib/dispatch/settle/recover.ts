@@ -11,8 +11,8 @@ import type { DispatchMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
-import { asSubmitter, type DispatchContext } from '../context.ts';
-import { putAnnounced } from '../submit.ts';
+import type { DispatchContext } from '../context.ts';
+import { asSubmitter, putAnnounced } from '../submit.ts';
 import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Settled } from './settled.ts';
 import {
   attend,
