@@ -6,7 +6,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
-import { hashText } from '../core/ring.ts';
+import { hashText } from '../core/partition.ts';
 import { LATER_JOBS_MAX } from '../store/bounds.ts';
 import type { LineStore } from '../store/contract.ts';
 import {

@@ -1,7 +1,7 @@
 /** Submitting: jobs become items, once, in lines that the dispatcher knows of. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
-import { hashText } from '../core/ring.ts';
+import { hashText } from '../core/partition.ts';
 import { rankKey } from '../core/score.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { SubmitStore } from '../store/contract.ts';
