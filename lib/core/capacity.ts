@@ -78,7 +78,7 @@ export function isOnDemand(class_: number): boolean {
 }
 
 /** An operator's override for one scope. */
-export interface Override {
+export interface Control {
   /** As `printScope` writes it. */
   readonly scope: string;
   readonly paused: boolean;
@@ -127,12 +127,12 @@ export class Gates {
     if (tier !== NONE) (this.tiers[tier] as Gate).running -= 1;
   }
 
-  overridePool(override: Override): void {
+  overridePool(override: Control): void {
     overrideGate(this.pool, this.#configuration.maxConcurrency, override);
   }
 
   /** An unknown tier is a no-op. */
-  overrideTier(name: string, override: Override): void {
+  overrideTier(name: string, override: Control): void {
     const tier = this.#index.tierNumbers.get(name);
     if (tier === undefined) return;
     const { maxConcurrency } = this.#configuration.tiers[tier] as TierConfiguration;
@@ -140,7 +140,7 @@ export class Gates {
   }
 
   /** An unknown type is a no-op. */
-  overrideType(name: string, override: Override): void {
+  overrideType(name: string, override: Control): void {
     const type = this.#index.typeNumbers.get(name);
     if (type === undefined) return;
     const { maxConcurrency } = this.#configuration.types[type] as JobTypeConfiguration;
@@ -152,7 +152,7 @@ function gateOf(cap: number | null): Gate {
   return { cap: cap ?? Number.POSITIVE_INFINITY, paused: false, running: 0 };
 }
 
-function overrideGate(gate: Gate, configured: number | null, override: Override): void {
+function overrideGate(gate: Gate, configured: number | null, override: Control): void {
   gate.cap = override.maxConcurrency ?? configured ?? Number.POSITIVE_INFINITY;
   gate.paused = override.paused;
 }

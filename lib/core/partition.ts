@@ -6,7 +6,7 @@
  * know nothing of each other never exceed it together. A key's own cap is not split: a key has one partition.
  */
 
-import type { Override } from './capacity.ts';
+import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
 import { type Moved, NOTHING_MOVED, shareCap } from './lending.ts';
@@ -70,7 +70,7 @@ export interface DividedCap {
 /** All caps that are divided: those of pool, tiers and types as operators have set or left them, and declared slots. */
 export function dividedCaps(
   configuration: PoolConfiguration,
-  overrides: readonly Override[],
+  overrides: readonly Control[],
 ): readonly DividedCap[] {
   const ofScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   return declaredCaps(configuration).flatMap(({ scope, cap: declared }) => {
@@ -109,7 +109,7 @@ export function shareOfPool(
 }
 
 /** What one partition may use of what operators allow. What they allow a fleet stands beside its slots, and is not lent. */
-export function shareOfOverrides<O extends Override>(
+export function shareOfOverrides<O extends Control>(
   overrides: readonly O[],
   partition: number,
   partitions: number,

@@ -28,7 +28,7 @@
  * time, 4 F + 64 + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
 
-import { classOf, type Override, typeOf } from './capacity.ts';
+import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
@@ -68,7 +68,7 @@ export interface PlannerInput {
   readonly ledgers?: readonly KeyLedger[] | undefined;
   /** What an attempt is expected to cost. */
   readonly costMs: (type: string, resourceId: string | undefined) => number;
-  readonly overrides?: readonly Override[] | undefined;
+  readonly overrides?: readonly Control[] | undefined;
   /** Blocked jobs that the plan may meet; unless given, 2 F + 64. */
   readonly blockedMax?: number | undefined;
   /** So many more for each conflict key that turns out to be held elsewhere; 0 unless given. */

@@ -12,13 +12,13 @@
 import { Backlog } from './backlog.ts';
 import { BestLine } from './best-line.ts';
 import {
+  type Control,
   classOf,
   Fleets,
   type Gate,
   Gates,
   indexPool,
   isOnDemand,
-  type Override,
   type PoolIndex,
   type Skip,
   Skips,
@@ -65,7 +65,7 @@ export interface Ending {
 }
 
 export interface SchedulerOptions {
-  readonly overrides?: readonly Override[] | undefined;
+  readonly overrides?: readonly Control[] | undefined;
   /** Instead of the scheduler's own estimates. */
   readonly costMs?: ((type: string, resourceId: string | undefined) => number) | undefined;
   /** False leaves `skipped` empty. */
@@ -89,7 +89,7 @@ export class Scheduler {
   readonly conflicts = new Conflicts();
   readonly #running: RunningJobs;
   readonly #gates: Gates;
-  readonly #keyOverrides = new Map<string, Override>();
+  readonly #keyOverrides = new Map<string, Control>();
   readonly #costMs: ((type: string, resourceId: string | undefined) => number) | undefined;
   readonly #skips: Skips;
   readonly #bestLine: BestLine;
@@ -153,7 +153,7 @@ export class Scheduler {
   }
 
   /** Changes a pause, a cap or a weight. An override without a cap or weight restores the configured one. Unknown scopes are none. */
-  override(override: Override): void {
+  override(override: Control): void {
     const scope = parseScope(override.scope);
     if (scope === undefined) return;
     if (scope === 'pool') this.#gates.overridePool(override);
@@ -512,7 +512,7 @@ export class Scheduler {
     return this.#keyOverrides.get(fairnessKey)?.paused === true;
   }
 
-  #overrideKey(key: number, override: Override): void {
+  #overrideKey(key: number, override: Control): void {
     const name = this.ledgers.nameOf(key);
     const { weights, defaultWeight, maxConcurrencyPerKey } = this.#configuration.fairness;
     const cap = override.maxConcurrency ?? maxConcurrencyPerKey ?? UNLIMITED;

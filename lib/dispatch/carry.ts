@@ -6,12 +6,13 @@
  * the parts that a key names. Parked jobs stand under something that may have changed: their type's conflict group. And where
  * the number of partitions has changed, jobs stand in partitions where their keys do not live any more.
  */
+import type { Control } from '../core/capacity.ts';
 import { conflictKeyUnder, typesByName } from '../core/conflict.ts';
 import { partitionOf } from '../core/partition.ts';
 import { nameIn } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Carried, Control, Fence, PartitionState } from '../store/records.ts';
+import type { Carried, Fence, PartitionState } from '../store/records.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';

@@ -5,6 +5,7 @@
  * the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
+import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
@@ -15,7 +16,7 @@ import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts
 import { declaredScopeOf, printScope } from '../core/scope.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Control, PartitionState } from '../store/records.ts';
+import type { PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { type HandoverWait, waitsForOthers } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';

@@ -1,5 +1,6 @@
 /** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
 
+import type { Control } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode } from '../core/job.ts';
@@ -7,7 +8,7 @@ import { printScope } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Control, EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
+import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
 import type { Heads } from '../store/requests.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';

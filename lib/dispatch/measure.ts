@@ -3,7 +3,7 @@
  * counted in what the pass holds anyway, about once a minute, and not at all where nothing is going on.
  */
 
-import type { Override } from '../core/capacity.ts';
+import type { Control } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { ReservedJob } from '../core/job.ts';
 import { printScope, type Scope } from '../core/scope.ts';
@@ -23,7 +23,7 @@ export interface MeasureMemory {
 export interface Load {
   /** With the shares of caps that the pass went by. */
   readonly configuration: PoolConfiguration;
-  readonly overrides: readonly Override[];
+  readonly overrides: readonly Control[];
   readonly partition: number;
   readonly held: readonly ReservedJob[];
   /** By fleet, before what this pass admitted. */
@@ -50,7 +50,7 @@ interface Gate {
 
 type Gates = (scope: Scope, configured: number | null, running: number) => Gate;
 
-const gatesOf = (overrides: readonly Override[]): Gates => {
+const gatesOf = (overrides: readonly Control[]): Gates => {
   const byScope = new Map(overrides.map((override) => [override.scope, override]));
   return (scope, configured, running) => {
     const { paused = false, maxConcurrency } = byScope.get(printScope(scope)) ?? {};

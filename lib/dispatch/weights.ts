@@ -5,10 +5,10 @@
  * the default weight. Keys with a weight of their own are read by name beside it, so a weight acts on the whole backlog
  * from the next pass on, wherever the key stands, whether an operator changes it or a deployment does.
  */
+import type { Control } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { nameIn } from '../core/scope.ts';
 import { weightOf } from '../core/score.ts';
-import type { Control } from '../store/records.ts';
 
 export interface Weights {
   readonly of: (fairnessKey: string) => number;

@@ -5,13 +5,13 @@
  *
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
  */
+import type { Control } from '../core/capacity.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
 import type { LoanRequest } from '../core/lending.ts';
 import type { GivenUp } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type {
   Carried,
-  Control,
   DeclarationRecord,
   DispatcherIdentity,
   DispatcherRecord,

@@ -1,4 +1,5 @@
 /** What the verbs of the store are asked, where that is more than a few words, and what they answer. */
+import type { Control } from '../core/capacity.ts';
 import type { Job, MovingJob } from '../core/job.ts';
 import type { Loan, Return } from '../core/lending.ts';
 import type { Verdict } from '../core/life-cycle.ts';
@@ -6,7 +7,6 @@ import type { JobHead } from './job-fields.ts';
 import {
   type Attendance,
   CONTROL_FIELDS,
-  type Control,
   type EstimateRecord,
   type Ledger,
   type Reservation,

@@ -1,4 +1,5 @@
 /** The invariants of the design, checked at every write of the store, after every step and after every pass. */
+import type { Control } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type MovingJob, type ReservedJob } from '../../lib/core/job.ts';
@@ -11,7 +12,7 @@ import type { RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { Control, Fence, Ledger, Reservation } from '../../lib/store/records.ts';
+import type { Fence, Ledger, Reservation } from '../../lib/store/records.ts';
 import type {
   ClaimRequest,
   Commit,

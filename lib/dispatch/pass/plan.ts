@@ -1,6 +1,6 @@
 /** Third step: what may start, and what is free. */
 
-import type { Override } from '../../core/capacity.ts';
+import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
@@ -29,7 +29,7 @@ export interface PlannedPass extends SettledPass {
 export interface Capacity {
   readonly share: PoolConfiguration;
   readonly free: ReadonlyMap<string, number>;
-  readonly overrides: readonly Override[];
+  readonly overrides: readonly Control[];
 }
 
 /** Jobs that a plan met, and what their conflict keys are. */

@@ -1,5 +1,6 @@
 /** What the store holds, and how every verb finds and changes it: each verb is one atomic step behind an `await`. */
 
+import type { Control } from '../../core/capacity.ts';
 import type { Job, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
@@ -8,7 +9,6 @@ import type { JobHead } from '../job-fields.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
 import type {
   Carried,
-  Control,
   ControlField,
   DeclarationRecord,
   EstimateRecord,
