@@ -4,6 +4,7 @@
  *  - `PoolIndex`: these numbers. A class is a type and a mode: all its jobs are ranked alike.
  *  - `Gates`: what can be capped and paused, with how many jobs run in it: the pool, its tiers and its types.
  *  - `Fleets`: slots, by fleet.
+ *  - `Control`: what an operator changes of all that, and of fairness keys; `weightsNow`: what these weigh then.
  *  - `Skips`: what decisions pass over, kept until a decision takes it along as one of its reasons.
  */
 import type {
@@ -16,6 +17,8 @@ import { type ConflictRule, conflictRuleOf } from './conflict.ts';
 import { ConfigurationError } from './errors.ts';
 import type { JobMode } from './job.ts';
 import { NONE } from './job-table.ts';
+import { nameIn } from './scope.ts';
+import { weightOf } from './score.ts';
 
 // Far more slots than anybody has, and small enough that sums over fleets stay exact.
 const UNLIMITED = 2 ** 40;
@@ -349,4 +352,34 @@ export class Skips {
   #addOnce(skip: Skip): void {
     if (!this.#skipped.includes(skip)) this.#skipped.push(skip);
   }
+}
+
+/**
+ * What a fairness key weighs now: an operator's override, else what the configuration says.
+ *
+ * The keys line knows nothing of weights: it is in the order of settled costs, which is the order of shares among keys of
+ * the default weight. Keys with a weight of their own are read by name beside it, so a weight acts on the whole backlog
+ * from the next pass on, wherever the key stands, whether an operator changes it or a deployment does.
+ */
+export interface Weights {
+  readonly of: (fairnessKey: string) => number;
+  /** Keys with a weight of their own: those that the configuration names, and those that are overridden. */
+  readonly named: readonly string[];
+}
+
+export function weightsNow(
+  { fairness }: Pick<PoolConfiguration, 'fairness'>,
+  controls: readonly Control[],
+): Weights {
+  const { weights, defaultWeight } = fairness;
+  const overrides = new Map(
+    controls.flatMap(({ scope, weight }) => {
+      const fairnessKey = nameIn('fairnessKey', scope);
+      return fairnessKey === undefined || weight === undefined ? [] : [[fairnessKey, weight] as const];
+    }),
+  );
+  return {
+    of: (key) => overrides.get(key) ?? weightOf(weights, defaultWeight, key),
+    named: [...new Set([...Object.keys(weights), ...overrides.keys()])],
+  };
 }
