@@ -12,7 +12,7 @@ import { partitionOf } from '../core/partition.ts';
 import { nameIn } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Carried, Fence, PartitionState } from '../store/records.ts';
+import { type Carried, type Fence, isCarriedTo, type PartitionState } from '../store/records.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
@@ -33,8 +33,8 @@ export async function carry(
 ): Promise<Carried | undefined> {
   const { deployed, log } = context;
   if (deployed === undefined) return undefined;
+  if (isCarriedTo(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
-  if (known?.isDone === true) return undefined;
   const before = known ?? begin(deployed, fence.epoch, state);
   if (known === undefined && before.sinceEpoch === fence.epoch) {
     await shareControls(context, fence.partition, state);

@@ -54,6 +54,10 @@ export interface Carried {
   readonly isHandedOver?: boolean | undefined;
 }
 
+/** Whether all that waits stands where the declaration of this version wants it. */
+export const isCarriedTo = (version: number, { carried }: Pick<PartitionState, 'carried'>): boolean =>
+  carried?.version === version && carried.isDone;
+
 /** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
 export interface Reservation {
   readonly batchId: string;

@@ -5,7 +5,6 @@ import type { Decision } from '../../core/scheduler.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
 import type { Ledger, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
-import { lockOfPlace } from '../locks.ts';
 import { moveBack } from '../parking.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './drafts.ts';
 import { liftsKeys } from './load.ts';
@@ -160,7 +159,7 @@ export class Admission {
   }
 
   async #claim(batch: Batch): Promise<void> {
-    const { context, input, partition, nowMs, candidates } = this.#pass;
+    const { context, input, partition, between, nowMs, candidates } = this.#pass;
     const { store, deployed, log } = context;
     const { reservation, decisions } = batch;
     const { batchId, epoch } = reservation;
@@ -174,7 +173,7 @@ export class Admission {
         fleet: reserved.fleet,
         claimedAtMs: nowMs,
         declared: deployed?.version,
-        ...lockFor(lockOfPlace(context, reserved), partition),
+        ...lockFor(between?.lockOfPlace(context, reserved), partition),
       })),
     );
     candidates.noteAdmitted(decisions.map(({ reserved }) => reserved));

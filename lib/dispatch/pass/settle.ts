@@ -8,7 +8,6 @@ import type { ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
 import { LedgerCache } from '../ledger-cache.ts';
-import { releaseLocks, wakePartitions } from '../locks.ts';
 import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
@@ -100,7 +99,7 @@ function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): 
 
 /** Reads the ledgers and learned costs of the settled jobs, lets their conflict keys go, and reads the jobs behind those. */
 async function unpark(
-  { context, input, partition, nowMs, state, cached, carried }: LoadedPass,
+  { context, input, partition, between, nowMs, state, cached, carried }: LoadedPass,
   settled: readonly Settled[],
   seen: Images,
   inFlight: readonly ReservedJob[],
@@ -120,9 +119,10 @@ async function unpark(
     ledgerCache.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     ledgerCache.readEstimates(succeeded.map(({ entry, resourceId }) => ({ type: entry.type, resourceId }))),
   ]);
-  input.inBackground(
-    wakePartitions(context, await releaseLocks(context, partition, settled, carried ?? state.carried)),
-  );
+  if (between !== undefined) {
+    const next = await between.releaseLocks(context, partition, settled, carried ?? state.carried);
+    input.inBackground(between.wakePartitions(context, next));
+  }
   if (!state.parks) return NOTHING_PARKED;
   return readFreed(context, {
     partition,
