@@ -1,5 +1,4 @@
 /** Jobs, keys, fleets and explanations as a person reads them. */
-
 import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
 import type { Control } from '../core/capacity.ts';

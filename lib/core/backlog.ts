@@ -19,7 +19,6 @@
  *
  * Lines are numbers: key x classes + class.
  */
-
 import type { PoolIndex } from './capacity.ts';
 import type { ScoreCoefficients } from './configuration.ts';
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';

@@ -1,7 +1,6 @@
 /**
  * Why a job is not running, told by the scheduler that decides it: what is known of the pool is put into one, and asked.
  */
-
 import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { conflictKeyUnder } from './conflict.ts';

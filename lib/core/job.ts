@@ -32,13 +32,8 @@ export interface WaitingJob {
 }
 
 /** What one admitted job holds until it is settled: an entry of a reservation. */
-export interface ReservedJob {
-  readonly id: string;
-  readonly version: number;
-  readonly attempt: number;
-  readonly type: string;
+export interface ReservedJob extends Pick<WaitingJob, 'id' | 'version' | 'attempt' | 'type' | 'fairnessKey'> {
   readonly tier: string;
-  readonly fairnessKey: string;
   /** See `conflictKeyUnder`; undefined where nothing excludes the job. */
   readonly conflictKey?: string | undefined;
   /** Of a job without a conflict key: its type may be given a conflict group while it runs. */

@@ -1,5 +1,4 @@
 /** What keeps one job from starting, whoever's turn it is: the pool's and its scopes' caps and pauses, slots, and conflicts. */
-
 import type { Fleets, Gate, Gates, PoolIndex } from './capacity.ts';
 import type { TierConfiguration } from './configuration.ts';
 import { type Conflicts, isExclusive } from './conflict.ts';

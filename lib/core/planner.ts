@@ -27,7 +27,6 @@
  * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
  * time, 4 F + 64 + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
-
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';

@@ -2,7 +2,6 @@
  * What a pass knows of a partition's costs: ledgers of fairness keys and learned costs, as read, and as settlement changes
  * them. What changed is written with the settlement itself, in one transaction.
  */
-
 import { type Weights, weightsNow } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';

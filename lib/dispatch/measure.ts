@@ -2,7 +2,6 @@
  * What a pass leaves behind, as metrics: what is in flight against each cap, what is free, and what it has seen waiting. It is
  * counted in what the pass holds anyway, about once a minute, and not at all where nothing is going on.
  */
-
 import type { Control } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { ReservedJob } from '../core/job.ts';

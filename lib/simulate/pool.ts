@@ -3,7 +3,6 @@
  * the memory adapters. What the cloud does around it is here, at its best: messages arrive at once, the stream of changed
  * jobs and all wakes of an instant reach one dispatcher together, after everything else that happens at that instant.
  */
-
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type Job, type JobState, type Json, TERMINAL_TTL_MS } from '../core/job.ts';

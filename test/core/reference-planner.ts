@@ -2,7 +2,6 @@
  * The plan as the texts tell it: score every job, sort all of them, admit the first that may start, and begin again.
  * Written from affinity-scoring and fair-queuing alone and sharing nothing with lib/core but its types, so that it can judge it.
  */
-
 import type { Control } from '../../lib/core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';

@@ -1,5 +1,4 @@
 /** How a partition comes to a declaration: what it notes and keeps, whose controls it shares, and what it moves in which steps. */
-
 import { describe, expect, it } from 'vitest';
 import type { Control } from '../../lib/core/capacity.ts';
 import type { Job } from '../../lib/core/job.ts';

@@ -1,5 +1,4 @@
 /** How often a partition looks at the others while they hand over, how many it reads, and what it makes of what it reads. */
-
 import { describe, expect, it } from 'vitest';
 import type { Control } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';

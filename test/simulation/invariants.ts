@@ -3,7 +3,7 @@ import type { Control } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type MovingJob, type ReservedJob } from '../../lib/core/job.ts';
-import { isLegal, isWaiting } from '../../lib/core/life-cycle.ts';
+import { isLegal, isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
@@ -18,7 +18,6 @@ import type {
   Commit,
   ControlChange,
   FinishRequest,
-  FinishVerdict,
   StartRequest,
 } from '../../lib/store/requests.ts';
 import { BLOCKED_PREFIX, blockedLineName, readyLineName } from '../../lib/store/schema.ts';
@@ -60,7 +59,7 @@ export interface Execution {
 export const SIGNATURE = 'signed by ';
 
 /** The fencing token of the handler whose outcome a verdict is; undefined: it says of no handler. */
-function signedBy(verdict: FinishVerdict): string | undefined {
+function signedBy(verdict: Verdict): string | undefined {
   if (verdict.kind === 'cancelled') return undefined;
   if (verdict.kind !== 'succeeded') {
     const { message } = verdict.error;

@@ -1,5 +1,4 @@
 /** Third step: what may start, and what is free. */
-
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';

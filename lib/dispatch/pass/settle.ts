@@ -2,7 +2,6 @@
  * Second step: what ended gives its capacity back, and what it blocked is read. All but the last commit of the settlement are
  * written here; the last one is written with, or before, what is reserved, because it frees the capacity that the plan counts on.
  */
-
 import { keysHeldBy, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/job-fields.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { JobTypeConfiguration } from '../../core/configuration.ts';
-import { claimIdOf, isTerminal, type MovingJob, type ReservedJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
@@ -13,7 +13,7 @@ import type { JobHead } from '../../store/job-fields.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
-import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Settled } from './settled.ts';
+import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Place, type Settled } from './settled.ts';
 import {
   attend,
   attendedTogether,
@@ -145,13 +145,6 @@ const givenUpOf = (
   atMs: number,
 ): RequestOf<'raiseVersion'>['given'] =>
   job === undefined ? undefined : { job, atMs, claimId: claimIdOf(reservation.batchId, position) };
-
-/** A place of a reservation that is looked up. */
-interface Place {
-  readonly reservation: Reservation;
-  readonly position: number;
-  readonly entry: ReservedJob;
-}
 
 interface LookedUp {
   readonly place: Place;

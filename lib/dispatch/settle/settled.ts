@@ -16,7 +16,7 @@ export type AttemptStatus =
   | { readonly kind: 'mayCome' }
   | { readonly kind: 'claimed' }
   | { readonly kind: 'running'; readonly startedAtMs: number }
-  /** The attempt is over. `durationMs` is absent if it never started. */
+  /** The attempt is over. `durationMs`, what it used, is absent if it never started. */
   | { readonly kind: 'ended'; readonly durationMs?: number | undefined; readonly succeeded: boolean }
   /** Never claimed for this place, and it cannot be any more. */
   | { readonly kind: 'gone' };
@@ -46,17 +46,20 @@ export function attemptStatusOf(
   return { kind: 'mayCome' };
 }
 
-/** An attempt that is over. */
-export interface Settled {
+/** A place of a reservation, with the job that holds it. */
+export interface Place {
   readonly reservation: Reservation;
   readonly position: number;
   readonly entry: ReservedJob;
+}
+
+/** The end of an attempt: what it used, and whether it succeeded. */
+type AttemptEnd = Omit<Extract<AttemptStatus, { readonly kind: 'ended' }>, 'kind'>;
+
+/** A place whose attempt is over. Only successes teach the estimate. */
+export interface Settled extends Place, AttemptEnd {
   /** Of the job, for what is learned from the attempt. */
   readonly resourceId?: string | undefined;
-  /** What it used, in milliseconds; undefined if it never ran. */
-  readonly durationMs?: number | undefined;
-  /** Only successes teach the estimate. */
-  readonly succeeded: boolean;
   /** When the job is tried again; undefined: it is not. */
   readonly againAtMs?: number | undefined;
 }

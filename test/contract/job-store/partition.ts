@@ -1,5 +1,4 @@
 /** What a pass loads and commits under its lease, and how large that may become. */
-
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Control } from '../../../lib/core/capacity.ts';
 import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
