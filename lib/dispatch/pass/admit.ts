@@ -6,7 +6,7 @@ import type { DispatchMessage } from '../../queue/contract.ts';
 import type { Ledger, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
 import { moveBack } from '../parking.ts';
-import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './drafts.ts';
+import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './commits.ts';
 import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { isInTime } from './scope.ts';

@@ -11,7 +11,7 @@ import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
 import { wakeLater } from '../timers.ts';
-import { commitOf, type Draft, draftsOf, without } from './drafts.ts';
+import { commitOf, type Draft, draftsOf, without } from './commits.ts';
 import { announceSeen, confirmed, standingIn } from './hints.ts';
 import type { LoadedPass } from './load.ts';
 import { send } from './send.ts';
