@@ -984,7 +984,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass/hints.ts',
+        file: 'lib/dispatch/pass/settle.ts',
         from: 'if (late.length === 0) return images;',
         to: 'if (late.length >= 0) return images;',
       },
