@@ -23,7 +23,7 @@ import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import { systemClock } from '../lib/runtime/system.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
-import { deadlinesBy } from '../lib/worker/deadlines.ts';
+import { deadlinesBy } from '../lib/worker/attempt-host.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';

@@ -79,9 +79,23 @@ async function measure(): Promise<OneJob> {
   return found;
 }
 
+/** How many files, the fullest first, hold such a part of the functions. */
+function filesOf({ files, functions }: OneJob, part: number): number {
+  const counts = files.map((each) => each.functions).sort((one, other) => other - one);
+  let left = functions * part;
+  return counts.filter((count) => {
+    const isNeeded = left > 0;
+    left -= count;
+    return isNeeded;
+  }).length;
+}
+
 const found = await measure();
 if (process.argv.includes('--json')) console.log(JSON.stringify(found));
 else {
   for (const { file, functions } of found.files) console.log(`${String(functions).padStart(4)} ${file}`);
-  console.log(`One job enters ${found.functions} functions of ${found.files.length} files.`);
+  const most = filesOf(found, 0.9);
+  console.log(
+    `One job enters ${found.functions} functions of ${found.files.length} files; nine tenths of them stand in ${most} files.`,
+  );
 }

@@ -1,14 +1,15 @@
 /** Jobs, keys, fleets and explanations as a person reads them. */
 import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
+import type { Control } from '../core/capacity.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job, MovingJob } from '../core/job.ts';
 import { resourceIn } from '../core/scope.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
-import { leaseInForceMs } from '../dispatch/settle/outage-guard.ts';
-import type { Control, UnreadableItem } from '../store/records.ts';
+import { leaseInForceMs } from '../dispatch/settle/silence.ts';
+import type { UnreadableItem } from '../store/records.ts';
 import { duration, number, printable, table } from './report.ts';
 
 /** Ids of those that come first which are named; the others are counted. */

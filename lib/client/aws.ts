@@ -12,6 +12,7 @@ import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreClient } from './client.ts';
 import { ClientEnvironmentError, ValidationError } from './errors.ts';
 
+export type { Control } from '../core/capacity.ts';
 export { ConfigurationError } from '../core/errors.ts';
 export type { Explanation, WaitsFor } from '../core/explain.ts';
 export type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
@@ -52,7 +53,7 @@ export {
   StoreThrottled,
   StoreUnavailable,
 } from '../store/errors.ts';
-export type { Control, DispatcherLoad, UnreadableItem } from '../store/records.ts';
+export type { DispatcherLoad, UnreadableItem } from '../store/records.ts';
 export type { CallOptions } from './calls.ts';
 export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';

@@ -1,3 +1,4 @@
+import type { Control } from '../core/capacity.ts';
 import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, TERMINAL_TTL_MS } from '../core/job.ts';
 import { printScope, type Scope } from '../core/scope.ts';
@@ -19,7 +20,7 @@ import {
 import { changeControl, drain, partitionsOf, readControls } from '../dispatch/operate.ts';
 import { redriveJob } from '../dispatch/redrive.ts';
 import { retimeJob } from '../dispatch/retime.ts';
-import type { Control, UnreadableItem } from '../store/records.ts';
+import type { UnreadableItem } from '../store/records.ts';
 import type { CancelOutcome } from '../store/requests.ts';
 import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
 import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';

@@ -19,13 +19,13 @@
  *
  * Lines are numbers: key x classes + class.
  */
+import type { PoolIndex } from './capacity.ts';
 import type { ScoreCoefficients } from './configuration.ts';
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
 import { JobHeaps } from './job-heaps.ts';
 import { JobTable, NONE } from './job-table.ts';
 import { ParkedJobs } from './parked-jobs.ts';
-import type { PoolIndex } from './pool-index.ts';
 import { rank } from './score.ts';
 import { ABSENT, ASIDE, IN_TURN, TurnHeap } from './turn-heap.ts';
 

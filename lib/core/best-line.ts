@@ -3,15 +3,12 @@
  * in turn, the head with the best score among its few lines; of the lines aside, the first of each open class.
  */
 import type { Backlog } from './backlog.ts';
+import { type Fleets, type Gate, type Gates, type PoolIndex, type Skips, typeOf } from './capacity.ts';
 import type { ScoreCoefficients } from './configuration.ts';
 import type { Conflicts } from './conflict.ts';
 import type { Ledgers } from './fairness.ts';
-import type { Gate, Gates } from './gates.ts';
 import { NONE } from './job-table.ts';
-import { type PoolIndex, typeOf } from './pool-index.ts';
 import { rarityBonus } from './score.ts';
-import type { Skips } from './skips.ts';
-import type { Fleets } from './slots.ts';
 
 /** What decides which line comes next. */
 export interface BestLineParts {

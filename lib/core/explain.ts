@@ -1,11 +1,10 @@
 /**
  * Why a job is not running, told by the scheduler that decides it: what is known of the pool is put into one, and asked.
  */
+import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { conflictKeyUnder } from './conflict.ts';
-import type { Override } from './gates.ts';
-import type { ReservedJob, WaitingJob } from './job.ts';
-import { isTerminal, type Job } from './job.ts';
+import { isTerminal, type Job, type ReservedJob, type WaitingJob } from './job.ts';
 import type { Obstacle } from './obstacles.ts';
 import type { KeyLedger } from './planner.ts';
 import { Scheduler } from './scheduler.ts';
@@ -18,7 +17,7 @@ export type Explained = WaitingJob & Pick<Job, 'state' | 'runAtMs' | 'finishedAt
 /** What is known of the pool. What is missing makes the answer less exact, never wrong about a cap or a conflict. */
 export interface ExplainState {
   readonly configuration: PoolConfiguration;
-  readonly overrides?: readonly Override[] | undefined;
+  readonly overrides?: readonly Control[] | undefined;
   /** Every place of every reservation. */
   readonly inFlight: readonly ReservedJob[];
   /** Slots that nothing holds. */
@@ -131,7 +130,7 @@ function inLine(job: WaitingJob, state: ExplainState): readonly WaitingJob[] {
 /** The configuration with the operators' caps and weights in it. */
 export function overridden(
   configuration: PoolConfiguration,
-  overrides: readonly Override[],
+  overrides: readonly Control[],
 ): PoolConfiguration {
   const last = new Map(overrides.map((override) => [override.scope, override]));
   const weights = { ...configuration.fairness.weights };

@@ -123,3 +123,129 @@ export class JobTable {
     return this.#doubles[number * DOUBLES + READY_AT] as number;
   }
 }
+
+// Places of what is known of a running job: among whole numbers, and of its charge among the doubles of the same buffer.
+const RUN_INTS = 10;
+const RUN_DOUBLES = 5;
+const RUN_TYPE = 0;
+const RUN_TIER = 1;
+const RUN_KEY = 2;
+const RUN_FLEET = 3;
+const RUN_CONFLICT = 4;
+const RUN_GENERATION = 5;
+const RUN_JOB = 6;
+const RUN_CHARGED = 4;
+
+/**
+ * Jobs that run, by their tickets. A ticket names a running job until it ends, at less cost than its id, and is given again
+ * to another job then. What is kept of a running job are whole numbers side by side, and what it was charged.
+ */
+export class RunningJobs {
+  readonly #jobs: JobTable;
+  /** Tickets made so far; one that is free again stands in `#freeTickets`, and is no job's. */
+  #tickets = 0;
+  #doubles = new Float64Array(64 * RUN_DOUBLES);
+  #ints = new Int32Array(this.#doubles.buffer);
+  readonly #freeTickets: number[] = [];
+  /** Made when a job is first asked for by its id, and kept up from then on. */
+  #ticketsById: Map<string, number> | undefined;
+
+  constructor(jobs: JobTable) {
+    this.#jobs = jobs;
+  }
+
+  get size(): number {
+    return this.#tickets - this.#freeTickets.length;
+  }
+
+  /**
+   * A job of the table starts; answers its ticket. Type, tier, key, fleet and conflict key are numbers, or -1 for none;
+   * `generation` is the ledgers'.
+   */
+  start(
+    number: number,
+    type: number,
+    tier: number,
+    key: number,
+    fleet: number,
+    conflict: number,
+    generation: number,
+    chargedMs: number,
+  ): number {
+    let ticket = this.#freeTickets.pop();
+    if (ticket === undefined) {
+      ticket = this.#tickets;
+      this.#tickets += 1;
+    }
+    this.#ticketsById?.set(this.#jobs.idOf(number), ticket);
+    if (ticket * RUN_INTS === this.#ints.length) {
+      this.#doubles = widenFloats(this.#doubles, this.#doubles.length * 2);
+      this.#ints = new Int32Array(this.#doubles.buffer);
+    }
+    const ints = this.#ints;
+    const at = ticket * RUN_INTS;
+    ints[at + RUN_JOB] = number;
+    ints[at + RUN_TYPE] = type;
+    ints[at + RUN_TIER] = tier;
+    ints[at + RUN_KEY] = key;
+    ints[at + RUN_FLEET] = fleet;
+    ints[at + RUN_CONFLICT] = conflict;
+    ints[at + RUN_GENERATION] = generation;
+    this.#doubles[ticket * RUN_DOUBLES + RUN_CHARGED] = chargedMs;
+    return ticket;
+  }
+
+  /** A job that runs has ended: its ticket is free. What is kept of the job can be asked for until the next one starts. */
+  end(ticket: number): void {
+    this.#ticketsById?.delete(this.#jobs.idOf(this.jobOf(ticket)));
+    this.#ints[ticket * RUN_INTS + RUN_JOB] = NONE;
+    this.#freeTickets.push(ticket);
+  }
+
+  /** The number of the job that runs with a ticket; -1 for none. */
+  jobOf(ticket: number): number {
+    return ticket >= 0 && ticket < this.#tickets ? (this.#ints[ticket * RUN_INTS + RUN_JOB] as number) : NONE;
+  }
+
+  typeOf(ticket: number): number {
+    return this.#ints[ticket * RUN_INTS + RUN_TYPE] as number;
+  }
+
+  tierOf(ticket: number): number {
+    return this.#ints[ticket * RUN_INTS + RUN_TIER] as number;
+  }
+
+  keyOf(ticket: number): number {
+    return this.#ints[ticket * RUN_INTS + RUN_KEY] as number;
+  }
+
+  fleetOf(ticket: number): number {
+    return this.#ints[ticket * RUN_INTS + RUN_FLEET] as number;
+  }
+
+  conflictOf(ticket: number): number {
+    return this.#ints[ticket * RUN_INTS + RUN_CONFLICT] as number;
+  }
+
+  generationOf(ticket: number): number {
+    return this.#ints[ticket * RUN_INTS + RUN_GENERATION] as number;
+  }
+
+  chargedMsOf(ticket: number): number {
+    return this.#doubles[ticket * RUN_DOUBLES + RUN_CHARGED] as number;
+  }
+
+  /** The ticket of the job with this id, if it runs. */
+  ticketOf(id: string): number | undefined {
+    if (this.#ticketsById === undefined) {
+      this.#ticketsById = new Map();
+      for (const ticket of this.tickets()) this.#ticketsById.set(this.#jobs.idOf(this.jobOf(ticket)), ticket);
+    }
+    return this.#ticketsById.get(id);
+  }
+
+  /** The tickets of all that run. O(tickets ever in use at once). */
+  *tickets(): Generator<number> {
+    for (let ticket = 0; ticket < this.#tickets; ticket += 1) if (this.jobOf(ticket) !== NONE) yield ticket;
+  }
+}

@@ -32,13 +32,8 @@ export interface WaitingJob {
 }
 
 /** What one admitted job holds until it is settled: an entry of a reservation. */
-export interface ReservedJob {
-  readonly id: string;
-  readonly version: number;
-  readonly attempt: number;
-  readonly type: string;
+export interface ReservedJob extends Pick<WaitingJob, 'id' | 'version' | 'attempt' | 'type' | 'fairnessKey'> {
   readonly tier: string;
-  readonly fairnessKey: string;
   /** See `conflictKeyUnder`; undefined where nothing excludes the job. */
   readonly conflictKey?: string | undefined;
   /** Of a job without a conflict key: its type may be given a conflict group while it runs. */
@@ -218,3 +213,15 @@ export const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
 export function isTerminal(state: JobState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'cancelled';
 }
+
+/**
+ * A batch's name, unique among all claims: the batch is numbered under its lease's epoch, and partitions of the same epoch say which they
+ * are. A worker that serves several tells claims apart by their ids alone, and a job may move from one to another.
+ */
+export const batchIdOf = (partition: number, epoch: number, sequence: number): string =>
+  partition === 0 ? `${epoch}-${sequence}` : `${epoch}-${sequence}p${partition}`;
+
+/** The partition under whose lease a claim was made. */
+export const partitionOfClaim = (claimId: string): number => Number(/p(\d+)\./.exec(claimId)?.[1] ?? 0);
+
+export const claimIdOf = (batchId: string, position: number): string => `${batchId}.${position}`;

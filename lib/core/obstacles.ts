@@ -1,14 +1,11 @@
 /** What keeps one job from starting, whoever's turn it is: the pool's and its scopes' caps and pauses, slots, and conflicts. */
+import type { Fleets, Gate, Gates, PoolIndex } from './capacity.ts';
 import type { TierConfiguration } from './configuration.ts';
 import { type Conflicts, isExclusive } from './conflict.ts';
 import type { Ledgers } from './fairness.ts';
-import type { Gate, Gates } from './gates.ts';
 import type { WaitingJob } from './job.ts';
-import type { JobTable } from './job-table.ts';
-import type { PoolIndex } from './pool-index.ts';
-import type { RunningJobs } from './running-jobs.ts';
+import type { JobTable, RunningJobs } from './job-table.ts';
 import { type CapScope, printScope, resourceScope } from './scope.ts';
-import type { Fleets } from './slots.ts';
 
 export type Obstacle =
   | { readonly why: 'paused'; readonly scope: string }

@@ -5,12 +5,36 @@
  * version, must come to the same one. Each cap is split into whole shares that add up to it, so that partitions which
  * know nothing of each other never exceed it together. A key's own cap is not split: a key has one partition.
  */
+import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
-import type { Override } from './gates.ts';
 import { type Moved, NOTHING_MOVED, shareCap } from './lending.ts';
-import { hashText } from './ring.ts';
 import { declaredCaps, ruleOf, withCaps } from './scope.ts';
+
+/**
+ * A 32-bit hash of a text, evenly spread even over texts that differ in one digit. Two lanes of multiply and xor over
+ * the UTF-16 units, crossed over and mixed at the end; not for secrets, and never to be changed: where things live
+ * depends on it.
+ */
+export function hashText(text: string): number {
+  let low = 0x9e3779b9;
+  let high = 0x85ebca6b ^ text.length;
+  for (let index = 0; index < text.length; index += 1) {
+    const unit = text.charCodeAt(index);
+    low = Math.imul(low ^ unit, 0x01000193);
+    high = Math.imul(high ^ unit, 0x5bd1e995);
+    high ^= high >>> 15;
+  }
+  return mix(mix(low) ^ high);
+}
+
+// Two rounds of xor-shift and multiply: each bit of the input reaches each bit of the output.
+function mix(value: number): number {
+  let mixed = value;
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x7feb352d);
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x846ca68b);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
 
 /** The partition of a fairness key: from 0 to `partitions - 1`. */
 export const partitionOf = (fairnessKey: string, partitions: number): number =>
@@ -45,7 +69,7 @@ export interface DividedCap {
 /** All caps that are divided: those of pool, tiers and types as operators have set or left them, and declared slots. */
 export function dividedCaps(
   configuration: PoolConfiguration,
-  overrides: readonly Override[],
+  overrides: readonly Control[],
 ): readonly DividedCap[] {
   const ofScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   return declaredCaps(configuration).flatMap(({ scope, cap: declared }) => {
@@ -84,7 +108,7 @@ export function shareOfPool(
 }
 
 /** What one partition may use of what operators allow. What they allow a fleet stands beside its slots, and is not lent. */
-export function shareOfOverrides<O extends Override>(
+export function shareOfOverrides<O extends Control>(
   overrides: readonly O[],
   partition: number,
   partitions: number,

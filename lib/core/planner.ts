@@ -27,10 +27,9 @@
  * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
  * time, 4 F + 64 + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
+import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
-import type { Override } from './gates.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
-import { classOf, typeOf } from './pool-index.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
 
 /** A line of waiting jobs. */
@@ -68,7 +67,7 @@ export interface PlannerInput {
   readonly ledgers?: readonly KeyLedger[] | undefined;
   /** What an attempt is expected to cost. */
   readonly costMs: (type: string, resourceId: string | undefined) => number;
-  readonly overrides?: readonly Override[] | undefined;
+  readonly overrides?: readonly Control[] | undefined;
   /** Blocked jobs that the plan may meet; unless given, 2 F + 64. */
   readonly blockedMax?: number | undefined;
   /** So many more for each conflict key that turns out to be held elsewhere; 0 unless given. */

@@ -9,8 +9,7 @@
  * Instants are epoch milliseconds. A firing is named by the instant that the time rules give; its job is due later by the
  * schedule's jitter.
  */
-import type { JobMode, JobState, Json } from './job.ts';
-import { isTerminal } from './job.ts';
+import { isTerminal, type JobMode, type JobState, type Json } from './job.ts';
 import { type Fires, inBlackout, jitterOf, latestFiring, type TimeRules } from './schedule.ts';
 
 /** What becomes of firings that were noticed later than `misfireGraceMs`. */

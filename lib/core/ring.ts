@@ -11,6 +11,7 @@
  * loaded of 16 nodes below 1.45 times the mean; the text's 3 would allow five times the mean.
  */
 import { ConfigurationError } from './errors.ts';
+import { hashText } from './partition.ts';
 
 /** Where the nodes stand. Built by `buildRing` or `ringOf`; not to be changed. */
 export interface Ring {
@@ -28,31 +29,6 @@ export type PartitionRole = 'leader' | 'standby' | 'offline';
 
 export const RING_SPACE = 2 ** 32;
 export const VIRTUAL_NODES = 128;
-
-/**
- * A 32-bit hash of a text, evenly spread even over texts that differ in one digit. Two lanes of multiply and xor over
- * the UTF-16 units, crossed over and mixed at the end; not for secrets, and never to be changed: where things live
- * depends on it.
- */
-export function hashText(text: string): number {
-  let low = 0x9e3779b9;
-  let high = 0x85ebca6b ^ text.length;
-  for (let index = 0; index < text.length; index += 1) {
-    const unit = text.charCodeAt(index);
-    low = Math.imul(low ^ unit, 0x01000193);
-    high = Math.imul(high ^ unit, 0x5bd1e995);
-    high ^= high >>> 15;
-  }
-  return mix(mix(low) ^ high);
-}
-
-// Two rounds of xor-shift and multiply: each bit of the input reaches each bit of the output.
-function mix(value: number): number {
-  let mixed = value;
-  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x7feb352d);
-  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x846ca68b);
-  return (mixed ^ (mixed >>> 16)) >>> 0;
-}
 
 /**
  * A ring of these nodes. Their order does not matter, and naming one twice changes nothing.

@@ -13,7 +13,7 @@
  * Instants are epoch milliseconds.
  */
 import { ConfigurationError } from './errors.ts';
-import { hashText } from './ring.ts';
+import { hashText } from './partition.ts';
 
 /** A cron pattern, read. Wall-clock times are milliseconds as if the wall stood in UTC. */
 export interface CronPattern {

@@ -11,20 +11,28 @@
  */
 import { Backlog } from './backlog.ts';
 import { BestLine } from './best-line.ts';
+import {
+  type Control,
+  classOf,
+  Fleets,
+  type Gate,
+  Gates,
+  indexPool,
+  isOnDemand,
+  type PoolIndex,
+  type Skip,
+  Skips,
+  typeOf,
+} from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
 import { Conflicts, roomUnder } from './conflict.ts';
 import { Estimates, type TypeEstimates, WHOLE } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
-import { type Gate, Gates, type Override } from './gates.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
-import { NONE } from './job-table.ts';
+import { NONE, RunningJobs } from './job-table.ts';
 import { type Obstacle, obstaclesTo } from './obstacles.ts';
-import { classOf, indexPool, isOnDemand, type PoolIndex, typeOf } from './pool-index.ts';
-import { RunningJobs } from './running-jobs.ts';
 import { parseScope } from './scope.ts';
 import { partsOf, type ScoreParts, weightOf } from './score.ts';
-import { type Skip, Skips } from './skips.ts';
-import { Fleets } from './slots.ts';
 
 /** Why a job was chosen. */
 export interface Reasons {
@@ -57,7 +65,7 @@ export interface Ending {
 }
 
 export interface SchedulerOptions {
-  readonly overrides?: readonly Override[] | undefined;
+  readonly overrides?: readonly Control[] | undefined;
   /** Instead of the scheduler's own estimates. */
   readonly costMs?: ((type: string, resourceId: string | undefined) => number) | undefined;
   /** False leaves `skipped` empty. */
@@ -81,7 +89,7 @@ export class Scheduler {
   readonly conflicts = new Conflicts();
   readonly #running: RunningJobs;
   readonly #gates: Gates;
-  readonly #keyOverrides = new Map<string, Override>();
+  readonly #keyOverrides = new Map<string, Control>();
   readonly #costMs: ((type: string, resourceId: string | undefined) => number) | undefined;
   readonly #skips: Skips;
   readonly #bestLine: BestLine;
@@ -145,7 +153,7 @@ export class Scheduler {
   }
 
   /** Changes a pause, a cap or a weight. An override without a cap or weight restores the configured one. Unknown scopes are none. */
-  override(override: Override): void {
+  override(override: Control): void {
     const scope = parseScope(override.scope);
     if (scope === undefined) return;
     if (scope === 'pool') this.#gates.overridePool(override);
@@ -504,7 +512,7 @@ export class Scheduler {
     return this.#keyOverrides.get(fairnessKey)?.paused === true;
   }
 
-  #overrideKey(key: number, override: Override): void {
+  #overrideKey(key: number, override: Control): void {
     const name = this.ledgers.nameOf(key);
     const { weights, defaultWeight, maxConcurrencyPerKey } = this.#configuration.fairness;
     const cap = override.maxConcurrency ?? maxConcurrencyPerKey ?? UNLIMITED;

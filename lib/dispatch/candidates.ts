@@ -6,12 +6,12 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { Ledger, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
 import { BackloggedKeys, KEYS_MIN } from './backlogged-keys.ts';
+import { type BetweenPartitions, betweenPartitions } from './between-partitions.ts';
 import type { DispatchContext } from './context.ts';
 import { HintedJobs } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
 import { modesOf, partsOf, readLineParts } from './line-parts.ts';
-import { lockOf, lookAtLocks, needsLocks } from './locks.ts';
 import { readGroup } from './parking.ts';
 import {
   type CachedHeads,
@@ -26,8 +26,7 @@ import {
   noteOutdated,
   nothingTrustedMs,
 } from './partition-cache.ts';
-import { haveKeysMoved, livesIn } from './rehome.ts';
-import { attemptStatusOf } from './settle/attempt-status.ts';
+import { attemptStatusOf } from './settle/settled.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -91,6 +90,7 @@ export class Candidates {
   readonly #locksSeen = new Set<string>();
   /** When a conflict key that another partition has in turn is open again unless it is taken; undefined: none is. */
   openAtMs: number | undefined;
+  readonly #between: BetweenPartitions | undefined;
   readonly #lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
   readonly leftBehind: JobHead[] = [];
@@ -112,11 +112,13 @@ export class Candidates {
       rankOf: (job) => rankKey(job, configuration.score),
       subOf: (job) => subLineOf(configuration, job),
     };
-    this.#lives = livesIn(context, input.partition);
+    const between = betweenPartitions(context, input.partition);
+    this.#between = between;
+    this.#lives = between?.livesIn(context, input.partition) ?? (() => true);
     const isOfUse = (job: JobHead): boolean =>
       types.has(job.type) && !this.#held.has(job.id) && this.#lives(job);
     // A dispatcher remembers hints from before a deployment that changed the number of partitions.
-    if (haveKeysMoved(context, input.partition)) forgetStrangers(input.cached, this.#lives);
+    if (between?.haveKeysMoved(context, input.partition)) forgetStrangers(input.cached, this.#lives);
     noteImages(
       input.cached,
       input.images.filter((job) => isOfUse(job) || job.state !== 'pending'),
@@ -213,11 +215,12 @@ export class Candidates {
   }
 
   async #lookAtLocks(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
-    if (!needsLocks(this.#context)) return;
-    const conflictKeys = new Set(jobs.flatMap((job) => lockOf(this.#context, job) ?? []));
+    const between = this.#between;
+    if (!between?.needsLocks(this.#context)) return;
+    const conflictKeys = new Set(jobs.flatMap((job) => between.lockOf(this.#context, job) ?? []));
     const fresh = [...conflictKeys].filter((each) => !this.#locksSeen.has(each));
     for (const conflictKey of fresh) this.#locksSeen.add(conflictKey);
-    const { taken, openAtMs } = await lookAtLocks(this.#context, this.#input.partition, fresh);
+    const { taken, openAtMs } = await between.lookAtLocks(this.#context, this.#input.partition, fresh);
     for (const conflictKey of taken) planner.closeConflict(conflictKey);
     if (openAtMs !== undefined) this.openAtMs = Math.min(openAtMs, this.openAtMs ?? openAtMs);
   }

@@ -6,20 +6,20 @@
  * the parts that a key names. Parked jobs stand under something that may have changed: their type's conflict group. And where
  * the number of partitions has changed, jobs stand in partitions where their keys do not live any more.
  */
-import { conflictKeyUnder } from '../core/conflict.ts';
+import type { Control } from '../core/capacity.ts';
+import { conflictKeyUnder, typesByName } from '../core/conflict.ts';
 import { partitionOf } from '../core/partition.ts';
 import { nameIn } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
-import { typesByName } from '../core/terms.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Carried, Control, Fence, PartitionState } from '../store/records.ts';
+import { type Carried, type Fence, isCarriedTo, type PartitionState } from '../store/records.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
-import { asSubmitter, type DispatchContext } from './context.ts';
+import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { HeldLease } from './lease.ts';
 import { LeaseLostError } from './pass/commits.ts';
 import { haveKeysMoved, heldIn, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
-import { putAnnounced } from './submit.ts';
+import { asSubmitter, putAnnounced } from './submit.ts';
 
 /**
  * One step of moving jobs to where the new declaration wants them. Answers undefined when nothing is left to do.
@@ -33,8 +33,8 @@ export async function carry(
 ): Promise<Carried | undefined> {
   const { deployed, log } = context;
   if (deployed === undefined) return undefined;
+  if (isCarriedTo(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
-  if (known?.isDone === true) return undefined;
   const before = known ?? begin(deployed, fence.epoch, state);
   if (known === undefined && before.sinceEpoch === fence.epoch) {
     await shareControls(context, fence.partition, state);

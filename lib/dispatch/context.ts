@@ -76,9 +76,3 @@ export interface DispatchContext {
   /** What this process remembers between passes. */
   readonly caches: PartitionCaches;
 }
-
-/** A dispatcher as one who puts jobs into lines: those that it promotes, moves back, or takes from a worker that is gone. */
-export const asSubmitter = (context: DispatchContext): SubmitContext => ({
-  ...context,
-  nowMs: () => context.clock.nowMs(),
-});

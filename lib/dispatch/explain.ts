@@ -5,8 +5,9 @@
  * the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
+import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyUnder } from '../core/conflict.ts';
+import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
@@ -14,9 +15,8 @@ import type { Moved } from '../core/lending.ts';
 import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { declaredScopeOf, printScope } from '../core/scope.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
-import { keysHeldBy, typesByName } from '../core/terms.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Control, PartitionState } from '../store/records.ts';
+import type { PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { type HandoverWait, waitsForOthers } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
@@ -26,7 +26,7 @@ import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
-import { CLOCK_SKEW_MAX_MS } from './settle/outage-guard.ts';
+import { CLOCK_SKEW_MAX_MS } from './settle/silence.ts';
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
 import { dueShardsOf } from './timers.ts';
 

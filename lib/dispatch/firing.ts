@@ -26,9 +26,9 @@ import { type Fires, firesOf, jitterOf, localIso } from '../core/schedule.ts';
 import { readCron } from '../schedule/croner.ts';
 import type { OperateStore, SubmitStore } from '../store/contract.ts';
 import type { ScheduleHeads, ScheduleStore } from '../store/schedules.ts';
-import { asSubmitter, type DispatchContext } from './context.ts';
+import type { DispatchContext } from './context.ts';
 import { jobFrom } from './request.ts';
-import { type SubmitContext, submit } from './submit.ts';
+import { asSubmitter, type SubmitContext, submit } from './submit.ts';
 import { wakeForSchedules } from './timers.ts';
 
 /** Schedules that are read at once, and rounds in which one pass does so. With more, it plans with what it has, and goes on. */

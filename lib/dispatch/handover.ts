@@ -13,14 +13,14 @@
  * that follow claims another partition's key, or goes above its share. So what was read once may be believed for as long as one likes:
  * it is never less than what there is. Once nothing is left the partition notes that too, and no pass looks any more.
  */
+import type { Control } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyUnder } from '../core/conflict.ts';
+import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { fleetScope, type Moved, movedBy, NOTHING_MOVED } from '../core/lending.ts';
 import { partitionOf, shareOfOverrides } from '../core/partition.ts';
 import { printScope, scopesOfType } from '../core/scope.ts';
-import { keysHeldBy, typesByName } from '../core/terms.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Carried, Control, PartitionState } from '../store/records.ts';
+import type { Carried, PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { HeldLease } from './lease.ts';

@@ -1,5 +1,6 @@
 /** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
 
+import { type Control, weightsNow } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode } from '../core/job.ts';
@@ -7,7 +8,7 @@ import { printScope } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Control, EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
+import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
 import type { Heads } from '../store/requests.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
@@ -15,7 +16,6 @@ import { type LineCursor, type LineParts, modesOf, partsOf, readLineParts } from
 import { combined, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { dueShardsOf } from './timers.ts';
-import { weightsNow } from './weights.ts';
 
 /** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
 export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;

@@ -2,11 +2,12 @@
  * What a pass knows of a partition's costs: ledgers of fairness keys and learned costs, as read, and as settlement changes
  * them. What changed is written with the settlement itself, in one transaction.
  */
+import { type Weights, weightsNow } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
-import { hashText } from '../core/ring.ts';
+import { hashText } from '../core/partition.ts';
 import { LATER_JOBS_MAX } from '../store/bounds.ts';
 import type { LineStore } from '../store/contract.ts';
 import {
@@ -18,7 +19,6 @@ import {
 } from '../store/records.ts';
 import { type CachedLines, noteMovedBack, type PartitionCache } from './partition-cache.ts';
 import type { Settled } from './settle/settled.ts';
-import { type Weights, weightsNow } from './weights.ts';
 
 /** Names what was learned of a type on a resource. */
 interface EstimateName {

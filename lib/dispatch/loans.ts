@@ -9,7 +9,7 @@
  * explores every interleaving.
  */
 import type { LendingConfiguration, PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyUnder } from '../core/conflict.ts';
+import { conflictKeyUnder, fullConflicts, typesByName } from '../core/conflict.ts';
 import { LENDING_DEFAULTS } from '../core/defaults.ts';
 import type { ReservedJob } from '../core/job.ts';
 import {
@@ -32,7 +32,6 @@ import {
 } from '../core/lending.ts';
 import { dividedCaps, shareOfCap, shareUnder } from '../core/partition.ts';
 import { lentScopesOf, printScope, scopesOfType } from '../core/scope.ts';
-import { fullConflicts, typesByName } from '../core/terms.ts';
 import { WANTS_BYTES_MAX } from '../store/bounds.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { PartitionState } from '../store/records.ts';

@@ -9,9 +9,8 @@
  * could not be won, and let partitions take turns: a hint that gets lost costs time until the next tick.
  */
 
-import { claimIdOf } from '../core/claim-id.ts';
 import { conflictKeyUnder, isExclusive } from '../core/conflict.ts';
-import type { ReservedJob } from '../core/job.ts';
+import { claimIdOf, type ReservedJob } from '../core/job.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import { type Carried, isOpenTo, type Lock } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';

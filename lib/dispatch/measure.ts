@@ -2,8 +2,8 @@
  * What a pass leaves behind, as metrics: what is in flight against each cap, what is free, and what it has seen waiting. It is
  * counted in what the pass holds anyway, about once a minute, and not at all where nothing is going on.
  */
+import type { Control } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import type { Override } from '../core/gates.ts';
 import type { ReservedJob } from '../core/job.ts';
 import { printScope, type Scope } from '../core/scope.ts';
 import type { MetricScopes, Metrics } from '../metrics/contract.ts';
@@ -22,7 +22,7 @@ export interface MeasureMemory {
 export interface Load {
   /** With the shares of caps that the pass went by. */
   readonly configuration: PoolConfiguration;
-  readonly overrides: readonly Override[];
+  readonly overrides: readonly Control[];
   readonly partition: number;
   readonly held: readonly ReservedJob[];
   /** By fleet, before what this pass admitted. */
@@ -49,7 +49,7 @@ interface Gate {
 
 type Gates = (scope: Scope, configured: number | null, running: number) => Gate;
 
-const gatesOf = (overrides: readonly Override[]): Gates => {
+const gatesOf = (overrides: readonly Control[]): Gates => {
   const byScope = new Map(overrides.map((override) => [override.scope, override]));
   return (scope, configured, running) => {
     const { paused = false, maxConcurrency } = byScope.get(printScope(scope)) ?? {};

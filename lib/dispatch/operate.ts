@@ -1,11 +1,12 @@
 /** What an operator changes while the pool runs: pauses, caps, weights. A control is obeyed from the next pass on. */
 
+import type { Control } from '../core/capacity.ts';
 import { homesOf } from '../core/partition.ts';
 import { isInScope, printScope, type Scope } from '../core/scope.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { MembershipStore, OperateStore, PassStore } from '../store/contract.ts';
-import type { Control, PartitionState } from '../store/records.ts';
+import type { PartitionState } from '../store/records.ts';
 import type { ControlChange, ControlOutcome } from '../store/requests.ts';
 import type { ScheduleStore } from '../store/schedules.ts';
 import type { DeclaredPool } from './declaration-codec.ts';

@@ -14,20 +14,19 @@
  *
  * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking is fenced by the epoch.
  */
-import { conflictKeyUnder } from '../core/conflict.ts';
+import { conflictKeyUnder, fullConflicts, typesByName } from '../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
 import type { LineName, Planner } from '../core/planner.ts';
-import { fullConflicts, typesByName } from '../core/terms.ts';
 import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../store/bounds.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { ParkedMark } from '../store/records.ts';
 import { blockedGroup, blockedRank } from '../store/schema.ts';
-import { asSubmitter, type DispatchContext } from './context.ts';
+import type { DispatchContext } from './context.ts';
 import type { HeldLease } from './lease.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
 import type { PartitionCache } from './partition-cache.ts';
 import { type Commits, EMPTY_COMMIT, LeaseLostError } from './pass/commits.ts';
-import { putAnnounced, readyLineOf } from './submit.ts';
+import { asSubmitter, putAnnounced, readyLineOf } from './submit.ts';
 
 /** Marks looked at by one tick. */
 const ROUND_MARKS = 100;

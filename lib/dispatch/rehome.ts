@@ -15,10 +15,10 @@ import { partitionOf } from '../core/partition.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { KeyBacklog, PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
-import { asSubmitter, type DispatchContext } from './context.ts';
+import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { StrangersMemory } from './partition-cache.ts';
-import { ANNOUNCE_EVERY_MS, putAnnounced } from './submit.ts';
+import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from './submit.ts';
 import { wakeLater } from './timers.ts';
 
 /** Keys that one request reads. */

@@ -5,8 +5,7 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
-import type { Job, Json } from '../core/job.ts';
-import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { ASKED_FIELDS, type AskedField, asked } from '../store/job-fields.ts';
 

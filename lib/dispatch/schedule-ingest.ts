@@ -2,7 +2,7 @@
  * From messages of the ingest queue to schedules. The bus knows no order: of two events about one schedule that are sent close
  * together, either may come last. Whoever needs their order uses the client, or waits between them.
  */
-import { hashText } from '../core/ring.ts';
+import { hashText } from '../core/partition.ts';
 import { traceparentOfXRay } from '../core/trace.ts';
 import { type EventBus, SCHEDULE_REQUESTS, type ScheduleVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';

@@ -1,8 +1,9 @@
 /** Submitting: jobs become items, once, in lines that the dispatcher knows of. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
-import { hashText } from '../core/ring.ts';
+import { hashText } from '../core/partition.ts';
 import { rankKey } from '../core/score.ts';
+import type { Clock } from '../runtime/contract.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { CreateOutcome } from '../store/requests.ts';
@@ -25,6 +26,11 @@ export interface SubmitContext {
   /** Where the store puts a job, which may follow a newer declaration than `configuration`. Undefined: it follows that. */
   readonly place?: ((job: JobHead) => { readonly sub: number }) | undefined;
 }
+
+/** A dispatcher as one who puts jobs into lines: those that it promotes, moves back, or takes from a worker that is gone. */
+export const asSubmitter = (
+  context: Omit<SubmitContext, 'nowMs'> & { readonly clock: Pick<Clock, 'nowMs'> },
+): SubmitContext => ({ ...context, nowMs: () => context.clock.nowMs() });
 
 /** The tier of a job's type. */
 export function tierOf(configuration: PoolConfiguration, type: string): string {

@@ -1,10 +1,8 @@
 /** A fleet's queue. It hints: a message may be late, lost, doubled or outdated; the job item decides. */
+import type { ClaimedJob } from '../store/requests.ts';
 
 /** What a worker is told: which job, won by which claim. The payload stays in the item. */
-export interface DispatchMessage {
-  readonly jobId: string;
-  readonly claimId: string;
-}
+export type DispatchMessage = ClaimedJob;
 
 /** A message as a worker received it. */
 export interface ReceivedMessage {

@@ -1,6 +1,7 @@
 /** Runs the cases of the format `partitions` on the core's ring, leases and lending. */
 
-import { buildRing, hashText, ownerOf, type Ring, ringOf, VIRTUAL_NODES } from '../core/ring.ts';
+import { hashText } from '../core/partition.ts';
+import { buildRing, ownerOf, type Ring, ringOf, VIRTUAL_NODES } from '../core/ring.ts';
 import {
   beat,
   complete,

@@ -6,9 +6,9 @@
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type Job, type JobState, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
-import { partitionOf } from '../core/partition.ts';
+import { hashText, partitionOf } from '../core/partition.ts';
 import type { ScheduleSpec } from '../core/recurring.ts';
-import { hashText, RING_SPACE } from '../core/ring.ts';
+import { RING_SPACE } from '../core/ring.ts';
 import type { Scope } from '../core/scope.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../dispatch/context.ts';
 import { dispatchAll } from '../dispatch/dispatch.ts';

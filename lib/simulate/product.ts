@@ -3,6 +3,7 @@
  * time. Nothing here decides. This file lets happen what the scenario says, when it says so, and tells what came of it.
  */
 
+import { weightsNow } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError } from '../core/errors.ts';
@@ -13,7 +14,6 @@ import { isDeclared, parseScope, type Scope } from '../core/scope.ts';
 import { LedgerCache } from '../dispatch/ledger-cache.ts';
 import { openCache } from '../dispatch/partition-cache.ts';
 import { type JobRequest, jobFrom, parseRequests } from '../dispatch/request.ts';
-import { weightsNow } from '../dispatch/weights.ts';
 import { readCron } from '../schedule/croner.ts';
 import type { StoreEvent } from '../store/memory/imitation.ts';
 import type { EstimateRecord } from '../store/records.ts';

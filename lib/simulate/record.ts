@@ -1,6 +1,5 @@
 /** What happened in a simulated pool: attempts as they start and end in the store, and what keys, types and fleets got. */
-import type { Job } from '../core/job.ts';
-import { isTerminal } from '../core/job.ts';
+import { isTerminal, type Job } from '../core/job.ts';
 import type { StoreEvent } from '../store/memory/imitation.ts';
 import type { Run } from './fairness.ts';
 

@@ -5,13 +5,13 @@
  *
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
  */
+import type { Control } from '../core/capacity.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
 import type { LoanRequest } from '../core/lending.ts';
-import type { GivenUp } from '../core/life-cycle.ts';
+import type { GivenUp, Verdict } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type {
   Carried,
-  Control,
   DeclarationRecord,
   DispatcherIdentity,
   DispatcherRecord,
@@ -41,7 +41,6 @@ import type {
   DeclareOutcome,
   FinishOutcome,
   FinishRequest,
-  FinishVerdict,
   Heads,
   LeaseOutcome,
   LinePage,
@@ -51,6 +50,15 @@ import type {
 } from './requests.ts';
 import type { ScheduleStore } from './schedules.ts';
 import type { AnnouncedLine, ReadyLine } from './schema.ts';
+
+/**
+ * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
+ * compared as text.
+ */
+export type PlaceInLine = (job: JobHead) => {
+  readonly rank: string;
+  readonly sub?: number | undefined;
+};
 
 /** What whoever submits asks: producers, the ingest, and a dispatcher that moves jobs to another line. */
 export interface SubmitStore {
@@ -353,7 +361,7 @@ export interface WorkerStore {
    */
   loseWorker(request: {
     readonly job: MovingJob;
-    readonly verdict: FinishVerdict;
+    readonly verdict: Verdict;
     readonly nowMs: number;
     readonly expiresAtMs: number;
   }): Promise<FinishOutcome>;

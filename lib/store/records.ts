@@ -1,4 +1,5 @@
 /** What the store keeps, as the scheduler sees it: one shape a kind of item, whatever database it is in. */
+import type { Control } from '../core/capacity.ts';
 import type { JobMode, Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest } from '../core/lending.ts';
 import type { ReadyLine } from './schema.ts';
@@ -52,6 +53,10 @@ export interface Carried {
   /** No other partition has anything in flight that must be looked at before something starts here. */
   readonly isHandedOver?: boolean | undefined;
 }
+
+/** Whether all that waits stands where the declaration of this version wants it. */
+export const isCarriedTo = (version: number, { carried }: Pick<PartitionState, 'carried'>): boolean =>
+  carried?.version === version && carried.isDone;
 
 /** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
 export interface Reservation {
@@ -119,15 +124,6 @@ export interface LeaseRecord {
   readonly takenAtMs?: number | undefined;
   /** 0 once it was given back. */
   readonly expiresAtMs: number;
-}
-
-/** An operator's override for one scope. */
-export interface Control {
-  /** As `printScope` writes it. */
-  readonly scope: string;
-  readonly paused: boolean;
-  readonly maxConcurrency?: number | undefined;
-  readonly weight?: number | undefined;
 }
 
 /** Whether a control says nothing: the scope is as it is configured. */

@@ -1,12 +1,12 @@
 /** What the verbs of the store are asked, where that is more than a few words, and what they answer. */
-import type { Job, MovingJob } from '../core/job.ts';
+import type { Control } from '../core/capacity.ts';
+import type { Claim, Job, MovingJob } from '../core/job.ts';
 import type { Loan, Return } from '../core/lending.ts';
 import type { Verdict } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import {
   type Attendance,
   CONTROL_FIELDS,
-  type Control,
   type EstimateRecord,
   type Ledger,
   type Reservation,
@@ -83,17 +83,10 @@ export interface Commit {
 }
 
 /** A planned claim of one job for one place of a reservation. */
-export interface ClaimRequest {
+export interface ClaimRequest extends Claim {
   readonly jobId: string;
   /** Won only if the job is pending at exactly this version. */
   readonly version: number;
-  readonly claimId: string;
-  readonly epoch: number;
-  readonly batchId: string;
-  readonly fleet: string;
-  readonly claimedAtMs: number;
-  /** The version of the declaration that it was planned under. */
-  readonly declared?: number | undefined;
   /** Of a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
   readonly lock?: { readonly conflictKey: string; readonly partition: number } | undefined;
 }
@@ -105,9 +98,10 @@ export interface ClaimRequest {
  */
 export type ClaimOutcome = 'claimed' | 'lost' | 'blocked' | 'unknown';
 
-export interface StartRequest extends WorkerIdentity {
-  readonly jobId: string;
-  readonly claimId: string;
+/** A job, and which of its claims: what a worker is told, and what a start is conditional on. */
+export type ClaimedJob = Pick<ClaimRequest, 'jobId' | 'claimId'>;
+
+export interface StartRequest extends ClaimedJob, WorkerIdentity {
   readonly nowMs: number;
   /**
    * The attempt's lease: after this instant, by the worker's clock, it certainly runs no more. Undefined: its worker is a
@@ -121,13 +115,11 @@ export type StartOutcome =
   /** The message was a duplicate or outdated: the job is not claimed by this claim any more. */
   | { readonly kind: 'superseded' };
 
-/** What a finished attempt leaves behind. */
-export type FinishVerdict = Verdict;
-
 export interface FinishRequest extends WorkerIdentity {
   /** As `startJob` returned it. */
   readonly job: MovingJob;
-  readonly verdict: FinishVerdict;
+  /** What it leaves behind. */
+  readonly verdict: Verdict;
   readonly nowMs: number;
   /** When the terminal job may be collected. */
   readonly expiresAtMs: number;

@@ -8,9 +8,8 @@ import { decodeDispatchMessage } from '../queue/message.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { SubmitStore, WorkerStore } from '../store/contract.ts';
+import { noteStart, progressOf, watchJobs } from './attempt-host.ts';
 import { endIfDead } from './dead-function.ts';
-import { noteStart } from './note-start.ts';
-import { progressOf } from './progress.ts';
 import {
   HandlerHungError,
   type JobHandlers,
@@ -18,7 +17,6 @@ import {
   runJob,
   WorkerStoppedError,
 } from './run-job.ts';
-import { watchJobs } from './watch.ts';
 
 /** What a worker function needs of its surroundings. */
 export interface WorkerParts {

@@ -1,6 +1,7 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { type Job, type JobError, type Json, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
+import type { Verdict } from '../core/life-cycle.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
@@ -8,19 +9,19 @@ import { lookingFirst } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/records.ts';
-import type { FinishOutcome, FinishVerdict } from '../store/requests.ts';
-import { type Deadlines, deadlinesBy } from './deadlines.ts';
+import type { FinishOutcome } from '../store/requests.ts';
+import {
+  type Deadlines,
+  deadlinesBy,
+  JobCancelledError,
+  JobSupersededError,
+  type Watch,
+} from './attempt-host.ts';
 import type { AttemptStore } from './retrying-store.ts';
-import { JobCancelledError, JobSupersededError, type Watch } from './watch.ts';
 
 /** What a handler is told beside its payload. */
-export interface JobContext {
+export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey' | 'resourceId'> {
   readonly jobId: string;
-  readonly type: string;
-  /** 1 for the first attempt. */
-  readonly attempt: number;
-  readonly fairnessKey: string;
-  readonly resourceId?: string | undefined;
   /** The trace that the job belongs to (W3C Trace Context), as its producer gave it: begin a span under it, pass it on. */
   readonly traceparent?: string | undefined;
   /** Grows with every new claim of the job: lets a store of the user's refuse a superseded attempt. */
@@ -214,7 +215,7 @@ class StartedLateError extends Error {
 }
 
 /** How a handler ended. */
-type Settled =
+type HandlerEnd =
   | { readonly kind: 'returned'; readonly result: Json | undefined }
   | { readonly kind: 'threw'; readonly error: unknown };
 const LATE = { kind: 'late' } as const;
@@ -241,7 +242,7 @@ async function attempt(
   const began = instantOf(clock);
   let isStopped = false;
   const deadlines = context.deadlines ?? deadlinesBy(clock);
-  const { promise: first, resolve: tell } = Promise.withResolvers<Settled | typeof LATE>();
+  const { promise: first, resolve: tell } = Promise.withResolvers<HandlerEnd | typeof LATE>();
   // Who stops it says so here too: a listener of each attempt's signal would cost more than the attempt.
   const stop = (reason: Error): void => {
     isStopped = true;
@@ -287,8 +288,8 @@ async function attempt(
       lastCheckpoint: job.checkpoint,
     }))();
   const settled = running.then(
-    (result): Settled => ({ kind: 'returned', result }),
-    (error: unknown): Settled => ({ kind: 'threw', error }),
+    (result): HandlerEnd => ({ kind: 'returned', result }),
+    (error: unknown): HandlerEnd => ({ kind: 'threw', error }),
   );
   void settled.then((ended) => {
     onHandled?.();
@@ -426,7 +427,7 @@ export async function runJob(
   const { type } = terms ?? termsKnown(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
   const time = timeFor(context, typeTimeoutMs);
-  let ending: Ending;
+  let ending: AttemptEnding;
   try {
     if (isTooLate(context, time, typeTimeoutMs)) {
       throw new StartedLateError('the start was answered too late: its function was about to end');
@@ -475,10 +476,11 @@ function mayBeRollingOut({ clock, declared, declaredAtMs }: RunContext, job: Job
   return declared > 1 && declaredAtMs !== undefined && clock.nowMs() < declaredAtMs + ROLLOUT_MAX_MS;
 }
 
-type Ending =
-  | FinishVerdict
+/** How an attempt ended. */
+type AttemptEnding =
+  | Verdict
   /** The worker ended before the handler did. */
-  | { readonly kind: 'released'; readonly verdict: FinishVerdict }
+  | { readonly kind: 'released'; readonly verdict: Verdict }
   /** Another attempt holds the job: there is nothing to write. */
   | { readonly kind: 'superseded' };
 
@@ -488,7 +490,7 @@ function endingOf(
   job: Job,
   type: JobTypeConfiguration | undefined,
   error: unknown,
-): Ending {
+): AttemptEnding {
   const { clock, random } = context;
   if (error instanceof JobCancelledError) return { kind: 'cancelled' };
   if (error instanceof JobSupersededError) return { kind: 'superseded' };
@@ -511,7 +513,7 @@ function endingOf(
     : afterFailure(job, failure, type.retry, random(), clock.nowMs());
 }
 
-async function writeDown(context: RunContext, job: Job, ending: Ending): Promise<FinishOutcome> {
+async function writeDown(context: RunContext, job: Job, ending: AttemptEnding): Promise<FinishOutcome> {
   const { store, clock, worker } = context;
   const nowMs = clock.nowMs();
   const expiresAtMs = nowMs + TERMINAL_TTL_MS;

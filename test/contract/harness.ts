@@ -1,5 +1,5 @@
 /** What the conformance suites need of an implementation, beside the contract itself. */
-import { hashText } from '../../lib/core/ring.ts';
+import { hashText } from '../../lib/core/partition.ts';
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { Wake } from '../../lib/queue/message.ts';

@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { HISTORY_ENTRIES_MAX, historyOf, type JobEvent } from '../../lib/core/history.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { WorkerIdentity } from '../../lib/store/records.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { attemptsIn } from '../fixtures/attempts-in.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
@@ -14,9 +14,9 @@ import { FULL_WORKER, largestHistory, largestJob, NAME } from '../fixtures/large
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
 const FLAKY = { name: 'Flaky', message: 'try again' };
 const LOST = { name: 'WorkerLost', message: 'it is gone' };
-const FAILURE: FinishVerdict = { kind: 'failed', error: FLAKY };
-const again = (runAtMs: number): FinishVerdict => ({ kind: 'retry', error: FLAKY, runAtMs });
-const anew = (runAtMs: number): FinishVerdict => ({ kind: 'retry', error: LOST, runAtMs, isFromStart: true });
+const FAILURE: Verdict = { kind: 'failed', error: FLAKY };
+const again = (runAtMs: number): Verdict => ({ kind: 'retry', error: FLAKY, runAtMs });
+const anew = (runAtMs: number): Verdict => ({ kind: 'retry', error: LOST, runAtMs, isFromStart: true });
 
 export function jobHistoryContract(storeOf: () => JobStore): void {
   const stored = async (id: string): Promise<Job> => {
@@ -45,9 +45,9 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
     if (outcome.kind !== 'started') throw new Error('not started');
     return { job: outcome.job, worker };
   };
-  const finish = (job: Job, worker: WorkerIdentity, verdict: FinishVerdict, nowMs = NOW_MS + 9) =>
+  const finish = (job: Job, worker: WorkerIdentity, verdict: Verdict, nowMs = NOW_MS + 9) =>
     storeOf().finishJob({ ...worker, job, verdict, nowMs, expiresAtMs: EXPIRES_AT_MS });
-  const lose = (job: Job, verdict: FinishVerdict, nowMs = NOW_MS + 30) =>
+  const lose = (job: Job, verdict: Verdict, nowMs = NOW_MS + 30) =>
     storeOf().loseWorker({ job, verdict, nowMs, expiresAtMs: EXPIRES_AT_MS });
 
   describe('the history of a job', () => {

@@ -1,11 +1,11 @@
 /** Each verb of the store in scenes: what comes before it, the call, and what it has left behind. */
 import type { Job } from '../../lib/core/job.ts';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { ScheduleRecord, ScheduleState } from '../../lib/core/recurring.ts';
 import { DECLARATION_PART_CHARS } from '../../lib/store/bounds.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { PAYLOAD_KEPT_MS } from '../../lib/store/payload.ts';
 import type { Fence, WorkerIdentity } from '../../lib/store/records.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
 import type { ScheduleStore } from '../../lib/store/schedules.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -58,13 +58,13 @@ export const thrown = (name: string): unknown => ({ thrown: name });
 
 const EXPIRES_AT_MS = NOW_MS + 3_600_000;
 const LEASE_MS = 20_000;
-const SUCCESS: FinishVerdict = { kind: 'succeeded', result: { ok: true } };
-const RETRY: FinishVerdict = {
+const SUCCESS: Verdict = { kind: 'succeeded', result: { ok: true } };
+const RETRY: Verdict = {
   kind: 'retry',
   error: { name: 'Flaky', message: 'try again' },
   runAtMs: NOW_MS + 50,
 };
-const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+const FAILURE: Verdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 const CONFLICT_KEY = 'catalogue/photos';
 
 /** A payload that stands in an item of its own. */
@@ -117,7 +117,7 @@ const hotJob = (sub: number, make: () => Job): Job => {
 };
 
 const finishing =
-  (verdict: FinishVerdict, change: Partial<Job> = {}): Scenes['set'] =>
+  (verdict: Verdict, change: Partial<Job> = {}): Scenes['set'] =>
   async (stage) => {
     const hot = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE, ...change }));
     const { job, worker } = await runningJob(stage, hot);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { batchIdOf, claimIdOf, partitionOfClaim } from '../../lib/core/claim-id.ts';
+import { batchIdOf, claimIdOf, partitionOfClaim } from '../../lib/core/job.ts';
 
 describe('the id of a claim', () => {
   it('tells the partition under whose lease it was made', () => {

@@ -1,8 +1,8 @@
 /** Random pools, and random states of them, small enough that everything collides: caps, costs, scores, conflicts. */
 import fc from 'fast-check';
+import type { Control } from '../../lib/core/capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import type { Override } from '../../lib/core/gates.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import type { PassState } from './reference-planner.ts';
 
@@ -106,7 +106,7 @@ export const jobs = (most: number): fc.Arbitrary<readonly WaitingJob[]> =>
         .map((ids) => drawn.map((job, index) => ({ ...job, id: ids[index] ?? '' }))),
     );
 
-const overrides = (fleets: number): fc.Arbitrary<readonly Override[]> =>
+const overrides = (fleets: number): fc.Arbitrary<readonly Control[]> =>
   fc.array(
     fc.record({
       scope: fc.oneof(

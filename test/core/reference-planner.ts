@@ -2,14 +2,14 @@
  * The plan as the texts tell it: score every job, sort all of them, admit the first that may start, and begin again.
  * Written from affinity-scoring and fair-queuing alone and sharing nothing with lib/core but its types, so that it can judge it.
  */
+import type { Control } from '../../lib/core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
-import type { Override } from '../../lib/core/gates.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 
 /** All there is to know when a pass begins. */
 export interface PassState {
   readonly configuration: PoolConfiguration;
-  readonly overrides: readonly Override[];
+  readonly overrides: readonly Control[];
   readonly nowMs: number;
   readonly inFlight: readonly ReservedJob[];
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
@@ -178,7 +178,7 @@ function freeSlotsOfType(
     .reduce((sum, fleet) => sum + freeSlots(state, held, plan, fleet), 0);
 }
 
-function lastOverride(state: PassState, scope: string): Override | undefined {
+function lastOverride(state: PassState, scope: string): Control | undefined {
   return state.overrides.findLast((override) => override.scope === scope);
 }
 

@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { partitionOf } from '../../lib/core/partition.ts';
+import { hashText, partitionOf } from '../../lib/core/partition.ts';
 import {
   buildRing,
-  hashText,
   ownerOf,
   partitionHash,
   preferenceOf,

@@ -1,8 +1,8 @@
 /** Scenarios of `fairlead simulate` in which rounding, or a detour through another state, once decided what starts. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import type { Control } from '../../lib/core/capacity.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import type { Override } from '../../lib/core/gates.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 
@@ -18,7 +18,7 @@ interface Scenario {
     readonly priority?: number;
   }[];
   readonly events?: readonly (
-    | ({ readonly op: 'override'; readonly atMs: number } & Pick<Override, 'scope'> & Partial<Override>)
+    | ({ readonly op: 'override'; readonly atMs: number } & Pick<Control, 'scope'> & Partial<Control>)
     | { readonly op: 'retime'; readonly atMs: number; readonly id: string; readonly runAtMs: number }
   )[];
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
+import type { Control } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import type { Override } from '../../lib/core/gates.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 import { planned } from './plans.ts';
@@ -19,7 +19,7 @@ class Model {
   readonly forgiven = new Set<string>();
   waiting: { readonly job: WaitingJob; readonly number: number }[] = [];
   running: ReservedJob[] = [];
-  overrides: Override[] = [];
+  overrides: Control[] = [];
   nowMs = NOW_MS;
   readonly #slots: number;
 
@@ -90,7 +90,7 @@ type Action =
   | { readonly kind: 'replace'; readonly which: number }
   | { readonly kind: 'tick'; readonly ms: number }
   | { readonly kind: 'reset' }
-  | { readonly kind: 'override'; readonly override: Override };
+  | { readonly kind: 'override'; readonly override: Control };
 
 const actions: fc.Arbitrary<readonly Action[]> = fc
   .tuple(

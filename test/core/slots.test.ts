@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Fleets } from '../../lib/core/slots.ts';
+import { Fleets } from '../../lib/core/capacity.ts';
 import { SlotPool } from '../../lib/simulate/model/slot-pool.ts';
 import { FEWER_RUNS } from './random-pass.ts';
 

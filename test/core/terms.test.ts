@@ -1,7 +1,6 @@
 /** Jobs in flight keep the conflicts of their claim, while others are planned by what is declared by now. */
 import { describe, expect, it } from 'vitest';
-import type { ConflictTerms } from '../../lib/core/conflict.ts';
-import { fullConflicts, keysHeldBy } from '../../lib/core/terms.ts';
+import { type ConflictTerms, fullConflicts, keysHeldBy } from '../../lib/core/conflict.ts';
 
 const typesOf = (...types: readonly ConflictTerms[]): ReadonlyMap<string, ConflictTerms> =>
   new Map(types.map((type) => [type.type, type]));

@@ -9,7 +9,7 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { type Job, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
-import { isWaiting } from '../../lib/core/life-cycle.ts';
+import { isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { afterFailure, afterWorkerLost } from '../../lib/core/retry.ts';
 import type { Scope } from '../../lib/core/scope.ts';
@@ -24,7 +24,7 @@ import type { Clock } from '../../lib/runtime/contract.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { WorkerRecord } from '../../lib/store/records.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
+import type {} from '../../lib/store/requests.ts';
 import { storeWith } from '../dispatch/stage.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
@@ -264,7 +264,7 @@ export class Deployed implements Player {
       throw new BrokenRule(`${start.id} runs by what was started, and is ${job?.state}`);
     const nowMs = this.#nowMs;
     const error = { name: 'Broken', message: 'it broke' };
-    const verdict: FinishVerdict =
+    const verdict: Verdict =
       outcome === 'succeeded'
         ? { kind: 'succeeded', result: null }
         : outcome === 'failed'

@@ -1,9 +1,10 @@
 /** How a partition comes to a declaration: what it notes and keeps, whose controls it shares, and what it moves in which steps. */
 import { describe, expect, it } from 'vitest';
+import type { Control } from '../../lib/core/capacity.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { carry } from '../../lib/dispatch/carry.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import type { Carried, Control, PartitionState } from '../../lib/store/records.ts';
+import type { Carried, PartitionState } from '../../lib/store/records.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { keysIn, leaseOf, MINUTE_MS, type Moving, moving, waiting } from './moving.ts';
 import { storeWith } from './stage.ts';

@@ -2,10 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import type { FairnessConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import type { RequestOf } from '../../lib/store/contract.ts';
 import type { EstimateRecord } from '../../lib/store/records.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { FAILED, type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
@@ -25,7 +25,7 @@ async function runOne(
   on: Stage,
   changes: Partial<Job>,
   tookMs: number,
-  verdict: FinishVerdict = SUCCEEDED,
+  verdict: Verdict = SUCCEEDED,
 ): Promise<void> {
   await on.put(on.job(changes));
   await on.pass();

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { hashText } from '../../lib/core/ring.ts';
+import { hashText } from '../../lib/core/partition.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';

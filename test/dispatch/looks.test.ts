@@ -1,5 +1,6 @@
 /** How often a partition looks at the others while they hand over, how many it reads, and what it makes of what it reads. */
 import { describe, expect, it } from 'vitest';
+import type { Control } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { ReservedJob } from '../../lib/core/job.ts';
@@ -17,7 +18,7 @@ import {
 } from '../../lib/dispatch/handover.ts';
 import type { HandoverMemory } from '../../lib/dispatch/partition-cache.ts';
 import { LeaseLostError } from '../../lib/dispatch/pass/commits.ts';
-import type { Carried, Control, PartitionState, Reservation } from '../../lib/store/records.ts';
+import type { Carried, PartitionState, Reservation } from '../../lib/store/records.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';

@@ -13,7 +13,7 @@ import {
   rampOf,
   WORKER_LEASE_MS,
   withHeldBack,
-} from '../../lib/dispatch/settle/outage-guard.ts';
+} from '../../lib/dispatch/settle/silence.ts';
 import type { Attendance } from '../../lib/store/records.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 

@@ -1,12 +1,10 @@
 /** What becomes of reservations that nothing was heard of, and what a pass makes of what is left behind. */
 import { describe, expect, it } from 'vitest';
-import { batchIdOf, claimIdOf } from '../../lib/core/claim-id.ts';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
-import type { Job } from '../../lib/core/job.ts';
+import { batchIdOf, claimIdOf, type Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { attemptStatusOf } from '../../lib/dispatch/settle/attempt-status.ts';
-import { CLOCK_SKEW_MAX_MS, RAMP_FIRST } from '../../lib/dispatch/settle/outage-guard.ts';
-import { newest } from '../../lib/dispatch/settle/settled.ts';
+import { attemptStatusOf, newest } from '../../lib/dispatch/settle/settled.ts';
+import { CLOCK_SKEW_MAX_MS, RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';

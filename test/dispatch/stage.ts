@@ -2,6 +2,7 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
@@ -14,7 +15,6 @@ import type { Log } from '../../lib/runtime/contract.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
@@ -45,8 +45,8 @@ const SMALL_POOL: PoolInput = {
   fleets: { images: { types: ['resize'], slots: 4 } },
 };
 
-export const SUCCEEDED: FinishVerdict = { kind: 'succeeded', result: null };
-export const FAILED: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+export const SUCCEEDED: Verdict = { kind: 'succeeded', result: null };
+export const FAILED: Verdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 
 /** What a worker received and started. */
 export interface Started {
@@ -178,10 +178,7 @@ export function stage(options: StageOptions = {}) {
   };
 
   /** Ends an attempt. Answers the job's new image: the hint that the stream would bring. */
-  const end = async (
-    { job: running }: Pick<Started, 'job'>,
-    verdict: FinishVerdict = SUCCEEDED,
-  ): Promise<Job> => {
+  const end = async ({ job: running }: Pick<Started, 'job'>, verdict: Verdict = SUCCEEDED): Promise<Job> => {
     const { workerId = '', incarnation = '' } = running.worker ?? {};
     const nowMs = time.nowMs;
     const outcome = await store.finishJob({

@@ -5,13 +5,13 @@ import { runProgram } from '../../lib/cli/program.ts';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { allOf, errorOf } from '../client/desk.ts';
 import {
   clientConfiguration,
@@ -24,7 +24,7 @@ import { declareIn } from '../fixtures/declared.ts';
 
 const WAIT_MS = 60_000;
 const TTL_MS = 3_600_000;
-const BROKEN: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+const BROKEN: Verdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 
 describe('the client on AWS', () => {
   const sqs = new SQSClient(clientConfiguration);
@@ -78,7 +78,7 @@ describe('the client on AWS', () => {
     dispatch(dispatcher, 0, { jobs, reason: 'wake' });
 
   /** Ends the next job that the fleet is sent. */
-  const work = async (verdict: FinishVerdict): Promise<Job> => {
+  const work = async (verdict: Verdict): Promise<Job> => {
     const { queue } = dispatcher;
     const [received] = await queue.receive('images', 1, 20_000, WAIT_MS);
     if (received === undefined) throw new Error('the fleet was sent nothing');

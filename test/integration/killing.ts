@@ -6,11 +6,7 @@ import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
-import {
-  CLOCK_SKEW_MAX_MS,
-  leaseInForceMs,
-  WORKER_LEASE_MS,
-} from '../../lib/dispatch/settle/outage-guard.ts';
+import { CLOCK_SKEW_MAX_MS, leaseInForceMs, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
 import type { Log } from '../../lib/runtime/contract.ts';

@@ -4,11 +4,12 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { WorkerIdentity } from '../../lib/store/records.ts';
-import type { ClaimRequest, FinishVerdict } from '../../lib/store/requests.ts';
+import type { ClaimRequest } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { HOT_TYPE, suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -52,9 +53,9 @@ interface Seen {
 const lately = <T>(dice: Dice, all: readonly T[]): T | undefined =>
   dice.chance(0.8) ? all.at(-1) : all[dice.whole(0, all.length - 1)];
 
-function verdictOf(dice: Dice, nowMs: number): FinishVerdict {
+function verdictOf(dice: Dice, nowMs: number): Verdict {
   const error = { name: dice.pick(['Broken', 'WorkerLost']), message: `at ${nowMs}` };
-  return dice.pick<FinishVerdict>([
+  return dice.pick<Verdict>([
     { kind: 'succeeded', result: { nowMs } },
     { kind: 'failed', error },
     { kind: 'retry', error, runAtMs: nowMs + dice.whole(-5, 60) },

@@ -2,8 +2,8 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -139,7 +139,7 @@ describe('a write whose answer got lost', () => {
     expect(outcome).toMatchObject({ kind: 'started', job: { payload: { deep: [1] }, version: 3 } });
   });
 
-  it.each<readonly [FinishVerdict]>([
+  it.each<readonly [Verdict]>([
     [{ kind: 'succeeded', result: 1 }],
     [{ kind: 'failed', error: { name: 'E', message: 'm' } }],
     [{ kind: 'retry', error: { name: 'E', message: 'm' }, runAtMs: NOW_MS + 5 }],
@@ -153,7 +153,7 @@ describe('a write whose answer got lost', () => {
 
   it('loses a worker once', async () => {
     const job = await running();
-    const verdict: FinishVerdict = {
+    const verdict: Verdict = {
       kind: 'retry',
       error: { name: 'WorkerLost', message: '' },
       runAtMs: NOW_MS,
@@ -205,7 +205,7 @@ describe('a write whose answer got lost', () => {
 
   it('redrives once', async () => {
     const dead = await running();
-    const verdict: FinishVerdict = { kind: 'failed', error: { name: 'E', message: '' } };
+    const verdict: Verdict = { kind: 'failed', error: { name: 'E', message: '' } };
     const failed = await store.finishJob({
       ...WORKER,
       job: dead,

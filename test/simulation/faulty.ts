@@ -1,6 +1,6 @@
 /** An adapter as one node reaches it: over a network that delays, loses and repeats, from a process that may die. */
 
-import { ATTENDED_MS } from '../../lib/dispatch/settle/outage-guard.ts';
+import { ATTENDED_MS } from '../../lib/dispatch/settle/silence.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';

@@ -1,27 +1,23 @@
 /** The invariants of the design, checked at every write of the store, after every step and after every pass. */
+import type { Control } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type MovingJob, type ReservedJob } from '../../lib/core/job.ts';
-import { isLegal, isWaiting } from '../../lib/core/life-cycle.ts';
+import { isLegal, isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
-import {
-  CLOCK_SKEW_MAX_MS,
-  HELD_BACK_MAX_MS,
-  WORKER_LEASE_MS,
-} from '../../lib/dispatch/settle/outage-guard.ts';
+import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import type { RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { Control, Fence, Ledger, Reservation } from '../../lib/store/records.ts';
+import type { Fence, Ledger, Reservation } from '../../lib/store/records.ts';
 import type {
   ClaimRequest,
   Commit,
   ControlChange,
   FinishRequest,
-  FinishVerdict,
   StartRequest,
 } from '../../lib/store/requests.ts';
 import { BLOCKED_PREFIX, blockedLineName, readyLineName } from '../../lib/store/schema.ts';
@@ -63,7 +59,7 @@ export interface Execution {
 export const SIGNATURE = 'signed by ';
 
 /** The fencing token of the handler whose outcome a verdict is; undefined: it says of no handler. */
-function signedBy(verdict: FinishVerdict): string | undefined {
+function signedBy(verdict: Verdict): string | undefined {
   if (verdict.kind === 'cancelled') return undefined;
   if (verdict.kind !== 'succeeded') {
     const { message } = verdict.error;

@@ -21,9 +21,8 @@
  * without a conflict key, the order within such lines is held there, too.
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { conflictKeyUnder } from '../../lib/core/conflict.ts';
+import { conflictKeyUnder, typesByName } from '../../lib/core/conflict.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
-import { typesByName } from '../../lib/core/terms.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';
 
 import type { WorkerRecord } from '../../lib/store/records.ts';

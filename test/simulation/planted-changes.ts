@@ -469,7 +469,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/settle/outage-guard.ts',
+        file: 'lib/dispatch/settle/silence.ts',
         from: 'if (nowMs - sinceMs >= ATTENDED_MS) return true;',
         to: 'if (nowMs >= sinceMs) return true;',
       },
@@ -494,7 +494,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { crashWorld: 4 },
     changes: [
       {
-        file: 'lib/dispatch/settle/lookout.ts',
+        file: 'lib/dispatch/settle/silence.ts',
         from: 'runsOnWorkers(state, held) &&',
         to: 'held.length < 0 &&',
       },
@@ -532,7 +532,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { crashWorld: 13 },
     changes: [
       {
-        file: 'lib/dispatch/settle/outage-guard.ts',
+        file: 'lib/dispatch/settle/silence.ts',
         from: 'if (lookout === undefined) return page;',
         to: 'if (page !== undefined || lookout === undefined) return page;',
       },
@@ -984,7 +984,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass/hints.ts',
+        file: 'lib/dispatch/pass/settle.ts',
         from: 'if (late.length === 0) return images;',
         to: 'if (late.length >= 0) return images;',
       },

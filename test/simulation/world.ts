@@ -15,7 +15,7 @@ import type { PartitionCaches } from '../../lib/dispatch/partition-cache.ts';
 import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
-import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/outage-guard.ts';
+import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
-import { deadlinesBy } from '../../lib/worker/deadlines.ts';
+import { deadlinesBy } from '../../lib/worker/attempt-host.ts';
 
 const START_MS = 1_800_000_000_000;
 

@@ -5,7 +5,7 @@ import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
-import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/settle/outage-guard.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/settle/silence.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { WATCH_EVERY_MS, watchJobs } from '../../lib/worker/attempt-host.ts';
 import {
   HandlerHungError,
   type JobContext,
@@ -12,7 +13,6 @@ import {
   runJob,
   WorkerStoppedError,
 } from '../../lib/worker/run-job.ts';
-import { WATCH_EVERY_MS, watchJobs } from '../../lib/worker/watch.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 

@@ -1,14 +1,12 @@
 /** Fourth step: reserve, claim and send, batch by batch, until nothing more may start. */
 
-import { batchIdOf, claimIdOf } from '../../core/claim-id.ts';
-import type { ReservedJob } from '../../core/job.ts';
+import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
 import type { Ledger, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
-import { lockOfPlace } from '../locks.ts';
 import { moveBack } from '../parking.ts';
-import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './drafts.ts';
+import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './commits.ts';
 import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { isInTime } from './scope.ts';
@@ -161,7 +159,7 @@ export class Admission {
   }
 
   async #claim(batch: Batch): Promise<void> {
-    const { context, input, partition, nowMs, candidates } = this.#pass;
+    const { context, input, partition, between, nowMs, candidates } = this.#pass;
     const { store, deployed, log } = context;
     const { reservation, decisions } = batch;
     const { batchId, epoch } = reservation;
@@ -175,7 +173,7 @@ export class Admission {
         fleet: reserved.fleet,
         claimedAtMs: nowMs,
         declared: deployed?.version,
-        ...lockFor(lockOfPlace(context, reserved), partition),
+        ...lockFor(between?.lockOfPlace(context, reserved), partition),
       })),
     );
     candidates.noteAdmitted(decisions.map(({ reserved }) => reserved));

@@ -1,11 +1,9 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
-import { moveCapacity } from '../loans.ts';
 import { type Load, measure } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { keepCache } from '../partition-cache.ts';
-import { haveKeysMoved, livesIn, sendStrangersHome } from '../rehome.ts';
-import { stayOnLookout } from '../settle/lookout.ts';
+import { stayOnLookout } from '../settle/silence.ts';
 import { wakeLater } from '../timers.ts';
 import type { Admission } from './admit.ts';
 import type { PlannedPass } from './plan.ts';
@@ -71,14 +69,14 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
 
 /** Jobs that were met here, and whose keys live in other partitions by now. Answers how many were moved. */
 async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number> {
-  const { context, partition, nowMs, due, seen, candidates, cached } = pass;
-  if (!haveKeysMoved(context, partition)) return 0;
-  const lives = livesIn(context, partition);
+  const { context, partition, between, nowMs, due, seen, candidates, cached } = pass;
+  if (!between?.haveKeysMoved(context, partition)) return 0;
+  const lives = between.livesIn(context, partition);
   const isStranger = (job: JobHead): boolean => job.state === 'pending' && !lives(job);
   const jobs = [...due.strangers, ...[...seen.values()].filter(isStranger)];
   const strangers = { jobs, keys: candidates.strangers };
   const holding = new Set(held.map(({ id }) => id));
-  return sendStrangersHome(context, partition, holding, strangers, cached.strangers, nowMs);
+  return between.sendStrangersHome(context, partition, holding, strangers, cached.strangers, nowMs);
 }
 
 /** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */
@@ -103,11 +101,11 @@ function isMoreToDo(
 
 /** Capacity that nobody needs here goes to partitions that do. */
 async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boolean): Promise<void> {
-  const { context, lease, input, nowMs, state, commits, candidates, cached } = pass;
-  if (context.configuration.partitions === 1 && state.loans.length === 0) return;
+  const { context, lease, input, between, nowMs, state, commits, candidates, cached } = pass;
+  if (between === undefined || (context.configuration.partitions === 1 && state.loans.length === 0)) return;
   if (!isInTime(pass)) return;
   const blockedIds = new Set(blocked.map(({ job }) => job.id));
-  cached.askedAtMs = await moveCapacity(context, lease, commits, {
+  cached.askedAtMs = await between.moveCapacity(context, lease, commits, {
     state,
     held,
     waiting: () => candidates.waiting().filter(({ id }) => !blockedIds.has(id)),

@@ -1,7 +1,15 @@
-/** The commits of a pass, one after the other: each names the commit before it, and only the holder of the lease makes them. */
+/**
+ * The commits of a pass, one after the other: each names the commit before it, and only the holder of the lease makes them.
+ * What the pass is about to write is a draft until then, and fits into commits of bounded size.
+ */
+
+import { TRANSACTION_ITEMS_MAX } from '../../store/bounds.ts';
 import type { PassStore } from '../../store/contract.ts';
-import type { Fence } from '../../store/records.ts';
+import { placesWithout } from '../../store/page.ts';
+import type { EstimateRecord, Fence, Ledger, Reservation } from '../../store/records.ts';
 import type { Commit } from '../../store/requests.ts';
+import type { LedgerCache } from '../ledger-cache.ts';
+import type { Settled } from '../settle/settled.ts';
 
 /** Somebody else leads the partition by now: nothing of this pass counts any more. Who makes passes ends this one quietly. */
 export class LeaseLostError extends Error {
@@ -37,4 +45,94 @@ export class Commits {
     if (outcome === 'lost') throw new LeaseLostError(this.#fence);
     this.#turn += 1;
   }
+}
+
+/** Items of one commit's settlement: most leave room for a reservation with its lifted ledgers. */
+const SETTLED_ITEMS_MAX = 45;
+
+/** Everything a commit may hold, to be filled. */
+export interface Draft {
+  readonly drops: Map<string, { readonly reservation: Reservation; readonly positions: number[] }>;
+  readonly postponed: Map<string, { readonly reservation: Reservation; readonly checkAtMs: number }>;
+  readonly ledgers: Map<string, Ledger>;
+  readonly estimates: Map<string, EstimateRecord>;
+}
+
+export const emptyDraft = (): Draft => ({
+  drops: new Map(),
+  postponed: new Map(),
+  ledgers: new Map(),
+  estimates: new Map(),
+});
+
+/** The settlement in as few commits as their bound allows; the last one has room for a reservation. */
+export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache): Draft[] {
+  const drafts: Draft[] = [];
+  const current = new Map<string, Reservation>();
+  let draft = emptyDraft();
+  for (const place of settled) {
+    const { batchId } = place.reservation;
+    const { ledgers, estimates } = ledgerCache.settle(place);
+    for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
+    for (const each of estimates) draft.estimates.set(JSON.stringify([each.type, each.resourceId]), each);
+    dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
+    if (itemsOf(draft) < SETTLED_ITEMS_MAX) continue;
+    for (const { reservation, positions } of draft.drops.values()) {
+      const jobs = placesWithout(reservation.jobs, new Set(positions));
+      current.set(reservation.batchId, { ...reservation, jobs });
+    }
+    drafts.push(draft);
+    draft = emptyDraft();
+  }
+  drafts.push(draft);
+  return drafts;
+}
+
+export const itemsOf = (draft: Draft): number =>
+  draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
+
+/** A draft in as few commits as their bound allows; the last one has room for so many items more. */
+export function inCommits(draft: Draft, room: number): readonly Draft[] {
+  const ledgers = [...draft.ledgers];
+  const others = itemsOf(draft) - ledgers.length;
+  const most = TRANSACTION_ITEMS_MAX - room;
+  const first = Math.max(0, most - others);
+  const parts: Draft[] = [];
+  for (let from = first; from < ledgers.length; from += most)
+    parts.push({ ...emptyDraft(), ledgers: new Map(ledgers.slice(from, from + most)) });
+  return [...parts, { ...draft, ledgers: new Map(ledgers.slice(0, first)) }];
+}
+
+export function dropPlace(draft: Draft, reservation: Reservation, position: number): void {
+  const drop = draft.drops.get(reservation.batchId);
+  if (drop === undefined) draft.drops.set(reservation.batchId, { reservation, positions: [position] });
+  else drop.positions.push(position);
+  draft.postponed.delete(reservation.batchId);
+}
+
+export const commitOf = (draft: Draft, reserve: readonly Reservation[]): Commit => ({
+  drop: [...draft.drops.values()],
+  postpone: [...draft.postponed.values()],
+  ledgers: [...draft.ledgers.values()],
+  estimates: [...draft.estimates.values()],
+  reserve,
+});
+
+/** Reservations without the settled places; empty ones are gone. */
+export function without(
+  reservations: readonly Reservation[],
+  settled: readonly Settled[],
+): readonly Reservation[] {
+  const dropped = new Map<string, Set<number>>();
+  for (const { reservation, position } of settled) {
+    const positions = dropped.get(reservation.batchId);
+    if (positions === undefined) dropped.set(reservation.batchId, new Set([position]));
+    else positions.add(position);
+  }
+  return reservations.flatMap((reservation) => {
+    const positions = dropped.get(reservation.batchId);
+    if (positions === undefined) return [reservation];
+    const jobs = placesWithout(reservation.jobs, positions);
+    return jobs.size === 0 ? [] : [{ ...reservation, jobs }];
+  });
 }

@@ -1,9 +1,9 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
-import type { Carried, PartitionState } from '../../store/records.ts';
+import { type Carried, isCarriedTo, type PartitionState } from '../../store/records.ts';
 import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
-import { type Elsewhere, lookElsewhere } from '../handover.ts';
+import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
 import { forgetMissed } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf } from '../timers.ts';
 import { Commits, LeaseLostError } from './commits.ts';
@@ -26,8 +26,8 @@ export const liftsKeys = ({ configuration }: Pick<DispatchContext, 'configuratio
 
 /** @throws LeaseLostError if somebody else has the lease */
 export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass> {
-  const { context, lease, input, partition, nowMs, cached } = scope;
-  const { store, configuration } = context;
+  const { context, lease, input, partition, between, nowMs, cached } = scope;
+  const { store, configuration, deployed } = context;
   const { lines, letGo } = cached;
   // Who looks up what is in flight missed hints: heads may have changed without one too, and keys may have come.
   if (input.checksAll) forgetMissed(lines);
@@ -43,17 +43,19 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   if (state.epoch !== lease.fence.epoch) throw new LeaseLostError(lease.fence);
   const newer = await newerDeclaration(context, partition, state);
   if (newer !== undefined) return { kind: 'outdated', version: newer };
-  const carried = await carry(context, lease, state);
+  const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);
+  const carried = isAtRest ? undefined : await carry(context, lease, state);
   // What was moved stands where nobody has read it.
   if (carried !== undefined) forgetMissed(lines);
-  const elsewhere = await lookElsewhere(context, lease, {
-    carried: carried ?? state.carried,
-    controls: state.controls,
-    cached,
-    letGo,
-    nowMs,
-    inBackground: input.inBackground,
-  });
+  const elsewhere =
+    (await between?.lookElsewhere(context, lease, {
+      carried: carried ?? state.carried,
+      controls: state.controls,
+      cached,
+      letGo,
+      nowMs,
+      inBackground: input.inBackground,
+    })) ?? NOTHING_ELSEWHERE;
   // Lines were split further once: what waits in those parts is not forgotten.
   const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
   const dueThere =

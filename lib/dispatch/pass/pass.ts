@@ -5,6 +5,7 @@
  * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs in each of ten rounds, and
  * as many heads as the planner asks for, which is bounded by the free capacity.
  */
+import { betweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import type { HeldLease } from '../lease.ts';
 import { openCache } from '../partition-cache.ts';
@@ -29,7 +30,8 @@ export async function pass(
   const cached = openCache(context.caches, partition, epoch);
   const nowMs = context.clock.nowMs();
   try {
-    const loaded = await load({ context, lease, input, partition, nowMs, cached });
+    const between = betweenPartitions(context, partition);
+    const loaded = await load({ context, lease, input, partition, between, nowMs, cached });
     if ('kind' in loaded) return loaded;
     const planned = await plan(await settle(loaded));
     const admission = new Admission(planned);

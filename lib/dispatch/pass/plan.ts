@@ -1,18 +1,16 @@
 /** Third step: what may start, and what is free. */
+import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { roomUnder } from '../../core/conflict.ts';
-import type { Override } from '../../core/gates.ts';
+import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
-import type { Moved } from '../../core/lending.ts';
+import { type Moved, NOTHING_MOVED } from '../../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
-import { keysHeldBy, typesByName } from '../../core/terms.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { PartitionState } from '../../store/records.ts';
 import { Candidates } from '../candidates.ts';
-import { movedLess, overridesLess, slotsLess } from '../handover.ts';
-import { movedTo, slotsOfWorkers } from '../loans.ts';
+import { slotsOfWorkers } from '../loans.ts';
 import type { SettledPass } from './settle.ts';
 
 export interface PlannedPass extends SettledPass {
@@ -29,7 +27,7 @@ export interface PlannedPass extends SettledPass {
 export interface Capacity {
   readonly share: PoolConfiguration;
   readonly free: ReadonlyMap<string, number>;
-  readonly overrides: readonly Override[];
+  readonly overrides: readonly Control[];
 }
 
 /** Jobs that a plan met, and what their conflict keys are. */
@@ -66,13 +64,25 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
 }
 
 /** This partition's share of the pool, less what other partitions have of it. */
-function capacityOf({ context, partition, nowMs, state, elsewhere, inFlight }: SettledPass): Capacity {
+function capacityOf({
+  context,
+  partition,
+  between,
+  nowMs,
+  state,
+  elsewhere,
+  inFlight,
+}: SettledPass): Capacity {
   const { configuration } = context;
-  const moved = movedLess(movedTo(configuration, state, partition, nowMs), elsewhere);
+  if (between === undefined) {
+    const free = freeSlots(configuration, state, NOTHING_MOVED, inFlight);
+    return { share: configuration, free, overrides: state.controls };
+  }
+  const moved = between.movedLess(between.movedTo(configuration, state, partition, nowMs), elsewhere);
   const share = shareOfPool(configuration, partition, moved);
-  const free = slotsLess(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
+  const free = between.slotsLess(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
-  return { share, free, overrides: overridesLess(overrides, configuration, elsewhere) };
+  return { share, free, overrides: between.overridesLess(overrides, configuration, elsewhere) };
 }
 
 function plannerOf(

@@ -1,5 +1,6 @@
 /** What every step of a pass knows, what a pass is given, and what it answers. */
 import type { JobHead } from '../../store/job-fields.ts';
+import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import type { HeldLease } from '../lease.ts';
 import type { PartitionCache } from '../partition-cache.ts';
@@ -43,6 +44,8 @@ export interface PassScope {
   readonly lease: HeldLease;
   readonly input: PassInput;
   readonly partition: number;
+  /** What it does for other partitions; undefined: there never were any. */
+  readonly between: BetweenPartitions | undefined;
   /** When the pass began. */
   readonly nowMs: number;
   /** What this process remembers of the partition. */

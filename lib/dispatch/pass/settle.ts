@@ -1,20 +1,24 @@
 /**
  * Second step: what ended gives its capacity back, and what it blocked is read. All but the last commit of the settlement are
  * written here; the last one is written with, or before, what is reserved, because it frees the capacity that the plan counts on.
+ * Hints say what ended and what waits: those that may be late, or of jobs that have moved on, are read first.
  */
+import { keysHeldBy, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
-import { keysHeldBy, typesByName } from '../../core/terms.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
+import { readyLineName } from '../../store/schema.ts';
+import type { DispatchContext } from '../context.ts';
 import { LedgerCache } from '../ledger-cache.ts';
-import { releaseLocks, wakePartitions } from '../locks.ts';
 import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
+import type { CachedLines } from '../partition-cache.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
+import { announceLate, asSubmitter, readyLineOf } from '../submit.ts';
 import { wakeLater } from '../timers.ts';
-import { commitOf, type Draft, draftsOf, without } from './drafts.ts';
-import { announceSeen, confirmed, standingIn } from './hints.ts';
+import { commitOf, type Draft, draftsOf, without } from './commits.ts';
 import type { LoadedPass } from './load.ts';
+import type { PassInput } from './scope.ts';
 import { send } from './send.ts';
 
 export interface SettledPass extends LoadedPass {
@@ -99,7 +103,7 @@ function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): 
 
 /** Reads the ledgers and learned costs of the settled jobs, lets their conflict keys go, and reads the jobs behind those. */
 async function unpark(
-  { context, input, partition, nowMs, state, cached, carried }: LoadedPass,
+  { context, input, partition, between, nowMs, state, cached, carried }: LoadedPass,
   settled: readonly Settled[],
   seen: Images,
   inFlight: readonly ReservedJob[],
@@ -119,9 +123,10 @@ async function unpark(
     ledgerCache.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     ledgerCache.readEstimates(succeeded.map(({ entry, resourceId }) => ({ type: entry.type, resourceId }))),
   ]);
-  input.inBackground(
-    wakePartitions(context, await releaseLocks(context, partition, settled, carried ?? state.carried)),
-  );
+  if (between !== undefined) {
+    const next = await between.releaseLocks(context, partition, settled, carried ?? state.carried);
+    input.inBackground(between.wakePartitions(context, next));
+  }
   if (!state.parks) return NOTHING_PARKED;
   return readFreed(context, {
     partition,
@@ -157,5 +162,53 @@ async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty
     await Promise.all(marks.map((mark) => store.unmarkParked({ partition, mark })));
   } catch (error) {
     log.warn('marks of parked jobs were not taken away; a later pass does it', { error: String(error) });
+  }
+}
+
+/** A hint of a job that became ready within this is hardly outdated: what this process admitted lately it remembers. */
+const HINT_TRUSTED_MS = 30_000;
+
+/** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
+const standingIn = (partition: number, images: ReadonlyMap<string, JobHead>): ReadonlyMap<string, JobHead> =>
+  new Map([...images].filter(([, job]) => job.partition === partition));
+
+/**
+ * Images without those of jobs that do not wait any more: a hint may come late, and a second time. One that came when it
+ * was to be expected is taken at its word. What is older, or should have been shown by a read of its line, is read itself,
+ * because a claim of it that is lost would have taken another job's place.
+ */
+async function confirmed(
+  { store }: DispatchContext,
+  images: Map<string, JobHead>,
+  { hints, justStored }: Pick<PassInput, 'hints' | 'justStored'>,
+  { heads }: CachedLines,
+  nowMs: number,
+): Promise<ReadonlyMap<string, JobHead>> {
+  const isDoubtful = (job: JobHead): boolean => {
+    if (job.state !== 'pending' || justStored.has(job.id) || images.get(job.id) !== job) return false;
+    const known = heads.get(readyLineName(job.partition, readyLineOf(job)));
+    const isMissed = known !== undefined && known.readAtMs >= job.readyAtMs;
+    return (
+      nowMs - job.readyAtMs > HINT_TRUSTED_MS || (isMissed && !known.jobs.some(({ id }) => id === job.id))
+    );
+  };
+  const late = hints.filter(isDoubtful);
+  if (late.length === 0) return images;
+  // One that cannot be read is no candidate.
+  const found = await store.lookUpJobs({ ids: late.map(({ id }) => id), unreadable: () => {} });
+  for (const [at, { id }] of late.entries()) {
+    const job = found[at];
+    if (job === undefined) images.delete(id);
+    else images.set(id, job);
+  }
+  return images;
+}
+
+/** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */
+async function announceSeen(context: DispatchContext, hints: readonly JobHead[]): Promise<void> {
+  try {
+    await announceLate(asSubmitter(context), hints);
+  } catch (error) {
+    context.log.warn('lines of late jobs were not announced', { error: String(error) });
   }
 }

@@ -8,11 +8,13 @@
 
 import type { DispatchContext } from '../context.ts';
 import { dispatch } from '../dispatch.ts';
-import { lookAgain } from './lookout.ts';
-import { attend, attendedTogether, mayDeclareLost } from './outage-guard.ts';
 import {
+  attend,
+  attendedTogether,
   isOnItsWay,
   LOOK_EVERY_MS,
+  lookAgain,
+  mayDeclareLost,
   nextLeaseEndMs,
   nextLookAtMs,
   runsOnWorkers,

@@ -3,18 +3,17 @@
  * come, or when a worker's lease has ended.
  */
 
-import { claimIdOf } from '../../core/claim-id.ts';
 import type { JobTypeConfiguration } from '../../core/configuration.ts';
-import { isTerminal, type MovingJob, type ReservedJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
-import { asSubmitter, type DispatchContext } from '../context.ts';
-import { putAnnounced } from '../submit.ts';
-import { type AttemptStatus, attemptStatusOf } from './attempt-status.ts';
+import type { DispatchContext } from '../context.ts';
+import { asSubmitter, putAnnounced } from '../submit.ts';
+import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Place, type Settled } from './settled.ts';
 import {
   attend,
   attendedTogether,
@@ -22,10 +21,10 @@ import {
   mayDeclareLost,
   nextLook,
   rampOf,
+  type Suspicion,
+  suspicionOf,
   withHeldBack,
-} from './outage-guard.ts';
-import { againAtMsOf, type Settled } from './settled.ts';
-import { type Suspicion, suspicionOf } from './silence.ts';
+} from './silence.ts';
 
 export interface Settlement {
   readonly settled: readonly Settled[];
@@ -146,13 +145,6 @@ const givenUpOf = (
   atMs: number,
 ): RequestOf<'raiseVersion'>['given'] =>
   job === undefined ? undefined : { job, atMs, claimId: claimIdOf(reservation.batchId, position) };
-
-/** A place of a reservation that is looked up. */
-interface Place {
-  readonly reservation: Reservation;
-  readonly position: number;
-  readonly entry: ReservedJob;
-}
 
 interface LookedUp {
   readonly place: Place;

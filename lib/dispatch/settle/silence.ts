@@ -4,13 +4,125 @@
  * A job on a process has no deadline of its own that a pass would wait for: its worker's record says how long it counts as
  * running. So passes look at the records. Where a lease has ended since the last time, every place of that fleet that no
  * living worker names is looked up at once, whatever its reservation says. Between passes, looks see to it that there
- * is one then (`lookout.ts`, `look.ts`).
+ * is one then (`look.ts`).
+ *
+ * The outage guard: while nobody reaches the store, no worker can say that it lives, nor write down what it has done. So
+ * what a worker's silence means is only known once the store has been there again for a whole lease.
+ *
+ * A partition is *attended* while passes read it without a long gap. Of an outage the commits tell nothing, so a gap
+ * between two of them that could hide a lease of silence begins the attendance anew, and a worker is declared lost
+ * only in a partition attended for a whole lease. In a partition where little happens the gap has harmless causes; there,
+ * the first pass that would declare a loss has itself woken again and again until the lease has passed.
+ *
+ * With a worker's lease L and clocks that differ by at most S: a gap measured as less than L - S is shorter than L, and a
+ * time measured as at least L + S is not shorter than L.
+ *
+ * What the outage has left behind is sent out again in batches that double (`rampOf`), so that what has just come
+ * back is not flooded.
  */
+import { claimIdOf, type ReservedJob } from '../../core/job.ts';
+import type { Attendance, Lookout, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
+import type { DispatchContext } from '../context.ts';
 
-import { claimIdOf } from '../../core/claim-id.ts';
-import type { ReservedJob } from '../../core/job.ts';
-import type { Attendance, Lookout, PartitionState, Reservation } from '../../store/records.ts';
-import { ATTENDED_MS, CLOCK_SKEW_MAX_MS, GAP_MAX_MS, mayDeclareLost } from './outage-guard.ts';
+/** How long a worker process counts as living without a heartbeat, unless it was told otherwise. */
+export const WORKER_LEASE_MS = 15_000;
+/** The most that two machines' clocks may differ. */
+export const CLOCK_SKEW_MAX_MS = 5_000;
+/** How long a worker counted as living when it was last heard of; undefined: nobody has noted when that was. */
+export const leaseInForceMs = ({
+  heardAtMs,
+  expiresAtMs,
+}: Pick<WorkerRecord, 'heardAtMs' | 'expiresAtMs'>): number | undefined =>
+  heardAtMs === undefined ? undefined : expiresAtMs - heardAtMs - CLOCK_SKEW_MAX_MS;
+
+/** Such a gap between two reads may hide an outage of a whole lease. */
+export const GAP_MAX_MS = WORKER_LEASE_MS - CLOCK_SKEW_MAX_MS;
+/** So long a partition must have been attended before a worker's silence counts against it. */
+export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
+/**
+ * A loss is not held back for longer, though the gaps are long: the wakes that should close them do not come. No worker
+ * that lost its lease lives on for so long.
+ */
+export const HELD_BACK_MAX_MS = 5 * 60_000;
+/** What was held back so long ago has nothing to do with now: two ticks, and one that was late. */
+const HELD_BACK_FORGOTTEN_MS = 150_000;
+
+/** What the commits of passes and the looks between them tell together. */
+export function attendedTogether(
+  page: Attendance | undefined,
+  lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
+): Attendance | undefined {
+  if (lookout === undefined) return page;
+  const { sinceMs, atMs } = lookout;
+  if (page === undefined) return { sinceMs, atMs };
+  const [earlier, later] = page.atMs <= atMs ? [page, lookout] : [lookout, page];
+  const isOne = later.sinceMs - earlier.atMs < GAP_MAX_MS;
+  return {
+    ...page,
+    sinceMs: isOne ? Math.min(earlier.sinceMs, later.sinceMs) : later.sinceMs,
+    atMs: later.atMs,
+  };
+}
+
+/**
+ * How steadily the partition is read by now. It was read between `nowMs` and `readMs`, between which the process may have stood
+ * still: nothing is taken for attended before the later one, or after the earlier one.
+ */
+export function attend(before: Attendance | undefined, nowMs: number, readMs = nowMs): Attendance {
+  if (before === undefined) return { sinceMs: readMs, atMs: nowMs };
+  const gapMs = readMs - before.atMs;
+  // Of a clock that was far ahead, nothing is believed.
+  if (gapMs < -CLOCK_SKEW_MAX_MS) return { sinceMs: readMs, atMs: nowMs };
+  const heldBackSinceMs = gapMs > HELD_BACK_FORGOTTEN_MS ? undefined : before.heldBackSinceMs;
+  return {
+    sinceMs: gapMs >= GAP_MAX_MS ? readMs : before.sinceMs,
+    atMs: Math.max(nowMs, before.atMs),
+    ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }),
+  };
+}
+
+/** Whether a worker whose lease is over may be declared lost. */
+export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Attendance, nowMs: number): boolean {
+  if (nowMs - sinceMs >= ATTENDED_MS) return true;
+  return heldBackSinceMs !== undefined && nowMs - heldBackSinceMs >= HELD_BACK_MAX_MS;
+}
+
+/** As this pass leaves it. */
+export function withHeldBack(attendance: Attendance, isHeldBack: boolean, nowMs: number): Attendance {
+  const { heldBackSinceMs, ...rest } = attendance;
+  if (nowMs - attendance.sinceMs >= ATTENDED_MS) return rest;
+  const sinceMs = heldBackSinceMs ?? (isHeldBack ? nowMs : undefined);
+  return sinceMs === undefined ? rest : { ...rest, heldBackSinceMs: sinceMs };
+}
+
+/** Time is cut into windows; the first pass of each sees to it that there is one in the next. */
+const WINDOW_MS = { heldBack: 5_000, ramped: 1_000 } as const;
+/** So much into the next window, that a dispatcher whose clock is behind is in it too. */
+const INTO_WINDOW_MS = 1_000;
+
+/** When to look again at what this pass has held back, or not come to. */
+export function nextLook(
+  why: keyof typeof WINDOW_MS,
+  before: Attendance | undefined,
+  nowMs: number,
+): { readonly checkAtMs: number; readonly wakeInMs: number | undefined } {
+  const windowMs = WINDOW_MS[why];
+  const windowOf = (atMs: number): number => Math.floor(atMs / windowMs);
+  const checkAtMs = (windowOf(nowMs) + 1) * windowMs;
+  const isFirst = before === undefined || windowOf(before.atMs) !== windowOf(nowMs);
+  return { checkAtMs, wakeInMs: isFirst ? checkAtMs + INTO_WINDOW_MS - nowMs : undefined };
+}
+
+/** Places sent out again, given up or taken away by the first pass after a gap. */
+export const RAMP_FIRST = 20;
+const RAMP_DOUBLES_MS = 1_000;
+const RAMP_DOUBLINGS_MAX = 12;
+
+/** How many places one pass may send out again, give up or take away. */
+export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
+  const doublings = Math.floor(Math.max(0, nowMs - sinceMs) / RAMP_DOUBLES_MS);
+  return doublings > RAMP_DOUBLINGS_MAX ? Number.POSITIVE_INFINITY : RAMP_FIRST * 2 ** doublings;
+}
 
 /**
  * While jobs run on processes, somebody looks this often: less than the gap that may hide an outage, with what queues and
@@ -122,3 +234,69 @@ export const isOnItsWay = (lookout: Lookout | undefined, nowMs: number): boolean
   lookout !== undefined &&
   lookout.nextAtMs > nowMs &&
   lookout.nextAtMs <= nowMs + LOOK_EVERY_MS + CLOCK_SKEW_MAX_MS;
+
+/** Notes a look, and sends the next one. `superseded`: another one was noted meanwhile; nothing was sent. */
+export async function lookAgain(
+  { store, queue, clock, log }: DispatchContext,
+  partition: number,
+  seen: Lookout | undefined,
+  next: Lookout,
+): Promise<'applied' | 'superseded'> {
+  const applied = await store.keepLookout({ partition, seen, next });
+  if (applied === 'superseded') return applied;
+  try {
+    await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()));
+  } catch (error) {
+    log.warn('the next look at the workers was not sent; the next pass sends it', {
+      partition,
+      error: String(error),
+    });
+    // Else passes would take it for on its way.
+    await store.keepLookout({ partition, seen: next, next: { ...next, nextAtMs: 0 } });
+  }
+  return applied;
+}
+
+export interface AfterPass {
+  /** As the pass has loaded it, not before `loadedAtMs`. */
+  readonly state: PartitionState;
+  readonly loadedAtMs: number;
+  /** What holds capacity after it. */
+  readonly held: readonly ReservedJob[];
+  readonly attendance: Attendance;
+  /** What ran under leases that had ended by then was taken; undefined: the pass did not look. */
+  readonly judgedUntilMs: number | undefined;
+}
+
+/** What a pass leaves to those who look: that it has looked itself, and a first look where none is on its way. Never rejects. */
+export async function stayOnLookout(
+  context: DispatchContext,
+  partition: number,
+  { state, loadedAtMs, held, attendance, judgedUntilMs }: AfterPass,
+): Promise<void> {
+  const { store, clock, log } = context;
+  const { lookout } = state;
+  const nowMs = clock.nowMs();
+  const { sinceMs, atMs } = attendance;
+  const isMissing = runsOnWorkers(state, held) && !isOnItsWay(lookout, nowMs);
+  const isNews = judgedUntilMs !== undefined && judgedUntilMs > (lookout?.judgedUntilMs ?? 0);
+  const judged = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);
+  try {
+    if (isMissing) {
+      const nextAtMs = nextLookAtMs(state, attendance, loadedAtMs, nowMs);
+      await lookAgain(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: judged });
+    } else if (isNews) {
+      const nextAtMs = lookout?.nextAtMs ?? 0;
+      await store.keepLookout({
+        partition,
+        seen: lookout,
+        next: { sinceMs, atMs, nextAtMs, judgedUntilMs: judged },
+      });
+    }
+  } catch (error) {
+    log.warn('no look at the workers was asked for; the next pass does it', {
+      partition,
+      error: String(error),
+    });
+  }
+}

@@ -1,6 +1,6 @@
 /**
  * Slots one by one: room for one running job each. Source: affinity-scoring, "The slot pool" and "Slot selection". The
- * product counts them by fleet, by the same rule: see `Fleets` in `lib/core/slots.ts`.
+ * product counts them by fleet, by the same rule: see `Fleets` in `lib/core/capacity.ts`.
  */
 
 /** Room for one job of any of its types. Ids are never used twice. */

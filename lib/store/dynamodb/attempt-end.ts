@@ -1,8 +1,8 @@
 /** What the end of an attempt writes. */
 
 import type { JobError, JobState, MovingJob } from '../../core/job.ts';
-import { readyAgain } from '../../core/life-cycle.ts';
-import type { FinishVerdict } from '../requests.ts';
+import { readyAgain, type Verdict } from '../../core/life-cycle.ts';
+import type {} from '../requests.ts';
 import type { Item } from './codec/attributes.ts';
 import { encodeJson, ttlSec } from './codec/cells.ts';
 import { encodeError } from './codec/job.ts';
@@ -10,17 +10,17 @@ import type { Update } from './connection.ts';
 import { deadStanding, dueStanding, readyChange, standingValues, stateValues } from './expressions.ts';
 
 /** A verdict as it is written: a cancellation may stand in for a retry, and keeps its error. */
-export type Ending =
-  | Exclude<FinishVerdict, { readonly kind: 'cancelled' }>
+export type WrittenVerdict =
+  | Exclude<Verdict, { readonly kind: 'cancelled' }>
   | { readonly kind: 'cancelled'; readonly error?: JobError | undefined };
 
-export const stateAfter = (verdict: Ending): JobState =>
+export const stateAfter = (verdict: WrittenVerdict): JobState =>
   verdict.kind === 'retry' ? 'scheduled' : verdict.kind;
 
 /** What the end of an attempt writes. */
 export function endOf(
   running: MovingJob,
-  verdict: Ending,
+  verdict: WrittenVerdict,
   counted: string,
   values: Item,
   attempt: number,

@@ -1,6 +1,7 @@
 /** Items of the table, as all verbs find, read and change them. */
 
 import type { MovingJob } from '../../core/job.ts';
+import type { PlaceInLine } from '../contract.ts';
 import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
 import type { JobHead } from '../job-fields.ts';
 import type { UnreadableItem } from '../records.ts';
@@ -14,17 +15,8 @@ import { dueStanding } from './expressions.ts';
 import { KeyRanks } from './key-ranks.ts';
 import { Payloads } from './payloads.ts';
 
-/**
- * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
- * compared as text.
- */
-export type Place = (job: JobHead) => {
-  readonly rank: string;
-  readonly sub?: number | undefined;
-};
-
 export interface DynamoJobStoreOptions extends ConnectionOptions {
-  readonly place: Place;
+  readonly place: PlaceInLine;
   /** Epoch milliseconds: an item that has expired is gone, whether or not it has been collected. */
   readonly nowMs?: (() => number) | undefined;
   /** Hears once of each item that cannot be read. */
@@ -99,7 +91,7 @@ function decodeCursor(verb: string, line: string, cursor: string): Item {
 
 export class TableItems {
   readonly table: DynamoConnection;
-  readonly place: Place;
+  readonly place: PlaceInLine;
   /** Epoch milliseconds. */
   readonly nowMs: () => number;
   /** Where this process has seen keys stand in their lines. */

@@ -1,6 +1,7 @@
 /** What a pass knows of its partition exactly, and what it decides: one read, one transaction. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
+import type { Control } from '../../core/capacity.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { PartitionStore, RequestOf } from '../contract.ts';
@@ -17,7 +18,6 @@ import {
   turnPage,
 } from '../page.ts';
 import {
-  type Control,
   type Fence,
   isIdle,
   type Lookout,

@@ -8,7 +8,7 @@ import { requireItemFits } from '../limits.ts';
 import type { WorkerIdentity, WorkerRecord } from '../records.ts';
 import type { Applied, FinishOutcome, FinishRequest, StartOutcome, StartRequest } from '../requests.ts';
 import { jobKey, workerKey } from '../schema.ts';
-import { type Ending, endOf, stateAfter } from './attempt-end.ts';
+import { endOf, stateAfter, type WrittenVerdict } from './attempt-end.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { encodeJson } from './codec/cells.ts';
 import { decodeMovingJob, encodeWorker } from './codec/job.ts';
@@ -128,7 +128,7 @@ export class DynamoWorkerStore implements WorkerStore {
   async #endAttempt(
     verb: 'finishJob' | 'loseWorker',
     running: MovingJob,
-    verdict: Ending,
+    verdict: WrittenVerdict,
     nowMs: number,
     expiresAtMs: number,
     end: { readonly condition: string; readonly values: Item; readonly workersLost: 0 | 1 },

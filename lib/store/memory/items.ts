@@ -1,14 +1,14 @@
 /** What the store holds, and how every verb finds and changes it: each verb is one atomic step behind an `await`. */
 
+import type { Control } from '../../core/capacity.ts';
 import type { Job, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
+import type { PlaceInLine } from '../contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../errors.ts';
-import type { JobHead } from '../job-fields.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
 import type {
   Carried,
-  Control,
   ControlField,
   DeclarationRecord,
   EstimateRecord,
@@ -39,21 +39,12 @@ import { type LineEntry, LinesIndex } from './lines-index.ts';
 import type { Placed } from './sorted-line.ts';
 import { TimeHeap } from './time-heap.ts';
 
-/**
- * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
- * compared as text.
- */
-export type Place = (job: JobHead) => {
-  readonly rank: string;
-  readonly sub?: number | undefined;
-};
-
 export interface MemoryStoreOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Evenly distributed in [0, 1); seeded where a run must be repeatable. */
   readonly random: () => number;
-  readonly place: Place;
+  readonly place: PlaceInLine;
   readonly imitate?: StoreImitation | undefined;
   /** Delivers stream records; without it they come at once, behind the running step. */
   readonly after?: After | undefined;
@@ -179,13 +170,13 @@ export class MemoryItems {
   readonly locks = new Map<string, Lock>();
   /** By version, from 1. */
   readonly declarations: DeclarationRecord[] = [];
-  place: Place;
+  place: PlaceInLine;
   // What the running step was asked, for whoever observes.
   verb = '';
   input: unknown;
   readonly #random: () => number;
   /** Of whoever asks now. */
-  #asked: Place;
+  #asked: PlaceInLine;
   readonly #imitate: StoreImitation;
   readonly #after: After;
   readonly #expiring = new TimeHeap<JobItem>();
@@ -424,7 +415,7 @@ export class MemoryItems {
   }
 
   /** A call by a process that puts jobs elsewhere than others do: it knows another declaration. */
-  placing<T>(place: Place, call: () => T): T {
+  placing<T>(place: PlaceInLine, call: () => T): T {
     const others = this.#asked;
     this.#asked = place;
     try {

@@ -1,10 +1,11 @@
 /** What operators and deployments ask. */
 
+import type { Control } from '../../core/capacity.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
 import { askForEnd, cancel, retime } from '../../core/life-cycle.ts';
 import type { OperateStore, RequestOf } from '../contract.ts';
 import { declarationHash } from '../declaration.ts';
-import { CONTROL_FIELDS, type Control, isIdle, type Rejection, type UnreadableItem } from '../records.ts';
+import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../records.ts';
 import {
   type Applied,
   type CancelOutcome,

@@ -7,12 +7,12 @@
  */
 import type { Job } from '../../core/job.ts';
 import type { ScheduleRecord } from '../../core/recurring.ts';
-import type { JobStore, RequestOf } from '../contract.ts';
+import type { JobStore, PlaceInLine, RequestOf } from '../contract.ts';
 import type { Meter } from '../metering.ts';
 import type { Lock, UnreadableItem } from '../records.ts';
 import { MemoryClaimStore } from './claims.ts';
 import type { StreamRecord } from './imitation.ts';
-import { MemoryItems, type MemoryStoreOptions, type PartitionView, type Place } from './items.ts';
+import { MemoryItems, type MemoryStoreOptions, type PartitionView } from './items.ts';
 import { MemoryLeaseStore } from './lease.ts';
 import { MemoryLineStore } from './lines.ts';
 import { MemoryMembershipStore } from './membership.ts';
@@ -61,7 +61,7 @@ export class MemoryJobStore implements JobStore {
   }
 
   /** A call by a process that puts jobs elsewhere than others do: it knows another declaration. */
-  placing<T>(place: Place, call: () => T): T {
+  placing<T>(place: PlaceInLine, call: () => T): T {
     return this.#items.placing(place, call);
   }
 

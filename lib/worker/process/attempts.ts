@@ -1,14 +1,11 @@
 /** What a worker process is at: attempts that were accepted, and what becomes of them. */
-import { partitionOfClaim } from '../../core/claim-id.ts';
-import type { Job } from '../../core/job.ts';
+import { type Job, partitionOfClaim } from '../../core/job.ts';
 import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
 import { orAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
 import type { WorkerIdentity } from '../../store/records.ts';
-import { deadlinesBy } from '../deadlines.ts';
+import { deadlinesBy, noteStart, type Progress, progressOf, watchJobs } from '../attempt-host.ts';
 import type { Guard } from '../guard.ts';
-import { noteStart } from '../note-start.ts';
-import { type Progress, progressOf } from '../progress.ts';
 import { retryingOf, retryingStore } from '../retrying-store.ts';
 import {
   HandlerHungError,
@@ -18,7 +15,6 @@ import {
   STOP_GRACE_MS,
   WorkerStoppedError,
 } from '../run-job.ts';
-import { watchJobs } from '../watch.ts';
 import type { Ending } from './ending.ts';
 import type { Deletions } from './messages.ts';
 import type { WorkerReport, WorkerSettings } from './options.ts';

@@ -6,10 +6,10 @@ import type { Clock, Log, Random } from '../../runtime/contract.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../../store/bounds.ts';
 import type { PassStore, WorkerStore } from '../../store/contract.ts';
 import type { WorkerLoad } from '../../store/records.ts';
+import { WATCH_EVERY_MS } from '../attempt-host.ts';
 import type { GuardMaker } from '../guard.ts';
 import { LEASE_MARGIN_MS, type Loss } from '../membership.ts';
 import type { JobHandlers, RunContext, RunOutcome } from '../run-job.ts';
-import { WATCH_EVERY_MS } from '../watch.ts';
 
 /** Thrown when a worker is started with what cannot work. */
 export class WorkerConfigurationError extends Error {

@@ -1,9 +1,10 @@
 /** What a pass loads and commits under its lease, and how large that may become. */
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { Control } from '../../../lib/core/capacity.ts';
 import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
 import { ITEM_BYTES_MAX, LATER_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
-import type { Control, Ledger, Reservation } from '../../../lib/store/records.ts';
+import type { Ledger, Reservation } from '../../../lib/store/records.ts';
 import type { ControlChange } from '../../../lib/store/requests.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';

@@ -1,9 +1,9 @@
 /** What the files of this suite share: one store, opened once, and the ways to bring a job into a state. */
 import { afterAll, beforeAll, expect, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
+import type { Verdict } from '../../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import type { Fence, WorkerIdentity } from '../../../lib/store/records.ts';
-import type { FinishVerdict } from '../../../lib/store/requests.ts';
 import type { ReadyLine } from '../../../lib/store/schema.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -12,14 +12,14 @@ import type { JobStoreHarness } from '../harness.ts';
 
 export const LEASE_MS = 20_000;
 export const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
-export const SUCCESS: FinishVerdict = { kind: 'succeeded', result: { ok: true } };
-export const FAILURE: FinishVerdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
+export const SUCCESS: Verdict = { kind: 'succeeded', result: { ok: true } };
+export const FAILURE: Verdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 export const TABLE_WAIT_MS = 60_000;
 export const CONCURRENT_MS = 30_000;
 /** The index may lag: so long at most. */
 export const SHOWN = { timeout: 10_000 };
 
-export const retryAt = (runAtMs: number): FinishVerdict => ({
+export const retryAt = (runAtMs: number): Verdict => ({
   kind: 'retry',
   error: { name: 'Flaky', message: 'try again' },
   runAtMs,
@@ -79,7 +79,7 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
     return { job: outcome.job, worker, claimId };
   };
 
-  const finish = (job: Job, worker: WorkerIdentity, verdict: FinishVerdict) =>
+  const finish = (job: Job, worker: WorkerIdentity, verdict: Verdict) =>
     store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS });
 
   const lease = async (partition: number, nowMs = NOW_MS): Promise<Fence> => {

@@ -1,8 +1,8 @@
 /** An attempt, from its start to its end, and what it leaves to the next one. */
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
+import type { Verdict } from '../../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
-import type { FinishVerdict } from '../../../lib/store/requests.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';
@@ -439,7 +439,7 @@ export function workerContract(suite: StoreSuite): void {
     afterEach(() => harness.setClock(NOW_MS));
 
     /** A job that ended, and is kept so long. */
-    const ended = async (keptMs: number, verdict: FinishVerdict): Promise<Job> => {
+    const ended = async (keptMs: number, verdict: Verdict): Promise<Job> => {
       const { job, worker } = await runningJob();
       const expiresAtMs = NOW_MS + keptMs;
       await store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs });

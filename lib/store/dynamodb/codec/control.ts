@@ -1,6 +1,6 @@
 /** An operator's control of one scope. */
 
-import type { Control } from '../../records.ts';
+import type { Control } from '../../../core/capacity.ts';
 import { CONTROL_PREFIX } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf } from './cells.ts';
