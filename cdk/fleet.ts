@@ -2,10 +2,10 @@
 import { Annotations, Duration, Stack } from 'aws-cdk-lib';
 import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Alias, IFunction, ProvisionedPollerConfig, Version } from 'aws-cdk-lib/aws-lambda';
-import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { FleetConfiguration } from '../lib/core/configuration.ts';
+import { consumeQueue } from './event-sources.ts';
 import type { SchedulerGrants } from './grants.ts';
 import type { Handler } from './handlers.ts';
 import { stackWideName } from './names.ts';
@@ -109,7 +109,7 @@ export class Fleet extends Construct {
     this.deadLetterQueue = deadLetterQueue;
     if (handler === undefined) return;
     const source = queueName === undefined ? queue : namedQueue(this, handler.function, queueName);
-    handler.function.addEventSource(new SqsEventSource(source, this.eventSource(input)));
+    consumeQueue(handler.function, source, this.eventSource(input));
     props.grants.table(handler.function, 'work');
     this.tell(handler, props.environment);
   }
@@ -131,7 +131,6 @@ export class Fleet extends Construct {
     const bound = maxConcurrency ?? filled;
     return {
       batchSize,
-      reportBatchItemFailures: true,
       ...(provisionedPollers === undefined
         ? bound === undefined
           ? {}
