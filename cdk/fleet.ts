@@ -10,6 +10,15 @@ import type { SchedulerGrants } from './grants.ts';
 import type { Handler } from './handlers.ts';
 import { stackWideName } from './names.ts';
 import { fleetVisibilityFor, guardedQueue, type QueueSettings, type SharedTls } from './queues.ts';
+import {
+  type Check,
+  checkedElsewhere,
+  checkText,
+  durationWithin,
+  having,
+  libraryObjectOf,
+  objectOf,
+} from './values.ts';
 
 /** SQS accepts nothing lower; the fleet's slots are what holds below it. */
 export const EVENT_SOURCE_MIN_CONCURRENCY = 2;
@@ -67,6 +76,28 @@ export interface FleetProps<Type extends string = string> {
    */
   readonly provisionedPollers?: ProvisionedPollerConfig | undefined;
 }
+
+/** What SQS and Lambda accept. */
+const VISIBILITY_MAX = Duration.hours(12);
+const POLLER_FIELDS: Readonly<Record<keyof ProvisionedPollerConfig, Check>> = {
+  minimumPollers: checkedElsewhere,
+  maximumPollers: checkedElsewhere,
+  pollerGroupName: checkText,
+};
+
+const FLEET_FIELDS: Readonly<Record<keyof FleetProps, Check>> = {
+  types: checkedElsewhere,
+  slots: checkedElsewhere,
+  handler: having('functionArn', 'a function, or a version or an alias of one'),
+  handlerTimeout: durationWithin({ least: Duration.seconds(1) }),
+  batchSize: checkedElsewhere,
+  maxConcurrency: checkedElsewhere,
+  visibilityTimeout: durationWithin({ least: Duration.seconds(0), most: VISIBILITY_MAX }),
+  provisionedPollers: libraryObjectOf(POLLER_FIELDS),
+};
+
+/** @throws ConfigurationError for a field that a fleet does not have, or of which it cannot be so */
+export const checkFleet: Check = objectOf(FLEET_FIELDS);
 
 export interface FleetConstructProps {
   readonly fleet: FleetConfiguration;
