@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { ScheduleSpec } from '../../lib/core/recurring.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { firingJobId, noteEnds } from '../../lib/dispatch/firing.ts';
@@ -12,7 +13,6 @@ import {
   runNow,
 } from '../../lib/dispatch/schedules.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import type { FinishVerdict } from '../../lib/store/requests.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
 import { MINUTE_MS, scene } from './schedule-scene.ts';
@@ -423,7 +423,7 @@ describe('jobs that fail', () => {
   it('and are tried again are as late as their first attempt', async () => {
     const set = scene();
     await set.put({ when: { kind: 'every', everyMs: 60 * MINUTE_MS } });
-    const run = async (minute: number, verdict: FinishVerdict): Promise<void> => {
+    const run = async (minute: number, verdict: Verdict): Promise<void> => {
       await set.tickAt(minute);
       await set.on.advance(700);
       const started = await set.on.startAll('images');
