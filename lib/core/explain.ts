@@ -26,6 +26,8 @@ export interface ExplainState {
   readonly ledgers: readonly KeyLedger[];
   /** Jobs that wait, as many as were read: the heads of the lines, and the job's own line as far as the job. */
   readonly waiting: readonly WaitingJob[];
+  /** Ids of those that something else keeps from starting than what stands here: they come before nobody. */
+  readonly keptBack?: ReadonlySet<string> | undefined;
   readonly costMs: (type: string, resourceId: string | undefined) => number;
 }
 
@@ -101,7 +103,8 @@ function fill(job: WaitingJob, state: ExplainState, nowMs: number): Scheduler {
   configuration.fleets.forEach(({ fleet }, number) => {
     scheduler.setSlots(fleet, scheduler.fleets.busyOf(number) + (state.freeSlotsByFleet.get(fleet) ?? 0));
   });
-  for (const other of state.waiting) if (other.id !== job.id) scheduler.arrive(other, nowMs);
+  for (const other of state.waiting)
+    if (other.id !== job.id && state.keptBack?.has(other.id) !== true) scheduler.arrive(other, nowMs);
   scheduler.arrive(job, nowMs);
   scheduler.beginPass(nowMs);
   return scheduler;

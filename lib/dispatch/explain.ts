@@ -1,8 +1,8 @@
 /**
  * Why a job is not running, from the live state: bounded reads, then the core's own answer.
  *
- * Reads: the job, its partition, keys with backlog in each tier that can come before it, the heads of their lines, and
- * the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
+ * Reads: the job, its partition, keys with backlog in each tier that can come before it, the heads of their lines, what has become
+ * due, and the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
 import type { Control } from '../core/capacity.ts';
@@ -12,12 +12,14 @@ import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
 import type { Moved } from '../core/lending.ts';
+import { isWaiting } from '../core/life-cycle.ts';
 import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { declaredScopeOf, printScope } from '../core/scope.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
+import { liftForExplanation, lockedElsewhere, readDueJobs } from './explain-order.ts';
 import { type HandoverWait, waitsForOthers } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
@@ -153,6 +155,8 @@ export async function explainJob(
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (seen.isReady)
     await Promise.all([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
+  if (seen.isReady && configuration.fairness.idlePolicy === 'advance')
+    liftForExplanation(ledgerCache, state, [job, ...read.waiting], inFlight);
   const ledgers = [...keys].flatMap((fairnessKey) => {
     const ledger = ledgerCache.ledgerOf(fairnessKey);
     return ledger === undefined ? [] : [{ fairnessKey, settledCostMs: ledger.settledCostMs }];
@@ -166,6 +170,7 @@ export async function explainJob(
       freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
       ledgers,
       waiting: read.waiting,
+      keptBack: await lockedElsewhere(context, job.partition, read.waiting),
       costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
     },
     nowMs,
@@ -429,9 +434,10 @@ async function readWaiting(
 ): Promise<Waiting> {
   const { store } = context;
   const own = readyLineOf(job);
-  const [line, keys, blocked] = await Promise.all([
+  const [line, keys, due, blocked] = await Promise.all([
     readOwnLine(context, job, own, dueShards),
     readKeys(context, job, weighted),
+    readDueJobs(context, job.partition, dueShards),
     conflictKey === undefined
       ? undefined
       : store.readBlocked({ partition: job.partition, conflictKey, groups: 1 }),
@@ -443,16 +449,17 @@ async function readWaiting(
         type !== own.type || mode !== own.mode || fairnessKey !== own.fairnessKey,
     )
     .slice(0, EXPLAIN_LIMITS.lines);
-  // No line can give a pass more jobs than there are slots.
-  const count = Math.max(1, Math.min(EXPLAIN_LIMITS.headsPerLine, freeSlots));
+  // More than there are slots: those in front may be kept from starting, and those behind them not.
+  const limit = EXPLAIN_LIMITS.headsPerLine;
   const heads = await Promise.all(
-    lines.map((each) => store.readLine({ partition: job.partition, line: each, limit: count })),
+    lines.map((each) => store.readLine({ partition: job.partition, line: each, limit })),
   );
-  const byId = new Map([...line.jobs, ...heads.flatMap(({ jobs }) => jobs)].map((each) => [each.id, each]));
+  const seen = [...due.jobs, ...line.jobs, ...heads.flatMap(({ jobs }) => jobs)];
+  const byId = new Map(seen.map((each) => [each.id, each]));
   return {
     // The index may still show what is on its way already.
-    waiting: [...byId.values()].filter((each) => each.state === 'pending' && !held.has(each.id)),
-    keys: [...new Set(keys.lines.map(({ fairnessKey }) => fairnessKey))],
+    waiting: [...byId.values()].filter((each) => isWaiting(each.state) && !held.has(each.id)),
+    keys: [...new Set([...keys.lines, ...due.jobs].map(({ fairnessKey }) => fairnessKey))],
     positionIsLeast: line.cut || hasParked,
     hasParked,
     unseen: line.unseen,
@@ -460,8 +467,9 @@ async function readWaiting(
       hasParked ||
       line.cut ||
       keys.cut ||
+      due.cut ||
       keys.lines.length > lines.length + 1 ||
-      (count < freeSlots && heads.some(({ next }) => next !== undefined)),
+      (freeSlots > 0 && heads.some(({ next }) => next !== undefined)),
   };
 }
 

@@ -34,7 +34,7 @@ export interface ScheduleStore {
   putSchedule(request: { readonly record: ScheduleRecord; readonly seen: number }): Promise<Applied>;
   /** Writes how far it is, if it is at exactly the revision that was read. */
   saveSchedule(request: { readonly state: ScheduleState; readonly seen: number }): Promise<Applied>;
-  /** Removes it, if it is at exactly the revision that was read. */
+  /** Removes it, if it is at exactly the revision that was read. `superseded`: as `putSchedule` says. */
   deleteSchedule(request: { readonly id: string; readonly seen: number }): Promise<Applied>;
   /** Removes one that cannot be read, whatever it says; `superseded`: it can be, or is gone. */
   discardSchedule(id: string): Promise<Applied>;

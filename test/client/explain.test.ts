@@ -6,6 +6,8 @@ import { type Desk, desk, errorOf, POOL } from './desk.ts';
 
 /** One slot of `resize`, and what happens to hold it. */
 const NARROW = { pool: { ...POOL, fleets: { images: { types: ['resize', 'report'], slots: 1 } } } };
+/** New keys stand where they come. */
+const UNLIFTED = { pool: { ...NARROW.pool, fairness: { idlePolicy: 'none' } } } as const;
 
 async function explained(scene: Desk, id: string | undefined, text: RegExp): Promise<LiveExplanation> {
   const before = scene.everything();
@@ -82,7 +84,7 @@ describe('explaining a job', () => {
   });
 
   it('behind another key compares what they were charged', async () => {
-    const scene = desk(NARROW);
+    const scene = desk(UNLIFTED);
     await scene.put(scene.job({ fairnessKey: 'greedy' }));
     await scene.pass({ jobs: await scene.work(), reason: 'stream' });
     const [mine] = await scene.put(
@@ -93,6 +95,21 @@ describe('explaining a job', () => {
     expect(waitsFor).toMatchObject([{ why: 'turn' }]);
     expect(keysBefore.map(({ fairnessKey }) => fairnessKey)).toEqual(['modest', 'greedy']);
     expect(keysBefore[0]?.shareMs).toBeLessThanOrEqual(keysBefore[1]?.shareMs ?? 0);
+  });
+
+  it('beside a new key compares with what the next pass lifts that to', async () => {
+    const scene = desk(NARROW);
+    await scene.put(scene.job({ fairnessKey: 'greedy' }));
+    await scene.pass({ jobs: await scene.work(), reason: 'stream' });
+    const [mine] = await scene.put(
+      scene.job({ fairnessKey: 'greedy', readyAtMs: scene.time.nowMs - 60_000 }),
+    );
+    await scene.put(scene.job({ fairnessKey: 'modest' }));
+    const { waitsFor, keysBefore } = await explained(scene, mine?.id, /next pass/);
+    expect(waitsFor).toEqual([{ why: 'pass' }]);
+    expect(keysBefore).toEqual([]);
+    await scene.pass();
+    expect(scene.store.inspectJob(mine?.id ?? '')?.state).toBe('claimed');
   });
 
   it('of a lower tier is behind a higher one', async () => {
@@ -131,7 +148,7 @@ describe('explaining a job', () => {
   });
 
   it('without a free slot tells which keys come first when there is one', async () => {
-    const scene = desk(NARROW);
+    const scene = desk(UNLIFTED);
     await scene.put(scene.job({ fairnessKey: 'greedy' }));
     await scene.pass();
     await scene.put(scene.job({ fairnessKey: 'modest' }));

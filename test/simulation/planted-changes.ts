@@ -338,6 +338,39 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'explained-without-lifts': {
+    removes: 'lifts from what explain says of the next pass',
+    foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
+    changes: [
+      {
+        file: 'lib/dispatch/explain.ts',
+        from: 'liftForExplanation(ledgerCache, state, [job, ...read.waiting], inFlight);',
+        to: 'void liftForExplanation;',
+      },
+    ],
+  },
+  'explained-without-due': {
+    removes: 'what has become due from what explain says of the next pass',
+    foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
+    changes: [
+      {
+        file: 'lib/dispatch/explain.ts',
+        from: 'const seen = [...due.jobs, ...line.jobs,',
+        to: 'const seen = [...line.jobs,',
+      },
+    ],
+  },
+  'explained-without-locks': {
+    removes: 'locks of other partitions from what explain says of the next pass',
+    foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
+    changes: [
+      {
+        file: 'lib/core/explain.ts',
+        from: 'state.keptBack?.has(other.id) !== true',
+        to: 'state.keptBack !== undefined',
+      },
+    ],
+  },
   'unknown-claims-lent': {
     removes: 'claims that were not answered from what is held when capacity is lent',
     foundBy: { test: 'test/dispatch/loans.test.ts', name: 'has just filled, be its claims unknown' },
