@@ -15,8 +15,8 @@ import {
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { readObject } from '../lib/core/read-fields.ts';
 import { TABLE } from '../lib/store/schema.ts';
+import { type Check, durationWithin, having, listOf, objectOf } from './values.ts';
 import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
 
 /** When alarms ring. Each has a default that is silent where all is well. */
@@ -67,39 +67,23 @@ const THROTTLES = {
   },
 } as const;
 
-const KNOWN: Readonly<Record<keyof AlarmsProps, true>> = {
-  actions: true,
-  oldestPending: true,
-  lag: true,
-  failedPercent: true,
+/** A metric of seconds has nothing below one. */
+const checkThreshold = durationWithin({ least: Duration.seconds(1) });
+
+const checkPercent: Check = (field, value) => {
+  if (typeof value === 'number' && (Token.isUnresolved(value) || (value > 0 && value <= 100))) return;
+  throw new ConfigurationError(field, value, 'must be above 0 and at most 100', 'Leave it out for 50.');
+};
+
+const CHECKS: Readonly<Record<keyof AlarmsProps, Check>> = {
+  actions: listOf(having('bind', 'an action of an alarm, such as SnsAction')),
+  oldestPending: checkThreshold,
+  lag: checkThreshold,
+  failedPercent: checkPercent,
 };
 
 /** @throws ConfigurationError for a threshold at which an alarm would always ring, or never */
-function checkThresholds(props: AlarmsProps): void {
-  readObject('', props, Object.keys(KNOWN));
-  const { failedPercent } = props;
-  if (
-    failedPercent !== undefined &&
-    !Token.isUnresolved(failedPercent) &&
-    !(failedPercent > 0 && failedPercent <= 100)
-  )
-    throw new ConfigurationError(
-      'failedPercent',
-      failedPercent,
-      'must be above 0 and at most 100',
-      'Leave it out for 50.',
-    );
-  for (const field of ['oldestPending', 'lag'] as const) {
-    const value = props[field];
-    if (value === undefined || value.isUnresolved() || value.toMilliseconds() > 0) continue;
-    throw new ConfigurationError(
-      field,
-      value.toHumanString(),
-      'must be above 0',
-      'Leave it out for the default.',
-    );
-  }
-}
+export const checkAlarms = (props: AlarmsProps): void => objectOf(CHECKS)('', props);
 
 export class SchedulerAlarms extends Construct {
   readonly #actions: readonly IAlarmAction[];
@@ -108,7 +92,6 @@ export class SchedulerAlarms extends Construct {
   constructor(scope: Construct, id: string, props: AlarmsConstructProps) {
     super(scope, id);
     const { scheduler, ...given } = props;
-    checkThresholds(given);
     const { actions = [] } = given;
     this.#actions = actions;
     this.#watchProgress(scheduler, props);

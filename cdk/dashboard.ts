@@ -1,8 +1,10 @@
 /** A dashboard of CloudWatch: from the top, is it well, what waits, what runs, what does each part do. */
-import { Duration } from 'aws-cdk-lib';
+import { Duration, Token } from 'aws-cdk-lib';
 import { Dashboard, GraphWidget, type IMetric, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';
+import { ConfigurationError } from '../lib/core/errors.ts';
 import type { SchedulerMetricOptions } from './metrics.ts';
+import { type Check, durationWithin, objectOf } from './values.ts';
 import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
 
 export interface DashboardProps {
@@ -15,6 +17,24 @@ export interface DashboardProps {
 interface DashboardConstructProps extends DashboardProps {
   readonly scheduler: WatchedScheduler;
 }
+
+const checkName: Check = (field, value) => {
+  if (typeof value === 'string' && (Token.isUnresolved(value) || /^[\w-]{1,255}$/.test(value))) return;
+  throw new ConfigurationError(
+    field,
+    value,
+    'must be 1 to 255 letters, digits, dashes and underscores',
+    'Leave it out for a generated one.',
+  );
+};
+
+const CHECKS: Readonly<Record<keyof DashboardProps, Check>> = {
+  dashboardName: checkName,
+  past: durationWithin({ least: Duration.minutes(1) }),
+};
+
+/** @throws ConfigurationError for what no dashboard can have */
+export const checkDashboard = (props: DashboardProps): void => objectOf(CHECKS)('', props);
 
 /** More lines than this cannot be told apart, and each costs something where it is drawn. */
 const LINES_MAX = 20;

@@ -1,11 +1,11 @@
 /** What runs passes: the dispatch function, behind the table's stream, the wake queue and a tick each minute. */
 import { Duration } from 'aws-cdk-lib';
-import type { ITable, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { FilterCriteria, FilterRule, RecursiveLoop, StartingPosition } from 'aws-cdk-lib/aws-lambda';
 import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
-import { DynamoEventSource, SqsDlq, SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
+import { SqsDlq } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -13,6 +13,7 @@ import { Construct } from 'constructs';
 import type { JobState } from '../lib/core/job.ts';
 import { TABLE } from '../lib/store/schema.ts';
 import { acknowledge } from './acknowledged.ts';
+import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { wakeBatchesAtOnce } from './limits.ts';
 import { deadLetterQueue, guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
@@ -72,38 +73,31 @@ export class Dispatch extends Construct {
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
     });
-    this.function.addEventSource(
-      // The library's own types are looser than ours about absent properties.
-      new DynamoEventSource(props.table as ITable, {
-        // A new table's first records count too.
-        startingPosition: StartingPosition.TRIM_HORIZON,
-        batchSize: 100,
-        bisectBatchOnError: true,
-        retryAttempts: 10,
-        // Outcome events come from here, so a record is worth more than one pass.
-        maxRecordAge: Duration.hours(1),
-        reportBatchItemFailures: true,
-        onFailure: new SqsDlq(this.deadLetterQueue),
-        filters: [
-          FilterCriteria.filter({
-            dynamodb: {
-              NewImage: { [TABLE.state]: { S: FilterRule.or(...AWAITED_STATES, SCHEDULE_STOPPED_STATE) } },
-            },
-          }),
-        ],
-      }),
-    );
+    consumeStream(this.function, props.table, {
+      // A new table's first records count too.
+      startingPosition: StartingPosition.TRIM_HORIZON,
+      batchSize: 100,
+      bisectBatchOnError: true,
+      retryAttempts: 10,
+      // Outcome events come from here, so a record is worth more than one pass.
+      maxRecordAge: Duration.hours(1),
+      onFailure: new SqsDlq(this.deadLetterQueue),
+      filters: [
+        FilterCriteria.filter({
+          dynamodb: {
+            NewImage: { [TABLE.state]: { S: FilterRule.or(...AWAITED_STATES, SCHEDULE_STOPPED_STATE) } },
+          },
+        }),
+      ],
+    });
     if (this.function.role !== undefined) {
       acknowledge(this.function.role, 'streams', 'destinationKey', 'destinationDataKey');
     }
     const atOnce = wakeBatchesAtOnce(props.reservedConcurrency);
-    this.function.addEventSource(
-      new SqsEventSource(wake.queue, {
-        batchSize: 10,
-        ...(atOnce === undefined ? {} : { maxConcurrency: atOnce }),
-        reportBatchItemFailures: true,
-      }),
-    );
+    consumeQueue(this.function, wake.queue, {
+      batchSize: 10,
+      ...(atOnce === undefined ? {} : { maxConcurrency: atOnce }),
+    });
     new Rule(this, 'Tick', {
       description: 'Looks after what no hint came for',
       schedule: Schedule.rate(Duration.minutes(1)),

@@ -2,14 +2,23 @@
 import { Annotations, Duration, Stack } from 'aws-cdk-lib';
 import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Alias, IFunction, ProvisionedPollerConfig, Version } from 'aws-cdk-lib/aws-lambda';
-import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { FleetConfiguration } from '../lib/core/configuration.ts';
+import { consumeQueue } from './event-sources.ts';
 import type { SchedulerGrants } from './grants.ts';
 import type { Handler } from './handlers.ts';
 import { stackWideName } from './names.ts';
 import { fleetVisibilityFor, guardedQueue, type QueueSettings, type SharedTls } from './queues.ts';
+import {
+  type Check,
+  checkedElsewhere,
+  checkText,
+  durationWithin,
+  having,
+  libraryObjectOf,
+  objectOf,
+} from './values.ts';
 
 /** SQS accepts nothing lower; the fleet's slots are what holds below it. */
 export const EVENT_SOURCE_MIN_CONCURRENCY = 2;
@@ -68,6 +77,28 @@ export interface FleetProps<Type extends string = string> {
   readonly provisionedPollers?: ProvisionedPollerConfig | undefined;
 }
 
+/** What SQS and Lambda accept. */
+const VISIBILITY_MAX = Duration.hours(12);
+const POLLER_FIELDS: Readonly<Record<keyof ProvisionedPollerConfig, Check>> = {
+  minimumPollers: checkedElsewhere,
+  maximumPollers: checkedElsewhere,
+  pollerGroupName: checkText,
+};
+
+const FLEET_FIELDS: Readonly<Record<keyof FleetProps, Check>> = {
+  types: checkedElsewhere,
+  slots: checkedElsewhere,
+  handler: having('functionArn', 'a function, or a version or an alias of one'),
+  handlerTimeout: durationWithin({ least: Duration.seconds(1) }),
+  batchSize: checkedElsewhere,
+  maxConcurrency: checkedElsewhere,
+  visibilityTimeout: durationWithin({ least: Duration.seconds(0), most: VISIBILITY_MAX }),
+  provisionedPollers: libraryObjectOf(POLLER_FIELDS),
+};
+
+/** @throws ConfigurationError for a field that a fleet does not have, or of which it cannot be so */
+export const checkFleet: Check = objectOf(FLEET_FIELDS);
+
 export interface FleetConstructProps {
   readonly fleet: FleetConfiguration;
   readonly handler: Handler | undefined;
@@ -109,7 +140,7 @@ export class Fleet extends Construct {
     this.deadLetterQueue = deadLetterQueue;
     if (handler === undefined) return;
     const source = queueName === undefined ? queue : namedQueue(this, handler.function, queueName);
-    handler.function.addEventSource(new SqsEventSource(source, this.eventSource(input)));
+    consumeQueue(handler.function, source, this.eventSource(input));
     props.grants.table(handler.function, 'work');
     this.tell(handler, props.environment);
   }
@@ -131,7 +162,6 @@ export class Fleet extends Construct {
     const bound = maxConcurrency ?? filled;
     return {
       batchSize,
-      reportBatchItemFailures: true,
       ...(provisionedPollers === undefined
         ? bound === undefined
           ? {}

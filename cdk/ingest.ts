@@ -2,12 +2,12 @@
 import { Duration } from 'aws-cdk-lib';
 import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
 import { SqsQueue } from 'aws-cdk-lib/aws-events-targets';
-import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { DETAIL_TYPE, SCHEDULE_REQUESTS } from '../lib/events/contract.ts';
+import { consumeQueue } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
@@ -67,13 +67,10 @@ export class Ingest extends Construct {
       logGroup: props.logGroup,
       reservedConcurrency: props.reservedConcurrency,
     });
-    this.function.addEventSource(
-      new SqsEventSource(queue, {
-        batchSize: props.batchSize,
-        maxConcurrency: props.concurrency,
-        reportBatchItemFailures: true,
-        ...(props.batchingWindow === undefined ? {} : { maxBatchingWindow: props.batchingWindow }),
-      }),
-    );
+    consumeQueue(this.function, queue, {
+      batchSize: props.batchSize,
+      maxConcurrency: props.concurrency,
+      ...(props.batchingWindow === undefined ? {} : { maxBatchingWindow: props.batchingWindow }),
+    });
   }
 }

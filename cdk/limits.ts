@@ -16,10 +16,9 @@ const RESERVED_CONTEXT = 'fairlead:reservedConcurrency';
 
 /** @throws ConfigurationError for a number that cannot be, or a field that is not there */
 export function checkLimits(props: SchedulerProps): void {
-  const { ingestBatchingWindow: window, logGroups } = props;
+  const { ingestBatchingWindow: window } = props;
   const isFilled = window !== undefined && (window.isUnresolved() || window.toMilliseconds() > 0);
   checkCount('ingestBatchSize', props.ingestBatchSize, 1, isFilled ? 100 : 10);
-  if (logGroups !== undefined) readObject('logGroups', logGroups, ['ingest', 'dispatch', 'declare']);
   checkCount('ingestConcurrency', props.ingestConcurrency, 2, 1_000);
   checkCount('maxReceiveCount', props.maxReceiveCount, 1, 1_000);
   const { reservedConcurrency: reserved } = props;

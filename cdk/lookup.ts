@@ -6,11 +6,11 @@ import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { StringListParameter } from 'aws-cdk-lib/aws-ssm';
 import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { readObject } from '../lib/core/read-fields.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import { SchedulerGrants } from './grants.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { checkSources } from './sources.ts';
+import { type Check, checkedElsewhere, listOf, objectOf, recordOf } from './values.ts';
 
 /** Where the parts of a deployed scheduler are: what its owner's stack may put out. */
 export interface SchedulerAttributes {
@@ -94,37 +94,83 @@ class DeployedScheduler extends SchedulerBase {
   }
 }
 
-const SERVICES = { tableArn: 'dynamodb', busArn: 'events', wakeQueueArn: 'sqs' } as const;
+/** What the ARN of each part is: the service, and how its last part looks. */
+interface Kind {
+  readonly what: string;
+  readonly service: string;
+  readonly resource: RegExp;
+}
 
-const KNOWN: Readonly<Record<keyof SchedulerAttributes, true>> = {
-  tableArn: true,
-  busArn: true,
-  wakeQueueArn: true,
-  sources: true,
-  encryptionKeyArn: true,
-  fleetQueueArns: true,
-  deadLetterQueueArns: true,
+const QUEUE: Kind = { what: 'a queue', service: 'sqs', resource: /^[\w-]{1,80}$/ };
+const KINDS = {
+  tableArn: { what: 'a table', service: 'dynamodb', resource: /^table\/[\w.-]{3,255}$/ },
+  busArn: { what: 'an event bus', service: 'events', resource: /^event-bus\/[\w./-]{1,256}$/ },
+  wakeQueueArn: QUEUE,
+} as const satisfies Record<(typeof LISTED)[number], Kind>;
+const KEY: Kind = { what: 'a key of KMS', service: 'kms', resource: /^key\/[\w-]+$/ };
+
+const ARN = /^arn:[\w-]+:([\w-]+):([\w-]+:\d{12}):(.+)$/;
+
+const arnOf =
+  ({ what, service, resource }: Kind): Check =>
+  (field, arn) => {
+    if (Token.isUnresolved(arn)) return;
+    const [, itsService, , itsResource = ''] = (typeof arn === 'string' ? ARN.exec(arn) : null) ?? [];
+    if (itsService === service && resource.test(itsResource)) return;
+    throw new ConfigurationError(
+      field,
+      arn,
+      `must be the ARN of ${what}`,
+      "Take it from the owner's stack, or give the scheduler a parameterName there and use Scheduler.fromParameter.",
+    );
+  };
+
+const CHECKS: Readonly<Record<keyof SchedulerAttributes, Check>> = {
+  tableArn: arnOf(KINDS.tableArn),
+  busArn: arnOf(KINDS.busArn),
+  wakeQueueArn: arnOf(KINDS.wakeQueueArn),
+  sources: checkedElsewhere,
+  encryptionKeyArn: arnOf(KEY),
+  fleetQueueArns: recordOf(arnOf(QUEUE)),
+  deadLetterQueueArns: listOf(arnOf(QUEUE)),
 };
 
-function checkArn(field: string, arn: unknown, service: string): void {
-  if (Token.isUnresolved(arn)) return;
-  if (typeof arn === 'string' && arn.startsWith('arn:') && arn.split(':')[2] === service) return;
-  throw new ConfigurationError(
-    field,
-    arn,
-    `must be an ARN of ${service}`,
-    "Take it from the owner's stack, or give the scheduler a parameterName there and use Scheduler.fromParameter.",
-  );
+/**
+ * Each part has an ARN of its own, and all of them are in one account and Region.
+ * @throws ConfigurationError for one that is named twice, or that belongs elsewhere
+ */
+function checkTogether(arns: readonly (readonly [field: string, arn: string])[]): void {
+  const fields = new Map<string, string>();
+  let first: readonly [field: string, place: string | undefined] | undefined;
+  for (const [field, arn] of arns) {
+    if (Token.isUnresolved(arn)) continue;
+    const other = fields.get(arn);
+    fields.set(arn, field);
+    if (other !== undefined) {
+      throw new ConfigurationError(field, arn, `is the ARN of ${other} too`, 'Give each part its own.');
+    }
+    const place = ARN.exec(arn)?.[2];
+    first ??= [field, place];
+    if (place === first[1]) continue;
+    throw new ConfigurationError(
+      field,
+      arn,
+      `is of another account or Region than ${first[0]} (${first[1]}), and a scheduler is in one`,
+      'Take all of them from one deployment.',
+    );
+  }
 }
 
 /** @throws ConfigurationError for a part that is not named, or that is something else */
 export function fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
-  readObject('', attributes, Object.keys(KNOWN));
-  const { encryptionKeyArn, fleetQueueArns = {}, deadLetterQueueArns = [] } = attributes;
-  for (const name of LISTED) checkArn(name, attributes[name], SERVICES[name]);
-  if (encryptionKeyArn !== undefined) checkArn('encryptionKeyArn', encryptionKeyArn, 'kms');
-  for (const [fleet, arn] of Object.entries(fleetQueueArns)) checkArn(`fleetQueueArns.${fleet}`, arn, 'sqs');
-  for (const [at, arn] of deadLetterQueueArns.entries()) checkArn(`deadLetterQueueArns[${at}]`, arn, 'sqs');
+  objectOf(CHECKS)('', attributes);
+  for (const name of LISTED) CHECKS[name](name, attributes[name]);
+  const { fleetQueueArns = {}, deadLetterQueueArns = [] } = attributes;
+  checkTogether([
+    ...LISTED.map((name) => [name, attributes[name]] as const),
+    ...Object.entries(fleetQueueArns).map(([fleet, arn]) => [`fleetQueueArns.${fleet}`, arn] as const),
+    ...deadLetterQueueArns.map((arn, at) => [`deadLetterQueueArns[${at}]`, arn] as const),
+  ]);
   return new DeployedScheduler(scope, id, attributes);
 }
 

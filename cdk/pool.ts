@@ -1,4 +1,5 @@
 /** What an app has declared so far: types and fleets may come after the construct. Whatever is refused changes nothing. */
+import type { ResourceEnvironment } from 'aws-cdk-lib';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import {
   DEFAULT_TIER,
@@ -9,7 +10,7 @@ import {
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import { readRecord } from '../lib/core/read-fields.ts';
 import { encodeConfiguration } from '../lib/dispatch/declaration-codec.ts';
-import type { FleetProps } from './fleet.ts';
+import { checkFleet, type FleetProps } from './fleet.ts';
 import { refuseTokens } from './tokens.ts';
 import {
   checkDeclaration,
@@ -40,13 +41,18 @@ interface Resolved {
 }
 
 export class DeclaredPool {
+  readonly #place: ResourceEnvironment;
   readonly #rest: Omit<PoolInput, 'types' | 'fleets'>;
   #declared: Declared;
   #resolved: Resolved;
 
-  /** @throws ConfigurationError for a declaration that cannot work */
-  constructor(input: Omit<PoolInput, 'fleets'>, fleets: FleetInputs) {
+  /**
+   * @param place - where it is deployed
+   * @throws ConfigurationError for a declaration that cannot work
+   */
+  constructor(input: Omit<PoolInput, 'fleets'>, fleets: FleetInputs, place: ResourceEnvironment) {
     const { types, ...rest } = input;
+    this.#place = place;
     checkFleets(fleets);
     this.#rest = rest;
     this.#declared = { types: types ?? {}, fleets, isStrict: types !== undefined };
@@ -125,6 +131,7 @@ export class DeclaredPool {
       fleets,
       handlers,
       this,
+      this.#place,
     );
     const configuration = resolveConfiguration(input);
     checkIds(configuration.fleets.map(({ fleet }) => fleet));
@@ -136,7 +143,7 @@ export class DeclaredPool {
 /** @throws ConfigurationError for what is no object by name, or of which one is none */
 function checkFleets(fleets: unknown): void {
   for (const [fleet, props] of readRecord('fleets', fleets, Number.POSITIVE_INFINITY))
-    readRecord(`fleets.${fleet}`, props ?? null, Number.POSITIVE_INFINITY);
+    checkFleet(`fleets.${fleet}`, props ?? null);
 }
 
 /** @throws ConfigurationError for fleets whose names cannot be the ids of constructs, in which a slash becomes two dashes */

@@ -1,16 +1,27 @@
 /** What a scheduler may be told. */
-import type { Duration, RemovalPolicy } from 'aws-cdk-lib';
-import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { type ISecurityGroup, type IVpc, type SubnetSelection, SubnetType } from 'aws-cdk-lib/aws-ec2';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { IManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import type { Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
-import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { type Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
+import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
-import { readObject } from '../lib/core/read-fields.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
 import type { FleetProps } from './fleet.ts';
 import type { TableOptions } from './table.ts';
+import {
+  type Check,
+  checkedElsewhere,
+  checkText,
+  durationWithin,
+  having,
+  libraryObjectOf,
+  listOf,
+  objectOf,
+  oneOf,
+  recordOf,
+} from './values.ts';
 
 /** What a scheduler does, and for whom. Nothing must be there. */
 export interface SchedulerProps<Type extends string = string> {
@@ -174,30 +185,40 @@ export interface SchedulerProps<Type extends string = string> {
   readonly maxReceiveCount?: number | undefined;
 }
 
+const checkLogGroup = having('logGroupArn', 'a log group');
+
 /** What is not about the pool. Complete: what is neither here nor a field of the pool is refused. */
-const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput>, true>> = {
-  schedules: true,
-  eventBus: true,
-  sources: true,
-  parameterName: true,
-  removalPolicy: true,
-  queueRemovalPolicy: true,
-  table: true,
-  encryptionKey: true,
-  vpc: true,
-  vpcSubnets: true,
-  securityGroups: true,
-  permissionsBoundary: true,
-  tags: true,
-  architecture: true,
-  tracing: true,
-  logRetention: true,
-  logGroups: true,
-  reservedConcurrency: true,
-  ingestConcurrency: true,
-  ingestBatchSize: true,
-  ingestBatchingWindow: true,
-  maxReceiveCount: true,
+const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput>, Check>> = {
+  schedules: recordOf(checkedElsewhere),
+  eventBus: having('eventBusArn', 'an event bus'),
+  sources: checkedElsewhere,
+  parameterName: checkText,
+  removalPolicy: oneOf(RemovalPolicy, 'a RemovalPolicy'),
+  queueRemovalPolicy: oneOf(RemovalPolicy, 'a RemovalPolicy'),
+  table: checkedElsewhere,
+  encryptionKey: having('keyArn', 'a key of KMS'),
+  vpc: having('vpcId', 'a VPC'),
+  vpcSubnets: libraryObjectOf({
+    subnetType: oneOf(SubnetType, 'a SubnetType'),
+    availabilityZones: listOf(checkText),
+    subnetGroupName: checkText,
+    subnetName: checkText,
+    onePerAz: checkedElsewhere,
+    subnetFilters: listOf(having('selectSubnets', 'a SubnetFilter')),
+    subnets: listOf(having('subnetId', 'a subnet')),
+  }),
+  securityGroups: listOf(having('securityGroupId', 'a security group')),
+  permissionsBoundary: having('managedPolicyArn', 'a managed policy'),
+  tags: recordOf(checkText),
+  architecture: having('dockerPlatform', 'an Architecture'),
+  tracing: oneOf(Tracing, 'a Tracing'),
+  logRetention: oneOf(RetentionDays, 'one of RetentionDays'),
+  logGroups: objectOf({ ingest: checkLogGroup, dispatch: checkLogGroup, declare: checkLogGroup }),
+  reservedConcurrency: checkedElsewhere,
+  ingestConcurrency: checkedElsewhere,
+  ingestBatchSize: checkedElsewhere,
+  ingestBatchingWindow: durationWithin({ least: Duration.seconds(0), most: Duration.minutes(5) }),
+  maxReceiveCount: checkedElsewhere,
 };
 
 const POOL_PROPS: Readonly<Record<keyof PoolInput, true>> = {
@@ -211,12 +232,18 @@ const POOL_PROPS: Readonly<Record<keyof PoolInput, true>> = {
   partitions: true,
 };
 
+/** Fields of the pool are checked where they become its configuration. */
+const checkProps = objectOf({
+  ...Object.fromEntries(Object.keys(POOL_PROPS).map((name) => [name, checkedElsewhere])),
+  ...OTHER_PROPS,
+});
+
 /**
  * What is about the pool, without its fleets.
- * @throws ConfigurationError for a property that a Scheduler does not have
+ * @throws ConfigurationError for a property that a Scheduler does not have, or of which it cannot be so
  */
 export function declarationOf(props: SchedulerProps): Omit<PoolInput, 'fleets'> {
-  readObject('', props, [...Object.keys(POOL_PROPS), ...Object.keys(OTHER_PROPS)]);
+  checkProps('', props);
   return Object.fromEntries(
     Object.entries(props).filter(([name]) => name !== 'fleets' && !Object.hasOwn(OTHER_PROPS, name)),
   );

@@ -51,18 +51,32 @@ class SharingQueue extends Queue {
   }
 }
 
+/** The policy is not there where it would be that of no queue: SQS takes none. */
+class QueuesPolicy extends CfnQueuePolicy {
+  readonly #queues: () => readonly string[];
+
+  constructor(scope: Construct, id: string, queues: () => readonly string[]) {
+    super(scope, id, {
+      queues: Lazy.list({ produce: () => [...queues()] }),
+      policyDocument: { Version: '2012-10-17', Statement: [tlsStatement().toStatementJson()] },
+    });
+    this.#queues = queues;
+  }
+
+  protected override shouldSynthesize(): boolean {
+    return this.#queues().length > 0;
+  }
+}
+
 /** One policy for many queues: one for each would be half of what a stack may hold. */
 export class SharedTls extends Construct {
   private readonly queues: SharingQueue[] = [];
 
   constructor(scope: Construct, id: string) {
     super(scope, id);
-    new CfnQueuePolicy(this, 'Policy', {
-      queues: Lazy.list({
-        produce: () => this.queues.filter((queue) => !queue.hasOwnPolicy).map((queue) => queue.queueUrl),
-      }),
-      policyDocument: { Version: '2012-10-17', Statement: [tlsStatement().toStatementJson()] },
-    });
+    new QueuesPolicy(this, 'Policy', () =>
+      this.queues.filter((queue) => !queue.hasOwnPolicy).map((queue) => queue.queueUrl),
+    );
   }
 
   cover(queue: SharingQueue): Queue {

@@ -1,5 +1,5 @@
 /** The whole scheduler as one construct. */
-import { Aspects, Tags } from 'aws-cdk-lib';
+import { Aspects, Stack, Tags } from 'aws-cdk-lib';
 import type {
   MathExpression,
   MathExpressionOptions,
@@ -20,8 +20,8 @@ import type { JobTypeInput } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
-import { type AlarmsProps, SchedulerAlarms } from './alarms.ts';
-import { type DashboardProps, SchedulerDashboard } from './dashboard.ts';
+import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
+import { checkDashboard, type DashboardProps, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
 import { Fleet, type FleetProps } from './fleet.ts';
@@ -104,12 +104,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   constructor(scope: Construct, id: string, props: SchedulerProps<Type> = {}) {
     super(scope, id);
+    const declaration = checkedDeclaration(props);
     const { fleets = {}, encryptionKey, sources = [] } = props;
-    checkLimits(props);
-    checkNetwork(props);
-    checkTable(props.table ?? {});
-    checkSources(sources);
-    this.#pool = new DeclaredPool(declarationOf(props), fleets);
+    this.#pool = new DeclaredPool(declaration, fleets, Stack.of(this));
     this.#schedules = new DeclaredSchedules(() => this.configuration, props.schedules);
     if (props.eventBus !== undefined) claimSources(this, props.eventBus, sources);
 
@@ -259,12 +256,14 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   /** Alarms for what somebody must look at. Call it once; `actions` are told. */
   alarms(props: AlarmsProps = {}): SchedulerAlarms {
     this.#requireOnce('Alarms', 'alarms()');
+    checkAlarms(props);
     return new SchedulerAlarms(this, 'Alarms', { scheduler: this, ...props });
   }
 
   /** A dashboard of CloudWatch: what waits, what runs, how long it takes, and what goes wrong. Call it once. */
   dashboard(props: DashboardProps = {}): SchedulerDashboard {
     this.#requireOnce('Dashboard', 'dashboard()');
+    checkDashboard(props);
     return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
   }
 
@@ -390,6 +389,19 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     };
     Aspects.of(this).add({ visit }, { priority: SETTLE_PRIORITY });
   }
+}
+
+/**
+ * Checks whatever can be checked before anything is made.
+ * @throws ConfigurationError
+ */
+function checkedDeclaration(props: SchedulerProps): ReturnType<typeof declarationOf> {
+  const declaration = declarationOf(props);
+  checkLimits(props);
+  checkNetwork(props);
+  checkTable(props.table ?? {});
+  checkSources(props.sources ?? []);
+  return declaration;
 }
 
 function functionSettings(props: SchedulerProps): FunctionSettings {

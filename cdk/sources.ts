@@ -19,6 +19,15 @@ export function checkSources(sources: readonly string[]): void {
   if (!Array.isArray(sources)) {
     throw new ConfigurationError('sources', sources, 'must be a list', 'Write it as ["orders"].');
   }
+  const other = sources.findIndex((source) => typeof source !== 'string');
+  if (other >= 0) {
+    throw new ConfigurationError(
+      `sources[${other}]`,
+      sources[other],
+      'must be a text',
+      'Name the source as its events do.',
+    );
+  }
   const own = sources.indexOf(EVENT_SOURCE);
   if (own >= 0) {
     throw new ConfigurationError(

@@ -2,7 +2,7 @@
  * What only the stack can check: a declaration against the functions that serve it and the limits of AWS.
  * Everything about the pool itself is checked by `resolveConfiguration`, before.
  */
-import { type Duration, Token } from 'aws-cdk-lib';
+import { type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
@@ -49,6 +49,7 @@ export function handlersOf(fleets: FleetInputs): Handlers {
  * The pool as `resolveConfiguration` takes it. A fleet with a handler gets its slots; a type that names no timeout
  * gets the longest that the functions of all its fleets can keep.
  * @param scheduler - stands for whoever declares it
+ * @param place - where it is deployed
  * @throws ConfigurationError for a fleet that its handler cannot serve.
  */
 export function poolInput(
@@ -56,6 +57,7 @@ export function poolInput(
   fleets: FleetInputs,
   handlers: Handlers,
   scheduler: object,
+  place: ResourceEnvironment,
 ): PoolInput {
   const keptMs = new Map<string, number>();
   const inputs: [string, FleetInput][] = Object.entries(fleets).map(([fleet, props]) => {
@@ -74,6 +76,7 @@ export function poolInput(
       keptMs.set(type, Math.min(keptMs.get(type) ?? Number.POSITIVE_INFINITY, keptTimeMs(found.timeout)));
     }
     checkVisibility(fleet, visibilityTimeout, found.timeout);
+    checkHandlerPlace(fleet, found, place);
     checkHandlerAlone(fleet, found, handlers, scheduler);
     checkPollers(fleet, provisionedPollers);
     checkConcurrency(fleet, maxConcurrency, provisionedPollers);
@@ -239,6 +242,23 @@ function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, 
     `is the handler of ${other === undefined ? 'another scheduler' : `fleet ${other[0]}`} too, and a function works for one fleet`,
     'Deploy the code as a function of its own for each fleet.',
   );
+}
+
+/** Lambda receives from queues of its own Region only, and the rights to the table are those of one account. */
+function checkHandlerPlace(fleet: string, { function: lambda }: Handler, place: ResourceEnvironment): void {
+  for (const [field, what] of [
+    ['region', 'Region'],
+    ['account', 'account'],
+  ] as const) {
+    const [its, ours] = [lambda.env[field], place[field]];
+    if (Token.isUnresolved(its) || Token.isUnresolved(ours) || its === ours) continue;
+    throw new ConfigurationError(
+      `fleets.${fleet}.handler`,
+      its,
+      `is of another ${what} than the scheduler (${ours}), and could not take its jobs`,
+      `Deploy the function in the scheduler's ${what}, or a scheduler in the function's.`,
+    );
+  }
 }
 
 /** What Lambda accepts for SQS. */

@@ -237,6 +237,7 @@ function timesOf(options: TimeOptions): TimeRequest {
 }
 
 interface NextOptions extends TimeOptions, Common {
+  readonly as?: string;
   readonly from?: string;
   readonly count: string;
 }
@@ -248,6 +249,7 @@ function addNext(schedules: Command, operator: Operator): void {
         .command('next')
         .description('Show when a schedule fires, or an expression that nobody has deployed.')
         .argument('[id]', 'a schedule; without one, an expression: --cron or --every')
+        .option('--as <id>', 'of the schedule that an expression is meant for: its jitter follows from it')
         .option('--from <instant>', 'firings after this instant; now unless given')
         .option('--count <number>', 'how many', '10'),
     ),
@@ -255,10 +257,10 @@ function addNext(schedules: Command, operator: Operator): void {
     const count = numberOf('--count', options.count);
     const fromMs = options.from === undefined ? operator.nowMs() : instantMsOf('--from', options.from);
     if (id === undefined) {
-      operator.out(`${said(options, firingsOf(timesOf(options), fromMs, count))}\n`);
+      operator.out(`${said(options, firingsOf(timesOf(options), fromMs, count, options.as))}\n`);
       return;
     }
-    if (Object.keys(timesOf(options)).length > 0)
+    if (options.as !== undefined || Object.keys(timesOf(options)).length > 0)
       throw new UsageError('next: give either the id of a schedule, or an expression');
     await perform(operator, options, async (client) => {
       const found = await client.schedules.next(id, { from: new Date(fromMs).toISOString(), count });
@@ -267,8 +269,13 @@ function addNext(schedules: Command, operator: Operator): void {
   });
 }
 
-const dataOf = ({ firings, jitterMs }: FiringsOf) => ({
-  firings: firings.map(({ utc, local }) => ({ utc, local })),
+const dataOf = ({ firings, policies, jitterMs }: FiringsOf) => ({
+  firings: firings.map(({ utc, local, latest }) => ({
+    utc,
+    local,
+    ...(latest === undefined ? {} : { latest }),
+  })),
+  ...(policies.length === 0 ? {} : { policies }),
   ...(jitterMs === undefined ? {} : { jitterSec: jitterMs / 1_000 }),
 });
 
@@ -284,12 +291,14 @@ const MARKS: Readonly<Record<NonNullable<Firing['change']>, string>> = {
 /** Firings as a person reads them, and what the policies about clock changes would do. */
 export function firingsText({ zone, firings, policies, jitterMs = 0 }: FiringsOf): string {
   if (firings.length === 0) return 'it does not fire any more';
-  const rows = firings.map(({ utc, local, change }) => [
+  const rows = firings.map(({ utc, local, change, latest }) => [
     local,
     utc,
+    ...(latest === undefined ? [] : [latest]),
     change === undefined ? '-' : MARKS[change],
   ]);
-  const head = [`local time (${printable(zone)})`, 'UTC', 'clock change'];
+  const latest = jitterMs === 0 ? [] : ['UTC, at the latest'];
+  const head = [`local time (${printable(zone)})`, 'UTC', ...latest, 'clock change'];
   const told = policies.map(({ local, what }) => `  ${local}: ${what}`);
   const changes =
     told.length === 0
@@ -298,7 +307,7 @@ export function firingsText({ zone, firings, policies, jitterMs = 0 }: FiringsOf
   const later =
     jitterMs === 0
       ? ''
-      : `\nA schedule fires later than this by up to ${duration(jitterMs)}, always as much: it follows from its id.`;
+      : `\nA schedule fires later than this by up to ${duration(jitterMs)}, always as much: it follows from its id. Name that: --as <id>.`;
   return `${table(head, rows, rows.length)}\n${changes}${later}`;
 }
 

@@ -1,7 +1,12 @@
 /** When an expression fires, and what its policies about clock changes do: for whoever tries it before it is deployed. */
 import { rulesOf, type ScheduleSpec } from '../core/recurring.ts';
 import { firesOf, jitterOf, LAST_FIRING_MS, localIso } from '../core/schedule.ts';
-import { parseTimes, type TimeRequest, type TimeSpec } from '../dispatch/schedule-request.ts';
+import {
+  parseTimes,
+  scheduleIdProblem,
+  type TimeRequest,
+  type TimeSpec,
+} from '../dispatch/schedule-request.ts';
 import { readCron } from '../schedule/croner.ts';
 import { ValidationError } from './errors.ts';
 
@@ -17,16 +22,26 @@ export interface Firing {
    * its local time comes twice where clocks are set back.
    */
   readonly change?: 'moved' | 'first' | 'second' | undefined;
+  /** With jitter whose part is not known: the latest that it may be, ISO 8601, in UTC. */
+  readonly latest?: string | undefined;
+}
+
+/** An instant near a clock change, and which policy fires at it. */
+export interface PolicyAt {
+  readonly utc: string;
+  readonly local: string;
+  readonly change: NonNullable<Firing['change']>;
+  readonly what: string;
 }
 
 export interface FiringsOf {
   readonly zone: string;
   readonly firings: readonly Firing[];
   /** Local times near clock changes, from the first to the last firing, and which policy fires at them. */
-  readonly policies: readonly { readonly local: string; readonly what: string }[];
+  readonly policies: readonly PolicyAt[];
   /**
-   * Of an expression with jitter: a schedule fires later than `firings` by up to this, in ms. How much follows from its id, which an
-   * expression has not. Firings of a schedule that is there have it in them.
+   * Of an expression with jitter and without an id: a schedule fires later than `firings` by up to this, in ms. How much follows from
+   * its id. Where that is known, firings have it in them.
    */
   readonly jitterMs?: number;
 }
@@ -37,10 +52,14 @@ const instantText = (atMs: number): string =>
 
 /**
  * The firings of an expression after an instant.
+ *
+ * @param id - of the schedule that it is meant for, from which its place in the jitter window follows
  * @throws ValidationError which names the field
  */
-export function firingsOf(request: TimeRequest, fromMs: number, count: number): FiringsOf {
+export function firingsOf(request: TimeRequest, fromMs: number, count: number, id?: string): FiringsOf {
   checkFrom(fromMs);
+  const ofId = id === undefined ? undefined : scheduleIdProblem(id);
+  if (ofId !== undefined) throw new ValidationError('id', ofId);
   if (!Number.isInteger(count) || count < 1 || count > FIRINGS_COUNT_MAX)
     throw new ValidationError(
       'count',
@@ -49,8 +68,15 @@ export function firingsOf(request: TimeRequest, fromMs: number, count: number): 
   const parsed = parseTimes(request, fromMs);
   if ('refusal' in parsed) throw new ValidationError(parsed.refusal.field, parsed.refusal.reason);
   const { jitterMs } = parsed.spec;
+  if (id !== undefined)
+    return firingsBy(parsed.spec, { anchorMs: fromMs, fromMs, count, jitterMs: jitterOf(id, jitterMs) });
   const found = firingsBy(parsed.spec, { anchorMs: fromMs, fromMs, count, jitterMs: 0 });
-  return jitterMs > 0 ? { ...found, jitterMs } : found;
+  if (jitterMs === 0) return found;
+  const firings = found.firings.map((firing) => ({
+    ...firing,
+    latest: new Date(Date.parse(firing.utc) + jitterMs).toISOString(),
+  }));
+  return { ...found, firings, jitterMs };
 }
 
 /**
@@ -109,19 +135,19 @@ function firingsBy(spec: TimeSpec, { anchorMs, fromMs, count, jitterMs }: Wanted
     return walls.has(localIso(zone, atMs).slice(0, 19)) ? 'first' : undefined;
   };
   const told = [...new Set([...plain, ...next, ...twice])].sort((one, other) => one - other);
+  const shown = (atMs: number) => ({
+    utc: new Date(atMs + jitterMs).toISOString(),
+    local: localIso(zone, atMs + jitterMs),
+  });
   return {
     zone,
     firings: instants.map((atMs) => {
       const change = changeOf(atMs);
-      return {
-        utc: new Date(atMs + jitterMs).toISOString(),
-        local: localIso(zone, atMs + jitterMs),
-        ...(change === undefined ? {} : { change }),
-      };
+      return { ...shown(atMs), ...(change === undefined ? {} : { change }) };
     }),
     policies: told.flatMap((atMs) => {
       const change = changeOf(atMs);
-      return change === undefined ? [] : [{ local: localIso(zone, atMs), what: TOLD[change] }];
+      return change === undefined ? [] : [{ ...shown(atMs), change, what: TOLD[change] }];
     }),
   };
 }

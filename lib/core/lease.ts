@@ -4,11 +4,22 @@
 const SLOW_FROM_MS = 1_000;
 
 /**
- * How much longer a holder asks for a lease whose store took so long to answer: room for two more renewals that are answered as
- * slowly. At most as long again, so that a holder that dies is missed after twice its lease at the latest.
+ * How much longer a worker, or a dispatcher that runs on, asks for a lease whose store took so long to answer: room for two more
+ * renewals that are answered as slowly. At most as long again, so that a holder that dies is missed after twice its lease at the
+ * latest.
  */
 export const leaseExtensionMs = (leaseMs: number, slowMs: number): number =>
   slowMs < SLOW_FROM_MS ? 0 : Math.min(leaseMs, 2 * slowMs);
+
+/** So many answers more than the configured lease has room for make room for a pass, which asks one thing after the other. */
+const ANSWERS_OF_A_PASS = 8;
+
+/**
+ * The same for a partition's lease, under which a whole pass is made: one that is over in the middle of each pass would let nothing
+ * start for as long as the store is slow. At most twice as long again.
+ */
+export const passLeaseExtensionMs = (leaseMs: number, slowMs: number): number =>
+  slowMs < SLOW_FROM_MS ? 0 : Math.min(2 * leaseMs, ANSWERS_OF_A_PASS * slowMs);
 
 /** How slow a store counts as after one more answer: at once as slow as that, and less so with each that is faster. */
 export const slownessAfter = (slowMs: number, answerMs: number): number => Math.max(answerMs, slowMs / 2);

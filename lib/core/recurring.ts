@@ -9,7 +9,7 @@
  * Instants are epoch milliseconds. A firing is named by the instant that the time rules give; its job is due later by the
  * schedule's jitter.
  */
-import { isTerminal, type JobMode, type JobState, type Json } from './job.ts';
+import { type History, isTerminal, type JobMode, type JobState, type Json } from './job.ts';
 import { type Fires, inBlackout, jitterOf, latestFiring, type TimeRules } from './schedule.ts';
 
 /** What becomes of firings that were noticed later than `misfireGraceMs`. */
@@ -71,7 +71,7 @@ export interface FiringEntry {
   readonly untilMs?: number | undefined;
   /** Of its job, as it was last seen. */
   readonly jobState?: JobState | 'gone' | undefined;
-  /** How long after its instant, jitter included, its job started. */
+  /** How long after its instant, jitter included, the first attempt of its job started. */
   readonly lateMs?: number | undefined;
 }
 
@@ -146,7 +146,12 @@ export const rulesOf = (spec: ScheduleSpec, anchorMs: number): TimeRules => ({
 export interface SeenJob {
   readonly state: JobState;
   readonly startedAtMs?: number | undefined;
+  readonly history?: History | undefined;
 }
+
+/** When a job's first attempt began, of those that are remembered: the job itself says it of the last one. */
+const firstStartMs = ({ startedAtMs, history }: SeenJob): number | undefined =>
+  history?.entries.find((entry) => entry.kind === 'attempt')?.startedAtMs ?? startedAtMs;
 
 const hasJob = ({ what }: FiringEntry): boolean => what === 'made' || what === 'manual';
 const isOpen = (entry: FiringEntry): boolean =>
@@ -191,7 +196,8 @@ export function withSeen(
     if (job === undefined) return isMaking.has(key) ? entry : { ...entry, jobState: 'gone' };
     count(job);
     const dueMs = entry.atMs + (entry.what === 'manual' ? 0 : jitterMs);
-    const lateMs = job.startedAtMs === undefined ? undefined : job.startedAtMs - dueMs;
+    const startedMs = firstStartMs(job);
+    const lateMs = entry.lateMs ?? (startedMs === undefined ? undefined : startedMs - dueMs);
     return { ...entry, jobState: job.state, ...(lateMs === undefined ? {} : { lateMs }) };
   });
   return { ...state, failures, history, ...openOf(open) };

@@ -98,18 +98,22 @@ export async function requireNamesFree(
 ): Promise<void> {
   const named = [...ids];
   if (named.length === 0) return;
-  for (const record of await store.getSchedules({ ids: named })) {
-    if (record === undefined || record.state.isDeclared) continue;
-    throw new ConfigurationError(
-      'schedules',
-      record.state.id,
-      'is the name of a schedule that was made while the scheduler ran, which a deployment never changes',
-      'Delete that one (fairlead schedules delete), or declare yours under another name.',
-    );
-  }
+  for (const record of await store.getSchedules({ ids: named }))
+    if (record !== undefined && !record.state.isDeclared) throw nameTaken(record.state.id);
 }
 
-/** Makes the declared schedules what is declared, and removes those that are not declared any more. May be repeated. */
+const nameTaken = (id: string): ConfigurationError =>
+  new ConfigurationError(
+    'schedules',
+    id,
+    'is the name of a schedule that was made while the scheduler ran, which a deployment never changes',
+    'Delete that one (fairlead schedules delete), or declare yours under another name.',
+  );
+
+/**
+ * Makes the declared schedules what is declared, and removes those that are not declared any more. May be repeated.
+ * @throws ConfigurationError for a name that somebody has used since `requireNamesFree`, once all others are as declared
+ */
 export async function declareSchedules(
   { store, queue, nowMs }: DeclareSchedulesContext,
   configuration: PoolConfiguration,
@@ -128,7 +132,11 @@ export async function declareSchedules(
   if (before.length === 0 && schedules.size === 0) return;
   // Those that are to be made are noted before they are: a deployment that dies on the way forgets none.
   await store.noteDeclaredSchedules([...new Set([...before, ...schedules.keys()])]);
-  for (const [id, spec] of schedules) await putSchedule(context, id, spec, true);
+  const taken: string[] = [];
+  for (const [id, spec] of schedules)
+    if ((await putSchedule(context, id, spec, true)).kind === 'owned') taken.push(id);
   for (const id of before) if (!schedules.has(id)) await deleteSchedule(context, id, true);
   await store.noteDeclaredSchedules([...schedules.keys()]);
+  const [first] = taken;
+  if (first !== undefined) throw nameTaken(first);
 }

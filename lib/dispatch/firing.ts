@@ -154,14 +154,21 @@ export async function seen(context: FiringContext, { spec, state }: ScheduleReco
   return { spec, state: withSeen(state, jitterOf(state.id, spec.jitterMs), byKey) };
 }
 
-/** Looks at a schedule that is due, or whose last job has ended, and carries out what that decides. */
-export async function fire(context: FiringContext, read: ScheduleRecord): Promise<Fired> {
+/**
+ * Looks at a schedule that is due, or whose last job has ended, and carries out what that decides.
+ *
+ * @param isNewest - this process knows the newest declaration: a type that it does not know is gone. Else it is perhaps new, and
+ * left to somebody who does
+ */
+export async function fire(context: FiringContext, read: ScheduleRecord, isNewest: boolean): Promise<Fired> {
   if (read.state.making !== undefined) return complete(context, read);
   if (read.state.stopped !== undefined) return { jobs: [], record: read };
   const nowMs = context.nowMs();
   const isDue = read.state.dueMs !== undefined && read.state.dueMs <= nowMs;
-  if (isDue && !context.configuration.types.some(({ type }) => type === read.spec.job.type))
+  if (isDue && !context.configuration.types.some(({ type }) => type === read.spec.job.type)) {
+    if (!isNewest) return { jobs: [], record: read };
     return { jobs: [], record: await written(context, read, stoppedBy(read, 'type', nowMs)) };
+  }
   const { spec, state } = await seen(context, read);
   const decided = look({ spec, state }, firesOfRecord(read), nowMs);
   switch (decided.kind) {
@@ -220,7 +227,8 @@ export async function fireDue(
         )
       ).map(async (record) => {
         try {
-          const fired = await fire(firing, record);
+          // The pass has compared its declaration with the partition's.
+          const fired = await fire(firing, record, true);
           jobs.push(...fired.jobs);
           if (fired.record !== undefined) moved.push(fired.record.state);
         } catch (error) {
@@ -300,7 +308,7 @@ export async function noteEnds(context: DispatchContext, jobs: readonly MovingJo
       const waits = state.queuedMs !== undefined;
       if (!waits && !(spec.maxFailures !== undefined && failed.has(state.id))) return;
       try {
-        await fire(firing, record);
+        await fire(firing, record, false);
       } catch (error) {
         context.log.warn('a schedule was not told of the end of its job; its next look shows it', {
           scheduleId: state.id,

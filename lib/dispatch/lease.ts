@@ -7,7 +7,7 @@
  * If somebody else takes the lease in that very moment, it does: the lease says up to which count was looked, and whoever
  * finds the counter higher looks up what is in flight, as the cause of the raise is not known.
  */
-import { leaseExtensionMs, slownessAfter } from '../core/lease.ts';
+import { passLeaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import type { DispatcherIdentity, Fence } from '../store/records.ts';
 import type { LeaseOutcome } from '../store/requests.ts';
 import type { DispatchContext } from './context.ts';
@@ -72,7 +72,7 @@ async function askForLease(
     waited: raised > 0,
     slowMs: clock.monotonicMs() - askedAtMonotonicMs,
   };
-  if (leaseExtensionMs(budget.leaseMs, lease.slowMs) === 0) return lease;
+  if (passLeaseExtensionMs(budget.leaseMs, lease.slowMs) === 0) return lease;
   // Asked of a store that answers as slowly as that, a pass would not be over before the lease is.
   try {
     return (await renewLease(context, lease)) ?? { holder: '' };
@@ -119,7 +119,7 @@ export async function takeLease(
 export async function renewLease(context: DispatchContext, lease: HeldLease): Promise<HeldLease | undefined> {
   const { store, clock, budget } = context;
   const askedAtMonotonicMs = clock.monotonicMs();
-  const leaseMs = budget.leaseMs + leaseExtensionMs(budget.leaseMs, lease.slowMs);
+  const leaseMs = budget.leaseMs + passLeaseExtensionMs(budget.leaseMs, lease.slowMs);
   const outcome = await store.renewLease({ fence: lease.fence, nowMs: clock.nowMs(), leaseMs });
   if (outcome === 'lost') return undefined;
   return {

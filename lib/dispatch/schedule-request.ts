@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { ConfigurationError, show } from '../core/errors.ts';
 import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import {
+  filled,
   MISFIRE_POLICIES,
   RUNNING_POLICIES,
   rulesOf,
@@ -376,6 +377,35 @@ function* unlikeJson(value: unknown): Generator {
     yield value;
 }
 
+/** The longest that each name stands for. */
+const LONGEST_VALUES = {
+  scheduleId: 'x'.repeat(SCHEDULE_LIMITS.idBytes),
+  scheduledAt: new Date(LAST_FIRING_MS).toISOString(),
+  // Offsets of former times have seconds.
+  scheduledLocal: '2199-12-31T23:59:59.999+12:34:56',
+  previousAt: new Date(LAST_FIRING_MS).toISOString(),
+} as const satisfies Readonly<Record<(typeof TEMPLATE_NAMES)[number], string>>;
+
+/** A name that nothing stands for, or more names than the payload has room for what stands for them. */
+function templateRefusal(template: Json): Refused | undefined {
+  const field = 'payloadTemplate';
+  const [unknown] = unknownNames(template);
+  if (unknown !== undefined)
+    return refused(
+      field,
+      'names what nothing stands for',
+      `{{${unknown}}}`,
+      `There are ${TEMPLATE_NAMES.join(', ')}.`,
+    );
+  const size = Buffer.byteLength(JSON.stringify(filled(template, LONGEST_VALUES)), 'utf8');
+  if (size <= REQUEST_LIMITS.payloadBytes) return undefined;
+  return refused(
+    field,
+    `has up to ${size} bytes once its names are filled in, at most ${REQUEST_LIMITS.payloadBytes} are accepted; name fewer, or store it elsewhere and send a reference`,
+    undefined,
+  );
+}
+
 function jobPartOf(
   data: z.output<typeof scheduleShape>,
   types: readonly string[] | undefined,
@@ -404,14 +434,10 @@ function jobPartOf(
       `has ${size} bytes, at most ${REQUEST_LIMITS.payloadBytes} are accepted; store it elsewhere and send a reference`,
       undefined,
     );
-  const [unknown] = isTemplate ? unknownNames(content) : [];
-  if (unknown !== undefined)
-    return refused(
-      field,
-      'names what nothing stands for',
-      `{{${unknown}}}`,
-      `There are ${TEMPLATE_NAMES.join(', ')}.`,
-    );
+  if (isTemplate) {
+    const refusal = templateRefusal(content);
+    if (refusal !== undefined) return refusal;
+  }
   return {
     job: {
       type,

@@ -64,14 +64,18 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
     [
       'tableArn',
       undefined,
-      /^tableArn: must be an ARN of dynamodb, got undefined\. Take it from the owner's stack/,
+      /^tableArn: must be the ARN of a table, got undefined\. Take it from the owner's stack/,
     ],
-    ['busArn', 'jobs', /^busArn: must be an ARN of events, got "jobs"/],
-    ['wakeQueueArn', 7, /^wakeQueueArn: must be an ARN of sqs, got 7/],
-    ['busArn', ATTRIBUTES.tableArn, /^busArn: must be an ARN of events, got "arn:aws:dynamodb:/],
-    ['encryptionKeyArn', 'alias/mine', /^encryptionKeyArn: must be an ARN of kms, got "alias\/mine"/],
-    ['fleetQueueArns', { gpu: ATTRIBUTES.busArn }, /^fleetQueueArns\.gpu: must be an ARN of sqs/],
-    ['deadLetterQueueArns', ['dead'], /^deadLetterQueueArns\[0\]: must be an ARN of sqs, got "dead"/],
+    ['busArn', 'jobs', /^busArn: must be the ARN of an event bus, got "jobs"/],
+    ['wakeQueueArn', 7, /^wakeQueueArn: must be the ARN of a queue, got 7/],
+    ['busArn', ATTRIBUTES.tableArn, /^busArn: must be the ARN of an event bus, got "arn:aws:dynamodb:/],
+    [
+      'encryptionKeyArn',
+      'alias/mine',
+      /^encryptionKeyArn: must be the ARN of a key of KMS, got "alias\/mine"/,
+    ],
+    ['fleetQueueArns', { gpu: ATTRIBUTES.busArn }, /^fleetQueueArns\.gpu: must be the ARN of a queue/],
+    ['deadLetterQueueArns', ['dead'], /^deadLetterQueueArns\[0\]: must be the ARN of a queue, got "dead"/],
     [
       'wakeQueueARN',
       ATTRIBUTES.wakeQueueArn,
@@ -140,6 +144,48 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
       expect(asked).toThrow(ConfigurationError);
       expect(asked).toThrow(/"gqu".*Did you mean "gpu"/);
     }
+  });
+
+  const elsewhere = 'arn:aws:sqs:eu-west-2:111122223333:orders-wake';
+  it.each<readonly [unknown, RegExp]>([
+    [{ tableArn: ATTRIBUTES.busArn }, /^tableArn: must be the ARN of a table, got "arn:aws:events:/],
+    [{ busArn: ATTRIBUTES.wakeQueueArn }, /^busArn: must be the ARN of an event bus/],
+    [{ wakeQueueArn: ATTRIBUTES.tableArn }, /^wakeQueueArn: must be the ARN of a queue/],
+    [{ tableArn: `${ATTRIBUTES.tableArn}/index/lines` }, /^tableArn: must be/],
+    [{ tableArn: `${ATTRIBUTES.tableArn}/stream/2026-11-25T00:00:00.000` }, /^tableArn: must be/],
+    [{ tableArn: 'orders-jobs' }, /^tableArn: must be/],
+    [{ busArn: arn('events', 'rule/orders') }, /^busArn: must be/],
+    [{ busArn: arn('events', 'event-bus') }, /^busArn: must be/],
+    [
+      { wakeQueueArn: 'https://sqs.eu-west-1.amazonaws.com/111122223333/orders-wake' },
+      /^wakeQueueArn: must be/,
+    ],
+    [{ wakeQueueArn: arn('sqs', '') }, /^wakeQueueArn: must be/],
+    [{ wakeQueueArn: undefined }, /^wakeQueueArn: must be .*got undefined/],
+    [{ encryptionKeyArn: arn('kms', 'alias/jobs') }, /^encryptionKeyArn: must be the ARN of a key of KMS/],
+    [{ fleetQueueArns: { gpu: ATTRIBUTES.tableArn } }, /^fleetQueueArns\.gpu: must be the ARN of a queue/],
+    [{ fleetQueueArns: [arn('sqs', 'gpu')] }, /^fleetQueueArns: must be an object/],
+    [{ deadLetterQueueArns: arn('sqs', 'dead') }, /^deadLetterQueueArns: must be a list/],
+    [{ deadLetterQueueArns: [ATTRIBUTES.busArn] }, /^deadLetterQueueArns\[0\]: must be the ARN of a queue/],
+    [{ sources: [''] }, /^sources\[0\]: is the source of no event/],
+    [{ sources: [5] }, /^sources\[0\]: must be a text/],
+    [{ wakeQueueARN: 'x' }, /^wakeQueueARN: is not a known field.*Did you mean "wakeQueueArn"/],
+    [
+      { fleetQueueArns: { gpu: ATTRIBUTES.wakeQueueArn } },
+      /^fleetQueueArns\.gpu: is the ARN of wakeQueueArn too/,
+    ],
+    [
+      { deadLetterQueueArns: [arn('sqs', 'gpu')] },
+      /^deadLetterQueueArns\[0\]: is the ARN of fleetQueueArns\.gpu too/,
+    ],
+    [
+      { wakeQueueArn: elsewhere },
+      /^wakeQueueArn: is of another account or Region than tableArn \(eu-west-1:111122223333\)/,
+    ],
+  ])('refuses parts that are something else: %j', (change, message) => {
+    const attempt = (): unknown => lookedUp(change as Partial<SchedulerAttributes>);
+    expect(attempt).toThrow(ConfigurationError);
+    expect(attempt).toThrow(message);
   });
 
   it('makes nothing: its owner has', () => {

@@ -3,6 +3,7 @@
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus } from 'aws-cdk-lib/aws-events';
 import { AccountPrincipal, AccountRootPrincipal, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { describe, expect, it } from 'vitest';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { at, emptyStack, listOf, type Resource, referred, resourcesOf, synthesize } from './stacks.ts';
@@ -154,8 +155,7 @@ describe('rights', () => {
   };
 
   it('every queue has one policy, which does so, also one that somebody gives rights of its own', () => {
-    const other = synthesize({}, (_, made) => {
-      const queue = made.fleets.gpu?.queue;
+    const open = (queue: Queue | undefined): void => {
       queue?.addToResourcePolicy(
         new PolicyStatement({
           principals: [new AccountPrincipal('111122223333')],
@@ -163,8 +163,19 @@ describe('rights', () => {
           resources: [queue.queueArn],
         }),
       );
-    });
-    for (const each of [template, other.template]) {
+    };
+    const other = synthesize({}, (_, made) => open(made.fleets.gpu?.queue));
+    // Then nothing is left that could share one, and a policy of no queue would fail the deployment.
+    const all = synthesize({}, (_, made) =>
+      made.eachFleet(({ queue, deadLetterQueue }) => {
+        open(queue);
+        open(deadLetterQueue);
+      }),
+    );
+    expect(resourcesOf(all.template, 'AWS::SQS::QueuePolicy').filter(([id]) => id.includes('Tls'))).toEqual(
+      [],
+    );
+    for (const each of [template, other.template, all.template]) {
       const every = resourcesOf(each, 'AWS::SQS::Queue').map(([id]) => id);
       expect(refusing(each)).toEqual(new Map(every.map((id) => [id, 1])));
       const policies = resourcesOf(each, 'AWS::SQS::QueuePolicy').flatMap(([, { Properties }]) =>

@@ -28,7 +28,10 @@ function declared(schedules?: Readonly<Record<string, ScheduleRequest>>) {
 
 const NIGHTLY: ScheduleRequest = { cron: '30 2 * * *', zone: 'Europe/Berlin', type: 'work' };
 
-describe('declared schedules', () => {
+/** The first synthesis of a process loads much of the CDK. */
+const SYNTH_MS = 120_000;
+
+describe('declared schedules', { timeout: SYNTH_MS }, () => {
   it('are handed to the deployment, with those that are added later', () => {
     const { scheduler, textOf } = declared({ nightly: NIGHTLY });
     scheduler.addSchedule('hourly', { every: '1h', type: 'work', payload: { all: true } });

@@ -1,4 +1,4 @@
-import { CfnParameter, Duration, Lazy, type Stack } from 'aws-cdk-lib';
+import { App, CfnParameter, Duration, Lazy, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import {
@@ -109,6 +109,16 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
       fleets: { pdf: { types: ['a'], handler: referredFunction(stack), handlerTimeout: Duration.hours(1) } },
     }),
     /^fleets\.pdf\.handlerTimeout: is longer than a function may run, which is 15 minutes, got "1 hour"/,
+  ],
+  [
+    'a function of another Region',
+    (stack) => ({ fleets: { pdf: { types: ['a'], handler: functionIn(stack, 'eu-west-2', ACCOUNT) } } }),
+    /^fleets\.pdf\.handler: is of another Region than the scheduler \(eu-west-1\), .*got "eu-west-2"/,
+  ],
+  [
+    'a function of another account',
+    (stack) => ({ fleets: { pdf: { types: ['a'], handler: functionIn(stack, REGION, '444455556666') } } }),
+    /^fleets\.pdf\.handler: is of another account than the scheduler \(111122223333\), .*got "444455556666"/,
   ],
   [
     'a function that works for another scheduler',
@@ -329,6 +339,13 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
 const aFunction = (stack: Stack, runtime: Runtime): LambdaFunction =>
   new LambdaFunction(stack, 'Handler', { runtime, handler: 'index.handler', code: Code.fromInline(' ') });
 
+const [REGION, ACCOUNT] = ['eu-west-1', '111122223333'];
+const functionIn = (stack: Stack, region: string, account: string): IFunction =>
+  workerFunction(
+    new Stack(App.of(stack) as App, `In${region}${account}`, { env: { region, account } }),
+    'Pdf',
+  );
+
 const referredFunction = (stack: Stack): IFunction =>
   LambdaFunction.fromFunctionArn(stack, 'Theirs', 'arn:aws:lambda:eu-west-1:111122223333:function:theirs');
 
@@ -336,7 +353,9 @@ describe('a declaration that cannot work', () => {
   it.each(mistakes)(
     '%s is refused with its place and value, before anything is made',
     (_, propsFor, message) => {
-      const stack = emptyStack();
+      const stack = new Stack(App.of(emptyStack()) as App, 'There', {
+        env: { region: REGION, account: ACCOUNT },
+      });
       const props = propsFor(stack);
       const attempt = (): Scheduler => new Scheduler(stack, 'Jobs', props);
       expect(attempt).toThrow(message);

@@ -6,6 +6,7 @@ import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
 import { describe, expect, it } from 'vitest';
 import type { AlarmsProps } from '../../cdk/alarms.ts';
+import type { DashboardProps } from '../../cdk/dashboard.ts';
 import type { MetricName, SchedulerMetricOptions } from '../../cdk/metrics.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { METRIC_DIMENSION, METRICS, type MetricScope } from '../../lib/metrics/names.ts';
@@ -33,15 +34,35 @@ describe('alarms and the dashboard', { timeout: SYNTH_MS }, () => {
   it.each([
     [{ failedPercent: Number.NaN }, /^failedPercent: must be above 0 and at most 100, got NaN/],
     [{ failedPercent: 500 }, /^failedPercent: must be above 0 and at most 100, got 500/],
-    [{ oldestPending: Duration.seconds(0) }, /^oldestPending: must be above 0/],
-    [{ lag: Duration.millis(0) }, /^lag: must be above 0/],
+    [{ oldestPending: Duration.seconds(0) }, /^oldestPending: must be whole seconds, at least 1 second/],
+    [{ oldestPending: Duration.millis(1_500) }, /^oldestPending: must be whole seconds, .*500 millis/],
+    [{ oldestPending: 900 } as unknown as AlarmsProps, /^oldestPending: must be a Duration, got 900/],
+    [{ lag: Duration.millis(0) }, /^lag: must be whole seconds/],
+    [{ lag: '2m' } as unknown as AlarmsProps, /^lag: must be a Duration, got "2m"/],
+    [{ failedPercent: '5' } as unknown as AlarmsProps, /^failedPercent: must be above 0.*got "5"/],
+    [{ actions: 'pager' } as unknown as AlarmsProps, /^actions: must be a list/],
+    [{ actions: ['pager'] } as unknown as AlarmsProps, /^actions\[0\]: must be an action of an alarm/],
     [
       { failedPrecent: 5 } as AlarmsProps,
       /^failedPrecent: is not a known field.*Did you mean "failedPercent"/,
     ],
   ])('refuse %j, by which they would ring always or never', (props, message) => {
     const stack = emptyStack();
-    expect(() => new Scheduler(stack, 'Jobs').alarms(props)).toThrow(message);
+    const scheduler = new Scheduler(stack, 'Jobs');
+    expect(() => scheduler.alarms(props)).toThrow(message);
+    expect(scheduler.node.tryFindChild('Alarms')).toBeUndefined();
+  });
+
+  it.each([
+    [{ dashboardName: 'my jobs' }, /^dashboardName: must be 1 to 255 letters.*got "my jobs"/],
+    [{ dashboardName: '' }, /^dashboardName: /],
+    [{ past: Duration.seconds(0) }, /^past: must be whole seconds, at least 1 minute/],
+    [{ past: 3 } as unknown as DashboardProps, /^past: must be a Duration/],
+    [{ pst: Duration.hours(1) } as DashboardProps, /^pst: is not a known field.*Did you mean "past"/],
+  ])('draw nothing for %j', (props, message) => {
+    const scheduler = new Scheduler(emptyStack(), 'Jobs');
+    expect(() => scheduler.dashboard(props)).toThrow(message);
+    expect(scheduler.node.tryFindChild('Dashboard')).toBeUndefined();
   });
 
   it('are made once', () => {

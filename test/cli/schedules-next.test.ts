@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT, runProgram } from '../../lib/cli/program.ts';
+import { jitterOf } from '../../lib/core/schedule.ts';
 import { BAD_TIMES, badRequest } from '../fixtures/bad-schedules.ts';
 
 async function run(...words: readonly string[]): Promise<{ code: number; out: string; error: string }> {
@@ -61,16 +62,69 @@ describe('fairlead schedules next', () => {
   ] as const)('prints firings as one document: %s', async (_, words, expected) => {
     const { code, out } = await run(...NIGHT, ...words);
     expect(code).toBe(EXIT.done);
-    expect(JSON.parse(out)).toEqual({ firings: expected.map(([utc, local]) => ({ utc, local })) });
+    expect(JSON.parse(out).firings).toEqual(expected.map(([utc, local]) => ({ utc, local })));
+  });
+
+  it('says in the document, too, what each policy does where the clock changes, and nothing where it does not', async () => {
+    const { out } = await run(...NIGHT, ...SPRING, '--gap', 'skip');
+    expect(JSON.parse(out).policies).toEqual([
+      {
+        utc: '2026-03-29T01:00:00.000Z',
+        local: '2026-03-29T03:00:00+02:00',
+        change: 'moved',
+        what: 'gap next fires here, in place of a local time that is skipped; gap skip does not',
+      },
+    ]);
+    const { out: autumn } = await run(...NIGHT, ...AUTUMN);
+    expect(JSON.parse(autumn).policies).toMatchObject([
+      { utc: '2026-10-25T00:30:00.000Z', change: 'first' },
+      { utc: '2026-10-25T01:30:00.000Z', change: 'second' },
+    ]);
+    const { out: winter } = await run(...NIGHT, '--count', '2', '--json');
+    expect(Object.keys(JSON.parse(winter))).toEqual(['firings']);
   });
 
   it('says how much later the schedule of an expression with jitter may fire', async () => {
     const { out } = await run(...NIGHT, '--jitter', '90s');
-    expect(out).toMatch(/later than this by up to 1\.5 min, always as much: it follows from its id\.$/m);
+    expect(out).toMatch(
+      /later than this by up to 1\.5 min, always as much: it follows from its id\. Name that: /m,
+    );
+    expect(out).toMatch(/2026-01-01T01:30:00.000Z .*2026-01-01T01:31:30.000Z/);
     expect((await run(...NIGHT)).out).not.toContain('later');
     const { out: json } = await run(...NIGHT, '--jitter', '90s', '--json');
-    expect(JSON.parse(json)).toMatchObject({ jitterSec: 90 });
+    const { jitterSec, firings } = JSON.parse(json);
+    expect(jitterSec).toBe(90);
+    expect(firings[0]).toEqual({
+      utc: '2026-01-01T01:30:00.000Z',
+      local: '2026-01-01T02:30:00+01:00',
+      latest: '2026-01-01T01:31:30.000Z',
+    });
   });
+
+  it('gives the firings of an expression with the jitter of the schedule that it is meant for', async () => {
+    const words = [...NIGHT, '--jitter', '10m', '--count', '2', '--from', '2026-03-28T12:00:00Z'];
+    const { out } = await run(...words, '--as', 'report/berlin', '--json');
+    const laterMs = jitterOf('report/berlin', 600_000);
+    expect(laterMs).toBeGreaterThan(0);
+    const at = (plain: string): string => new Date(Date.parse(plain) + laterMs).toISOString();
+    const { firings, policies } = JSON.parse(out);
+    expect(firings.map(({ utc }: { utc: string }) => utc)).toEqual([
+      at('2026-03-29T01:00:00Z'),
+      at('2026-03-30T00:30:00Z'),
+    ]);
+    expect(policies).toMatchObject([{ utc: at('2026-03-29T01:00:00Z'), change: 'moved' }]);
+    expect((await run(...words, '--as', 'report/berlin')).out).not.toContain('later than this');
+    expect((await run(...words, '--as', 'report/rome', '--json')).out).not.toEqual(out);
+  });
+
+  it.each(['', 'a b', '__proto__', 'x'.repeat(129)])(
+    'refuses %j as the id that it is meant for',
+    async (id) => {
+      const { code, error } = await run(...NIGHT, '--json', '--as', id);
+      expect(code).toBe(EXIT.refused);
+      expect(JSON.parse(error).error).toMatchObject({ name: 'ValidationError', field: 'id' });
+    },
+  );
 
   it('shows ten firings in local time and UTC, those that a clock change moves, and what each policy does', async () => {
     const { out } = await run(...NIGHT, '--from', '2026-03-25T00:00:00Z');

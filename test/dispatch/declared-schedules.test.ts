@@ -82,6 +82,24 @@ describe('a deployment', () => {
     expect(await stateOf('mine')).toEqual(before);
   });
 
+  it('fails where somebody takes a name while it runs, and makes all others', async () => {
+    const { on, deploy, ids, stateOf } = scene();
+    const store = storeWith(on.store, {
+      putDeclaration: async (request) => {
+        await putSchedule(on.operator(), 'b', aScheduleSpec(), false);
+        return on.store.putDeclaration(request);
+      },
+    });
+    await expect(deploy({ a: HOURLY, b: DAILY, c: DAILY }, store, 'raced')).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/^schedules: .*got "b".*another name/),
+    });
+    expect(ids()).toEqual(['a', 'b', 'c']);
+    expect(await stateOf('b')).toMatchObject({ isDeclared: false });
+    await deploy({});
+    expect(ids()).toEqual(['b']);
+  });
+
   it('refuses a bad schedule before anything is declared', async () => {
     const { on, deploy, ids } = scene();
     await expect(deploy({ a: HOURLY, b: { cron: '0 0 30 2 *', type: 'resize' } })).rejects.toMatchObject({

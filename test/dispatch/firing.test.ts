@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { ScheduleSpec } from '../../lib/core/recurring.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { firingJobId, noteEnds } from '../../lib/dispatch/firing.ts';
@@ -419,6 +420,24 @@ describe('jobs that fail', () => {
     expect(set.firedAt()).toEqual([1, 2]);
   });
 
+  it('and are tried again are as late as their first attempt', async () => {
+    const set = scene();
+    await set.put({ when: { kind: 'every', everyMs: 60 * MINUTE_MS } });
+    const run = async (minute: number, verdict: Verdict): Promise<void> => {
+      await set.tickAt(minute);
+      await set.on.advance(700);
+      const started = await set.on.startAll('images');
+      expect(started).toHaveLength(1);
+      for (const each of started) await set.on.end(each, verdict);
+    };
+    const error = { name: 'Broken', message: 'it broke' };
+    await run(60, { kind: 'retry', error, runAtMs: NOW_MS + 70 * MINUTE_MS });
+    await run(80, SUCCEEDED);
+    expect((await getSchedule(set.operator, 's'))?.state.history).toEqual([
+      { atMs: NOW_MS + 60 * MINUTE_MS, what: 'made', jobState: 'succeeded', lateMs: 700 },
+    ]);
+  });
+
   it('are on the schedule, with how late each started', async () => {
     const set = scene();
     await set.put();
@@ -429,6 +448,25 @@ describe('jobs that fail', () => {
     expect((await getSchedule(set.operator, 's'))?.state.history).toEqual([
       { atMs: NOW_MS + MINUTE_MS, what: 'made', jobState: 'failed', lateMs: 700 },
     ]);
+  });
+});
+
+describe('the end of a job', () => {
+  it('that a process of an older declaration hears of stops no schedule whose type is new', async () => {
+    const set = scene();
+    await set.put({ ifRunning: 'queue' });
+    await set.tickAt(1, 2);
+    const [started] = await set.on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    await set.at(4);
+    const ended = await set.on.end(started);
+    const { configuration } = set.on.main;
+    const older = { ...set.on.main, configuration: { ...configuration, types: [] } };
+    await set.on.finish(noteEnds(older, [ended]));
+    expect((await set.read()).state).toMatchObject({ queuedMs: NOW_MS + 2 * MINUTE_MS });
+    expect((await set.read()).state.stopped).toBeUndefined();
+    await set.on.finish(noteEnds(set.on.main, [ended]));
+    expect(set.firedAt()).toEqual([1, 2]);
   });
 });
 

@@ -327,6 +327,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'lease-for-a-renewal': {
+    removes: 'room for a pass from the lease of a partition while the store is slow: it lasts for a renewal',
+    foundBy: { test: 'test/dispatch/slow-store.test.ts', name: 'lets all jobs end: 4000 ms' },
+    changes: [
+      {
+        file: 'lib/core/lease.ts',
+        from: 'Math.min(2 * leaseMs, ANSWERS_OF_A_PASS * slowMs)',
+        to: 'Math.min(leaseMs, 2 * slowMs)',
+      },
+    ],
+  },
   'unknown-claims-lent': {
     removes: 'claims that were not answered from what is held when capacity is lent',
     foundBy: { test: 'test/dispatch/loans.test.ts', name: 'has just filled, be its claims unknown' },

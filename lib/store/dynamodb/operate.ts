@@ -350,12 +350,15 @@ export class DynamoOperateStore implements OperateStore {
       this.#table.putPart({ item: encodeDeclaration(declarationKey(declared.version), declared) }),
     ]);
     if (outcome.applied) return { kind: 'declared', version: declared.version };
-    const item = await this.#table.get('putDeclaration', newestDeclarationKey);
-    const newest = item === undefined ? undefined : decodeDeclaration(item);
-    // Its own success, whose answer got lost, reads as a refusal.
-    const isOwn =
-      newest?.version === declared.version && newest.hash === hash && newest.declaredAtMs === nowMs;
-    if (isOwn) return { kind: 'declared', version: declared.version };
+    const [newest, next] = await Promise.all(
+      [newestDeclarationKey, declarationKey(declared.version)].map(async (key) => {
+        const item = await this.#table.get('putDeclaration', key);
+        return item === undefined ? undefined : decodeDeclaration(item);
+      }),
+    );
+    // Its own success, whose answer got lost, reads as a refusal, whoever has declared something since.
+    if (next?.hash === hash && next.declaredAtMs === nowMs)
+      return { kind: 'declared', version: declared.version };
     return { kind: 'outdated', version: newest?.version ?? 0 };
   }
 

@@ -150,10 +150,10 @@ export class MemoryOperateStore implements OperateStore {
       requireDeclarationFits(text);
       const newest = this.#items.declarations.length;
       const hash = declarationHash(text);
-      const last = this.#items.declarations.at(-1);
-      // As in a table, a repetition meets its own success.
-      const isOwn = newest === after + 1 && last?.hash === hash && last.declaredAtMs === nowMs;
-      if (isOwn) return { kind: 'declared', version: newest };
+      const next = this.#items.declarations[after];
+      // As in a table, a repetition meets its own success, whoever has declared something since.
+      const isOwn = next?.hash === hash && next.declaredAtMs === nowMs;
+      if (isOwn) return { kind: 'declared', version: after + 1 };
       if (newest !== after) return { kind: 'outdated', version: newest };
       const record = { version: after + 1, hash, text, declaredAtMs: nowMs };
       this.#items.declarations.push(record);

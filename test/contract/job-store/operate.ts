@@ -89,6 +89,15 @@ export function operateContract(suite: StoreSuite): void {
       expect(await newest()).toBe(after + 1);
     });
 
+    it('answers a repetition as it answered the first time, also when somebody else has declared since', async () => {
+      const after = await newest();
+      const mine = { text: 'mine, once', after, nowMs: NOW_MS };
+      const first = await store.putDeclaration(mine);
+      const theirs = await declared('theirs, since');
+      expect(await store.putDeclaration(mine)).toEqual(first);
+      expect(await store.readDeclaration()).toMatchObject({ version: theirs, text: 'theirs, since' });
+    });
+
     it('lets one of several deployments that begin together declare', async () => {
       const after = await newest();
       const outcomes = await Promise.all(

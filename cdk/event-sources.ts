@@ -1,0 +1,39 @@
+/**
+ * What makes functions run: queues, and the stream of the table. As the library does it, but under ids that hold the name of the
+ * stack, not its id: with another id, CloudFormation would make a second mapping of the same source and function before it removes
+ * the first, which Lambda refuses, so a stack could neither get another id nor move into a stage.
+ */
+import { Annotations } from 'aws-cdk-lib';
+import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { EventSourceMappingOptions, IFunction } from 'aws-cdk-lib/aws-lambda';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { uniqueId } from './names.ts';
+
+type Options = Omit<EventSourceMappingOptions, 'eventSourceArn' | 'reportBatchItemFailures'>;
+
+/** Lets the function run for what is in the queue, and take it from there. */
+export function consumeQueue(lambda: IFunction, queue: IQueue, options: Options): void {
+  lambda.addEventSourceMapping(`SqsEventSource:${uniqueId(queue)}`, {
+    ...options,
+    eventSourceArn: queue.queueArn,
+    reportBatchItemFailures: true,
+  });
+  if (lambda.role !== undefined) {
+    queue.grantConsumeMessages(lambda);
+    return;
+  }
+  Annotations.of(lambda).addWarningV2(
+    'fairlead:handler-role',
+    `The role of ${lambda.node.path} is not known in this app, so the rights to start and finish jobs, and to receive from ${queue.node.path}, cannot be given to it here: refer to the function with its role (fromFunctionAttributes), or give them where it is made.`,
+  );
+}
+
+/** Lets the function run for what changes in the table. */
+export function consumeStream(lambda: IFunction, table: TableV2, options: Options): void {
+  lambda.addEventSourceMapping(`DynamoDBEventSource:${uniqueId(table)}`, {
+    ...options,
+    ...(table.tableStreamArn === undefined ? {} : { eventSourceArn: table.tableStreamArn }),
+    reportBatchItemFailures: true,
+  });
+  table.grantStreamRead(lambda);
+}

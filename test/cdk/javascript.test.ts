@@ -1,0 +1,119 @@
+/** What TypeScript refuses by itself: apps in JavaScript are told the same, by the name of the field and before anything is made. */
+import { Duration } from 'aws-cdk-lib';
+import { type ISubnet, type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { describe, expect, it } from 'vitest';
+import type { SchedulerProps } from '../../cdk/props.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
+import { ConfigurationError } from '../../lib/core/errors.ts';
+import { emptyStack, workerFunction } from './stacks.ts';
+
+/** The props, and by what the message begins. */
+const WRONG: readonly (readonly [props: unknown, message: RegExp])[] = [
+  [{ eventBus: 'mine' }, /^eventBus: must be an event bus, got "mine"\. Give the construct itself/],
+  [
+    { encryptionKey: 'arn:aws:kms:eu-west-1:111122223333:key/1' },
+    /^encryptionKey: must be a key of KMS, got "arn/,
+  ],
+  [{ vpc: 'vpc-1' }, /^vpc: must be a VPC/],
+  [{ permissionsBoundary: 'Bounded' }, /^permissionsBoundary: must be a managed policy/],
+  [{ logGroups: { ingest: '/logs' } }, /^logGroups\.ingest: must be a log group, got "\/logs"/],
+  [{ logGroups: { ingst: 1 } }, /^logGroups\.ingst: is not a known field.*Did you mean "ingest"/],
+  [{ architecture: 'arm64' }, /^architecture: must be an Architecture, got "arm64"/],
+  [{ tracing: true }, /^tracing: must be a Tracing, got true/],
+  [{ logRetention: 15 }, /^logRetention: must be one of RetentionDays, got 15/],
+  [{ removalPolicy: 'DELETE' }, /^removalPolicy: must be a RemovalPolicy, got "DELETE"/],
+  [{ queueRemovalPolicy: 'keep' }, /^queueRemovalPolicy: must be a RemovalPolicy/],
+  [
+    { ingestBatchingWindow: 5 },
+    /^ingestBatchingWindow: must be a Duration, got 5\. Write it as Duration\.minutes\(5\)/,
+  ],
+  [
+    { ingestBatchingWindow: Duration.minutes(6) },
+    /^ingestBatchingWindow: must be whole seconds, .*at most 5 minutes, got "6 minutes"/,
+  ],
+  [{ parameterName: 5 }, /^parameterName: must be a text/],
+  [{ tags: ['team'] }, /^tags: must be an object/],
+  [{ tags: { team: 5 } }, /^tags\.team: must be a text/],
+  [{ sources: 'orders' }, /^sources: must be a list/],
+  [{ sources: [5] }, /^sources\[0\]: must be a text/],
+  [{ maxReceiveCount: '5' }, /^maxReceiveCount: must be a whole number/],
+  [{ table: { deletionProtecton: true } }, /^table\.deletionProtecton: .*Did you mean "deletionProtection"/],
+  [{ reservedConcurrency: { dispach: 5 } }, /^reservedConcurrency\.dispach: .*Did you mean "dispatch"/],
+  [{ schedules: ['nightly'] }, /^schedules: must be an object/],
+  [{ types: { a: { maxConcurency: 1 } } }, /^types\.a\.maxConcurency: .*Did you mean "maxConcurrency"/],
+  [
+    { types: { a: { retry: { maxAttempt: 1 } } } },
+    /^types\.a\.retry\.maxAttempt: .*Did you mean "maxAttempts"/,
+  ],
+  [{ fleets: { pdf: { types: ['a'], slot: 3 } } }, /^fleets\.pdf\.slot: .*Did you mean "slots"/],
+  [{ fleets: { pdf: { types: ['a'], handlr: {} } } }, /^fleets\.pdf\.handlr: .*Did you mean "handler"/],
+  [
+    { fleets: { pdf: { types: ['a'], handler: 'Pdf' } } },
+    /^fleets\.pdf\.handler: must be a function, or a version or an alias/,
+  ],
+  [
+    { fleets: { pdf: { types: ['a'], visibilityTimeout: 30 } } },
+    /^fleets\.pdf\.visibilityTimeout: must be a Duration, got 30/,
+  ],
+  [
+    { fleets: { pdf: { types: ['a'], visibilityTimeout: Duration.hours(13) } } },
+    /^fleets\.pdf\.visibilityTimeout: .*at most 12 hours/,
+  ],
+  [
+    { fleets: { pdf: { types: ['a'], handlerTimeout: 30 } } },
+    /^fleets\.pdf\.handlerTimeout: must be a Duration/,
+  ],
+  [
+    { fleets: { pdf: { types: ['a'], provisionedPollers: { minimumPoller: 3 } } } },
+    /^fleets\.pdf\.provisionedPollers\.minimumPoller: .*Did you mean "minimumPollers"/,
+  ],
+  [{ fleets: { pdf: null } }, /^fleets\.pdf: must be an object, got null/],
+];
+
+describe('an app in JavaScript is told of', () => {
+  it.each(WRONG.map(([props, message]) => [JSON.stringify(props), props, message] as const))(
+    '%s',
+    (_, props, message) => {
+      const stack = emptyStack();
+      const attempt = (): unknown => new Scheduler(stack, 'Jobs', props as SchedulerProps);
+      expect(attempt).toThrow(message);
+      expect(stack.node.tryFindChild('Jobs')?.node.children ?? []).toEqual([]);
+      expect(() => new Scheduler(stack, 'Again', props as SchedulerProps)).toThrow(ConfigurationError);
+    },
+  );
+
+  it('subnets that are chosen by a misspelt name, and not of one that only a later CDK knows', () => {
+    const stack = emptyStack();
+    const vpc = new Vpc(stack, 'Network', { maxAzs: 1 }) as IVpc;
+    const withSubnets = (id: string, vpcSubnets: object): unknown =>
+      new Scheduler(stack, id, { vpc, vpcSubnets });
+    expect(() => withSubnets('Jobs', { subnetTyp: 'Public' })).toThrow(
+      /^vpcSubnets\.subnetTyp: .*Did you mean "subnetType"/,
+    );
+    expect(() => withSubnets('More', { subnets: ['subnet-1'] })).toThrow(
+      /^vpcSubnets\.subnets\[0\]: must be a subnet/,
+    );
+    const later = { subnets: vpc.privateSubnets as ISubnet[], ipamPool: 'later' };
+    expect(() => withSubnets('Later', later)).not.toThrow();
+  });
+
+  it('nothing where all is as it should be, whoever has made the constructs', () => {
+    const stack = emptyStack();
+    // Of another copy of the library: the same members, another class.
+    const handler = workerFunction(stack, 'Pdf');
+    const encryptionKey = Key.fromKeyArn(stack, 'Key', 'arn:aws:kms:eu-west-1:111122223333:key/1234');
+    const ingest = LogGroup.fromLogGroupName(stack, 'Logs', '/jobs');
+    const { constructor: _, ...seconds } = Duration.seconds(60) as unknown as Record<string, unknown>;
+    const visibilityTimeout = Object.assign(Object.create(Duration.prototype), seconds) as Duration;
+    expect(
+      () =>
+        new Scheduler(stack, 'Jobs', {
+          encryptionKey,
+          logGroups: { ingest },
+          fleets: { pdf: { types: ['a'], handler, visibilityTimeout } },
+        }),
+    ).not.toThrow();
+  });
+});
