@@ -58,8 +58,8 @@ export interface CandidatesInput {
 /** A read of the index costs as much for one head as for this many: they fill what one unit reads. */
 const HEADS_MIN = 12;
 /**
- * Heads are read anew after this long. What came in front of them and was never hinted at waits for a dozen jobs of its
- * own line at most: a line that is used up is read again at once.
+ * Heads of a line are read again after this time. A job that ranks before them, and of which no hint told, is found sooner if the
+ * heads are used up before: a line whose heads are used up is read at once.
  */
 const HEADS_TRUSTED_MS = 60_000;
 /** How many lines `lookAgain` reads again while slots stay free, although they were read a moment ago. */
@@ -475,12 +475,12 @@ export class Candidates {
     );
   }
 
-  /** These are claimed, or cannot be: no later pass need meet them. */
+  /** Takes jobs out that were claimed or parked, so that no later pass meets them. */
   forget(jobs: Iterable<Pick<JobHead, 'id'>>): void {
     for (const { id } of jobs) this.#forgotten.add(id);
   }
 
-  /** These are claimed, or were tried in vain: a hint that shows them as they were tells nothing new. */
+  /** Notes jobs whose claims were sent. A hint that shows one of them at the planned version or an older one tells nothing new. */
   noteAdmitted(jobs: readonly Pick<JobHead, 'id' | 'version'>[]): void {
     this.forget(jobs);
     noteOutdated(this.#input.cached, jobs, this.#input.nowMs);
@@ -492,7 +492,7 @@ export class Candidates {
     noteImages(this.#input.cached, jobs.filter(this.#lives), this.#places, this.#input.nowMs);
   }
 
-  /** Claims that were lost in a row say that what was read is old: every line is read from its start. */
+  /** Reads every line from its start again, because many claims in a row were lost: what was read is old. */
   readAgain(): void {
     forgetLines(this.#input.cached);
     this.#input.cached.recent.clear();

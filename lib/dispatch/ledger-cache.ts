@@ -26,7 +26,7 @@ interface EstimateName {
   readonly resourceId: string;
 }
 
-// A type's name holds no line break of its own accord; one that does is told apart by its length.
+// The length of the type keeps names apart where a type or a resource contains a line break.
 const nameOf = ({ type, resourceId }: EstimateName): string => `${type.length}\n${type}\n${resourceId}`;
 
 const ONLY_TYPE: readonly string[] = [WHOLE_TYPE];
@@ -54,7 +54,7 @@ export class LedgerCache {
     partition: number,
     nowMs: number,
     cached: PartitionCache,
-    /** For who settles: by how much of itself a resource's learned cost must have moved to be written. */
+    /** A resource's learned cost is written when it has moved by this part of itself. Only settlements need it. */
     newsShare = 0,
   ) {
     this.#newsShare = newsShare;
@@ -113,7 +113,7 @@ export class LedgerCache {
     return presentUntilMs(ledger) + keyTtlMs - 1;
   }
 
-  /** The key had a job waiting, or in flight, at that instant, and has it still: since then it has not been idle. */
+  /** Notes that the key has a job that was waiting or in flight at this instant already, so it has not been idle since. */
   noteActive(fairnessKey: string, sinceMs: number): void {
     const known = this.#activeSinceMs.get(fairnessKey);
     if (known === undefined || sinceMs < known) this.#activeSinceMs.set(fairnessKey, sinceMs);
@@ -135,7 +135,7 @@ export class LedgerCache {
     });
   }
 
-  /** Keys whose shares the keys line cannot tell. */
+  /** Keys with a weight of their own, declared or an operator's: the order of the keys line, which is by cost, says nothing of their shares. */
   get weighted(): readonly string[] {
     return this.#weights.named;
   }
@@ -244,7 +244,7 @@ export class LedgerCache {
     for (const fairnessKey of fairnessKeys) this.#beforeLift.delete(fairnessKey);
   }
 
-  /** Lifts that were not written are none: remembered, they would be taken for what the store has. */
+  /** Takes back lifts that no commit has written, so that nobody takes them for what the store has. */
   undoLifts(): void {
     for (const [fairnessKey, ledger] of this.#beforeLift) this.#ledgers.set(fairnessKey, ledger);
     this.#beforeLift.clear();
@@ -322,7 +322,7 @@ export class LedgerCache {
     return this.#teachesType ? [resourceId, WHOLE_TYPE] : [resourceId];
   }
 
-  /** Types come again with every job: their names are made once. */
+  /** Names of types are needed for every job, so they are made once. */
   #nameOf(type: string, resourceId: string): string {
     if (resourceId !== WHOLE_TYPE) return nameOf({ type, resourceId });
     let name = this.#typeNames.get(type);

@@ -7,12 +7,12 @@ import type { MeasureMemory } from './measure.ts';
 
 /** Entries kept between passes; beyond, all are read again. */
 const CACHED_MAX = 50_000;
-/** Within this, by far, the index shows what a hint told before, and what a pass has written. */
+/** After this time the index certainly shows what a hint has told of, or a pass has written: it lags by far less. */
 export const RECENT_MS = 15_000;
 /** Jobs that hints have told of, kept until the index shows them; beyond, the oldest are left to the index. */
 const RECENT_MAX = 5_000;
 
-/** Jobs that hints may show as they were are remembered for so long, and so many. */
+/** For how long, and of how many jobs, it is remembered that they do not wait any more: a hint may come late and say they do. */
 const OUTDATED_MS = 60_000;
 const OUTDATED_MAX = 5_000;
 
@@ -128,7 +128,7 @@ export function noteMovedBack({ movedBack }: CachedLines, fairnessKey: string, n
   movedBack.set(fairnessKey, nowMs);
 }
 
-/** Notes jobs that wait while nothing has room. Of too many, none is remembered. */
+/** Notes jobs that wait while nothing has room. If they are too many, all are forgotten, and a pass with room reads who has come. */
 export function noteComing(lines: CachedLines, jobs: Iterable<JobHead>): void {
   for (const job of jobs) lines.coming?.set(job.id, job);
   if ((lines.coming?.size ?? 0) > RECENT_MAX) lines.coming = undefined;
@@ -178,7 +178,7 @@ export function noteImages(
     const known = lines.heads.get(name);
     const hinted = ofLine?.get(job.id)?.job;
     const read = known?.jobs.find(({ id }) => id === job.id) ?? aheadOf(known?.next, job.id);
-    // What was hinted at may be older than what was read.
+    // The image may be older than what was read of the line since.
     const isOlder = Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version;
     if (isOlder || (lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;
     if (job.state === 'pending') {
@@ -198,8 +198,8 @@ export function noteImages(
 }
 
 /**
- * Puts keys, and lines of theirs, that were not there when a type's keys were read before all that were: where they stand in the
- * keys line is not known, and nobody may take it that they come behind others.
+ * Adds keys, or lines of known keys, of which hints have told since a type's keys were read. They are put in front of the keys that
+ * were read: their place in the keys line is not known, and a plan that took them for last would pass over them.
  */
 function noteKeys(
   { keys }: CachedLines,
@@ -229,7 +229,7 @@ function noteKeys(
   keys.set(type, { ...known, keys: [...fresh, ...others] });
 }
 
-/** Puts a job among the heads of its line. One that stands behind them is left to what goes on behind them. */
+/** Puts a job among the heads of its line. A job that ranks behind all of them is left out, where a read of the rest will show it. */
 function insertJob(
   lines: CachedLines,
   name: string,
@@ -284,7 +284,7 @@ function forgetJob(lines: CachedLines, name: string, id: string): void {
   if (known !== undefined) lines.heads.set(name, withoutHead(known, id));
 }
 
-/** Keys that moved long before any line was read which is still being read on stood where they belong in all of them by then. */
+/** Forgets keys that moved to the front long before the first page of any cached keys line was read: that page has shown them there. */
 function forgetMovedBack({ keys, movedBack }: CachedLines, nowMs: number): void {
   let sinceMs = nowMs;
   for (const { next, readAtMs } of keys.values())
@@ -295,7 +295,7 @@ function forgetMovedBack({ keys, movedBack }: CachedLines, nowMs: number): void 
   }
 }
 
-/** What hints told long ago, or before too many others, is left to the index. */
+/** Forgets jobs of which hints told long ago, and the oldest where there are too many: the index shows them. */
 function forgetOld(lines: CachedLines, nowMs: number): void {
   forgetMovedBack(lines, nowMs);
   let count = 0;
@@ -317,7 +317,7 @@ function forgetOld(lines: CachedLines, nowMs: number): void {
  * was in between.
  */
 export interface PartitionCache {
-  /** Under which they were exact at last; -1 when they are not. */
+  /** The epoch of the last pass that left them exact; -1: they are not. */
   epoch: number;
   readonly ledgers: Map<string, Ledger | undefined>;
   readonly estimates: Map<string, EstimateRecord | undefined>;

@@ -1,33 +1,24 @@
 /** What a Lambda worker wraps around its handlers: one invocation, a batch of messages, partial failures. */
 import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
-import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
-import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { SubmitStore, WorkerStore } from '../store/contract.ts';
 import { noteStart, progressOf, watchJobs } from './attempt-host.ts';
 import { endIfDead } from './dead-function.ts';
 import {
   HandlerHungError,
+  type HostContext,
   type JobHandlers,
-  type RunContext,
   runJob,
   WorkerStoppedError,
 } from './run-job.ts';
 
 /** What a worker function needs of its surroundings. */
-export interface WorkerParts {
+export interface WorkerParts extends HostContext {
   readonly store: WorkerStore & Pick<SubmitStore, 'lookUpJobs'>;
-  readonly configuration: PoolConfiguration;
-  readonly typeUnder?: RunContext['typeUnder'];
-  readonly declared?: number | undefined;
-  readonly declaredAtMs?: number | undefined;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: Log;
   readonly metrics?: Metrics | undefined;
   /** Ends the process at once: the only way to stop a handler that hangs. */
   readonly exit: (reason: string) => void;

@@ -95,6 +95,12 @@ export interface RunContext {
   readonly onProgress?: ((job: Job, progress: Json) => void) | undefined;
 }
 
+/** What all attempts of a host have in common: a function, or a process. */
+export type HostContext = Pick<
+  RunContext,
+  'configuration' | 'typeUnder' | 'declared' | 'declaredAtMs' | 'clock' | 'random' | 'log'
+>;
+
 /**
  * `superseded`: the message was outdated, or the attempt lost its claim; nothing of it counts. `released`: the worker
  * ended before the handler did, and gave the job back.

@@ -33,11 +33,11 @@ export interface Settlement {
   readonly resend: readonly { readonly fleet: string; readonly message: DispatchMessage }[];
   /** Jobs that changed during recovery: they may be candidates again. */
   readonly images: readonly JobHead[];
-  /** To be committed with the postponed. */
+  /** Written with the commit that postpones reservations. */
   readonly attendance: Attendance;
-  /** Look again after so long: at what was held back or not come to, or when an attempt's own time ends. */
+  /** When another pass must look: at losses that are held back, at places beyond the bound, or at an attempt whose own time ends. */
   readonly wakeInMs?: number | undefined;
-  /** What ran under workers' leases that had ended by then was taken from them; undefined: none had, or not all was. */
+  /** All that ran under workers' leases which had ended by this instant was taken from them; undefined: no lease had, or something was left. */
   readonly judgedUntilMs?: number | undefined;
 }
 
@@ -57,11 +57,11 @@ function mayStillRun(
   if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
   const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
   if (record === undefined) return false;
-  // A new life of the worker says nothing about how far its former one is from its end.
+  // The record is of a later life of the worker: the former one, which runs the job, may run on until `formerUntilMs`.
   return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
 }
 
-/** Whether the life that runs a job is there, so that the end of another one says nothing of it. */
+/** Whether the record of the very life that runs a job is there: then another life's lease, which has ended, does not concern the job. */
 const isNamed = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
   worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
 /** What the type of a running job was declared to be when it was claimed; where nobody knows that any more, what it is. */
@@ -78,7 +78,7 @@ async function typeOf(
 /** Ends an attempt whose worker is gone, by its type's policy, and answers its job too. Undefined: it has moved on meanwhile. */
 async function takeAway(
   context: DispatchContext,
-  place: Pick<Settled, 'reservation' | 'position' | 'entry'>,
+  place: Place,
   job: MovingJob,
   startedAtMs: number,
   nowMs: number,
@@ -94,7 +94,7 @@ async function takeAway(
     outcome: outcome.kind,
   });
   if (outcome.kind !== 'finished') return undefined;
-  // By the item: another dispatcher may have noted the same loss a little earlier.
+  // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
   const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
   return {
     settled: { ...place, durationMs, succeeded: false, againAtMs: againAtMsOf(outcome.job) },
@@ -102,7 +102,7 @@ async function takeAway(
   };
 }
 
-/** Gives a claim back whose fleet is not declared any more: nobody will start it. Undefined: somebody has, or it has moved on. */
+/** Gives a claim back whose fleet is not declared any more, so that nobody would start the job. Undefined: the job has started or moved on. */
 async function returnClaim(
   context: DispatchContext,
   job: MovingJob,
@@ -138,7 +138,7 @@ async function waitAgain(
   return moved.filter((job) => job !== undefined);
 }
 
-/** What the job's history tells of a place that nobody claimed. */
+/** What the history of a job says about a place that was reserved for it and never claimed. */
 const givenUpOf = (
   { reservation, position }: Pick<Settled, 'reservation' | 'position'>,
   job: MovingJob | undefined,
@@ -152,8 +152,8 @@ interface LookedUp {
   readonly status: AttemptStatus;
 }
 
-/** Near work first: what can go on at once comes before what must be given up, and that before what must be taken away. */
-const TURNS: readonly AttemptStatus['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
+/** What can go on at once comes first, then places that are given up, then attempts that are taken from workers: a pass is bounded. */
+const STATUS_ORDER: readonly AttemptStatus['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
 
 export interface RecoveryInput {
   readonly state: PartitionState;
@@ -232,9 +232,9 @@ class Recovery {
   readonly #images: MovingJob[] = [];
   /** Jobs that were taken from workers. */
   readonly #taken: MovingJob[] = [];
-  /** Places that this pass may still do something about. */
+  /** On how many more places this pass may act. */
   #left: number;
-  /** Reservations that it did not come to, or whose losses it may not declare. */
+  /** Reservations with a place beyond that bound, and those with a loss that the outage guard holds back. */
   readonly #notComeTo = new Set<string>();
   readonly #heldBack = new Set<string>();
   /** By reservation: when an attempt's own time ends, if that is before it would be checked again. */
@@ -268,13 +268,13 @@ class Recovery {
         onWorkerLost === 'resume' ? [type] : [],
       ),
     );
-    /** What was long under way goes on first. */
+    // Jobs that go on from a checkpoint have run for long: they are looked after before others.
     const resumedFirst = lookedUp.toSorted(
       (one, other) => Number(resumes.has(other.place.entry.type)) - Number(resumes.has(one.place.entry.type)),
     );
-    for (const turn of TURNS)
-      for (const each of turn === 'running' ? resumedFirst : lookedUp)
-        if (each.status.kind === turn) await this.#handle(each);
+    for (const kind of STATUS_ORDER)
+      for (const each of kind === 'running' ? resumedFirst : lookedUp)
+        if (each.status.kind === kind) await this.#handle(each);
     this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));
     return this.#settlement();
   }
@@ -294,7 +294,7 @@ class Recovery {
       unreadable: (id) => unreadable.add(id),
     });
     return places.flatMap((place, at) => {
-      // It may be running: until it can be read, or is gone, its place counts.
+      // A job that cannot be read may be running, so its place counts until it can be read or is gone.
       if (unreadable.has(place.entry.id)) return [];
       const job = jobs[at];
       return { place, job, status: attemptStatusOf(place.reservation, place.position, place.entry, job) };
@@ -337,7 +337,10 @@ class Recovery {
     if (job !== undefined && !isTerminal(job.state)) this.#images.push(job);
   }
 
-  /** Raises the version first: from then on a claim that is still under way fails, and only then is nobody counted wrongly. */
+  /**
+   * Gives up a place whose job was never claimed. The version is raised first: a claim that is still under way fails from then on, so
+   * no job runs that no reservation counts.
+   */
   async #giveUp(place: Place, job: MovingJob | undefined): Promise<void> {
     if (!this.#isDue(place) || !this.#comesTo(place)) return;
     const { id, version } = place.entry;
@@ -346,7 +349,7 @@ class Recovery {
       this.#settled.push({ ...place, succeeded: false });
   }
 
-  /** Of a fleet that is not declared any more. */
+  /** For a job that was claimed for a fleet which is not declared any more: it waits again. */
   async #returnClaim(place: Place, job: MovingJob): Promise<void> {
     if (!this.#comesTo(place)) return;
     const waiting = await returnClaim(this.#context, job, claimIdOfPlace(place));
@@ -356,7 +359,7 @@ class Recovery {
   }
 
   #sendAgain(place: Place): void {
-    // A worker that is gone may have received its message: that would come again, but late.
+    // A worker that is gone may have received the message. The queue would deliver it again, but only after its visibility timeout.
     const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
     if (!this.#isDue(place) && !isLost) return;
     if (!this.#comesTo(place)) return;
@@ -375,7 +378,7 @@ class Recovery {
         this.#hasJudged = false;
       return;
     }
-    // A function needs no store to keep its lease.
+    // Only processes are protected by the outage guard: a function's lease stands on its job, and is not renewed through the store.
     if (job.runUntilMs === undefined && !mayDeclareLost(this.#attendance, loadedAtMs)) {
       this.#heldBack.add(place.reservation.batchId);
       return;
@@ -387,12 +390,12 @@ class Recovery {
     this.#taken.push(lost.job);
   }
 
-  /** A function whose fleet is gone: its queue went too, and with it the message that would have told of its death. */
+  /** Whether the job runs on a function whose fleet is gone: the queue went too, and with it the message that tells when a function dies. */
   #isUnheard({ entry }: Place, { runUntilMs }: MovingJob): boolean {
     return this.#input.isRedeployed && runUntilMs !== undefined && !this.#fleets.has(entry.fleet);
   }
 
-  /** Before its time, a place is settled if it can be, and else left alone. */
+  /** Whether the place's time to be checked has come. Before that it is settled if its attempt is over, and else left alone. */
   #isDue({ reservation }: Place): boolean {
     return this.#checked.has(reservation) && reservation.checkAtMs <= this.#nowMs;
   }
@@ -401,7 +404,7 @@ class Recovery {
     return this.#suspicion?.isSuspect(reservation, position, entry) ?? false;
   }
 
-  /** Whether this pass may do something more about a place; a later one will. */
+  /** Whether this pass may still act on a place. A place beyond the pass's bound is left to a later pass. */
   #comesTo({ reservation }: Place): boolean {
     this.#left -= 1;
     if (this.#left >= 0) return true;

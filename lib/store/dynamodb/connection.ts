@@ -208,13 +208,10 @@ export class DynamoConnection {
 
   async put(verb: string, { item, condition, values }: Put): Promise<WriteOutcome> {
     requireItemFits(item);
-    const names = namesIn(condition);
     const command = new PutCommand({
       TableName: this.#table,
       Item: item,
-      ConditionExpression: condition,
-      ...(condition === undefined ? {} : { ExpressionAttributeNames: names }),
-      ...(values === undefined ? {} : { ExpressionAttributeValues: values }),
+      ...conditionOf(condition, values),
       ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
       ReturnConsumedCapacity: 'TOTAL',
     });
@@ -296,9 +293,7 @@ export class DynamoConnection {
     const command = new DeleteCommand({
       TableName: this.#table,
       Key: key,
-      ConditionExpression: condition,
-      ...(condition === undefined ? {} : { ExpressionAttributeNames: namesIn(condition) }),
-      ...(values === undefined ? {} : { ExpressionAttributeValues: values }),
+      ...conditionOf(condition, values),
       ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
       ReturnConsumedCapacity: 'TOTAL',
     });
@@ -343,14 +338,11 @@ export class DynamoConnection {
 
   /** A part of a transaction that puts an item. */
   putPart({ item, condition, values }: Put): TransactionPart {
-    const names = namesIn(condition);
     return {
       Put: {
         TableName: this.#table,
         Item: { ...item },
-        ConditionExpression: condition,
-        ...(condition === undefined ? {} : { ExpressionAttributeNames: names }),
-        ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
+        ...conditionOf(condition, values),
       },
     };
   }
@@ -369,14 +361,11 @@ export class DynamoConnection {
   }
 
   deletePart(key: ItemKey, condition?: string, values?: Item): TransactionPart {
-    const names = namesIn(condition);
     return {
       Delete: {
         TableName: this.#table,
         Key: { ...key },
-        ConditionExpression: condition,
-        ...(condition === undefined ? {} : { ExpressionAttributeNames: names }),
-        ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
+        ...conditionOf(condition, values),
       },
     };
   }
@@ -557,3 +546,18 @@ function translated(error: unknown, verb: string, table: string): Error {
     options,
   );
 }
+
+/** The condition of a write, with the names and values that it uses; undefined: it has none. */
+const conditionOf = (
+  condition: string | undefined,
+  values: Item | undefined,
+): {
+  readonly ConditionExpression?: string;
+  readonly ExpressionAttributeNames?: Record<string, string>;
+  readonly ExpressionAttributeValues?: Item;
+} => ({
+  ...(condition === undefined
+    ? {}
+    : { ConditionExpression: condition, ExpressionAttributeNames: namesIn(condition) }),
+  ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
+});

@@ -1,31 +1,21 @@
-/** What a worker process is given, and what it answers. */
-import type { PoolConfiguration } from '../../core/configuration.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
-import type { Clock, Log, Random } from '../../runtime/contract.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../../store/bounds.ts';
 import type { PassStore, WorkerStore } from '../../store/contract.ts';
 import type { WorkerLoad } from '../../store/records.ts';
 import { WATCH_EVERY_MS } from '../attempt-host.ts';
 import type { GuardMaker } from '../guard.ts';
 import { LEASE_MARGIN_MS, type Loss } from '../membership.ts';
-import type { JobHandlers, RunContext, RunOutcome } from '../run-job.ts';
+import type { HostContext, JobHandlers, RunOutcome } from '../run-job.ts';
 
 /** Thrown when a worker is started with what cannot work. */
 export class WorkerConfigurationError extends Error {
   override readonly name = 'WorkerConfigurationError';
 }
 
-export interface WorkerProcessOptions {
+export interface WorkerProcessOptions extends HostContext {
   readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'wake' | 'loadPartition'>;
   readonly queue: JobQueue;
-  readonly configuration: PoolConfiguration;
-  readonly typeUnder?: RunContext['typeUnder'];
-  readonly declared?: number | undefined;
-  readonly declaredAtMs?: number | undefined;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: Log;
   /** Hears of each start. @default - nobody does */
   readonly metrics?: Metrics | undefined;
   readonly fleet: string;
