@@ -269,7 +269,7 @@ function addNext(schedules: Command, operator: Operator): void {
   });
 }
 
-const dataOf = ({ firings, policies, jitterMs }: FiringsOf) => ({
+const dataOf = ({ firings, policies, jitterMs, state }: FiringsOf) => ({
   firings: firings.map(({ utc, local, latest }) => ({
     utc,
     local,
@@ -277,6 +277,7 @@ const dataOf = ({ firings, policies, jitterMs }: FiringsOf) => ({
   })),
   ...(policies.length === 0 ? {} : { policies }),
   ...(jitterMs === undefined ? {} : { jitterSec: jitterMs / 1_000 }),
+  ...(state === undefined ? {} : { state }),
 });
 
 const said = ({ json }: Common, found: FiringsOf): string =>
@@ -289,7 +290,7 @@ const MARKS: Readonly<Record<NonNullable<Firing['change']>, string>> = {
 };
 
 /** Firings as a person reads them, and what the policies about clock changes would do. */
-export function firingsText({ zone, firings, policies, jitterMs = 0 }: FiringsOf): string {
+export function firingsText({ zone, firings, policies, jitterMs = 0, state }: FiringsOf): string {
   if (firings.length === 0) return 'it does not fire any more';
   const rows = firings.map(({ utc, local, change, latest }) => [
     local,
@@ -308,7 +309,9 @@ export function firingsText({ zone, firings, policies, jitterMs = 0 }: FiringsOf
     jitterMs === 0
       ? ''
       : `\nA schedule fires later than this by up to ${duration(jitterMs)}, always as much: it follows from its id. Name that: --as <id>.`;
-  return `${table(head, rows, rows.length)}\n${changes}${later}`;
+  const stopped =
+    state === undefined ? '' : `\nIt is ${state}: it fires at none of these until it is resumed.`;
+  return `${table(head, rows, rows.length)}\n${changes}${later}${stopped}`;
 }
 
 const instant = (atMs: number | undefined): string =>

@@ -44,6 +44,8 @@ export interface FiringsOf {
    * its id. Where that is known, firings have it in them.
    */
   readonly jitterMs?: number;
+  /** Of a schedule that fires none of these until somebody resumes or changes it: what it is. */
+  readonly state?: 'paused' | 'stopped' | 'ended';
 }
 
 /** As a person would write it, if there is such an instant. */

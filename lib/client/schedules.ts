@@ -30,13 +30,13 @@ export interface FiringView {
   readonly untilMs?: number | undefined;
   /**
    * `made`: a job. `manual`: a job, because somebody asked for it. `missed`: none, because it was noticed too late. `running`: none,
-   * because the job before had not ended.
+   * because the job before had not ended. `paused`: none, because the schedule was stopped. `blackout`: none, because it was in one.
    */
   readonly what: FiringEntry['what'];
   readonly jobId?: string | undefined;
   /** As it was last seen; `gone`: its record has expired. */
   readonly jobState?: JobState | 'gone' | undefined;
-  /** How long after it was due its job started. */
+  /** How long after it was due, jitter included, the first attempt of its job started. */
   readonly lateMs?: number | undefined;
 }
 
@@ -140,7 +140,7 @@ export class ScheduleVerbs {
     if (outcome === 'owned') throw new ScheduleDeclaredError(checkedId);
   }
 
-  /** When it fires next, if nobody changes it. @throws ScheduleNotFoundError */
+  /** When it fires next, if nobody changes it; of one that is stopped, when it would. @throws ScheduleNotFoundError */
   async next(id: string, options?: NextOptions): Promise<FiringsOf> {
     const { signal, from, count = NEXT_COUNT } = optionsOf(SHAPES.nextOptions, options);
     const checkedId = idOf(id);
@@ -150,7 +150,8 @@ export class ScheduleVerbs {
       if (record === undefined) throw new ScheduleNotFoundError(checkedId);
       const { spec, state } = record;
       const fromMs = from === undefined ? context.nowMs() : Date.parse(from);
-      return firingsOfSchedule(checkedId, spec, { anchorMs: state.anchorMs, fromMs, count });
+      const found = firingsOfSchedule(checkedId, spec, { anchorMs: state.anchorMs, fromMs, count });
+      return state.stopped === undefined ? found : { ...found, state: STATES[state.stopped] };
     });
   }
 
@@ -257,7 +258,9 @@ function whyOf({ spec, state }: ScheduleRecord): readonly string[] {
       `It paused itself: ${state.failures} of its jobs in a row have failed. Resume it once that is mended.`,
     );
   if (stopped === 'type')
-    why.push(`It stopped itself: no job type ${JSON.stringify(spec.job.type)} is declared.`);
+    why.push(
+      `It stopped itself: no job type ${JSON.stringify(spec.job.type)} was declared. Resume it once one is, or put it with another.`,
+    );
   if (stopped === 'ended') why.push('It has ended: none of its times is left.');
   if (queuedMs !== undefined) why.push(`The firing of ${iso(queuedMs)} waits for the end of the job before.`);
   for (const entry of history) {

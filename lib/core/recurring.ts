@@ -63,8 +63,7 @@ export interface FiringEntry {
   readonly atMs: number;
   /**
    * `made`: there is a job. `manual`: there is one, because somebody asked for it. `missed`: noticed too late. `running`: the job
-   * before had not ended. `queued`: as `running`, and it waited; its job has the same instant. `paused`: the schedule was stopped.
-   * `blackout`: it was in one.
+   * before had not ended. `paused`: the schedule was stopped. `blackout`: it was in one.
    */
   readonly what: 'made' | 'manual' | 'missed' | 'running' | 'paused' | 'blackout';
   /** Of several: the last one. */

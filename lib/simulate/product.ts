@@ -30,7 +30,7 @@ import type {
 } from './product-scenario.ts';
 import { type Attempt, type FleetUse, type Share, SimulationRecord } from './record.ts';
 import { pathOf, refuseDuplicates, ScenarioError } from './scenario-file.ts';
-import { specOf } from './scenario-schedule.ts';
+import { neverFires, specOf } from './scenario-schedule.ts';
 
 export type { Attempt } from './record.ts';
 
@@ -222,6 +222,8 @@ class Simulation {
       const request = this.#requestOf(schedule.job, `${path}.job`);
       const spec = placed(path, () => specOf(schedule, request, this.#startsAtMs));
       const fires = placed(path, () => firesOf(rulesOf(spec, this.#startsAtMs), readCron));
+      if (fires.next(this.#startsAtMs - 1) === undefined)
+        throw new ScenarioError(`${path}.schedule`, neverFires(schedule));
       left -= this.#countFires(fires, left);
       this.#schedules.set(schedule.id, { id: schedule.id, spec, work: schedule.job, fired: 0 });
     });

@@ -1,5 +1,5 @@
 /** A scenario's schedule, as its format says it, in the core's terms. */
-import { ConfigurationError } from '../core/errors.ts';
+import { ConfigurationError, show } from '../core/errors.ts';
 import type { ScheduleSpec } from '../core/recurring.ts';
 import type { OverlapPolicy, TimeRules } from '../core/schedule.ts';
 import type { JobRequest } from '../dispatch/request.ts';
@@ -63,3 +63,7 @@ export function specOf(schedule: ProductSchedule, request: JobRequest, startsAtM
     job: { type, payload: null, isTemplate: false, priority, mode, fairnessKey, resourceId },
   };
 }
+
+/** Of one whose date there is not. */
+export const neverFires = ({ id, schedule }: ProductSchedule): string =>
+  `never fires, as its date does not exist, such as 30 February, got ${show(schedule)}. Name one that comes before 2200 (schedule ${id})`;

@@ -165,6 +165,11 @@ describe('fairlead schedules', () => {
       { utc: new Date(NOW_MS + 7_200_000).toISOString() },
     ]);
     expect((await fairlead('schedules', 'next', 'hourly', '--every', '2h')).code).toBe(EXIT.refused);
+    expect((await fairlead('schedules', 'next', 'hourly', '--as', 'other')).code).toBe(EXIT.refused);
+    expect((await fairlead('schedules', 'next', 'hourly')).out).not.toContain('fires at none');
+    await data('schedules', 'pause', 'hourly');
+    expect((await fairlead('schedules', 'next', 'hourly')).out).toContain('It is paused: it fires at none');
+    expect(await data('schedules', 'next', 'hourly')).toMatchObject({ state: 'paused' });
   });
 
   it.each(['get', 'pause', 'resume', 'delete', 'run-now', 'next'])(

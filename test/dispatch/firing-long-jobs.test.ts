@@ -134,6 +134,27 @@ describe('a schedule that replaces its job', () => {
     expect((await read()).state).not.toHaveProperty('isReplacing');
   });
 
+  it('leaves the new one alone although whoever made it died before it said so', async () => {
+    const { on, put, jobs, tickAt, read } = scene(POOL);
+    await put({ ifRunning: 'replace', when: { kind: 'every', everyMs: 20 * MINUTE_MS } });
+    await tickAt(20);
+    await on.startEverywhere();
+    const createJobs: typeof on.store.createJobs = async (made) => {
+      await on.store.createJobs(made);
+      throw new Error('the process died');
+    };
+    await on.advance(20 * MINUTE_MS);
+    await on.pass({}, on.dispatcher({ store: storeWith(on.store, { createJobs }) }));
+    expect((await read()).state.making).toHaveLength(1);
+    expect(jobs()).toHaveLength(2);
+    await tickAt(41);
+    expect((await read()).state.making).toBeUndefined();
+    expect(jobs().map(({ id }) => on.store.inspectJob(id)?.cancelRequestedBy)).toEqual([
+      'schedule s',
+      undefined,
+    ]);
+  });
+
   it('leaves the old one alone when somebody asks for a job beside it', async () => {
     const { on, operator, put, jobs, tickAt } = scene(POOL);
     await put({ ifRunning: 'replace', when: { kind: 'every', everyMs: 20 * MINUTE_MS } });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { ScheduleSpec } from '../../lib/core/recurring.ts';
+import { jitterOf } from '../../lib/core/schedule.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { firingJobId, noteEnds } from '../../lib/dispatch/firing.ts';
 import {
@@ -47,6 +48,17 @@ describe('a schedule', () => {
     expect(on.wakes).toContain(NOW_MS + 20_000);
   });
 
+  it('wakes its partition for its next firing without a tick, also once it is resumed', async () => {
+    const { on, operator, put } = scene();
+    await put({ when: { kind: 'every', everyMs: 10_000 } });
+    await on.finish(pauseSchedule(operator, 's'));
+    await on.advance(21_000);
+    on.wakes.length = 0;
+    await on.finish(resumeSchedule(operator, 's'));
+    await on.advance(10_000);
+    expect(on.wakes).toContain(NOW_MS + 30_000);
+  });
+
   it('fires at its new time only, when it is moved', async () => {
     const { put, firedAt, tickAt } = scene();
     await put({ when: { kind: 'every', everyMs: 10 * MINUTE_MS } });
@@ -85,6 +97,11 @@ describe('a schedule', () => {
     expect(await deleteSchedule(operator, 's', true)).toBe('owned');
     expect(await deleteSchedule(operator, 's', false)).toBe('deleted');
     expect(await deleteSchedule(operator, 's', false)).toBe('missing');
+    await on.finish(putSchedule(operator, 's', aScheduleSpec(), true));
+    expect((await on.finish(putSchedule(operator, 's', aScheduleSpec({ jitterMs: 5 }), false))).kind).toBe(
+      'owned',
+    );
+    expect(await deleteSchedule(operator, 's', false)).toBe('owned');
   });
 
   it('fires nothing while it is paused, and nothing of that time afterwards', async () => {
@@ -107,6 +124,24 @@ describe('a schedule', () => {
     expect((await read()).state).toMatchObject({ stopped: 'ended' });
   });
 
+  it('that has ended goes on when somebody gives it a later end', async () => {
+    const { put, firedAt, tickAt, read } = scene();
+    await put({ endMs: NOW_MS + 90_000 });
+    await tickAt(1, 2, 3);
+    expect((await read()).state).toMatchObject({ stopped: 'ended' });
+    await put({ endMs: NOW_MS + 5.5 * MINUTE_MS });
+    expect((await read()).state.stopped).toBeUndefined();
+    await tickAt(4, 5, 6);
+    expect(firedAt()).toEqual([1, 4, 5]);
+  });
+
+  it('counts an interval from its start, also from one that is past', async () => {
+    const { put, firedAt, tickAt } = scene();
+    await put({ when: { kind: 'every', everyMs: 4 * MINUTE_MS }, startMs: NOW_MS - 3 * MINUTE_MS });
+    await tickAt(0.5, 1, 2, 3, 4, 5, 6);
+    expect(firedAt()).toEqual([1, 5]);
+  });
+
   it('makes a job at once when somebody asks, beside its firings, and twice when two ask', async () => {
     const { on, operator, put, firedAt, tickAt, history } = scene();
     await put();
@@ -118,6 +153,20 @@ describe('a schedule', () => {
     expect(firedAt()).toHaveLength(3);
     expect((await history()).filter((entry) => entry.startsWith('manual'))).toHaveLength(2);
     expect(await runNow(operator, 'none')).toEqual({ kind: 'missing' });
+  });
+
+  it('makes the job that is asked for while it is paused, although whoever asks dies on the way', async () => {
+    const { on, operator, put, tickAt, jobs, read } = scene();
+    await put();
+    await on.finish(pauseSchedule(operator, 's'));
+    const createJobs = () => Promise.reject(new Error('the process died'));
+    const dying = { ...operator, store: storeWith(on.store, { createJobs }) };
+    await expect(on.finish(runNow(dying, 's'))).rejects.toThrow('the process died');
+    expect(jobs()).toEqual([]);
+    await tickAt(1);
+    expect(jobs()).toMatchObject([{ runAtMs: NOW_MS }]);
+    expect((await read()).state).toMatchObject({ stopped: 'asked' });
+    expect((await read()).state.dueMs).toBeUndefined();
   });
 
   it('makes a job at once also while it is paused, and stays paused', async () => {
@@ -151,6 +200,25 @@ describe('a schedule', () => {
     await tickAt(1);
     expect(jobs()).toEqual([]);
     expect((await read()).state).toMatchObject({ stopped: 'type' });
+  });
+
+  it('that has stopped so goes on once its type is there again and somebody resumes it', async () => {
+    const { on, operator, put, tickAt, read, jobs, firedAt, at } = scene();
+    await put({ job: { ...aScheduleSpec().job, type: 'resize' } });
+    const { configuration } = on.main;
+    const without = { ...configuration, types: configuration.types.filter(({ type }) => type !== 'resize') };
+    await tickAt(1);
+    await at(2);
+    await on.pass({}, on.dispatcher({ configuration: without }));
+    expect((await read()).state).toMatchObject({ stopped: 'type' });
+    await tickAt(3, 4);
+    expect(firedAt()).toEqual([1]);
+    await at(4.5);
+    await on.finish(resumeSchedule(operator, 's'));
+    await tickAt(5);
+    expect(firedAt()).toEqual([1, 5]);
+    expect(jobs()).toHaveLength(2);
+    expect((await read()).state.history.map(({ what }) => what)).toEqual(['made', 'paused', 'made']);
   });
 
   it('fills a template with what its firing knows', async () => {
@@ -316,13 +384,18 @@ describe('the history tells what was left out', () => {
   });
 
   it('when a pause takes away what waited for the end of a job', async () => {
-    const { on, operator, put, tickAt, history } = scene();
+    const { on, operator, put, tickAt, history, read, firedAt } = scene();
     await put({ ifRunning: 'queue' });
     await tickAt(1);
-    await on.startAll('images');
+    const begun = await on.startAll('images');
     await tickAt(2);
     await on.finish(pauseSchedule(operator, 's'));
     expect(await history()).toEqual(['made 1', 'paused 2']);
+    for (const each of begun) await on.end(each);
+    await on.finish(resumeSchedule(operator, 's'));
+    expect((await read()).state.queuedMs).toBeUndefined();
+    await tickAt(2.5, 3);
+    expect(firedAt()).toEqual([1, 3]);
   });
 
   it('in blackouts, each run of them once', async () => {
@@ -369,6 +442,39 @@ describe('a firing while the last job has not ended', () => {
     await on.finish(noteEnds(on.main, [ended]));
     expect(firedAt()).toEqual([1, 2]);
     expect(await history()).toEqual(['made 1', 'running 3', 'made 2']);
+  });
+
+  it('queue: is looked at once a minute meanwhile, whatever passes there are', async () => {
+    const { on, put, tickAt, read } = scene();
+    await put({ ifRunning: 'queue', when: { kind: 'every', everyMs: 30 * MINUTE_MS } });
+    await tickAt(30);
+    await on.startAll('images');
+    for (const minute of [60, 61, 62]) {
+      await tickAt(minute);
+      expect((await read()).state).toMatchObject({
+        queuedMs: NOW_MS + 60 * MINUTE_MS,
+        dueMs: NOW_MS + (minute + 1) * MINUTE_MS,
+      });
+    }
+    const { revision } = (await read()).state;
+    await tickAt(62.25, 62.5);
+    expect((await read()).state.revision).toBe(revision);
+  });
+
+  it('of a schedule with jitter is not decided before it is due, though the last job ends', async () => {
+    const { on, put, tickAt, at, jobs, read } = scene();
+    await put({ ifRunning: 'queue', maxFailures: 5, jitterMs: 10 * MINUTE_MS });
+    const jitterMs = jitterOf('s', 10 * MINUTE_MS);
+    const jitter = jitterMs / MINUTE_MS;
+    expect(jitter).toBeGreaterThan(2);
+    await tickAt(1 + jitter);
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    // Firings of later minutes have come by their times, and are not due.
+    await at(1.5 + jitter);
+    await on.finish(noteEnds(on.main, [await on.end(started, FAILED)]));
+    expect(jobs()).toHaveLength(1);
+    expect((await read()).state).toMatchObject({ dealtMs: NOW_MS + MINUTE_MS });
   });
 
   it('queue: goes on within a minute when nobody shows the end', async () => {

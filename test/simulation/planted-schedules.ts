@@ -2,6 +2,9 @@
 import type { Planted } from './planted-bug.ts';
 
 const FIRING = 'test/dispatch/firing.test.ts';
+const KEPT = 'test/dispatch/firing-kept.test.ts';
+const LONG = 'test/dispatch/firing-long-jobs.test.ts';
+const REQUEST = 'test/dispatch/schedule-request.test.ts';
 const WORLD = { test: 'test/simulation/schedules.test.ts', name: 'schedules lose no firing' } as const;
 const WIDE_WORLD = { test: 'test/simulation/schedules.test.ts', name: 'schedules beside jobs' } as const;
 
@@ -213,6 +216,172 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
         file: 'lib/store/memory/schedules.ts',
         from: 'this.#setAside(entry, entry.damage);',
         to: '',
+      },
+    ],
+  },
+  'expired-runs-on': {
+    removes: 'the end of a job whose record has expired: it counts as running for ever',
+    foundBy: { test: KEPT, name: 'takes a job whose record has expired' },
+    changes: [
+      {
+        file: 'lib/core/recurring.ts',
+        from: "(entry.jobState !== 'gone' && !isTerminal(entry.jobState))",
+        to: "(entry.jobState === 'gone' || !isTerminal(entry.jobState))",
+      },
+    ],
+  },
+  'replaces-itself': {
+    removes: 'which jobs are new: who completes a decision of a dead process ends the one that it made',
+    foundBy: { test: LONG, name: 'leaves the new one alone' },
+    changes: [
+      {
+        file: 'lib/core/recurring.ts',
+        from: '.filter((firing) => !isMaking.has(firingKey(firing)))',
+        to: '',
+      },
+    ],
+  },
+  'pause-keeps-waiting': {
+    removes: 'the end of what waits, when a schedule is paused: it is made up for when that goes on',
+    foundBy: { test: FIRING, name: 'when a pause takes away' },
+    changes: [
+      {
+        file: 'lib/core/recurring.ts',
+        from: 'const { dueMs: _, queuedMs, ...rest } = record.state;',
+        to: 'const { dueMs: _, ...rest } = record.state;\n  const { queuedMs } = rest;',
+      },
+    ],
+  },
+  'resumed-unheard': {
+    removes: 'the wake of a schedule that was resumed: what is due before the next tick waits for that',
+    foundBy: { test: FIRING, name: 'also once it is resumed' },
+    changes: [
+      {
+        file: 'lib/dispatch/schedules.ts',
+        from: 'if (steeredTo !== undefined) await wake(context, steeredTo);',
+        to: '',
+      },
+    ],
+  },
+  'waits-in-every-pass': {
+    removes: 'the next look at what waits for the end of a job: every pass looks at it',
+    foundBy: { test: FIRING, name: 'is looked at once a minute meanwhile' },
+    changes: [
+      {
+        file: 'lib/dispatch/firing.ts',
+        from: 'record: isDue\n          ?',
+        to: 'record: isDue && nowMs < 0\n          ?',
+      },
+    ],
+  },
+  'waits-for-the-hint': {
+    removes: 'the look at what waits for the end of a job, should the hint of that be lost',
+    foundBy: { test: FIRING, name: 'is looked at once a minute meanwhile' },
+    changes: [
+      {
+        file: 'lib/core/recurring.ts',
+        from: '[nowMs + QUEUED_LOOK_MS]',
+        to: '[nowMs + 1_000 * QUEUED_LOOK_MS]',
+      },
+    ],
+  },
+  'asked-for-nowhere': {
+    removes: 'the place of a paused schedule whose job somebody asks for: nobody completes it',
+    foundBy: { test: FIRING, name: 'although whoever asks dies on the way' },
+    changes: [
+      { file: 'lib/dispatch/schedules.ts', from: 'dueMs: state.dueMs ?? atMs,', to: 'dueMs: state.dueMs,' },
+    ],
+  },
+  'jitter-forgotten-by-ends': {
+    removes: 'jitter, where the end of a job makes somebody look',
+    foundBy: { test: FIRING, name: 'is not decided before it is due' },
+    changes: [
+      {
+        file: 'lib/core/recurring.ts',
+        from: 'dueFirings(spec, state, fires, nowMs - jitterMs)',
+        to: 'dueFirings(spec, state, fires, nowMs)',
+      },
+    ],
+  },
+  'rounds-from-the-front': {
+    removes: 'where a round of firings goes on: each reads the first ones again',
+    foundBy: { test: KEPT, name: 'fire in one pass, although the index' },
+    changes: [{ file: 'lib/dispatch/firing.ts', from: '      after: next,\n', to: '' }],
+  },
+  'late-as-the-last': {
+    removes: 'which attempt says how late a job was',
+    foundBy: { test: FIRING, name: 'are as late as their first attempt' },
+    changes: [
+      {
+        file: 'lib/core/recurring.ts',
+        from: "history?.entries.find((entry) => entry.kind === 'attempt')?.startedAtMs ?? startedAtMs",
+        to: 'startedAtMs ?? history?.entries.length',
+      },
+    ],
+  },
+  'stopped-by-the-old': {
+    removes: 'who may stop a schedule whose type it does not know',
+    foundBy: { test: FIRING, name: 'stops no schedule whose type is new' },
+    changes: [
+      {
+        file: 'lib/dispatch/firing.ts',
+        from: 'if (!isNewest) return { jobs: [], record: read };',
+        to: 'if (!isNewest && nowMs < 0) return { jobs: [], record: read };',
+      },
+    ],
+  },
+  'outgrown-template': {
+    removes: 'the bound on what a template becomes',
+    foundBy: { test: REQUEST, name: 'a template that outgrows a payload' },
+    changes: [
+      {
+        file: 'lib/dispatch/schedule-request.ts',
+        from: 'if (size <= REQUEST_LIMITS.payloadBytes) return undefined;\n  return refused(\n    field,\n    `has up to',
+        to: 'if (size > 0) return undefined;\n  return refused(\n    field,\n    `has up to',
+      },
+    ],
+  },
+  'name-taken-unseen': {
+    removes: 'the refusal of a name that was taken while the deployment ran',
+    foundBy: { test: 'test/dispatch/declared-schedules.test.ts', name: 'fails where somebody takes a name' },
+    changes: [
+      {
+        file: 'lib/dispatch/declared-schedules.ts',
+        from: 'if (first !== undefined) throw nameTaken(first);',
+        to: 'if (first === null) throw nameTaken(first);',
+      },
+    ],
+  },
+  'never-fires-in-simulate': {
+    removes: 'the refusal of 30 February in a scenario',
+    foundBy: { test: 'test/cli/simulate-schedules.test.ts', name: '30 February' },
+    changes: [
+      {
+        file: 'lib/simulate/product.ts',
+        from: 'if (fires.next(this.#startsAtMs - 1) === undefined)',
+        to: 'if (fires.next(this.#startsAtMs - 1) === null)',
+      },
+    ],
+  },
+  'home-unwoken': {
+    removes: 'the wake of the partition in which a schedule made a job that lives elsewhere',
+    foundBy: { test: KEPT, name: 'makes its job there, and wakes it' },
+    changes: [
+      {
+        file: 'lib/dispatch/firing.ts',
+        from: 'await Promise.all([...elsewhere].map((home) => context.queue.sendWake(home, 0)));',
+        to: '',
+      },
+    ],
+  },
+  'counts-from-its-making': {
+    removes: 'the start as what an interval counts from',
+    foundBy: { test: FIRING, name: 'counts an interval from its start' },
+    changes: [
+      {
+        file: 'lib/core/recurring.ts',
+        from: 'anchorMs: spec.startMs ?? anchorMs',
+        to: 'anchorMs',
       },
     ],
   },

@@ -20,3 +20,11 @@ it(`schedules beside jobs obey their policies and hold up nothing, whoever dies 
   console.log(`${SEEDS} wide seeds from ${FIRST} on, ${decided} firings`);
   expect(decided).toBeGreaterThan(SEEDS);
 }, 3_600_000);
+
+it(`schedules of deployments and guests keep their owners, and fire by their policies: ${SEEDS} seeds`, async () => {
+  let decided = 0;
+  for (let seed = FIRST; seed < FIRST + SEEDS; seed += 1)
+    decided += (await scheduleWorld(seed, { isDeployed: true })).decided;
+  console.log(`${SEEDS} deployed seeds from ${FIRST} on, ${decided} firings`);
+  expect(decided).toBeGreaterThan(SEEDS);
+}, 3_600_000);

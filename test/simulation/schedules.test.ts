@@ -52,3 +52,26 @@ it(`schedules beside jobs obey their policies and hold up nothing, whoever dies 
   ])
     expect(seen).toContain(what);
 }, 120_000);
+
+const DEPLOYED_SEEDS = 90;
+
+it(`schedules of deployments and guests keep their owners, and fire by their policies: ${DEPLOYED_SEEDS} seeds`, async () => {
+  const seen = new Set<string>();
+  let decided = 0;
+  for (let seed = 1; seed <= DEPLOYED_SEEDS; seed += 1) {
+    const world = await scheduleWorld(seed, { isDeployed: true });
+    decided += world.decided;
+    for (const what of world.seen) seen.add(what);
+  }
+  expect(decided).toBeGreaterThan(DEPLOYED_SEEDS * 4);
+  for (const what of [
+    'a deployment died',
+    'a deployment went through',
+    'ConfigurationError',
+    'firing blackout',
+    'firing paused',
+    'stopped: type',
+    'scheduled succeeded',
+  ])
+    expect(seen).toContain(what);
+}, 120_000);

@@ -7,6 +7,9 @@
  * The wide world has all policies, ordinary jobs beside, and workers whose jobs go on, succeed and fail; its dispatchers, often two
  * at a time, die at any verb of the store. Each firing becomes a job, or is left out by its policy alone, which the schedule's
  * history says. What is drawn for it comes from a stream of its own.
+ *
+ * The deployed world has, beside all that, deployments which declare schedules, some of which die on the way, blackouts, and a type
+ * that is declared, removed, and declared again. Deployments change and remove what deployments have made, and nothing else.
  */
 import { expect } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
@@ -16,6 +19,7 @@ import type { ScheduleRecord, ScheduleSpec, ScheduleState } from '../../lib/core
 import { MISFIRE_POLICIES, RUNNING_POLICIES, rulesOf } from '../../lib/core/recurring.ts';
 import { firesOf, jitterOf } from '../../lib/core/schedule.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import { declareSchedules, requireNamesFree } from '../../lib/dispatch/declared-schedules.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { firingJobId } from '../../lib/dispatch/firing.ts';
 import {
@@ -41,6 +45,7 @@ import { seeded } from './random.ts';
 
 const STEPS = 60;
 const NAMES = ['a', 'b', 'c'] as const;
+const DECLARED_NAMES = ['x', 'y', 'z'] as const;
 const VERBS = [
   'readDueSchedules',
   'getSchedules',
@@ -60,17 +65,23 @@ export interface World {
   readonly seen: ReadonlySet<string>;
 }
 
-export async function scheduleWorld(seed: number, { isWide = false } = {}): Promise<World> {
+export async function scheduleWorld(
+  seed: number,
+  options: { readonly isWide?: boolean; readonly isDeployed?: boolean } = {},
+): Promise<World> {
+  const { isDeployed = false, isWide = isDeployed } = options;
+  const deploys = seeded(seed + 2_000_000);
+  const deploysBelow = (count: number): number => Math.floor(deploys() * count);
   const random = seeded(seed);
   const below = (count: number): number => Math.floor(random() * count);
   const wide = seeded(seed + 1_000_000);
   const wideBelow = (count: number): number => Math.floor(wide() * count);
   const time = new VirtualTime(NOW_MS);
   const clock: Clock = time.clock();
-  const configurationOf = (partitions: number) =>
+  const configurationOf = (partitions: number, hasRare = isDeployed) =>
     resolveConfiguration({
-      types: { resize: { timeoutMs: 3_600_000 } },
-      fleets: { images: { types: ['resize'], slots: 1_000 } },
+      types: { resize: { timeoutMs: 3_600_000 }, ...(hasRare ? { rare: { timeoutMs: 3_600_000 } } : {}) },
+      fleets: { images: { types: ['resize', ...(hasRare ? ['rare'] : [])], slots: 1_000 } },
       partitions,
     });
   let configuration = configurationOf(1 + below(2));
@@ -137,6 +148,8 @@ export async function scheduleWorld(seed: number, { isWide = false } = {}): Prom
       law(isMade, `schedule ${state.id} forgot a firing that was decided`);
     }
     if (after === undefined) return;
+    if (after.state.stopped !== undefined) seen.add(`stopped: ${after.state.stopped}`);
+    law(after.state.isDeclared === state.isDeclared, `schedule ${state.id} changed its owner`);
     law(after.state.dealtMs >= state.dealtMs, `schedule ${state.id} went back`);
     law(after.state.revision === state.revision + 1, `schedule ${state.id} skipped a revision`);
     const isDecision = making.length === 0 && (after.state.making ?? []).length > 0;
@@ -217,7 +230,18 @@ export async function scheduleWorld(seed: number, { isWide = false } = {}): Prom
     });
   };
 
-  const specOf = (): ScheduleSpec => ({ ...narrowSpec(), ...(isWide ? policies() : {}) });
+  const specOf = (): ScheduleSpec => ({
+    ...narrowSpec(),
+    ...(isWide ? policies() : {}),
+    ...(isDeployed ? { blackouts: blackouts() } : {}),
+  });
+  const blackouts = (): ScheduleSpec['blackouts'] =>
+    Array.from({ length: deploysBelow(3) }, () => {
+      const fromMs = time.nowMs + deploysBelow(300) * 1_000;
+      return { kind: 'between', fromMs, untilMs: fromMs + 1_000 + deploysBelow(60_000) };
+    });
+  const ofType = (spec: ScheduleSpec, isRare: boolean): ScheduleSpec =>
+    isRare ? { ...spec, job: { ...spec.job, type: 'rare' } } : spec;
   const policies = (): Partial<ScheduleSpec> => ({
     misfire: MISFIRE_POLICIES[wideBelow(MISFIRE_POLICIES.length)] ?? 'all',
     misfireMax: 1 + wideBelow(4),
@@ -245,11 +269,68 @@ export async function scheduleWorld(seed: number, { isWide = false } = {}): Prom
   });
   const ask = async (id: string): Promise<unknown> => {
     const what = below(10);
-    if (what < 4) return putSchedule(guest(), id, specOf(), false);
+    if (what < 4)
+      return putSchedule(guest(), id, ofType(specOf(), isDeployed && deploysBelow(3) === 0), false);
     if (what < 5) return pauseSchedule(guest(), id);
     if (what < 7) return resumeSchedule(guest(), id);
     if (what < 9) return runNow(guest(), id);
     return deleteSchedule(guest(), id, false);
+  };
+
+  /** What the newest deployment that went through declares. */
+  let declared: ReadonlyMap<string, ScheduleSpec> = new Map();
+  /** What a deployment asks of the store; it may die at a call. */
+  const deploying = (diesAt: number): JobStore => {
+    let calls = 0;
+    const ownedBy = (id: string, seenRevision: number): void => {
+      const found = [...store.everySchedule()].find(({ state }) => state.id === id)?.state;
+      const isStale = found?.revision !== seenRevision;
+      law(isStale || found.isDeclared, `a deployment wrote ${id}, which was made at run time`);
+    };
+    return new Proxy(store, {
+      get: (target, name) => {
+        const method: unknown = Reflect.get(target, name, target);
+        if (typeof method !== 'function') return method;
+        return async (...given: readonly unknown[]) => {
+          calls += 1;
+          if (calls === diesAt) {
+            seen.add('a deployment died');
+            throw new Error('it died');
+          }
+          if (name === 'deleteSchedule') {
+            const { id, seen: revision } = given[0] as { id: string; seen: number };
+            ownedBy(id, revision);
+          }
+          if (name === 'putSchedule') {
+            const { record, seen: revision } = given[0] as { record: ScheduleRecord; seen: number };
+            if (revision !== 0) ownedBy(record.state.id, revision);
+          }
+          return (await Reflect.apply(method, target, given)) as unknown;
+        };
+      },
+    });
+  };
+  const deploy = async (diesAt = 1 + deploysBelow(40)): Promise<void> => {
+    const hasRare = deploysBelow(2) === 0;
+    const wanted = new Map<string, ScheduleSpec>();
+    for (const name of [...DECLARED_NAMES, 'a'])
+      if (deploysBelow(name === 'a' ? 12 : 2) === 0)
+        wanted.set(name, ofType(specOf(), hasRare && deploysBelow(2) === 0));
+    const own = deploying(diesAt);
+    await requireNamesFree(own, wanted.keys());
+    configuration = configurationOf(configuration.partitions, hasRare);
+    // It began: half of it may be there from now on.
+    declared = wanted;
+    await declareSchedules({ store: own, queue, nowMs: () => time.nowMs }, configuration, wanted);
+    seen.add('a deployment went through');
+  };
+  let lastDeployment: Promise<unknown> = Promise.resolve();
+  /** Deployments follow each other. */
+  const deployNext = (): Promise<unknown> => {
+    lastDeployment = lastDeployment
+      .then(() => deploy())
+      .catch((error: unknown) => void seen.add(nameOf(error)));
+    return lastDeployment;
   };
 
   // In some worlds jobs outlive many firings.
@@ -283,7 +364,11 @@ export async function scheduleWorld(seed: number, { isWide = false } = {}): Prom
     void going.push(work.catch((error: unknown) => seen.add(nameOf(error))));
   for (let step = 0; step < STEPS; step += 1) {
     const what = random();
-    if (what < 0.03) configuration = configurationOf(1 + below(3));
+    const hasRare = configuration.types.some(({ type }) => type === 'rare');
+    if (what < 0.03) configuration = configurationOf(1 + below(3), hasRare);
+    if (isDeployed && deploysBelow(6) === 0) quietly(deployNext());
+    if (isDeployed && deploysBelow(6) === 0)
+      quietly(ask(DECLARED_NAMES[deploysBelow(DECLARED_NAMES.length)] ?? 'x'));
     if (what < 0.4) quietly(ask(NAMES[below(NAMES.length)] ?? 'a'));
     else quietly(dispatchAll(dispatcher(), { jobs: [], reason: 'tick' }));
     if (isWide) quietly(beside());
@@ -292,6 +377,24 @@ export async function scheduleWorld(seed: number, { isWide = false } = {}): Prom
   imitates = false;
   // Whoever stands still goes on; leases of the dead run out.
   await time.run({ untilMs: time.nowMs + 180_000 });
+  if (isDeployed) {
+    const madeByGuests = (): readonly string[] =>
+      [...store.everySchedule()].flatMap(({ state }) => (state.isDeclared ? [] : [state.id])).sort();
+    const before = madeByGuests();
+    configuration = configurationOf(3);
+    const calm = { store: deploying(Number.POSITIVE_INFINITY), queue, nowMs: () => time.nowMs };
+    quietly(declareSchedules(calm, configuration, declared));
+    await time.run({ untilMs: time.nowMs + 1_000 });
+    // Guests take names, too; a deployment tells of those, and makes the others.
+    const kept = new Map([...declared].filter(([name]) => !before.includes(name)));
+    const there = [...store.everySchedule()].filter(({ state }) => state.isDeclared);
+    law(
+      JSON.stringify(there.map(({ state }) => state.id).sort()) === JSON.stringify([...kept.keys()].sort()),
+      `deployments left ${there.map(({ state }) => state.id)}, and declare ${[...kept.keys()]}`,
+    );
+    for (const { spec, state } of there) expect(spec).toEqual(kept.get(state.id));
+    law(JSON.stringify(madeByGuests()) === JSON.stringify(before), 'a deployment removed what guests made');
+  }
   for (let tick = 0; tick < 6; tick += 1) {
     const calm = aDispatchContext({
       store,
