@@ -31,13 +31,6 @@ const outside: Plugin = {
   },
 };
 
-/** A CommonJS module that names the types of an ES module must say that they are of one. */
-const withResolutionMode = (types: string): string =>
-  types.replace(
-    /import \{ type (\w+) \} from '@middy\/core'/g,
-    "import type { $1 } from '@middy/core' with { 'resolution-mode': 'import' }",
-  );
-
 /** What the package exports, and its threads: as paths inside `dist`. */
 function entriesOf(kind: 'default' | 'types'): readonly string[] {
   const { exports } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')) as {
@@ -86,7 +79,7 @@ async function buildCommonJs(dist: string): Promise<void> {
   for (const path of types) {
     const to = join(dist, 'cjs', path);
     mkdirSync(dirname(to), { recursive: true });
-    writeFileSync(to, withResolutionMode(readFileSync(join(dist, path), 'utf8')));
+    cpSync(join(dist, path), to);
   }
   writeFileSync(join(dist, 'cjs/package.json'), '{ "type": "commonjs" }\n');
 }

@@ -51,6 +51,14 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
   if (own !== undefined) checkRuntime(fleet, own.runtime);
   checkHandlerTimeout(fleet, handlerTimeout, own?.timeout);
   const known = handlerTimeout ?? own?.timeout;
+  if (known?.isUnresolved()) {
+    throw new ConfigurationError(
+      `fleets.${fleet}.handlerTimeout`,
+      'a token',
+      'must be known when the app is synthesised: how long jobs may take follows from it',
+      "Write the function's timeout itself, or the longest that it may have as handlerTimeout.",
+    );
+  }
   if (own === undefined && known === undefined) {
     throw new ConfigurationError(
       `fleets.${fleet}.handlerTimeout`,

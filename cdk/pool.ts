@@ -8,7 +8,7 @@ import {
   resolveConfiguration,
 } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
-import { readRecord } from '../lib/core/read-fields.ts';
+import { readName, readRecord } from '../lib/core/read-fields.ts';
 import { encodeConfiguration } from '../lib/dispatch/declaration-codec.ts';
 import { checkFleet, type FleetProps } from './fleet.ts';
 import { refuseTokens } from './tokens.ts';
@@ -92,6 +92,7 @@ export class DeclaredPool {
   /** @throws ConfigurationError */
   addType(type: string, input: JobTypeInput): void {
     const { types } = this.#declared;
+    readName(`types.${type}`, type);
     if (Object.hasOwn(types, type)) throw declaredTwice(`types.${type}`, type);
     this.#change({
       ...this.#declared,
@@ -103,6 +104,7 @@ export class DeclaredPool {
   /** @throws ConfigurationError */
   addFleet(fleet: string, props: FleetProps): void {
     const { fleets } = this.#declared;
+    readName(`fleets.${fleet}`, fleet);
     if (Object.hasOwn(fleets, fleet)) throw declaredTwice(`fleets.${fleet}`, fleet);
     checkFleets({ [fleet]: props });
     checkTypesOfFleet(fleet, props, namesOf(this.#declared));

@@ -7,6 +7,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { type Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+import { ConfigurationError } from '../lib/core/errors.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
 import type { FleetProps } from './fleet.ts';
 import type { TableOptions } from './table.ts';
@@ -185,6 +186,18 @@ export interface SchedulerProps<Type extends string = string> {
   readonly maxReceiveCount?: number | undefined;
 }
 
+/** As SSM takes it. A token would leave the shape of its ARN, which policies name, unknown. */
+const checkParameterName: Check = (field, value) => {
+  const isName = typeof value === 'string' && /^(?:[\w.-]+|(?:\/[\w.-]+)+)$/.test(value);
+  if (isName && !/^\/?(?:aws|ssm)/i.test(value)) return;
+  throw new ConfigurationError(
+    field,
+    value,
+    'must be the name of a parameter that is known when the app is synthesised: letters, digits and .-_ with a slash before each part, or without any, and not beginning with aws or ssm',
+    'Write it as /orders/jobs.',
+  );
+};
+
 const checkLogGroup = having('logGroupArn', 'a log group');
 
 /** What is not about the pool. Complete: what is neither here nor a field of the pool is refused. */
@@ -192,7 +205,7 @@ const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput
   schedules: recordOf(checkedElsewhere),
   eventBus: having('eventBusArn', 'an event bus'),
   sources: checkedElsewhere,
-  parameterName: checkText,
+  parameterName: checkParameterName,
   removalPolicy: oneOf(RemovalPolicy, 'a RemovalPolicy'),
   queueRemovalPolicy: oneOf(RemovalPolicy, 'a RemovalPolicy'),
   table: checkedElsewhere,

@@ -8,6 +8,7 @@ import {
 } from '../lib/dispatch/declared-schedules.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
 import { refuseTokens } from './tokens.ts';
+import { checkText } from './values.ts';
 
 export class DeclaredSchedules {
   readonly #configuration: () => PoolConfiguration;
@@ -21,6 +22,7 @@ export class DeclaredSchedules {
 
   /** @throws ConfigurationError for what no scheduler would take, and for a name that is taken */
   add(id: string, request: ScheduleRequest): void {
+    checkText('schedules', id);
     if (this.#schedules.has(id)) {
       throw new ConfigurationError(
         'schedules',

@@ -191,7 +191,8 @@ function checkBatchSize(fleet: string, batchSize: number | undefined): void {
 }
 
 function checkVisibility(fleet: string, visibility: Duration | undefined, timeout: Duration): void {
-  if (visibility === undefined || visibility.toMilliseconds() >= timeout.toMilliseconds()) return;
+  if (visibility === undefined || visibility.isUnresolved()) return;
+  if (visibility.toMilliseconds() >= timeout.toMilliseconds()) return;
   throw new ConfigurationError(
     `fleets.${fleet}.visibilityTimeout`,
     visibility.toHumanString(),

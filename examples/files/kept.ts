@@ -30,8 +30,7 @@ export async function keepReachable(
   const env = { ...emulatorEnvironment(endpoint), ...environmentIn('the example', outputs, undefined) };
   const envFile = join(dataDir, 'kept.env');
   await writeFile(envFile, formatted(env, 'dotenv'));
-  const command = (words: string): string =>
-    `npm run --silent fairlead -- ${words} --env-file ${quoted(envFile)}`;
+  const command = (words: string): string => `npm run --silent fairlead -- ${words} -f ${quoted(envFile)}`;
   const commands = [
     command('fleets'),
     command(`jobs get ${quoted(jobId)}`),

@@ -41,7 +41,7 @@ export function addDispatcher(program: Command, watchman: Watchman): void {
     .option('--pass-every <duration>', 'a pass at least so often; 1s, say, where no function runs', '1m')
     .option('--json', 'print one JSON object a line')
     .option('--metrics', 'print metrics too, as CloudWatch takes them from a log; see docs/metrics.md')
-    .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
     .addHelpText(
       'after',
       '\nExit codes: 0 told to end; 1 another dispatcher of its name has begun, or the table refuses it; 2 a setting is wrong.',

@@ -78,7 +78,7 @@ export function addOperations(program: Command, operator: Operator): void {
 function common(command: Command): Command {
   return command
     .option('--json', 'print one JSON document')
-    .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
     .addHelpText('after', EXIT_CODES);
 }
 

@@ -79,7 +79,7 @@ export function addOutcomes(program: Command, publisher: Publisher): void {
     .addOption(new Option('--state <state>', 'only these').choices(['succeeded', 'failed', 'cancelled']))
     .option('--dry-run', 'only count them')
     .option('--json', 'print one JSON document')
-    .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
     .addHelpText('after', '\nExit codes: 0 done; 1 the table or the bus refuses it; 2 an option is wrong.')
     .action((options: Options) => publish(options, publisher));
 }

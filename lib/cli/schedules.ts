@@ -29,7 +29,7 @@ interface Common {
 const common = (command: Command): Command =>
   command
     .option('--json', 'print one JSON document')
-    .option('--env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
     .addHelpText('after', EXIT_CODES);
 
 interface PutOptions extends Common, TimeOptions {

@@ -1,14 +1,41 @@
 /** What every Lambda function has in common: middy around its handler, and a structured log that names the invocation. */
 import { Logger } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
-import middy, { type MiddyfiedHandler } from '@middy/core';
+import middy from '@middy/core';
 import type { Context } from 'aws-lambda';
 import { MetricCollector } from '../metrics/collector.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { Log } from './contract.ts';
 import { emfWriter } from './emf.ts';
 
-export type LambdaHandler<Event, Answer> = MiddyfiedHandler<Event, Answer, Error, Context>;
+/** What a middleware is told of an invocation, and may change. */
+export interface MiddlewareRequest<Event, Answer> {
+  event: Event;
+  context: Context;
+  response: Answer | null | undefined;
+  error: Error | null | undefined;
+  internal: Record<string, unknown>;
+}
+
+/** A middleware as middy takes it. */
+export interface Middleware<Event, Answer> {
+  before?(request: MiddlewareRequest<Event, Answer>): unknown;
+  after?(request: MiddlewareRequest<Event, Answer>): unknown;
+  onError?(request: MiddlewareRequest<Event, Answer>): unknown;
+  name?: string;
+}
+
+/**
+ * A Lambda handler with middy around it, as far as others may use it. Not by middy's own type: its declarations name a package that
+ * nobody has to install, so that whoever checks the types of libraries could not import ours.
+ */
+export interface LambdaHandler<Event, Answer> {
+  (event: Event, context: Context): Promise<Answer>;
+  use(middleware: Middleware<Event, Answer> | Middleware<Event, Answer>[]): LambdaHandler<Event, Answer>;
+  before(hook: (request: MiddlewareRequest<Event, Answer>) => unknown): LambdaHandler<Event, Answer>;
+  after(hook: (request: MiddlewareRequest<Event, Answer>) => unknown): LambdaHandler<Event, Answer>;
+  onError(hook: (request: MiddlewareRequest<Event, Answer>) => unknown): LambdaHandler<Event, Answer>;
+}
 
 export interface LambdaEntry {
   /** Each entry has the request's id, the function's name, version and memory, and whether this was a cold start. */

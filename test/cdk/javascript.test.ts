@@ -1,5 +1,5 @@
 /** What TypeScript refuses by itself: apps in JavaScript are told the same, by the name of the field and before anything is made. */
-import { Duration } from 'aws-cdk-lib';
+import { CfnParameter, Duration, Lazy } from 'aws-cdk-lib';
 import { type ISubnet, type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
@@ -33,7 +33,13 @@ const WRONG: readonly (readonly [props: unknown, message: RegExp])[] = [
     { ingestBatchingWindow: Duration.minutes(6) },
     /^ingestBatchingWindow: must be whole seconds, .*at most 5 minutes, got "6 minutes"/,
   ],
-  [{ parameterName: 5 }, /^parameterName: must be a text/],
+  [{ parameterName: 5 }, /^parameterName: must be the name of a parameter/],
+  [{ parameterName: 'orders/jobs' }, /^parameterName: .*Write it as \/orders\/jobs/],
+  [{ parameterName: '/aws/jobs' }, /^parameterName: /],
+  [
+    { parameterName: Lazy.string({ produce: () => '/orders/jobs' }) },
+    /^parameterName: .*known when the app is synthesised/,
+  ],
   [{ tags: ['team'] }, /^tags: must be an object/],
   [{ tags: { team: 5 } }, /^tags\.team: must be a text/],
   [{ sources: 'orders' }, /^sources: must be a list/],
@@ -97,6 +103,31 @@ describe('an app in JavaScript is told of', () => {
     );
     const later = { subnets: vpc.privateSubnets as ISubnet[], ipamPool: 'later' };
     expect(() => withSubnets('Later', later)).not.toThrow();
+  });
+
+  it('names that are none, of what is added later', () => {
+    const scheduler = new Scheduler(emptyStack(), 'Jobs');
+    const name = 5 as unknown as string;
+    expect(() => scheduler.addFleet(name, { types: ['a'] })).toThrow(/^fleets\.5: must be a name/);
+    expect(() => scheduler.addJobType(name)).toThrow(/^types\.5: must be a name/);
+    const nightly = { cron: '0 2 * * *', type: 'default' };
+    expect(() => scheduler.addSchedule(name, nightly)).toThrow(/^schedules: must be a text/);
+  });
+
+  it('times that only the deployment knows, where the times of jobs follow from them, and not elsewhere', () => {
+    const stack = emptyStack();
+    const late = Duration.seconds(new CfnParameter(stack, 'Late', { type: 'Number' }).valueAsNumber);
+    const handler = workerFunction(stack, 'Pdf', late);
+    const withFleet = (id: string, fleet: object): unknown =>
+      new Scheduler(stack, id, { fleets: { pdf: { types: ['a'], handler, ...fleet } } });
+    expect(() => withFleet('One', {})).toThrow(
+      /^fleets\.pdf\.handlerTimeout: must be known when the app is synth.*"a token"/,
+    );
+    expect(() => withFleet('Two', { handlerTimeout: late })).toThrow(
+      /^fleets\.pdf\.handlerTimeout: must be known/,
+    );
+    const handlerTimeout = Duration.minutes(1);
+    expect(() => withFleet('Three', { handlerTimeout, visibilityTimeout: late })).not.toThrow();
   });
 
   it('nothing where all is as it should be, whoever has made the constructs', () => {

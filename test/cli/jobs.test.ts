@@ -486,12 +486,19 @@ describe('as a process of its own', () => {
     expect(nothing).toMatchObject({ code: 2, out: '' });
     expect(nothing.error).toMatch(/^fairlead: FAIRLEAD_TABLE is not set: .*\n$/);
     const file = fileOf('FAIRLEAD_TABLE=jobs\n');
-    const half = await spawned(['fleets', '--env-file', file], {});
-    expect(half).toMatchObject({ code: 2, out: '' });
-    expect(half.error).toMatch(/^fairlead: FAIRLEAD_WAKE_QUEUE is not set: .*\n$/);
-    const missing = await spawned(['fleets', '--env-file', `${file}.not`], {});
-    // Node looks for this option among a script's words, too, and is faster.
-    expect(missing).toMatchObject({ code: 9, out: '' });
-    expect(missing.error).toMatch(/not: not found\n$/);
+    for (const name of ['-f', '--env-file']) {
+      const half = await spawned(['fleets', name, file], {});
+      expect(half).toMatchObject({ code: 2, out: '' });
+      expect(half.error).toMatch(/^fairlead: FAIRLEAD_WAKE_QUEUE is not set: .*\n$/);
+    }
+    const missing = await spawned(['fleets', '-f', `${file}.not`], {});
+    expect(missing).toMatchObject({ code: 2, out: '' });
+    expect(missing.error).toMatch(/^fairlead: --env-file: .*\.not cannot be read .*\n$/);
+    const asData = await spawned(['fleets', '--json', '-f', `${file}.not`], {});
+    expect(JSON.parse(asData.error)).toMatchObject({ error: { name: 'UsageError' } });
+    // Node looks for the long name among a script's words, too, and is faster: nothing of ours can run before it.
+    const taken = await spawned(['fleets', '--env-file', `${file}.not`], {});
+    expect(taken).toMatchObject({ code: 9, out: '' });
+    expect(taken.error).toMatch(/not: not found\n$/);
   });
 });

@@ -82,6 +82,15 @@ describe('the package', { timeout: WAIT_MS }, () => {
       expect(paths).toContain(`${folder}/lib/worker/guard-thread.js`);
   });
 
+  it('has types that name nothing which whoever installs it does not have', async () => {
+    const declared = packed.files.filter(({ path }) => path.endsWith('.d.ts'));
+    for (const { path } of declared) {
+      const types = await readFile(join(app, 'node_modules/fairlead', path), 'utf8');
+      // Its own types import an optional package: see lib/runtime/lambda.ts.
+      expect(types, path).not.toMatch(/from '@middy/);
+    }
+  });
+
   it('is built by npm whenever it is packed, as it is here', async () => {
     const { scripts } = await manifest();
     expect(scripts.prepack).toBe('npm run --silent build');

@@ -31,7 +31,7 @@ const APP = {
       types: ['node', 'jest'],
       strict: true,
       noEmit: true,
-      skipLibCheck: true,
+      skipLibCheck: false,
       esModuleInterop: true,
     },
     exclude: ['node_modules', 'cdk.out'],
@@ -179,6 +179,8 @@ async function deployAndRun(aws: NodeJS.ProcessEnv, nodeFolder: string) {
   const { commands } = await readmeBeginning();
   const [, , deploy, env, run = ''] = commands;
   const on = (command: string): Promise<string> => sh(`PATH="${nodeFolder}:$PATH" ${command}`, aws);
+  await rm(join(folder, '.env'), { force: true });
+  await expect(on(run)).rejects.toThrow(/\nfairlead: --env-file: \.env cannot be read /);
   await on(`npx cdk bootstrap aws://${EMULATOR_ACCOUNT}/${EMULATOR_REGION} --no-notices`);
   await on(`${deploy} --require-approval never --method direct --no-notices`);
   try {

@@ -1,5 +1,8 @@
+import { Logger } from '@aws-lambda-powertools/logger';
+import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
+import type { MiddlewareObj } from '@middy/core';
 import type { Context } from 'aws-lambda';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest';
 import { lambdaEntry } from '../../lib/runtime/lambda.ts';
 
 /** An invocation, with so much time left. */
@@ -82,6 +85,15 @@ describe('a Lambda entry', () => {
     expect(await handler('good', invocation('one'))).toBe(4);
     await expect(handler('bad', invocation('two'))).rejects.toThrow(RangeError);
     expect(seen).toEqual(['before good', 'good', 'after 4', 'before bad', 'bad', 'error bad']);
+  });
+
+  it('takes middlewares that are typed by middy, or by Powertools', () => {
+    const { wrap } = lambdaEntry();
+    const handler = wrap(async (text: string) => text.length);
+    expectTypeOf(handler.use).toBeCallableWith({} as MiddlewareObj<string, number>);
+    expectTypeOf(handler.use).toBeCallableWith({} as MiddlewareObj);
+    expectTypeOf(handler.use).toBeCallableWith(injectLambdaContext(new Logger()));
+    expect(handler.use([])).toBe(handler);
   });
 
   it('tells at its end, in lines of the log, what its invocation has measured, also when it failed', async () => {
