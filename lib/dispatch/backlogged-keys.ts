@@ -54,7 +54,7 @@ export class BackloggedKeys {
     const { partition, nowMs, cached } = this.#input;
     const found = cached.keys.get(type);
     // Within a pass, and from one to the next while the line is being read, what was read stays.
-    const isTrusted = found !== undefined && nowMs - found.readAtMs < keysTrustedMs(found);
+    const isTrusted = found !== undefined && nowMs - found.readAtMs < keysTrustedMs(cached, found);
     const known = isTrusted || after > 0 ? found : undefined;
     if (known !== undefined && (known.keys.length > after || known.next === undefined)) return known;
     // The further a line is read, the more of it at once.

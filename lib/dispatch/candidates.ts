@@ -1,9 +1,9 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
-import type { JobMode } from '../core/job.ts';
+import type { JobMode, WaitingJob } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { Ledger, Reservation } from '../store/records.ts';
+import type { Ledger, Quiet, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
 import { BackloggedKeys, KEYS_MIN } from './backlogged-keys.ts';
 import { type BetweenPartitions, betweenPartitions } from './between-partitions.ts';
@@ -19,13 +19,16 @@ import {
   type CachedLines,
   forgetLines,
   forgetStrangers,
-  isLongKeysLine,
+  forgetTypes,
+  isLookDue,
+  keepQuiet,
   type LinePlaces,
   noteComing,
   noteImages,
   noteOutdated,
   nothingTrustedMs,
 } from './partition-cache.ts';
+import { quietOf } from './quiet.ts';
 import { attemptStatusOf } from './settle/settled.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
@@ -66,7 +69,9 @@ const HEADS_TRUSTED_MS = 60_000;
 const AGAIN_LINES = 20;
 
 /** Lines retired in one pass: each is a write. */
-const RETIRE_MAX = 25;
+const RETIRE_MAX = 100;
+/** Blocked lines whose names are taken from keys in one pass. */
+const UNNAME_MAX = 25;
 
 export class Candidates {
   readonly #context: DispatchContext;
@@ -82,6 +87,8 @@ export class Candidates {
   readonly #keys: BackloggedKeys;
   readonly #empty: ReadyLine[] = [];
   readonly #forgotten = new Set<string>();
+  /** Types of which what is remembered may not be what waits. */
+  readonly #distrusted = new Set<string>();
   /** By name: lines that this pass has read itself, so that nothing of them is taken from an earlier pass. */
   readonly #read = new Map<string, LineName>();
   /** By name: lines that an earlier pass found empty, and that this pass has not read itself. */
@@ -182,7 +189,7 @@ export class Candidates {
 
   /** Blocked lines in which jobs of a key were looked for, and none was found. */
   get emptyGroups(): Lifts['emptyGroups'] {
-    return this.#lifts.emptyGroups.slice(0, RETIRE_MAX);
+    return this.#lifts.emptyGroups.slice(0, UNNAME_MAX);
   }
 
   /** Whether no key can have come that this process knows nothing of. */
@@ -251,8 +258,12 @@ export class Candidates {
    * So what came without a hint does not wait for one.
    */
   async lookAgain(planner: Planner): Promise<boolean> {
-    const { keys, heads } = this.#input.cached;
-    const types = [...this.#believedTypes].filter((type) => !isLongKeysLine(keys.get(type)));
+    const { cached, nowMs } = this.#input;
+    const { keys, heads } = cached;
+    const types = [...this.#believedTypes].filter((type) => {
+      const known = keys.get(type);
+      return known === undefined || isLookDue(cached, known, nowMs);
+    });
     const readAtMs = (name: string): number => heads.get(name)?.readAtMs ?? 0;
     // The others are read again as soon as nobody trusts what was read of them.
     const lines = [...this.#believedEmpty]
@@ -522,6 +533,24 @@ export class Candidates {
     return [...byId.values()];
   }
 
+  /** These wait perhaps, though nothing that was read or told shows it: what is remembered of their lines is forgotten. */
+  distrust(jobs: Iterable<Pick<WaitingJob, 'type'>>): void {
+    for (const { type } of jobs) this.#distrusted.add(type);
+  }
+
+  /** How many lines this pass has read from their start. */
+  get linesRead(): number {
+    return this.#read.size;
+  }
+
+  /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or nobody knows. */
+  quietBut(admitted: ReadonlySet<string>): Quiet | undefined {
+    if (this.#distrusted.size > 0 || this.#lifts.isCutShort) return undefined;
+    if (this.waiting().some(({ id }) => !admitted.has(id))) return undefined;
+    const { cached, nowMs } = this.#input;
+    return quietOf(this.#context, { cached, nowMs, nameOf: (line) => this.#nameOf(line) });
+  }
+
   /** Leaves to the next pass what this one has read and not used. */
   close(): void {
     const { heads, recent } = this.#input.cached;
@@ -540,6 +569,13 @@ export class Candidates {
       for (const { job } of recents.values()) if (isOver(job)) recents.delete(job.id);
       if (recents.size === 0) recent.delete(name);
     }
+    const quiet = this.quietBut(NONE);
+    if (quiet !== undefined) keepQuiet(this.#input.cached, this.#types(), quiet);
+    else forgetTypes(this.#input.cached, this.#distrusted);
+  }
+
+  #types(): readonly string[] {
+    return this.#context.configuration.types.map(({ type }) => type);
   }
 
   #noteLeftBehind({ reservation, position }: Held, job: JobHead): void {
@@ -555,3 +591,4 @@ export class Candidates {
 }
 
 const FIRST_PART: readonly number[] = [0];
+const NONE: ReadonlySet<string> = new Set();

@@ -195,6 +195,7 @@ class PassRun {
       pass(this.#context, this.#lease, {
         hints: this.#hints,
         checksAll: this.#checksAll,
+        hasMissed: this.#checksAll,
         promotes: this.#promotes,
         fires: this.#fires,
         justStored: this.#justStored,

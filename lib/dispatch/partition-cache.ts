@@ -1,7 +1,7 @@
 /** What a process remembers of a partition between passes. */
 
 import type { JobHead } from '../store/job-fields.ts';
-import type { EstimateRecord, KeyBacklog, Ledger, PartitionState } from '../store/records.ts';
+import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet } from '../store/records.ts';
 import { aheadOf, heldBy, type LineCursor, placeOf, withComing, withoutJob } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 
@@ -46,6 +46,8 @@ export interface CachedKey extends KeyBacklog {
 export interface CachedKeys {
   readonly readAtMs: number;
   readonly keys: readonly CachedKey[];
+  /** Nothing of the type waited once: these are the keys that hints have told of since. */
+  readonly isQuiet?: true | undefined;
   /** Where the line goes on; absent at its end. */
   readonly next?: string | undefined;
 }
@@ -75,6 +77,12 @@ export interface CachedLines {
   coming: Map<string, JobHead> | undefined;
   /** Since when this process has missed nothing: what it admitted since, and saw not to wait, is in `outdated`. */
   sinceMs: number | undefined;
+  /** Since when nothing was missed, by this process or by those before it that found the partition quiet. */
+  watchedSinceMs: number | undefined;
+  /** What was read since then showed all that hints do not tell of: the index may show later what others were told of. */
+  wholeFromMs: number | undefined;
+  /** Whether jobs may be parked: then what was read of keys does not say all of what waits. */
+  parks: boolean;
   /** By id: jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
   readonly outdated: Map<string, { readonly version: number; readonly atMs: number }>;
 }
@@ -93,26 +101,69 @@ const emptyLines = (): CachedLines => ({
   recent: new Map(),
   coming: undefined,
   sinceMs: undefined,
+  watchedSinceMs: undefined,
+  wholeFromMs: undefined,
+  parks: false,
   outdated: new Map(),
 });
 
 /** Lines that were used up, and short keys lines, are believed to be all there is for this long, while no slot stays free. */
 export const NOTHING_TRUSTED_MS = 5_000;
+/**
+ * And a whole partition in which nothing waits for this long: a job whose hint was lost starts with the first pass after that,
+ * the minute's tick at the latest.
+ */
+export const QUIET_TRUSTED_MS = 60_000;
 /** More keys than a pass should read anew because a slot is free. */
 const LONG_KEYS_LINE = 500;
 /** Keys and lines are read again a hundred a second at most: hints tell of what is new, and only a lost one needs this. */
 const READ_AGAIN_MS = 10;
 
-export const isLongKeysLine = (read: CachedKeys | undefined): boolean =>
-  read !== undefined && read.keys.length > LONG_KEYS_LINE;
+const isLongKeysLine = ({ keys }: CachedKeys): boolean => keys.length > LONG_KEYS_LINE;
 
 /** How long the keys of a type that were read are believed to be all there are. */
-export const keysTrustedMs = (read: CachedKeys): number =>
-  isLongKeysLine(read) ? read.keys.length * READ_AGAIN_MS : NOTHING_TRUSTED_MS;
+export function keysTrustedMs(lines: CachedLines, read: CachedKeys): number {
+  if (isQuietKnown(lines, read)) return QUIET_TRUSTED_MS;
+  return isLongKeysLine(read) ? read.keys.length * READ_AGAIN_MS : NOTHING_TRUSTED_MS;
+}
 
 /** How long a line that was used up is believed to have nothing. */
 export const nothingTrustedMs = ({ heads }: CachedLines): number =>
   Math.max(NOTHING_TRUSTED_MS, heads.size * READ_AGAIN_MS);
+
+/** A look that may have come too early to show all is not made again, though a slot is free, within this. */
+const EARLY_TRUSTED_MS = 2_000;
+
+/** Whether these keys are all that wait, because hints have told of them since nothing did. */
+const isQuietKnown = ({ parks, wholeFromMs = Infinity }: CachedLines, known: CachedKeys): boolean =>
+  known.isQuiet === true && !parks && known.readAtMs >= wholeFromMs;
+
+/** Whether the keys of a type that were read are to be read again where slots stay free. */
+export function isLookDue(lines: CachedLines, known: CachedKeys, nowMs: number): boolean {
+  if (isLongKeysLine(known) || isQuietKnown(lines, known)) return false;
+  return known.isQuiet !== true || nowMs - known.readAtMs >= EARLY_TRUSTED_MS;
+}
+
+/** Keys of a type that has none. */
+const noKeys = (readAtMs: number): CachedKeys => ({ readAtMs, keys: [], isQuiet: true });
+
+/** Nothing is missed from that instant on, or from an earlier one. */
+export function noteWatched(lines: CachedLines, sinceMs: number, seenWithinMs: number): void {
+  const watchedSinceMs = Math.min(sinceMs, lines.watchedSinceMs ?? sinceMs);
+  lines.watchedSinceMs = watchedSinceMs;
+  lines.wholeFromMs = watchedSinceMs + seenWithinMs;
+}
+
+/** Takes over that nothing waits, from whoever looked last: who remembers more of a type has its own word for it. */
+export function noteQuiet(lines: CachedLines, types: Iterable<string>, { lookedAtMs }: Quiet): void {
+  for (const type of types) if (!lines.keys.has(type)) lines.keys.set(type, noKeys(lookedAtMs));
+}
+
+/** That nothing waits is one instant to remember, not as many lines as there are. */
+export function keepQuiet(lines: CachedLines, types: Iterable<string>, { lookedAtMs }: Quiet): void {
+  lines.heads.clear();
+  for (const type of types) lines.keys.set(type, noKeys(lookedAtMs));
+}
 
 /** Forgets what was read; what hints told stays. */
 export function forgetLines(lines: CachedLines): void {
@@ -120,6 +171,14 @@ export function forgetLines(lines: CachedLines): void {
   lines.keys.clear();
   lines.named.clear();
   lines.movedBack.clear();
+}
+
+/** Forgets what was read of these types. */
+export function forgetTypes(lines: CachedLines, types: ReadonlySet<string>): void {
+  if (types.size === 0) return;
+  for (const type of types) lines.keys.delete(type);
+  // The names of lines do not say of which type they are without being taken apart.
+  lines.heads.clear();
 }
 
 /** Notes that a key moves to the front of its keys lines, with the next commit. */
@@ -151,6 +210,8 @@ export function forgetMissed(lines: CachedLines): void {
   forgetLines(lines);
   lines.coming = undefined;
   lines.sinceMs = undefined;
+  lines.watchedSinceMs = undefined;
+  lines.wholeFromMs = undefined;
 }
 
 /** A line by its name, and a job's place in it. */

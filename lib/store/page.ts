@@ -18,7 +18,7 @@ import {
   TRANSACTION_ITEMS_MAX,
 } from './bounds.ts';
 import { CommitAmbiguous, CommitTooLarge } from './errors.ts';
-import type { Attendance, EstimateRecord, Ledger, Reservation } from './records.ts';
+import type { Attendance, EstimateRecord, Ledger, Quiet, Reservation } from './records.ts';
 import type { Commit } from './requests.ts';
 
 /** What is known of a reservation beside its item, which is written once. */
@@ -50,6 +50,8 @@ export interface Page {
   readonly liftedAtMs?: number | undefined;
   /** No key has come unseen since. */
   readonly isLifted?: boolean | undefined;
+  /** Nothing waits, by all that passes were shown. */
+  readonly quiet?: Quiet | undefined;
 }
 
 export const EMPTY_PAGE: Page = {
@@ -219,6 +221,7 @@ export function turnPage(
       attendance: commit.attendance ?? page.attendance,
       liftedAtMs: commit.liftedAtMs ?? page.liftedAtMs,
       isLifted: commit.isLifted ?? page.isLifted,
+      quiet: commit.quiet === null ? undefined : (commit.quiet ?? page.quiet),
     },
     spilled,
     estimates: own,

@@ -160,6 +160,16 @@ export interface Lookout {
   readonly judgedUntilMs: number;
 }
 
+/** That nothing waited in a partition when a pass ended, by all that passes were shown. By the dispatchers' clocks. */
+export interface Quiet {
+  /** Since when no pass has missed what others were shown. */
+  readonly sinceMs: number;
+  /** All keys lines, and the lines that they name, were read at that time or later. */
+  readonly lookedAtMs: number;
+  /** The version of the declaration whose types were looked at; undefined: nothing is declared. */
+  readonly declared?: number | undefined;
+}
+
 /** What a pass knows exactly: one strongly consistent read of the partition's items. */
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
@@ -190,6 +200,8 @@ export interface PartitionState {
   readonly liftedAtMs?: number | undefined;
   /** No key has come unseen since a pass lifted all that had: there was room whenever one came. */
   readonly isLifted?: boolean | undefined;
+  /** Nothing waits here, by all that passes were shown; undefined: something does, or nobody knows. */
+  readonly quiet?: Quiet | undefined;
   /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
   readonly loans: readonly Loan[];
   /** What other partitions ask to be lent: the last request of each, granted or not. */

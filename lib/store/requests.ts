@@ -9,6 +9,7 @@ import {
   CONTROL_FIELDS,
   type EstimateRecord,
   type Ledger,
+  type Quiet,
   type Reservation,
   type WorkerIdentity,
 } from './records.ts';
@@ -76,6 +77,8 @@ export interface Commit {
   readonly liftedAtMs?: number | undefined;
   /** Whether that goes on until there is no room; undefined: as it was. */
   readonly isLifted?: boolean | undefined;
+  /** Whether anything waits from now on, by all that passes were shown; `null`: it may. Undefined: as it was. */
+  readonly quiet?: Quiet | null | undefined;
   /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
   readonly lend?: readonly Loan[] | undefined;
   /** Loans to the fence's partition that end, or get smaller. */

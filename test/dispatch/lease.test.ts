@@ -532,6 +532,7 @@ describe('a pass', () => {
     const input = {
       hints: [],
       checksAll: true,
+      hasMissed: true,
       fires: false,
       promotes: true,
       justStored: new Set<string>(),

@@ -233,7 +233,7 @@ describe('an estimate', () => {
     ] as const) {
       const fresh = on.job({ resourceId });
       await on.put(fresh);
-      await on.pass();
+      await on.pass({ jobs: [fresh], reason: 'stream' });
       expect(chargedFor(on)).toEqual([expected]);
       for (const each of await on.startAll('images')) await on.end(each, FAILED);
       await on.advance(on.main.budget.checkAfterMs);

@@ -246,7 +246,9 @@ describe('a new key', () => {
       fleets: { images: { types: ['resize', 'pack'], slots: 2 } },
     });
     await on.store.changeControl({ partition: 0, scope: 'type/pack', change: { paused: true } });
-    await on.put(on.job({ type: 'pack', fairnessKey: 'held', readyAtMs: on.time.nowMs - 5 }));
+    const held = on.job({ type: 'pack', fairnessKey: 'held', readyAtMs: on.time.nowMs - 5 });
+    await on.put(held);
+    await on.pass({ jobs: [held], reason: 'stream' });
     const late = on.job({ fairnessKey: 'new' });
     await on.put(late);
     await on.pass({ jobs: [late], reason: 'stream' }, on.dispatcher());

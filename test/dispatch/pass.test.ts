@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { QUIET_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { Commit } from '../../lib/store/requests.ts';
@@ -471,12 +472,14 @@ describe('a line', () => {
     await on.advance(2 * ANNOUNCE_EVERY_MS - 100);
     await on.pass();
     expect(backlogs()).toBe(1);
-    await on.advance(100);
+    // By then it is looked at again.
+    await on.advance(QUIET_TRUSTED_MS);
     await on.pass();
     expect(backlogs()).toBe(0);
-    await on.put(on.job());
+    const next = on.job();
+    await on.put(next);
     expect(backlogs()).toBe(1);
-    expect((await on.pass()).admitted).toBe(1);
+    expect((await on.pass({ jobs: [next], reason: 'stream' })).admitted).toBe(1);
   });
 
   it('that waits for a future job is announced again when the job is due', async () => {

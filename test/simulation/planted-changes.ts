@@ -137,7 +137,50 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         from: 'if (types.length + lines.length === 0) return false;',
         to: 'if (types.length + lines.length >= 0) return false;',
       },
-      { file: 'lib/dispatch/pass/load.ts', from: 'if (input.checksAll) forgetMissed(lines);', to: '' },
+      { file: 'lib/dispatch/pass/load.ts', from: 'if (input.hasMissed) forgetMissed(lines);', to: '' },
+    ],
+  },
+  'quiet-for-ever': {
+    removes:
+      'looking again where nothing waited: a job whose hint was lost waits until another one of its key comes',
+    foundBy: {
+      test: 'test/dispatch/quiet.test.ts',
+      name: 'is looked at as a whole once a minute, so a job whose hint was lost starts with the first pass after that',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/partition-cache.ts',
+        from: 'export const QUIET_TRUSTED_MS = 60_000;',
+        to: 'export const QUIET_TRUSTED_MS = 6_000_000;',
+      },
+    ],
+  },
+  'quiet-not-taken-back': {
+    removes: 'the word of a pass that leaves a job waiting, where it has nothing else to write',
+    foundBy: {
+      test: 'test/dispatch/quiet.test.ts',
+      name: 'says so no more when a pass leaves a job waiting, though that pass has nothing else to write',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass/admit.ts',
+        from: 'if (quiet === null) return this.#quiet !== undefined;',
+        to: 'if (quiet === null) return false;',
+      },
+    ],
+  },
+  'quiet-though-missed': {
+    removes: 'the doubt of who finds that word was left, and does not know of what',
+    foundBy: {
+      test: 'test/dispatch/quiet.test.ts',
+      name: 'is looked at once word was left by somebody who was told of a job and had to go',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass/load.ts',
+        from: 'const isTold = !input.hasMissed &&',
+        to: 'const isTold = input.hasMissed !== undefined &&',
+      },
     ],
   },
   guarantees: {

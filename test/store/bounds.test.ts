@@ -137,6 +137,7 @@ const largestPage = (): Page => {
         attendance: { sinceMs: NOW_MS, atMs: NOW_MS, heldBackSinceMs: NOW_MS },
         liftedAtMs: NOW_MS,
         isLifted: true,
+        quiet: { sinceMs: NOW_MS, lookedAtMs: NOW_MS, declared: 999_999 },
       }),
   );
   return turned([...reserving, ...charging, ...postponing]).page;

@@ -3,7 +3,7 @@
 import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
-import type { Ledger, Reservation } from '../../store/records.ts';
+import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
 import { moveBack } from '../parking.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './commits.ts';
@@ -14,6 +14,9 @@ import { send } from './send.ts';
 
 /** The check of the epoch, and the reservation. */
 const RESERVING_ITEMS = 2;
+
+/** Ten lines cost as much to read as a small page to write. */
+const LINES_WORTH_A_WRITE = 20;
 
 const lockFor = (conflictKey: string | undefined, partition: number): Pick<ClaimRequest, 'lock'> =>
   conflictKey === undefined ? {} : { lock: { conflictKey, partition } };
@@ -36,6 +39,8 @@ export class Admission {
   /** A key that comes while nothing has room is remembered here alone: who comes next must be told. */
   #mustWarn: boolean;
   #isMovedBack = false;
+  /** What the partition says of what waits. */
+  #quiet: Quiet | undefined;
   /** Jobs that were claimed and told of. */
   admitted = 0;
   lostClaims = 0;
@@ -55,6 +60,7 @@ export class Admission {
     this.#pass = pass;
     this.held = [...pass.inFlight];
     this.#draft = pass.draft;
+    this.#quiet = state.quiet;
     this.#liftedAtMs = candidates.hasLifted && !due.more ? pass.nowMs : undefined;
     this.#mustWarn =
       liftsKeys(context) && state.isLifted === true && planner.room <= 0 && candidates.hasKeysComing;
@@ -120,7 +126,27 @@ export class Admission {
   }
 
   #hasNews(): boolean {
-    return itemsOf(this.#draft) > 0 || this.#liftedAtMs !== undefined || this.#mustWarn;
+    return (
+      itemsOf(this.#draft) > 0 ||
+      this.#liftedAtMs !== undefined ||
+      this.#mustWarn ||
+      this.#isQuietNews(this.#quietAfter([]))
+    );
+  }
+
+  /** Whether anything waits once these have started; `null`: it may. */
+  #quietAfter(decisions: readonly Decision[]): Quiet | null {
+    const { context, due, carried, candidates, unparked } = this.#pass;
+    const goesOn = decisions.length >= context.budget.batchJobs || this.isTruncated || due.more;
+    if (goesOn || carried !== undefined || this.parks || unparked.heads.size > 0) return null;
+    return candidates.quietBut(this.#admittedIds) ?? null;
+  }
+
+  /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
+  #isQuietNews(quiet: Quiet | null): boolean {
+    if (quiet === null) return this.#quiet !== undefined;
+    const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
+    return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
   }
 
   /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
@@ -142,6 +168,7 @@ export class Admission {
       jobs: new Map(decisions.map(({ reserved }, position) => [position, reserved])),
     };
     // What it has no room for goes before it.
+    const quiet = this.#quietAfter(decisions);
     const parts = [...inCommits(this.#draft, RESERVING_ITEMS)];
     const last = parts.pop() ?? emptyDraft();
     for (const part of parts) await commits.write({ ...commitOf(part, []), attendance });
@@ -151,7 +178,9 @@ export class Admission {
       parks: this.parks,
       liftedAtMs: this.#liftedAtMs,
       isLifted: this.#isLifted(),
+      quiet,
     });
+    this.#quiet = quiet ?? undefined;
     this.#liftedAtMs = undefined;
     this.#mustWarn = false;
     this.#draft = emptyDraft();
@@ -221,6 +250,7 @@ export class Admission {
   #drop(reservation: Reservation, position: number, decision: Decision): void {
     const { planner, candidates } = this.#pass;
     if (planner.drop(decision)) candidates.readAgain();
+    candidates.distrust([decision.reserved]);
     dropPlace(this.#draft, reservation, position);
   }
 

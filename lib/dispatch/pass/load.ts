@@ -4,7 +4,7 @@ import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
-import { forgetMissed } from '../partition-cache.ts';
+import { forgetMissed, noteQuiet, noteWatched } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf } from '../timers.ts';
 import { Commits, LeaseLostError } from './commits.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
@@ -29,8 +29,8 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const { context, lease, input, partition, between, nowMs, cached } = scope;
   const { store, configuration, deployed } = context;
   const { lines, letGo } = cached;
-  // Who looks up what is in flight missed hints: heads may have changed without one too, and keys may have come.
-  if (input.checksAll) forgetMissed(lines);
+  // Who missed hints does not know what has changed: heads, and keys that have come.
+  if (input.hasMissed) forgetMissed(lines);
   // Who lifts all keys that came must see all jobs that are due.
   const promotes = input.promotes || (liftsKeys(context) && lines.coming === undefined);
   lines.sinceMs ??= nowMs;
@@ -47,6 +47,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const carried = isAtRest ? undefined : await carry(context, lease, state);
   // What was moved stands where nobody has read it.
   if (carried !== undefined) forgetMissed(lines);
+  watch(scope, state, carried !== undefined);
   const elsewhere =
     (await between?.lookElsewhere(context, lease, {
       carried: carried ?? state.carried,
@@ -70,6 +71,26 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   };
   const commits = new Commits(store, lease.fence, state.turn);
   return { ...scope, state, commits, carried, elsewhere, due };
+}
+
+/** What the lines may be trusted for: since when nothing was missed, and whether nothing waited when the last pass ended. */
+function watch(
+  { context, input, partition, between, nowMs, cached: { lines } }: PassScope,
+  { quiet, parks }: PartitionState,
+  isCarrying: boolean,
+): void {
+  const { configuration, deployed, budget } = context;
+  // What waits in this partition and lives in another is found by reading only.
+  const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
+  lines.parks = isBlind;
+  const isTold = !input.hasMissed && !isCarrying && !isBlind && quiet?.declared === deployed?.version;
+  noteWatched(lines, isTold ? (quiet?.sinceMs ?? nowMs) : nowMs, budget.seenWithinMs);
+  if (!isTold || quiet === undefined) return;
+  noteQuiet(
+    lines,
+    configuration.types.map(({ type }) => type),
+    quiet,
+  );
 }
 
 /**

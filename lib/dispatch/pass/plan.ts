@@ -59,6 +59,10 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     const others = keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey);
     for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));
   }
+  // What was reserved and never claimed waits again, where only a hint to come shows it.
+  candidates.distrust(
+    recovery.settled.flatMap(({ entry, durationMs }) => (durationMs === undefined ? entry : [])),
+  );
   await candidates.liftSeen(planner.room > 0);
   return { ...pass, planner, capacity, candidates, parkedHeads, taken };
 }

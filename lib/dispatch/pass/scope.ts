@@ -29,6 +29,8 @@ export interface PassInput {
   readonly nextBatch: () => number;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
   readonly checksAll: boolean;
+  /** Hints were missed: what is remembered of lines may not be all there is. */
+  readonly hasMissed: boolean;
   /** Look for scheduled jobs whose time has come. */
   readonly promotes: boolean;
   /** Look for schedules whose time has come. */

@@ -65,7 +65,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
   const { lines } = cached;
-  if (state.isLifted === true && !input.checksAll) lines.coming ??= new Map();
+  if (state.isLifted === true && !input.hasMissed) lines.coming ??= new Map();
   const ledgerCache = openLedgers(loaded);
   cached.dueShards = state.dueShards;
   const shown = newest([...images.values(), ...recovery.images]);

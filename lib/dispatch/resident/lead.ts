@@ -92,7 +92,7 @@ export class Lead {
         await clock.sleep(pollMs, this.#end);
         continue;
       }
-      const outcome = await this.#pass(checksAll);
+      const outcome = await this.#pass(checksAll, isTold);
       if (outcome.kind === 'lost') return 'superseded';
       if (outcome.kind === 'outdated') {
         await context.renew(outcome.version);
@@ -151,7 +151,7 @@ export class Lead {
     }
   }
 
-  async #pass(checksAll: boolean): ReturnType<typeof pass> {
+  async #pass(checksAll: boolean, hasMissed: boolean): ReturnType<typeof pass> {
     const { settings, meter } = this.#scope;
     const beside: Promise<unknown>[] = [];
     const startedMs = settings.clock.monotonicMs();
@@ -160,6 +160,7 @@ export class Lead {
       outcome = await pass(this.#led, this.lease, {
         hints: this.#hints,
         checksAll,
+        hasMissed,
         promotes: true,
         fires: true,
         justStored: NOTHING_STORED,

@@ -171,6 +171,7 @@ export class DynamoPartitionStore implements PartitionStore {
       attendance: page.attendance,
       liftedAtMs: page.liftedAtMs,
       isLifted: page.isLifted,
+      quiet: page.quiet,
       loans,
       requests,
     };

@@ -78,6 +78,7 @@ export class MemoryPartitionStore implements PartitionStore {
         attendance: page.attendance,
         liftedAtMs: page.liftedAtMs,
         isLifted: page.isLifted,
+        quiet: page.quiet,
         loans: [...loans.values()],
         requests: [...requests.values()],
       };

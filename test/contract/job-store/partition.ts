@@ -395,6 +395,23 @@ export function partitionContract(suite: StoreSuite): void {
       expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: false });
     });
 
+    it('remembers that nothing waits, until a commit says that something may', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const quietOf = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).quiet;
+      expect(await quietOf()).toBeUndefined();
+      for (const quiet of [
+        { sinceMs: NOW_MS, lookedAtMs: NOW_MS + 1 },
+        { sinceMs: NOW_MS, lookedAtMs: NOW_MS + 2, declared: 3 },
+      ]) {
+        await store.commit({ fence, commit: aCommit({ quiet }) });
+        await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) });
+        expect(await quietOf()).toEqual(quiet);
+      }
+      await store.commit({ fence, commit: aCommit({ quiet: null }) });
+      expect(await quietOf()).toBeUndefined();
+    });
+
     it('commits nothing at all without complaint', async () => {
       const fence = await lease(freshPartition());
       expect(await store.commit({ fence, commit: aCommit() })).toBe('committed');

@@ -83,6 +83,7 @@ export const ATTRIBUTE = {
   attendance: 'a',
   liftedAtMs: 'l',
   isLifted: 'f',
+  quiet: 'q',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',

@@ -3,7 +3,7 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
 import { itemBytes, writeUnitsOf } from '../../metering.ts';
 import { EMPTY_PAGE, type Page } from '../../page.ts';
-import type { Attendance, EstimateRecord, Ledger } from '../../records.ts';
+import type { Attendance, EstimateRecord, Ledger, Quiet } from '../../records.ts';
 import { pageKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
@@ -136,6 +136,15 @@ function unpackAttendance(packed: unknown): Attendance {
   return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
 }
 
+const packQuiet = ({ sinceMs, lookedAtMs, declared }: Quiet): string =>
+  JSON.stringify([sinceMs, lookedAtMs, ...(declared === undefined ? [] : [declared])]);
+
+function unpackQuiet(packed: unknown): Quiet {
+  const [sinceMs, lookedAtMs, declared] = packed as readonly [number, number, number?];
+  if (![sinceMs, lookedAtMs, declared ?? 0].every(Number.isFinite)) throw new TypeError('instants');
+  return { sinceMs, lookedAtMs, ...(declared === undefined ? {} : { declared }) };
+}
+
 /** What the page says of keys, types and reservations: a text of JSON each, in one line. */
 const TEXTS = [A.ledgers, A.estimates, A.batches, A.inline] as const;
 /** Far beyond any page: more is damaged, or was put there by somebody else. */
@@ -186,6 +195,7 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
     [A.liftedAtMs]: page.liftedAtMs,
     [A.isLifted]: page.isLifted === true ? true : undefined,
+    [A.quiet]: page.quiet === undefined ? undefined : packQuiet(page.quiet),
   };
 }
 
@@ -208,5 +218,6 @@ export function decodePage(item: Item): Page {
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
     ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
     ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
+    ...(cells.has(A.quiet) ? { quiet: cells.packed(A.quiet, unpackQuiet) } : {}),
   };
 }

@@ -1,0 +1,60 @@
+/**
+ * That nothing waits: an instant and a beginning, in place of all the lines that were found empty. A pass that leaves nothing
+ * waiting, by all that was read and told, writes it into the partition's page with what it commits anyway. Whoever makes the
+ * next pass, in this process or another one, then reads only lines that hints tell of. A pass that leaves something waiting takes
+ * it back, if need be with a commit of its own.
+ *
+ * What it rests on is looked at again as a whole after `QUIET_TRUSTED_MS`: a job whose hint was lost starts with the first pass
+ * after that. It holds for one declaration, and not while jobs are parked, or keys move between partitions.
+ */
+import type { LineName } from '../core/planner.ts';
+import type { Quiet } from '../store/records.ts';
+import type { DispatchContext } from './context.ts';
+import { modesOf, partsOf } from './line-parts.ts';
+import type { CachedKey, CachedLines } from './partition-cache.ts';
+
+export interface QuietInput {
+  readonly cached: CachedLines;
+  readonly nameOf: (line: LineName) => string;
+  readonly nowMs: number;
+}
+
+/** What is known of the partition if no job is left that is known to wait; undefined: not all lines were read to their ends. */
+export function quietOf(
+  { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
+  { cached, nameOf, nowMs }: QuietInput,
+): Quiet | undefined {
+  const { watchedSinceMs } = cached;
+  if (cached.parks || watchedSinceMs === undefined) return undefined;
+  let lookedAtMs = nowMs;
+  for (const { type } of configuration.types) {
+    const known = cached.keys.get(type);
+    if (known === undefined || known.next !== undefined) return undefined;
+    lookedAtMs = Math.min(lookedAtMs, known.readAtMs);
+    for (const key of known.keys) {
+      const readAtMs = readToEndAtMs(cached, type, key, nameOf);
+      if (readAtMs === undefined) return undefined;
+      lookedAtMs = Math.min(lookedAtMs, readAtMs);
+    }
+  }
+  const declared = deployed === undefined ? {} : { declared: deployed.version };
+  return { sinceMs: watchedSinceMs, lookedAtMs, ...declared };
+}
+
+/** When the lines of a key were read, if all of them were, to their ends. */
+function readToEndAtMs(
+  { heads }: CachedLines,
+  type: string,
+  { fairnessKey, lines, parked = [] }: CachedKey,
+  nameOf: QuietInput['nameOf'],
+): number | undefined {
+  if (parked.length > 0) return undefined;
+  let readAtMs = Infinity;
+  for (const mode of modesOf(lines)) {
+    const known = heads.get(nameOf({ type, mode, fairnessKey }));
+    if (known === undefined || known.next !== undefined) return undefined;
+    if (partsOf(lines, mode).some((sub) => !known.subs.includes(sub))) return undefined;
+    readAtMs = Math.min(readAtMs, known.readAtMs);
+  }
+  return readAtMs;
+}

@@ -1,0 +1,172 @@
+/** A partition in which nothing waits says so: whoever makes the next pass reads no line that it has no reason to read. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { QUIET_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
+import type { Quiet } from '../../lib/store/records.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+const KEYS = 30;
+
+/** One of two types, on four slots. */
+const twoTypes = (): Stage =>
+  stage({
+    pool: {
+      types: {
+        resize: { defaultCostMs: 1_000, timeoutMs: 600_000 },
+        pack: { defaultCostMs: 1_000, timeoutMs: 600_000 },
+      },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize', 'pack'], slots: 4 } },
+    },
+  });
+
+const tell = (on: Stage, job: Job, context?: DispatchContext) =>
+  on.pass({ jobs: [job], reason: 'stream' }, context);
+
+/** Each key has had one job, which is over, and since then its lines were read long enough after. */
+async function quiet(on: Stage): Promise<void> {
+  for (let at = 0; at < KEYS; at += 1) await run(on, on.job({ fairnessKey: `key-${at}` }));
+  await on.advance(on.main.budget.seenWithinMs);
+  await on.pass();
+  expect(await quietOf(on)).toBeDefined();
+}
+
+async function run(on: Stage, job: Job, context?: DispatchContext): Promise<void> {
+  await on.put(job);
+  await tell(on, job, context);
+  for (const started of await on.startEverywhere()) await tell(on, await on.end(started), context);
+}
+
+const quietOf = async (on: Stage): Promise<Quiet | undefined> =>
+  (await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })).quiet;
+
+/** A dispatcher that has just started, and how often it reads of the index what waits. */
+function counting(on: Stage): { readonly context: DispatchContext; readonly reads: () => number } {
+  let reads = 0;
+  const context = on.dispatcher({
+    store: storeWith(on.store, {
+      readLine: (asked) => {
+        reads += 1;
+        return on.store.readLine(asked);
+      },
+      readKeys: (asked) => {
+        reads += 1;
+        return on.store.readKeys(asked);
+      },
+    }),
+  });
+  return { context, reads: () => reads };
+}
+
+describe('a partition in which nothing waits', () => {
+  it('costs a dispatcher that has just started one read for a job of which it is told', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    const { context, reads } = counting(on);
+    await on.pass({}, context);
+    expect(reads()).toBe(0);
+    const job = on.job({ fairnessKey: 'key-3' });
+    await on.put(job);
+    expect(await tell(on, job, context)).toMatchObject({ admitted: 1 });
+    expect(reads()).toBe(1);
+  });
+
+  it('is looked at as a whole once a minute, so a job whose hint was lost starts with the first pass after that', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    const unheard = on.job({ fairnessKey: 'key-3', type: 'pack' });
+    await on.put(unheard);
+    await on.advance(QUIET_TRUSTED_MS - 1);
+    const context = on.dispatcher();
+    expect(await on.pass({}, context)).toMatchObject({ admitted: 0 });
+    await on.advance(1);
+    expect(await on.pass({}, context)).toMatchObject({ admitted: 1 });
+    expect(on.stateOf(unheard.id)).toBe('claimed');
+  });
+
+  it('is looked at once word was left by somebody who was told of a job and had to go', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    const told = on.job({ fairnessKey: 'key-3' });
+    await on.put(told);
+    await on.store.wake(0);
+    expect(await on.pass({ reason: 'wake' }, on.dispatcher())).toMatchObject({ admitted: 1 });
+  });
+
+  it('says so no more when a pass leaves a job waiting, though that pass has nothing else to write', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    await on.store.changeControl({ partition: 0, scope: 'type/pack', change: { paused: true } });
+    const held = on.job({ type: 'pack', fairnessKey: 'key-3' });
+    await on.put(held);
+    expect(await tell(on, held)).toMatchObject({ admitted: 0, settled: 0 });
+    expect(await quietOf(on)).toBeUndefined();
+    await on.store.changeControl({ partition: 0, scope: 'type/pack', change: { paused: false } });
+    expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
+    expect(await quietOf(on)).toBeDefined();
+  });
+
+  it('says so no more while jobs wait for room', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    const jobs = Array.from({ length: 5 }, (_, at) => on.job({ fairnessKey: `key-${at}` }));
+    await on.put(...jobs);
+    expect(await on.pass({ jobs, reason: 'stream' })).toMatchObject({ admitted: 4 });
+    expect(await quietOf(on)).toBeUndefined();
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    const { context, reads } = counting(on);
+    expect(await tell(on, await on.end(started), context)).toMatchObject({ admitted: 1, settled: 1 });
+    expect(reads()).toBeGreaterThan(0);
+  });
+
+  it('says so no more when a claim is lost: what waits of its type is looked up', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    const job = on.job({ fairnessKey: 'key-3' });
+    await on.put(job);
+    const store = storeWith(on.store, {
+      claim: async (requests) => {
+        await on.store.raiseVersion({ jobId: job.id, version: job.version });
+        return on.store.claim(requests);
+      },
+    });
+    expect(await tell(on, job, { ...on.main, store })).toMatchObject({ lostClaims: 1 });
+    expect(await quietOf(on)).toBeUndefined();
+    expect(await on.pass()).toMatchObject({ admitted: 1 });
+  });
+
+  it('was found so by the types of one declaration, and is looked at by those of the next', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    const before = await quietOf(on);
+    if (before === undefined) throw new Error('not quiet');
+    const unheard = on.job({ fairnessKey: 'key-3' });
+    await on.put(unheard);
+    const lease = await on.store.acquireLease({
+      partition: 0,
+      holder: 'other',
+      nowMs: on.time.nowMs,
+      leaseMs: 1,
+    });
+    const fence = { partition: 0, epoch: lease.epoch };
+    const commit = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
+    await on.store.commit({ fence, commit: { ...commit, quiet: { ...before, declared: 7 } } });
+    await on.store.releaseLease({ fence });
+    expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
+  });
+
+  it('is not believed to be so where others may have been told of what the index did not show yet', async () => {
+    const on = twoTypes();
+    const { context } = counting(on);
+    await run(on, on.job(), context);
+    const found = await quietOf(on);
+    expect(found).toBeDefined();
+    const unheard = on.job({ fairnessKey: 'another' });
+    await on.put(unheard);
+    await on.advance(5_000);
+    // Its lines were read too early to have shown all: they are read again as soon as those of a busy partition.
+    expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
+  });
+});
