@@ -4,7 +4,8 @@
  *
  *   npm run bench:cloud -- [--json] [--only load=1/s,keys=50] [--save]
  *                          [--table new|quota|raised|10000] [--key-units 1000]
- *                          [--pollers documented|five] [--workers functions|processes] [--seed 1]
+ *                          [--pollers documented|five] [--workers functions|processes]
+ *                          [--prompt yes|no] [--seed 1]
  *
  * Prints a table, or with `--json` the rows as they are. `--save` keeps them as `docs/cost-and-speed.json`, where rows that
  * were not measured now stay as they were, and writes the document anew.
@@ -29,7 +30,16 @@ function progress(count: number): (at: number, spec: RowSpec, share: number) => 
 }
 
 async function main(): Promise<void> {
-  const { rows: specs, limits, pollers, workers, seed, json, save } = parseArguments(process.argv.slice(2));
+  const {
+    rows: specs,
+    limits,
+    pollers,
+    workers,
+    isPrompt,
+    seed,
+    json,
+    save,
+  } = parseArguments(process.argv.slice(2));
   const tell = progress(specs.length);
   const rows: Row[] = [];
   const idle = await measureIdle({ seed, pollers });
@@ -38,6 +48,7 @@ async function main(): Promise<void> {
       seed,
       pollers,
       workers,
+      isPrompt,
       scale: { limits: { ...scaleOf(spec).limits, ...limits } },
       onProgress: (share) => tell(at, spec, share),
     });

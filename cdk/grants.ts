@@ -46,7 +46,7 @@ export class SchedulerGrants {
   /** Lets a producer submit with the client, and read, move and cancel its jobs. */
   submit(grantee: IGrantable): Grant {
     const { table, wakeQueue } = this.#parts;
-    // A submitted job needs no wake: its stream record causes a pass. One that is moved to a near time does.
+    // A submitted job starts sooner with a wake, though its stream record causes a pass. One that is moved to a near time needs it.
     return combined([grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)]);
   }
 

@@ -4,6 +4,7 @@ import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
+import { triggersOf } from '../lib/dispatch/woken.ts';
 import type { UnpublishedOutcomes } from '../lib/queue/contract.ts';
 import { decodeOutcomes, decodeWake } from '../lib/queue/message.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
@@ -27,37 +28,21 @@ function count({ metrics }: FunctionContext, changes: readonly JobChange[]): voi
 const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
   'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
 
-type Asked = Pick<Trigger, 'reason' | 'partitions' | 'dueAtMs'>;
-
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
 function asksOf(event: SQSEvent | object): {
-  readonly passes: readonly Asked[];
+  readonly passes: readonly Trigger[];
   readonly looks: readonly number[];
   readonly outcomes: readonly UnpublishedOutcomes[];
 } {
-  if (!('Records' in event)) return { passes: [{ reason: 'tick' }], looks: [], outcomes: [] };
+  if (!('Records' in event)) return { passes: [{ jobs: [], reason: 'tick' }], looks: [], outcomes: [] };
   const kept = event.Records.map(({ body }) => decodeOutcomes(body));
   const outcomes = kept.filter((each) => each !== undefined);
   const wakes = event.Records.filter((_, at) => kept[at] === undefined).map(({ body }) => decodeWake(body));
   const named = wakes.filter((wake) => wake !== undefined);
   const looks = new Set(named.flatMap(({ partition, asks }) => (asks === 'look' ? [partition] : [])));
-  /** By partition: the latest instant that its wakes are for. */
-  const due = new Map<number, number>();
-  for (const { partition, asks, dueAtMs } of named) {
-    if (asks !== 'pass') continue;
-    due.set(partition, Math.max(dueAtMs ?? -Infinity, due.get(partition) ?? -Infinity));
-  }
-  const byDue = Map.groupBy(due.keys(), (partition) => due.get(partition));
-  const passes = Array.from(
-    byDue,
-    ([dueAtMs = -Infinity, partitions]): Asked => ({
-      reason: 'wake',
-      partitions,
-      ...(dueAtMs === -Infinity ? {} : { dueAtMs }),
-    }),
-  );
+  const passes = triggersOf(named.filter(({ asks }) => asks === 'pass'));
   return {
-    passes: named.length < wakes.length ? [...passes, { reason: 'wake' }] : passes,
+    passes: named.length < wakes.length ? [...passes, { jobs: [], reason: 'wake' }] : passes,
     looks: [...looks],
     outcomes,
   };
@@ -106,7 +91,7 @@ async function dispatchRecords(context: FunctionContext, records: readonly Dynam
 async function dispatchAsked(context: FunctionContext, event: SQSEvent | object): Promise<void> {
   const { passes, looks, outcomes } = asksOf(event);
   const ends = await Promise.allSettled([
-    ...passes.map((pass) => dispatchAll(context, { jobs: [], ...pass })),
+    ...passes.map((pass) => dispatchAll(context, pass)),
     ...looks.map((partition) => lookAtWorkers(context, partition)),
     ...outcomes.map((kept) => publishKept(context, kept)),
   ]);

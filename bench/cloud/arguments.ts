@@ -46,6 +46,8 @@ export interface BenchArguments {
   readonly limits: Partial<TableLimits>;
   readonly pollers: PollerModel;
   readonly workers: WorkerKind;
+  /** Whether clients tell dispatchers of jobs. */
+  readonly isPrompt: boolean;
   readonly seed: number;
 }
 
@@ -63,10 +65,11 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
       'key-units': { type: 'string' },
       pollers: { type: 'string', default: 'documented' },
       workers: { type: 'string', default: 'functions' },
+      prompt: { type: 'string', default: 'yes' },
       seed: { type: 'string', default: '1' },
     },
   });
-  const changed = ['table', 'key-units', 'pollers', 'workers', 'seed'].filter((option) =>
+  const changed = ['table', 'key-units', 'pollers', 'workers', 'prompt', 'seed'].filter((option) =>
     argv.some((each) => each === `--${option}` || each.startsWith(`--${option}=`)),
   );
   if (values.save && changed.length > 0) {
@@ -84,6 +87,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
     },
     pollers: oneOf('pollers', values.pollers, POLLER_MODELS),
     workers: oneOf('workers', values.workers, WORKER_KINDS),
+    isPrompt: oneOf('prompt', values.prompt, ['yes', 'no']) === 'yes',
     seed: wholeNumber('seed', values.seed, 0),
   };
 }

@@ -41,6 +41,8 @@ export interface MeasureOptions {
   readonly pollers: PollerModel;
   /** Who runs the jobs. @default 'functions' */
   readonly workers?: WorkerKind | undefined;
+  /** Whether clients tell dispatchers of jobs while they store them. @default true */
+  readonly isPrompt?: boolean | undefined;
   /** Other than the row's own. */
   readonly scale?: Partial<RowScale> | undefined;
   /** Hears how far the run is, from 0 to 1. */
@@ -140,6 +142,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       ? { count: Math.ceil(slots / PROCESS_SLOTS), slots: Math.min(slots, PROCESS_SLOTS) }
       : undefined,
     isBusUsed: spec.path !== 'client',
+    isPrompt: options.isPrompt,
     areFleetsUsed: true,
     handler: (payload, attempt) => ({
       takesMs: jobMs,

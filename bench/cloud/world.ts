@@ -16,6 +16,7 @@ import { jobFrom, jobIdOf } from '../../lib/dispatch/request.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
 import { ANNOUNCE_EVERY_MS, placeOf, submit } from '../../lib/dispatch/submit.ts';
+import { triggersOf } from '../../lib/dispatch/woken.ts';
 import { DETAIL_TYPE, type EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
@@ -68,6 +69,8 @@ export interface WorldOptions {
   readonly processes?: { readonly count: number; readonly slots: number } | undefined;
   /** Whether anything comes by the bus, and by any fleet's queue: pollers of an idle queue may be fewer. */
   readonly isBusUsed: boolean;
+  /** Whether clients tell dispatchers of jobs while they store them. @default true */
+  readonly isPrompt?: boolean | undefined;
   readonly areFleetsUsed: boolean;
   /** What the handler of any job does: its own time, and whether it fails. */
   readonly handler: (payload: Json, attempt: number) => { readonly takesMs: number; readonly fails: boolean };
@@ -144,7 +147,9 @@ export class CloudWorld {
     this.#bus = this.#reachedBus(new MemoryEventBus({ random, after }));
     this.#wakes = new MessageQueue(time);
     this.#events = new MessageQueue(time);
-    this.#fleets.onWake((partition) => this.#wakes.put({ partition, asks: 'pass' }));
+    this.#fleets.onWake((partition, dueAtMs, jobIds) =>
+      this.#wakes.put({ partition, asks: 'pass', dueAtMs, jobIds }),
+    );
     this.#fleets.onLook((partition) => this.#wakes.put({ partition, asks: 'look' }));
     const parts = { time, latencies: this.#latencies, meter };
     const begin = (name: string, log: Log, metrics: Metrics): DispatchContext & IngestContext =>
@@ -292,10 +297,14 @@ export class CloudWorld {
       get: (target, name) =>
         (this.#isRehearsing ? Reflect.get(rehearsal, name) : undefined) ?? Reflect.get(target, name),
     });
+    const queue = this.#queue;
     return new StoreClient({
       store,
-      queue: this.#queue,
+      queue: {
+        sendWake: async (...wake) => (this.#isRehearsing ? undefined : queue.sendWake(...wake)),
+      },
       configuration: this.#options.configuration,
+      promptStart: this.#options.isPrompt,
       clock: this.#clock(() => (this.#isRehearsing ? -random() * ANNOUNCE_EVERY_MS : 0)),
       newId: () =>
         Array.from({ length: 4 }, () =>
@@ -324,9 +333,9 @@ export class CloudWorld {
       receive: (...parameters) => fleets.receive(...parameters),
       delete: (...parameters) => fleets.delete(...parameters),
       // SQS delays by whole seconds.
-      sendWake: async (partition, delayMs, dueAtMs) => {
+      sendWake: async (partition, delayMs, ...wake) => {
         await reach(1);
-        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, dueAtMs);
+        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, ...wake);
       },
       sendLook: async (partition, delayMs) => {
         await reach(1);
@@ -447,15 +456,13 @@ export class CloudWorld {
   }
 
   async #woken(wakes: readonly Wake[]): Promise<void> {
-    const asked = (asks: Wake['asks']): readonly number[] => [
-      ...new Set(wakes.filter((wake) => wake.asks === asks).map(({ partition }) => partition)),
-    ];
-    const partitions = asked('pass');
+    const looks = new Set(wakes.filter(({ asks }) => asks === 'look').map(({ partition }) => partition));
+    const passes = triggersOf(wakes.filter(({ asks }) => asks === 'pass'));
     await this.#counted(
       this.#dispatch.invoke(async (context) => {
         await Promise.all([
-          ...(partitions.length > 0 ? [dispatchAll(context, { jobs: [], reason: 'wake', partitions })] : []),
-          ...asked('look').map((partition) => lookAtWorkers(context, partition)),
+          ...passes.map((pass) => dispatchAll(context, pass)),
+          ...Array.from(looks, (partition) => lookAtWorkers(context, partition)),
         ]);
       }),
     );

@@ -143,9 +143,9 @@ export function meteredQueue(queue: JobQueue, meter: CostMeter): JobQueue {
       meter.queue('delete', batches(receipts));
       return queue.delete(fleet, receipts);
     },
-    sendWake: (partition, delayMs, dueAtMs) => {
+    sendWake: (...wake) => {
       meter.queue('sendWake', 1);
-      return queue.sendWake(partition, delayMs, dueAtMs);
+      return queue.sendWake(...wake);
     },
     sendLook: (partition, delayMs) => {
       meter.queue('sendLook', 1);

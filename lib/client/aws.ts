@@ -96,6 +96,13 @@ export interface AwsSettings {
 /** How a client works. */
 export interface ClientSettings extends AwsSettings {
   /**
+   * Whether jobs that are submitted while little goes on start sooner, because a message to the wake queue tells of them while they
+   * are stored: in some 0.2 instead of 0.35 seconds where all is idle. A process sends one message a second at most, beside a
+   * reserve of four; each costs about $1 a million.
+   * @default true
+   */
+  readonly promptStart?: boolean | undefined;
+  /**
    * The trace that a submission is part of (a W3C `traceparent`, or none), where the request does not say so: asked with
    * each. What it answers wrongly is refused, with a `ValidationError`.
    * @default - as the environment says: X-Ray's `_X_AMZN_TRACE_ID`, else `TRACEPARENT`; what is malformed there is passed over
@@ -187,6 +194,7 @@ export class SchedulerClient extends StoreClient {
       declarations,
       clock: systemClock,
       newId: () => randomBytes(16).toString('hex'),
+      promptStart: options.promptStart,
       traceparent: options.traceparent ?? (() => traceparentIn(process.env)),
     });
     this.#destroy = () => {

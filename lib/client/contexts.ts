@@ -19,6 +19,8 @@ export interface ClientParts {
   readonly clock: Clock;
   /** Ids of jobs without an idempotency key: 32 hexadecimal digits. */
   readonly newId: () => string;
+  /** Whether dispatchers are told of jobs while these are stored, see `ClientSettings`. @default true */
+  readonly promptStart?: boolean | undefined;
   /** The trace that a submission is part of, where it does not say so itself: asked with each. */
   readonly traceparent?: (() => string | undefined) | undefined;
 }

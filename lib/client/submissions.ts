@@ -19,6 +19,7 @@ import {
   RunTimeoutError,
   ValidationError,
 } from './errors.ts';
+import { Told } from './told.ts';
 
 /** One job to submit. */
 export interface SubmitRequest {
@@ -87,6 +88,7 @@ export class Submissions {
   readonly #contexts: ClientContexts;
   readonly #cancel: (jobId: string, actor: string) => Promise<CancelOutcome>;
   readonly #waiters = new Waiters();
+  readonly #told = new Told();
 
   constructor(
     parts: ClientParts,
@@ -103,7 +105,7 @@ export class Submissions {
     const { signal } = optionsOf(SHAPES.options, options);
     const { context, asked } = await within(signal, () => this.#asked(request));
     const job = this.#jobOf(asked, context);
-    const [outcome] = await within(signal, () => submit(context, [job]));
+    const [outcome] = await within(signal, () => this.#store(context, [job]));
     return resultOf(outcome, job);
   }
 
@@ -162,7 +164,7 @@ export class Submissions {
       return isLast;
     };
     try {
-      const [outcome] = await submit(context, [job]);
+      const [outcome] = await this.#store(context, [job]);
       const stored = resultOf(outcome, job).job;
       const end = await awaitEnd(context, stored, { untilMonotonicMs, signal });
       if (end.kind === 'missing') throw new JobNotFoundError(job.id);
@@ -200,6 +202,11 @@ export class Submissions {
     return jobFrom({ ...request, traceparent }, id, context.partitionOf(fairnessKey), context.nowMs());
   }
 
+  #store(context: OperateContext, jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
+    if (this.#parts.promptStart === false) return submit(context, jobs);
+    return submit(context, jobs, (store) => this.#told.while(context, jobs, store));
+  }
+
   async #entryOf(request: unknown): Promise<Entry> {
     try {
       const { context, asked } = await this.#asked(request);
@@ -212,7 +219,7 @@ export class Submissions {
 
   async #submitBatch(jobs: readonly Job[], context: OperateContext): Promise<readonly SubmitEntry[]> {
     try {
-      const outcomes = await submit(context, jobs);
+      const outcomes = await this.#store(context, jobs);
       return jobs.map((job, at) => entryFrom(outcomes[at], job));
     } catch (error) {
       const trouble = error instanceof Error ? error : new Error(String(error));

@@ -5,7 +5,7 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { noteEnds } from './firing.ts';
-import { type HeldLease, releaseLease, renewLease, takeLease } from './lease.ts';
+import { type HeldLease, releaseLease, renewLease, takeLease, takeLeaseUnlessHeld } from './lease.ts';
 import { pass } from './pass/pass.ts';
 import type { OutdatedPass, PassReport } from './pass/scope.ts';
 import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
@@ -14,16 +14,21 @@ import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
 export interface Trigger {
   /** From the stream, or just stored: candidates the index may not show yet, and outcomes to settle. */
   readonly jobs: readonly MovingJob[];
-  readonly reason: 'stream' | 'wake' | 'tick' | 'ingest';
+  readonly reason: 'stream' | 'wake' | 'tick' | 'ingest' | 'told';
   /** Of a wake that says which; those of the jobs, or all, unless given. */
   readonly partitions?: readonly number[] | undefined;
   /** When what a wake is for becomes due: by the clock of whoever makes the pass, that may be still to come. */
   readonly dueAtMs?: number | undefined;
+  /** Jobs that were being stored in the one partition that is named, when somebody told of it: they are looked up. */
+  readonly jobIds?: readonly string[] | undefined;
 }
 
-/** What one run of passes did. `left`: another dispatcher holds the lease and was woken. */
+/**
+ * What one run of passes did. `left`: another dispatcher holds the lease and was woken. `known`: there was nothing to do that this
+ * process had not done.
+ */
 export interface DispatchReport {
-  readonly kind: 'left' | 'done' | 'lost' | 'outOfBudget';
+  readonly kind: 'left' | 'known' | 'done' | 'lost' | 'outOfBudget';
   readonly passes: number;
   readonly admitted: number;
   readonly settled: number;
@@ -37,6 +42,8 @@ const isDue = (job: MovingJob, nowMs: number): boolean => job.state === 'schedul
 
 /** How long the stream tries for a lease that another holds: passes are short. */
 const LEASE_PATIENCE_MS = 2_000;
+/** Whoever was told of jobs tries for less: the stream tells of them, too, and soon. */
+const TOLD_PATIENCE_MS = 200;
 
 /** Declarations that may follow each other during one run. */
 const RENEWALS_MAX = 5;
@@ -78,9 +85,8 @@ async function dispatchUnder(
   partition: number,
   trigger: Trigger,
 ): Promise<DispatchReport | OutdatedPass> {
-  // What the stream shows saves the holder a look at every job in flight, and an index may not show new jobs yet.
-  const patienceMs = trigger.reason === 'stream' ? LEASE_PATIENCE_MS : 0;
-  const lease = await takeLease(context, partition, patienceMs);
+  if (trigger.reason === 'stream' && isKnown(context, partition, trigger.jobs)) return reportOf('known', []);
+  const lease = await leaseFor(context, partition, trigger);
   if (lease === undefined) return reportOf('left', []);
   const run = new PassRun(context, lease, trigger);
   try {
@@ -96,6 +102,28 @@ async function dispatchUnder(
     // Also when a pass failed: a process may be frozen when it has answered, and its messages with it.
     await Promise.all(run.beside);
   }
+}
+
+function leaseFor(
+  context: DispatchContext,
+  partition: number,
+  { reason }: Trigger,
+): Promise<HeldLease | undefined> {
+  if (reason === 'told') return takeLeaseUnlessHeld(context, partition, TOLD_PATIENCE_MS);
+  // What the stream shows saves the holder a look at every job in flight, and an index may not show new jobs yet.
+  return takeLease(context, partition, reason === 'stream' ? LEASE_PATIENCE_MS : 0);
+}
+
+/**
+ * Whether these are images of jobs as they were when this process admitted them, or tried to: they have moved on, and the
+ * stream tells of that by itself.
+ */
+function isKnown({ caches }: DispatchContext, partition: number, jobs: readonly MovingJob[]): boolean {
+  const outdated = caches.get(partition)?.lines.outdated;
+  if (outdated === undefined || jobs.length === 0) return false;
+  return jobs.every(
+    ({ id, state, version }) => state === 'pending' && version <= (outdated.get(id)?.version ?? 0),
+  );
 }
 
 const reportOf = (kind: DispatchReport['kind'], reports: readonly PassReport[]): DispatchReport => ({
@@ -139,17 +167,21 @@ class PassRun {
   #fires: boolean;
   /** The wake counter up to which was looked. */
   #lookedAt: number;
+  /** Jobs that the next pass is told of, and looks up. */
+  #told: readonly string[];
   #batches = 0;
 
   constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger) {
     const { clock, budget } = context;
-    const { reason, jobs } = trigger;
+    const { reason, jobs, jobIds = [] } = trigger;
+    this.#told = jobIds;
     this.#context = context;
     this.#lease = lease;
     this.#hints = jobs;
     this.#justStored =
       reason === 'ingest' && !lease.waited ? new Set(jobs.map(({ id }) => id)) : NOTHING_STORED;
-    this.#promotes = reason !== 'stream' || jobs.some((job) => isDue(job, clock.nowMs()));
+    this.#promotes =
+      (reason !== 'stream' && reason !== 'told') || jobs.some((job) => isDue(job, clock.nowMs()));
     this.#fires = reason === 'tick' || reason === 'wake';
     this.#lookedAt = lease.wakesLookedAt;
     this.#endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
@@ -169,6 +201,7 @@ class PassRun {
       }
       this.reports.push(outcome);
       this.#hints = outcome.hints;
+      this.#told = [];
       this.#checksAll = false;
       this.#lookedAt = wakesSeen;
       const ended =
@@ -194,6 +227,7 @@ class PassRun {
     return givingBack(this.#context, this.#lease, () =>
       pass(this.#context, this.#lease, {
         hints: this.#hints,
+        told: this.#told,
         checksAll: this.#checksAll,
         hasMissed: this.#checksAll,
         promotes: this.#promotes,

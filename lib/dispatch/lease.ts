@@ -101,18 +101,43 @@ export async function takeLease(
   partition: number,
   patienceMs: number,
 ): Promise<HeldLease | undefined> {
+  const answer = await awaitLease(context, partition, patienceMs);
+  if ('fence' in answer) return answer;
+  await context.store.wake(partition);
+  return tryLease(context, partition, 1);
+}
+
+/**
+ * The same for whoever knows of nothing that the stream does not tell as well: no word is left, but for a dispatcher that runs on,
+ * which hears of it that way.
+ */
+export async function takeLeaseUnlessHeld(
+  context: DispatchContext,
+  partition: number,
+  patienceMs: number,
+): Promise<HeldLease | undefined> {
+  const answer = await awaitLease(context, partition, patienceMs);
+  if ('fence' in answer) return answer;
+  if (answer.holder.startsWith(RESIDENT_PREFIX)) await context.store.wake(partition);
+  return undefined;
+}
+
+/** The lease, or who has it still when it was tried for so long; whoever runs on is not waited for. */
+async function awaitLease(
+  context: DispatchContext,
+  partition: number,
+  patienceMs: number,
+): Promise<HeldLease | { readonly holder: string }> {
   const { clock, random } = context;
   const untilMonotonicMs = clock.monotonicMs() + patienceMs;
   for (let tries = 0; ; tries += 1) {
     const answer = await askForLease(context, partition, 0);
     if ('fence' in answer) return { ...answer, waited: tries > 0 };
-    if (answer.holder.startsWith(RESIDENT_PREFIX)) break;
+    if (answer.holder.startsWith(RESIDENT_PREFIX)) return answer;
     const pauseMs = RETRY_LEAST_MS + random() * RETRY_SPREAD_MS;
-    if (clock.monotonicMs() + pauseMs >= untilMonotonicMs) break;
+    if (clock.monotonicMs() + pauseMs >= untilMonotonicMs) return answer;
     await clock.sleep(pauseMs);
   }
-  await context.store.wake(partition);
-  return tryLease(context, partition, 1);
 }
 
 /** The lease with a new term, longer where the store answers slowly, or undefined if it is lost. */

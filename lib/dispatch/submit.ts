@@ -122,10 +122,18 @@ export async function announceLate(context: SubmitContext, jobs: Iterable<JobHea
   await announce(context, late.slice(0, LATE_JOBS_MAX));
 }
 
-/** Puts jobs, each once. The answers stand in the order of the jobs. */
+/**
+ * Puts jobs, each once. The answers stand in the order of the jobs.
+ *
+ * @param around - what is done while they are stored, behind the announcement of their lines
+ */
 export async function submit(
   context: SubmitContext,
   jobs: readonly Job[],
+  around: (store: () => Promise<readonly CreateOutcome[]>) => Promise<readonly CreateOutcome[]> = (store) =>
+    store(),
 ): Promise<readonly CreateOutcome[]> {
-  return jobs.length === 0 ? [] : putAnnounced(context, jobs, () => context.store.createJobs(jobs));
+  return jobs.length === 0
+    ? []
+    : putAnnounced(context, jobs, () => around(() => context.store.createJobs(jobs)));
 }

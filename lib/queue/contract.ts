@@ -13,6 +13,9 @@ export interface ReceivedMessage {
   readonly receiveCount: number;
 }
 
+/** Jobs that a wake may name. More of them come by the stream, or are found in their lines. */
+export const TOLD_JOBS_MAX = 50;
+
 export interface JobQueue {
   /** Sends to a fleet, in batches. Answers the messages that were not accepted, in their order. */
   send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]>;
@@ -33,8 +36,9 @@ export interface JobQueue {
    * Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once.
    *
    * @param dueAtMs - epoch ms of what it is for: whoever is woken before that by his own clock sends it again
+   * @param jobIds - jobs that are being stored there, at most `TOLD_JOBS_MAX`: whoever is woken looks them up
    */
-  sendWake(partition: number, delayMs: number, dueAtMs?: number): Promise<void>;
+  sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void>;
   /** Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once. */
   sendLook(partition: number, delayMs: number): Promise<void>;
 }

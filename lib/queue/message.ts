@@ -1,5 +1,5 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
-import type { DispatchMessage, UnpublishedOutcomes } from './contract.ts';
+import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
 
 /** Thrown for a message that no dispatcher of ours has sent. */
 export class MalformedMessageError extends Error {
@@ -9,11 +9,15 @@ export class MalformedMessageError extends Error {
 export const encodeDispatchMessage = (message: DispatchMessage): string =>
   JSON.stringify({ jobId: message.jobId, claimId: message.claimId });
 
-export const encodeWake = (partition: number, dueAtMs?: number): string =>
-  JSON.stringify({ partition, dueAtMs });
+/** Who does not know of jobs takes it for a wake as any other. */
+export const encodeWake = (partition: number, dueAtMs?: number, jobIds?: readonly string[]): string =>
+  JSON.stringify({ partition, dueAtMs, jobIds });
 
 /** Who does not know looks takes it for a wake, which finds the same. */
 export const encodeLook = (partition: number): string => JSON.stringify({ partition, asks: 'look' });
+
+const textsIn = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 
 /** What a message of the wake queue asks for: a pass, or a look at the workers. */
 export interface Wake {
@@ -21,6 +25,8 @@ export interface Wake {
   readonly asks: 'pass' | 'look';
   /** What a pass is for becomes due then; undefined: it is due. */
   readonly dueAtMs?: number | undefined;
+  /** What a pass is for was being stored when it was sent; undefined: it does not say. */
+  readonly jobIds?: readonly string[] | undefined;
 }
 
 /** Undefined for what names no partition: it wakes them all. */
@@ -32,7 +38,13 @@ export function decodeWake(body: string): Wake | undefined {
     if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
     if ('asks' in value && value.asks === 'look') return { partition: Number(partition), asks: 'look' };
     const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
-    return { partition: Number(partition), asks: 'pass', ...(dueAtMs === undefined ? {} : { dueAtMs }) };
+    const jobIds = 'jobIds' in value ? textsIn(value.jobIds).slice(0, TOLD_JOBS_MAX) : [];
+    return {
+      partition: Number(partition),
+      asks: 'pass',
+      ...(dueAtMs === undefined ? {} : { dueAtMs }),
+      ...(jobIds.length === 0 ? {} : { jobIds }),
+    };
   } catch {
     return undefined;
   }
@@ -40,9 +52,6 @@ export function decodeWake(body: string): Wake | undefined {
 
 export const encodeOutcomes = ({ jobIds, scheduleIds, tries }: UnpublishedOutcomes): string =>
   JSON.stringify({ asks: 'publish', jobIds, scheduleIds, tries });
-
-const textsIn = (value: unknown): readonly string[] =>
-  Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 
 /** Undefined for what is no such message. */
 export function decodeOutcomes(body: string): UnpublishedOutcomes | undefined {

@@ -25,8 +25,9 @@ describe('a row', () => {
       ...['jobsPerSecond', 'dollarsPerMillionJobs', 'bill', 'writeUnitsPerJob', 'readUnitsPerJob', 'startMs'],
     ]);
     expect(row.jobsPerSecond).toBeCloseTo(jobs / 4, 2);
-    expect(row.writeUnitsPerJob).toBeCloseTo(usage.writeUnits / jobs, 3);
-    expect(row.dollarsPerMillionJobs).toBeCloseTo(totalOf(billOf(times(usage, 1e6 / jobs))), 3);
+    const rounded = (value: number): number => Number(value.toFixed(3));
+    expect(row.writeUnitsPerJob).toBe(rounded(usage.writeUnits / jobs));
+    expect(row.dollarsPerMillionJobs).toBe(rounded(totalOf(billOf(times(usage, 1e6 / jobs)))));
     expect(failures.size).toBe(0);
   });
 

@@ -81,6 +81,8 @@ describe('bench:cloud', () => {
       '500',
       '--seed',
       '7',
+      '--prompt',
+      'no',
     ];
     expect(parseArguments([...argv, '--pollers', 'five'])).toEqual({
       json: true,
@@ -89,6 +91,7 @@ describe('bench:cloud', () => {
       limits: { writeUnits: 10_000, readUnits: 30_000, keyWriteUnits: 500 },
       pollers: 'five',
       workers: 'functions',
+      isPrompt: false,
       seed: 7,
     });
     expect(parseArguments(['--table', 'quota']).limits).toEqual({ writeUnits: 40_000, readUnits: 40_000 });
@@ -102,6 +105,7 @@ describe('bench:cloud', () => {
     [['--pollers', 'six'], '--pollers is "six"; it is one of documented, five'],
     [['--seed', 'x'], '--seed is "x"; it is a whole number from 0'],
     [['--workers', 'people'], '--workers is "people"; it is one of functions, processes'],
+    [['--prompt', 'maybe'], '--prompt is "maybe"; it is one of yes, no'],
     [['--save', '--table=quota'], '--save keeps what the defaults come to; leave --table out'],
     [['--fast'], "Unknown option '--fast'"],
     [['fast'], 'fast'],

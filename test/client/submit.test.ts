@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
+import { TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
+import { QueueMisconfigured } from '../../lib/queue/errors.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import { storeWith } from '../dispatch/stage.ts';
 import { desk, errorOf } from './desk.ts';
@@ -102,9 +104,9 @@ describe('submitting one job', () => {
     expect(await errorOf(client.submit(REQUEST))).toBeInstanceOf(StoreUnavailable);
   });
 
-  it('sends no wake: the stream tells of new jobs', async () => {
-    const { client, wakes, advance } = desk();
-    await client.submit(REQUEST);
+  it('sends no wake where it is told not to: the stream tells of new jobs', async () => {
+    const { anotherClient, wakes, advance } = desk();
+    await anotherClient({ promptStart: false }).submit(REQUEST);
     await advance(1_000);
     expect(wakes).toEqual([]);
   });
@@ -217,5 +219,59 @@ describe('submitting many jobs', () => {
     expect(error).toBeInstanceOf(ValidationError);
     expect(error).toMatchObject({ field: 'requests' });
     expect(everything()).toBe(before);
+  });
+});
+
+describe('telling of jobs while they are stored', () => {
+  /** The jobs that each wake has named. */
+  const listening = (on: ReturnType<typeof desk>): (readonly string[])[] => {
+    const told: (readonly string[])[] = [];
+    on.queue.onWake((_partition, _dueAtMs, jobIds = []) => told.push(jobIds));
+    return told;
+  };
+
+  it('names them to the dispatcher, as many as a message takes', async () => {
+    const on = desk();
+    const told = listening(on);
+    const { jobId } = await on.client.submit(REQUEST);
+    const many = await on.client.submitMany(Array.from({ length: TOLD_JOBS_MAX + 1 }, () => REQUEST));
+    await on.advance(1);
+    const ids = many.flatMap((entry) => (entry.kind === 'accepted' ? [entry.jobId] : []));
+    expect(told).toEqual([[jobId], ids.slice(0, TOLD_JOBS_MAX)]);
+  });
+
+  it('says nothing of jobs whose time is still to come', async () => {
+    const on = desk();
+    const told = listening(on);
+    await on.client.submit({ ...REQUEST, runAt: new Date(on.time.nowMs + 60_000).toISOString() });
+    await on.advance(1);
+    expect(told).toEqual([]);
+  });
+
+  it('goes on for one message a second where much is submitted, and has four in reserve after a while', async () => {
+    const on = desk();
+    const told = listening(on);
+    const submitFor = async (ms: number): Promise<number> => {
+      const before = told.length;
+      for (const untilMs = on.time.nowMs + ms; on.time.nowMs < untilMs; ) {
+        await on.client.submit(REQUEST);
+        await on.advance(50);
+      }
+      return told.length - before;
+    };
+    expect(await submitFor(1_000)).toBe(4);
+    expect(await submitFor(10_000)).toBe(10);
+    await on.advance(60_000);
+    expect(await submitFor(900)).toBe(4);
+  });
+
+  it.each([
+    ['refuses', () => Promise.reject(new QueueMisconfigured('no such queue'))],
+    ['does not answer', () => new Promise<void>(() => {})],
+  ])('stops nothing where the queue %s', async (_, sendWake) => {
+    const on = desk();
+    const submitted = on.anotherClient({ queue: { sendWake } }).submit(REQUEST);
+    await on.advance(100);
+    expect(on.stateOf((await submitted).jobId)).toBe('pending');
   });
 });

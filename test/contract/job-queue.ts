@@ -1,6 +1,11 @@
 /** What every job queue does: sentences, each checked on every implementation. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { DispatchMessage, JobQueue, ReceivedMessage } from '../../lib/queue/contract.ts';
+import {
+  type DispatchMessage,
+  type JobQueue,
+  type ReceivedMessage,
+  TOLD_JOBS_MAX,
+} from '../../lib/queue/contract.ts';
 import { ODD_NAMES, type QueueHarness } from './harness.ts';
 
 const SETUP_MS = 60_000;
@@ -170,6 +175,13 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       expect(await harness.receiveWakes()).toEqual([{ partition: 4, asks: 'pass' }]);
       await harness.pass(2_000);
       expect(await harness.receiveWakes()).toEqual([{ partition: 3, asks: 'pass' }]);
+    });
+
+    it('says with a wake which jobs it is about, as many as it may name', { timeout: SLOW_MS }, async () => {
+      const jobIds = Array.from({ length: TOLD_JOBS_MAX }, (_, at) => `${at}`.padStart(32, '0'));
+      await queue.sendWake(2, 0, undefined, jobIds);
+      await harness.pass(1);
+      expect(await harness.receiveWakes()).toEqual([{ partition: 2, asks: 'pass', jobIds }]);
     });
 
     it.each([-1_000, 901_000, Number.NaN])('refuses to delay a wake by %d ms', async (delayMs) => {

@@ -66,7 +66,9 @@ jobQueueContract('memory', async () => {
   const time = new VirtualTime(NOW_MS);
   const queue = new MemoryJobQueue({ clock: () => time.nowMs, random: seeded(1), after: time.after });
   const wakes: Wake[] = [];
-  queue.onWake((partition) => wakes.push({ partition, asks: 'pass' }));
+  queue.onWake((partition, _dueAtMs, jobIds) =>
+    wakes.push({ partition, asks: 'pass', ...(jobIds === undefined ? {} : { jobIds }) }),
+  );
   queue.onLook((partition) => wakes.push({ partition, asks: 'look' }));
   const pass = async (ms: number): Promise<void> => {
     await time.run({ untilMs: time.nowMs + ms });

@@ -221,6 +221,18 @@ describe('the dispatch function', () => {
     expect([0, 1, 2].map((partition) => on.store.inspect(partition).lease.epoch)).toEqual([0, 1, 1]);
   });
 
+  it('looks up the jobs that a wake names, in one pass of each partition', async () => {
+    const jobs = [on.job(), on.job()];
+    await on.put(...jobs);
+    // The index shows nothing yet, and the stream has told of nothing.
+    compose({ store: storeWith(on.store, { readKeys: async () => ({ keys: [] }) }) });
+    const [one, other] = jobs.map(({ id }) => id);
+    const wake = (jobIds: unknown): string => JSON.stringify({ partition: 0, jobIds });
+    await on.finish(dispatchHandler(queueOf(wake([one, 'gone', 7]), wake([other]))));
+    expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
+    expect(on.store.inspect(0).lease.epoch).toBe(1);
+  });
+
   it('wakes each partition again at what its own wakes are for, where its clock says that it is too early', async () => {
     const nowMs = on.time.nowMs;
     const wake = (partition: number, inMs: number): string =>

@@ -17,11 +17,12 @@ import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
 import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
+import { triggersOf } from '../../lib/dispatch/woken.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
-import { encodeDispatchMessage } from '../../lib/queue/message.ts';
+import { encodeDispatchMessage, type Wake } from '../../lib/queue/message.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { LeaseOutcome } from '../../lib/store/requests.ts';
@@ -789,16 +790,18 @@ export class World {
       this.#stream.push(newJob);
       this.#armStream();
     });
-    this.queue.onWake((partition, dueAtMs) => this.#wake(partition, dueAtMs, 1));
+    this.queue.onWake((partition, dueAtMs, jobIds) =>
+      this.#wake({ partition, asks: 'pass', dueAtMs, jobIds }, 1),
+    );
     this.queue.onLook((partition) => this.#look(partition, 1));
   }
 
-  #wake(partition: number, dueAtMs: number | undefined, tries: number): void {
-    const trigger = { jobs: [], reason: 'wake', partitions: [partition], dueAtMs } as const;
-    void this.#dispatch(trigger, `wake of ${partition}`).then((isDone) => {
-      if (!isDone && tries < 5)
-        this.time.after(REDELIVER_MS, () => this.#wake(partition, dueAtMs, tries + 1));
-    });
+  #wake(wake: Wake, tries: number): void {
+    for (const trigger of triggersOf([wake])) {
+      void this.#dispatch(trigger, `${trigger.reason} of ${wake.partition}`).then((isDone) => {
+        if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(wake, tries + 1));
+      });
+    }
   }
 
   #look(partition: number, tries: number): void {

@@ -1,4 +1,5 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
+import type { MovingJob } from '../../core/job.ts';
 import { type Carried, isCarriedTo, type PartitionState } from '../../store/records.ts';
 import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
@@ -8,7 +9,7 @@ import { forgetMissed, noteQuiet, noteWatched } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf } from '../timers.ts';
 import { Commits, LeaseLostError } from './commits.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
-import type { OutdatedPass, PassScope } from './scope.ts';
+import type { OutdatedPass, PassInput, PassScope } from './scope.ts';
 
 export interface LoadedPass extends PassScope {
   readonly state: PartitionState;
@@ -35,8 +36,9 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const promotes = input.promotes || (liftsKeys(context) && lines.coming === undefined);
   lines.sinceMs ??= nowMs;
   const shards = dueShardsKnown(context, partition);
-  const [state, dueHere, recurring] = await Promise.all([
+  const [state, stored, dueHere, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
+    lookUpTold(scope),
     promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
     input.fires ? readDueFirst(context, partition, nowMs) : undefined,
   ]);
@@ -70,7 +72,26 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     more: dueHere.more || dueThere.more || fired.more,
   };
   const commits = new Commits(store, lease.fence, state.turn);
-  return { ...scope, state, commits, carried, elsewhere, due };
+  return { ...scope, input: withStored(input, stored), state, commits, carried, elsewhere, due };
+}
+
+/** Those of the jobs told of that stand here by now. Of the others, and of those that cannot be read, the stream tells. */
+async function lookUpTold({ context, input, partition }: PassScope): Promise<readonly MovingJob[]> {
+  const { told: ids = [] } = input;
+  if (ids.length === 0) return [];
+  const found = await context.store.lookUpJobs({ ids, unreadable: () => {} });
+  return found.filter((job) => job !== undefined).filter((job) => job.partition === partition);
+}
+
+/** Read under the lease, and strongly consistent: nobody else admits them meanwhile. */
+function withStored(input: PassInput, stored: readonly MovingJob[]): PassInput {
+  if (stored.length === 0) return input;
+  const waiting = stored.filter(({ state }) => state === 'pending').map(({ id }) => id);
+  return {
+    ...input,
+    hints: [...input.hints, ...stored],
+    justStored: new Set([...input.justStored, ...waiting]),
+  };
 }
 
 /** What the lines may be trusted for: since when nothing was missed, and whether nothing waited when the last pass ended. */

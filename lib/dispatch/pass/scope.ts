@@ -25,6 +25,8 @@ export interface OutdatedPass {
 export interface PassInput {
   /** Images of jobs, newest known: candidates, and outcomes to settle. */
   readonly hints: readonly JobHead[];
+  /** Jobs that were being stored when somebody told of them: they are looked up. @default - none */
+  readonly told?: readonly string[] | undefined;
   /** Numbers the batches made under this lease. */
   readonly nextBatch: () => number;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */

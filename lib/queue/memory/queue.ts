@@ -31,6 +31,8 @@ export interface MemoryQueueOptions {
 export const WAKE_DELAY_MAX_MS = 900_000;
 const RECEIVE_MAX = 10;
 
+type WakeListener = (partition: number, dueAtMs?: number, jobIds?: readonly string[]) => void;
+
 interface Waiter {
   readonly max: number;
   readonly hideMs: number;
@@ -47,7 +49,7 @@ export class MemoryJobQueue implements JobQueue {
   readonly #options: MemoryQueueOptions;
   readonly #imitate: QueueImitation;
   readonly #fleets = new Map<string, FleetQueue>();
-  readonly #wakeListeners = new Set<(partition: number) => void>();
+  readonly #wakeListeners = new Set<WakeListener>();
   readonly #lookListeners = new Set<(partition: number) => void>();
 
   constructor(options: MemoryQueueOptions) {
@@ -108,29 +110,24 @@ export class MemoryJobQueue implements JobQueue {
     for (const receipt of receipts) deliveries.delete(receipt);
   }
 
-  sendWake(partition: number, delayMs: number, dueAtMs?: number): Promise<void> {
-    return this.#sendLater(this.#wakeListeners, partition, delayMs, dueAtMs);
+  sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void> {
+    return this.#sendLater(delayMs, () => {
+      for (const listener of this.#wakeListeners) listener(partition, dueAtMs, jobIds);
+    });
   }
 
   sendLook(partition: number, delayMs: number): Promise<void> {
-    return this.#sendLater(this.#lookListeners, partition, delayMs);
+    return this.#sendLater(delayMs, () => {
+      for (const listener of this.#lookListeners) listener(partition);
+    });
   }
 
-  async #sendLater(
-    listeners: ReadonlySet<(partition: number, dueAtMs?: number) => void>,
-    partition: number,
-    delayMs: number,
-    dueAtMs?: number,
-  ): Promise<void> {
+  async #sendLater(delayMs: number, arrive: () => void): Promise<void> {
     if (!(delayMs >= 0 && delayMs <= WAKE_DELAY_MAX_MS)) {
       throw new RangeError(`delayMs is ${delayMs}: a wake is delayed by 0 to ${WAKE_DELAY_MAX_MS} ms`);
     }
     await undefined;
-    for (const lateMs of this.#deliveries()) {
-      this.#options.after(delayMs + lateMs, () => {
-        for (const listener of listeners) listener(partition, dueAtMs);
-      });
-    }
+    for (const lateMs of this.#deliveries()) this.#options.after(delayMs + lateMs, arrive);
   }
 
   /**
@@ -138,7 +135,7 @@ export class MemoryJobQueue implements JobQueue {
    *
    * @returns a function that ends the subscription
    */
-  onWake(listener: (partition: number, dueAtMs?: number) => void): () => void {
+  onWake(listener: WakeListener): () => void {
     this.#wakeListeners.add(listener);
     return () => this.#wakeListeners.delete(listener);
   }

@@ -126,8 +126,8 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
     );
   }
 
-  sendWake(partition: number, delayMs: number, dueAtMs?: number): Promise<void> {
-    return this.#sendLater('sendWake', encodeWake(partition, dueAtMs), delayMs);
+  sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void> {
+    return this.#sendLater('sendWake', encodeWake(partition, dueAtMs, jobIds), delayMs);
   }
 
   sendLook(partition: number, delayMs: number): Promise<void> {

@@ -1,0 +1,23 @@
+/** What wakes that came together ask for. */
+import type { Wake } from '../queue/message.ts';
+import type { Trigger } from './dispatch.ts';
+
+/** One pass for each partition, so that none waits for a lease that another of them has. */
+export function triggersOf(wakes: readonly Wake[]): readonly Trigger[] {
+  return Array.from(
+    Map.groupBy(wakes, ({ partition }) => partition),
+    ([partition, ofPartition]): Trigger => {
+      const jobIds = ofPartition.flatMap((wake) => wake.jobIds ?? []);
+      const others = ofPartition.filter((wake) => wake.jobIds === undefined);
+      /** The latest instant that they are for. */
+      const dueAtMs = Math.max(...others.map((wake) => wake.dueAtMs ?? -Infinity));
+      return {
+        jobs: [],
+        reason: others.length > 0 ? 'wake' : 'told',
+        partitions: [partition],
+        ...(jobIds.length > 0 ? { jobIds } : {}),
+        ...(dueAtMs === -Infinity ? {} : { dueAtMs }),
+      };
+    },
+  );
+}

@@ -1,0 +1,87 @@
+/** Who is told of jobs looks them up, and does not do once more what the stream tells of later. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
+
+/** Neither the keys line nor any ready line shows anything yet. */
+const lagging = (on: Stage) =>
+  on.dispatcher({
+    store: storeWith(on.store, {
+      readKeys: async () => ({ keys: [] }),
+      readLine: async () => ({ jobs: [] }),
+    }),
+  });
+
+const epochOf = (on: Stage): number => on.store.inspect(0).lease.epoch;
+const LEASE = { partition: 0, holder: 'another', leaseMs: 20_000 };
+
+describe('a dispatcher that is told of jobs', () => {
+  it('starts them, though no index shows them yet', async () => {
+    const on = stage();
+    const [job] = await on.put(on.job());
+    const ids = [job?.id ?? ''];
+    await on.pass({ reason: 'told', jobIds: ids }, lagging(on));
+    expect(on.stateOf(ids[0] ?? '')).toBe('claimed');
+  });
+
+  it('takes it that others will tell of one that is not stored yet, and starts it then', async () => {
+    const on = stage();
+    const job = on.job();
+    const context = lagging(on);
+    const report = await on.pass({ reason: 'told', jobIds: [job.id] }, context);
+    expect(report).toMatchObject({ kind: 'done', admitted: 0, lostClaims: 0 });
+    await on.put(job);
+    expect(await on.pass({ reason: 'stream', jobs: [job] }, context)).toMatchObject({ admitted: 1 });
+  });
+
+  it('takes no lease when the stream tells of what it has admitted', async () => {
+    const on = stage();
+    const [job] = (await on.put(on.job())) as [Job];
+    await on.pass({ reason: 'told', jobIds: [job.id] });
+    const epoch = epochOf(on);
+    const again = await on.pass({ reason: 'stream', jobs: [job] });
+    expect([again.kind, epochOf(on)]).toEqual(['known', epoch]);
+    // Another process knows nothing of that.
+    const other = await on.pass({ reason: 'stream', jobs: [job] }, on.dispatcher());
+    expect([other.kind, other.admitted, epochOf(on)]).toEqual(['done', 0, epoch + 1]);
+  });
+
+  it('makes a pass for what it has not admitted, and for what has gone on since', async () => {
+    const on = stage();
+    const [job, later] = (await on.put(on.job(), on.job())) as [Job, Job];
+    await on.pass({ reason: 'told', jobIds: [job.id] });
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    const ended = await on.end(started);
+    expect(await on.pass({ reason: 'stream', jobs: [job, ended] })).toMatchObject({
+      kind: 'done',
+      settled: 1,
+    });
+    expect((await on.pass({ reason: 'stream', jobs: [{ ...later, version: later.version + 9 }] })).kind).toBe(
+      'done',
+    );
+  });
+
+  it('waits a little for a lease that another holds, and then leaves no word: the stream tells', async () => {
+    const on = stage();
+    const [job] = (await on.put(on.job())) as [Job];
+    const lease = await on.store.acquireLease({ ...LEASE, nowMs: on.time.nowMs });
+    const told = on.pass({ reason: 'told', jobIds: [job.id] });
+    const sinceMs = on.time.nowMs;
+    expect((await told).kind).toBe('left');
+    expect(on.time.nowMs - sinceMs).toBeLessThan(200);
+    expect(await on.store.readWakes(0)).toBe(0);
+    if (lease.kind !== 'acquired') throw new Error('the lease was not free');
+    await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
+    expect(await on.pass({ reason: 'told', jobIds: [job.id] })).toMatchObject({ admitted: 1 });
+  });
+
+  it('leaves word for a dispatcher that runs on', async () => {
+    const on = stage();
+    const [job] = (await on.put(on.job())) as [Job];
+    await on.store.acquireLease({ ...LEASE, holder: 'resident/one/1', nowMs: on.time.nowMs });
+    const sinceMs = on.time.nowMs;
+    expect((await on.pass({ reason: 'told', jobIds: [job.id] })).kind).toBe('left');
+    expect([on.time.nowMs - sinceMs, await on.store.readWakes(0)]).toEqual([0, 1]);
+  });
+});
