@@ -105,6 +105,7 @@ interface Asked {
   readonly type?: string;
   readonly line?: AnnouncedLine;
   readonly lines?: readonly AnnouncedLine[];
+  readonly afterMs?: number;
   readonly ids?: readonly unknown[];
   readonly fairnessKeys?: readonly string[];
   readonly conflictKeys?: readonly string[];
@@ -153,8 +154,14 @@ export function cloudTable(parts: CloudTableParts): JobStore {
     return readyLineName(job.partition, { ...readyLineOf(job), ...(sub === 0 ? {} : { sub }) });
   };
 
-  const isAnnounced = (partition: number, { type, fairnessKey }: AnnouncedLine): boolean =>
-    store.inspect(partition).backlogs.get(fairnessKey)?.has(type) === true;
+  const isAnnounced = (
+    partition: number,
+    { type, fairnessKey }: AnnouncedLine,
+    afterMs = -Infinity,
+  ): boolean => {
+    const present = store.inspect(partition).backlogs.get(fairnessKey)?.get(type)?.value;
+    return present !== undefined && present.announcedAtMs > afterMs;
+  };
 
   const newLines = (partition: number, lines: readonly AnnouncedLine[]): number =>
     new Set(
@@ -163,7 +170,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
 
   function shapeOf(verb: string, request: unknown): Shape {
     const asked = askedOf(request);
-    const { ids, fairnessKeys, conflictKeys, jobs, lines = [] } = asked;
+    const { ids, fairnessKeys, conflictKeys, jobs, lines = [], afterMs } = asked;
     switch (verb) {
       case 'createJobs': {
         const isAnyApart = (request as readonly Job[]).some(isApart);
@@ -189,8 +196,10 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       case 'getEstimates':
         return { ...ONE, waves: Math.ceil((lengthOf(fairnessKeys ?? ids) + 1) / BATCH_GET) };
       case 'announceLines': {
-        // A key's first line of a type: refused, looked up, written.
-        const waves = newLines(partitionIn(request), lines) > 0 ? 3 : 1;
+        const partition = partitionIn(request);
+        // Looked at, and written where it was announced long ago. A key's first line of a type: the ledger is read in between.
+        const isOld = lines.some((line) => !isAnnounced(partition, line, afterMs));
+        const waves = newLines(partition, lines) > 0 ? 3 : isOld && afterMs !== undefined ? 2 : 1;
         return { ...ONE, waves, together: lines.length };
       }
       case 'claim': {
@@ -259,10 +268,11 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       more.writeUnits = LOCKED_CLAIM_MORE * locked.length;
     }
     if (verb === 'announceLines') {
-      const count = newLines(partitionIn(request), askedOf(request).lines ?? []);
-      // Each is refused once, and its ledger is looked up, in the page or beside it.
-      more.writeUnits = count;
+      const { lines = [], afterMs } = askedOf(request);
+      const count = newLines(partitionIn(request), lines);
+      // Its ledger is looked up, in the page or beside it. Who has not looked whether it is there is refused first.
       more.readUnits = 2 * count;
+      if (afterMs === undefined) more.writeUnits = count;
     }
     return more;
   }

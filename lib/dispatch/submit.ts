@@ -82,11 +82,15 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
     }
   }
   const byPartition = Map.groupBy(fresh.values(), (each) => each.partition);
-  for (const [partition, lines] of byPartition) {
-    await store.announceLines({ partition, lines: lines.map((each) => each.line), nowMs, keyTtlMs });
-  }
   if (announced.size + fresh.size > REMEMBERED_LINES_MAX) announced.clear();
-  for (const name of fresh.keys()) announced.set(name, nowMs);
+  // Somebody else may have announced them lately: then they last as long as that says, and reading it is all that is due.
+  const afterMs = nowMs - everyMs;
+  for (const [partition, own] of byPartition) {
+    const lines = own.map(({ line }) => line);
+    const atMs = await store.announceLines({ partition, lines, nowMs, keyTtlMs, afterMs });
+    for (const [at, line] of lines.entries())
+      announced.set(readyLineName(partition, line), Math.min(nowMs, atMs[at] ?? -Infinity));
+  }
 }
 
 /**

@@ -69,13 +69,16 @@ export interface SubmitStore {
    *
    * @param keyTtlMs - a key that was last announced so long ago, or longer, stands in front of the keys line again: its ledger may
    *   have expired, and what it was charged must not hide it; null: ledgers do not expire
+   * @param afterMs - what was announced after that instant, by whomever, is left as it is; undefined: nothing is
+   * @returns for each line, when it was announced last
    */
   announceLines(request: {
     readonly partition: number;
     readonly lines: readonly AnnouncedLine[];
     readonly nowMs: number;
     readonly keyTtlMs?: number | null | undefined;
-  }): Promise<void>;
+    readonly afterMs?: number | undefined;
+  }): Promise<readonly number[]>;
   /** Keeps a rejected request; the same source and position once. */
   recordRejections(rejections: readonly Rejection[]): Promise<void>;
   /**

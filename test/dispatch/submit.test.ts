@@ -12,9 +12,9 @@ import { FAILED, type Stage, stage, storeWith } from './stage.ts';
 function watched(on: Stage): { readonly store: JobStore; readonly verbs: string[] } {
   const verbs: string[] = [];
   const store = storeWith(on.store, {
-    announceLines: async ({ partition, lines, nowMs }) => {
-      verbs.push(`announce ${lines.map(({ fairnessKey }) => fairnessKey).sort()}`);
-      return on.store.announceLines({ partition, lines, nowMs });
+    announceLines: async (asked) => {
+      verbs.push(`announce ${asked.lines.map(({ fairnessKey }) => fairnessKey).sort()}`);
+      return on.store.announceLines(asked);
     },
     createJobs: async (jobs) => {
       verbs.push(`create ${jobs.map(({ fairnessKey }) => fairnessKey).sort()}`);
@@ -46,14 +46,33 @@ describe('a line', () => {
     ]);
   });
 
+  it('that somebody else has announced is only looked at, for as long as that announcement holds', async () => {
+    const on = stage();
+    const writes: number[] = [];
+    on.store.meter = (verb, { writeUnits }) => {
+      if (verb === 'announceLines' && writeUnits > 0) writes.push(on.time.nowMs);
+    };
+    const startMs = on.time.nowMs;
+    const [one, other] = [on.submitter(), on.submitter()];
+    await submit(one, [on.job({ fairnessKey: 'a' })]);
+    await on.advance(ANNOUNCE_EVERY_MS - 1);
+    await submit(other, [on.job({ fairnessKey: 'a' })]);
+    expect(writes).toEqual([startMs]);
+    await on.advance(1);
+    // What `one` wrote is over for both of them.
+    await submit(other, [on.job({ fairnessKey: 'a' })]);
+    await submit(one, [on.job({ fairnessKey: 'a' })]);
+    expect(writes).toEqual([startMs, startMs + ANNOUNCE_EVERY_MS]);
+  });
+
   it('is announced again when its parts turned out to be others while the jobs were put', async () => {
     const on = stage();
     let sub = 0;
     const announced: (number | undefined)[] = [];
     const store = storeWith(on.store, {
-      announceLines: async ({ partition, lines, nowMs }) => {
-        announced.push(...lines.map((line) => line.sub));
-        return on.store.announceLines({ partition, lines, nowMs });
+      announceLines: async (asked) => {
+        announced.push(...asked.lines.map((line) => line.sub));
+        return on.store.announceLines(asked);
       },
       createJobs: async (jobs) => {
         // A newer declaration, which splits the line, was read meanwhile.

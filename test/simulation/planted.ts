@@ -154,7 +154,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   'announce-lines': {
     removes: 'the announcement of a line before its first job',
     foundBy: { simulation: 1 },
-    store: (store) => instead(store, { announceLines: async () => {} }),
+    store: (store) => instead(store, { announceLines: async ({ lines, nowMs }) => lines.map(() => nowMs) }),
   },
   'retire-quiet-lines': {
     removes: 'the condition that a retired line was not announced meanwhile',

@@ -5,6 +5,7 @@ import { MalformedItemError, StoreUnavailable } from '../errors.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
 import {
+  type AnnouncedLine,
   backlogKey,
   declarationKey,
   declarationTextKey,
@@ -78,13 +79,59 @@ export class DynamoSubmitStore implements SubmitStore {
     lines,
     nowMs,
     keyTtlMs = null,
-  }: RequestOf<'announceLines'>): Promise<void> {
-    const byKey = Map.groupBy(lines, (line) => JSON.stringify([line.type, line.fairnessKey]));
+    afterMs,
+  }: RequestOf<'announceLines'>): Promise<readonly number[]> {
+    const byKey = Map.groupBy(lines, ({ type, fairnessKey }) => JSON.stringify([type, fairnessKey]));
+    const announcedAtMs = new Map<AnnouncedLine, number>();
     await inParallel([...byKey.values()], PARALLEL_MAX, async (group) => {
-      const [first] = group;
-      if (first === undefined) return;
-      const key = backlogKey(partition, first.type, first.fairnessKey);
-      const values = { ':lines': new Set(group.map(encodeBacklogLine)), ':now': nowMs };
+      const atMs = afterMs === undefined ? undefined : await this.#announcedAtMs(partition, group, afterMs);
+      if (typeof atMs !== 'number')
+        await this.#announce(partition, group, { nowMs, keyTtlMs, present: atMs });
+      for (const line of group) announcedAtMs.set(line, typeof atMs === 'number' ? atMs : nowMs);
+    });
+    return lines.map((line) => announcedAtMs.get(line) ?? nowMs);
+  }
+
+  /**
+   * When these lines of a key were announced, if that is later than `afterMs`; else whether the key has lines at all. A read that
+   * lags shows an earlier announcement, and what was announced so lately nobody has retired since.
+   */
+  async #announcedAtMs(
+    partition: number,
+    group: readonly AnnouncedLine[],
+    afterMs: number,
+  ): Promise<number | 'there' | 'missing'> {
+    const [first] = group;
+    if (first === undefined) return 'missing';
+    const item = await this.#table.getLagging(
+      'announceLines',
+      backlogKey(partition, first.type, first.fairnessKey),
+    );
+    if (item?.[ATTRIBUTE.line] === undefined) return 'missing';
+    const { [ATTRIBUTE.announcedAtMs]: atMs, [ATTRIBUTE.lines]: names } = item;
+    const isNamed = names instanceof Set && group.every((line) => names.has(encodeBacklogLine(line)));
+    return isNamed && typeof atMs === 'number' && atMs > afterMs ? atMs : 'there';
+  }
+
+  async #announce(
+    partition: number,
+    group: readonly AnnouncedLine[],
+    {
+      nowMs,
+      keyTtlMs,
+      present,
+    }: {
+      readonly nowMs: number;
+      readonly keyTtlMs: number | null;
+      readonly present: 'there' | 'missing' | undefined;
+    },
+  ): Promise<void> {
+    const [first] = group;
+    if (first === undefined) return;
+    const key = backlogKey(partition, first.type, first.fairnessKey);
+    const values = { ':lines': new Set(group.map(encodeBacklogLine)), ':now': nowMs };
+    let wasAway = false;
+    if (present !== 'missing') {
       const known = await this.#table.update('announceLines', {
         key,
         update: 'SET #announcedAtMs = :now ADD #lines :lines',
@@ -92,23 +139,21 @@ export class DynamoSubmitStore implements SubmitStore {
         values: keyTtlMs === null ? values : { ...values, ':awaySince': nowMs - keyTtlMs },
       });
       if (known.applied) return;
-      const { fairnessKey } = first;
-      const wasAway = known.old?.[ATTRIBUTE.line] !== undefined;
-      const [ledger] = wasAway
-        ? []
-        : await this.#lines.getLedgers({ partition, fairnessKeys: [fairnessKey] });
-      const settledCostMs = rankCostOf(ledger, nowMs, keyTtlMs);
-      await this.#table.update('announceLines', {
-        key,
-        update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
-          #rank = ${wasAway ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines`,
-        values: {
-          ...values,
-          ':fairnessKey': fairnessKey,
-          ':line': keysLineName(partition, first.type),
-          ':rank': this.#items.keyRanks.rankOf({ fairnessKey, settledCostMs }),
-        },
-      });
+      wasAway = known.old?.[ATTRIBUTE.line] !== undefined;
+    }
+    const { fairnessKey } = first;
+    const [ledger] = wasAway ? [] : await this.#lines.getLedgers({ partition, fairnessKeys: [fairnessKey] });
+    const settledCostMs = rankCostOf(ledger, nowMs, keyTtlMs);
+    await this.#table.update('announceLines', {
+      key,
+      update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
+        #rank = ${wasAway ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines`,
+      values: {
+        ...values,
+        ':fairnessKey': fairnessKey,
+        ':line': keysLineName(partition, first.type),
+        ':rank': this.#items.keyRanks.rankOf({ fairnessKey, settledCostMs }),
+      },
     });
   }
 

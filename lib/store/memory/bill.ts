@@ -15,7 +15,7 @@ import { isPageAlone, lendingItems, type Page, type PageTurn } from '../page.ts'
 import { isApart } from '../payload.ts';
 import type { KeyBacklog, Ledger } from '../records.ts';
 import type { Commit } from '../requests.ts';
-import { backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
+import { type AnnouncedLine, backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines-index.ts';
 
 /** A transaction prepares each item and then commits it. */
@@ -139,6 +139,14 @@ export class Bill {
       0,
     );
     this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
+  }
+
+  /** By their keys, each key's once, at half the price of a read that does not lag. */
+  readBacklogs(verb: string, lines: readonly Pick<AnnouncedLine, 'type' | 'fairnessKey'>[]): void {
+    if (this.meter === undefined) return;
+    const keys = new Set(lines.map(({ type, fairnessKey }) => JSON.stringify([type, fairnessKey])));
+    const readUnits = keys.size * readUnitsOf(SMALL_BYTES, false);
+    this.meter(verb, { readUnits, writeUnits: 0, requests: keys.size });
   }
 
   readItems(verb: string, count: number): void {

@@ -3,15 +3,25 @@ import type { Job, MovingJob } from '../../core/job.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
-import { withLine } from './backlogs.ts';
+import type { AnnouncedLine } from '../schema.ts';
+import { countOf, withLine } from './backlogs.ts';
 import { requireJobFits, requireRejectionFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
+
+const keyOf = ({ type, fairnessKey }: AnnouncedLine): string => JSON.stringify([type, fairnessKey]);
 
 export class MemorySubmitStore implements SubmitStore {
   readonly #items: MemoryItems;
 
   constructor(items: MemoryItems) {
     this.#items = items;
+  }
+
+  #isAnnounced(partition: number, line: AnnouncedLine, afterMs = Infinity): boolean {
+    const { backlogs } = this.#items.partition(partition);
+    const present = backlogs.get(line.fairnessKey)?.get(line.type)?.value;
+    if (present === undefined || present.announcedAtMs <= afterMs) return false;
+    return countOf(withLine(present, line)) === countOf(present);
   }
 
   async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
@@ -38,12 +48,19 @@ export class MemorySubmitStore implements SubmitStore {
     lines,
     nowMs,
     keyTtlMs = null,
-  }: RequestOf<'announceLines'>): Promise<void> {
+    afterMs,
+  }: RequestOf<'announceLines'>): Promise<readonly number[]> {
     return this.#items.write('announceLines', () => {
       const { backlogs, ledgers } = this.#items.partition(partition);
-      for (const line of lines) {
+      if (afterMs !== undefined) this.#items.bill.readBacklogs('announceLines', lines);
+      // What else is announced of a key renews all of its lines.
+      const renewed = new Set(
+        lines.filter((line) => !this.#isAnnounced(partition, line, afterMs)).map(keyOf),
+      );
+      return lines.map((line) => {
         const { fairnessKey, type } = line;
         const present = backlogs.get(fairnessKey)?.get(type)?.value;
+        if (present !== undefined && !renewed.has(keyOf(line))) return present.announcedAtMs;
         const wasAway =
           present !== undefined && keyTtlMs !== null && nowMs - present.announcedAtMs >= keyTtlMs;
         const stoodAtMs = present?.rankCostMs ?? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs);
@@ -56,7 +73,8 @@ export class MemorySubmitStore implements SubmitStore {
           },
           wasAway ? 0 : stoodAtMs,
         );
-      }
+        return nowMs;
+      });
     });
   }
 

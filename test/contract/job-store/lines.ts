@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
+import type { ReadyLine } from '../../../lib/store/schema.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -423,6 +424,38 @@ export function linesContract(suite: StoreSuite): void {
       expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
       await store.tidy(partition);
       await untilKeys(partition, SUITE_TYPE, ['b', 'a']);
+    });
+
+    it('are left as they are where somebody has announced all of their lines lately, and say when', async () => {
+      const partition = freshPartition();
+      const [one, two, other] = [aReadyLine(), aReadyLine({ sub: 1 }), aReadyLine({ fairnessKey: 'other' })];
+      const announce = (lines: readonly ReadyLine[], nowMs: number, afterMs?: number) =>
+        store.announceLines({ partition, lines, nowMs, afterMs });
+      const announced = async () =>
+        (await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['tenant-a', 'other'] })).map(
+          (key) => [key?.announcedAtMs, key?.lines.length],
+        );
+      expect(await announce([one], NOW_MS, NOW_MS - 10)).toEqual([NOW_MS]);
+      expect(await announce([other, one], NOW_MS + 5, NOW_MS - 1)).toEqual([NOW_MS + 5, NOW_MS]);
+      expect(await announced()).toEqual([
+        [NOW_MS, 1],
+        [NOW_MS + 5, 1],
+      ]);
+      // One that is not there yet, or was announced too long ago, is written with the time.
+      expect(await announce([one, two], NOW_MS + 6, NOW_MS - 1)).toEqual([NOW_MS + 6, NOW_MS + 6]);
+      expect(await announce([other], NOW_MS + 7, NOW_MS + 5)).toEqual([NOW_MS + 7]);
+      expect(await announce([one], NOW_MS + 8)).toEqual([NOW_MS + 8]);
+      expect(await announced()).toEqual([
+        [NOW_MS + 8, 2],
+        [NOW_MS + 7, 1],
+      ]);
+      for (const line of [one, two])
+        expect(await store.retireLine({ partition, line, announcedAtMs: NOW_MS + 8 })).toBe('retired');
+      expect(await announce([two], NOW_MS + 9, NOW_MS)).toEqual([NOW_MS + 9]);
+      expect(await announced()).toEqual([
+        [NOW_MS + 9, 1],
+        [NOW_MS + 7, 1],
+      ]);
     });
 
     it('name each line once, with the time of the last announcement', async () => {
