@@ -66,6 +66,7 @@ const READS: ReadonlySet<string> = new Set([
   'lookUpJobs',
   'listRejections',
   'readWakes',
+  'readLease',
   'loadPartition',
   'readKeys',
   'readBacklogs',

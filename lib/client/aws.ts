@@ -97,8 +97,8 @@ export interface AwsSettings {
 export interface ClientSettings extends AwsSettings {
   /**
    * Whether jobs that are submitted while little goes on start sooner, because a message to the wake queue tells of them while they
-   * are stored: in some 0.2 instead of 0.35 seconds where all is idle. A process sends one message a second at most, beside a
-   * reserve of four; each costs about $1 a million.
+   * are stored: in some 0.2 instead of 0.35 seconds where all is idle. A process that submits more than one
+   * job a second sends none, but for a reserve of four; each costs about $1 a million.
    * @default true
    */
   readonly promptStart?: boolean | undefined;

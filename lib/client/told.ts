@@ -1,7 +1,8 @@
 /**
  * Tells the dispatcher of jobs while they are being stored, so that they need not wait for the stream where nothing else goes on.
- * Where much is submitted, passes follow each other anyway, and each message would cost more than it gains: so a process has a few
- * of them in reserve, and one more a second.
+ * Where much is submitted, passes follow each other anyway, and each message would cost more than it gains, and a pass in another
+ * process than the one that remembers: so a process has a few of them in reserve, and gets one back with each second in which it
+ * submits nothing.
  */
 import type { Job } from '../core/job.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
@@ -9,7 +10,7 @@ import type { Clock } from '../runtime/contract.ts';
 
 /** Messages that a process which submitted nothing for a while may send at once, */
 const RESERVE = 4;
-/** and how long it takes until it may send one more. */
+/** and how long it is to be silent until it may send one more. */
 const EACH_MS = 1_000;
 /** A submit whose jobs are stored waits no longer than this for the queue's answer. */
 const PATIENCE_MS = 100;
@@ -45,14 +46,13 @@ export class Told {
     return stored;
   }
 
-  /** So many messages, if there are as many left. */
+  /** So many messages, if there are as many left. Where there are not, what silence had given is gone. */
   #take({ monotonicMs }: Clock, count: number): boolean {
     const nowMs = monotonicMs();
     const sinceMs = nowMs - (this.#countedAtMonotonicMs ?? nowMs);
-    this.#left = Math.min(RESERVE, this.#left + sinceMs / EACH_MS);
+    const left = Math.min(RESERVE, this.#left + sinceMs / EACH_MS);
     this.#countedAtMonotonicMs = nowMs;
-    if (this.#left < count) return false;
-    this.#left -= count;
-    return true;
+    this.#left = Math.max(0, left - count);
+    return left >= count;
   }
 }

@@ -192,6 +192,34 @@ describe('a lease', () => {
     expect(lease?.trustedUntilMonotonicMs).toBe(askedMs + leaseMs - leaseMarginMs);
   });
 
+  it('is looked at while another holds it, and asked for once it is free', async () => {
+    const on = stage();
+    const lease = await takeLease(on.main, 0, 0);
+    if (lease === undefined) throw new Error('not taken');
+    const asked: string[] = [];
+    const context = on.dispatcher({
+      store: storeWith(on.store, {
+        acquireLease: (request) => {
+          asked.push('acquireLease');
+          return on.store.acquireLease(request);
+        },
+        readLease: (partition) => {
+          asked.push('readLease');
+          return on.store.readLease(partition);
+        },
+      }),
+    });
+    const taken = takeLease(context, 0, 2_000);
+    await on.advance(200);
+    const looks = asked.length - 1;
+    expect(asked).toEqual(['acquireLease', ...Array.from({ length: looks }, () => 'readLease')]);
+    expect(looks).toBeGreaterThanOrEqual(8);
+    await on.store.releaseLease({ fence: lease.fence });
+    await on.advance(25);
+    expect(asked.slice(-2)).toEqual(['readLease', 'acquireLease']);
+    expect(await taken).toMatchObject({ fence: { epoch: 2 }, waited: true });
+  });
+
   it('is renewed while it is held, and not once another has it', async () => {
     const on = stage();
     const lease = await takeLease(on.main, 0, 0);

@@ -229,6 +229,32 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
+  it('looks for word more often while there is something to do, and for ten seconds after', async () => {
+    const on = scene(1);
+    let looks = 0;
+    const store = storeWith(on.store, {
+      readWakes: (partition) => {
+        looks += 1;
+        return on.store.readWakes(partition);
+      },
+    });
+    const one = on.start('one', { store });
+    const looksIn = async (ms: number): Promise<number> => {
+      const before = looks;
+      await on.advance(ms);
+      return looks - before;
+    };
+    await on.advance(12_000);
+    expect(await looksIn(1_000)).toBe(4);
+    await on.store.wake(0);
+    await on.advance(SOON_MS);
+    expect(await looksIn(1_000)).toBe(20);
+    await on.advance(12_000);
+    expect(await looksIn(1_000)).toBe(4);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
   it('settles what it hears of only by word', async () => {
     const on = scene(1);
     await on.put(on.job());

@@ -13,6 +13,11 @@ import type { ResidentContext } from './resident-context.ts';
 /** After word was left, another pass this much later: the index may not have shown what it was about. */
 const SECOND_PASS_MS = 2_000;
 
+/** For so long after there was something to do, it looks more often, */
+const LIVELY_MS = 10_000;
+/** as often as this. */
+const LIVELY_POLL_MS = 50;
+
 /** Why it leads no more. `handed over`: it was to end, and has given its lease back. */
 export type LeadEnd = 'handed over' | 'superseded' | 'redeployed' | 'lost';
 
@@ -65,6 +70,7 @@ export class Lead {
   #checkAllAtMonotonicMs: number;
   #againAtMonotonicMs = Infinity;
   #dueAtMs = Infinity;
+  #livelyUntilMonotonicMs = -Infinity;
   lease: HeldLease;
 
   constructor(scope: LeadScope, lease: HeldLease, end: AbortSignal) {
@@ -89,7 +95,7 @@ export class Lead {
       const isTold = wakes > this.#lookedAt;
       const checksAll = isTold || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
       if (!checksAll && !this.#goesOn && !this.#isTime()) {
-        await clock.sleep(pollMs, this.#end);
+        await this.#pause();
         continue;
       }
       const outcome = await this.#pass(checksAll, isTold);
@@ -102,12 +108,25 @@ export class Lead {
       this.#hints = outcome.hints;
       this.#goesOn = outcome.kind === 'again';
       const nowMonotonicMs = clock.monotonicMs();
+      this.#noteLife(outcome, isTold);
       if (checksAll) this.#checkAllAtMonotonicMs = nowMonotonicMs + settings.passEveryMs;
       this.#againAtMonotonicMs = isTold ? nowMonotonicMs + SECOND_PASS_MS : Infinity;
       const dueMs = await nextDueMs(context.now, this.#partition);
       // What the index still shows though its time has come was promoted, or is seen a little later.
       this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
     }
+  }
+
+  #noteLife({ admitted, settled }: PassReport, isTold: boolean): void {
+    if (!isTold && admitted + settled === 0) return;
+    this.#livelyUntilMonotonicMs = this.#scope.settings.clock.monotonicMs() + LIVELY_MS;
+  }
+
+  /** Until it looks again. */
+  #pause(): Promise<void> {
+    const { clock, pollMs } = this.#scope.settings;
+    const isLively = clock.monotonicMs() < this.#livelyUntilMonotonicMs;
+    return clock.sleep(isLively ? Math.min(pollMs, LIVELY_POLL_MS) : pollMs, this.#end);
   }
 
   #isTime(): boolean {
