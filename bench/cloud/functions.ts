@@ -70,10 +70,10 @@ export class CloudFunction<T> {
     try {
       return await work(environment.memory, invocation);
     } finally {
-      meter.add('invocations', 1);
-      meter.add('logBytes', platformBytes(this.#format));
+      meter.add('invocations', 1, this.#name);
+      meter.add('logBytes', platformBytes(this.#format), `${this.#name}, the platform`);
       for (const line of environment.metrics.take()) {
-        meter.add('logBytes', metricLineBytes(line));
+        meter.add('logBytes', metricLineBytes(line), `${this.#name}, metrics`);
         for (const metric of metricsOf(line)) meter.told(metric);
       }
       this.#bill(Math.max(0, time.nowMs - startedMs - notOursMs));
@@ -100,7 +100,11 @@ export class CloudFunction<T> {
     meter.add('coldStarts', 1);
     this.#bill(initMs);
     const write: Log['info'] = (message, fields) =>
-      meter.add('logBytes', jsonLineBytes({ level: 'info', message, ...fields }));
+      meter.add(
+        'logBytes',
+        jsonLineBytes({ level: 'info', message, ...fields }),
+        `${this.#name}, ${message}`,
+      );
     const metrics = new MetricCollector();
     const memory = this.#begin(name, { info: write, warn: write }, metrics);
     return { memory, metrics, lastUsedMs: time.nowMs };
@@ -109,6 +113,6 @@ export class CloudFunction<T> {
   /** Lambda bills each started millisecond. */
   #bill(ms: number): void {
     const gigabytes = this.#figures.memoryMb / MB_PER_GB;
-    this.#parts.meter.add('functionGbSeconds', (Math.ceil(ms) / 1_000) * gigabytes);
+    this.#parts.meter.add('functionGbSeconds', (Math.ceil(ms) / 1_000) * gigabytes, this.#name);
   }
 }

@@ -247,7 +247,7 @@ export class CloudWorld {
     this.meter.add('events', Math.ceil(Buffer.byteLength(JSON.stringify(detail)) / EVENT_BYTES));
     this.time.after(this.#latencies.busToQueue(), () => {
       // The bus's own request to the queue.
-      this.meter.add('queueRequests', Math.ceil(bytes / EVENT_BYTES));
+      this.meter.add('queueRequests', Math.ceil(bytes / EVENT_BYTES), 'bus');
       this.#events.put({ messageId: id, body, bytes });
     });
   }
@@ -309,15 +309,15 @@ export class CloudWorld {
   #reachedQueue(): JobQueue {
     const fleets = this.#fleets;
     const { time, meter } = this;
-    const reach = async (requests: number): Promise<void> => {
-      meter.add('queueRequests', requests);
+    const reach = async (verb: string, requests: number): Promise<void> => {
+      meter.add('queueRequests', requests, verb);
       let slowest = 0;
       for (let at = 0; at < requests; at += 1) slowest = Math.max(slowest, this.#latencies.call());
       await time.sleep(slowest);
     };
     return {
       send: async (fleet, messages) => {
-        await reach(Math.ceil(messages.length / SQS_BATCH));
+        await reach('send', Math.ceil(messages.length / SQS_BATCH));
         return fleets.send(fleet, messages);
       },
       // Lambda receives and deletes: its pollers count that.
@@ -325,11 +325,11 @@ export class CloudWorld {
       delete: (...parameters) => fleets.delete(...parameters),
       // SQS delays by whole seconds.
       sendWake: async (partition, delayMs, dueAtMs) => {
-        await reach(1);
+        await reach('sendWake', 1);
         return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, dueAtMs);
       },
       sendLook: async (partition, delayMs) => {
-        await reach(1);
+        await reach('sendLook', 1);
         return fleets.sendLook(partition, Math.ceil(delayMs / 1_000) * 1_000);
       },
     };
@@ -382,6 +382,7 @@ export class CloudWorld {
     const { wakeQueue, ingestQueue, fleetQueue } = DEPLOYMENT;
     pollQueue<Wake>({
       ...shared,
+      name: 'wakes',
       ...wakeQueue,
       queue: this.#wakes,
       pollers: pollersOf(pollers, wakeQueue.maxConcurrency !== undefined, !areFleetsUsed),
@@ -393,6 +394,7 @@ export class CloudWorld {
     });
     pollQueue<QueuedEvent>({
       ...shared,
+      name: 'ingest',
       ...ingestQueue,
       queue: this.#events,
       pollers: pollersOf(pollers, ingestQueue.maxConcurrency !== undefined, !isBusUsed),
@@ -409,6 +411,7 @@ export class CloudWorld {
       const hideMs = DEPLOYMENT.visibilityTimeouts * WORKER_FUNCTION.timeoutMs;
       pollQueue<ReceivedMessage>({
         ...shared,
+        name: 'fleet',
         batchSize: fleetQueue.batchSize,
         // The slots bound what is in flight.
         maxConcurrency: undefined,

@@ -59,7 +59,7 @@ describe('a function', () => {
       bytes.push(meter.now().logBytes);
     }
     // Started: the whole, a, and b; lost races: the whole.
-    expect(meter.metrics).toBe(4);
+    expect(meter.metrics.size).toBe(4);
     const [first = 0, second = 0, third = 0] = bytes;
     expect(second - first).toBe(first);
     expect(third - second).toBeGreaterThan(first);
