@@ -6,7 +6,7 @@ import type { Log } from '../../lib/runtime/contract.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { FunctionFigures } from './deployment.ts';
 import { LATENCY, type Latencies } from './latency.ts';
-import { jsonLineBytes, metricLineBytes, metricsOf, platformBytes } from './logs.ts';
+import { jsonLineBytes, type LogFormat, metricLineBytes, metricsOf, platformBytes } from './logs.ts';
 import type { UsageMeter } from './usage.ts';
 
 export interface FunctionParts {
@@ -34,7 +34,7 @@ const MB_PER_GB = 1_024;
 export class CloudFunction<T> {
   readonly #parts: FunctionParts;
   readonly #figures: FunctionFigures;
-  readonly #format: 'json' | 'text';
+  readonly #format: LogFormat;
   readonly #begin: (name: string, log: Log, metrics: Metrics) => T;
   readonly #name: string;
   /** The one used last is the last one. */
@@ -46,7 +46,7 @@ export class CloudFunction<T> {
     parts: FunctionParts,
     name: string,
     figures: FunctionFigures,
-    format: 'json' | 'text',
+    format: LogFormat,
     begin: (name: string, log: Log, metrics: Metrics) => T,
   ) {
     this.#parts = parts;
@@ -105,7 +105,7 @@ export class CloudFunction<T> {
         jsonLineBytes({ level: 'info', message, ...fields }),
         `${this.#name}, ${message}`,
       );
-    const metrics = new MetricCollector();
+    const metrics = new MetricCollector([]);
     const memory = this.#begin(name, { info: write, warn: write }, metrics);
     return { memory, metrics, lastUsedMs: time.nowMs };
   }

@@ -149,8 +149,8 @@ export class CloudWorld {
     const parts = { time, latencies: this.#latencies, meter };
     const begin = (name: string, log: Log, metrics: Metrics): DispatchContext & IngestContext =>
       this.#contextOf(name, log, metrics);
-    this.#dispatch = new CloudFunction(parts, 'dispatch', DEPLOYMENT.dispatch, 'json', begin);
-    this.#ingest = new CloudFunction(parts, 'ingest', DEPLOYMENT.ingest, 'json', begin);
+    this.#dispatch = new CloudFunction(parts, 'dispatch', DEPLOYMENT.dispatch, 'warnings', begin);
+    this.#ingest = new CloudFunction(parts, 'ingest', DEPLOYMENT.ingest, 'warnings', begin);
     this.#stream = new Stream({
       time,
       latencies: this.#latencies,
@@ -582,7 +582,7 @@ export class CloudWorld {
       return process;
     };
     const parts = { time, latencies: this.#latencies, meter };
-    const worker = new CloudFunction<Process>(parts, fleet, WORKER_FUNCTION, 'text', begin);
+    const worker = new CloudFunction<Process>(parts, fleet, WORKER_FUNCTION, 'warnings', begin);
     return (messages) =>
       worker.invoke(async (process, invocation) => {
         invocations += 1;

@@ -52,7 +52,7 @@ describe('a function', () => {
     const bytes: number[] = [];
     for (const type of ['a', 'a', 'b']) {
       void telling.invoke(async (metrics) => {
-        metrics.add('started', 1, { type });
+        metrics.add('failed', 1, { type });
         metrics.add('lostRaces', type === 'b' ? 1 : 0);
       });
       await time.run();
