@@ -2,18 +2,19 @@
  * What jobs cost, and how soon they start, in a model of the cloud around the real code of every role: see
  * `docs/cost-and-speed.md` for its figures, what it assumes and where that comes from.
  *
- *   npm run bench:cloud -- [--json] [--only load=1/s,keys=50] [--save]
+ *   npm run bench:cloud -- [--json] [--only load=1/s,keys=50] [--save] [--sources]
  *                          [--table new|quota|raised|10000] [--key-units 1000]
  *                          [--pollers documented|five] [--workers functions|processes]
  *                          [--prompt yes|no] [--seed 1]
  *
  * Prints a table, or with `--json` the rows as they are. `--save` keeps them as `docs/cost-and-speed.json`, where rows that
- * were not measured now stay as they were, and writes the document anew.
+ * were not measured now stay as they were, and writes the document anew. `--sources` says of each row who used what: write units
+ * by verb, bytes of logs by function and message, metrics by their dimensions.
  */
 import { isArgumentError, parseArguments } from './cloud/arguments.ts';
 import { readResult, saveResult, writeDocuments } from './cloud/document.ts';
 import { measureIdle, measureRow, type Row } from './cloud/measure.ts';
-import { printed } from './cloud/print.ts';
+import { printed, printedSources } from './cloud/print.ts';
 import { formatResult, merged } from './cloud/result.ts';
 import { nameOf, type RowSpec, scaleOf } from './cloud/rows.ts';
 
@@ -39,12 +40,13 @@ async function main(): Promise<void> {
     seed,
     json,
     save,
+    sources: isDetailed,
   } = parseArguments(process.argv.slice(2));
   const tell = progress(specs.length);
   const rows: Row[] = [];
   const idle = await measureIdle({ seed, pollers });
   for (const [at, spec] of specs.entries()) {
-    const { row, usage, failures } = await measureRow(spec, {
+    const { row, usage, failures, sources, metrics } = await measureRow(spec, {
       seed,
       pollers,
       workers,
@@ -56,6 +58,7 @@ async function main(): Promise<void> {
     if (save) await saveResult(merged(await readResult(), { rows: [row], idle }));
     const trouble = [...failures].map(([name, count]) => `${count} times ${name}`);
     if (usage.throttled > 0) trouble.unshift(`${usage.throttled} requests were throttled`);
+    if (isDetailed) process.stderr.write(`${printedSources(sources, metrics)}\n`);
     if (trouble.length > 0) process.stderr.write(`  ${trouble.join(', ')}\n`);
   }
   if (save) await writeDocuments();

@@ -119,6 +119,7 @@ export class Fleet extends Construct {
   readonly deadLetterQueue: Queue;
   /** Undefined where long-running processes serve the queue. */
   readonly function: IFunction | undefined;
+  readonly #own: Handler['own'];
 
   constructor(scope: Construct, id: string, props: FleetConstructProps) {
     super(scope, id);
@@ -127,6 +128,7 @@ export class Fleet extends Construct {
     this.types = props.fleet.types;
     this.slots = props.fleet.slots;
     this.function = handler?.function;
+    this.#own = handler?.own;
     const queueName = nameForOthers(this, handler?.function);
     const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
       ...props.queues,
@@ -168,6 +170,11 @@ export class Fleet extends Construct {
           : { maxConcurrency: bound }
         : { provisionedPollerConfig: provisionedPollers }),
     };
+  }
+
+  /** Says more in the environment of its function, where that is made in this app. */
+  tellMore(environment: Readonly<Record<string, string>>): void {
+    for (const [name, value] of Object.entries(environment)) this.#own?.addEnvironment(name, value);
   }
 
   /** Says in the function's environment whom it works for. */

@@ -11,6 +11,7 @@ import {
   LoggingFormat,
   type RecursiveLoop,
   Runtime,
+  SystemLogLevel,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
 import { type BundlingOptions, LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
@@ -108,6 +109,7 @@ export function schedulerFunction(
     environment: SOURCE_MAPS,
     bundling: FUNCTION_BUNDLING,
     loggingFormat: LoggingFormat.JSON,
+    systemLogLevelV2: SystemLogLevel.WARN,
     logGroup,
     ...definedOf({
       tracing: props.tracing,

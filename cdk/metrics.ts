@@ -2,7 +2,14 @@
 import { Duration } from 'aws-cdk-lib';
 import { Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';
-import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE, type MetricScope } from '../lib/metrics/names.ts';
+import {
+  type FinerScope,
+  METRIC_DIMENSION,
+  METRICS,
+  METRICS_NAMESPACE,
+  type MetricScope,
+  type MetricSpec,
+} from '../lib/metrics/names.ts';
 
 export type MetricName = keyof typeof METRICS;
 
@@ -19,7 +26,8 @@ export abstract class SchedulerMetrics extends Construct {
   abstract readonly tableName: string;
 
   /**
-   * Any of them by name, with the statistic that answers what it is for unless another one is given.
+   * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one by type or
+   * tier has the functions tell metrics by it from then on; of a scheduler that was deployed elsewhere, its `metricsBy` decides.
    * @throws RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
    */
   metric(name: MetricName, options: SchedulerMetricOptions = {}): Metric {
@@ -30,8 +38,8 @@ export abstract class SchedulerMetrics extends Construct {
       fleet,
       partition,
     };
-    const spec = METRICS[name];
-    const by: readonly MetricScope[] = spec.by;
+    const spec: MetricSpec = METRICS[name];
+    const { by, finer = [] } = spec;
     const asked = Object.keys(narrowed).filter(
       (scope) => narrowed[scope as MetricScope] !== undefined,
     ) as MetricScope[];
@@ -46,6 +54,7 @@ export abstract class SchedulerMetrics extends Construct {
         `${spec.name} is told by ${by.join(', or by ')}: ask for one of them, not for ${asked.join(' and ')}`,
       );
     }
+    for (const scope of finer) if (asked.includes(scope)) this.tellBy(scope);
     const dimensions = asked.map((scope) => [METRIC_DIMENSION[scope], String(narrowed[scope])] as const);
     return new Metric({
       namespace: METRICS_NAMESPACE,
@@ -56,6 +65,9 @@ export abstract class SchedulerMetrics extends Construct {
       dimensionsMap: { [METRIC_DIMENSION.scheduler]: this.tableName, ...Object.fromEntries(dimensions) },
     }).attachTo(this);
   }
+
+  /** Somebody looks at metrics that are narrowed by this. */
+  protected tellBy(_scope: FinerScope): void {}
 
   /** Jobs that were stored, through the bus and the client alike. */
   metricSubmitted(options?: SchedulerMetricOptions): Metric {

@@ -28,6 +28,7 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
       FAIRLEAD_TABLE: this.tableName,
       FAIRLEAD_BUS: this.bus.eventBusName,
       FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
+      ...this.metricsEnvironment(),
     };
   }
 
@@ -73,11 +74,17 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
     return this.grants.read(grantee);
   }
 
+  /** By what metrics are narrowed, as far as it is known by now. */
+  protected metricsEnvironment(): Readonly<Record<string, string>> {
+    return {};
+  }
+
   protected environmentOf(fleet: string): Readonly<Record<string, string>> {
     return {
       FAIRLEAD_TABLE: this.tableName,
       FAIRLEAD_FLEET: fleet,
       FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
+      ...this.metricsEnvironment(),
     };
   }
 

@@ -20,6 +20,7 @@ import type { JobTypeInput } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+import { FINER_SCOPES, type FinerScope, METRICS_BY } from '../lib/metrics/names.ts';
 import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
 import { checkDashboard, type DashboardProps, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
@@ -101,6 +102,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   >;
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
+  /** By what somebody looks at metrics. */
+  readonly #metricsBy = new Set<FinerScope>();
 
   constructor(scope: Construct, id: string, props: SchedulerProps<Type> = {}) {
     super(scope, id);
@@ -162,7 +165,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     });
     this.#fleetsScope = new Construct(this, 'Fleets');
     this.#tls = new SharedTls(this, 'FleetTls');
-    this.#connect();
+    this.#connect(metricsByOf(props));
     for (const fleet of Object.keys(fleets)) this.#make(fleet);
     const declared = new Declaration(this, 'Declaration', {
       pool: () => this.#pool.encode(),
@@ -363,7 +366,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /** Tells each function where everything is, and lets it do its part. */
-  #connect(): void {
+  #connect(metricsBy: readonly FinerScope[]): void {
+    for (const scope of metricsBy) this.#metricsBy.add(scope);
     // Whoever stores jobs may run the pass at once, so the ingest function may do all that a dispatcher does.
     for (const dispatcher of [this.ingestFunction, this.dispatchFunction]) {
       for (const [name, value] of Object.entries(this.schedulerEnvironment())) {
@@ -376,6 +380,22 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.grants.tell(this.dispatchFunction, 'outcomes');
   }
 
+  protected override tellBy(scope: FinerScope): void {
+    this.#metricsBy.add(scope);
+  }
+
+  protected override metricsEnvironment(): Readonly<Record<string, string>> {
+    return this.#metricsBy.size === 0 ? {} : { [METRICS_BY]: [...this.#metricsBy].toSorted().join(',') };
+  }
+
+  /** What was asked for may be more than when functions were made. */
+  #tellMetricsBy(): void {
+    const environment = this.metricsEnvironment();
+    for (const [name, value] of Object.entries(environment))
+      for (const each of [this.ingestFunction, this.dispatchFunction]) each.addEnvironment(name, value);
+    this.eachFleet((fleet) => fleet.tellMore(environment));
+  }
+
   /** What follows from everything that was declared is done when the app is complete. */
   #settleLate(): void {
     let isSettled = false;
@@ -386,6 +406,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       this.#pool.encode();
       warnOfTimeouts(this, this.#pool);
       for (const effect of this.#settled) effect();
+      this.#tellMetricsBy();
     };
     Aspects.of(this).add({ visit }, { priority: SETTLE_PRIORITY });
   }
@@ -402,6 +423,20 @@ function checkedDeclaration(props: SchedulerProps): ReturnType<typeof declaratio
   checkTable(props.table ?? {});
   checkSources(props.sources ?? []);
   return declaration;
+}
+
+/** @throws ConfigurationError for what narrows no metric, or always does */
+function metricsByOf({ metricsBy = [] }: SchedulerProps): readonly FinerScope[] {
+  for (const [at, scope] of metricsBy.entries()) {
+    if (FINER_SCOPES.includes(scope)) continue;
+    throw new ConfigurationError(
+      `metricsBy[${at}]`,
+      scope,
+      `is one of ${FINER_SCOPES.join(', ')}`,
+      'Leave it out: metrics are told by fleet and partition anyway.',
+    );
+  }
+  return metricsBy;
 }
 
 function functionSettings(props: SchedulerProps): FunctionSettings {

@@ -1,6 +1,6 @@
 /** A worker function with everything set that it needs to do well: for whoever does not want to think about it. */
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
-import { Architecture, LoggingFormat } from 'aws-cdk-lib/aws-lambda';
+import { Architecture, LoggingFormat, SystemLogLevel } from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction, type NodejsFunctionProps } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
@@ -35,7 +35,7 @@ export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry'> 
 
 /**
  * A function for a fleet: Node.js 24 on arm64, one file with everything in it, 5 minutes, 1,024 MB, logs as JSON that are
- * kept for two weeks. Whatever is given wins.
+ * kept for two weeks, without Lambda's own lines of invocations that end well. Whatever is given wins.
  *
  * @example
  * new WorkerFunction(this, 'Images', { entry: 'images.ts', nativeModules: ['sharp'] });
@@ -50,6 +50,10 @@ export class WorkerFunction extends NodejsFunction {
       timeout: TIMEOUT,
       memorySize: MEMORY_MB,
       loggingFormat: LoggingFormat.JSON,
+      // Lambda's own lines of each invocation would be half of what is logged; of those that fail, they stay.
+      ...(given.loggingFormat === LoggingFormat.TEXT || given.systemLogLevel !== undefined
+        ? {}
+        : { systemLogLevelV2: SystemLogLevel.WARN }),
       ...(given.logGroup === undefined && given.logRetention === undefined
         ? { logGroup: ownLogs(scope, `${id}Logs`) }
         : {}),

@@ -41,6 +41,8 @@ function tableOf(text: string): Pick<TableLimits, 'writeUnits' | 'readUnits'> {
 export interface BenchArguments {
   readonly json: boolean;
   readonly save: boolean;
+  /** Whether to tell what each line of usage came from. */
+  readonly sources: boolean;
   readonly rows: readonly RowSpec[];
   /** Other than the rows' own. */
   readonly limits: Partial<TableLimits>;
@@ -60,6 +62,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
     options: {
       json: { type: 'boolean', default: false },
       save: { type: 'boolean', default: false },
+      sources: { type: 'boolean', default: false },
       only: { type: 'string' },
       table: { type: 'string' },
       'key-units': { type: 'string' },
@@ -78,6 +81,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
   return {
     json: values.json,
     save: values.save,
+    sources: values.sources,
     rows: pickRows(values.only),
     limits: {
       ...(values.table === undefined ? {} : tableOf(values.table)),

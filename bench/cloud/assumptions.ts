@@ -62,12 +62,13 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'logs',
-    is: "the bytes that our code logs, and the platform's start and report lines, 26 bytes more for each event; storage of logs is left out",
-    source: 'CloudWatch Logs; the construct: JSON format',
+    is: "the bytes that our code logs, 26 bytes more for each event; of an invocation that ends well, Lambda says nothing of its own: a worker is a `WorkerFunction`. One with Lambda's default text costs $0.18 more; storage of logs is left out",
+    source:
+      'CloudWatch Logs; Lambda guide, log-level filtering; the construct: JSON, system logs from warnings on',
   },
   {
     what: 'metrics',
-    is: 'each metric with its dimensions that a run has told, warm-up included, is told in every hour, and billed for it; their lines are among the bytes of the logs. An idle scheduler tells none',
+    is: 'each metric with its dimensions that a run has told, warm-up included, is told in every hour, and billed for it; their lines are among the bytes of the logs. None by type or tier, which comes with asking for it; an idle scheduler tells none',
     source:
       'CloudWatch pricing: custom metrics, $0.30 a month each, prorated by the hour and metered only when data is sent; embedded metric format: each metric and set of dimensions is one',
   },

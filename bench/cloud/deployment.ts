@@ -18,6 +18,8 @@ export interface SourceFigures {
 }
 
 export const DEPLOYMENT = {
+  /** Of the scheduler's own functions, and of a `WorkerFunction`: JSON, and of Lambda's own lines only those of what fails. */
+  logs: { format: 'JSON', systemLevel: 'WARN' },
   dispatch: { memoryMb: 1_024, timeoutMs: 60_000 } satisfies FunctionFigures,
   ingest: { memoryMb: 512, timeoutMs: 30_000 } satisfies FunctionFigures,
   stream: { batchSize: 100, windowMs: 0 },

@@ -6,7 +6,7 @@ import type { Log } from '../../lib/runtime/contract.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { FunctionFigures } from './deployment.ts';
 import { LATENCY, type Latencies } from './latency.ts';
-import { jsonLineBytes, metricLineBytes, metricsOf, platformBytes } from './logs.ts';
+import { jsonLineBytes, type LogFormat, metricLineBytes, metricsOf, platformBytes } from './logs.ts';
 import type { UsageMeter } from './usage.ts';
 
 export interface FunctionParts {
@@ -34,7 +34,7 @@ const MB_PER_GB = 1_024;
 export class CloudFunction<T> {
   readonly #parts: FunctionParts;
   readonly #figures: FunctionFigures;
-  readonly #format: 'json' | 'text';
+  readonly #format: LogFormat;
   readonly #begin: (name: string, log: Log, metrics: Metrics) => T;
   readonly #name: string;
   /** The one used last is the last one. */
@@ -46,7 +46,7 @@ export class CloudFunction<T> {
     parts: FunctionParts,
     name: string,
     figures: FunctionFigures,
-    format: 'json' | 'text',
+    format: LogFormat,
     begin: (name: string, log: Log, metrics: Metrics) => T,
   ) {
     this.#parts = parts;
@@ -70,10 +70,10 @@ export class CloudFunction<T> {
     try {
       return await work(environment.memory, invocation);
     } finally {
-      meter.add('invocations', 1);
-      meter.add('logBytes', platformBytes(this.#format));
+      meter.add('invocations', 1, this.#name);
+      meter.add('logBytes', platformBytes(this.#format), `${this.#name}, the platform`);
       for (const line of environment.metrics.take()) {
-        meter.add('logBytes', metricLineBytes(line));
+        meter.add('logBytes', metricLineBytes(line), `${this.#name}, metrics`);
         for (const metric of metricsOf(line)) meter.told(metric);
       }
       this.#bill(Math.max(0, time.nowMs - startedMs - notOursMs));
@@ -100,8 +100,12 @@ export class CloudFunction<T> {
     meter.add('coldStarts', 1);
     this.#bill(initMs);
     const write: Log['info'] = (message, fields) =>
-      meter.add('logBytes', jsonLineBytes({ level: 'info', message, ...fields }));
-    const metrics = new MetricCollector();
+      meter.add(
+        'logBytes',
+        jsonLineBytes({ level: 'info', message, ...fields }),
+        `${this.#name}, ${message}`,
+      );
+    const metrics = new MetricCollector([]);
     const memory = this.#begin(name, { info: write, warn: write }, metrics);
     return { memory, metrics, lastUsedMs: time.nowMs };
   }
@@ -109,6 +113,6 @@ export class CloudFunction<T> {
   /** Lambda bills each started millisecond. */
   #bill(ms: number): void {
     const gigabytes = this.#figures.memoryMb / MB_PER_GB;
-    this.#parts.meter.add('functionGbSeconds', (Math.ceil(ms) / 1_000) * gigabytes);
+    this.#parts.meter.add('functionGbSeconds', (Math.ceil(ms) / 1_000) * gigabytes, this.#name);
   }
 }

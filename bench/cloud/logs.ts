@@ -9,7 +9,7 @@ const EVENT_BYTES = 26;
 const REQUEST_ID = '8f5c1d2e-3b4a-4c5d-9e6f-7a8b9c0d1e2f';
 const INSTANT = '2026-11-22T12:00:00.000Z';
 
-/** As Lambda writes them where the format is JSON and the level is the default. */
+/** As Lambda writes them where the format is JSON and the level is the default; from the level of warnings on, none of what ends well. */
 const JSON_LINES = [
   { time: INSTANT, type: 'platform.start', record: { requestId: REQUEST_ID, version: '$LATEST' } },
   {
@@ -38,10 +38,13 @@ const TEXT_LINES = [
 const bytesOf = (lines: readonly string[]): number =>
   lines.reduce((sum, line) => sum + Buffer.byteLength(line) + EVENT_BYTES, 0);
 
-const PLATFORM_BYTES = { json: bytesOf(JSON_LINES), text: bytesOf(TEXT_LINES) } as const;
+const PLATFORM_BYTES = { warnings: 0, json: bytesOf(JSON_LINES), text: bytesOf(TEXT_LINES) } as const;
+
+/** How a function's log is configured. */
+export type LogFormat = keyof typeof PLATFORM_BYTES;
 
 /** What the platform says of each invocation. */
-export const platformBytes = (format: keyof typeof PLATFORM_BYTES): number => PLATFORM_BYTES[format];
+export const platformBytes = (format: LogFormat): number => PLATFORM_BYTES[format];
 
 /** What a line of our log becomes where the format is JSON: the message of an entry with its time and request. */
 export function jsonLineBytes(line: object): number {

@@ -34,6 +34,10 @@ export interface Measured {
   readonly usage: Usage;
   readonly jobs: number;
   readonly failures: ReadonlyMap<string, number>;
+  /** What was used, by line and source, for each job. */
+  readonly sources: ReadonlyMap<string, number>;
+  /** Each metric with its dimensions that the run has told. */
+  readonly metrics: ReadonlySet<string>;
 }
 
 export interface MeasureOptions {
@@ -224,7 +228,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
   };
   await runUntil(startedMs + warmUpMs);
   isCounting = true;
-  const before = { usage: meter.now(), ended };
+  const before = { usage: meter.now(), sources: meter.sources(), ended };
   await runUntil(startedMs + totalMs);
   const usage = between(before.usage, { ...meter.now(), metricHours: metricHours(meter, windowMs) });
   const jobs = ended - before.ended;
@@ -242,11 +246,18 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       p99: Math.round(percentile(startMs, 0.99)),
     },
   };
-  return { row, usage, jobs, failures: world.failures };
+  const sources = new Map(
+    Array.from(meter.sources(), ([name, amount]): [string, number] => [
+      name,
+      (amount - (before.sources.get(name) ?? 0)) / Math.max(1, jobs),
+    ]),
+  );
+  return { row, usage, jobs, failures: world.failures, sources, metrics: meter.metrics };
 }
 
 /** Whatever a run has told, warm-up included, is told again in each hour: gauges come once a minute, and a window may be shorter. */
-const metricHours = (meter: UsageMeter, windowMs: number): number => meter.metrics * (windowMs / HOUR_MS);
+const metricHours = (meter: UsageMeter, windowMs: number): number =>
+  meter.metrics.size * (windowMs / HOUR_MS);
 
 const roundedBill = (bill: Bill, digits: number): Bill =>
   Object.fromEntries(Object.entries(bill).map(([line, dollars]) => [line, rounded(dollars, digits)])) as Bill;

@@ -91,3 +91,16 @@ export function printed(result: Result): string {
     ...MODEL.map(({ what, is, source }) => `  ${what}: ${is} (${source})`),
   ].join('\n');
 }
+
+/** Who used what, for each job, and the metrics that were told. */
+export function printedSources(sources: ReadonlyMap<string, number>, metrics: ReadonlySet<string>): string {
+  const used = [...sources]
+    .filter(([, perJob]) => perJob >= 0.0005)
+    .sort(([one], [other]) => (one < other ? -1 : 1));
+  return [
+    'For each job:',
+    ...used.map(([name, perJob]) => `  ${name} ${perJob.toFixed(3)}`),
+    `${metrics.size} metrics with their dimensions:`,
+    ...[...metrics].sort().map((metric) => `  ${metric}`),
+  ].join('\n');
+}

@@ -46,6 +46,7 @@ export class MessageQueue<T> implements PolledQueue<T> {
 }
 
 export interface QueueSourceOptions<T> {
+  readonly name: string;
   readonly time: VirtualTime;
   readonly latencies: Latencies;
   readonly meter: UsageMeter;
@@ -60,14 +61,24 @@ export interface QueueSourceOptions<T> {
 
 /** Lambda's pollers on a queue: each receive is a request, also an empty one, and so is each delete. */
 export function pollQueue<T>(options: QueueSourceOptions<T>): void {
-  const { time, latencies, meter, queue, pollers, batchSize, maxConcurrency = Infinity, invoke } = options;
+  const {
+    name,
+    time,
+    latencies,
+    meter,
+    queue,
+    pollers,
+    batchSize,
+    maxConcurrency = Infinity,
+    invoke,
+  } = options;
   let running = 0;
   const waiting: (() => void)[] = [];
   const deliver = async (messages: readonly T[]): Promise<void> => {
     await time.sleep(latencies.queueToFunction());
     try {
       await invoke(messages);
-      meter.add('queueRequests', 1);
+      meter.add('queueRequests', 1, `${name} delete`);
       await queue.delete(messages);
     } catch {
       options.failed?.(messages);
@@ -79,7 +90,7 @@ export function pollQueue<T>(options: QueueSourceOptions<T>): void {
   const poll = async (): Promise<void> => {
     for (;;) {
       if (running >= maxConcurrency) await new Promise<void>((resolve) => waiting.push(resolve));
-      meter.add('queueRequests', 1);
+      meter.add('queueRequests', 1, `${name} receive`);
       // One that waits for a message holds no invocation; what comes meanwhile may be one more than may run.
       const messages = await queue.receive(batchSize, LONG_POLL_MS);
       if (messages.length === 0) continue;

@@ -311,7 +311,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
         time.after(ms / 2, () => {
           const keys = keysOf(verb, request);
           if (!throttle.admits(kind, keys, time.nowMs)) {
-            meter.add('throttled', 1);
+            meter.add('throttled', 1, verb);
             time.after(ms / 2, () => resolve({}));
             return;
           }
@@ -328,8 +328,8 @@ export function cloudTable(parts: CloudTableParts): JobStore {
             const own = usages.reduce((sum, each) => sum + each.writeUnits, 0);
             const writeUnits = verb === 'park' ? TRANSACTION * own : own;
             const readUnits = usages.reduce((sum, each) => sum + each.readUnits, 0);
-            meter.add('writeUnits', writeUnits);
-            meter.add('readUnits', readUnits);
+            meter.add('writeUnits', writeUnits, verb);
+            meter.add('readUnits', readUnits, verb);
             throttle.used('write', heatOf(verb, keys, before, usages, writeUnits), time.nowMs);
             const perKey = [...keys].map((key) => [key, readUnits / keys.size] as const);
             throttle.used('read', new Map([[WHOLE_TABLE, readUnits], ...perKey]), time.nowMs);

@@ -52,10 +52,20 @@ export const times = (usage: Usage, factor: number): Usage => combined((line) =>
 /** Counts, and answers what was counted until now. */
 export class UsageMeter {
   readonly #counts: Record<keyof Usage, number> = { ...NOTHING };
+  readonly #sources = new Map<string, number>();
   readonly #metrics = new Set<string>();
 
-  add(line: keyof Usage, amount: number): void {
+  /** @param source - who or what used it, such as a verb of the store */
+  add(line: keyof Usage, amount: number, source?: string): void {
     this.#counts[line] += amount;
+    if (source === undefined) return;
+    const name = `${line}: ${source}`;
+    this.#sources.set(name, (this.#sources.get(name) ?? 0) + amount);
+  }
+
+  /** What was used, by line and source, where the source was named. */
+  sources(): ReadonlyMap<string, number> {
+    return new Map(this.#sources);
   }
 
   /** A metric with its dimensions was written to. */
@@ -64,8 +74,8 @@ export class UsageMeter {
   }
 
   /** Metrics that were written to since the beginning, each with its dimensions. */
-  get metrics(): number {
-    return this.#metrics.size;
+  get metrics(): ReadonlySet<string> {
+    return this.#metrics;
   }
 
   now(): Usage {

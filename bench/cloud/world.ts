@@ -154,8 +154,8 @@ export class CloudWorld {
     const parts = { time, latencies: this.#latencies, meter };
     const begin = (name: string, log: Log, metrics: Metrics): DispatchContext & IngestContext =>
       this.#contextOf(name, log, metrics);
-    this.#dispatch = new CloudFunction(parts, 'dispatch', DEPLOYMENT.dispatch, 'json', begin);
-    this.#ingest = new CloudFunction(parts, 'ingest', DEPLOYMENT.ingest, 'json', begin);
+    this.#dispatch = new CloudFunction(parts, 'dispatch', DEPLOYMENT.dispatch, 'warnings', begin);
+    this.#ingest = new CloudFunction(parts, 'ingest', DEPLOYMENT.ingest, 'warnings', begin);
     this.#stream = new Stream({
       time,
       latencies: this.#latencies,
@@ -252,7 +252,7 @@ export class CloudWorld {
     this.meter.add('events', Math.ceil(Buffer.byteLength(JSON.stringify(detail)) / EVENT_BYTES));
     this.time.after(this.#latencies.busToQueue(), () => {
       // The bus's own request to the queue.
-      this.meter.add('queueRequests', Math.ceil(bytes / EVENT_BYTES));
+      this.meter.add('queueRequests', Math.ceil(bytes / EVENT_BYTES), 'bus');
       this.#events.put({ messageId: id, body, bytes });
     });
   }
@@ -318,15 +318,15 @@ export class CloudWorld {
   #reachedQueue(): JobQueue {
     const fleets = this.#fleets;
     const { time, meter } = this;
-    const reach = async (requests: number): Promise<void> => {
-      meter.add('queueRequests', requests);
+    const reach = async (verb: string, requests: number): Promise<void> => {
+      meter.add('queueRequests', requests, verb);
       let slowest = 0;
       for (let at = 0; at < requests; at += 1) slowest = Math.max(slowest, this.#latencies.call());
       await time.sleep(slowest);
     };
     return {
       send: async (fleet, messages) => {
-        await reach(Math.ceil(messages.length / SQS_BATCH));
+        await reach('send', Math.ceil(messages.length / SQS_BATCH));
         return fleets.send(fleet, messages);
       },
       // Lambda receives and deletes: its pollers count that.
@@ -334,11 +334,11 @@ export class CloudWorld {
       delete: (...parameters) => fleets.delete(...parameters),
       // SQS delays by whole seconds.
       sendWake: async (partition, delayMs, ...wake) => {
-        await reach(1);
+        await reach('sendWake', 1);
         return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, ...wake);
       },
       sendLook: async (partition, delayMs) => {
-        await reach(1);
+        await reach('sendLook', 1);
         return fleets.sendLook(partition, Math.ceil(delayMs / 1_000) * 1_000);
       },
     };
@@ -391,6 +391,7 @@ export class CloudWorld {
     const { wakeQueue, ingestQueue, fleetQueue } = DEPLOYMENT;
     pollQueue<Wake>({
       ...shared,
+      name: 'wakes',
       ...wakeQueue,
       queue: this.#wakes,
       pollers: pollersOf(pollers, wakeQueue.maxConcurrency !== undefined, !areFleetsUsed),
@@ -402,6 +403,7 @@ export class CloudWorld {
     });
     pollQueue<QueuedEvent>({
       ...shared,
+      name: 'ingest',
       ...ingestQueue,
       queue: this.#events,
       pollers: pollersOf(pollers, ingestQueue.maxConcurrency !== undefined, !isBusUsed),
@@ -418,6 +420,7 @@ export class CloudWorld {
       const hideMs = DEPLOYMENT.visibilityTimeouts * WORKER_FUNCTION.timeoutMs;
       pollQueue<ReceivedMessage>({
         ...shared,
+        name: 'fleet',
         batchSize: fleetQueue.batchSize,
         // The slots bound what is in flight.
         maxConcurrency: undefined,
@@ -586,7 +589,7 @@ export class CloudWorld {
       return process;
     };
     const parts = { time, latencies: this.#latencies, meter };
-    const worker = new CloudFunction<Process>(parts, fleet, WORKER_FUNCTION, 'text', begin);
+    const worker = new CloudFunction<Process>(parts, fleet, WORKER_FUNCTION, 'warnings', begin);
     return (messages) =>
       worker.invoke(async (process, invocation) => {
         invocations += 1;

@@ -59,17 +59,18 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
     import('../dispatch/resident/resident.ts'),
     import('../runtime/vitals.ts'),
     import('../runtime/process-metrics.ts'),
+    import('../runtime/emf.ts'),
   ]);
   const { parts, scheduler, meterTo, close } = await watchman.connectDispatcher(options.envFile, (item) =>
     log?.warn('an item cannot be read', { ...item }),
   );
   log = options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs);
-  const [{ runDispatcher }, { processVitals }, { processMetrics }] = await loading;
+  const [{ runDispatcher }, { processVitals }, { processMetrics }, { finerByOf }] = await loading;
   // At its end it may be killed.
   nodeModule.flushCompileCache?.();
   const told =
     options.metrics === true
-      ? processMetrics(scheduler, parts.clock, (line) => watchman.out(`${line}\n`))
+      ? processMetrics(scheduler, parts.clock, (line) => watchman.out(`${line}\n`), finerByOf(process.env))
       : undefined;
   if (told !== undefined) meterTo(told.metrics);
   const ended = new AbortController();

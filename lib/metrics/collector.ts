@@ -3,7 +3,14 @@
  * what has a distribution is a list, and each line stands for several sets of dimensions.
  */
 import type { MetricKey, MetricScopes, Metrics } from './contract.ts';
-import { METRIC_DIMENSION, METRICS, type MetricScope, type MetricSpec } from './names.ts';
+import {
+  FINER_SCOPES,
+  type FinerScope,
+  METRIC_DIMENSION,
+  METRICS,
+  type MetricScope,
+  type MetricSpec,
+} from './names.ts';
 
 /** One line: values of metrics that have the same dimensions. */
 export interface MetricLine {
@@ -25,12 +32,18 @@ const isBeside = (spec: MetricSpec): boolean => spec.isBeside === true;
 /** Gauges say what is so, so the greatest counts: they are told of exactly what they are of, and of nothing around it. */
 const isGauge = ({ statistic }: MetricSpec): boolean => statistic === 'Maximum';
 
-function setsOf(spec: MetricSpec, scopes: MetricScopes): MetricLine['sets'] {
+function setsOf(
+  spec: MetricSpec,
+  scopes: MetricScopes,
+  finerBy: ReadonlySet<MetricScope>,
+): MetricLine['sets'] {
+  const finer: readonly MetricScope[] = spec.finer ?? [];
   const named = spec.by.filter((scope) => scopes[scope] !== undefined);
+  const told = named.filter((scope) => !finer.includes(scope) || finerBy.has(scope));
   const setOf = (scope: MetricScope): Readonly<Record<string, string>> => ({
     [METRIC_DIMENSION[scope]]: scopes[scope] ?? '',
   });
-  return isGauge(spec) && named.length > 0 ? named.map(setOf) : [{}, ...named.map(setOf)];
+  return isGauge(spec) && named.length > 0 ? told.map(setOf) : [{}, ...told.map(setOf)];
 }
 
 function merge(values: number[], value: number, { statistic }: MetricSpec): void {
@@ -42,12 +55,19 @@ function merge(values: number[], value: number, { statistic }: MetricSpec): void
 
 export class MetricCollector implements Metrics {
   readonly #groups = new Map<string, Group>();
+  readonly #finerBy: ReadonlySet<MetricScope>;
+
+  /** @param finerBy - what narrows metrics, beside what always does */
+  constructor(finerBy: Iterable<FinerScope> = FINER_SCOPES) {
+    this.#finerBy = new Set(finerBy);
+  }
 
   readonly add = (metric: MetricKey, value: number, scopes: MetricScopes = {}): void => {
     const spec: MetricSpec = METRICS[metric];
     // Nothing is not worth a line; a gauge that is back at nothing is.
     if (!Number.isFinite(value) || (value === 0 && spec.statistic === 'Sum')) return;
-    const sets = setsOf(spec, scopes);
+    const sets = setsOf(spec, scopes, this.#finerBy);
+    if (sets.length === 0) return;
     const name = JSON.stringify(sets);
     const group = this.#groups.get(name) ?? { sets, values: new Map() };
     this.#groups.set(name, group);

@@ -17,6 +17,12 @@ export const METRIC_DIMENSION = {
 /** What may narrow a metric, beside the scheduler itself. */
 export type MetricScope = Exclude<keyof typeof METRIC_DIMENSION, 'scheduler'>;
 
+/** What narrows metrics only where somebody asks for it: each type and tier would be some ten metrics more, billed by the hour. */
+export const FINER_SCOPES = ['type', 'tier'] as const satisfies readonly MetricScope[];
+/** Where the construct says so: in a variable of the environment, names with commas between them. */
+export const METRICS_BY = 'FAIRLEAD_METRICS_BY';
+export type FinerScope = (typeof FINER_SCOPES)[number];
+
 /** CloudWatch's own units. */
 export type MetricUnitName = 'Count' | 'Milliseconds' | 'Seconds' | 'Percent';
 
@@ -28,6 +34,8 @@ export interface MetricSpec {
   readonly statistic: 'Sum' | 'Maximum' | 'p99';
   /** Emitted for the whole scheduler, and once more narrowed by each of these. */
   readonly by: readonly MetricScope[];
+  /** Of those: by what it is told only where somebody asks for it. @default - by all of them, always */
+  readonly finer?: readonly FinerScope[];
   /** What work costs, told beside what was done: an invocation that has nothing else to tell is silent, and costs no metric. */
   readonly isBeside?: true;
   readonly description: string;
@@ -39,6 +47,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Sum',
     by: ['type'],
+    finer: ['type'],
     description: 'Jobs that were stored, through the bus and the client alike',
   },
   rejected: {
@@ -60,6 +69,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Sum',
     by: ['type', 'tier'],
+    finer: ['type', 'tier'],
     description: 'Attempts that workers have started',
   },
   succeeded: {
@@ -67,6 +77,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Sum',
     by: ['type'],
+    finer: ['type'],
     description: 'Jobs that ended well',
   },
   failed: {
@@ -81,6 +92,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Sum',
     by: ['type'],
+    finer: ['type'],
     description: 'Jobs that were cancelled',
   },
   retried: {
@@ -88,6 +100,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Sum',
     by: ['type'],
+    finer: ['type'],
     description: 'Attempts that did not succeed, and after which the job is to be tried again',
   },
   waitTime: {
@@ -95,6 +108,7 @@ export const METRICS = {
     unit: 'Milliseconds',
     statistic: 'p99',
     by: ['type', 'tier'],
+    finer: ['type', 'tier'],
     description: 'From when a job was ready to run until a worker started it',
   },
   running: {
@@ -102,6 +116,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Maximum',
     by: ['type', 'tier', 'fleet', 'partition'],
+    finer: ['type', 'tier'],
     description: 'Jobs in flight after a pass, at least once a minute while there are any',
   },
   capUsed: {
@@ -116,6 +131,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Maximum',
     by: ['type', 'partition'],
+    finer: ['type'],
     description: 'Jobs that are ready and wait after a pass, as many as it has seen: there may be more',
   },
   oldestPending: {
@@ -123,6 +139,7 @@ export const METRICS = {
     unit: 'Seconds',
     statistic: 'Maximum',
     by: ['type', 'partition'],
+    finer: ['type'],
     description: 'For how long the first of the jobs that a pass has seen waiting has been ready',
   },
   freeSlots: {

@@ -1,7 +1,20 @@
 /** Metrics as lines of the log, in CloudWatch's embedded metric format: no requests, and nothing to wait for. */
 import { Metrics as Powertools } from '@aws-lambda-powertools/metrics';
 import type { MetricLine } from '../metrics/collector.ts';
-import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE } from '../metrics/names.ts';
+import {
+  FINER_SCOPES,
+  type FinerScope,
+  METRIC_DIMENSION,
+  METRICS,
+  METRICS_BY,
+  METRICS_NAMESPACE,
+} from '../metrics/names.ts';
+
+/** By what metrics are narrowed, as the environment says; what it names beside that is left out. */
+export function finerByOf(environment: Readonly<Record<string, string | undefined>>): readonly FinerScope[] {
+  const named = (environment[METRICS_BY] ?? '').split(',').map((name) => name.trim());
+  return FINER_SCOPES.filter((scope) => named.includes(scope));
+}
 
 /** What writes the metrics of one scheduler, by the name of its table. */
 function metricsOf(scheduler: string): Powertools {

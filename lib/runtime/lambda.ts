@@ -6,7 +6,7 @@ import type { Context } from 'aws-lambda';
 import { MetricCollector } from '../metrics/collector.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { Log } from './contract.ts';
-import { emfWriter } from './emf.ts';
+import { emfWriter, finerByOf } from './emf.ts';
 
 /** What a middleware is told of an invocation, and may change. */
 export interface MiddlewareRequest<Event, Answer> {
@@ -47,10 +47,13 @@ export interface LambdaEntry {
   ) => LambdaHandler<Event, Answer>;
 }
 
-/** `POWERTOOLS_SERVICE_NAME`, `POWERTOOLS_LOG_LEVEL` and `POWERTOOLS_METRICS_DISABLED` apply. Metrics are of `FAIRLEAD_TABLE`. */
+/**
+ * `POWERTOOLS_SERVICE_NAME`, `POWERTOOLS_LOG_LEVEL` and `POWERTOOLS_METRICS_DISABLED` apply. Metrics are of `FAIRLEAD_TABLE`, by type
+ * and tier as `FAIRLEAD_METRICS_BY` says.
+ */
 export function lambdaEntry(): LambdaEntry {
   const logger = new Logger({ serviceName: process.env.POWERTOOLS_SERVICE_NAME ?? 'fairlead' });
-  const metrics = new MetricCollector();
+  const metrics = new MetricCollector(finerByOf(process.env));
   const scheduler = process.env.FAIRLEAD_TABLE ?? '';
   const write = scheduler === '' ? () => {} : emfWriter(scheduler);
   const told = async <Answer>(work: () => Promise<Answer>): Promise<Answer> => {

@@ -6,6 +6,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { Declarations, type Declared } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
+import { finerByOf } from '../runtime/emf.ts';
 import { processMetrics } from '../runtime/process-metrics.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { processVitals } from '../runtime/vitals.ts';
@@ -115,7 +116,7 @@ export async function runFleetWorker(
   const log = jsonLog((line) => console.log(line));
   const told =
     (options.metrics ?? !isSilenced())
-      ? processMetrics(table, systemClock, (line) => console.log(line))
+      ? processMetrics(table, systemClock, (line) => console.log(line), finerByOf(process.env))
       : undefined;
   const dynamodb = new DynamoDBClient(STORE_REQUESTS);
   const sqs = new SQSClient(QUEUE_REQUESTS);

@@ -36,7 +36,7 @@ describe('what the model takes for the deployment is what the construct makes', 
       MemorySize: memoryMb,
       Timeout: timeoutMs / 1_000,
       Architectures: ['arm64'],
-      LoggingConfig: { LogFormat: 'JSON' },
+      LoggingConfig: { LogFormat: DEPLOYMENT.logs.format, SystemLogLevel: DEPLOYMENT.logs.systemLevel },
     });
   });
 

@@ -87,6 +87,7 @@ describe('bench:cloud', () => {
     expect(parseArguments([...argv, '--pollers', 'five'])).toEqual({
       json: true,
       save: false,
+      sources: false,
       rows: [{ ...USUAL, load: 'half', keys: 10_000 }],
       limits: { writeUnits: 10_000, readUnits: 30_000, keyWriteUnits: 500 },
       pollers: 'five',

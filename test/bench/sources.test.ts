@@ -98,7 +98,17 @@ describe('pollers of a queue', () => {
     const { time, latencies, meter } = scene();
     const queue = new MessageQueue<number>(time);
     const invoke = async (): Promise<void> => {};
-    pollQueue({ time, latencies, meter, queue, pollers: 5, batchSize: 10, maxConcurrency: 2, invoke });
+    pollQueue({
+      name: 'fleet',
+      time,
+      latencies,
+      meter,
+      queue,
+      pollers: 5,
+      batchSize: 10,
+      maxConcurrency: 2,
+      invoke,
+    });
     await time.run({ untilMs: 600 * SECOND - 1 });
     expect(meter.now().queueRequests).toBe(5 * 30);
   });
@@ -110,13 +120,27 @@ describe('pollers of a queue', () => {
     const invoke = async (): Promise<void> => {
       atMs = time.nowMs;
     };
-    pollQueue({ time, latencies, meter, queue, pollers: 1, batchSize: 1, maxConcurrency: undefined, invoke });
+    pollQueue({
+      name: 'fleet',
+      time,
+      latencies,
+      meter,
+      queue,
+      pollers: 1,
+      batchSize: 1,
+      maxConcurrency: undefined,
+      invoke,
+    });
     time.after(SECOND, () => queue.put('a message'));
     await time.run({ untilMs: 2 * SECOND });
     expect(atMs).toBeGreaterThanOrEqual(SECOND + 18);
     expect(atMs).toBeLessThanOrEqual(SECOND + 100);
     // The receive that found it, its delete, and the receive that goes on.
     expect(meter.now().queueRequests).toBe(3);
+    expect(Object.fromEntries(meter.sources())).toEqual({
+      'queueRequests: fleet receive': 2,
+      'queueRequests: fleet delete': 1,
+    });
   });
 
   it('have no more invocations at once than the event source allows', async () => {
@@ -132,7 +156,17 @@ describe('pollers of a queue', () => {
       running -= 1;
       done += 1;
     };
-    pollQueue({ time, latencies, meter, queue, pollers: 5, batchSize: 1, maxConcurrency: 2, invoke });
+    pollQueue({
+      name: 'fleet',
+      time,
+      latencies,
+      meter,
+      queue,
+      pollers: 5,
+      batchSize: 1,
+      maxConcurrency: 2,
+      invoke,
+    });
     for (let at = 0; at < 10; at += 1) queue.put(at);
     await time.run({ untilMs: 30 * SECOND });
     expect([most, done]).toEqual([2, 10]);

@@ -273,7 +273,7 @@ describe('a worker function', () => {
       Architectures: ['arm64'],
       MemorySize: 1_024,
       Timeout: 300,
-      LoggingConfig: { LogFormat: 'JSON' },
+      LoggingConfig: { LogFormat: 'JSON', SystemLogLevel: 'WARN' },
       Environment: { Variables: { NODE_OPTIONS: '--enable-source-maps', FAIRLEAD_FLEET: 'all' } },
     });
     Annotations.fromStack(stack).hasNoWarning('*', Match.stringLikeRegexp('fairlead|may take'));

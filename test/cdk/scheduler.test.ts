@@ -147,7 +147,7 @@ describe('functions', () => {
         Runtime: 'nodejs24.x',
         Architectures: ['arm64'],
         Handler: 'index.handler',
-        LoggingConfig: { LogFormat: 'JSON' },
+        LoggingConfig: { LogFormat: 'JSON', SystemLogLevel: 'WARN' },
       });
     }
     template.allResourcesProperties(

@@ -114,6 +114,34 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
     expect(scheduler.metricWaitTime(options).period.toMinutes()).toBe(5);
   });
 
+  it('are told by type or tier once somebody asks for that, by every function and fleet, and not before', () => {
+    const saidBy = (made: ReturnType<typeof synthesize>): readonly unknown[] => [
+      ...new Set(
+        resourcesOf(made.template, 'AWS::Lambda::Function')
+          .filter(
+            ([, { Properties }]) =>
+              at(Properties, 'Environment', 'Variables', 'FAIRLEAD_TABLE') !== undefined,
+          )
+          .filter(([id]) => !id.includes('Declar'))
+          .map(([, { Properties }]) => at(Properties, 'Environment', 'Variables', 'FAIRLEAD_METRICS_BY')),
+      ),
+    ];
+    expect(saidBy(synthesize())).toEqual([undefined]);
+    expect(saidBy(synthesize({}, (_, made) => void made.metricFailed({ type: 'index' })))).toEqual([
+      undefined,
+    ]);
+    expect(saidBy(synthesize({}, (_, made) => void made.metricWaitTime({ tier: 'default' })))).toEqual([
+      'tier',
+    ]);
+    expect(saidBy(synthesize({}, (_, made) => void made.dashboard()))).toEqual(['type']);
+    const said = synthesize({ metricsBy: ['type', 'tier'] });
+    expect(saidBy(said)).toEqual(['tier,type']);
+    expect(said.scheduler.schedulerEnvironment()).toMatchObject({ FAIRLEAD_METRICS_BY: 'tier,type' });
+    expect(() => new Scheduler(emptyStack(), 'Jobs', { metricsBy: ['fleet' as 'type'] })).toThrow(
+      /^metricsBy\[0\]: is one of type, tier, got "fleet"/,
+    );
+  });
+
   it('of one that was looked up are those of its table', () => {
     const other = emptyStack();
     const arn = 'arn:aws:dynamodb:eu-west-1:111122223333:table/orders-jobs';

@@ -40,6 +40,32 @@ describe('the metrics of one invocation', () => {
     expect(lines[0]?.WaitTime).toEqual(Array.from({ length: 50 }, (_, at) => at));
   });
 
+  it('are told by type and tier only where somebody asks for that; failures by type in any case', () => {
+    const told = (collector: MetricCollector): readonly unknown[] => {
+      collector.add('started', 1, { type: 'pdf', tier: 'fast' });
+      collector.add('succeeded', 1, { type: 'pdf' });
+      collector.add('failed', 1, { type: 'pdf' });
+      collector.add('running', 2, { type: 'pdf' });
+      collector.add('running', 3, { fleet: 'images' });
+      collector.add('running', 5);
+      return collector
+        .take()
+        .flatMap(({ sets, values }) =>
+          sets.map((set) => [Object.keys(set)[0] ?? '', [...values.keys()].join()]),
+        );
+    };
+    expect(told(new MetricCollector([]))).toEqual([
+      ['', 'started,succeeded,running'],
+      ['', 'failed'],
+      ['Type', 'failed'],
+      ['Fleet', 'running'],
+    ]);
+    const byType = told(new MetricCollector(['type']));
+    expect(byType).toContainEqual(['Type', 'started,succeeded,failed']);
+    expect(byType).toContainEqual(['Type', 'running']);
+    expect(byType.map((each) => (each as readonly string[])[0])).not.toContain('Tier');
+  });
+
   it('tell a gauge of exactly what it is of: the greatest of its types is not the whole', () => {
     const collector = new MetricCollector();
     collector.add('running', 7);

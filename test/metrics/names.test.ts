@@ -15,6 +15,12 @@ describe('the names of metrics', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
+  it('are told more finely only by what they are told by', () => {
+    for (const { by, finer = [] } of specs) expect(by).toEqual(expect.arrayContaining([...finer]));
+    // What an alarm looks at is told in any case: alarms ask for no type or tier.
+    expect(METRICS.failed).not.toHaveProperty('finer');
+  });
+
   it('differ from every dimension: in a line of the log both are fields of one object', () => {
     const names = new Set(specs.map(({ name }) => name));
     expect(Object.values(METRIC_DIMENSION).filter((dimension) => names.has(dimension))).toEqual([]);
