@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 const project = resolve(import.meta.dirname, '../..');
 
 /** As many as it is; 30 would do. A change that needs one more file for one job's way says why, and raises it. */
-const FILES_MAX = 74;
+const FILES_MAX = 75;
 
 it('one job goes from its request to its settlement through no more files than it did', {
   timeout: 60_000,
