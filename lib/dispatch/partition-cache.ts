@@ -48,6 +48,8 @@ export interface CachedKeys {
   readonly keys: readonly CachedKey[];
   /** Nothing of the type waited once: these are the keys that hints have told of since. */
   readonly isQuiet?: true | undefined;
+  /** Whoever made the last pass said so, and this one has hints to go by. */
+  readonly isTold?: boolean | undefined;
   /** Where the line goes on; absent at its end. */
   readonly next?: string | undefined;
 }
@@ -131,7 +133,7 @@ export function keysTrustedMs(lines: CachedLines, read: CachedKeys): number {
 export const nothingTrustedMs = ({ heads }: CachedLines): number =>
   Math.max(NOTHING_TRUSTED_MS, heads.size * READ_AGAIN_MS);
 
-/** A look that may have come too early to show all is not made again, though a slot is free, within this. */
+/** Another one's look, that may have come too early to show all, is not made again within this, though a slot is free. */
 const EARLY_TRUSTED_MS = 2_000;
 
 /** Whether these keys are all that wait, because hints have told of them since nothing did. */
@@ -141,7 +143,7 @@ const isQuietKnown = ({ parks, wholeFromMs = Infinity }: CachedLines, known: Cac
 /** Whether the keys of a type that were read are to be read again where slots stay free. */
 export function isLookDue(lines: CachedLines, known: CachedKeys, nowMs: number): boolean {
   if (isLongKeysLine(known) || isQuietKnown(lines, known)) return false;
-  return known.isQuiet !== true || nowMs - known.readAtMs >= EARLY_TRUSTED_MS;
+  return known.isTold !== true || nowMs - known.readAtMs >= EARLY_TRUSTED_MS;
 }
 
 /** Keys of a type that has none. */
@@ -155,8 +157,14 @@ export function noteWatched(lines: CachedLines, sinceMs: number, seenWithinMs: n
 }
 
 /** Takes over that nothing waits, from whoever looked last: who remembers more of a type has its own word for it. */
-export function noteQuiet(lines: CachedLines, types: Iterable<string>, { lookedAtMs }: Quiet): void {
-  for (const type of types) if (!lines.keys.has(type)) lines.keys.set(type, noKeys(lookedAtMs));
+export function noteQuiet(
+  lines: CachedLines,
+  types: Iterable<string>,
+  { lookedAtMs }: Quiet,
+  hasHints: boolean,
+): void {
+  for (const type of types)
+    if (!lines.keys.has(type)) lines.keys.set(type, { ...noKeys(lookedAtMs), isTold: hasHints });
 }
 
 /** That nothing waits is one instant to remember, not as many lines as there are. */

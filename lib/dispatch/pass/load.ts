@@ -111,6 +111,8 @@ function watch(
     lines,
     configuration.types.map(({ type }) => type),
     quiet,
+    // A wake or a tick tells of no job: it is a reason to look.
+    !input.fires,
   );
 }
 
