@@ -83,6 +83,7 @@ export const ATTRIBUTE = {
   attendance: 'a',
   liftedAtMs: 'l',
   isLifted: 'f',
+  chargedMean: 'm',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',

@@ -186,6 +186,7 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
     [A.liftedAtMs]: page.liftedAtMs,
     [A.isLifted]: page.isLifted === true ? true : undefined,
+    [A.chargedMean]: page.chargedMean,
   };
 }
 
@@ -208,5 +209,6 @@ export function decodePage(item: Item): Page {
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
     ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
     ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
+    ...(cells.has(A.chargedMean) ? { chargedMean: cells.count(A.chargedMean) } : {}),
   };
 }
