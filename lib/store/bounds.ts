@@ -13,11 +13,12 @@ export const ITEM_BYTES_MAX = 400 * 1024;
 export const TRANSACTION_ITEMS_MAX = 100;
 export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 
-/** Of the partition summary: a transaction bills each started KB twice, so it is small. */
-export const LEDGERS_BYTES_MAX = 4_000;
+/** Ledgers in the partition summary: so much stays in any case, and more while commits write many ledgers, up to a most. */
+export const LEDGERS_BYTES_KEPT = 4_000;
+export const LEDGERS_BYTES_MAX = 40_000;
 export const PAGE_TYPES_MAX = 40;
-/** Reservations that stand in it: as few jobs as a pass starts in a quiet pool. Others have items. */
-export const INLINE_BYTES_MAX = 800;
+/** Reservations that stand in it: some sixty jobs, which compressed are 1 to 2 KB. Where more come and go, reservations have items. */
+export const INLINE_BYTES_MAX = 6_000;
 /** What it says of reservations beside their items; what is beyond goes into these. */
 export const MARKS_BYTES_MAX = 4_000;
 /** Of the reservations that take over marks in one commit: with one more, and all else, within a transaction. */
@@ -47,7 +48,7 @@ export const ITEM_BOUNDS = {
   /** Batches of 50 jobs, each with names of its own. */
   reservation: 350_000,
   /** Ledgers, types, reservations and marks as above. */
-  page: 64_000,
+  page: 300_000,
   /** So many slots, with 36 bytes of a claim and 32 of a job each, and the progress of all. */
   worker: 380_000,
   /** A fairness key as its scope. */

@@ -11,6 +11,7 @@ import type { ReservedJob } from '../core/job.ts';
 import {
   ABSORBED_BYTES_MAX,
   INLINE_BYTES_MAX,
+  LEDGERS_BYTES_KEPT,
   LEDGERS_BYTES_MAX,
   MARKS_BYTES_MAX,
   PAGE_TYPES_MAX,
@@ -52,6 +53,8 @@ export interface Page {
   readonly isLifted?: boolean | undefined;
   /** Nothing waits, by all that passes were shown. */
   readonly quiet?: Quiet | undefined;
+  /** Ledgers that a commit writes, in hundredths, as the latest ones did. */
+  readonly chargedMean?: number | undefined;
 }
 
 export const EMPTY_PAGE: Page = {
@@ -91,25 +94,48 @@ const markBytes = (batchId: string): number => batchId.length + MARK_OVERHEAD_BY
 const OWN_ITEMS = 2;
 
 /** What stands between the parts of a job's row, and its numbers. */
-const ROW_OVERHEAD_BYTES = 24;
+const ROW_OVERHEAD_BYTES = 14;
+const SHAPE_OVERHEAD_BYTES = 24;
 const INLINE_OVERHEAD_BYTES = 60;
+/** An id of 32 hexadecimal digits is packed. */
+const PACKED_ID_BYTES = 23;
+/** What a job takes with all that its row names. */
+const ROW_BYTES = 80;
 const nameBytes = (name = ''): number => Buffer.byteLength(name, 'utf8');
+/** As it is packed: a row for each job, and what several of them share once. */
 const inlineBytes = ({ batchId, jobs }: Reservation): number => {
   let bytes = INLINE_OVERHEAD_BYTES + batchId.length;
-  for (const { id, type, tier, fleet, fairnessKey, conflictKey, resourceId } of jobs.values())
-    for (const name of [id, type, tier, fleet, fairnessKey, conflictKey ?? resourceId])
-      bytes += nameBytes(name) + ROW_OVERHEAD_BYTES / 6;
+  const shared = new Set<string>();
+  for (const {
+    id,
+    type,
+    tier,
+    fleet,
+    fairnessKey,
+    estimatedCostMs,
+    conflictKey,
+    resourceId,
+  } of jobs.values()) {
+    bytes += (id.length === 32 ? PACKED_ID_BYTES : nameBytes(id)) + ROW_OVERHEAD_BYTES;
+    shared.add(fairnessKey);
+    shared.add(`${type}/${tier}/${fleet}/${estimatedCostMs}/${conflictKey ?? resourceId ?? ''}`);
+  }
+  for (const each of shared) bytes += nameBytes(each) + SHAPE_OVERHEAD_BYTES;
   return bytes;
 };
 
-/** A reservation that stands in the page for longer gets an item, when one is written anyway. */
+/** A reservation that stands in the page for longer is one of long jobs. */
 const LASTS_MS = 30_000;
-/** Where more reservations have items, each commit writes the page for many jobs: it is kept small. */
-const QUIET_ITEMS_MAX = 4;
+/** Reservations that last may take so much of the page, which each commit writes; then they get items. */
+const LASTING_BYTES_MAX = 2_000;
 /** With fewer parts of the transaction left, no item is written for reservations that stand in the page. */
 const MOVE_ROOM_MIN = 40;
 
-/** The reservations of a page after a commit, and those that get items: what is too large, and the oldest where there are too many. */
+/**
+ * The reservations of a page after a commit, and those that get items. While all of what comes and goes has room, it stands in
+ * the page: a commit is one write then. Where it has not, nothing new does, because an item makes the commit a transaction, which
+ * pays for the page twice. What lasts gets items, many at once.
+ */
 function reserveIn(
   page: Page,
   commit: Commit,
@@ -119,25 +145,48 @@ function reserveIn(
   const inline = inlineLeft(page, commit);
   // Whoever reads the partition meanwhile may see the page and not yet the item: it leaves the page once its item is known.
   for (const batchId of inline.keys()) if (live.has(batchId)) inline.delete(batchId);
+  const [first] = commit.reserve;
+  if (first === undefined) return { inline, reserved: [] };
+  const lasts = ({ reservedAtMs }: Reservation): boolean => first.reservedAtMs - reservedAtMs > LASTS_MS;
   let bytes = 0;
-  for (const each of inline.values()) bytes += inlineBytes(each);
+  let lastingBytes = 0;
+  for (const each of inline.values()) {
+    const own = inlineBytes(each);
+    bytes += own;
+    if (lasts(each)) lastingBytes += own;
+  }
+  const beside = rowsBeside(page, live, lasts) * ROW_BYTES;
   const reserved: Reservation[] = [];
-  const isQuiet = live.size <= QUIET_ITEMS_MAX;
   for (const each of commit.reserve) {
     const own = inlineBytes(each);
-    if (!isQuiet || bytes + own > INLINE_BYTES_MAX) reserved.push(each);
+    if (beside + bytes + own > INLINE_BYTES_MAX) reserved.push(each);
     else {
       inline.set(each.batchId, each);
       bytes += own;
     }
   }
-  const [first] = reserved;
-  if (first === undefined || room < MOVE_ROOM_MIN) return { inline, reserved };
+  const isMoving = reserved.length > 0 || lastingBytes > LASTING_BYTES_MAX;
+  if (!isMoving || room < MOVE_ROOM_MIN) return { inline, reserved };
   // Those that have lasted long will go on for long: they take the room of those that come and go.
-  for (const each of page.inline.values())
-    if (inline.has(each.batchId) && first.reservedAtMs - each.reservedAtMs > LASTS_MS)
-      reserved.push(inline.get(each.batchId) as Reservation);
+  for (const each of page.inline.values()) {
+    if (reserved.length >= MOVE_ROOM_MIN) break;
+    if (inline.has(each.batchId) && lasts(each)) reserved.push(inline.get(each.batchId) as Reservation);
+  }
   return { inline, reserved };
+}
+
+/** Jobs in flight of reservations that have items and do not last, as far as they may be known from counts. */
+function rowsBeside(
+  page: Page,
+  live: ReadonlyMap<string, Reservation>,
+  lasts: (reservation: Reservation) => boolean,
+): number {
+  let rows = 0;
+  for (const each of live.values()) {
+    if (page.inline.has(each.batchId) || lasts(each)) continue;
+    rows += Math.max(0, each.jobs.size - (page.batches.get(each.batchId)?.settled.size ?? 0));
+  }
+  return rows;
 }
 
 /** The page's reservations without what a commit settles. */
@@ -207,7 +256,8 @@ export function turnPage(
   const { inline, reserved } = reserveIn(page, commit, live, atMost - commit.ledgers.length - touched);
   const room = atMost - Math.max(reserved.length, commit.reserve.length);
   // As many marks as it makes new, a commit can take out: it writes no other item for those.
-  const spilled = spill(ledgers, room - touched);
+  const chargedMean = meanAfter(page.chargedMean, commit.ledgers.length);
+  const spilled = spill(ledgers, chargedMean, room - touched);
   const batches = marksAfter(page, commit, live);
   return {
     page: {
@@ -222,6 +272,7 @@ export function turnPage(
       liftedAtMs: commit.liftedAtMs ?? page.liftedAtMs,
       isLifted: commit.isLifted ?? page.isLifted,
       quiet: commit.quiet === null ? undefined : (commit.quiet ?? page.quiet),
+      ...(chargedMean === 0 ? {} : { chargedMean }),
     },
     spilled,
     estimates: own,
@@ -230,17 +281,35 @@ export function turnPage(
   };
 }
 
+/** Of the mean number of ledgers that a commit writes, the latest one is so much. */
+const CHARGED_SHARE = 1 / 8;
+const HUNDRED = 100;
+/**
+ * A ledger stays while about one in so many commits writes it. In the page it is some 14 bytes of each commit once compressed, a
+ * seventieth of a write unit; beside it, two units and a read each time that it is written.
+ */
+const KEPT_COMMITS = 100;
+/** Beyond its room, a page keeps ledgers until so many can leave it at once: whatever leaves makes the commit a transaction. */
+const SPILL_SLACK = 1.25;
+
+const meanAfter = (before = 0, charged: number): number =>
+  Math.round(before + (charged * HUNDRED - before) * CHARGED_SHARE);
+
 /**
  * Takes out what a page has no room for, the longest not charged first; where so many are not enough, the largest ones.
  * A commit has room for as many as it charges, so what was within the bound before is so afterwards.
  */
-function spill(ledgers: Map<string, Ledger>, spilledMax: number): readonly Ledger[] {
+function spill(ledgers: Map<string, Ledger>, chargedMean: number, spilledMax: number): readonly Ledger[] {
   let bytes = 0;
   for (const ledger of ledgers.values()) bytes += ledgerBytes(ledger);
-  let spilled = spillFrom(ledgers.values(), bytes, spilledMax);
-  if (spilled.isShort) {
+  if (bytes <= LEDGERS_BYTES_KEPT) return [];
+  const kept = ((chargedMean * KEPT_COMMITS) / HUNDRED) * (bytes / ledgers.size);
+  const room = Math.min(LEDGERS_BYTES_MAX, Math.max(LEDGERS_BYTES_KEPT, kept));
+  if (bytes <= Math.min(LEDGERS_BYTES_MAX, SPILL_SLACK * room)) return [];
+  let spilled = spillFrom(ledgers.values(), bytes, room, spilledMax);
+  if (spilled.left > LEDGERS_BYTES_MAX) {
     const largest = [...ledgers.values()].sort((one, other) => ledgerBytes(other) - ledgerBytes(one));
-    spilled = spillFrom(largest, bytes, spilledMax);
+    spilled = spillFrom(largest, bytes, LEDGERS_BYTES_MAX, spilledMax);
   }
   for (const { fairnessKey } of spilled.ledgers) ledgers.delete(fairnessKey);
   return spilled.ledgers;
@@ -249,17 +318,17 @@ function spill(ledgers: Map<string, Ledger>, spilledMax: number): readonly Ledge
 function spillFrom(
   ledgers: Iterable<Ledger>,
   bytes: number,
+  room: number,
   spilledMax: number,
-): { readonly ledgers: readonly Ledger[]; readonly isShort: boolean } {
+): { readonly ledgers: readonly Ledger[]; readonly left: number } {
   const spilled: Ledger[] = [];
   let left = bytes;
   for (const ledger of ledgers) {
-    if (left <= LEDGERS_BYTES_MAX) break;
-    if (spilled.length >= spilledMax) return { ledgers: spilled, isShort: true };
+    if (left <= room || spilled.length >= spilledMax) break;
     spilled.push(ledger);
     left -= ledgerBytes(ledger);
   }
-  return { ledgers: spilled, isShort: false };
+  return { ledgers: spilled, left };
 }
 
 function marksAfter(

@@ -15,9 +15,12 @@ import { inRequests } from '../../lib/core/lending.ts';
 import { SCHEDULE_LIMITS } from '../../lib/dispatch/schedule-request.ts';
 import {
   DECLARATION_PART_CHARS,
+  INLINE_BYTES_MAX,
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
   LATER_JOBS_MAX,
+  LEDGERS_BYTES_KEPT,
+  LEDGERS_BYTES_MAX,
   PARKED_NAME_BYTES_MAX,
   PARKED_NAMES_MAX,
   reservationBytesAtMost,
@@ -38,7 +41,11 @@ import { encodePartition } from '../../lib/store/dynamodb/codec/lock.ts';
 import { encodePage, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
 import { encodeParkedMark } from '../../lib/store/dynamodb/codec/parking.ts';
 import { encodeRejection } from '../../lib/store/dynamodb/codec/rejection.ts';
-import { decodeReservation, encodeReservation } from '../../lib/store/dynamodb/codec/reservation.ts';
+import {
+  decodeReservation,
+  encodeReservation,
+  plainReservation,
+} from '../../lib/store/dynamodb/codec/reservation.ts';
 import {
   encodeDeclaredSchedules,
   encodeScheduleSpec,
@@ -120,7 +127,7 @@ function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Co
 const largestPage = (): Page => {
   const reserving = times(200, (at) => () => aCommit({ reserve: [aReservation([], { batchId: `${at}` })] }));
   const charging = times(
-    8,
+    40,
     (round) => () =>
       aCommit({
         ledgers: times(5, (at) => largestLedger(round * 5 + at)),
@@ -155,7 +162,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
       PAYLOAD_ID,
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
-  reservation: () => encodeReservation(PARTITION, largestReservation()),
+  reservation: () => plainReservation(PARTITION, largestReservation()),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
@@ -378,13 +385,14 @@ describe('a reservation', () => {
     fc.assert(
       fc.property(odd, odd, (type, fairnessKey) => {
         const reservation = aReservation([{ id: 'a', type, fairnessKey }]);
-        const item = encodeReservation(0, reservation);
+        const item = plainReservation(0, reservation);
         expect(decodeReservation(item)).toEqual(reservation);
+        expect(decodeReservation(encodeReservation(0, reservation))).toEqual(reservation);
         expect(itemBytes(item)).toBeLessThan(reservationBytesAtMost(reservation.jobs.values()) + 200);
       }),
     );
     const one = (fairnessKey: string): number =>
-      itemBytes(encodeReservation(0, aReservation([{ id: 'a', fairnessKey }], { batchId: '1-1' })));
+      itemBytes(plainReservation(0, aReservation([{ id: 'a', fairnessKey }], { batchId: '1-1' })));
     expect(one(KEY) - one('')).toBe(3 * KEY.length);
   });
 });
@@ -423,12 +431,82 @@ describe('the partition summary', () => {
           const bytes = ({ fairnessKey, later = [] }: Ledger): number =>
             fairnessKey.length + 24 + later.length * 24;
           const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + bytes(ledger), 0);
-          expect(used).toBeLessThanOrEqual(4_000);
+          expect(used).toBeLessThanOrEqual(LEDGERS_BYTES_MAX);
           expect(spilled.length).toBeLessThanOrEqual(98);
         }
       }),
       { numRuns: 50 },
     );
+  });
+
+  it('keeps the ledgers of a thousand keys while commits write dozens of them, and lets them go when few are written', () => {
+    let at = 0;
+    const charging = (count: number): (() => Commit) => {
+      const ledgers = times(count, () => {
+        at += 1;
+        return { fairnessKey: `customer-${at % 1_000}`, settledCostMs: at, lastSeenMs: NOW_MS };
+      });
+      return () => aCommit({ ledgers });
+    };
+    const { turns } = turned([...times(50, () => charging(40)), ...times(150, () => charging(1))]);
+    const busy = turns.slice(0, 50);
+    expect(busy.flatMap(({ spilled }) => spilled)).toEqual([]);
+    expect(busy.at(-1)?.page.ledgers.size).toBe(1_000);
+    const quiet = turns.slice(50);
+    const left = [...(quiet.at(-1)?.page.ledgers.keys() ?? [])];
+    // What was charged last stays.
+    expect(left.at(-1)).toBe(`customer-${at % 1_000}`);
+    expect(left.length * 36).toBeLessThanOrEqual(1.25 * LEDGERS_BYTES_KEPT);
+    // None is spilled twice, and none that stays: each is where it was charged last.
+    const spilled = quiet.flatMap((turn) => turn.spilled.map(({ fairnessKey }) => fairnessKey));
+    expect(new Set([...spilled, ...left]).size).toBe(1_000);
+    // Whatever leaves makes the commit a transaction: few commits take many.
+    expect(quiet.filter((turn) => turn.spilled.length > 0).length).toBeLessThan(40);
+  });
+
+  it('holds the reservations of a small pool, so that its commits are one write; of a large one, it holds none that come', () => {
+    /** A tenth of what runs comes with each commit, and lasts for ten of them. */
+    const runs = (running: number): ReturnType<typeof turned> => {
+      const made = times(60, (from) => {
+        const jobs = times(running / 10, (each) => ({ id: `${from}-${each}`.padStart(32, '0') }));
+        return aReservation(jobs, { batchId: `1-${from}`, reservedAtMs: NOW_MS + 100 * from });
+      });
+      return turned(
+        made.map((reservation, from) => (): Commit => {
+          const ended = made[from - 10];
+          if (ended === undefined) return aCommit({ reserve: [reservation] });
+          const positions = [...ended.jobs.keys()];
+          return aCommit({ reserve: [reservation], drop: [{ reservation: ended, positions }] });
+        }),
+      );
+    };
+    const small = runs(20);
+    expect(small.turns.every(({ reserved }) => reserved.length === 0)).toBe(true);
+    expect(small.page.inline.size).toBe(10);
+    const large = runs(2_000);
+    expect(large.page.inline.size).toBe(0);
+    expect(large.turns.slice(20).every(({ reserved }) => reserved.length === 1)).toBe(true);
+  });
+
+  it('gives items to reservations that last, many at once, so that each commit need not write them', () => {
+    const { turns, page } = turned(
+      times(
+        300,
+        (at) => () =>
+          aCommit({
+            reserve: [
+              aReservation([{ id: `${at}`.padStart(32, '0') }], {
+                batchId: `1-${at}`,
+                reservedAtMs: NOW_MS + 2_000 * at,
+              }),
+            ],
+          }),
+      ),
+    );
+    expect(page.inline.size).toBeLessThan(100);
+    const moving = turns.filter(({ reserved }) => reserved.length > 0);
+    expect(moving.length).toBeLessThan(40);
+    expect(moving.every(({ reserved }) => reserved.length >= 10)).toBe(true);
   });
 
   it('stays as small, however many reservations there are, and means the same', () => {
@@ -474,7 +552,7 @@ describe('the partition summary', () => {
         const seen = reservationsIn(page, live.values());
         expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
         for (const turn of turns) {
-          expect(itemBytes(plainPage(0, turn.page, ''))).toBeLessThan(10_240);
+          expect(itemBytes(plainPage(0, turn.page, ''))).toBeLessThan(10_240 + INLINE_BYTES_MAX);
           expect(turn.absorbed.length + turn.spilled.length).toBeLessThanOrEqual(98);
         }
       }),
@@ -486,7 +564,7 @@ describe('the partition summary', () => {
   it('and a reservation that takes over its mark mean the same, whichever of them is seen before it', () => {
     const commits = [
       ...times(
-        200,
+        400,
         (at) => () => aCommit({ reserve: [aReservation(times(3, (id) => ({ id: `${at}-${id}` })))] }),
       ),
       ...times(

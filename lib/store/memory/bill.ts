@@ -58,8 +58,16 @@ export const itemsOf = (job: Job): readonly Item[] =>
 
 /** As long as one that names a commit. */
 const COMMIT_ID = '01234567';
-const pageBytes = (partition: number, page: Page): number =>
-  itemBytes(encodePage(partition, page, COMMIT_ID));
+/** Pages do not change, and each is asked for when it is written, when it is read and when the next one is. */
+const knownPages = new WeakMap<Page, number>();
+
+function pageBytes(partition: number, page: Page): number {
+  const known = knownPages.get(page);
+  if (known !== undefined) return known;
+  const bytes = itemBytes(encodePage(partition, page, COMMIT_ID));
+  knownPages.set(page, bytes);
+  return bytes;
+}
 
 export class Bill {
   /** Hears what each verb would have used. */

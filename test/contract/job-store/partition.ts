@@ -138,7 +138,7 @@ export function partitionContract(suite: StoreSuite): void {
     it('answers every ledger, however many keys there are', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const keys = times(240, (at) => `customer-of-a-longer-name-${at}`);
+      const keys = times(960, (at) => `customer-of-a-longer-name-${at}`);
       for (let from = 0; from < keys.length; from += 60) {
         const ledgers = keys
           .slice(from, from + 60)
@@ -170,6 +170,8 @@ export function partitionContract(suite: StoreSuite): void {
         aLedger({ fairnessKey: `customer-of-a-longer-name-${at}`, ...says[at % says.length] }),
       );
       await store.commit({ fence, commit: aCommit({ ledgers }) });
+      // While commits charge nobody, keys are let go of.
+      for (let quiet = 0; quiet < 30; quiet += 1) await store.commit({ fence, commit: aCommit() });
       const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
       const state = await store.loadPartition({ partition, nowMs: NOW_MS });
@@ -278,7 +280,8 @@ export function partitionContract(suite: StoreSuite): void {
     it('refuses more than a hundred items beside its fence and its own record, and changes nothing', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const reserve = times(99, () => aReservation(times(50, () => aJob())));
+      // Too large to stand in the partition summary.
+      const reserve = times(99, () => aReservation(times(600, (at) => ({ id: `${at}`.padStart(32, '0') }))));
       await expect(store.commit({ fence, commit: aCommit({ reserve }) })).rejects.toMatchObject({
         name: 'CommitTooLarge',
       });
@@ -506,9 +509,13 @@ export function partitionContract(suite: StoreSuite): void {
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).workers).toEqual([record]);
 
       const fence = await lease(partition);
-      const reserve = [largestReservation('1-1', 90)];
+      // Whatever is alike in their names, is compressed.
+      const unlike = noise(800_000);
+      const noisy = (jobs: number): Reservation =>
+        aReservation(times(jobs, (at) => ({ id: unlike.slice(500 * at, 500 * at + 500) })));
+      const reserve = [noisy(1_300)];
       await expect(store.commit({ fence, commit: aCommit({ reserve }) })).rejects.toMatchObject(tooLarge);
-      const many = times(18, (at) => largestReservation(`1-${at}`));
+      const many = times(16, () => noisy(800));
       await expect(store.commit({ fence, commit: aCommit({ reserve: many }) })).rejects.toMatchObject({
         name: 'TransactionTooLarge',
       });

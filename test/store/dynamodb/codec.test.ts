@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../../lib/core/job.ts';
@@ -17,13 +18,18 @@ import { decodeLease } from '../../../lib/store/dynamodb/codec/lease.ts';
 import { decodeLedger, encodeLedger } from '../../../lib/store/dynamodb/codec/ledger.ts';
 import { decodePage, encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
 import { decodeRejection, encodeRejection } from '../../../lib/store/dynamodb/codec/rejection.ts';
-import { decodeReservation, encodeReservation } from '../../../lib/store/dynamodb/codec/reservation.ts';
+import {
+  decodeReservation,
+  encodeReservation,
+  plainReservation,
+} from '../../../lib/store/dynamodb/codec/reservation.ts';
 import {
   decodeWorkerRecord,
   encodeWorkerRecord,
   unreadableWorker,
 } from '../../../lib/store/dynamodb/codec/worker.ts';
 import { MalformedItemError } from '../../../lib/store/errors.ts';
+import { itemBytes } from '../../../lib/store/metering.ts';
 import { EMPTY_PAGE } from '../../../lib/store/page.ts';
 import type { Reservation } from '../../../lib/store/records.ts';
 import {
@@ -378,6 +384,24 @@ describe('other items', () => {
     }
   });
 
+  it('compress the jobs of a reservation where that takes fewer write units, and name what is damaged', () => {
+    const jobs = Array.from({ length: 30 }, (_, at) =>
+      aJob({ id: createHash('md5').update(`${at}`).digest('hex'), fairnessKey: `customer-${at}` }),
+    );
+    const reservation = aReservation(jobs);
+    const item = encodeReservation(0, reservation);
+    expect(item.j).toBeInstanceOf(Uint8Array);
+    expect(itemBytes(item)).toBeLessThanOrEqual(1_024);
+    expect(itemBytes(plainReservation(0, reservation))).toBeGreaterThan(1_024);
+    expect(decodeReservation(item)).toEqual(reservation);
+    // As an earlier version wrote it.
+    expect(decodeReservation(plainReservation(0, reservation))).toEqual(reservation);
+    expect(encodeReservation(0, aReservation()).j).toEqual(expect.any(String));
+    expect(() => decodeReservation({ ...item, j: new Uint8Array([1, 2, 3]) })).toThrow(
+      expect.objectContaining({ name: 'MalformedItemError', attribute: 'j' }),
+    );
+  });
+
   it('keep fifty reserved jobs with ordinary names in under 8 KB', () => {
     const jobs = Array.from({ length: 50 }, (_, at) => aJob({ id: `${at}`.padStart(32, '0') }));
     const item = encodeReservation(0, aReservation(jobs));
@@ -415,6 +439,7 @@ describe('other items', () => {
       ...EMPTY_PAGE,
       turn: 7,
       epoch: 3,
+      chargedMean: 1_250,
       inline: new Map([[reservation.batchId, reservation]]),
       ledgers: new Map(LEDGERS.map((each) => [each.fairnessKey, each])),
     };

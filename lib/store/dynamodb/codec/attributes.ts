@@ -84,6 +84,7 @@ export const ATTRIBUTE = {
   liftedAtMs: 'l',
   isLifted: 'f',
   quiet: 'q',
+  chargedMean: 'm',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',

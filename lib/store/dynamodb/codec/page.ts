@@ -196,6 +196,7 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
     [A.liftedAtMs]: page.liftedAtMs,
     [A.isLifted]: page.isLifted === true ? true : undefined,
     [A.quiet]: page.quiet === undefined ? undefined : packQuiet(page.quiet),
+    [A.chargedMean]: page.chargedMean,
   };
 }
 
@@ -219,5 +220,6 @@ export function decodePage(item: Item): Page {
     ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
     ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
     ...(cells.has(A.quiet) ? { quiet: cells.packed(A.quiet, unpackQuiet) } : {}),
+    ...(cells.has(A.chargedMean) ? { chargedMean: cells.count(A.chargedMean) } : {}),
   };
 }

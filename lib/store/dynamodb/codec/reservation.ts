@@ -1,5 +1,7 @@
 /** A reservation: its jobs are packed into one attribute, because every pass reads it whole. */
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { ReservedJob } from '../../../core/job.ts';
+import { itemBytes, writeUnitsOf } from '../../metering.ts';
 import type { Reservation } from '../../records.ts';
 import { RESERVATION_PREFIX, reservationKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
@@ -116,6 +118,16 @@ export function unpackReservations(packed: unknown): ReadonlyMap<string, Reserva
 }
 
 export function encodeReservation(partition: number, reservation: Reservation): Item {
+  const item = plainReservation(partition, reservation);
+  const units = writeUnitsOf(itemBytes(item));
+  // Written in a transaction, and taken away again: its jobs are compressed where that takes fewer write units.
+  if (units === 1) return item;
+  const packed = { ...item, [A.reservedJobs]: deflateRawSync(String(item[A.reservedJobs])) };
+  return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
+}
+
+/** A reservation before anything of it is compressed: the most that it can take. */
+export function plainReservation(partition: number, reservation: Reservation): Item {
   return {
     ...reservationKey(partition, reservation.batchId),
     [A.reservationEpoch]: reservation.epoch,
@@ -125,8 +137,23 @@ export function encodeReservation(partition: number, reservation: Reservation): 
   };
 }
 
+/** Far beyond any reservation. */
+const JOBS_BYTES_MAX = 4 * 1024 * 1024;
+
+/** An item whose jobs stand in it as text. */
+function withJobs(item: Item): Item {
+  const compressed = item[A.reservedJobs];
+  if (!(compressed instanceof Uint8Array)) return item;
+  try {
+    const text = inflateRawSync(compressed, { maxOutputLength: JOBS_BYTES_MAX }).toString();
+    return { ...item, [A.reservedJobs]: text };
+  } catch (cause) {
+    throw cellsOf(item).malformed(A.reservedJobs, 'jobs as deflate', { cause });
+  }
+}
+
 export function decodeReservation(item: Item): Reservation {
-  const cells = cellsOf(item);
+  const cells = cellsOf(withJobs(item));
   return {
     batchId: cells.text(A.sk).slice(RESERVATION_PREFIX.length),
     epoch: cells.count(A.reservationEpoch),
