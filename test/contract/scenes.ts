@@ -293,7 +293,7 @@ const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scenes[]>> 
 };
 
 /** So many jobs that their reservation has an item. */
-const MANY = Array.from({ length: 40 }, (_, at) => ({ id: `any-${at}` }));
+const MANY = Array.from({ length: 40 }, (_, at) => ({ id: `any-${at}-${'long'.repeat(40)}` }));
 
 export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ...SCHEDULE_SCENES,

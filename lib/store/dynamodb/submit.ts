@@ -92,10 +92,7 @@ export class DynamoSubmitStore implements SubmitStore {
     return lines.map((line) => announcedAtMs.get(line) ?? nowMs);
   }
 
-  /**
-   * When these lines of a key were announced, if that is later than `afterMs`; else whether the key has lines at all. A read that
-   * lags shows an earlier announcement, and what was announced so lately nobody has retired since.
-   */
+  /** When these lines of a key were announced, if that is later than `afterMs`; else whether the key has lines at all. */
   async #announcedAtMs(
     partition: number,
     group: readonly AnnouncedLine[],
@@ -103,10 +100,7 @@ export class DynamoSubmitStore implements SubmitStore {
   ): Promise<number | 'there' | 'missing'> {
     const [first] = group;
     if (first === undefined) return 'missing';
-    const item = await this.#table.getLagging(
-      'announceLines',
-      backlogKey(partition, first.type, first.fairnessKey),
-    );
+    const item = await this.#table.get('announceLines', backlogKey(partition, first.type, first.fairnessKey));
     if (item?.[ATTRIBUTE.line] === undefined) return 'missing';
     const { [ATTRIBUTE.announcedAtMs]: atMs, [ATTRIBUTE.lines]: names } = item;
     const isNamed = names instanceof Set && group.every((line) => names.has(encodeBacklogLine(line)));

@@ -153,7 +153,7 @@ export class Bill {
   readBacklogs(verb: string, lines: readonly Pick<AnnouncedLine, 'type' | 'fairnessKey'>[]): void {
     if (this.meter === undefined) return;
     const keys = new Set(lines.map(({ type, fairnessKey }) => JSON.stringify([type, fairnessKey])));
-    const readUnits = keys.size * readUnitsOf(SMALL_BYTES, false);
+    const readUnits = keys.size * readUnitsOf(SMALL_BYTES, true);
     this.meter(verb, { readUnits, writeUnits: 0, requests: keys.size });
   }
 
