@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { QUIET_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
+import { NOTHING_TRUSTED_MS, QUIET_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
 import type { Quiet } from '../../lib/store/records.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -20,6 +20,11 @@ const twoTypes = (): Stage =>
       fleets: { images: { types: ['resize', 'pack'], slots: 4 } },
     },
   });
+
+const ONE_TYPE = {
+  types: { resize: { defaultCostMs: 1_000, timeoutMs: 600_000 } },
+  tiers: [{ tier: 'standard' }],
+};
 
 const tell = (on: Stage, job: Job, context?: DispatchContext) =>
   on.pass({ jobs: [job], reason: 'stream' }, context);
@@ -121,6 +126,16 @@ describe('a partition in which nothing waits', () => {
     expect(reads()).toBeGreaterThan(0);
   });
 
+  it('does not say so when a line goes on behind what was read of it, though all of that starts', async () => {
+    // Of three lines, 12 jobs are read of each at first: that many of the long one start, and those of the others.
+    const slots = 14;
+    const on = stage({ pool: { ...ONE_TYPE, fleets: { images: { types: ['resize'], slots } } } });
+    const long = Array.from({ length: 2 * slots }, () => on.job({ fairnessKey: 'long' }));
+    await on.put(...long, on.job({ fairnessKey: 'one' }), on.job({ fairnessKey: 'two' }));
+    expect(await on.pass()).toMatchObject({ admitted: slots });
+    expect(await quietOf(on)).toBeUndefined();
+  });
+
   it('says so no more when a claim is lost: what waits of its type is looked up', async () => {
     const on = twoTypes();
     await quiet(on);
@@ -168,5 +183,38 @@ describe('a partition in which nothing waits', () => {
     await on.advance(5_000);
     // Its lines were read too early to have shown all: they are read again as soon as those of a busy partition.
     expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
+  });
+
+  it('is looked at again soon by who missed something, however long it had missed nothing before', async () => {
+    const on = twoTypes();
+    await quiet(on);
+    const told = on.job({ fairnessKey: 'key-3' });
+    await on.put(told);
+    // Word was left of it, and the index does not show it yet.
+    await on.store.wake(0);
+    const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
+    expect(await on.pass({ reason: 'wake' }, { ...on.main, store })).toMatchObject({ admitted: 0 });
+    await on.advance(NOTHING_TRUSTED_MS);
+    const other = on.job({ fairnessKey: 'key-4' });
+    await on.put(other);
+    await tell(on, other, on.dispatcher());
+    expect(on.states([told, other])).toEqual(['claimed', 'claimed']);
+  });
+
+  it('is not looked at again within two seconds after an early look, and then by who has hints to go by, too', async () => {
+    const on = twoTypes();
+    await run(on, on.job());
+    const unheard = on.job({ fairnessKey: 'another' });
+    await on.put(unheard);
+    await on.advance(1_999);
+    const first = on.job({ type: 'pack' });
+    await on.put(first);
+    await tell(on, first, on.dispatcher());
+    expect(on.states([first, unheard])).toEqual(['claimed', 'pending']);
+    await on.advance(1);
+    const second = on.job({ type: 'pack' });
+    await on.put(second);
+    await tell(on, second, on.dispatcher());
+    expect(on.states([second, unheard])).toEqual(['claimed', 'claimed']);
   });
 });

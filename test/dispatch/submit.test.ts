@@ -61,6 +61,7 @@ describe('a line', () => {
     await on.advance(1);
     // What `one` wrote is over for both of them.
     await submit(other, [on.job({ fairnessKey: 'a' })]);
+    expect(writes).toEqual([startMs, startMs + ANNOUNCE_EVERY_MS]);
     await submit(one, [on.job({ fairnessKey: 'a' })]);
     expect(writes).toEqual([startMs, startMs + ANNOUNCE_EVERY_MS]);
   });

@@ -183,6 +183,83 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'quiet-though-the-line-goes-on': {
+    removes:
+      'the doubt about a line of which more stands behind what was read, where all that was read starts',
+    foundBy: {
+      test: 'test/dispatch/quiet.test.ts',
+      name: 'does not say so when a line goes on behind what was read of it, though all of that starts',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/quiet.ts',
+        from: `if (known === undefined || known.next !== undefined) return undefined;
+    if (partsOf`,
+        to: `if (known === undefined) return undefined;
+    if (partsOf`,
+      },
+    ],
+  },
+  'watched-though-missed': {
+    removes:
+      'the end of an unbroken watch where something was missed: what is read early then seems to have shown all',
+    foundBy: {
+      test: 'test/dispatch/quiet.test.ts',
+      name: 'is looked at again soon by who missed something, however long it had missed nothing before',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/partition-cache.ts',
+        from: `  lines.sinceMs = undefined;
+  lines.watchedSinceMs = undefined;
+  lines.wholeFromMs = undefined;`,
+        to: '  lines.sinceMs = undefined;',
+      },
+    ],
+  },
+  'early-looks-for-ever': {
+    removes: 'the second look of who has hints to go by, two seconds after another one has looked early',
+    foundBy: {
+      test: 'test/dispatch/quiet.test.ts',
+      name: 'is not looked at again within two seconds after an early look, and then by who has hints to go by, too',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/partition-cache.ts',
+        from: 'return known.isTold !== true || nowMs - known.readAtMs >= EARLY_TRUSTED_MS;',
+        to: 'return known.isTold !== true;',
+      },
+    ],
+  },
+  'announcements-of-others-last': {
+    removes: 'the time of another one’s announcement: whoever meets it trusts it as if it had made it then',
+    foundBy: {
+      test: 'test/dispatch/submit.test.ts',
+      name: 'that somebody else has announced is only looked at, for as long as that announcement holds',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/submit.ts',
+        from: 'Math.min(nowMs, atMs[at] ?? -Infinity)',
+        to: 'nowMs',
+      },
+    ],
+  },
+  'moved-without-a-mark': {
+    removes:
+      'what the page says of a reservation that has moved from it to an item: what was settled there counts again',
+    foundBy: {
+      test: 'test/store/page.test.ts',
+      name: 'means what every ledger and every reservation would, each in an item of its own',
+    },
+    changes: [
+      {
+        file: 'lib/store/page.ts',
+        from: 'if (item !== undefined) batches.set(batchId, markOf(item, left.get(batchId)));',
+        to: '',
+      },
+    ],
+  },
   guarantees: {
     removes: 'the turn of tiers below their guarantee before all others',
     foundBy: { differential: 11, kind: 'order' },

@@ -15,12 +15,25 @@ const passes = fc.array(
     charged: fc.uniqueArray(fc.nat(199), { maxLength: 45 }),
     settled: fc.array(fc.tuple(fc.nat(5), fc.nat(9)), { maxLength: 8 }),
     reserves: fc.boolean(),
-    places: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 10 })),
+    places: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 10 }), fc.constant(50)),
+    afterMs: fc.constantFrom(100, 100, 40_000),
     tidies: fc.boolean(),
     postponed: fc.option(fc.nat(5)),
   }),
   { maxLength: 25 },
 );
+
+const placesOf = (reservations: Iterable<Reservation>): readonly string[] =>
+  [...reservations].flatMap(({ batchId, jobs }) => Array.from(jobs.keys(), (at) => `${batchId}/${at}`));
+
+/** Places that are held before a commit and after it. */
+function placesIn(
+  before: ReadonlyMap<string, Reservation>,
+  after: ReadonlyMap<string, Reservation>,
+): readonly string[] {
+  const held = new Set(placesOf(after.values()));
+  return placesOf(before.values()).filter((place) => held.has(place));
+}
 
 describe('a page', () => {
   it('means what every ledger and every reservation would, each in an item of its own', () => {
@@ -33,7 +46,10 @@ describe('a page', () => {
         const ledgers = new Map<string, Ledger>();
         const meant = new Map<string, Reservation>();
         let cost = 0;
-        for (const { charged, settled, reserves, places, tidies, postponed } of all) {
+        let nowMs = 0;
+        for (const { charged, settled, reserves, places, afterMs, tidies, postponed } of all) {
+          nowMs += afterMs;
+          const before = { page, batches: new Map(batches), meant: new Map(meant) };
           const live = [...meant.values()];
           const drop = new Map<string, { reservation: Reservation; positions: number[] }>();
           for (const [at, position] of settled) {
@@ -53,7 +69,14 @@ describe('a page', () => {
             postpone:
               later === undefined || drop.has(later.batchId) ? [] : [{ reservation: later, checkAtMs: cost }],
             reserve: reserves
-              ? [aReservation(Array.from({ length: places }, (_, at) => ({ id: `job-${at}` })))]
+              ? [
+                  aReservation(
+                    Array.from({ length: places }, (_, at) => ({ id: `job-${at}` })),
+                    {
+                      reservedAtMs: nowMs,
+                    },
+                  ),
+                ]
               : [],
           });
           const turn = turnPage(page, commit, batches, 1);
@@ -85,6 +108,12 @@ describe('a page', () => {
           expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
           expect(seen).toHaveLength(meant.size);
           expect(itemBytes(encodePage(0, page, ''))).toBeLessThan(10_240);
+          // Whoever reads while it is written may see the page before and the items after it, or the other way round.
+          for (const mixed of [
+            reservationsIn(before.page, batches.values()),
+            reservationsIn(page, before.batches.values()),
+          ])
+            expect(placesOf(mixed)).toEqual(expect.arrayContaining(placesIn(before.meant, meant)));
         }
       }),
     );
