@@ -293,9 +293,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass/plan.ts',
-        from: 'const overrides = shareOfOverrides(state.controls,',
-        to: `const overrides = shareOfOverrides(
-          ((context.caches as unknown as { controls: typeof state.controls }).controls ??= state.controls),`,
+        from: 'return { share: configuration, free, overrides: state.controls };',
+        to: `return {
+          share: configuration,
+          free,
+          overrides: ((context.caches as unknown as { controls: typeof state.controls }).controls ??= state.controls),
+        };`,
       },
     ],
   },
@@ -953,6 +956,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/dispatch/pass/admit.ts',
         from: 'liftsKeys(context) && state.isLifted === true &&',
         to: 'liftsKeys(context) && state.isLifted !== state.isLifted &&',
+      },
+      // A page that no longer says that nothing waits is written in any case, and warns beside it.
+      {
+        file: 'lib/dispatch/pass/admit.ts',
+        from: 'this.#quiet = state.quiet;',
+        to: 'this.#quiet = undefined;',
       },
     ],
   },
