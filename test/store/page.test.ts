@@ -113,7 +113,7 @@ describe('a page', () => {
             reservationsIn(before.page, batches.values()),
             reservationsIn(page, before.batches.values()),
           ])
-            expect(placesOf(mixed)).toEqual(expect.arrayContaining(placesIn(before.meant, meant)));
+            expect(placesOf(mixed)).toEqual(expect.arrayContaining([...placesIn(before.meant, meant)]));
         }
       }),
     );
