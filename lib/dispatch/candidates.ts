@@ -203,9 +203,16 @@ export class Candidates {
     return coming === undefined || coming.size > 0;
   }
 
-  /** Whether this pass has looked for all keys that came, and met some key: who comes after need not look again. */
-  get hasLifted(): boolean {
-    return this.#lifts.hasLifted;
+  /**
+   * All keys that had come by then were looked for, and some key was met: who comes after need not look for them again. Undefined:
+   * this pass has not looked.
+   */
+  get liftedAtMs(): number | undefined {
+    if (!this.#lifts.hasLifted) return undefined;
+    const { cached, nowMs } = this.#input;
+    // Where nothing waited when somebody looked, no keys line was read since: a key may have come of which no hint told.
+    const looks = [...cached.keys.values()].filter(({ isQuiet }) => isQuiet === true);
+    return Math.min(nowMs, ...looks.map(({ readAtMs }) => readAtMs));
   }
 
   /** Reads what the planner needs next and offers it. */

@@ -1,6 +1,7 @@
 /** Who is told of jobs looks them up, and does not do once more what the stream tells of later. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
+import { triggersOf } from '../../lib/dispatch/woken.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 /** Neither the keys line nor any ready line shows anything yet. */
@@ -83,5 +84,21 @@ describe('a dispatcher that is told of jobs', () => {
     const sinceMs = on.time.nowMs;
     expect((await on.pass({ reason: 'told', jobIds: [job.id] })).kind).toBe('left');
     expect([on.time.nowMs - sinceMs, await on.store.readWakes(0)]).toEqual([0, 1]);
+  });
+});
+
+describe('wakes that come together', () => {
+  it('ask for one pass of each partition, which is told of the jobs of all of them', () => {
+    const ofJobs = { asks: 'pass', jobIds: ['one'] } as const;
+    const wakes = [
+      { partition: 0, ...ofJobs },
+      { partition: 0, asks: 'pass', dueAtMs: 7 },
+      { partition: 0, asks: 'pass', jobIds: ['two', 'three'] },
+      { partition: 1, ...ofJobs },
+    ] as const;
+    expect(triggersOf(wakes)).toEqual([
+      { jobs: [], reason: 'wake', partitions: [0], jobIds: ['one', 'two', 'three'], dueAtMs: 7 },
+      { jobs: [], reason: 'told', partitions: [1], jobIds: ['one'] },
+    ]);
   });
 });

@@ -217,6 +217,21 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'lifted-by-now': {
+    removes:
+      'the age of the look on which a quiet partition rests, from the instant by which all keys that came were lifted',
+    foundBy: {
+      test: 'test/dispatch/quiet-lifts.test.ts',
+      name: 'a new key of whose job no hint told is lifted once it is found, though keys were lifted meanwhile',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'return Math.min(nowMs, ...looks.map(({ readAtMs }) => readAtMs));',
+        to: 'return Math.min(nowMs, looks.length + nowMs);',
+      },
+    ],
+  },
   'early-looks-for-ever': {
     removes: 'the second look of who has hints to go by, two seconds after another one has looked early',
     foundBy: {

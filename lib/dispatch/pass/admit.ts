@@ -61,7 +61,8 @@ export class Admission {
     this.held = [...pass.inFlight];
     this.#draft = pass.draft;
     this.#quiet = state.quiet;
-    this.#liftedAtMs = candidates.hasLifted && !due.more ? pass.nowMs : undefined;
+    const liftedAtMs = due.more ? undefined : candidates.liftedAtMs;
+    this.#liftedAtMs = (liftedAtMs ?? -Infinity) > (state.liftedAtMs ?? -Infinity) ? liftedAtMs : undefined;
     this.#mustWarn =
       liftsKeys(context) && state.isLifted === true && planner.room <= 0 && candidates.hasKeysComing;
     this.parks = state.parks && !unparked.isNothingMarked;
