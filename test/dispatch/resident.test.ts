@@ -307,6 +307,11 @@ describe('a resident', () => {
     await on.end(started);
     await on.advance(2_000 + SOON_MS);
     expect(on.held()).toEqual([]);
+    // Nothing has waited for long by then, as the partition says; where no function runs, nobody tells of what comes.
+    await on.advance(10_000);
+    const later = await on.put(on.job());
+    await on.advance(2_000 + SOON_MS);
+    expect(on.states(later)).toEqual(['claimed']);
     one.stop();
     await on.finish(one.ended);
   });

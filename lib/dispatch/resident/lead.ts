@@ -98,7 +98,7 @@ export class Lead {
         await this.#pause();
         continue;
       }
-      const outcome = await this.#pass(checksAll, isTold);
+      const outcome = await this.#pass(checksAll);
       if (outcome.kind === 'lost') return 'superseded';
       if (outcome.kind === 'outdated') {
         await context.renew(outcome.version);
@@ -170,7 +170,7 @@ export class Lead {
     }
   }
 
-  async #pass(checksAll: boolean, hasMissed: boolean): ReturnType<typeof pass> {
+  async #pass(checksAll: boolean): ReturnType<typeof pass> {
     const { settings, meter } = this.#scope;
     const beside: Promise<unknown>[] = [];
     const startedMs = settings.clock.monotonicMs();
@@ -179,7 +179,8 @@ export class Lead {
       outcome = await pass(this.#led, this.lease, {
         hints: this.#hints,
         checksAll,
-        hasMissed,
+        // Where no function runs, nobody tells of anything: what waits is found by looking.
+        hasMissed: checksAll,
         promotes: true,
         fires: true,
         justStored: NOTHING_STORED,
