@@ -94,6 +94,7 @@ function build({ log, metrics }: FunctionTold): {
       ...deployedParts(declarations, declared, queueOf),
       // What was read under another declaration may stand elsewhere under this one.
       caches: new Map(),
+      led: new Set(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
       newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
     };

@@ -2,6 +2,7 @@
 import type { DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
+import { namesOf } from '../lib/dispatch/lease.ts';
 import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
@@ -60,11 +61,10 @@ async function leaveWord(
   reason: unknown,
 ): Promise<void> {
   context.log.warn('a pass failed; another one is asked for', { error: String(reason) });
-  const partitions = new Set(jobs.map(({ partition }) => partition));
   try {
-    for (const partition of partitions) {
-      // First the counter: whoever is woken looks up what was in flight.
-      await context.store.wake(partition);
+    for (const [partition, ofPartition] of Map.groupBy(jobs, (job) => job.partition)) {
+      // First the word: whoever is woken looks up what it is about.
+      await context.store.wake({ partition, jobs: namesOf(ofPartition) });
       await context.queue.sendWake(partition, 0);
     }
   } catch {

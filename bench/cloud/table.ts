@@ -96,7 +96,7 @@ const OF_PARTITION: ReadonlySet<string> = new Set([
   'deregisterWorker',
   'changeControl',
 ]);
-const OF_WAKE: ReadonlySet<string> = new Set(['wake', 'readWakes']);
+const OF_WAKE: ReadonlySet<string> = new Set(['wake', 'readWakes', 'dropNames']);
 const OF_LEDGERS: ReadonlySet<string> = new Set(['getLedgers', 'getEstimates', 'readBacklogs']);
 
 /** What verbs are asked, as far as their cost depends on it. */

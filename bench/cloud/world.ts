@@ -282,6 +282,7 @@ export class CloudWorld {
       budget: DISPATCH_BUDGET,
       announced: new Map(),
       caches: new Map(),
+      led: new Set(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
   }

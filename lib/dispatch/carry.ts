@@ -18,7 +18,7 @@ import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { HeldLease } from './lease.ts';
 import { LeaseLostError } from './pass/commits.ts';
-import { haveKeysMoved, heldIn, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
+import { haveKeysMoved, heldIn, type InFlight, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
 import { asSubmitter, putAnnounced } from './submit.ts';
 
 /**
@@ -28,10 +28,10 @@ import { asSubmitter, putAnnounced } from './submit.ts';
  */
 export async function carry(
   context: DispatchContext,
-  { fence }: HeldLease,
+  { fence, trustedUntilMonotonicMs }: HeldLease,
   state: PartitionState,
 ): Promise<Carried | undefined> {
-  const { deployed, log } = context;
+  const { clock, deployed, log } = context;
   if (deployed === undefined) return undefined;
   if (isCarriedTo(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
@@ -42,7 +42,8 @@ export async function carry(
     // elsewhere: so the reservations that were loaded are all that can ever count such a job here.
     await note(context, fence, before);
   }
-  const step = await moveSome(context, fence.partition, state, before);
+  const isInTime = (): boolean => clock.monotonicMs() < trustedUntilMonotonicMs;
+  const step = await moveSome(context, fence.partition, state, before, { held: heldIn(state), isInTime });
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,
@@ -113,18 +114,19 @@ const WALK = 'walk ';
 async function moveSome(
   context: DispatchContext,
   partition: number,
-  state: PartitionState,
+  { parks }: Pick<PartitionState, 'parks'>,
   { after }: Carried,
+  inFlight: InFlight,
 ): Promise<Step> {
   const isWalk = after?.startsWith(WALK) === true;
-  if (!isWalk && state.parks) {
-    const step = await moveParked(context, partition, heldIn(state), after);
+  if (!isWalk && parks) {
+    const step = await moveParked(context, partition, inFlight, after);
     return step.isDone && haveKeysMoved(context, partition)
       ? { moved: step.moved, isDone: false, after: WALK }
       : step;
   }
   const from = isWalk && after !== WALK ? (JSON.parse(after.slice(WALK.length)) as Walk) : undefined;
-  const { moved, next } = await walkHome(context, partition, heldIn(state), from);
+  const { moved, next } = await walkHome(context, partition, inFlight, from);
   return next === undefined
     ? { moved, isDone: true }
     : { moved, isDone: false, after: `${WALK}${JSON.stringify(next)}` };
@@ -143,7 +145,7 @@ interface Step {
 async function moveParked(
   context: DispatchContext,
   partition: number,
-  held: ReadonlySet<string>,
+  inFlight: InFlight,
   after: string | undefined,
 ): Promise<Step> {
   const { marks, next } = await context.store.listParked({
@@ -158,8 +160,8 @@ async function moveParked(
   for (const { conflictKey } of marks) {
     const found = await misplaced(context, types, partition, conflictKey);
     isCut ||= found.length >= context.budget.carryJobs;
-    const strangers = found.filter((job) => !lives(job) && !held.has(job.id));
-    if (strangers.length > 0) moved += await sendHome(context, strangers);
+    const strangers = found.filter((job) => !lives(job) && !inFlight.held.has(job.id));
+    if (strangers.length > 0) moved += await sendHome(context, strangers, inFlight);
     const jobs = found.filter(lives);
     if (jobs.length === 0) continue;
     // The ready lines may have been retired while these jobs were parked, so they are announced again.

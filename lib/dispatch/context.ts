@@ -75,4 +75,6 @@ export interface DispatchContext {
   readonly metrics?: Metrics | undefined;
   /** What this process remembers between passes. */
   readonly caches: PartitionCaches;
+  /** Partitions that a dispatcher that runs on had when this process asked for them last: it looks before it asks again. */
+  readonly led: Set<number>;
 }

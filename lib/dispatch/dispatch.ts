@@ -2,10 +2,21 @@
 import type { MovingJob } from '../core/job.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
+import type { NamedJob, WakeCount, Wakes } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { noteEnds } from './firing.ts';
-import { type HeldLease, releaseLease, renewLease, takeLease, takeLeaseUnlessHeld } from './lease.ts';
+import {
+  dropNames,
+  type HeldLease,
+  type News,
+  namesOf,
+  newsSince,
+  releaseLease,
+  renewLease,
+  takeLease,
+  takeLeaseUnlessHeld,
+} from './lease.ts';
 import { pass } from './pass/pass.ts';
 import type { OutdatedPass, PassReport } from './pass/scope.ts';
 import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
@@ -78,6 +89,7 @@ export const renewed = async (
   ...(await deployed.newer(version)),
   // What was read under another declaration may stand elsewhere under this one.
   caches: new Map(),
+  led: new Set(),
 });
 
 async function dispatchUnder(
@@ -94,7 +106,7 @@ async function dispatchUnder(
     if (typeof end !== 'string') return end;
     if (end === 'lost' && trigger.jobs.length > 0) {
       // Whoever has the partition now knows nothing of what was shown here: it is told to look it up.
-      await context.store.wake(partition);
+      await context.store.wake({ partition, jobs: namesOf(trigger.jobs) });
       await context.queue.sendWake(partition, 0);
     }
     return reportOf(end, run.reports);
@@ -107,11 +119,23 @@ async function dispatchUnder(
 function leaseFor(
   context: DispatchContext,
   partition: number,
-  { reason }: Trigger,
+  { reason, jobs, jobIds = [] }: Trigger,
 ): Promise<HeldLease | undefined> {
-  if (reason === 'told') return takeLeaseUnlessHeld(context, partition, TOLD_PATIENCE_MS);
-  // What the stream shows saves the holder a look at every job in flight, and an index may not show new jobs yet.
-  return takeLease(context, partition, reason === 'stream' ? LEASE_PATIENCE_MS : 0);
+  if (reason === 'told') {
+    const told = jobIds.map((id) => ({ id, version: 0, isWaiting: true }));
+    return takeLeaseUnlessHeld(context, {
+      partition,
+      patienceMs: TOLD_PATIENCE_MS,
+      jobs: told,
+    });
+  }
+  // Who came for what is due has come for more than it can name.
+  const named = reason === 'stream' || reason === 'ingest' ? namesOf(jobs) : undefined;
+  return takeLease(context, {
+    partition,
+    patienceMs: reason === 'stream' ? LEASE_PATIENCE_MS : 0,
+    jobs: named,
+  });
 }
 
 /**
@@ -138,12 +162,12 @@ const reportOf = (kind: DispatchReport['kind'], reports: readonly PassReport[]):
  * The wake counter as this process read it when it last gave the lease back, if nobody held it since: whoever raised it
  * then found this process holding it, and another pass is due for that anyway.
  */
-function wakesKnown(context: DispatchContext, { fence }: HeldLease): number | undefined {
+function wakesKnown(context: DispatchContext, { fence }: HeldLease): Wakes | undefined {
   const cache = context.caches.get(fence.partition);
   return cache?.epoch === fence.epoch - 1 ? cache.wakes : undefined;
 }
 
-function noteWakes(context: DispatchContext, { fence }: HeldLease, wakes: number | undefined): void {
+function noteWakes(context: DispatchContext, { fence }: HeldLease, wakes: Wakes | undefined): void {
   const cache = context.caches.get(fence.partition);
   if (cache?.epoch === fence.epoch) cache.wakes = wakes;
 }
@@ -165,10 +189,12 @@ class PassRun {
   #promotes: boolean;
   /** It looks for schedules that are due, too. What is stored, or has ended, says nothing of these. */
   #fires: boolean;
-  /** The wake counter up to which was looked. */
-  #lookedAt: number;
-  /** Jobs that the next pass is told of, and looks up. */
+  /** The wakes up to which was looked. */
+  #lookedAt: WakeCount;
+  /** Jobs that the next pass is told of while they are stored, and looks up. */
   #told: readonly string[];
+  /** Jobs that word was left of, and that it looks up as well. */
+  #named: readonly NamedJob[] = [];
   #batches = 0;
 
   constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger) {
@@ -191,8 +217,7 @@ class PassRun {
     for (;;) {
       const lease = this.#lease;
       const wakesSeen = await wakesOf(this.#context, lease);
-      // Whoever raised the counter has left its hints behind, and may have come for what is due.
-      if (wakesSeen > this.#lookedAt) this.#lookUp();
+      this.#hear(newsSince(this.#lookedAt, wakesSeen));
       const outcome = await this.#pass();
       if (outcome.kind === 'lost') return 'lost';
       if (outcome.kind === 'outdated') {
@@ -202,8 +227,10 @@ class PassRun {
       this.reports.push(outcome);
       this.#hints = outcome.hints;
       this.#told = [];
+      this.#named = [];
       this.#checksAll = false;
       this.#lookedAt = wakesSeen;
+      this.beside.push(dropNames(this.#context, lease.fence.partition, wakesSeen));
       const ended =
         outcome.kind === 'again' && !this.#isLast()
           ? await this.#goOn()
@@ -212,9 +239,12 @@ class PassRun {
     }
   }
 
-  #lookUp(): void {
+  /** Whoever left word has left its hints behind. Who did not name them may have come for what is due. */
+  #hear({ isBlank, jobs }: News): void {
+    this.#named = jobs;
+    if (isBlank || jobs.length > 0) this.#promotes = true;
+    if (!isBlank) return;
     this.#checksAll = true;
-    this.#promotes = true;
     this.#fires = true;
   }
 
@@ -228,6 +258,7 @@ class PassRun {
       pass(this.#context, this.#lease, {
         hints: this.#hints,
         told: this.#told,
+        named: this.#named,
         checksAll: this.#checksAll,
         hasMissed: this.#checksAll,
         promotes: this.#promotes,
@@ -254,7 +285,7 @@ class PassRun {
   }
 
   /** Gives the lease back. Undefined: somebody has left word meanwhile, it was taken again, and another pass is due. */
-  async #end({ kind }: PassReport, wakesSeen: number): Promise<RunEnd | undefined> {
+  async #end({ kind }: PassReport, wakesSeen: Wakes): Promise<RunEnd | undefined> {
     const { store, queue } = this.#context;
     const lease = this.#lease;
     const isLast = this.#isLast();
@@ -267,7 +298,7 @@ class PassRun {
       // The counter was raised: what was known of it from before this run is not what it is.
       noteWakes(this.#context, lease, undefined);
       this.#lease = next;
-      this.#lookUp();
+      this.#lookedAt = next.wakesLookedAt;
       return undefined;
     }
     // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
@@ -275,7 +306,7 @@ class PassRun {
     if (next !== undefined) await store.releaseLease({ fence: next.fence });
     else if (this.#hints.length === 0) noteWakes(this.#context, lease, wakesSeen);
     else {
-      await store.wake(partition);
+      await store.wake({ partition, jobs: namesOf(this.#hints) });
       noteWakes(this.#context, lease, undefined);
     }
     await queue.sendWake(partition, 0);
@@ -283,8 +314,8 @@ class PassRun {
   }
 }
 
-/** The wake counter before a pass. */
-const wakesOf = (context: DispatchContext, lease: HeldLease): Promise<number> =>
+/** The word that was left before a pass. */
+const wakesOf = (context: DispatchContext, lease: HeldLease): Promise<Wakes> =>
   givingBack(
     context,
     lease,

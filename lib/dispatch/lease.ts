@@ -1,14 +1,22 @@
 /**
- * Holding a partition. The wake counter is the mailbox: whoever finds the lease held raises it, and whoever gives the
- * lease back looks whether it was raised since its last look.
+ * Holding a partition. The item of its wakes is the mailbox: whoever finds the lease held raises the counter there and names the
+ * jobs that it came for, and whoever gives the lease back looks whether it was raised since its last look.
  *
  * Why no wake is lost. A caller raises the counter and then tries the lease once more. If that fails, the holder gave
  * the lease back later than the raise, or has still to; and it reads the counter after giving back. So it sees the raise.
  * If somebody else takes the lease in that very moment, it does: the lease says up to which count was looked, and whoever
- * finds the counter higher looks up what is in flight, as the cause of the raise is not known.
+ * finds the counter higher looks up the jobs that were named since, or, where word came without names, all that is in flight.
  */
+import type { MovingJob } from '../core/job.ts';
 import { passLeaseExtensionMs, slownessAfter } from '../core/lease.ts';
-import type { DispatcherIdentity, Fence } from '../store/records.ts';
+import {
+  type DispatcherIdentity,
+  type Fence,
+  type NamedJob,
+  NO_WAKES,
+  type WakeCount,
+  type Wakes,
+} from '../store/records.ts';
 import type { LeaseOutcome } from '../store/requests.ts';
 import type { DispatchContext } from './context.ts';
 
@@ -17,8 +25,8 @@ export interface HeldLease {
   readonly fence: Fence;
   /** By the holder's monotonic clock, counted from before the request was sent. */
   readonly trustedUntilMonotonicMs: number;
-  /** The wake counter up to which everybody who held the lease before has looked, with what this holder raised itself. */
-  readonly wakesLookedAt: number;
+  /** The wakes up to which everybody who held the lease before has looked, with the one that this holder left itself. */
+  readonly wakesLookedAt: WakeCount;
   /** Somebody else held the partition in between: what was seen before may be old. */
   readonly waited: boolean;
   /** As slow as the store counts: the next renewal asks for so much longer a lease as that needs. */
@@ -47,11 +55,49 @@ function isFormerLife(holder: string, present: string): boolean {
   return former.dispatcherId === now.dispatcherId && former.incarnation < now.incarnation;
 }
 
+/** Word that whoever asks for the lease has just left: what it says nothing of, nobody else need look up. */
+type Word = 'blank' | 'named';
+
+/** What has come since somebody looked. */
+export interface News {
+  /** Word was left that does not say of what. */
+  readonly isBlank: boolean;
+  /** What the others were about. */
+  readonly jobs: readonly NamedJob[];
+}
+
+export function newsSince(seen: WakeCount, { wakes, named, names, jobs }: Wakes): News {
+  const dropped = names - jobs.length;
+  const isBlank = wakes - named > seen.wakes - seen.named || dropped > seen.names;
+  return { isBlank, jobs: jobs.slice(Math.max(0, seen.names - dropped)) };
+}
+
+/** What word says of jobs. */
+export const namesOf = (jobs: readonly Pick<MovingJob, 'id' | 'version' | 'state'>[]): readonly NamedJob[] =>
+  jobs.map(({ id, version, state }) => ({ id, version, isWaiting: state === 'pending' }));
+
+/** So many names that were looked at are taken away together: each word rewrites those that are there. */
+const DROPPED_NAMES_MIN = 6;
+
+/** Takes away names that were looked at, once they are many. */
+export async function dropNames(
+  { store, log }: Pick<DispatchContext, 'store' | 'log'>,
+  partition: number,
+  seen: Wakes,
+): Promise<void> {
+  if (seen.jobs.length < DROPPED_NAMES_MIN) return;
+  try {
+    await store.dropNames({ partition, seen });
+  } catch (error) {
+    log.warn('names of jobs were not taken away; a later pass does it', { partition, error: String(error) });
+  }
+}
+
 /** The lease, or who has it. */
 async function askForLease(
   context: DispatchContext,
   partition: number,
-  raised: number,
+  left?: Word,
 ): Promise<HeldLease | { readonly holder: string }> {
   const { store, clock, holder, budget, log } = context;
   const ask = (): Promise<LeaseOutcome> =>
@@ -65,11 +111,12 @@ async function askForLease(
     outcome = await ask();
   }
   if (outcome.kind === 'held') return { holder: outcome.holder };
+  const seen = outcome.wakesSeen ?? NO_WAKES;
   const lease = {
     fence: { partition, epoch: outcome.epoch },
     trustedUntilMonotonicMs: askedAtMonotonicMs + budget.leaseMs - budget.leaseMarginMs,
-    wakesLookedAt: (outcome.wakesSeen ?? 0) + raised,
-    waited: raised > 0,
+    wakesLookedAt: left === 'blank' ? { ...seen, wakes: seen.wakes + 1 } : seen,
+    waited: left !== undefined,
     slowMs: clock.monotonicMs() - askedAtMonotonicMs,
   };
   if (passLeaseExtensionMs(budget.leaseMs, lease.slowMs) === 0) return lease;
@@ -86,25 +133,46 @@ async function askForLease(
 export async function tryLease(
   context: DispatchContext,
   partition: number,
-  raised = 0,
+  left?: Word,
 ): Promise<HeldLease | undefined> {
-  const answer = await askForLease(context, partition, raised);
+  const answer = await askForLease(context, partition, left);
   return 'fence' in answer ? answer : undefined;
 }
 
 const RETRY_LEAST_MS = 10;
 const RETRY_SPREAD_MS = 15;
 
+/** What somebody wants of the lease. */
+export interface LeaseWish {
+  readonly partition: number;
+  /** How long it tries before it leaves word. */
+  readonly patienceMs: number;
+  /** All that it knows of; undefined: it has come for something else, too. */
+  readonly jobs?: readonly NamedJob[] | undefined;
+}
+
 /** Takes the lease, or leaves word for its holder. Undefined: the holder will make another pass. */
 export async function takeLease(
   context: DispatchContext,
-  partition: number,
-  patienceMs: number,
+  { partition, patienceMs, jobs }: LeaseWish,
 ): Promise<HeldLease | undefined> {
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  await context.store.wake(partition);
-  return tryLease(context, partition, 1);
+  await context.store.wake({ partition, jobs });
+  // A look tells as much as a try that fails: whoever has the lease now has still to read the counter.
+  if ((await holderOf(context, partition)) !== undefined) return undefined;
+  return tryLease(context, partition, jobs === undefined ? 'blank' : 'named');
+}
+
+/** Who has the lease, if another does and it has not expired. */
+async function holderOf(
+  { store, clock, holder }: DispatchContext,
+  partition: number,
+): Promise<string | undefined> {
+  const lease = await store.readLease(partition);
+  if (lease?.isHeld !== true || lease.holder === holder || lease.expiresAtMs <= clock.nowMs())
+    return undefined;
+  return lease.holder ?? '';
 }
 
 /**
@@ -113,12 +181,11 @@ export async function takeLease(
  */
 export async function takeLeaseUnlessHeld(
   context: DispatchContext,
-  partition: number,
-  patienceMs: number,
+  { partition, patienceMs, jobs }: LeaseWish,
 ): Promise<HeldLease | undefined> {
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  if (answer.holder.startsWith(RESIDENT_PREFIX)) await context.store.wake(partition);
+  if (answer.holder.startsWith(RESIDENT_PREFIX)) await context.store.wake({ partition, jobs });
   return undefined;
 }
 
@@ -131,21 +198,25 @@ async function awaitLease(
   partition: number,
   patienceMs: number,
 ): Promise<HeldLease | { readonly holder: string }> {
-  const { clock, random, holder, store } = context;
+  const { clock, random, led } = context;
   const untilMonotonicMs = clock.monotonicMs() + patienceMs;
-  const isHeldByAnother = async (): Promise<boolean> => {
-    const lease = await store.readLease(partition);
-    return lease?.isHeld === true && lease.holder !== holder && lease.expiresAtMs > clock.nowMs();
-  };
+  if (led.has(partition)) {
+    const holder = await holderOf(context, partition);
+    if (holder?.startsWith(RESIDENT_PREFIX) === true) return { holder };
+    led.delete(partition);
+  }
   for (let tries = 0; ; tries += 1) {
-    const answer = await askForLease(context, partition, 0);
+    const answer = await askForLease(context, partition);
     if ('fence' in answer) return { ...answer, waited: tries > 0 };
-    if (answer.holder.startsWith(RESIDENT_PREFIX)) return answer;
+    if (answer.holder.startsWith(RESIDENT_PREFIX)) {
+      led.add(partition);
+      return answer;
+    }
     do {
       const pauseMs = RETRY_LEAST_MS + random() * RETRY_SPREAD_MS;
       if (clock.monotonicMs() + pauseMs >= untilMonotonicMs) return answer;
       await clock.sleep(pauseMs);
-    } while (await isHeldByAnother());
+    } while ((await holderOf(context, partition)) !== undefined);
   }
 }
 
@@ -170,11 +241,11 @@ export async function renewLease(context: DispatchContext, lease: HeldLease): Pr
 export async function releaseLease(
   context: DispatchContext,
   lease: HeldLease,
-  wakesSeen: number,
+  wakesSeen: WakeCount,
 ): Promise<HeldLease | undefined> {
   const { store } = context;
   const { partition } = lease.fence;
   await store.releaseLease({ fence: lease.fence, wakesSeen });
-  if ((await store.readWakes(partition)) === wakesSeen) return undefined;
+  if ((await store.readWakes(partition)).wakes === wakesSeen.wakes) return undefined;
   return tryLease(context, partition);
 }

@@ -1,7 +1,7 @@
 /** What a process remembers of a partition between passes. */
 
 import type { JobHead } from '../store/job-fields.ts';
-import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet } from '../store/records.ts';
+import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes } from '../store/records.ts';
 import { aheadOf, heldBy, type LineCursor, placeOf, withComing, withoutJob } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 
@@ -133,7 +133,7 @@ export function keysTrustedMs(lines: CachedLines, read: CachedKeys): number {
 export const nothingTrustedMs = ({ heads }: CachedLines): number =>
   Math.max(NOTHING_TRUSTED_MS, heads.size * READ_AGAIN_MS);
 
-/** Another one's look, that may have come too early to show all, is not made again within this, though a slot is free. */
+/** A look that may have come too early to show all is not made again within this, though a slot is free, by a pass that has hints. */
 const EARLY_TRUSTED_MS = 2_000;
 
 /** Whether these keys are all that wait, because hints have told of them since nothing did. */
@@ -156,15 +156,28 @@ export function noteWatched(lines: CachedLines, sinceMs: number, seenWithinMs: n
   lines.wholeFromMs = watchedSinceMs + seenWithinMs;
 }
 
+export interface QuietNews {
+  readonly quiet: Quiet;
+  /** The pass has jobs to go by, and is not made to look for what nobody told of. */
+  readonly hasHints: boolean;
+  /**
+   * Whoever makes it is told of all jobs sooner than an index shows them. Others see some there before the stream tells of them: where
+   * they have looked early themselves, they look again.
+   */
+  readonly isToldFirst: boolean;
+}
+
 /** Takes over that nothing waits, from whoever looked last: who remembers more of a type has its own word for it. */
 export function noteQuiet(
   lines: CachedLines,
   types: Iterable<string>,
-  { lookedAtMs }: Quiet,
-  hasHints: boolean,
+  { quiet: { lookedAtMs }, hasHints, isToldFirst }: QuietNews,
 ): void {
-  for (const type of types)
-    if (!lines.keys.has(type)) lines.keys.set(type, { ...noKeys(lookedAtMs), isTold: hasHints });
+  for (const type of types) {
+    const own = lines.keys.get(type);
+    if (own === undefined) lines.keys.set(type, { ...noKeys(lookedAtMs), isTold: hasHints });
+    else if (isToldFirst && own.isQuiet === true) lines.keys.set(type, { ...own, isTold: hasHints });
+  }
 }
 
 /** That nothing waits is one instant to remember, not as many lines as there are. */
@@ -392,8 +405,8 @@ export interface PartitionCache {
   readonly estimates: Map<string, EstimateRecord | undefined>;
   /** What the store has of an estimate that was learned on since. */
   readonly written: Map<string, EstimateRecord>;
-  /** The wake counter when the lease was given back. Who raised it since did so against another holder. */
-  wakes?: number | undefined;
+  /** The wakes when the lease was given back. Who raised them since did so against another holder. */
+  wakes?: Wakes | undefined;
   /** Shards of the due line, as the last pass found them. */
   dueShards?: number | undefined;
   /** When capacity was asked for last. */

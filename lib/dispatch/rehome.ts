@@ -57,13 +57,30 @@ export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, '
   return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;
 }
 
+/** What the holder of a lease knows of the jobs in flight. */
+export interface InFlight {
+  /** Ids of jobs that a place counts. */
+  readonly held: ReadonlySet<string>;
+  /**
+   * Whether the lease is trusted still. Jobs that were read before that has ended, and are not held, are counted by no place: who is
+   * suspended beyond it, and reads on, may meet a job that waits again because another dispatcher has started it meanwhile.
+   */
+  readonly isInTime: () => boolean;
+}
+
 /** Jobs whose earlier attempt still counts in a partition. */
 export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): ReadonlySet<string> =>
   new Set(reservations.flatMap(({ jobs }) => Array.from(jobs.values(), ({ id }) => id)));
 
-/** Moves jobs to where their keys live, and wakes those partitions. Answers how many were moved. */
-export async function sendHome(context: DispatchContext, jobs: readonly JobHead[]): Promise<number> {
+/** Moves jobs that nothing holds to where their keys live, and wakes those partitions. Answers how many were moved. */
+export async function sendHome(
+  context: DispatchContext,
+  jobs: readonly JobHead[],
+  { isInTime }: Pick<InFlight, 'isInTime'>,
+): Promise<number> {
   const { store, configuration, clock, log } = context;
+  // Each is moved at the version that was read, so what happens to it from here on is no matter.
+  if (!isInTime()) return 0;
   const byHome = Map.groupBy(jobs, ({ fairnessKey }) => partitionOf(fairnessKey, configuration.partitions));
   let count = 0;
   for (const [partition, ofHome] of byHome) {
@@ -75,7 +92,7 @@ export async function sendHome(context: DispatchContext, jobs: readonly JobHead[
     if (arrived === 0) continue;
     count += arrived;
     log.info('jobs were moved to the partition where their keys live', { partition, jobs: arrived });
-    await store.wake(partition);
+    await store.wake({ partition });
     await wakeLater(context, partition, 0);
   }
   return count;
@@ -125,7 +142,7 @@ export interface Walk {
 export async function walkHome(
   context: DispatchContext,
   partition: number,
-  held: ReadonlySet<string>,
+  inFlight: InFlight,
   from: Walk | undefined,
 ): Promise<{ readonly moved: number; readonly next: Walk | undefined }> {
   const { store, configuration, deployed } = context;
@@ -141,8 +158,8 @@ export async function walkHome(
     if (type === undefined) return { moved, next: undefined };
     const { keys, next } = await store.readKeys({ partition, type, limit: KEYS_PAGE, after });
     const lines = keys.filter((key) => !lives(key)).flatMap((key) => linesOf(type, key));
-    const { jobs, isCut } = await readLines(context, partition, lines, held);
-    moved += await sendHome(context, jobs);
+    const { jobs, isCut } = await readLines(context, partition, lines, inFlight.held);
+    moved += await sendHome(context, jobs, inFlight);
     // A line had more jobs than one step moves: the next step begins at the same keys again.
     if (isCut) return { moved, next: { type, after } };
     if (next === undefined) at += 1;
@@ -164,20 +181,19 @@ export interface Strangers {
 export async function sendStrangersHome(
   context: DispatchContext,
   partition: number,
-  /** Ids of jobs that the pass has reserved capacity for. */
-  held: ReadonlySet<string>,
+  inFlight: InFlight,
   { jobs, keys }: Strangers,
   memory: StrangersMemory,
   nowMs: number,
 ): Promise<number> {
   let moved = 0;
-  const met = jobs.filter(({ id }) => !held.has(id));
-  if (met.length > 0) moved += await sendHome(context, met);
+  const met = jobs.filter(({ id }) => !inFlight.held.has(id));
+  if (met.length > 0) moved += await sendHome(context, met, inFlight);
   const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>
     nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_EVERY_MS;
   for (const { type, key } of keys.filter(isDue).slice(0, MET_MAX)) {
-    const found = await readLines(context, partition, linesOf(type, key), held);
-    const sent = await sendHome(context, found.jobs);
+    const found = await readLines(context, partition, linesOf(type, key), inFlight.held);
+    const sent = await sendHome(context, found.jobs, inFlight);
     moved += sent;
     if (memory.lookedAtMs.size >= NAMES_MAX) memory.lookedAtMs.clear();
     // A key of which jobs were moved may have more: only one of which none was moved is left alone for a while.
@@ -188,7 +204,7 @@ export async function sendStrangersHome(
   }
   const isNone = partition >= context.configuration.partitions;
   if (isNone && nowMs - memory.walkedAtMs >= WALK_EVERY_MS) {
-    const step = await walkHome(context, partition, held, undefined);
+    const step = await walkHome(context, partition, inFlight, undefined);
     moved += step.moved;
     if (step.moved === 0) memory.walkedAtMs = nowMs;
   }

@@ -162,6 +162,7 @@ export class SimulatedPool {
       budget: DISPATCH_BUDGET,
       announced: new Map(),
       caches: new Map(),
+      led: new Set(),
     };
     this.#client = {
       store: this.store,

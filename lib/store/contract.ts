@@ -22,10 +22,13 @@ import type {
   Ledger,
   Lock,
   Lookout,
+  NamedJob,
   ParkedMark,
   PartitionState,
   Rejection,
   UnreadableItem,
+  WakeCount,
+  Wakes,
   WorkerIdentity,
   WorkerRecord,
 } from './records.ts';
@@ -98,8 +101,14 @@ export interface SubmitStore {
   readDeclaredVersion(): Promise<number>;
   /** A declaration, the newest unless a version is given, strongly consistent; undefined where there is none. */
   readDeclaration(version?: number): Promise<DeclarationRecord | undefined>;
-  /** Raises the wake counter. Never conflicts with a pass. */
-  wake(partition: number): Promise<void>;
+  /**
+   * Leaves word for whoever has the partition's lease, or takes it next: raises the wake counter. `jobs`: all that it is about, so
+   * that nothing else need be looked at. Where there is no room for so many names, the word comes without. Never conflicts with a pass.
+   */
+  wake(request: {
+    readonly partition: number;
+    readonly jobs?: readonly NamedJob[] | undefined;
+  }): Promise<void>;
 }
 
 /** A partition's lease, and the counter of its wakes. */
@@ -121,18 +130,20 @@ export interface LeaseStore {
     readonly leaseMs: number;
   }): Promise<'renewed' | 'lost'>;
   /**
-   * Gives the lease back, if the epoch is still the fence's. `wakesSeen` is noted for the next one: the wake counter up to
+   * Gives the lease back, if the epoch is still the fence's. `wakesSeen` is noted for the next one: the wakes up to
    * which everything was looked at. Without it, what was noted before stays. `isWriting`: a commit may still be on its way.
    */
   releaseLease(request: {
     readonly fence: Fence;
-    readonly wakesSeen?: number | undefined;
+    readonly wakesSeen?: WakeCount | undefined;
     readonly isWriting?: boolean | undefined;
   }): Promise<'released' | 'lost'>;
   /** The lease as it is, strongly consistent; undefined before the first one was taken. */
   readLease(partition: number): Promise<LeaseRecord | undefined>;
-  /** The wake counter, strongly consistent; 0 before the first wake. */
-  readWakes(partition: number): Promise<number>;
+  /** The word that was left, strongly consistent. */
+  readWakes(partition: number): Promise<Wakes>;
+  /** Takes away the names of jobs that were looked at: all up to this many since the first, `seen` having been read. May be lost. */
+  dropNames(request: { readonly partition: number; readonly seen: Wakes }): Promise<void>;
 }
 
 /** What a pass knows of its partition exactly, and what it decides. */

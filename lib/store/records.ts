@@ -126,6 +126,31 @@ export interface LeaseRecord {
   readonly expiresAtMs: number;
 }
 
+/** A job of which a partition was told, as whoever told of it saw it. */
+export interface NamedJob {
+  readonly id: string;
+  /** 0 while it was being stored. */
+  readonly version: number;
+  /** It waited for a slot then. */
+  readonly isWaiting: boolean;
+}
+
+/** How much word was left with a partition, since it was made. */
+export interface WakeCount {
+  readonly wakes: number;
+  /** Of these, those that named all jobs that they were about; the others may be about anything. */
+  readonly named: number;
+  /** The names that came with them. */
+  readonly names: number;
+}
+
+/** The words that were left with a partition, and the last of their names, oldest first. */
+export interface Wakes extends WakeCount {
+  readonly jobs: readonly NamedJob[];
+}
+
+export const NO_WAKES: Wakes = { wakes: 0, named: 0, names: 0, jobs: [] };
+
 /** Whether a control says nothing: the scope is as it is configured. */
 export const isIdle = ({ paused, maxConcurrency, weight }: Control): boolean =>
   !paused && maxConcurrency === undefined && weight === undefined;

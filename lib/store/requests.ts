@@ -11,6 +11,7 @@ import {
   type Ledger,
   type Quiet,
   type Reservation,
+  type WakeCount,
   type WorkerIdentity,
 } from './records.ts';
 
@@ -33,8 +34,8 @@ export type LeaseOutcome =
       readonly kind: 'acquired';
       readonly epoch: number;
       readonly expiresAtMs: number;
-      /** The wake counter, as whoever gave the lease back last had looked at it; undefined if nobody has said so. */
-      readonly wakesSeen?: number | undefined;
+      /** The wakes, as whoever gave the lease back last had looked at them; undefined if nobody has said so. */
+      readonly wakesSeen?: WakeCount | undefined;
     }
   | { readonly kind: 'held'; readonly epoch: number; readonly expiresAtMs: number; readonly holder: string };
 

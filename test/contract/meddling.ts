@@ -230,14 +230,17 @@ export function persistent(store: JobStore, { during }: Meddler): JobStore {
       }
       return outcomes;
     },
-    wake: async (partition) => {
+    wake: async (asked) => {
+      const { partition } = asked;
       const done: Done = new Map();
-      await untilAnswered(done, () => store.wake(partition));
+      await untilAnswered(done, () => store.wake(asked));
       const extra = (done.get(nameOfKey({ ...wakeKey(partition) })) ?? 1) - 1;
       extraWakes.set(partition, (extraWakes.get(partition) ?? 0) + extra);
     },
-    readWakes: async (partition) =>
-      (await untilAnswered(new Map(), () => store.readWakes(partition))) - (extraWakes.get(partition) ?? 0),
+    readWakes: async (partition) => {
+      const found = await untilAnswered(new Map(), () => store.readWakes(partition));
+      return { ...found, wakes: found.wakes - (extraWakes.get(partition) ?? 0) };
+    },
   };
   return new Proxy(store, {
     get: (_, verb: keyof JobStore) => {

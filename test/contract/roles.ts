@@ -38,6 +38,7 @@ const PASS = verbsOf<
   releaseLease: true,
   readLease: true,
   readWakes: true,
+  dropNames: true,
   loadPartition: true,
   commit: true,
   tidy: true,

@@ -451,17 +451,44 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const fence = await leased(stage);
-        return { call: () => stage.store.releaseLease({ fence, wakesSeen: 3 }), left: left(stage) };
+        return {
+          call: () => stage.store.releaseLease({ fence, wakesSeen: { wakes: 3, named: 2, names: 4 } }),
+          left: left(stage),
+        };
       },
     },
   ],
   wake: [
     {
       set: async ({ store, quiet, partition }) => ({
-        call: () => store.wake(partition),
+        call: () => store.wake({ partition }),
         // One too many is a hint too many.
-        left: async () => (await quiet.readWakes(partition)) > 0,
+        left: async () => (await quiet.readWakes(partition)).wakes > 0,
       }),
+    },
+    {
+      name: 'of jobs that it names',
+      set: async ({ store, quiet, partition }) => ({
+        call: () => store.wake({ partition, jobs: [{ id: 'one', version: 2, isWaiting: true }] }),
+        // Named once more, it is looked at once more.
+        left: async () => {
+          const { jobs } = await quiet.readWakes(partition);
+          return jobs.slice(0, 1);
+        },
+      }),
+    },
+  ],
+  dropNames: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        await store.wake({ partition, jobs: [{ id: 'one', version: 2, isWaiting: true }] });
+        const seen = await quiet.readWakes(partition);
+        await store.wake({ partition, jobs: [{ id: 'two', version: 1, isWaiting: false }] });
+        return {
+          call: () => store.dropNames({ partition, seen }),
+          left: () => quiet.readWakes(partition),
+        };
+      },
     },
   ],
   readLease: [
@@ -475,8 +502,8 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   readWakes: [
     {
       set: async ({ store, partition }) => {
-        await store.wake(partition);
-        await store.wake(partition);
+        await store.wake({ partition });
+        await store.wake({ partition });
         return { call: () => store.readWakes(partition), left: async () => undefined };
       },
     },

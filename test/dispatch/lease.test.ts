@@ -6,6 +6,7 @@ import { releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts
 import { pass } from '../../lib/dispatch/pass/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
+import { NO_WAKES } from '../../lib/store/records.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
@@ -48,7 +49,7 @@ describe('the wake counter', () => {
     timeout: WAIT_MS,
   }, async () => {
     let forgotten = 0;
-    const unread = (store: JobStore): JobStore => storeWith(store, { readWakes: async () => 0 });
+    const unread = (store: JobStore): JobStore => storeWith(store, { readWakes: async () => NO_WAKES });
     await everyOrder(async (point) => {
       const { on, jobs, work } = await agents(2, point, unread);
       const check = (): void => {
@@ -67,9 +68,9 @@ describe('the wake counter', () => {
       const { on, jobs, work } = await agents(2, point, (store) => {
         let woke = false;
         return storeWith(store, {
-          wake: async (partition) => {
+          wake: async (asked) => {
             woke = true;
-            return store.wake(partition);
+            return store.wake(asked);
           },
           acquireLease: async (asked) =>
             woke ? { kind: 'held', epoch: 0, expiresAtMs: 0, holder: 'other' } : store.acquireLease(asked),
@@ -88,26 +89,26 @@ describe('a lease', () => {
   it('that is free is taken, with a higher epoch each time', async () => {
     const on = stage();
     for (const epoch of [1, 2, 3]) {
-      const lease = await takeLease(on.main, 0, 0);
+      const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
       expect(lease?.fence).toEqual({ partition: 0, epoch });
-      if (lease !== undefined) await releaseLease(on.main, lease, 0);
+      if (lease !== undefined) await releaseLease(on.main, lease, NO_WAKES);
     }
   });
 
   it('that another holds is left to it, with word', async () => {
     const on = stage();
-    const lease = await takeLease(on.main, 0, 0);
-    expect(await takeLease(on.dispatcher(), 0, 0)).toBeUndefined();
-    expect(await on.store.readWakes(0)).toBe(1);
+    const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
+    expect(await takeLease(on.dispatcher(), { partition: 0, patienceMs: 0 })).toBeUndefined();
+    expect((await on.store.readWakes(0)).wakes).toBe(1);
     // Who gives it back finds the word, and goes on.
-    const again = lease === undefined ? undefined : await releaseLease(on.main, lease, 0);
+    const again = lease === undefined ? undefined : await releaseLease(on.main, lease, NO_WAKES);
     expect(again?.fence.epoch).toBe(2);
   });
 
   it('that is given back without word stays free', async () => {
     const on = stage();
-    const lease = await takeLease(on.main, 0, 0);
-    expect(lease === undefined ? null : await releaseLease(on.main, lease, 0)).toBeUndefined();
+    const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
+    expect(lease === undefined ? null : await releaseLease(on.main, lease, NO_WAKES)).toBeUndefined();
     expect(
       (await on.store.acquireLease({ partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 1_000 }))
         .kind,
@@ -116,14 +117,14 @@ describe('a lease', () => {
 
   it('is tried for as long as the caller is patient', async () => {
     const on = stage();
-    const first = await takeLease(on.main, 0, 0);
+    const first = await takeLease(on.main, { partition: 0, patienceMs: 0 });
     if (first === undefined) throw new Error('not taken');
     on.time.after(1_000, () => void on.store.releaseLease({ fence: first.fence }));
-    const second = await on.finish(takeLease(on.dispatcher(), 0, 2_000));
+    const second = await on.finish(takeLease(on.dispatcher(), { partition: 0, patienceMs: 2_000 }));
     expect(second?.fence.epoch).toBe(2);
-    expect(await on.store.readWakes(0)).toBe(0);
+    expect((await on.store.readWakes(0)).wakes).toBe(0);
     const startedMs = on.clock.monotonicMs();
-    expect(await on.finish(takeLease(on.dispatcher(), 0, 2_000))).toBeUndefined();
+    expect(await on.finish(takeLease(on.dispatcher(), { partition: 0, patienceMs: 2_000 }))).toBeUndefined();
     expect(on.clock.monotonicMs() - startedMs).toBeLessThanOrEqual(2_000);
   });
 
@@ -145,7 +146,9 @@ describe('a lease', () => {
   it('is trusted a margin less than the store keeps it, from before it was asked for', async () => {
     const on = stage();
     const askedMs = on.clock.monotonicMs();
-    const lease = await on.finish(takeLease(on.dispatcher({ store: answeringAfter(on, 900) }), 0, 0));
+    const lease = await on.finish(
+      takeLease(on.dispatcher({ store: answeringAfter(on, 900) }), { partition: 0, patienceMs: 0 }),
+    );
     const { leaseMs, leaseMarginMs } = DISPATCH_BUDGET;
     expect(lease?.trustedUntilMonotonicMs).toBe(askedMs + leaseMs - leaseMarginMs);
   });
@@ -155,22 +158,24 @@ describe('a lease', () => {
     const context = on.dispatcher({ store: answeringAfter(on, 4_000) });
     const { leaseMs, leaseMarginMs } = DISPATCH_BUDGET;
     const askedMs = on.clock.monotonicMs();
-    const lease = await on.finish(takeLease(context, 0, 0));
+    const lease = await on.finish(takeLease(context, { partition: 0, patienceMs: 0 }));
     if (lease === undefined) throw new Error('not taken');
     // The renewal was sent when the first answer had come.
     expect(lease.trustedUntilMonotonicMs).toBe(askedMs + 4_000 + leaseMs + 32_000 - leaseMarginMs);
     expect(on.store.inspect(0).lease.expiresAtMs).toBe(NOW_MS + 4_000 + leaseMs + 32_000);
     // Others take it when that is over, and not before.
     await on.advance(NOW_MS + 4_000 + leaseMs + 32_000 - 1 - on.time.nowMs);
-    expect(await takeLease(on.dispatcher(), 0, 0)).toBeUndefined();
+    expect(await takeLease(on.dispatcher(), { partition: 0, patienceMs: 0 })).toBeUndefined();
     await on.advance(1);
-    expect((await takeLease(on.dispatcher(), 0, 0))?.fence.epoch).toBe(2);
+    expect((await takeLease(on.dispatcher(), { partition: 0, patienceMs: 0 }))?.fence.epoch).toBe(2);
   });
 
   it('is as short again as ever once the store answers fast, and never longer than three times that', async () => {
     const on = stage();
     const { leaseMs, leaseMarginMs } = DISPATCH_BUDGET;
-    let lease = await on.finish(takeLease(on.dispatcher({ store: answeringAfter(on, 30_000) }), 0, 0));
+    let lease = await on.finish(
+      takeLease(on.dispatcher({ store: answeringAfter(on, 30_000) }), { partition: 0, patienceMs: 0 }),
+    );
     const lengths: number[] = [];
     for (let renewals = 0; renewals < 7; renewals += 1) {
       if (lease === undefined) throw new Error('lost');
@@ -187,14 +192,16 @@ describe('a lease', () => {
       throw new StoreThrottled('busy');
     };
     const askedMs = on.clock.monotonicMs();
-    const lease = await on.finish(takeLease(on.dispatcher({ store: storeWith(slow, { renewLease }) }), 0, 0));
+    const lease = await on.finish(
+      takeLease(on.dispatcher({ store: storeWith(slow, { renewLease }) }), { partition: 0, patienceMs: 0 }),
+    );
     const { leaseMs, leaseMarginMs } = DISPATCH_BUDGET;
     expect(lease?.trustedUntilMonotonicMs).toBe(askedMs + leaseMs - leaseMarginMs);
   });
 
   it('is looked at while another holds it, and asked for once it is free', async () => {
     const on = stage();
-    const lease = await takeLease(on.main, 0, 0);
+    const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
     if (lease === undefined) throw new Error('not taken');
     const asked: string[] = [];
     const context = on.dispatcher({
@@ -209,7 +216,7 @@ describe('a lease', () => {
         },
       }),
     });
-    const taken = takeLease(context, 0, 2_000);
+    const taken = takeLease(context, { partition: 0, patienceMs: 2_000 });
     await on.advance(200);
     const looks = asked.length - 1;
     expect(asked).toEqual(['acquireLease', ...Array.from({ length: looks }, () => 'readLease')]);
@@ -222,13 +229,13 @@ describe('a lease', () => {
 
   it('is renewed while it is held, and not once another has it', async () => {
     const on = stage();
-    const lease = await takeLease(on.main, 0, 0);
+    const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
     if (lease === undefined) throw new Error('not taken');
     await on.advance(10_000);
     const renewed = await renewLease(on.main, lease);
     expect(renewed?.trustedUntilMonotonicMs).toBe(lease.trustedUntilMonotonicMs + 10_000);
     await on.advance(DISPATCH_BUDGET.leaseMs);
-    expect((await takeLease(on.dispatcher(), 0, 0))?.fence.epoch).toBe(2);
+    expect((await takeLease(on.dispatcher(), { partition: 0, patienceMs: 0 }))?.fence.epoch).toBe(2);
     expect(await renewLease(on.main, lease)).toBeUndefined();
   });
 });
@@ -269,7 +276,7 @@ describe('a run of passes', () => {
       store: steppedStore(on.store, ['loadPartition'], async () => {
         if (!isDisturbed) return;
         isDisturbed = false;
-        await on.store.wake(0);
+        await on.store.wake({ partition: 0 });
       }),
     });
     await on.pass({}, context);
@@ -298,7 +305,7 @@ describe('a run of passes', () => {
     await on.pass();
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
-    const held = await takeLease(on.main, 0, 0);
+    const held = await takeLease(on.main, { partition: 0, patienceMs: 0 });
     if (held === undefined) throw new Error('not taken');
     const ended = await on.end(started);
     await dispatch(on.dispatcher(), 0, { jobs: [ended], reason: 'ingest' });
@@ -308,17 +315,17 @@ describe('a run of passes', () => {
       third = dispatch(on.dispatcher(), 0, { jobs: [], reason: 'ingest' });
       await third;
     });
-    expect(await releaseLease(context, held, 0)).toMatchObject({ fence: { epoch: 4 } });
+    expect(await releaseLease(context, held, NO_WAKES)).toMatchObject({ fence: { epoch: 4 } });
     expect(await third).toMatchObject({ passes: 1, settled: 1 });
   });
 
   it('does not look up what is in flight for its own word', async () => {
     const on = stage();
-    const held = await takeLease(on.main, 0, 0);
+    const held = await takeLease(on.main, { partition: 0, patienceMs: 0 });
     if (held === undefined) throw new Error('not taken');
-    const context = disturbed(on, 'wake', () => releaseLease(on.main, held, 0));
-    const lease = await takeLease(context, 0, 0);
-    expect(lease?.wakesLookedAt).toBe(await on.store.readWakes(0));
+    const context = disturbed(on, 'wake', () => releaseLease(on.main, held, NO_WAKES));
+    const lease = await takeLease(context, { partition: 0, patienceMs: 0 });
+    expect(lease?.wakesLookedAt.wakes).toBe((await on.store.readWakes(0)).wakes);
   });
 
   it('that has lost its lease before it reads changes nothing', async () => {
@@ -326,7 +333,7 @@ describe('a run of passes', () => {
     await on.put(on.job());
     const context = disturbed(on, 'loadPartition', async () => {
       await on.clock.sleep(DISPATCH_BUDGET.leaseMs + 1);
-      await takeLease(on.dispatcher(), 0, 0);
+      await takeLease(on.dispatcher(), { partition: 0, patienceMs: 0 });
     });
     expect(await on.finish(dispatch(context, 0, trigger))).toMatchObject({
       kind: 'lost',
@@ -341,7 +348,7 @@ describe('a run of passes', () => {
     const [job] = await on.put(on.job());
     const context = disturbed(on, 'commit', async () => {
       await on.store.releaseLease({ fence: { partition: 0, epoch: 1 }, isWriting: true });
-      await takeLease(on.dispatcher(), 0, 0);
+      await takeLease(on.dispatcher(), { partition: 0, patienceMs: 0 });
     });
     expect(await on.pass({}, context)).toMatchObject({ kind: 'lost', admitted: 0 });
     expect([on.held(), on.stateOf(job?.id ?? '')]).toEqual([[], 'pending']);
@@ -365,7 +372,7 @@ describe('a run of passes', () => {
           nowMs: on.time.nowMs,
           leaseMs: 20_000,
         });
-        await on.store.releaseLease({ fence: { partition, epoch: lease.epoch }, wakesSeen: 0 });
+        await on.store.releaseLease({ fence: { partition, epoch: lease.epoch }, wakesSeen: NO_WAKES });
         return state;
       },
     });
@@ -555,10 +562,10 @@ describe('a pass', () => {
   it('under an epoch that is past is lost', async () => {
     const on = stage();
     const [job] = await on.put(on.job());
-    const lease = await takeLease(on.main, 0, 0);
+    const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
     if (lease === undefined) throw new Error('not taken');
     await on.advance(DISPATCH_BUDGET.leaseMs);
-    await takeLease(on.dispatcher(), 0, 0);
+    await takeLease(on.dispatcher(), { partition: 0, patienceMs: 0 });
     const input = {
       hints: [],
       checksAll: true,

@@ -83,4 +83,4 @@ export const waiting = (on: Stage, keys: readonly string[], each = 1, changes: P
   );
 
 export const leaseOf = (epoch: number): Parameters<typeof carry>[1] =>
-  ({ fence: { partition: 0, epoch } }) as Parameters<typeof carry>[1];
+  ({ fence: { partition: 0, epoch }, trustedUntilMonotonicMs: Infinity }) as Parameters<typeof carry>[1];

@@ -99,7 +99,7 @@ describe('a partition in which nothing waits', () => {
     await quiet(on);
     const told = on.job({ fairnessKey: 'key-3' });
     await on.put(told);
-    await on.store.wake(0);
+    await on.store.wake({ partition: 0 });
     expect(await on.pass({ reason: 'wake' }, on.dispatcher())).toMatchObject({ admitted: 1 });
   });
 
@@ -196,7 +196,7 @@ describe('a partition in which nothing waits', () => {
     const told = on.job({ fairnessKey: 'key-3' });
     await on.put(told);
     // Word was left of it, and the index does not show it yet.
-    await on.store.wake(0);
+    await on.store.wake({ partition: 0 });
     const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
     expect(await on.pass({ reason: 'wake' }, { ...on.main, store })).toMatchObject({ admitted: 0 });
     await on.advance(NOTHING_TRUSTED_MS);

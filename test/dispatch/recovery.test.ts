@@ -138,7 +138,7 @@ describe('a look at what is in flight that somebody asked for', () => {
   async function woken(on: Stage): Promise<number> {
     let isDone = false;
     const store = steppedStore(on.store, ['releaseLease'], async () => {
-      if (!isDone) await on.store.wake(0);
+      if (!isDone) await on.store.wake({ partition: 0 });
       isDone = true;
     });
     return (await on.pass({}, on.dispatcher({ store }))).passes;
@@ -559,7 +559,7 @@ describe('a running job', () => {
     await on.advance(400);
     await on.end(started);
     expect((await on.pass({ reason: 'wake' })).settled).toBe(0);
-    await on.store.wake(0);
+    await on.store.wake({ partition: 0 });
     expect((await on.pass({ reason: 'wake' }, on.dispatcher())).settled).toBe(1);
     expect(on.held()).toEqual([]);
   });

@@ -241,6 +241,32 @@ describe('jobs that run', () => {
     expect(on.wakes.some((atMs) => atMs >= takenAtMs && atMs <= takenAtMs + 1_000)).toBe(true);
   });
 
+  it('in functions whose fleet is gone are taken when their own times are over, each, also long after they would be checked', async () => {
+    const type = { timeoutMs: 300_000, onWorkerLost: 'retry' } as const;
+    const on = await redeployed(pool(type));
+    const warm = await on.process();
+    const jobs = await many(on, 2);
+    await on.pass({}, warm);
+    const { checkAtMs = Number.NaN } = [...on.store.inspect(0).reservations.values()][0] ?? {};
+    const { store, clock } = on;
+    const endsMs: number[] = [];
+    for (const [at, received] of (await on.queue.receive('images', 2, 0, 900_000)).entries()) {
+      const worker = { workerId: `w-${at}`, incarnation: 'i' };
+      const runUntilMs = checkAtMs + 20_000 * (at + 1);
+      await store.startJob({ ...received.message, ...worker, nowMs: clock.nowMs(), runUntilMs });
+      endsMs.push(runUntilMs + CLOCK_SKEW_MAX_MS);
+    }
+    expect(jobs.map(({ id }) => on.stateOf(id))).toEqual(['running', 'running']);
+    await on.deploy(pool(type, { fleets: { pictures: { types: ['resize'], slots: 4 } } }));
+    await on.pass({ reason: 'wake' }, warm);
+    for (const endMs of endsMs) {
+      await on.advance(endMs + 1_000 - clock.nowMs());
+      expect(on.wakes.some((atMs) => atMs >= endMs && atMs <= endMs + 1_000)).toBe(true);
+      await on.pass({ reason: 'wake', partitions: [0] }, warm);
+    }
+    expect(jobs.map(({ id }) => store.inspectJob(id)?.workersLost)).toEqual([1, 1]);
+  });
+
   it('are tried again by that policy also when the message of their function says that it died', async () => {
     const on = await redeployed(pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } }));
     const [job] = await many(on, 1);

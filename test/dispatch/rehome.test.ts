@@ -7,6 +7,7 @@ import type { StrangersMemory } from '../../lib/dispatch/partition-cache.ts';
 import { LeaseLostError } from '../../lib/dispatch/pass/commits.ts';
 import {
   haveKeysMoved,
+  type InFlight,
   livesIn,
   type Strangers,
   sendHome,
@@ -28,11 +29,13 @@ import {
 } from './moving.ts';
 import { stage } from './stage.ts';
 
+const IN_TIME: InFlight = { held: NO_JOBS, isInTime: () => true };
+
 /** Steps of a walk, until it has come to its end: how many were moved, and where the next one began. */
 async function walk(on: Moving, from?: Walk, held = NO_JOBS) {
   const steps: { readonly moved: number; readonly next: Walk | undefined }[] = [];
   for (let next = from, isFirst = true; isFirst || next !== undefined; isFirst = false) {
-    const step = await on.finish(walkHome(on.context, 0, held, next));
+    const step = await on.finish(walkHome(on.context, 0, { ...IN_TIME, held }, next));
     steps.push(step);
     next = step.next;
     if (steps.length > 60) throw new Error('the walk never ends');
@@ -130,7 +133,7 @@ describe('a walk through the keys lines', () => {
   it('reads nothing where no key has moved', async () => {
     const on = moving(1);
     for (const deployed of [undefined, DEPLOYED])
-      expect(await walkHome({ ...on.context, deployed }, 0, NO_JOBS, undefined)).toEqual({
+      expect(await walkHome({ ...on.context, deployed }, 0, IN_TIME, undefined)).toEqual({
         moved: 0,
         next: undefined,
       });
@@ -153,10 +156,22 @@ describe('jobs that are sent home', () => {
   it('are counted over all partitions, and each of these is woken', async () => {
     const on = moving(3);
     const jobs = await waiting(on, [...keysIn(1, 3, 3), ...keysIn(2, 3, 2)]);
-    expect(await on.finish(sendHome(on.context, jobs))).toBe(5);
-    expect(await Promise.all([1, 2].map((home) => on.store.readWakes(home)))).toEqual([1, 1]);
+    expect(await on.finish(sendHome(on.context, jobs, IN_TIME))).toBe(5);
+    expect(await Promise.all([1, 2].map(async (home) => (await on.store.readWakes(home)).wakes))).toEqual([
+      1, 1,
+    ]);
     await on.advance(2_000);
     expect(on.wakes.length).toBeGreaterThan(0);
+  });
+
+  it('are none once the lease has ended: another dispatcher may have started them since what is in flight was read', async () => {
+    const on = moving();
+    const jobs = await waiting(on, keysIn(1, 2, 2));
+    const late = { ...IN_TIME, isInTime: () => false };
+    expect(await on.finish(sendHome(on.context, jobs, late))).toBe(0);
+    expect((await on.finish(walkHome(on.context, 0, late, undefined))).moved).toBe(0);
+    expect(on.homesOf(jobs)).toEqual([0, 0]);
+    expect(on.asked('rehome')).toEqual([]);
   });
 
   it('are not those that have moved on, and for these nobody is woken', async () => {
@@ -168,8 +183,8 @@ describe('jobs that are sent home', () => {
         nowMs: on.time.nowMs,
         expiresAtMs: on.time.nowMs + MINUTE_MS,
       });
-    expect(await on.finish(sendHome(on.context, jobs))).toBe(0);
-    expect(await on.store.readWakes(1)).toBe(0);
+    expect(await on.finish(sendHome(on.context, jobs, IN_TIME))).toBe(0);
+    expect((await on.store.readWakes(1)).wakes).toBe(0);
     await on.advance(2_000);
     expect(on.wakes).toEqual([]);
   });
@@ -193,7 +208,7 @@ describe('what a pass meets that lives somewhere else', () => {
       sendStrangersHome(
         on.context,
         partition,
-        held,
+        { ...IN_TIME, held },
         { jobs: [], keys: [], ...strangers },
         known,
         on.time.nowMs,

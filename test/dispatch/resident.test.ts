@@ -1,13 +1,16 @@
 /** A dispatcher that runs on: it leads its share of the partitions, and somebody else does when it does not. */
 import { afterEach, describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../lib/core/defaults.ts';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../lib/core/ring.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
+import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import type { ResidentOptions, ResidentReport } from '../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
+import { NAMED_JOBS_MAX } from '../../lib/store/bounds.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import { declareIn } from '../fixtures/declared.ts';
 import { SimulatedNode } from '../simulation/node.ts';
 import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
 
@@ -246,11 +249,100 @@ describe('a resident', () => {
     };
     await on.advance(12_000);
     expect(await looksIn(1_000)).toBe(4);
-    await on.store.wake(0);
+    await on.store.wake({ partition: 0 });
     await on.advance(SOON_MS);
     expect(await looksIn(1_000)).toBe(20);
     await on.advance(12_000);
     expect(await looksIn(1_000)).toBe(4);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
+  it('reads what word names, and nothing else; what is not named, all', async () => {
+    const on = scene(1);
+    const verbs: string[] = [];
+    const store = new Proxy(on.store, {
+      get: (_, name) => {
+        const verb: unknown = Reflect.get(on.store, name, on.store);
+        if (typeof verb !== 'function') return verb;
+        return (...asked: unknown[]): unknown => {
+          verbs.push(String(name));
+          return verb.apply(on.store, asked);
+        };
+      },
+    });
+    const keys = Array.from({ length: 12 }, (_, at) => `key-${at}`);
+    await on.put(...keys.map((fairnessKey) => on.job({ fairnessKey })));
+    const one = on.start('one', { store });
+    await on.advance(SOON_MS);
+    for (let round = 0; round < 3; round += 1) {
+      for (const started of await on.startAll('images')) await on.end(started);
+      await on.store.wake({ partition: 0 });
+      await on.advance(12_000);
+    }
+    expect(on.held()).toEqual([]);
+    // Once more: what others were told of before is shown by now.
+    await on.store.wake({ partition: 0, jobs: [{ id: 'gone', version: 0, isWaiting: true }] });
+    await on.advance(SOON_MS);
+    verbs.length = 0;
+    const [job] = await on.put(on.job({ fairnessKey: 'key-3' }));
+    if (job === undefined) throw new Error('no job');
+    await on.store.wake({ partition: 0, jobs: [{ id: job.id, version: 0, isWaiting: true }] });
+    await on.advance(SOON_MS);
+    expect(on.stateOf(job.id)).toBe('claimed');
+    const reads = (verb: string): number => verbs.filter((each) => each === verb).length;
+    // The line of its key, and no other one.
+    expect({ looks: reads('lookUpJobs'), lines: reads('readLine') }).toEqual({ looks: 1, lines: 1 });
+    verbs.length = 0;
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    const { id, version } = await on.end(started);
+    await on.store.wake({ partition: 0, jobs: [{ id, version, isWaiting: false }] });
+    await on.advance(SOON_MS);
+    expect(on.held()).toEqual([]);
+    expect(reads('readLine')).toBe(0);
+    await on.store.wake({ partition: 0 });
+    await on.advance(SOON_MS);
+    expect(reads('readLine')).toBeGreaterThan(1);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
+  it('takes away names that it has looked at, once they are many', async () => {
+    const on = scene(1);
+    const one = on.start('one');
+    await on.advance(SOON_MS);
+    for (let at = 0; at < 40; at += 1) {
+      await on.store.wake({ partition: 0, jobs: [{ id: `gone-${at}`, version: 1, isWaiting: true }] });
+      await on.advance(SOON_MS);
+      expect((await on.store.readWakes(0)).jobs.length).toBeLessThan(NAMED_JOBS_MAX / 2);
+    }
+    expect(await on.store.readWakes(0)).toMatchObject({ wakes: 40, named: 40, names: 40 });
+    one.stop();
+    await on.finish(one.ended);
+  });
+
+  it('comes to a newer declaration within a little more than a minute, though no partition was told of it', async () => {
+    const on = scene(1);
+    const configuration = resolveConfiguration(poolOf(1));
+    const deploy = (store: JobStore): Promise<number> =>
+      declareIn(store, configuration, { nowMs: on.clock.nowMs });
+    await deploy(on.store);
+    const declarations = new Declarations({ store: on.store, clock: on.clock, log: on.log });
+    const one = on.start(
+      'one',
+      deployedParts(declarations, await declarations.current(), () => on.queue),
+    );
+    await on.advance(SOON_MS);
+    const untold = storeWith(on.store, {
+      announceDeclaration: async () => {
+        throw new StoreThrottled('announceDeclaration: try again');
+      },
+    });
+    expect(await deploy(untold)).toBe(2);
+    await on.advance(60_000 + ROUND_MS + SOON_MS);
+    expect(changesOf(on).at(-1)).toMatchObject({ to: 'leader', epoch: 2 });
+    expect(on.store.inspect(0).declared).toBe(2);
     one.stop();
     await on.finish(one.ended);
   });
@@ -325,7 +417,11 @@ describe('a resident', () => {
     await on.advance(0);
     expect(on.holders()).toEqual([undefined, undefined]);
     expect(await on.members()).toEqual([]);
-    expect([await on.store.readWakes(0), await on.store.readWakes(1), on.wakes.length]).toEqual([1, 1, 2]);
+    expect([
+      (await on.store.readWakes(0)).wakes,
+      (await on.store.readWakes(1)).wakes,
+      on.wakes.length,
+    ]).toEqual([1, 1, 2]);
     for (const partition of [0, 1]) {
       const own = changesOf(on).filter((change) => change.partition === partition);
       expect(own.slice(-2)).toMatchObject([
@@ -597,7 +693,7 @@ describe('residents', () => {
     one.stop();
     await on.finish(one.ended);
     await on.advance(0);
-    expect([await on.store.readWakes(0), on.wakes.length]).toEqual([1, 1]);
+    expect([(await on.store.readWakes(0)).wakes, on.wakes.length]).toEqual([1, 1]);
   });
 
   it('that cannot make their passes leave the lease to others, and are stood in for', async () => {

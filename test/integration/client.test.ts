@@ -60,6 +60,7 @@ describe('the client on AWS', () => {
       budget: DISPATCH_BUDGET,
       announced: new Map(),
       caches: new Map(),
+      led: new Set(),
     };
     client = SchedulerClient.fromEnvironment(clientConfiguration, {
       FAIRLEAD_TABLE: table.table,

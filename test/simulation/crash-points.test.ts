@@ -22,6 +22,7 @@ const VERBS = {
   wake: true,
   readLease: true,
   readWakes: true,
+  dropNames: true,
   loadPartition: true,
   readKeys: true,
   readBacklogs: true,

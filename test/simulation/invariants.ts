@@ -428,7 +428,10 @@ export class Invariants {
     if (OPENING.has(verb)) this.#openedAtMs = this.#options.nowMs();
     switch (verb) {
       case 'wake':
-        this.#wakeSteps.set(parameters[0] as number, { step: this.#steps, atMs: this.#options.nowMs() });
+        this.#wakeSteps.set((parameters[0] as RequestOf<'wake'>).partition, {
+          step: this.#steps,
+          atMs: this.#options.nowMs(),
+        });
         break;
       case 'loadPartition': {
         const { partition } = parameters[0] as RequestOf<'loadPartition'>;

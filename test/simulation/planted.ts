@@ -4,6 +4,7 @@
  */
 import type { Job } from '../../lib/core/job.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
+import { NO_WAKES } from '../../lib/store/records.ts';
 import type { ClaimRequest, Commit, FinishRequest, StartRequest } from '../../lib/store/requests.ts';
 import { instead } from './instead.ts';
 import type { Planted } from './planted-bug.ts';
@@ -109,7 +110,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   'wake-counter': {
     removes: 'the look at the wake counter when the lease is given back',
     foundBy: { simulation: 56 },
-    store: (store) => instead(store, { readWakes: async () => 0 }),
+    store: (store) => instead(store, { readWakes: async () => NO_WAKES }),
   },
   'true-up': {
     removes: 'the charge of what attempts used',

@@ -557,6 +557,7 @@ export class World {
       budget,
       announced: new Map(),
       caches,
+      led: new Set(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
     const declarations = this.#rollouts?.declarationsOf(node, store);
@@ -569,6 +570,7 @@ export class World {
           ...context,
           ...deployedParts(declarations, declared, () => queue),
           caches: new Map(),
+          led: new Set(),
           partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
           newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
         };

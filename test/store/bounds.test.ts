@@ -21,6 +21,7 @@ import {
   LATER_JOBS_MAX,
   LEDGERS_BYTES_KEPT,
   LEDGERS_BYTES_MAX,
+  NAMED_JOBS_MAX,
   PARKED_NAME_BYTES_MAX,
   PARKED_NAMES_MAX,
   reservationBytesAtMost,
@@ -34,7 +35,7 @@ import { encodeDispatcher } from '../../lib/store/dynamodb/codec/dispatcher.ts';
 import { encodeEstimate } from '../../lib/store/dynamodb/codec/estimate.ts';
 import { encodeHistory } from '../../lib/store/dynamodb/codec/history.ts';
 import { encodeJob, encodePayload } from '../../lib/store/dynamodb/codec/job.ts';
-import { encodeLookout } from '../../lib/store/dynamodb/codec/lease.ts';
+import { encodeLookout, encodeWakes } from '../../lib/store/dynamodb/codec/lease.ts';
 import { encodeLedger } from '../../lib/store/dynamodb/codec/ledger.ts';
 import { encodeLoan, encodeRequest } from '../../lib/store/dynamodb/codec/loan.ts';
 import { encodePartition } from '../../lib/store/dynamodb/codec/lock.ts';
@@ -203,8 +204,20 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     expiresAtMs: NOW_MS,
     callId: 'c'.repeat(36),
     wakesSeen: Number.MAX_SAFE_INTEGER,
+    wordSeen: times(3, () => Number.MAX_SAFE_INTEGER),
     takenAtMs: NOW_MS,
   }),
+  wakes: () =>
+    encodeWakes(PARTITION, {
+      wakes: Number.MAX_SAFE_INTEGER,
+      named: Number.MAX_SAFE_INTEGER,
+      names: Number.MAX_SAFE_INTEGER,
+      jobs: times(NAMED_JOBS_MAX, () => ({
+        id: 'f'.repeat(32),
+        version: Number.MAX_SAFE_INTEGER,
+        isWaiting: false,
+      })),
+    }),
   request: () => encodeRequest(PARTITION, largestRequest()),
   loan: () =>
     encodeLoan(PARTITION, {

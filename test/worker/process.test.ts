@@ -304,10 +304,10 @@ describe('a worker process', () => {
     partitions = 2;
     const wakes: number[] = [];
     for (let step = 0; step < 12 && wakes.length === 0; step += 1) {
-      const before = await on.store.readWakes(1);
+      const before = (await on.store.readWakes(1)).wakes;
       await on.advance(10_000);
       if (step < 6) await on.finish(dispatchAll(on.dispatcher(), { jobs: [], reason: 'tick' }));
-      if ((await on.store.readWakes(1)) > before)
+      if ((await on.store.readWakes(1)).wakes > before)
         wakes.push(on.store.inspect(1).workers.get('worker-1')?.slots ?? 0);
     }
     expect(wakes).toEqual([2]);

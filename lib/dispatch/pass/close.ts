@@ -75,8 +75,8 @@ async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number>
   const isStranger = (job: JobHead): boolean => job.state === 'pending' && !lives(job);
   const jobs = [...due.strangers, ...[...seen.values()].filter(isStranger)];
   const strangers = { jobs, keys: candidates.strangers };
-  const holding = new Set(held.map(({ id }) => id));
-  return between.sendStrangersHome(context, partition, holding, strangers, cached.strangers, nowMs);
+  const inFlight = { held: new Set(held.map(({ id }) => id)), isInTime: () => isInTime(pass) };
+  return between.sendStrangersHome(context, partition, inFlight, strangers, cached.strangers, nowMs);
 }
 
 /** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */

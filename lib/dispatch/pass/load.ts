@@ -1,10 +1,11 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import type { MovingJob } from '../../core/job.ts';
-import { type Carried, isCarriedTo, type PartitionState } from '../../store/records.ts';
+import { type Carried, isCarriedTo, type NamedJob, type PartitionState } from '../../store/records.ts';
 import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
+import { residentIn } from '../lease.ts';
 import { forgetMissed, noteQuiet, noteWatched } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf } from '../timers.ts';
 import { Commits, LeaseLostError } from './commits.ts';
@@ -36,7 +37,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const promotes = input.promotes || (liftsKeys(context) && lines.coming === undefined);
   lines.sinceMs ??= nowMs;
   const shards = dueShardsKnown(context, partition);
-  const [state, stored, dueHere, recurring] = await Promise.all([
+  const [state, found, dueHere, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
     lookUpTold(scope),
     promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
@@ -72,25 +73,48 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     more: dueHere.more || dueThere.more || fired.more,
   };
   const commits = new Commits(store, lease.fence, state.turn);
-  return { ...scope, input: withStored(input, stored), state, commits, carried, elsewhere, due };
+  return { ...scope, input: withFound(input, found, state), state, commits, carried, elsewhere, due };
 }
 
-/** Those of the jobs told of that stand here by now. Of the others, and of those that cannot be read, the stream tells. */
-async function lookUpTold({ context, input, partition }: PassScope): Promise<readonly MovingJob[]> {
-  const { told: ids = [] } = input;
-  if (ids.length === 0) return [];
-  const found = await context.store.lookUpJobs({ ids, unreadable: () => {} });
+/**
+ * The jobs that it was told of which stand here by now. Of those that are still being stored, and of those that cannot be read,
+ * the stream tells. Left out are those of which a hint, or what this process did itself, says as much as whoever left word knew.
+ */
+async function lookUpTold({ context, input, partition, cached }: PassScope): Promise<readonly MovingJob[]> {
+  const { told = [], named = [], hints } = input;
+  const { outdated } = cached.lines;
+  const known = new Map(hints.map(({ id, version }) => [id, version]));
+  const isKnown = ({ id, version, isWaiting }: NamedJob): boolean =>
+    version <= (known.get(id) ?? -1) || (isWaiting && version <= (outdated.get(id)?.version ?? -1));
+  const ids = new Set([...told, ...named.filter((job) => !isKnown(job)).map(({ id }) => id)]);
+  if (ids.size === 0) return [];
+  const found = await context.store.lookUpJobs({ ids: [...ids], unreadable: () => {} });
   return found.filter((job) => job !== undefined).filter((job) => job.partition === partition);
 }
 
+/**
+ * Where word is left of jobs, passes come close after each other. What else is in flight is looked up there if it is no more than this:
+ * so is settled what others are about to be told of.
+ */
+const FEW_IN_FLIGHT = 256;
+
 /** Read under the lease, and strongly consistent: nobody else admits them meanwhile. */
-function withStored(input: PassInput, stored: readonly MovingJob[]): PassInput {
-  if (stored.length === 0) return input;
-  const waiting = stored.filter(({ state }) => state === 'pending').map(({ id }) => id);
+function withFound(
+  input: PassInput,
+  found: readonly MovingJob[],
+  { reservations }: Pick<PartitionState, 'reservations'>,
+): PassInput {
+  const { told = [], named = [], hints, justStored } = input;
+  if (told.length + named.length === 0) return input;
+  const inFlight = reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
+  // Whoever told of a job before it was stored has told nobody else.
+  const early = new Set([...told, ...named.filter(({ version }) => version === 0).map(({ id }) => id)]);
+  const stored = found.filter(({ id, state }) => state === 'pending' && early.has(id)).map(({ id }) => id);
   return {
     ...input,
-    hints: [...input.hints, ...stored],
-    justStored: new Set([...input.justStored, ...waiting]),
+    hints: [...hints, ...found],
+    justStored: new Set([...justStored, ...stored]),
+    checksAll: input.checksAll || (named.length > 0 && inFlight <= FEW_IN_FLIGHT),
   };
 }
 
@@ -100,7 +124,7 @@ function watch(
   { quiet, parks }: PartitionState,
   isCarrying: boolean,
 ): void {
-  const { configuration, deployed, budget } = context;
+  const { configuration, deployed, budget, holder } = context;
   // What waits in this partition and lives in another is found by reading only.
   const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
   lines.parks = isBlind;
@@ -110,9 +134,8 @@ function watch(
   noteQuiet(
     lines,
     configuration.types.map(({ type }) => type),
-    quiet,
     // A wake or a tick tells of no job: it is a reason to look.
-    !input.fires,
+    { quiet, hasHints: !input.fires, isToldFirst: residentIn(holder) !== undefined },
   );
 }
 

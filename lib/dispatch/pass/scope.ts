@@ -1,5 +1,6 @@
 /** What every step of a pass knows, what a pass is given, and what it answers. */
 import type { JobHead } from '../../store/job-fields.ts';
+import type { NamedJob } from '../../store/records.ts';
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import type { HeldLease } from '../lease.ts';
@@ -27,6 +28,8 @@ export interface PassInput {
   readonly hints: readonly JobHead[];
   /** Jobs that were being stored when somebody told of them: they are looked up. @default - none */
   readonly told?: readonly string[] | undefined;
+  /** Jobs that word was left of by whoever could not have the lease: what they are by now is a hint. @default - none */
+  readonly named?: readonly NamedJob[] | undefined;
   /** Numbers the batches made under this lease. */
   readonly nextBatch: () => number;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */

@@ -76,6 +76,9 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const draft = await writeMost(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
   if (recovery.wakeInMs !== undefined) input.inBackground(wakeLater(context, partition, recovery.wakeInMs));
+  // Once for a declaration, not with each step that carries it out.
+  if (state.carried?.version !== carried?.version)
+    for (const inMs of recovery.endsInMs) input.inBackground(wakeLater(context, partition, inMs));
   cached.markedCursor = unparked.cursor;
   input.inBackground(unmark(loaded, unparked.empty));
   return {

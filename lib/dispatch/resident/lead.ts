@@ -1,16 +1,17 @@
 /** Leading one partition under one lease: passes whenever there is a cause, and the lease renewed between them. */
 import type { JobHead } from '../../store/job-fields.ts';
+import type { NamedJob, WakeCount } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
-import { type HeldLease, renewLease } from '../lease.ts';
+import { dropNames, type HeldLease, newsSince, renewLease } from '../lease.ts';
 import { pass } from '../pass/pass.ts';
-import type { PassReport } from '../pass/scope.ts';
+import type { PassInput, PassReport } from '../pass/scope.ts';
 import { nextDueMs } from '../timers.ts';
 import type { LoadMeter } from './load.ts';
 import type { Membership } from './membership.ts';
 import type { ResidentReport, ResidentSettings } from './options.ts';
 import type { ResidentContext } from './resident-context.ts';
 
-/** After word was left, another pass this much later: the index may not have shown what it was about. */
+/** After word was left that did not say of what, another pass this much later: the index may not have shown it. */
 const SECOND_PASS_MS = 2_000;
 
 /** For so long after there was something to do, it looks more often, */
@@ -35,7 +36,7 @@ export async function wake(
   partition: number,
 ): Promise<void> {
   try {
-    await store.wake(partition);
+    await store.wake({ partition });
     await queue.sendWake(partition, 0);
   } catch (error) {
     log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
@@ -55,14 +56,17 @@ export async function giveBack(
   }
 }
 
+/** What a pass is made for. */
+type Cause = Pick<PassInput, 'checksAll' | 'fires'> & { readonly named: readonly NamedJob[] };
+
 export class Lead {
   readonly #scope: LeadScope;
   readonly #partition: number;
   readonly #end: AbortSignal;
   /** What it leads under; a newer declaration asks for an epoch of its own. */
   readonly #led: DispatchContext;
-  /** The wake counter up to which it has looked. */
-  #lookedAt: number;
+  /** The wakes up to which it has looked. */
+  #lookedAt: WakeCount;
   #hints: readonly JobHead[] = [];
   #batches = 0;
   /** The first pass comes at once. */
@@ -92,13 +96,15 @@ export class Lead {
       const ended = await this.#keep();
       if (ended !== undefined) return ended;
       const wakes = await store.readWakes(this.#partition);
-      const isTold = wakes > this.#lookedAt;
-      const checksAll = isTold || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
-      if (!checksAll && !this.#goesOn && !this.#isTime()) {
+      const news = newsSince(this.#lookedAt, wakes);
+      const isTold = news.isBlank || news.jobs.length > 0;
+      const checksAll = news.isBlank || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
+      const looks = checksAll || this.#goesOn || this.#isTime();
+      if (!looks && !isTold) {
         await this.#pause();
         continue;
       }
-      const outcome = await this.#pass(checksAll);
+      const outcome = await this.#pass({ named: news.jobs, checksAll, fires: looks });
       if (outcome.kind === 'lost') return 'superseded';
       if (outcome.kind === 'outdated') {
         await context.renew(outcome.version);
@@ -107,14 +113,24 @@ export class Lead {
       this.#lookedAt = wakes;
       this.#hints = outcome.hints;
       this.#goesOn = outcome.kind === 'again';
-      const nowMonotonicMs = clock.monotonicMs();
       this.#noteLife(outcome, isTold);
-      if (checksAll) this.#checkAllAtMonotonicMs = nowMonotonicMs + settings.passEveryMs;
-      this.#againAtMonotonicMs = isTold ? nowMonotonicMs + SECOND_PASS_MS : Infinity;
-      const dueMs = await nextDueMs(context.now, this.#partition);
+      this.#planNext(checksAll, news.isBlank);
+      const [dueMs] = await Promise.all([
+        nextDueMs(context.now, this.#partition),
+        dropNames(settings, this.#partition, wakes),
+      ]);
       // What the index still shows though its time has come was promoted, or is seen a little later.
       this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
     }
+  }
+
+  /** When it looks at everything again, after a pass that did, or did not. */
+  #planNext(checksAll: boolean, wasBlank: boolean): void {
+    const { clock, passEveryMs } = this.#scope.settings;
+    const nowMonotonicMs = clock.monotonicMs();
+    if (checksAll) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
+    if (wasBlank) this.#againAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
+    else if (nowMonotonicMs >= this.#againAtMonotonicMs) this.#againAtMonotonicMs = Infinity;
   }
 
   #noteLife({ admitted, settled }: PassReport, isTold: boolean): void {
@@ -170,7 +186,7 @@ export class Lead {
     }
   }
 
-  async #pass(checksAll: boolean): ReturnType<typeof pass> {
+  async #pass({ named, checksAll, fires }: Cause): ReturnType<typeof pass> {
     const { settings, meter } = this.#scope;
     const beside: Promise<unknown>[] = [];
     const startedMs = settings.clock.monotonicMs();
@@ -178,11 +194,13 @@ export class Lead {
     try {
       outcome = await pass(this.#led, this.lease, {
         hints: this.#hints,
+        named,
         checksAll,
         // Where no function runs, nobody tells of anything: what waits is found by looking.
         hasMissed: checksAll,
         promotes: true,
-        fires: true,
+        // Who was told of jobs, and of nothing else, need not look for what nobody told of.
+        fires,
         justStored: NOTHING_STORED,
         nextBatch: () => {
           this.#batches += 1;

@@ -5,13 +5,17 @@ import { renewed } from '../dispatch.ts';
 import { residentHolder } from '../lease.ts';
 import type { ResidentSettings } from './options.ts';
 
+const LOOK_EVERY_MS = 60_000;
+
 export class ResidentContext {
   readonly #life: DispatcherIdentity;
   #now: DispatchContext;
+  #lookedAtMonotonicMs: number;
 
   constructor(settings: ResidentSettings, life: DispatcherIdentity) {
     const { store, queue, configuration, deployed, place, clock, random, log, metrics, budget } = settings;
     this.#life = life;
+    this.#lookedAtMonotonicMs = clock.monotonicMs();
     this.#now = {
       store,
       queue,
@@ -26,11 +30,24 @@ export class ResidentContext {
       budget,
       announced: new Map(),
       caches: new Map(),
+      led: new Set(),
     };
   }
 
   get now(): DispatchContext {
     return this.#now;
+  }
+
+  /** Looks whether there is a newer declaration, once a minute: a partition may not have been told, and its leases are never free. */
+  async keepUp(): Promise<void> {
+    const { deployed, store, clock, log } = this.#now;
+    if (deployed === undefined || clock.monotonicMs() - this.#lookedAtMonotonicMs < LOOK_EVERY_MS) return;
+    this.#lookedAtMonotonicMs = clock.monotonicMs();
+    try {
+      await this.renew(await store.readDeclaredVersion());
+    } catch (error) {
+      log.warn('the declaration was not looked at; trying again', { ...this.#life, error: String(error) });
+    }
   }
 
   /** Goes on under a newer declaration, unless another partition has brought it already. */

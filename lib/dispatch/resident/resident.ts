@@ -56,7 +56,11 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   if (signal.aborted) onSignal();
   signal.addEventListener('abort', onSignal);
   try {
-    end = await stayMember(membership, duties, ending, settings.memberLeaseMs, { clock, log, life });
+    end = await stayMember({ membership, duties, shared }, ending, settings.memberLeaseMs, {
+      clock,
+      log,
+      life,
+    });
   } finally {
     signal.removeEventListener('abort', onSignal);
     onSignal();
@@ -77,8 +81,11 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
 
 /** Renews the membership, and takes the partitions that it gives, until it is to end. */
 async function stayMember(
-  membership: Membership,
-  duties: Duties,
+  {
+    membership,
+    duties,
+    shared,
+  }: { readonly membership: Membership; readonly duties: Duties; readonly shared: ResidentContext },
   ending: AbortController,
   memberLeaseMs: number,
   { clock, log, life }: Pick<ResidentOptions, 'clock' | 'log'> & { readonly life: object },
@@ -89,6 +96,7 @@ async function stayMember(
     const members = await membership.renew(duties.led(), duties.count);
     if (members === 'superseded') return members;
     if (!ending.signal.aborted && membership.isMember()) duties.assign(members);
+    await shared.keepUp();
     return 'member';
   };
   while (!ending.signal.aborted) {

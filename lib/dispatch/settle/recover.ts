@@ -26,6 +26,8 @@ import {
   withHeldBack,
 } from './silence.ts';
 
+const SECOND_MS = 1_000;
+
 export interface Settlement {
   readonly settled: readonly Settled[];
   readonly postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
@@ -37,6 +39,8 @@ export interface Settlement {
   readonly attendance: Attendance;
   /** When another pass must look: at losses that are held back, at places beyond the bound, or at an attempt whose own time ends. */
   readonly wakeInMs?: number | undefined;
+  /** When attempts end of which nobody else tells; once for each second. */
+  readonly endsInMs: readonly number[];
   /** All that ran under workers' leases which had ended by this instant was taken from them; undefined: no lease had, or something was left. */
   readonly judgedUntilMs?: number | undefined;
 }
@@ -183,6 +187,7 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
   return {
     settled: [],
     postponed: [],
+    endsInMs: [],
     resend: [],
     images: [],
     attendance: withHeldBack(attendance, false, loadedAtMs),
@@ -239,6 +244,8 @@ class Recovery {
   readonly #heldBack = new Set<string>();
   /** By reservation: when an attempt's own time ends, if that is before it would be checked again. */
   readonly #endsAtMs = new Map<string, number>();
+  /** When attempts end of which nobody else tells, to the second. */
+  readonly #unheardEndsMs = new Set<number>();
   #hasJudged = true;
 
   constructor(
@@ -368,12 +375,13 @@ class Recovery {
   }
 
   async #lookAfter(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {
-    const isDue = this.#isDue(place) || this.#isUnheard(place, job);
+    const isUnheard = this.#isUnheard(place, job);
+    const isDue = this.#isDue(place) || isUnheard;
     const isSuspected = this.#isSuspected(place);
     if (!isDue && !isSuspected) return;
     const { loadedAtMs } = this.#input;
     if (mayStillRun(this.#workers, job, this.#nowMs, loadedAtMs)) {
-      if (isDue) this.#noteEnd(place, job);
+      if (isDue) this.#noteEnd(place, job, isUnheard);
       if (isSuspected && job.runUntilMs === undefined && !isNamed(this.#workers, job))
         this.#hasJudged = false;
       return;
@@ -412,12 +420,18 @@ class Recovery {
     return false;
   }
 
-  #noteEnd({ reservation: { batchId, checkAtMs } }: Place, { runUntilMs }: MovingJob): void {
+  #noteEnd(
+    { reservation: { batchId, checkAtMs } }: Place,
+    { runUntilMs }: MovingJob,
+    isUnheard: boolean,
+  ): void {
     if (runUntilMs === undefined) return;
     const endMs = runUntilMs + CLOCK_SKEW_MAX_MS;
     const againAtMs = checkAtMs <= this.#nowMs ? this.#nowMs + this.#context.budget.checkAfterMs : checkAtMs;
     if (endMs < againAtMs)
       this.#endsAtMs.set(batchId, Math.min(endMs, this.#endsAtMs.get(batchId) ?? Infinity));
+    // That its time to be checked has come before makes no pass.
+    else if (isUnheard) this.#unheardEndsMs.add(Math.ceil(endMs / SECOND_MS) * SECOND_MS);
   }
 
   #settlement(): Settlement {
@@ -452,6 +466,7 @@ class Recovery {
         isHeldBack ? later.wakeInMs : undefined,
         ...[...this.#endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),
       ),
+      endsInMs: [...this.#unheardEndsMs].map((endMs) => Math.max(0, endMs - nowMs)),
       judgedUntilMs: this.#hasJudged && !isHeldBack && !isCut ? this.#suspicion?.untilMs : undefined,
     };
   }

@@ -3,10 +3,10 @@
 import { randomUUID } from 'node:crypto';
 import type { LeaseStore, RequestOf } from '../contract.ts';
 import { StoreUnavailable } from '../errors.ts';
-import type { LeaseRecord } from '../records.ts';
+import { type LeaseRecord, NO_WAKES, type Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
 import { leaseKey, pageKey, wakeKey } from '../schema.ts';
-import { decodeLease, decodeWakes, type LeaseItem } from './codec/lease.ts';
+import { decodeLease, decodeWakes, encodeWordSeen, type LeaseItem } from './codec/lease.ts';
 import type { DynamoConnection } from './connection.ts';
 import type { TableItems } from './items.ts';
 
@@ -101,7 +101,7 @@ export class DynamoLeaseStore implements LeaseStore {
     wakesSeen,
     isWriting = false,
   }: RequestOf<'releaseLease'>): Promise<'released' | 'lost'> {
-    const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen';
+    const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen, #wordSeen = :wordSeen';
     // Whoever takes it then fences the page first.
     const writing = isWriting ? ', #isWriting = :isWriting' : '';
     const outcome = await this.#table.update('releaseLease', {
@@ -111,7 +111,9 @@ export class DynamoLeaseStore implements LeaseStore {
       values: {
         ':past': 0,
         ':epoch': fence.epoch,
-        ...(wakesSeen === undefined ? {} : { ':wakesSeen': wakesSeen }),
+        ...(wakesSeen === undefined
+          ? {}
+          : { ':wakesSeen': wakesSeen.wakes, ':wordSeen': encodeWordSeen(wakesSeen) }),
         ...(isWriting ? { ':isWriting': true } : {}),
       },
     });
@@ -135,8 +137,20 @@ export class DynamoLeaseStore implements LeaseStore {
     };
   }
 
-  async readWakes(partition: number): Promise<number> {
+  async readWakes(partition: number): Promise<Wakes> {
     const item = await this.#table.get('readWakes', wakeKey(partition));
-    return item === undefined ? 0 : decodeWakes(item);
+    return item === undefined ? NO_WAKES : decodeWakes(item);
+  }
+
+  async dropNames({ partition, seen: { names, jobs } }: RequestOf<'dropNames'>): Promise<void> {
+    if (jobs.length === 0) return;
+    const dropped = names - jobs.length;
+    await this.#table.update('dropNames', {
+      key: wakeKey(partition),
+      update: `SET #namesDropped = :names REMOVE ${jobs.map((_, at) => `#namedJobs[${at}]`).join(', ')}`,
+      // Others stand in front by now if somebody else has taken these away.
+      condition: dropped === 0 ? 'attribute_not_exists(#namesDropped)' : '#namesDropped = :dropped',
+      values: { ':names': names, ...(dropped === 0 ? {} : { ':dropped': dropped }) },
+    });
   }
 }

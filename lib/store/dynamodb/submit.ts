@@ -1,5 +1,6 @@
 /** What whoever submits asks. */
 import type { Job, MovingJob } from '../../core/job.ts';
+import { NAMED_JOBS_MAX } from '../bounds.ts';
 import type { LineStore, RequestOf, SubmitStore } from '../contract.ts';
 import { MalformedItemError, StoreUnavailable } from '../errors.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
@@ -18,6 +19,7 @@ import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { encodeBacklogLine } from './codec/backlog.ts';
 import { decodeDeclaration, decodeDeclarationText } from './codec/declaration.ts';
 import { decodeJob, decodeMovingJob, encodeJob, payloadIdOf } from './codec/job.ts';
+import { encodeNamedJob } from './codec/lease.ts';
 import { encodeRejection } from './codec/rejection.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
@@ -212,11 +214,22 @@ export class DynamoSubmitStore implements SubmitStore {
     return { ...declared, hash, text: texts.join('') };
   }
 
-  async wake(partition: number): Promise<void> {
-    await this.#table.update('wake', {
-      key: wakeKey(partition),
-      update: 'ADD #wakes :one',
-      values: { ':one': 1 },
-    });
+  async wake({ partition, jobs = [] }: RequestOf<'wake'>): Promise<void> {
+    const key = wakeKey(partition);
+    if (jobs.length > 0 && jobs.length <= NAMED_JOBS_MAX) {
+      const left = await this.#table.update('wake', {
+        key,
+        update: `ADD #wakes :one, #named :one SET #namedJobs = list_append(if_not_exists(#namedJobs, :none), :jobs)`,
+        condition: 'attribute_not_exists(#namedJobs) OR size(#namedJobs) <= :room',
+        values: {
+          ':one': 1,
+          ':none': [],
+          ':jobs': jobs.map(encodeNamedJob),
+          ':room': NAMED_JOBS_MAX - jobs.length,
+        },
+      });
+      if (left.applied) return;
+    }
+    await this.#table.update('wake', { key, update: 'ADD #wakes :one', values: { ':one': 1 } });
   }
 }

@@ -7,13 +7,14 @@ import type { Item } from '../dynamodb/codec/attributes.ts';
 import { namesOf } from '../dynamodb/codec/backlog.ts';
 import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
 import { encodeJob, encodePayload } from '../dynamodb/codec/job.ts';
+import { encodeWakes } from '../dynamodb/codec/lease.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodePage } from '../dynamodb/codec/page.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
 import { entryOf, itemBytes, itemWriteUnits, type Meter, readUnitsOf, writeUnitsOf } from '../metering.ts';
 import { isPageAlone, lendingItems, type Page, type PageTurn } from '../page.ts';
 import { isApart } from '../payload.ts';
-import type { KeyBacklog, Ledger } from '../records.ts';
+import type { KeyBacklog, Ledger, Wakes } from '../records.ts';
 import type { Commit } from '../requests.ts';
 import { type AnnouncedLine, backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines-index.ts';
@@ -21,7 +22,7 @@ import type { LineEntry } from './lines-index.ts';
 /** A transaction prepares each item and then commits it. */
 const TRANSACTION_FACTOR = 2;
 const BATCH_GET_MAX = 100;
-/** Small items whose every write and read is one unit: leases, wakes. */
+/** Small items whose every write and read is one unit: leases. */
 const SMALL_BYTES = 200;
 
 /** A name as long as any. */
@@ -46,6 +47,8 @@ const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklo
   [TABLE.line]: entry.line,
   [TABLE.rank]: entry.rank,
 });
+
+const wakesBytes = (partition: number, wakes: Wakes): number => itemBytes(encodeWakes(partition, wakes));
 
 const ledgerBytes = (partition: number, ledger: Ledger): number =>
   itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger));
@@ -80,6 +83,18 @@ export class Bill {
       writeUnits: kind === 'write' ? writeUnitsOf(SMALL_BYTES) : 0,
       requests: 1,
     });
+  }
+
+  readWakes(partition: number, wakes: Wakes): void {
+    if (this.meter === undefined) return;
+    const readUnits = readUnitsOf(wakesBytes(partition, wakes), true);
+    this.meter('readWakes', { readUnits, writeUnits: 0, requests: 1 });
+  }
+
+  wroteWakes(verb: string, partition: number, before: Wakes, after: Wakes): void {
+    if (this.meter === undefined) return;
+    const bytes = Math.max(wakesBytes(partition, before), wakesBytes(partition, after));
+    this.meter(verb, { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
   wroteJob(verb: string, before: LineEntry<Job> | undefined, after: LineEntry<Job>): void {

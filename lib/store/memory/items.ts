@@ -7,19 +7,22 @@ import type { ScheduleState } from '../../core/recurring.ts';
 import type { PlaceInLine } from '../contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../errors.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
-import type {
-  Carried,
-  ControlField,
-  DeclarationRecord,
-  EstimateRecord,
-  KeyBacklog,
-  Ledger,
-  Lock,
-  Lookout,
-  Rejection,
-  Reservation,
-  UnreadableItem,
-  WorkerRecord,
+import {
+  type Carried,
+  type ControlField,
+  type DeclarationRecord,
+  type EstimateRecord,
+  type KeyBacklog,
+  type Ledger,
+  type Lock,
+  type Lookout,
+  NO_WAKES,
+  type Rejection,
+  type Reservation,
+  type UnreadableItem,
+  type WakeCount,
+  type Wakes,
+  type WorkerRecord,
 } from '../records.ts';
 import type { LinePage } from '../requests.ts';
 import {
@@ -66,7 +69,7 @@ interface Lease {
   /** Once it was given back: by whom. */
   readonly lastHolder?: string | undefined;
   readonly takenAtMs?: number | undefined;
-  readonly wakesSeen?: number | undefined;
+  readonly wakesSeen?: WakeCount | undefined;
   /** It was given back while a commit may still have been on its way. */
   readonly isWriting?: boolean | undefined;
 }
@@ -100,7 +103,7 @@ export interface PartitionItems {
   lease: Lease;
   declared?: number | undefined;
   carried?: Carried | undefined;
-  wakes: number;
+  wakes: Wakes;
   page: Page;
   dueShards: number;
   lookout: Lookout | undefined;
@@ -256,7 +259,7 @@ export class MemoryItems {
     if (items === undefined) {
       items = {
         lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
-        wakes: 0,
+        wakes: NO_WAKES,
         page: EMPTY_PAGE,
         dueShards: 1,
         lookout: undefined,

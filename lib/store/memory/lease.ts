@@ -1,6 +1,6 @@
 /** A partition's lease, and the counter of its wakes. */
 import type { LeaseStore, RequestOf } from '../contract.ts';
-import type { LeaseRecord } from '../records.ts';
+import type { LeaseRecord, Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
 import type { MemoryItems } from './items.ts';
 
@@ -98,10 +98,22 @@ export class MemoryLeaseStore implements LeaseStore {
     });
   }
 
-  async readWakes(partition: number): Promise<number> {
+  async readWakes(partition: number): Promise<Wakes> {
     return this.#items.read('readWakes', () => {
-      this.#items.bill.small('readWakes', 'read');
-      return this.#items.partition(partition).wakes;
+      const { wakes } = this.#items.partition(partition);
+      this.#items.bill.readWakes(partition, wakes);
+      return wakes;
+    });
+  }
+
+  async dropNames({ partition, seen }: RequestOf<'dropNames'>): Promise<void> {
+    if (seen.jobs.length === 0) return;
+    return this.#items.write('dropNames', () => {
+      const items = this.#items.partition(partition);
+      const { wakes } = items;
+      const isFirst = wakes.names - wakes.jobs.length === seen.names - seen.jobs.length;
+      items.wakes = isFirst ? { ...wakes, jobs: wakes.jobs.slice(seen.jobs.length) } : wakes;
+      this.#items.bill.wroteWakes('dropNames', partition, wakes, items.wakes);
     });
   }
 }

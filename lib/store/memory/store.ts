@@ -110,6 +110,9 @@ export class MemoryJobStore implements JobStore {
   readWakes(request: RequestOf<'readWakes'>) {
     return this.#lease.readWakes(request);
   }
+  dropNames(request: RequestOf<'dropNames'>) {
+    return this.#lease.dropNames(request);
+  }
 
   loadPartition(request: RequestOf<'loadPartition'>) {
     return this.#partition.loadPartition(request);

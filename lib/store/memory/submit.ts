@@ -1,5 +1,6 @@
 /** What whoever submits asks. */
 import type { Job, MovingJob } from '../../core/job.ts';
+import { NAMED_JOBS_MAX } from '../bounds.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
@@ -120,10 +121,23 @@ export class MemorySubmitStore implements SubmitStore {
     });
   }
 
-  async wake(partition: number): Promise<void> {
+  async wake({ partition, jobs = [] }: RequestOf<'wake'>): Promise<void> {
     return this.#items.write('wake', () => {
-      this.#items.bill.small('wake', 'write');
-      this.#items.partition(partition).wakes += 1;
+      const items = this.#items.partition(partition);
+      const before = items.wakes;
+      const isNamed = jobs.length > 0 && before.jobs.length + jobs.length <= NAMED_JOBS_MAX;
+      items.wakes = isNamed
+        ? {
+            wakes: before.wakes + 1,
+            named: before.named + 1,
+            names: before.names + jobs.length,
+            jobs: [...before.jobs, ...jobs],
+          }
+        : { ...before, wakes: before.wakes + 1 };
+      // A word with too many names is refused first.
+      const isTried = jobs.length > 0 && jobs.length <= NAMED_JOBS_MAX && !isNamed;
+      if (isTried) this.#items.bill.wroteWakes('wake', partition, before, before);
+      this.#items.bill.wroteWakes('wake', partition, before, items.wakes);
     });
   }
 }

@@ -1,5 +1,6 @@
 /** A partition's lease, and the counter of wakes beside it. */
 import { beforeAll, describe, expect, it } from 'vitest';
+import { NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
@@ -76,21 +77,21 @@ export function leaseContract(suite: StoreSuite): void {
     it('says up to which wake its last holders have looked', async () => {
       const partition = freshPartition();
       const first = await lease(partition);
-      await store.releaseLease({ fence: first, wakesSeen: 7 });
+      await store.releaseLease({ fence: first, wakesSeen: { wakes: 7, named: 3, names: 5 } });
       const second = await store.acquireLease({
         partition,
         holder: 'two',
         nowMs: NOW_MS + 1,
         leaseMs: LEASE_MS,
       });
-      expect(second).toMatchObject({ kind: 'acquired', wakesSeen: 7 });
+      expect(second).toMatchObject({ kind: 'acquired', wakesSeen: { wakes: 7, named: 3, names: 5 } });
       // Who gives it back without a word has looked no further.
       await store.releaseLease({ fence: { partition, epoch: second.epoch } });
       expect(
         await store.acquireLease({ partition, holder: 'three', nowMs: NOW_MS + 2, leaseMs: LEASE_MS }),
       ).toMatchObject({
         kind: 'acquired',
-        wakesSeen: 7,
+        wakesSeen: { wakes: 7, named: 3, names: 5 },
       });
     });
 
@@ -157,19 +158,71 @@ export function leaseContract(suite: StoreSuite): void {
       timeout: CONCURRENT_MS,
     }, async () => {
       const partition = freshPartition();
-      expect(await store.readWakes(partition)).toBe(0);
-      await Promise.all(times(12, () => store.wake(partition)));
-      expect(await store.readWakes(partition)).toBe(12);
-      expect(await store.readWakes(freshPartition())).toBe(0);
+      expect((await store.readWakes(partition)).wakes).toBe(0);
+      await Promise.all(times(12, () => store.wake({ partition })));
+      expect((await store.readWakes(partition)).wakes).toBe(12);
+      expect((await store.readWakes(freshPartition())).wakes).toBe(0);
+    });
+
+    it('keeps the names of jobs that words are about, oldest first, and counts words that name none', async () => {
+      const partition = freshPartition();
+      const [one, two, three] = ['one', 'two', 'three'].map((id, version) => ({
+        id,
+        version,
+        isWaiting: version !== 1,
+      }));
+      if (one === undefined || two === undefined || three === undefined) throw new Error('no names');
+      await store.wake({ partition, jobs: [one, two] });
+      expect(await store.readWakes(partition)).toEqual({ wakes: 1, named: 1, names: 2, jobs: [one, two] });
+      await store.wake({ partition });
+      await store.wake({ partition, jobs: [three] });
+      const seen = await store.readWakes(partition);
+      expect(seen).toEqual({ wakes: 3, named: 2, names: 3, jobs: [one, two, three] });
+    });
+
+    it('drops names that were looked at, and none that came since', async () => {
+      const partition = freshPartition();
+      const named = (id: string) => ({ id, version: 0, isWaiting: true });
+      await store.wake({ partition, jobs: [named('one'), named('two')] });
+      const seen = await store.readWakes(partition);
+      await store.wake({ partition, jobs: [named('three')] });
+      await store.dropNames({ partition, seen });
+      const left = await store.readWakes(partition);
+      expect(left).toEqual({ wakes: 2, named: 2, names: 3, jobs: [named('three')] });
+      // Who has seen less, or the same, drops nothing of what stands there now.
+      await store.dropNames({ partition, seen });
+      expect(await store.readWakes(partition)).toEqual(left);
+      await store.dropNames({ partition, seen: left });
+      expect(await store.readWakes(partition)).toEqual({ ...left, jobs: [] });
+      await store.dropNames({ partition, seen: await store.readWakes(partition) });
+      await store.wake({ partition, jobs: [named('four')] });
+      expect(await store.readWakes(partition)).toEqual({
+        wakes: 3,
+        named: 3,
+        names: 4,
+        jobs: [named('four')],
+      });
+    });
+
+    it('takes as many names as have room, and leaves word without them where they have none', async () => {
+      const partition = freshPartition();
+      const named = times(NAMED_JOBS_MAX, (at) => ({ id: `job-${at}`, version: at, isWaiting: true }));
+      await store.wake({ partition, jobs: named.slice(1) });
+      await store.wake({ partition, jobs: named.slice(0, 2) });
+      await store.wake({ partition, jobs: [...named, ...named] });
+      const full = { wakes: 3, named: 1, names: NAMED_JOBS_MAX - 1, jobs: named.slice(1) };
+      expect(await store.readWakes(partition)).toEqual(full);
+      await store.wake({ partition, jobs: named.slice(0, 1) });
+      expect((await store.readWakes(partition)).jobs).toHaveLength(NAMED_JOBS_MAX);
     });
 
     it('never stands in the way of a commit', { timeout: CONCURRENT_MS }, async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const wakes = times(10, () => store.wake(partition));
+      const wakes = times(10, () => store.wake({ partition }));
       expect(await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) })).toBe('committed');
       await Promise.all(wakes);
-      expect(await store.readWakes(partition)).toBe(10);
+      expect((await store.readWakes(partition)).wakes).toBe(10);
     });
   });
 }

@@ -66,6 +66,7 @@ const context: DispatchContext = {
   budget: BUDGET,
   announced: new Map(),
   caches: new Map(),
+  led: new Set(),
 };
 
 const dispatch = async (jobs: readonly MovingJob[], reason: Trigger['reason']): Promise<void> => {

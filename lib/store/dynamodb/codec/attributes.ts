@@ -50,6 +50,13 @@ export const ATTRIBUTE = {
   callId: 'callId',
   wakes: 'wakes',
   wakesSeen: 'wakesSeen',
+  /** Of the wakes, those that named jobs. */
+  named: 'named',
+  namedJobs: 'namedJobs',
+  /** Names that were taken away in front of those. */
+  namesDropped: 'namesDropped',
+  /** Wakes, named ones and names, up to which was looked. */
+  wordSeen: 'wordSeen',
   /** The newest declaration that the partition was told of. */
   declared: 'declared',
   /** How far jobs were moved to where it wants them. */

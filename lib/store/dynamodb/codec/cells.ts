@@ -97,6 +97,25 @@ export class Cells {
     });
   }
 
+  textList(name: string): readonly string[] {
+    const value = this.#values[name];
+    if (!Array.isArray(value)) throw this.malformed(name, 'a list of text');
+    return value.map((each: unknown) => {
+      if (typeof each !== 'string') throw this.malformed(name, 'a list of text');
+      return each;
+    });
+  }
+
+  counts(name: string): readonly number[] {
+    const value = this.#values[name];
+    if (!Array.isArray(value)) throw this.malformed(name, 'a list of whole numbers');
+    return value.map((each: unknown) => {
+      if (!Number.isSafeInteger(each) || (each as number) < 0)
+        throw this.malformed(name, 'a list of whole numbers from 0 up');
+      return each as number;
+    });
+  }
+
   map(name: string): Cells {
     const value = this.#values[name];
     if (!isRecord(value)) throw this.malformed(name, 'a map');

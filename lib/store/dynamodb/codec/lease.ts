@@ -1,6 +1,6 @@
 /** The small items of a partition: its lease, its wakes, the shards of its due line, the last look at its workers. */
-import type { Carried, Lookout } from '../../records.ts';
-import { lookoutKey } from '../../schema.ts';
+import type { Carried, Lookout, NamedJob, WakeCount, Wakes } from '../../records.ts';
+import { lookoutKey, wakeKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf } from './cells.ts';
 
@@ -9,7 +9,7 @@ export interface LeaseItem {
   readonly holder: string | undefined;
   readonly expiresAtMs: number;
   readonly callId: string | undefined;
-  readonly wakesSeen: number | undefined;
+  readonly wakesSeen: WakeCount | undefined;
   readonly lastHolder: string | undefined;
   readonly takenAtMs: number | undefined;
   readonly declared: number | undefined;
@@ -41,7 +41,7 @@ export function decodeLease(item: Item): LeaseItem {
     holder: cells.has(A.holder) ? cells.text(A.holder) : undefined,
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
-    wakesSeen: cells.has(A.wakesSeen) ? cells.count(A.wakesSeen) : undefined,
+    wakesSeen: cells.has(A.wakesSeen) ? decodeWakesSeen(cells) : undefined,
     lastHolder: cells.has(A.lastHolder) ? cells.text(A.lastHolder) : undefined,
     takenAtMs: cells.has(A.takenAtMs) ? cells.number(A.takenAtMs) : undefined,
     declared: cells.has(A.declared) ? cells.count(A.declared) : undefined,
@@ -51,7 +51,54 @@ export function decodeLease(item: Item): LeaseItem {
 
 export const decodeDueShards = (item: Item): number => cellsOf(item).count(A.dueShards);
 
-export const decodeWakes = (item: Item): number => cellsOf(item).count(A.wakes);
+/** The count stands alone, too: an earlier version reads and writes that. What it wrote says nothing of names. */
+export const encodeWordSeen = ({ wakes, named, names }: WakeCount): readonly number[] => [
+  wakes,
+  named,
+  names,
+];
+
+function decodeWakesSeen(cells: Cells): WakeCount {
+  const wakes = cells.count(A.wakesSeen);
+  const [counted, named, names] = cells.has(A.wordSeen) ? cells.counts(A.wordSeen) : [];
+  if (counted === wakes && named !== undefined && names !== undefined) return { wakes, named, names };
+  // All that ever came without names counts as unseen.
+  return { wakes, named: wakes, names: 0 };
+}
+
+/** Its version, how it was, its id. */
+const NAMED_JOB = /^(\d+)([wx])(.+)$/;
+
+export const encodeNamedJob = ({ id, version, isWaiting }: NamedJob): string =>
+  `${version}${isWaiting ? 'w' : 'x'}${id}`;
+
+/** As words leave it. */
+export const encodeWakes = (partition: number, { wakes, named, names, jobs }: Wakes): Item => ({
+  ...wakeKey(partition),
+  [A.wakes]: wakes,
+  ...(named === 0 ? {} : { [A.named]: named, [A.namedJobs]: jobs.map(encodeNamedJob) }),
+  ...(names === jobs.length ? {} : { [A.namesDropped]: names - jobs.length }),
+});
+
+export function decodeWakes(item: Item): Wakes {
+  const cells = cellsOf(item);
+  const jobs = cells.has(A.namedJobs)
+    ? cells.textList(A.namedJobs).map((text) => decodeNamedJob(cells, text))
+    : [];
+  const dropped = cells.has(A.namesDropped) ? cells.count(A.namesDropped) : 0;
+  return {
+    wakes: cells.count(A.wakes),
+    named: cells.has(A.named) ? cells.count(A.named) : 0,
+    names: dropped + jobs.length,
+    jobs,
+  };
+}
+
+function decodeNamedJob(cells: Cells, text: string): NamedJob {
+  const [, version, how, id] = NAMED_JOB.exec(text) ?? [];
+  if (id === undefined) throw cells.malformed(A.namedJobs, 'versions and ids of jobs');
+  return { id, version: Number(version), isWaiting: how === 'w' };
+}
 
 export const encodeLookout = (partition: number, lookout: Lookout, callId: string): Item => ({
   ...lookoutKey(partition),
