@@ -3,7 +3,7 @@ import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { DETAIL_TYPE, EVENT_SOURCE, SCHEDULE_REQUESTS, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
-import { combined, grantTable, type RightsTable, type TableRole } from './rights.ts';
+import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
 
 /** What grants are about: a scheduler of this app, or one that was deployed by another. */
 export interface GrantedParts {
@@ -47,7 +47,7 @@ export class SchedulerGrants {
   submit(grantee: IGrantable): Grant {
     const { table, wakeQueue } = this.#parts;
     // A submitted job starts sooner with a wake, though its stream record causes a pass. One that is moved to a near time needs it.
-    return combined([grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)]);
+    return combinedGrant([grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)]);
   }
 
   /**
@@ -71,7 +71,7 @@ export class SchedulerGrants {
    */
   work(grantee: IGrantable, fleet: string): Grant {
     const { table, wakeQueue, fleetQueue } = this.#parts;
-    return combined([
+    return combinedGrant([
       consumeMessages(fleetQueue(fleet), grantee),
       grantTable(table, grantee, 'serve'),
       sendMessages(wakeQueue, grantee),
@@ -86,7 +86,7 @@ export class SchedulerGrants {
   /** Of the scheduler's own functions, which have no membership; they run passes as any dispatcher. */
   passes(grantee: IGrantable, role: 'dispatch' | 'reside'): Grant {
     const { table, wakeQueue, eachFleetQueue } = this.#parts;
-    const grant = combined([grantTable(table, grantee, role), sendMessages(wakeQueue, grantee)]);
+    const grant = combinedGrant([grantTable(table, grantee, role), sendMessages(wakeQueue, grantee)]);
     eachFleetQueue((queue) => sendMessages(queue, grantee));
     return grant;
   }
@@ -102,7 +102,7 @@ export class SchedulerGrants {
    */
   operate(grantee: IGrantable): Grant {
     const { table, wakeQueue, eachDeadLetterQueue } = this.#parts;
-    const grant = combined([
+    const grant = combinedGrant([
       grantTable(table, grantee, 'operate'),
       sendMessages(wakeQueue, grantee),
       this.tell(grantee, 'outcomes'),

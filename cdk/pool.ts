@@ -40,7 +40,7 @@ interface Resolved {
   encoded?: string;
 }
 
-export class DeclaredPool {
+export class PoolDeclaration {
   readonly #place: ResourceEnvironment;
   readonly #rest: Omit<PoolInput, 'types' | 'fleets'>;
   #declared: Declared;

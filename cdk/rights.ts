@@ -115,7 +115,7 @@ export function grantTable(table: RightsTable, grantee: IGrantable, role: TableR
     grantee,
     ...(role === 'read' ? KEY_ACTIONS.read : KEY_ACTIONS.write),
   );
-  return combined([...grants, ...(ofKey === undefined ? [] : [ofKey])]);
+  return combinedGrant([...grants, ...(ofKey === undefined ? [] : [ofKey])]);
 }
 
 /** What DynamoDB does with the key in the name of whoever calls it. */
@@ -141,7 +141,7 @@ function leadingKeys(families: readonly Family[]): Record<string, Record<string,
 }
 
 /** As one: it has succeeded if all of them have. The library's own combination has if one of them has. */
-export function combined(grants: readonly Grant[]): Grant {
+export function combinedGrant(grants: readonly Grant[]): Grant {
   const [first, ...rest] = grants;
   if (first === undefined) throw new RangeError('there is nothing to grant');
   const failed = grants.find(({ success }) => !success);

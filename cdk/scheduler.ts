@@ -40,11 +40,11 @@ import {
 } from './lookup.ts';
 import { busName } from './names.ts';
 import { addressOutputs } from './outputs.ts';
-import { DeclaredPool } from './pool.ts';
+import { PoolDeclaration } from './pool.ts';
 import { declarationOf, type SchedulerProps } from './props.ts';
 import { type QueueSettings, SharedTls } from './queues.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
-import { DeclaredSchedules } from './schedules.ts';
+import { ScheduleDeclarations } from './schedules.ts';
 import { checkSources, claimSources } from './sources.ts';
 import { checkTable, schedulerTable } from './table.ts';
 import { warnOfTimeouts } from './timeouts.ts';
@@ -91,8 +91,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   readonly dispatchFunction: NodejsFunction;
   readonly ingestFunction: NodejsFunction;
   override readonly grants: SchedulerGrants;
-  readonly #pool: DeclaredPool;
-  readonly #schedules: DeclaredSchedules;
+  readonly #pool: PoolDeclaration;
+  readonly #schedules: ScheduleDeclarations;
   readonly #queues: QueueSettings;
   readonly #fleetsScope: Construct;
   readonly #tls: SharedTls;
@@ -109,8 +109,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     super(scope, id);
     const declaration = checkedDeclaration(props);
     const { fleets = {}, encryptionKey, sources = [] } = props;
-    this.#pool = new DeclaredPool(declaration, fleets, Stack.of(this));
-    this.#schedules = new DeclaredSchedules(() => this.configuration, props.schedules);
+    this.#pool = new PoolDeclaration(declaration, fleets, Stack.of(this));
+    this.#schedules = new ScheduleDeclarations(() => this.configuration, props.schedules);
     if (props.eventBus !== undefined) claimSources(this, props.eventBus, sources);
 
     this.#queues = {

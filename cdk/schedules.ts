@@ -3,19 +3,19 @@ import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import {
   checkDeclaredSchedules,
-  encodeDeclaredSchedules,
-  type DeclaredSchedules as Schedules,
+  type DeclaredSchedules,
+  packDeclaredSchedules,
 } from '../lib/dispatch/declared-schedules.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
 import { refuseTokens } from './tokens.ts';
 import { checkText } from './values.ts';
 
-export class DeclaredSchedules {
+export class ScheduleDeclarations {
   readonly #configuration: () => PoolConfiguration;
   readonly #schedules = new Map<string, ScheduleRequest>();
 
   /** @throws ConfigurationError for what no scheduler would take */
-  constructor(configuration: () => PoolConfiguration, schedules: Schedules = {}) {
+  constructor(configuration: () => PoolConfiguration, schedules: DeclaredSchedules = {}) {
     this.#configuration = configuration;
     for (const [id, request] of Object.entries(schedules)) this.add(id, request);
   }
@@ -36,7 +36,7 @@ export class DeclaredSchedules {
     checkDeclaredSchedules({ [id]: request }, this.#configuration());
     this.#schedules.set(id, request);
     // All of them together have bounds, too.
-    encodeDeclaredSchedules(Object.fromEntries(this.#schedules));
+    packDeclaredSchedules(Object.fromEntries(this.#schedules));
   }
 
   /**
@@ -46,6 +46,6 @@ export class DeclaredSchedules {
   encode(): string {
     const schedules = Object.fromEntries(this.#schedules);
     checkDeclaredSchedules(schedules, this.#configuration());
-    return encodeDeclaredSchedules(schedules);
+    return packDeclaredSchedules(schedules);
   }
 }

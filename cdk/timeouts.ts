@@ -1,10 +1,10 @@
 /** Says aloud how long a job may take where nobody has written it down. */
 import { Annotations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-import type { DeclaredPool } from './pool.ts';
+import type { PoolDeclaration } from './pool.ts';
 
 /** A warning for each type whose time follows from a timeout that a function has only because nobody set one. */
-export function warnOfTimeouts(scheduler: Construct, pool: DeclaredPool): void {
+export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): void {
   for (const { type, timeoutMs } of pool.configuration.types) {
     if (pool.timeoutMsOf(type) !== undefined) continue;
     const serving = pool.configuration.fleets.filter(({ types }) => types.includes(type));

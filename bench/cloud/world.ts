@@ -25,7 +25,7 @@ import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage, type Wake } from '../../lib/queue/message.ts';
 import type { Clock, Log } from '../../lib/runtime/contract.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import { itemsOf } from '../../lib/store/memory/bill.ts';
+import { tableItemsOf } from '../../lib/store/memory/bill.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
@@ -364,7 +364,10 @@ export class CloudWorld {
     const { onEnded, shards } = this.#options;
     this.#memory.subscribe(({ newJob }) => {
       if (isTerminal(newJob.state)) {
-        const bytes = itemsOf(newJob).reduce((sum, item) => sum + itemBytes(item) + STORED_ITEM_BYTES, 0);
+        const bytes = tableItemsOf(newJob).reduce(
+          (sum, item) => sum + itemBytes(item) + STORED_ITEM_BYTES,
+          0,
+        );
         this.meter.add('storedGbMonths', (bytes / GB) * (TERMINAL_TTL_MS / MONTH_MS));
         onEnded?.(newJob);
       }

@@ -9,7 +9,7 @@ import type { Connection } from './connect.ts';
 import {
   durationMsOf,
   type InstantOptions,
-  instantOf,
+  instantFrom,
   jsonFrom,
   LIMIT,
   limitOf,
@@ -323,7 +323,7 @@ function addSteering(jobs: Command, operator: Operator): void {
       .option('--run-at <instant>', 'not before, such as 2027-01-31T08:00:00Z')
       .option('--in <duration>', 'the same from now on, such as 90m; 0s is now'),
   ).action((id: string, options: Acting & InstantOptions) => {
-    const runAt = instantOf(options, operator.nowMs());
+    const runAt = instantFrom(options, operator.nowMs());
     return perform(operator, options, async (client) => {
       const job = await client.retime(id, { runAt }, as(options));
       const said = job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';

@@ -1,7 +1,7 @@
 /** The commands about schedules. `next` of an expression needs no deployed scheduler. */
 import type { Command } from 'commander';
 import type { StoreClient } from '../client/client.ts';
-import { type Firing, type FiringsOf, firingsOf } from '../client/firings.ts';
+import { type FiringsOf, firingsOf, type ListedFiring } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
 import type { ScheduleRequest, TimeRequest } from '../dispatch/schedule-request.ts';
 import type { Operator } from './operations.ts';
@@ -283,7 +283,7 @@ const dataOf = ({ firings, policies, jitterMs, state }: FiringsOf) => ({
 const said = ({ json }: Common, found: FiringsOf): string =>
   json === true ? JSON.stringify(dataOf(found)) : firingsText(found);
 
-const MARKS: Readonly<Record<NonNullable<Firing['change']>, string>> = {
+const MARKS: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
   moved: 'moved: its local time is skipped on that day',
   first: 'its local time comes twice: this is the first',
   second: 'its local time comes twice: this is the second',

@@ -65,7 +65,7 @@ export interface InstantOptions {
 }
 
 /** The one instant that was named, as the client takes it: by itself, or from now on. */
-export function instantOf(options: InstantOptions, nowMs: number): string {
+export function instantFrom(options: InstantOptions, nowMs: number): string {
   const { runAt, in: delay } = options;
   if (runAt !== undefined && delay === undefined) return runAt;
   if (runAt !== undefined || delay === undefined) {

@@ -72,7 +72,7 @@ export {
   ScheduleNotFoundError,
   ValidationError,
 } from './errors.ts';
-export type { Firing, FiringsOf } from './firings.ts';
+export type { FiringsOf, ListedFiring } from './firings.ts';
 export type { FiringView, NextOptions, PutResult, ScheduleView } from './schedules.ts';
 export type { RunOptions, SubmitEntry, SubmitRequest, SubmitResult } from './submissions.ts';
 

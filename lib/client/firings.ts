@@ -12,7 +12,7 @@ import { ValidationError } from './errors.ts';
 
 export const FIRINGS_COUNT_MAX = 1_000;
 
-export interface Firing {
+export interface ListedFiring {
   /** ISO 8601, in UTC. */
   readonly utc: string;
   /** The same instant in the schedule's zone, with its offset. */
@@ -30,13 +30,13 @@ export interface Firing {
 export interface PolicyAt {
   readonly utc: string;
   readonly local: string;
-  readonly change: NonNullable<Firing['change']>;
+  readonly change: NonNullable<ListedFiring['change']>;
   readonly what: string;
 }
 
 export interface FiringsOf {
   readonly zone: string;
-  readonly firings: readonly Firing[];
+  readonly firings: readonly ListedFiring[];
   /** Local times near clock changes, from the first to the last firing, and which policy fires at them. */
   readonly policies: readonly PolicyAt[];
   /**
@@ -130,7 +130,7 @@ function firingsBy(spec: TimeSpec, { anchorMs, fromMs, count, jitterMs }: Wanted
   const seconds = new Set([...twice].filter((atMs) => !plain.has(atMs)));
   const zone = spec.timeZone;
   const walls = new Set([...seconds].map((atMs) => localIso(zone, atMs).slice(0, 19)));
-  const changeOf = (atMs: number): Firing['change'] => {
+  const changeOf = (atMs: number): ListedFiring['change'] => {
     if (!isCron) return undefined;
     if (seconds.has(atMs)) return 'second';
     if (!plain.has(atMs) && next.has(atMs)) return 'moved';
@@ -156,7 +156,7 @@ function firingsBy(spec: TimeSpec, { anchorMs, fromMs, count, jitterMs }: Wanted
 
 const ALL: ReadonlySet<number> = new Set();
 
-const TOLD: Readonly<Record<NonNullable<Firing['change']>, string>> = {
+const TOLD: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
   moved: 'gap next fires here, in place of a local time that is skipped; gap skip does not',
   first: 'comes twice; overlap once and twice fire here, the first time',
   second: 'comes twice; overlap twice fires here, the second time, too; overlap once does not',

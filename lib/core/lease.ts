@@ -1,4 +1,7 @@
-/** How long a lease is asked for from a store that is slow: of a partition by a dispatcher, of its jobs by a worker. */
+/** What leases have in common: of a partition, held by a dispatcher, and of its jobs, held by a worker. */
+
+/** The most that two machines' clocks may differ. */
+export const CLOCK_SKEW_MAX_MS = 5_000;
 
 /** An answer within it is an ordinary one. */
 const SLOW_FROM_MS = 1_000;

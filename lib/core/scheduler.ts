@@ -56,7 +56,7 @@ export interface Decision {
 }
 
 /** What ended an attempt. */
-export interface Ending {
+export interface EndedAttempt {
   readonly nowMs: number;
   /** How long it held its slot; undefined when it never ran, and its charge is given back. */
   readonly usedMs?: number | undefined;
@@ -409,13 +409,13 @@ export class Scheduler {
   }
 
   /** A running job ended. Answers whether it ran: a second end is a no-op. */
-  settle(id: string, ending: Ending): boolean {
+  settle(id: string, ending: EndedAttempt): boolean {
     const ticket = this.#running.ticketOf(id);
     return ticket !== undefined && this.settleTicket(ticket, ending);
   }
 
   /** The same, by the decision's ticket, which is given away again when its job has ended. */
-  settleTicket(ticket: number, ending: Ending): boolean {
+  settleTicket(ticket: number, ending: EndedAttempt): boolean {
     const running = this.#running;
     const number = running.jobOf(ticket);
     if (number === NONE) return false;

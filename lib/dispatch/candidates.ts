@@ -11,7 +11,7 @@ import type { DispatchContext } from './context.ts';
 import { HintedJobs } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
-import { modesOf, partsOf, readLineParts } from './line-parts.ts';
+import { modesOf, readLineParts, subLinesOf } from './line-parts.ts';
 import { readGroup } from './parking.ts';
 import {
   type CachedHeads,
@@ -475,7 +475,7 @@ export class Candidates {
     const { configuration } = this.#context;
     const parts = configuration.types.find(({ type }) => type === line.type)?.subLines ?? 1;
     const backlog = this.#keys.of(line.type, line.fairnessKey);
-    const named = partsOf(backlog?.lines ?? [], line.mode);
+    const named = subLinesOf(backlog?.lines ?? [], line.mode);
     if (parts === 1 && named.length <= 1) return named.length === 1 ? named : FIRST_PART;
     const hints = this.#hinted.of(name);
     const isNamed = backlog?.isHinted !== true && named.length > 0;

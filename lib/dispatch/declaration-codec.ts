@@ -59,13 +59,13 @@ export function encodeConfiguration(configuration: PoolConfiguration): string {
  */
 export const decodeConfiguration = (encoded: string): PoolConfiguration => configurationIn(inflate(encoded));
 
-export const encodeDeclaration = (declared: DeclaredPool): string => compress(declared);
+export const packDeclaration = (declared: DeclaredPool): string => compress(declared);
 
 /**
- * What `encodeDeclaration` made the text of.
+ * What `packDeclaration` made the text of.
  * @throws ConfigurationError for any other text.
  */
-export function decodeDeclaration(text: string): DeclaredPool {
+export function unpackDeclaration(text: string): DeclaredPool {
   const { configuration, queueUrls, formerTypes, partitionsEver, deployment, ...rest } = inflate(text);
   // What was declared before the number could change says neither.
   const { partitionNumbers = [partitionsEver], sharedSince = 0 } = rest;

@@ -11,7 +11,7 @@ import type { Clock, Log } from '../runtime/contract.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { DeclarationRecord } from '../store/records.ts';
-import { type DeclaredPool, decodeDeclaration } from './declaration-codec.ts';
+import { type DeclaredPool, unpackDeclaration } from './declaration-codec.ts';
 import { placeOf } from './submit.ts';
 
 /** How long a process that is used believes what it has read. */
@@ -121,7 +121,7 @@ export class Declarations {
   }
 
   #remember({ version, text, declaredAtMs }: DeclarationRecord): Declared {
-    const declared = { ...decodeDeclaration(text), version, declaredAtMs };
+    const declared = { ...unpackDeclaration(text), version, declaredAtMs };
     if (this.#versions.size >= CACHED_MAX) this.#versions.clear();
     this.#versions.set(version, declared);
     // Two reads may be answered in either order.

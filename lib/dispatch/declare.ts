@@ -10,10 +10,10 @@ import type { ScheduleStore } from '../store/schedules.ts';
 import {
   type DeclaredPool,
   decodeConfiguration,
-  decodeDeclaration,
-  encodeDeclaration,
+  packDeclaration,
+  unpackDeclaration,
 } from './declaration-codec.ts';
-import { declareSchedules, decodeDeclaredSchedules, requireNamesFree } from './declared-schedules.ts';
+import { declareSchedules, requireNamesFree, unpackDeclaredSchedules } from './declared-schedules.ts';
 
 export interface DeclareContext {
   readonly store: SubmitStore & OperateStore & ScheduleStore;
@@ -56,11 +56,11 @@ export async function declare(
   const { store, nowMs } = context;
   const configuration = decodeConfiguration(pool);
   requireQueues(configuration, queueUrls);
-  const recurring = decodeDeclaredSchedules(schedules, configuration);
+  const recurring = unpackDeclaredSchedules(schedules, configuration);
   await requireNamesFree(store, recurring.keys());
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
     const newest = await store.readDeclaration();
-    const before = newest === undefined ? undefined : decodeDeclaration(newest.text);
+    const before = newest === undefined ? undefined : unpackDeclaration(newest.text);
     const earlier = await versionOf(store, deployment, newest?.version ?? 0);
     if (earlier !== undefined) {
       // Whoever declared it may have died before it told anybody.
@@ -76,7 +76,7 @@ export async function declare(
       deployment,
     };
     const outcome = await store.putDeclaration({
-      text: encodeDeclaration(declared),
+      text: packDeclaration(declared),
       after: newest?.version ?? 0,
       nowMs: nowMs(),
     });
@@ -112,7 +112,7 @@ async function versionOf(
 ): Promise<number | undefined> {
   for (let version = newest; version > Math.max(0, newest - LOOKED_BACK); version -= 1) {
     const record = await store.readDeclaration(version);
-    if (record !== undefined && decodeDeclaration(record.text).deployment === deployment) return version;
+    if (record !== undefined && unpackDeclaration(record.text).deployment === deployment) return version;
   }
   return undefined;
 }

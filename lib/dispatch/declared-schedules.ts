@@ -24,7 +24,7 @@ export type DeclaredSchedules = Readonly<Record<string, ScheduleRequest>>;
 const TEXT_CHARS_MAX = 100_000;
 
 /** @throws ConfigurationError for more than one deployment may declare */
-export function encodeDeclaredSchedules(schedules: DeclaredSchedules): string {
+export function packDeclaredSchedules(schedules: DeclaredSchedules): string {
   const text = JSON.stringify(schedules);
   const count = Object.keys(schedules).length;
   if (text.length <= TEXT_CHARS_MAX && count <= SCHEDULE_LIMITS.declared) return text;
@@ -64,7 +64,7 @@ export function checkDeclaredSchedules(
 }
 
 /** @throws ConfigurationError if it is no such text, or what it says cannot be */
-export function decodeDeclaredSchedules(
+export function unpackDeclaredSchedules(
   text: string,
   configuration: PoolConfiguration,
 ): ReadonlyMap<string, ScheduleSpec> {

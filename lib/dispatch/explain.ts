@@ -5,12 +5,14 @@
  * due, and the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
+
 import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
 import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { Moved } from '../core/lending.ts';
 import { isWaiting } from '../core/life-cycle.ts';
 import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
@@ -22,13 +24,13 @@ import type { ReadyLine } from '../store/schema.ts';
 import { liftForExplanation, lockedElsewhere, readDueJobs } from './explain-order.ts';
 import { type HandoverWait, waitsForOthers } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
-import { type LineCursor, partsOf, readLineParts } from './line-parts.ts';
+import { type LineCursor, readLineParts, subLinesOf } from './line-parts.ts';
 import { movedTo, slotsOfWorkers } from './loans.ts';
 import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
-import { CLOCK_SKEW_MAX_MS } from './settle/silence.ts';
+
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
 import { dueShardsOf } from './timers.ts';
 
@@ -487,7 +489,7 @@ async function readOwnLine(
     type: line.type,
     fairnessKeys: [fairnessKey],
   });
-  const announced = partsOf(backlog?.lines ?? [], line.mode);
+  const announced = subLinesOf(backlog?.lines ?? [], line.mode);
   const own = subLineOf(context.configuration, job);
   const subs = new Set([...announced, own]);
   const parts = {

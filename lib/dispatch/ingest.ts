@@ -6,7 +6,14 @@ import type { Log } from '../runtime/contract.ts';
 import { StoreRefused } from '../store/errors.ts';
 import type { Rejection } from '../store/records.ts';
 import type { CreateOutcome } from '../store/requests.ts';
-import { isOfUnknownType, jobFrom, jobIdOf, jobIdOfEvent, parseRequests, type Refusal } from './request.ts';
+import {
+  isOfUnknownType,
+  jobFrom,
+  jobIdOf,
+  jobIdOfEvent,
+  parseRequests,
+  type RequestRefusal,
+} from './request.ts';
 import { type SubmitContext, submit } from './submit.ts';
 
 /** How long a rejection is kept. */
@@ -47,7 +54,7 @@ interface Intake {
   /** What was sent, for its record. */
   readonly raw: () => string;
   readonly jobs: readonly { readonly position: number; readonly job: Job }[];
-  readonly refused: readonly Refusal[];
+  readonly refused: readonly RequestRefusal[];
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
@@ -55,7 +62,7 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 function eventOf(body: string): {
   readonly id?: string;
   readonly detail?: unknown;
-  readonly refusal?: Refusal;
+  readonly refusal?: RequestRefusal;
 } {
   let event: unknown;
   try {
@@ -115,7 +122,7 @@ async function intakesOf(
   return { context, intakes: messages.map((message) => intakeOf(context, message, nowMs)) };
 }
 
-const takenBy = (intake: Intake, position: number, { id }: Job): Refusal => ({
+const takenBy = (intake: Intake, position: number, { id }: Job): RequestRefusal => ({
   position,
   field:
     intake.jobs.length + intake.refused.length > 1 ? `jobs[${position}].idempotencyKey` : 'idempotencyKey',
@@ -136,7 +143,7 @@ export async function ingest(
   const created: Job[] = [];
   let repeated = 0;
   const rejections: { messageId: string; rejection: Rejection }[] = [];
-  const reject = (intake: Intake, refusal: Refusal): void => {
+  const reject = (intake: Intake, refusal: RequestRefusal): void => {
     rejections.push({
       messageId: intake.messageId,
       rejection: {

@@ -12,8 +12,8 @@ import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.
 import type { Heads } from '../store/requests.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
-import { type LineCursor, type LineParts, modesOf, partsOf, readLineParts } from './line-parts.ts';
-import { combined, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
+import { type LineCursor, type LineParts, modesOf, readLineParts, subLinesOf } from './line-parts.ts';
+import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { dueShardsOf } from './timers.ts';
 
@@ -192,7 +192,7 @@ async function* linesOf(
         for (const mode of modesOf(key.lines)) {
           const ofKey = { type: each.type, mode, fairnessKey: key.fairnessKey };
           if (matches(filter, ofKey))
-            yield { partition, line: ofKey, subs: partsOf(key.lines, mode), rankOf };
+            yield { partition, line: ofKey, subs: subLinesOf(key.lines, mode), rankOf };
         }
       }
     }
@@ -429,7 +429,7 @@ export async function readFleets(context: OperateContext): Promise<readonly Flee
       .flatMap((state) => state.reservations)
       .flatMap(({ jobs }) => [...jobs.values()])
       .filter((entry) => entry.fleet === fleet).length;
-    const control = combined(
+    const control = combinedControl(
       scope,
       states.flatMap((state) => state.controls.filter((each) => each.scope === scope)),
     );

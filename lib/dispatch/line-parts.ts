@@ -156,7 +156,7 @@ export function withComing(
     const ahead = part.ahead.filter(({ id }) => !outdated.has(id));
     for (const { job, rank } of bySub.get(part.sub) ?? []) {
       const isReadBeyond = !part.isOpen || rank <= (part.untilRank ?? '');
-      if (isReadBeyond) ahead.splice(placeOf(rank, ahead, rankOf), 0, job);
+      if (isReadBeyond) ahead.splice(placeInLine(rank, ahead, rankOf), 0, job);
     }
     return { ...part, ahead };
   });
@@ -171,7 +171,7 @@ export const aheadOf = (cursor: LineCursor | undefined, id: string): JobHead | u
   cursor?.flatMap(({ ahead }) => ahead).find((job) => job.id === id);
 
 /** Where a job of this rank stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
-export function placeOf(rank: string, jobs: readonly JobHead[], rankOf: LineParts['rankOf']): number {
+export function placeInLine(rank: string, jobs: readonly JobHead[], rankOf: LineParts['rankOf']): number {
   let from = 0;
   let to = jobs.length;
   while (from < to) {
@@ -188,7 +188,7 @@ export const heldBy = (cursor: LineCursor | undefined): number =>
   cursor?.reduce((total, { ahead }) => total + ahead.length, 0) ?? 0;
 
 /** The parts that a key's lines of a type with backlog name, by mode. */
-export function partsOf(lines: KeyBacklog['lines'], mode: JobMode): readonly number[] {
+export function subLinesOf(lines: KeyBacklog['lines'], mode: JobMode): readonly number[] {
   return lines.flatMap((line) => (line.mode === mode ? [line.sub ?? 0] : []));
 }
 

@@ -19,7 +19,7 @@ export interface MeasureMemory {
   measuredBusy?: boolean | undefined;
 }
 
-export interface Load {
+export interface PartitionLoad {
   /** With the shares of caps that the pass went by. */
   readonly configuration: PoolConfiguration;
   readonly overrides: readonly Control[];
@@ -59,7 +59,12 @@ const gatesOf = (overrides: readonly Control[]): Gates => {
 };
 
 /** Tells of what a pass left behind, if it is time to. */
-export function measure(metrics: Metrics, memory: MeasureMemory, load: () => Load, nowMs: number): void {
+export function measure(
+  metrics: Metrics,
+  memory: MeasureMemory,
+  load: () => PartitionLoad,
+  nowMs: number,
+): void {
   if (nowMs - (memory.measuredAtMs ?? -Infinity) < MEASURE_EVERY_MS) return;
   memory.measuredAtMs = nowMs;
   const now = load();
@@ -69,7 +74,7 @@ export function measure(metrics: Metrics, memory: MeasureMemory, load: () => Loa
   memory.measuredBusy = isBusy;
 }
 
-function tell(metrics: Metrics, load: Load): void {
+function tell(metrics: Metrics, load: PartitionLoad): void {
   const { configuration, partition, held, waiting, nowMs } = load;
   const gates = gatesOf(load.overrides);
   // With several, the greatest of them is what stands for the whole.
@@ -135,7 +140,7 @@ function tell(metrics: Metrics, load: Load): void {
 /** Jobs that neither a conflict nor their key holds back. */
 function openOf(
   jobs: readonly JobHead[],
-  { configuration, held, blocked }: Load,
+  { configuration, held, blocked }: PartitionLoad,
   gates: Gates,
 ): readonly JobHead[] {
   const byKey = countBy(held, ({ fairnessKey }) => fairnessKey);

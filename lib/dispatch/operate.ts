@@ -73,7 +73,7 @@ export async function changeControl(
   );
   // A pause needs no pass to be obeyed; whatever opens a way does.
   if (change.paused !== true) await wakeAll(context, partitions);
-  const control = combined(
+  const control = combinedControl(
     name,
     outcomes.map((outcome) => outcome.control),
   );
@@ -87,14 +87,14 @@ export async function readControls(context: OperateContext): Promise<readonly Co
     states.flatMap((state) => state.controls),
     (control) => control.scope,
   );
-  return [...byScope].map(([scope, parts]) => combined(scope, parts));
+  return [...byScope].map(([scope, parts]) => combinedControl(scope, parts));
 }
 
 /**
  * What the partitions' controls of one scope say together: all are the same, but while a change is under way, or did not
  * reach all. A cap is the whole pool's, each partition takes its share of it.
  */
-export function combined(scope: string, parts: readonly Control[]): Control {
+export function combinedControl(scope: string, parts: readonly Control[]): Control {
   const caps = parts.flatMap(({ maxConcurrency }) => (maxConcurrency === undefined ? [] : [maxConcurrency]));
   return {
     scope,

@@ -2,7 +2,7 @@
 
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes } from '../store/records.ts';
-import { aheadOf, heldBy, type LineCursor, placeOf, withComing, withoutJob } from './line-parts.ts';
+import { aheadOf, heldBy, type LineCursor, placeInLine, withComing, withoutJob } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 
 /** Entries kept between passes; beyond, all are read again. */
@@ -330,7 +330,7 @@ function insertJob(
     lines.heads.set(name, { ...others, next: withComing(others.next, [{ job, rank, sub }], rankOf) });
     return;
   }
-  const jobs = others.jobs.toSpliced(placeOf(rank, others.jobs, rankOf), 0, job);
+  const jobs = others.jobs.toSpliced(placeInLine(rank, others.jobs, rankOf), 0, job);
   lines.heads.set(name, { ...others, jobs });
 }
 

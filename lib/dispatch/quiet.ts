@@ -10,7 +10,7 @@
 import type { LineName } from '../core/planner.ts';
 import type { Quiet } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
-import { modesOf, partsOf } from './line-parts.ts';
+import { modesOf, subLinesOf } from './line-parts.ts';
 import type { CachedKey, CachedLines } from './partition-cache.ts';
 
 export interface QuietInput {
@@ -53,7 +53,7 @@ function readToEndAtMs(
   for (const mode of modesOf(lines)) {
     const known = heads.get(nameOf({ type, mode, fairnessKey }));
     if (known === undefined || known.next !== undefined) return undefined;
-    if (partsOf(lines, mode).some((sub) => !known.subs.includes(sub))) return undefined;
+    if (subLinesOf(lines, mode).some((sub) => !known.subs.includes(sub))) return undefined;
     readAtMs = Math.min(readAtMs, known.readAtMs);
   }
   return readAtMs;

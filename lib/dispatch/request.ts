@@ -33,7 +33,7 @@ export interface JobRequest extends Pick<Job, AskedField> {
 }
 
 /** Why a request was refused. */
-export interface Refusal {
+export interface RequestRefusal {
   /** The entry's place in an event of many; 0 for a single job or for the event as a whole. */
   readonly position: number;
   /** Path of the offending field from the event's detail, such as `jobs[3].priority`; empty for the whole. */
@@ -44,13 +44,13 @@ export interface Refusal {
 const UNKNOWN_TYPE = 'unknown job type';
 
 /** Whether a newer declaration may know what was refused. */
-export const isOfUnknownType = ({ reason }: Pick<Refusal, 'reason'>): boolean =>
+export const isOfUnknownType = ({ reason }: Pick<RequestRefusal, 'reason'>): boolean =>
   reason.startsWith(UNKNOWN_TYPE);
 
 /** What an event's detail asks for: each entry is accepted or refused by itself. */
 export interface ParsedRequests {
   readonly accepted: readonly { readonly position: number; readonly request: JobRequest }[];
-  readonly refused: readonly Refusal[];
+  readonly refused: readonly RequestRefusal[];
 }
 
 const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
@@ -219,7 +219,7 @@ function collect(
   configuration: PoolConfiguration,
 ): ParsedRequests {
   const accepted: { position: number; request: JobRequest }[] = [];
-  const refused: Refusal[] = [];
+  const refused: RequestRefusal[] = [];
   for (const [position, entry] of entries.entries()) {
     const outcome = parseEntry(entry, prefix(position), configuration);
     if ('request' in outcome) accepted.push({ position, request: outcome.request });
@@ -228,7 +228,7 @@ function collect(
   return { accepted, refused };
 }
 
-function refusalOf(position: number, { field, reason }: Omit<Refusal, 'position'>): Refusal {
+function refusalOf(position: number, { field, reason }: Omit<RequestRefusal, 'position'>): RequestRefusal {
   return {
     position,
     field: field.slice(0, FIELD_CHARS_MAX).toWellFormed(),

@@ -248,7 +248,7 @@ export interface RunRequest {
   readonly traceparent?: string | undefined;
 }
 
-export type RunOutcome =
+export type RunNowOutcome =
   | { readonly kind: 'made'; readonly jobId: string }
   /** There is no such schedule. */
   | { readonly kind: 'missing' }
@@ -260,7 +260,7 @@ export async function runNow(
   context: FiringContext,
   id: string,
   { askedAtMs, traceparent }: RunRequest = {},
-): Promise<RunOutcome> {
+): Promise<RunNowOutcome> {
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
     const [read] = await context.store.getSchedules({ ids: [id] });
     if (read === undefined) return { kind: 'missing' };

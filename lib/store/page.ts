@@ -207,7 +207,8 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
 }
 
 /** Whether a commit writes nothing but the page. */
-export const isPageAlone = (turn: PageTurn, commit: Commit): boolean => partsOf(turn, commit) === OWN_ITEMS;
+export const isPageAlone = (turn: PageTurn, commit: Commit): boolean =>
+  transactionPartsOf(turn, commit) === OWN_ITEMS;
 
 /** All reservations that hold capacity: those in the page, and those with items, in the order in which they were made. */
 export function reservationsIn(page: Page, items: Iterable<Reservation>): readonly Reservation[] {
@@ -407,7 +408,7 @@ export const lendingItems = ({ lend = [], giveBack = [] }: Commit): number =>
   2 * (lend.length + giveBack.length) + new Set(lend.map(({ to }) => to)).size;
 
 /** Parts of the transaction that turns a page. */
-export const partsOf = (turn: PageTurn, commit: Commit): number =>
+export const transactionPartsOf = (turn: PageTurn, commit: Commit): number =>
   OWN_ITEMS +
   turn.spilled.length +
   turn.estimates.length +

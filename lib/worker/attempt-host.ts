@@ -11,12 +11,12 @@ import { PROGRESS_BYTES_MAX } from '../store/bounds.ts';
 import type { SubmitStore } from '../store/contract.ts';
 
 /** Thrown into an attempt of a job whose end somebody asked for. */
-export class JobCancelledError extends Error {
+export class AttemptCancelledError extends Error {
   override readonly name = 'JobCancelled';
 }
 
 /** Thrown into an attempt that does not hold its job any more: nothing that it does counts. */
-export class JobSupersededError extends Error {
+export class AttemptSupersededError extends Error {
   override readonly name = 'JobSuperseded';
 }
 
@@ -31,8 +31,8 @@ export interface WatchOptions {
 }
 
 /**
- * Watches a running job until the answered function is called. `stop` is called once at most, with `JobCancelledError` or
- * `JobSupersededError` as its reason.
+ * Watches a running job until the answered function is called. `stop` is called once at most, with `AttemptCancelledError` or
+ * `AttemptSupersededError` as its reason.
  */
 export type Watch = (job: MovingJob, stop: (reason: Error) => void) => () => void;
 
@@ -49,12 +49,12 @@ function reasonToStop(running: MovingJob, now: MovingJob | undefined): Error | u
     now.worker?.workerId === running.worker?.workerId &&
     now.worker?.incarnation === running.worker?.incarnation;
   if (!isOurs) {
-    return new JobSupersededError(
+    return new AttemptSupersededError(
       `job ${running.id} is not held by this attempt any more (${now?.state ?? 'gone'})`,
     );
   }
   if (now.cancelRequestedAtMs === undefined) return undefined;
-  return new JobCancelledError(`the end of job ${running.id} was asked for; stop and leave things tidy`);
+  return new AttemptCancelledError(`the end of job ${running.id} was asked for; stop and leave things tidy`);
 }
 
 /** One host's watch over the jobs it runs. It asks nothing while none runs for longer than `everyMs`. */

@@ -3,12 +3,14 @@
  * that died, or of a copy. Which of the two, the attempt's lease says: nothing outlives its function's deadline, which the
  * start wrote on the job.
  */
+
 import { TERMINAL_TTL_MS } from '../core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
-import { CLOCK_SKEW_MAX_MS } from './membership.ts';
+
 import { type RunContext, termsOf } from './run-job.ts';
 
 export interface DeadFunctionContext extends Pick<RunContext, 'configuration' | 'typeUnder' | 'log'> {

@@ -23,8 +23,8 @@ import {
   LEASE_MARGIN_MS,
   LOSS_GRACE_MS,
   type Loss,
-  type Membership,
   type MembershipOptions,
+  type WorkerMembership,
 } from './membership.ts';
 
 /** One life of a worker, as its guard must know it. Plain data: it may be told to another thread. */
@@ -57,7 +57,7 @@ export type GuardNews =
   | { readonly kind: 'over'; readonly claimId: string }
   /** Nothing new is begun from now on. */
   | { readonly kind: 'ending' }
-  /** Nothing of the partition runs here, and it is none any more: see `Membership`. */
+  /** Nothing of the partition runs here, and it is none any more: see `WorkerMembership`. */
   | { readonly kind: 'letGo'; readonly partition: number }
   /** Its slots are divided anew. */
   | { readonly kind: 'share'; readonly partition: number; readonly slots: number }
@@ -73,8 +73,8 @@ export interface Guard {
    */
   readonly isTrusted: () => boolean;
   readonly tell: (news: GuardNews) => void;
-  /** See `Membership`. */
-  readonly serve: Membership['serve'];
+  /** See `WorkerMembership`. */
+  readonly serve: WorkerMembership['serve'];
   /** Takes the worker's records away: only when no handler runs any more. */
   readonly leave: () => Promise<void>;
   /** Stops the heartbeats, and lets the records expire. */
@@ -257,7 +257,7 @@ class GuardHere {
   }
 
   /** Apart from the heartbeats: one that hangs must not hold it up. */
-  async watch(membership: Membership): Promise<void> {
+  async watch(membership: WorkerMembership): Promise<void> {
     const { clock, log, kill, lookEveryMs = LOOK_EVERY_MS } = this.#parts;
     const { life, fleet, leaseMs } = this.#guarded;
     while (!this.#ended.signal.aborted) {
@@ -310,7 +310,7 @@ class GuardHere {
   }
 
   /** What the process must be ended for, and in how many milliseconds if nothing changes. */
-  #nextEnd(membership: Membership): { readonly inMs: number; readonly reason: string } {
+  #nextEnd(membership: WorkerMembership): { readonly inMs: number; readonly reason: string } {
     const { clock } = this.#parts;
     const ends: { readonly inMs: number; readonly reason: string }[] = [];
     for (const { jobId, handling } of this.#attempts.values()) {
@@ -328,5 +328,5 @@ const LOST = 'its lease is lost, and its handlers go on';
 const SILENT = `its thread was busy for ${SILENCE_MAX_MS} ms outside of any handler`;
 
 /** Past its margin the lease is lost, and its age counts on: what is renewed no more grows older. */
-const lostEndInMs = ({ ageMs }: Membership, leaseMs: number): number =>
+const lostEndInMs = ({ ageMs }: WorkerMembership, leaseMs: number): number =>
   leaseMs - LEASE_MARGIN_MS + LOSS_GRACE_MS + LOST_KILL_AFTER_MS - ageMs();

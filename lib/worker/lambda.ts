@@ -62,7 +62,7 @@ async function partsFromEnvironment({ log, metrics }: Told): Promise<WorkerParts
 }
 
 /** A Lambda handler with middy around it: `.use()` puts further middlewares there, as for any other function of yours. */
-export type WorkerFunction = LambdaHandler<SQSEvent, SQSBatchResponse>;
+export type WorkerHandler = LambdaHandler<SQSEvent, SQSBatchResponse>;
 
 /**
  * Makes a Lambda handler of functions, one for each job type of the fleet.
@@ -71,7 +71,7 @@ export type WorkerFunction = LambdaHandler<SQSEvent, SQSBatchResponse>;
  * export const handler = worker({ resize: async (payload, { signal }) => ({ width: 640 }) });
  * ```
  */
-export function worker(handlers: JobHandlers): WorkerFunction {
+export function worker(handlers: JobHandlers): WorkerHandler {
   const { log, metrics, wrap } = lambdaEntry();
   let parts: WorkerParts | undefined;
   return wrap(

@@ -18,7 +18,7 @@
  * what was answered last.
  */
 
-import { leaseExtensionMs, slownessAfter } from '../core/lease.ts';
+import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, laterBy, sinceMs } from '../runtime/instant.ts';
@@ -27,8 +27,6 @@ import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import type { WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/records.ts';
 import type { Applied } from '../store/requests.ts';
 
-/** The most that two machines' clocks may differ. */
-export const CLOCK_SKEW_MAX_MS = 5_000;
 /** How long handlers are waited for when the lease is lost. */
 export const LOSS_GRACE_MS = 2_500;
 /** Before the lease's end: the grace, and half a second for the process to end. */
@@ -81,7 +79,7 @@ interface PartitionLease {
   slowMs: number;
 }
 
-export interface Membership {
+export interface WorkerMembership {
   /**
    * True while nobody else can think that this worker is gone. There is no timer for it: whoever asks when that time is over
    * finds out, and the loss is told before the answer.
@@ -111,13 +109,13 @@ const isTransient = (error: unknown): boolean =>
  * @returns `superseded` if a later life of this name is there, `aborted` if the signal ended it first
  * @throws the store's errors when waiting does not help, or did not
  */
-export async function join(options: MembershipOptions): Promise<Membership | 'superseded' | 'aborted'> {
-  const membership = new WorkerMembership(options);
+export async function join(options: MembershipOptions): Promise<WorkerMembership | 'superseded' | 'aborted'> {
+  const membership = new RenewedMembership(options);
   const joined = await membership.join();
   return joined === 'joined' ? membership : joined;
 }
 
-class WorkerMembership implements Membership {
+class RenewedMembership implements WorkerMembership {
   readonly #options: MembershipOptions;
   readonly #ended = new AbortController();
   readonly #leases: Set<PartitionLease>;

@@ -11,10 +11,10 @@ import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/records.ts';
 import type { FinishOutcome } from '../store/requests.ts';
 import {
+  AttemptCancelledError,
+  AttemptSupersededError,
   type Deadlines,
   deadlinesBy,
-  JobCancelledError,
-  JobSupersededError,
   type Watch,
 } from './attempt-host.ts';
 import type { AttemptStore } from './retrying-store.ts';
@@ -287,7 +287,7 @@ async function attempt(
           (await store.saveCheckpoint({ job, worker, checkpoint: storable(data, CHECKPOINT) })) === 'applied'
         )
           return;
-        const reason = new JobSupersededError(`job ${job.id} is not held by this attempt any more`);
+        const reason = new AttemptSupersededError(`job ${job.id} is not held by this attempt any more`);
         stop(reason);
         throw reason;
       },
@@ -498,8 +498,8 @@ function endingOf(
   error: unknown,
 ): AttemptEnding {
   const { clock, random } = context;
-  if (error instanceof JobCancelledError) return { kind: 'cancelled' };
-  if (error instanceof JobSupersededError) return { kind: 'superseded' };
+  if (error instanceof AttemptCancelledError) return { kind: 'cancelled' };
+  if (error instanceof AttemptSupersededError) return { kind: 'superseded' };
   if (error instanceof WorkerStoppedError || error instanceof StartedLateError) {
     const lost: JobError = { name: WORKER_LOST, message: error.message };
     if (type === undefined) return { kind: 'released', verdict: { kind: 'failed', error: lost } };

@@ -6,9 +6,9 @@ import { ConfigurationError } from '../../lib/core/errors.ts';
 import {
   type DeclaredPool,
   decodeConfiguration,
-  decodeDeclaration,
   encodeConfiguration,
-  encodeDeclaration,
+  packDeclaration,
+  unpackDeclaration,
 } from '../../lib/dispatch/declaration-codec.ts';
 import { declarationParts } from '../../lib/store/declaration.ts';
 
@@ -118,9 +118,9 @@ function largestPool(): DeclaredPool {
 describe('the declaration codec', () => {
   it('gives back 200 fleets and 1,000 types whose names share nothing, with room to spare', () => {
     const declared = largestPool();
-    const text = encodeDeclaration(declared);
+    const text = packDeclaration(declared);
     expect(declarationParts(text).length).toBeLessThanOrEqual(2);
-    expect(decodeDeclaration(text)).toEqual(declared);
+    expect(unpackDeclaration(text)).toEqual(declared);
   });
 
   it.each(['queueUrls', 'formerTypes', 'partitionsEver', 'configuration'])(
@@ -128,8 +128,8 @@ describe('the declaration codec', () => {
     (field) => {
       const configuration = resolveConfiguration(poolOf(1, false));
       const declared = { configuration, queueUrls: {}, formerTypes: [], partitionsEver: 1, deployment: '' };
-      const text = encodeDeclaration({ ...declared, [field]: undefined } as unknown as DeclaredPool);
-      expect(() => decodeDeclaration(text)).toThrow(ConfigurationError);
+      const text = packDeclaration({ ...declared, [field]: undefined } as unknown as DeclaredPool);
+      expect(() => unpackDeclaration(text)).toThrow(ConfigurationError);
     },
   );
 });

@@ -4,7 +4,7 @@ import { StoreClient } from '../../lib/client/client.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
-import { decodeDeclaration, encodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { encodeConfiguration, unpackDeclaration } from '../../lib/dispatch/declaration-codec.ts';
 import { declare } from '../../lib/dispatch/declare.ts';
 import { ingest } from '../../lib/dispatch/ingest.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
@@ -92,7 +92,7 @@ describe('a deployment', () => {
     });
     expect(await declareIn(store, resolveConfiguration(ONE))).toBe(2);
     const newest = await on.store.readDeclaration();
-    expect(decodeDeclaration(newest?.text ?? '').formerTypes).toEqual(['index']);
+    expect(unpackDeclaration(newest?.text ?? '').formerTypes).toEqual(['index']);
   });
 
   it('that is never the next one gives up, and has changed nothing', async () => {

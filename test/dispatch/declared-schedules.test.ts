@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { encodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
 import { declare } from '../../lib/dispatch/declare.ts';
-import { type DeclaredSchedules, encodeDeclaredSchedules } from '../../lib/dispatch/declared-schedules.ts';
+import { type DeclaredSchedules, packDeclaredSchedules } from '../../lib/dispatch/declared-schedules.ts';
 import { pauseSchedule, putSchedule } from '../../lib/dispatch/schedules.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { queueUrlsFor } from '../fixtures/declared.ts';
@@ -32,7 +32,7 @@ function scene() {
         {
           pool: encodeConfiguration(configuration),
           queueUrls: queueUrlsFor(configuration),
-          schedules: encodeDeclaredSchedules(schedules),
+          schedules: packDeclaredSchedules(schedules),
           deployment,
         },
       ),

@@ -1,10 +1,11 @@
 /** Since when a partition is read without a gap, and what follows from it for losses and for what is sent out again. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import {
   ATTENDED_MS,
   attend,
-  CLOCK_SKEW_MAX_MS,
   GAP_MAX_MS,
   HELD_BACK_MAX_MS,
   mayDeclareLost,

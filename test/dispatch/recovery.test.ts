@@ -1,10 +1,12 @@
 /** What becomes of reservations that nothing was heard of, and what a pass makes of what is left behind. */
+
 import { describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import { batchIdOf, claimIdOf, type Job } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { attemptStatusOf, newest } from '../../lib/dispatch/settle/settled.ts';
-import { CLOCK_SKEW_MAX_MS, RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
+import { RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';

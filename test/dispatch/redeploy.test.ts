@@ -1,10 +1,12 @@
 /** Redeploys while jobs wait, are claimed, and run. */
+
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
-import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/settle/silence.ts';
+
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';

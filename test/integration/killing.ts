@@ -1,12 +1,14 @@
 /** Kills real worker processes in pools where nothing looks but what the cloud would: a stream, the wake queue, a tick a minute. */
+
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
-import { CLOCK_SKEW_MAX_MS, leaseInForceMs, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
+import { leaseInForceMs, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
 import type { Log } from '../../lib/runtime/contract.ts';

@@ -1,13 +1,15 @@
 /** The invariants of the design, checked at every write of the store, after every step and after every pass. */
+
 import type { Control } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
 import { isTerminal, type Job, type MovingJob, type ReservedJob } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { isLegal, isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
-import { CLOCK_SKEW_MAX_MS, HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
+import { HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import type { RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';

@@ -194,9 +194,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/quiet.ts',
         from: `if (known === undefined || known.next !== undefined) return undefined;
-    if (partsOf`,
+    if (subLinesOf`,
         to: `if (known === undefined) return undefined;
-    if (partsOf`,
+    if (subLinesOf`,
       },
     ],
   },
@@ -791,8 +791,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/carry.ts',
-        from: 'if (!isWalk && state.parks) {',
-        to: 'if (!isWalk && state.parks === undefined) {',
+        from: 'if (!isWalk && parks) {',
+        to: 'if (!isWalk && parks === undefined) {',
       },
     ],
   },
@@ -1331,13 +1331,70 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'moved-late': {
+    removes: 'the end of moving jobs to other partitions once the lease is not trusted',
+    foundBy: { test: 'test/dispatch/rehome.test.ts', name: 'are none once the lease has ended' },
+    changes: [{ file: 'lib/dispatch/rehome.ts', from: 'if (!isInTime()) return 0;', to: '' }],
+  },
+  'deaf-resident': {
+    removes: 'the look at the declaration of a dispatcher that runs on',
+    foundBy: { simulation: 13_004_366 },
+    changes: [{ file: 'lib/dispatch/resident/resident.ts', from: 'await shared.keepUp();', to: '' }],
+  },
+  'unheard-end': {
+    removes: 'the wait for the end of a function whose fleet is gone, after its reservation would be checked',
+    foundBy: { simulation: 16_000_199 },
+    changes: [
+      {
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'else if (isUnheard) this.#unheardEndsMs',
+        to: 'else if (isUnheard && false) this.#unheardEndsMs',
+      },
+    ],
+  },
+  'blank-word': {
+    removes: 'the difference between word that names its jobs and word that does not',
+    foundBy: {
+      test: 'test/dispatch/quiet.test.ts',
+      name: 'is looked at once word was left by somebody',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: 'const isBlank = wakes - named > seen.wakes - seen.named ||',
+        to: 'const isBlank =',
+      },
+    ],
+  },
+  'unheard-names': {
+    removes: 'the names of jobs that word was left of',
+    foundBy: { test: 'test/dispatch/resident.test.ts', name: 'reads what word names, and nothing else' },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: 'jobs: jobs.slice(Math.max(0, seen.names - dropped)) };',
+        to: 'jobs: jobs.slice(jobs.length) };',
+      },
+    ],
+  },
+  'dropped-unseen': {
+    removes: 'the names that came while those before them were taken away',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'drops names that were looked at' },
+    changes: [
+      {
+        file: 'lib/store/memory/lease.ts',
+        from: 'jobs: wakes.jobs.slice(seen.jobs.length)',
+        to: 'jobs: []',
+      },
+    ],
+  },
   'moved-uncharged': {
     removes: 'the wait of an attempt that is over for its charge, before its job is moved',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'keeps an attempt that is over where it ran' },
     changes: [
       {
         file: 'lib/dispatch/rehome.ts',
-        from: 'const met = jobs.filter(({ id }) => !held.has(id));',
+        from: 'const met = jobs.filter(({ id }) => !inFlight.held.has(id));',
         to: 'const met = jobs;',
       },
     ],
@@ -1501,7 +1558,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/carry.ts',
-        from: '!lives(job) && !held.has(job.id)',
+        from: '!lives(job) && !inFlight.held.has(job.id)',
         to: '!lives(job)',
       },
     ],

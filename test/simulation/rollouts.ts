@@ -6,7 +6,7 @@
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { Declarations } from '../../lib/dispatch/declaration.ts';
-import { decodeDeclaration, encodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { encodeConfiguration, unpackDeclaration } from '../../lib/dispatch/declaration-codec.ts';
 import { type DeclareContext, declare } from '../../lib/dispatch/declare.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
@@ -129,7 +129,7 @@ export class Rollouts {
   /** Something is declared, and its workers take the places of others. */
   onDeclared({ version, text }: DeclarationRecord): void {
     const { redeploys, time, faults, invariants, onGeneration, trace } = this.#options;
-    const { configuration, deployment } = decodeDeclaration(text);
+    const { configuration, deployment } = unpackDeclaration(text);
     const at = Number(deployment.split(' ')[1]);
     const planned = redeploys.deployments[at] ?? redeploys.finale;
     trace(`${time.nowMs} ${deployment} declares version ${version}`);

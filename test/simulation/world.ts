@@ -2,9 +2,11 @@
  * The whole scheduler in one thread: the real code of ingest, dispatch and workers over the memory adapters, with what
  * the cloud does around it: queues that redeliver, a stream, a minute's tick, functions with time limits.
  */
+
 import type { Context, SQSEvent } from 'aws-lambda';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { DECLARATION_AGAIN_MS, type Declared, deployedParts } from '../../lib/dispatch/declaration.ts';
@@ -15,7 +17,7 @@ import type { PartitionCaches } from '../../lib/dispatch/partition-cache.ts';
 import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
-import { CLOCK_SKEW_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
+import { WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import { triggersOf } from '../../lib/dispatch/woken.ts';
 import type { EventBus } from '../../lib/events/contract.ts';

@@ -1,11 +1,13 @@
 /** How long a function's attempt may run: as long as its function lives, whatever is configured, late or busy. */
+
 import type { Context, SQSEvent } from 'aws-lambda';
 import { describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
-import { CLOCK_SKEW_MAX_MS } from '../../lib/dispatch/settle/silence.ts';
+
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';

@@ -1,15 +1,16 @@
 /** How long a worker process trusts its own lease. */
+
 import { describe, expect, it } from 'vitest';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import type { WorkerRecord } from '../../lib/store/records.ts';
 import {
-  CLOCK_SKEW_MAX_MS,
   join,
   LEASE_MARGIN_MS,
-  type Membership,
   type MembershipOptions,
+  type WorkerMembership,
 } from '../../lib/worker/membership.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
@@ -28,7 +29,7 @@ async function joined(
     verbs = {},
     ...own
   }: { readonly verbs?: Partial<JobStore> } & Partial<MembershipOptions> = {},
-): Promise<Membership> {
+): Promise<WorkerMembership> {
   const membership = await on.finish(
     join({
       store: storeWith(on.store, verbs),

@@ -3,13 +3,15 @@
  * whose handlers hang, or keep the event loop busy for longer than their lease or their timeout: whatever the items say, no
  * job and no conflict key really runs twice at once, and all end.
  */
+
 import { expect, it } from 'vitest';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import { guardHere } from '../../lib/worker/guard.ts';
-import { CLOCK_SKEW_MAX_MS, LOSS_GRACE_MS } from '../../lib/worker/membership.ts';
+import { LOSS_GRACE_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
 import { stage } from '../dispatch/stage.ts';

@@ -1,6 +1,8 @@
 /** The life of a long-running worker: it registers, runs what it is sent, and ends in order or in time. */
+
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
@@ -8,7 +10,7 @@ import { incarnationOf } from '../../lib/runtime/incarnation.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import type { WorkerRecord } from '../../lib/store/records.ts';
-import { CLOCK_SKEW_MAX_MS, LEASE_MARGIN_MS, LOSS_GRACE_MS, sharesOf } from '../../lib/worker/membership.ts';
+import { LEASE_MARGIN_MS, LOSS_GRACE_MS, sharesOf } from '../../lib/worker/membership.ts';
 import type { WorkerProcessOptions, WorkerReport } from '../../lib/worker/process/options.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';

@@ -6,7 +6,7 @@ import type { DispatchMessage } from '../../queue/contract.ts';
 import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
 import { moveBack } from '../parking.ts';
-import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, itemsOf } from './commits.ts';
+import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from './commits.ts';
 import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { isInTime } from './scope.ts';
@@ -128,7 +128,7 @@ export class Admission {
 
   #hasNews(): boolean {
     return (
-      itemsOf(this.#draft) > 0 ||
+      writesOf(this.#draft) > 0 ||
       this.#liftedAtMs !== undefined ||
       this.#mustWarn ||
       this.#isQuietNews(this.#quietAfter([]))

@@ -1,6 +1,6 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
-import { type Load, measure } from '../measure.ts';
+import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { keepCache } from '../partition-cache.ts';
 import { stayOnLookout } from '../settle/silence.ts';
@@ -37,7 +37,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
 function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
   const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
   if (context.metrics === undefined) return;
-  const load = (): Load => ({
+  const load = (): PartitionLoad => ({
     configuration: capacity.share,
     overrides: capacity.overrides,
     free: capacity.free,

@@ -76,7 +76,7 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
     for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
     for (const each of estimates) draft.estimates.set(JSON.stringify([each.type, each.resourceId]), each);
     dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
-    if (itemsOf(draft) < SETTLED_ITEMS_MAX) continue;
+    if (writesOf(draft) < SETTLED_ITEMS_MAX) continue;
     for (const { reservation, positions } of draft.drops.values()) {
       const jobs = placesWithout(reservation.jobs, new Set(positions));
       current.set(reservation.batchId, { ...reservation, jobs });
@@ -88,13 +88,13 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
   return drafts;
 }
 
-export const itemsOf = (draft: Draft): number =>
+export const writesOf = (draft: Draft): number =>
   draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
 
 /** A draft in as few commits as their bound allows; the last one has room for so many items more. */
 export function inCommits(draft: Draft, room: number): readonly Draft[] {
   const ledgers = [...draft.ledgers];
-  const others = itemsOf(draft) - ledgers.length;
+  const others = writesOf(draft) - ledgers.length;
   const most = TRANSACTION_ITEMS_MAX - room;
   const first = Math.max(0, most - others);
   const parts: Draft[] = [];
@@ -119,7 +119,7 @@ export const commitOf = (draft: Draft, reserve: readonly Reservation[]): Commit 
 });
 
 /** Reservations without the settled places; empty ones are gone. */
-export function without(
+export function withoutSettled(
   reservations: readonly Reservation[],
   settled: readonly Settled[],
 ): readonly Reservation[] {

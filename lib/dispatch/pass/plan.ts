@@ -15,7 +15,7 @@ import type { SettledPass } from './settle.ts';
 
 export interface PlannedPass extends SettledPass {
   readonly planner: Planner;
-  readonly capacity: Capacity;
+  readonly capacity: PassCapacity;
   readonly candidates: Candidates;
   /** The first jobs of blocked lines whose conflict keys are free. */
   readonly parkedHeads: readonly JobHead[];
@@ -24,7 +24,7 @@ export interface PlannedPass extends SettledPass {
 }
 
 /** What this partition may use, before the pass admits anything. */
-export interface Capacity {
+export interface PassCapacity {
   readonly share: PoolConfiguration;
   readonly free: ReadonlyMap<string, number>;
   readonly overrides: readonly Control[];
@@ -76,7 +76,7 @@ function capacityOf({
   state,
   elsewhere,
   inFlight,
-}: SettledPass): Capacity {
+}: SettledPass): PassCapacity {
   const { configuration } = context;
   if (between === undefined) {
     const free = freeSlots(configuration, state, NOTHING_MOVED, inFlight);
@@ -91,7 +91,7 @@ function capacityOf({
 
 function plannerOf(
   { context, nowMs, inFlight, ledgerCache }: SettledPass,
-  { share, free, overrides }: Capacity,
+  { share, free, overrides }: PassCapacity,
   parkedHeads: number,
 ): Planner {
   return createPlanner(share, {

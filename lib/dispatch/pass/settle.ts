@@ -16,7 +16,7 @@ import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
 import { announceLate, asSubmitter, readyLineOf } from '../submit.ts';
 import { wakeLater } from '../timers.ts';
-import { commitOf, type Draft, draftsOf, without } from './commits.ts';
+import { commitOf, type Draft, draftsOf, withoutSettled } from './commits.ts';
 import type { LoadedPass } from './load.ts';
 import type { PassInput } from './scope.ts';
 import { send } from './send.ts';
@@ -61,7 +61,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
     isRedeployed: carried !== undefined,
   });
   const settled = [...byHints, ...recovery.settled];
-  const reservations = without(state.reservations, settled);
+  const reservations = withoutSettled(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
   const { lines } = cached;

@@ -1,7 +1,7 @@
 /** A dispatcher that runs on is a member as long as it renews its record. */
-import { leaseExtensionMs, slownessAfter } from '../../core/lease.ts';
+import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../../core/lease.ts';
 import type { DispatcherIdentity, DispatcherRecord } from '../../store/records.ts';
-import { CLOCK_SKEW_MAX_MS } from '../settle/silence.ts';
+
 import type { LoadMeter } from './load.ts';
 import type { ResidentSettings } from './options.ts';
 

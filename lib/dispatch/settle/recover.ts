@@ -5,6 +5,7 @@
 
 import type { JobTypeConfiguration } from '../../core/configuration.ts';
 import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
@@ -17,7 +18,6 @@ import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Place, type Sett
 import {
   attend,
   attendedTogether,
-  CLOCK_SKEW_MAX_MS,
   mayDeclareLost,
   nextLook,
   rampOf,

@@ -20,14 +20,14 @@
  * What the outage has left behind is sent out again in batches that double (`rampOf`), so that what has just come
  * back is not flooded.
  */
+
 import { claimIdOf, type ReservedJob } from '../../core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import type { Attendance, Lookout, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 
 /** How long a worker process counts as living without a heartbeat, unless it was told otherwise. */
 export const WORKER_LEASE_MS = 15_000;
-/** The most that two machines' clocks may differ. */
-export const CLOCK_SKEW_MAX_MS = 5_000;
 /** How long a worker counted as living when it was last heard of; undefined: nobody has noted when that was. */
 export const leaseInForceMs = ({
   heardAtMs,

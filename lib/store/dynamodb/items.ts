@@ -61,7 +61,7 @@ const changed = (item: Item): { readonly item: Item; readonly job: MovingJob } =
 });
 
 /** What became of a change of a job. */
-export type JobChange =
+export type ChangedJob =
   | { readonly applied: boolean; readonly item: Item; readonly job: MovingJob }
   | { readonly applied: false; readonly item: undefined; readonly job: undefined };
 
@@ -140,7 +140,7 @@ export class TableItems {
   }
 
   /** Answers the job as it is afterwards, or as it stood in the way, with its item. */
-  async changeJob(verb: string, id: string, change: Omit<Update, 'key'>): Promise<JobChange> {
+  async changeJob(verb: string, id: string, change: Omit<Update, 'key'>): Promise<ChangedJob> {
     const outcome = await this.table.update(verb, { key: jobKey(id), ...change });
     if (outcome.applied) return { applied: true, ...changed(outcome.item) };
     const { old } = outcome;

@@ -18,7 +18,7 @@ import {
   readyLineName,
 } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { decodeBacklog, encodeBacklogLine, namesOf } from './codec/backlog.ts';
+import { decodeBacklog, encodeBacklogLine, lineNamesOf } from './codec/backlog.ts';
 import { decodeEstimate } from './codec/estimate.ts';
 import { decodeJobHead, decodeMovingJob } from './codec/job.ts';
 import { decodeLedger } from './codec/ledger.ts';
@@ -192,7 +192,7 @@ export class DynamoLineStore implements LineStore {
       });
       if (one.applied || one.old === undefined) return 'retired';
       const backlog = one.old[ATTRIBUTE.lines] === undefined ? undefined : decodeBacklog(one.old);
-      if (backlog === undefined || !namesOf(backlog).includes(name)) return 'retired';
+      if (backlog === undefined || !lineNamesOf(backlog).includes(name)) return 'retired';
       if (backlog.announcedAtMs > announcedAtMs) return 'lost';
       const last = await this.#table.update('retireLine', {
         key,

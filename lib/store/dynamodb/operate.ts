@@ -44,7 +44,7 @@ import {
   stateValues,
   versionValues,
 } from './expressions.ts';
-import { type JobChange, type TableItems, UNREADABLE_MAX } from './items.ts';
+import { type ChangedJob, type TableItems, UNREADABLE_MAX } from './items.ts';
 import { inParallel } from './parallel.ts';
 
 const IDLE_CONTROL =
@@ -375,6 +375,6 @@ export class DynamoOperateStore implements OperateStore {
 }
 
 /** Whoever asked first is the one who did. */
-function isAskedToEnd(asking: JobChange): asking is JobChange & { readonly item: Item } {
+function isAskedToEnd(asking: ChangedJob): asking is ChangedJob & { readonly item: Item } {
   return asking.applied || (asking.job?.state === 'running' && asking.job.cancelRequestedAtMs !== undefined);
 }

@@ -12,9 +12,9 @@ import {
   isPageAlone,
   type Page,
   type PageTurn,
-  partsOf,
   requireBounded,
   reservationsIn,
+  transactionPartsOf,
   turnPage,
 } from '../page.ts';
 import {
@@ -254,7 +254,8 @@ export class DynamoPartitionStore implements PartitionStore {
     if (known.epoch > fence.epoch) return 'lost';
     requireCurrent(fence, known, commit);
     const turn = turnPage(known.page, commit, known.batches, fence.epoch);
-    if (partsOf(turn, commit) > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(partsOf(turn, commit));
+    if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
+      throw new CommitTooLarge(transactionPartsOf(turn, commit));
     const written = isPageAlone(turn, commit)
       ? await this.#turnAlone(fence, known.page, turn.page)
       : await this.#turnWith(fence, known.page, turn, commit);
@@ -282,7 +283,7 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   async #turnWith(fence: Fence, before: Page, turn: PageTurn, commit: Commit): Promise<'committed' | 'lost'> {
-    const parts = this.#partsOf(fence, before, turn, commit);
+    const parts = this.#transactionPartsOf(fence, before, turn, commit);
     const outcome = await this.#table.transact('commit', randomUUID(), parts);
     if (outcome.applied) return 'committed';
     if (outcome.refused.has(LEASE_PART)) return 'lost';
@@ -308,7 +309,12 @@ export class DynamoPartitionStore implements PartitionStore {
     );
   }
 
-  #partsOf(fence: Fence, before: Page, turn: PageTurn, commit: Commit): readonly TransactionPart[] {
+  #transactionPartsOf(
+    fence: Fence,
+    before: Page,
+    turn: PageTurn,
+    commit: Commit,
+  ): readonly TransactionPart[] {
     const { partition, epoch } = fence;
     const table = this.#table;
     // LEASE_PART: the fence stands first.

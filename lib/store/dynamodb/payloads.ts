@@ -8,7 +8,7 @@ import { isApart, PAYLOAD_KEPT_MS } from '../payload.ts';
 import { type ItemKey, payloadKey } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { ttlSec } from './codec/cells.ts';
-import { decodeJob, encodePayload, isJobItem, jobIdOf, payloadIdOf } from './codec/job.ts';
+import { decodeJob, encodePayload, idOfJobItem, isJobItem, payloadIdOf } from './codec/job.ts';
 import type { DynamoConnection } from './connection.ts';
 
 /** What tells apart the payloads that several put of one job: a few, mostly one. */
@@ -114,5 +114,5 @@ const nameOf = ({ pk, sk }: ItemKey): string => JSON.stringify([pk, sk]);
 
 function keyBeside(item: Item): ItemKey | undefined {
   const payloadId = payloadIdOf(item);
-  return payloadId === undefined || !isJobItem(item) ? undefined : payloadKey(jobIdOf(item), payloadId);
+  return payloadId === undefined || !isJobItem(item) ? undefined : payloadKey(idOfJobItem(item), payloadId);
 }

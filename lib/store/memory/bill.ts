@@ -4,7 +4,7 @@
  */
 import type { Job } from '../../core/job.ts';
 import type { Item } from '../dynamodb/codec/attributes.ts';
-import { namesOf } from '../dynamodb/codec/backlog.ts';
+import { lineNamesOf } from '../dynamodb/codec/backlog.ts';
 import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
 import { encodeJob, encodePayload } from '../dynamodb/codec/job.ts';
 import { encodeWakes } from '../dynamodb/codec/lease.ts';
@@ -42,7 +42,7 @@ const payloadBytes = (job: Job): number =>
 const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklog>): Item => ({
   ...backlogKey(partition, type, entry.value.fairnessKey),
   fairnessKey: entry.value.fairnessKey,
-  lines: new Set(namesOf(entry.value)),
+  lines: new Set(lineNamesOf(entry.value)),
   announcedAtMs: entry.value.announcedAtMs,
   [TABLE.line]: entry.line,
   [TABLE.rank]: entry.rank,
@@ -54,7 +54,7 @@ const ledgerBytes = (partition: number, ledger: Ledger): number =>
   itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger));
 
 /** A job as a table holds it while it stands in no line: in one item, or its payload in one of its own. */
-export const itemsOf = (job: Job): readonly Item[] =>
+export const tableItemsOf = (job: Job): readonly Item[] =>
   isApart(job)
     ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
     : [encodeJob(job, undefined)];

@@ -18,7 +18,7 @@ import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { PageTurn } from '../page.ts';
 import type { Rejection, WorkerRecord } from '../records.ts';
 import { estimateKey, ledgerKey } from '../schema.ts';
-import { itemsOf } from './bill.ts';
+import { tableItemsOf } from './bill.ts';
 
 /** Of one content: with four of them, a job's item is far from its bound. */
 const CONTENT_CHARS_SMALL = 16_000;
@@ -33,7 +33,7 @@ const isSmall = (content: Json | undefined): boolean =>
 /** @throws ItemTooLarge - for a job whose content is written */
 export function requireJobFits(job: Job, ...written: readonly (Json | undefined)[]): void {
   if (written.every(isSmall)) return;
-  for (const item of itemsOf(job)) requireItemFits(item);
+  for (const item of tableItemsOf(job)) requireItemFits(item);
 }
 
 /** @throws ItemTooLarge */

@@ -5,7 +5,7 @@ import type { LeaseOutcome } from '../requests.ts';
 import type { MemoryItems } from './items.ts';
 
 /** Absent, not undefined. */
-export const present = <Name extends string, Value>(
+export const ifPresent = <Name extends string, Value>(
   name: Name,
   value: Value | undefined,
 ): { readonly [Key in Name]?: Value } =>
@@ -27,11 +27,11 @@ export class MemoryLeaseStore implements LeaseStore {
     return this.#items.write('acquireLease', () => {
       this.#items.bill.small('acquireLease', 'write');
       const items = this.#items.partition(partition);
-      const { epoch, expiresAtMs, holder: present, isWriting = false } = items.lease;
-      if (present !== undefined && expiresAtMs > nowMs)
-        return { kind: 'held', epoch, expiresAtMs, holder: present };
+      const { epoch, expiresAtMs, holder: ifPresent, isWriting = false } = items.lease;
+      if (ifPresent !== undefined && expiresAtMs > nowMs)
+        return { kind: 'held', epoch, expiresAtMs, holder: ifPresent };
       const { wakesSeen } = items.lease;
-      if ((present !== undefined || isWriting) && items.page.epoch <= epoch) {
+      if ((ifPresent !== undefined || isWriting) && items.page.epoch <= epoch) {
         this.#items.bill.fencedPage(partition, items.page);
         items.page = { ...items.page, epoch: epoch + 1 };
       }
@@ -90,9 +90,9 @@ export class MemoryLeaseStore implements LeaseStore {
       if (epoch === 0) return undefined;
       return {
         epoch,
-        ...present('holder', holder ?? lastHolder),
+        ...ifPresent('holder', holder ?? lastHolder),
         isHeld: holder !== undefined,
-        ...present('takenAtMs', takenAtMs),
+        ...ifPresent('takenAtMs', takenAtMs),
         expiresAtMs,
       };
     });

@@ -8,9 +8,9 @@ import {
   asMarked,
   isPageAlone,
   type PageTurn,
-  partsOf,
   requireBounded,
   reservationsIn,
+  transactionPartsOf,
   turnPage,
 } from '../page.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../records.ts';
@@ -111,7 +111,8 @@ export class MemoryPartitionStore implements PartitionStore {
         }
         if (present.lease.epoch !== fence.epoch) return 'lost';
       }
-      if (partsOf(turn, commit) > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(partsOf(turn, commit));
+      if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
+        throw new CommitTooLarge(transactionPartsOf(turn, commit));
       requireCommitFits(partition, turn);
       this.#items.bill.committed(partition, present.page, turn, commit);
       this.#turn(partition, turn, commit);

@@ -17,7 +17,10 @@ export const encodeBacklogLine = ({
 const isMode = (text: string): text is JobMode => JOB_MODES.some((mode) => mode === text);
 
 /** As a backlog's set names its lines. */
-export const namesOf = ({ lines, parked = [] }: Pick<KeyBacklog, 'lines' | 'parked'>): readonly string[] => [
+export const lineNamesOf = ({
+  lines,
+  parked = [],
+}: Pick<KeyBacklog, 'lines' | 'parked'>): readonly string[] => [
   ...lines.map(encodeBacklogLine),
   ...parked.map(({ mode, conflictKey }) => encodeBacklogLine({ mode, parkedIn: conflictKey })),
 ];

@@ -205,7 +205,7 @@ function decodeClaim(cells: Cells): Claim {
 }
 
 /** Of a job's item. */
-export const jobIdOf = (item: Item): string => String(item[A.pk]).slice(JOB_PREFIX.length);
+export const idOfJobItem = (item: Item): string => String(item[A.pk]).slice(JOB_PREFIX.length);
 
 /** Whether an item is a job. */
 export const isJobItem = (item: Item): boolean =>
@@ -229,7 +229,7 @@ export function decodeJob(item: Item, apart?: Item | undefined): Job {
 }
 
 function decodePayload(item: Item, apart: Item | undefined): Json {
-  const cells = cellsOf(apart ?? { ...payloadKey(jobIdOf(item), cellsOf(item).text(A.payloadId)) });
+  const cells = cellsOf(apart ?? { ...payloadKey(idOfJobItem(item), cellsOf(item).text(A.payloadId)) });
   const packed = apart?.[A.payload];
   if (!(packed instanceof Uint8Array)) return CELLS.payload.read(cells, A.payload);
   try {
@@ -273,7 +273,7 @@ export function decodeMovingJob(item: Item): MovingJob {
 export function decodeJobHead(item: Item): JobHead {
   const cells = cellsOf(item);
   if (!isJobItem(item)) throw cells.malformed(A.pk, 'the key of a job');
-  const read: Record<string, unknown> = { id: jobIdOf(item) };
+  const read: Record<string, unknown> = { id: idOfJobItem(item) };
   for (const name of HEAD_FIELDS) {
     if (name in REQUIRED_HEAD || cells.has(A[name])) read[name] = CELLS[name].read(cells, A[name]);
   }

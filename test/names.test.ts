@@ -1,0 +1,48 @@
+/** A name stands for one thing: no two types, classes or constants that files share are called alike. */
+import { readdir, readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { expect, it } from 'vitest';
+
+const project = resolve(import.meta.dirname, '..');
+const FOLDERS = ['lib', 'cdk', 'functions'] as const;
+
+/** Names that stand for two things, and why. */
+const SHARED: Readonly<Record<string, string>> = {
+  Scheduler: 'the construct, as users write it, and the policy in memory, which no user sees',
+};
+
+const EXPORTED =
+  /^export (?:abstract )?(?:class|interface|type|enum) (\w+)|^export const ([A-Z][A-Z0-9_]+)\b/gm;
+
+const namesIn = (text: string): readonly string[] =>
+  Array.from(text.matchAll(EXPORTED), ([, type, constant]) => type ?? constant ?? '');
+
+/** By name, the files that export something called so. */
+async function exportedNames(): Promise<ReadonlyMap<string, readonly string[]>> {
+  const byName = new Map<string, string[]>();
+  for (const folder of FOLDERS) {
+    const entries = await readdir(join(project, folder), { recursive: true, withFileTypes: true });
+    for (const entry of entries) {
+      if (!entry.isFile() || !entry.name.endsWith('.ts')) continue;
+      const file = join(entry.parentPath, entry.name);
+      for (const name of namesIn(await readFile(file, 'utf8')))
+        byName.set(name, [...(byName.get(name) ?? []), file.slice(project.length + 1)]);
+    }
+  }
+  return byName;
+}
+
+it('no two files export a type or a constant of one name', async () => {
+  const names = await exportedNames();
+  expect(names.size).toBeGreaterThan(500);
+  const shared = [...names].filter(([, files]) => files.length > 1).map(([name, files]) => ({ name, files }));
+  expect(shared.filter(({ name }) => !(name in SHARED))).toEqual([]);
+  // An exception that is none any more goes.
+  expect(shared.map(({ name }) => name)).toEqual(Object.keys(SHARED));
+});
+
+it('is told of what is exported, not of what a file keeps to itself', () => {
+  const text =
+    "export interface One {}\ninterface Two {}\nexport const THREE_MS = 3;\nexport const four = 4;\nexport type Five = 'five';\n";
+  expect(namesIn(text)).toEqual(['One', 'THREE_MS', 'Five']);
+});
