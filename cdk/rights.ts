@@ -44,11 +44,12 @@ const PASSES: readonly TableRight[] = [
 export const TABLE_RIGHTS = {
   /**
    * A submitter: puts jobs, announces their lines with the cost that a key starts with, reads a job back, moves or
-   * cancels it. In the partition it notes a further part of the due line.
+   * cancels it. In the partition it notes a further part of the due line, and looks who has it: for a dispatcher that runs on it
+   * leaves word.
    */
   submit: [
     { actions: [PUT], of: ['jobs'] },
-    { actions: [UPDATE], of: ['jobs', 'ledgers', 'partitions'] },
+    { actions: [UPDATE], of: ['jobs', 'ledgers', 'partitions', 'wakes'] },
     { actions: GET, of: ['jobs', 'declaration', 'ledgers', 'partitions'] },
   ],
   /**

@@ -230,6 +230,57 @@ describe('telling of jobs while they are stored', () => {
     return told;
   };
 
+  it('leaves word in the table where a dispatcher that runs on has the partition, once that was seen', async () => {
+    const on = desk();
+    const told = listening(on);
+    const lease = { partition: 0, holder: 'resident/one/1', nowMs: on.time.nowMs, leaseMs: 60_000 };
+    await on.store.acquireLease(lease);
+    // Nobody has looked yet.
+    const submit = async (): Promise<string> => {
+      const { jobId } = await on.finish(on.client.submit(REQUEST));
+      await on.advance(1);
+      return jobId;
+    };
+    const first = await submit();
+    expect(told).toEqual([[first]]);
+    const second = await submit();
+    expect(told).toEqual([[first]]);
+    const jobs = [{ id: second, version: 0, isWaiting: true }];
+    expect(await on.store.readWakes(0)).toEqual({ wakes: 1, named: 1, names: 1, jobs });
+    // It is gone, and a function has the partition.
+    await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
+    await on.store.acquireLease({ ...lease, holder: 'a function' });
+    await on.advance(10_000);
+    const third = await submit();
+    const fourth = await submit();
+    expect((await on.store.readWakes(0)).jobs.map(({ id }) => id)).toEqual([second, third]);
+    expect(told).toEqual([[first], [fourth]]);
+  });
+
+  it('sends messages for ten minutes where word may not be left', async () => {
+    const on = desk();
+    const told = listening(on);
+    await on.store.acquireLease({
+      partition: 0,
+      holder: 'resident/one/1',
+      nowMs: on.time.nowMs,
+      leaseMs: 60_000,
+    });
+    let tries = 0;
+    const store = storeWith(on.store, {
+      wake: async () => {
+        tries += 1;
+        throw new StoreRefused('wake: not authorized to perform dynamodb:UpdateItem');
+      },
+    });
+    const client = on.anotherClient({ store });
+    const ids: string[] = [];
+    for (let at = 0; at < 3; at += 1) ids.push((await on.finish(client.submit(REQUEST))).jobId);
+    await on.advance(1);
+    expect(told).toEqual(ids.map((id) => [id]));
+    expect(tries).toBe(1);
+  });
+
   it('names them to the dispatcher, as many as a message takes', async () => {
     const on = desk();
     const told = listening(on);

@@ -21,6 +21,8 @@ const SUBMIT: readonly Verb[] = [
   'announceLines',
   'getJobs',
   'lookUpJobs',
+  'readLease',
+  'wake',
   'retimeJob',
   'cancelJob',
 ];
