@@ -1012,7 +1012,8 @@ export class World {
     let bornAtMs = Infinity;
     /** By the instant that names this life. */
     const run = (own: ResidentOptions): ReturnType<typeof runDispatcher> => {
-      bornAtMs = node.clock.nowMs();
+      // Of two lives that begin in one millisecond, either may be the later one.
+      bornAtMs = Math.floor(node.clock.nowMs());
       this.#lives.set(dispatcherId, [...(this.#lives.get(dispatcherId) ?? []), bornAtMs]);
       return runDispatcher(own);
     };
