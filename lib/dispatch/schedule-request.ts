@@ -182,6 +182,9 @@ export interface ScheduleRefusal {
   readonly wayOut: string;
 }
 
+/** A delayed wake comes by whole seconds, and clocks may differ by some. */
+const SKIP_GRACE_LEAST_MS = 5_000;
+
 export type ParsedSchedule = { readonly spec: ScheduleSpec } | Refused;
 
 interface Refused {
@@ -224,6 +227,15 @@ export function parseSchedule(given: unknown, nowMs: number, types?: readonly st
   if ('refusal' in times) return times;
   const job = jobPartOf(data, types);
   if ('refusal' in job) return job;
+  const { misfireGrace } = data;
+  if (data.misfire === 'skip' && misfireGrace !== undefined && misfireGrace < SKIP_GRACE_LEAST_MS) {
+    return refused(
+      'misfireGrace',
+      `must be at least ${SKIP_GRACE_LEAST_MS} ms with misfire skip: passes come up to some seconds late, and would skip what they came for`,
+      (given as { readonly misfireGrace?: unknown }).misfireGrace,
+      'Leave it out for a minute',
+    );
+  }
   const spec: ScheduleSpec = {
     ...times.spec,
     misfire: data.misfire ?? 'once',
