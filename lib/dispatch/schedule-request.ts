@@ -268,7 +268,8 @@ export type TimeSpec = Pick<
 >;
 
 function issueOf(error: z.ZodError, given: unknown): Refused {
-  const [issue] = error.issues;
+  // A field that is misspelt is missing, too: what was written says more.
+  const issue = error.issues.find(({ code }) => code === 'unrecognized_keys') ?? error.issues[0];
   const path = issue?.path ?? [];
   const at = path.reduce<unknown>(
     (value, step) => (typeof value === 'object' && value !== null ? Reflect.get(value, step) : undefined),

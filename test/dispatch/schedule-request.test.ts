@@ -11,6 +11,13 @@ describe('a schedule that is refused', () => {
     expect(BAD_TIMES.length).toBeGreaterThan(60);
   });
 
+  it('for a field that must be there and is misspelt, says what was meant', () => {
+    const { type: typ, ...others } = RIGHT_SCHEDULE;
+    expect(parse({ ...others, typ })).toMatchObject({
+      refusal: { field: 'typ', wayOut: 'Did you mean "type"? Leave it out.' },
+    });
+  });
+
   it.each([...BAD_TIMES, ...BAD_REST].map((bad) => [bad.title, bad] as const))('for %s', (_, bad) => {
     const parsed = parse(badRequest(bad));
     expect(parsed).toMatchObject({
