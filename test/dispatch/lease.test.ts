@@ -2,11 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch } from '../../lib/dispatch/dispatch.ts';
-import { releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
+import { newsSince, releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
 import { pass } from '../../lib/dispatch/pass/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import { decodeLease } from '../../lib/store/dynamodb/codec/lease.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { NO_WAKES } from '../../lib/store/records.ts';
+import { leaseKey } from '../../lib/store/schema.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
@@ -82,6 +84,52 @@ describe('the wake counter', () => {
       return { work, check };
     });
     expect(forgotten).toBeGreaterThan(0);
+  });
+});
+
+describe('word that was left', () => {
+  const job = (id: string) => ({ id, version: 1, isWaiting: true });
+  const seen = { wakes: 5, named: 3, names: 4 };
+  const now = { wakes: 5, named: 3, names: 4, jobs: [job('d')] };
+
+  it.each([
+    ['nothing, where none came', now, false, []],
+    [
+      'what came with names',
+      { ...now, wakes: 6, named: 4, names: 6, jobs: ['d', 'e', 'f'].map(job) },
+      false,
+      ['e', 'f'],
+    ],
+    [
+      'the same, once those before were taken away',
+      { ...now, wakes: 6, named: 4, names: 6, jobs: ['e', 'f'].map(job) },
+      false,
+      ['e', 'f'],
+    ],
+    ['that one came without, as an earlier version leaves it', { ...now, wakes: 6 }, true, []],
+    ['both', { ...now, wakes: 7, named: 4, names: 5, jobs: ['d', 'e'].map(job) }, true, ['e']],
+    [
+      'that names are gone which nobody has looked at',
+      { ...now, wakes: 7, named: 5, names: 6, jobs: [job('f')] },
+      true,
+      ['f'],
+    ],
+  ])('says %s', (_, wakes, isBlank, names) => {
+    const news = newsSince(seen, wakes);
+    expect({ ...news, jobs: news.jobs.map(({ id }) => id) }).toEqual({ isBlank, jobs: names });
+  });
+
+  it('is all looked at after a holder that knew nothing of names', () => {
+    const former = decodeLease({
+      ...leaseKey(0),
+      epoch: 3,
+      expiresAtMs: 0,
+      wakesSeen: 9,
+      wordSeen: [7, 5, 6],
+    });
+    expect(former.wakesSeen).toEqual({ wakes: 9, named: 9, names: 0 });
+    const wakes = { wakes: 9, named: 5, names: 6, jobs: [job('f')] };
+    expect(newsSince(former.wakesSeen ?? NO_WAKES, wakes).isBlank).toBe(true);
   });
 });
 
