@@ -145,9 +145,11 @@ export class DynamoLeaseStore implements LeaseStore {
   async dropNames({ partition, seen: { names, jobs } }: RequestOf<'dropNames'>): Promise<void> {
     if (jobs.length === 0) return;
     const dropped = names - jobs.length;
+    // From behind: so it is the same whether positions count before all are taken away, as they should, or after each.
+    const taken = jobs.map((_, at) => `#namedJobs[${jobs.length - 1 - at}]`).join(', ');
     await this.#table.update('dropNames', {
       key: wakeKey(partition),
-      update: `SET #namesDropped = :names REMOVE ${jobs.map((_, at) => `#namedJobs[${at}]`).join(', ')}`,
+      update: `SET #namesDropped = :names REMOVE ${taken}`,
       // Others stand in front by now if somebody else has taken these away.
       condition: dropped === 0 ? 'attribute_not_exists(#namesDropped)' : '#namesDropped = :dropped',
       values: { ':names': names, ...(dropped === 0 ? {} : { ':dropped': dropped }) },
