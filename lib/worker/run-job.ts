@@ -424,7 +424,7 @@ export async function runJob(
   try {
     terms = await termsOf(context, job);
   } catch (error) {
-    log.warn('the terms of an attempt could not be read; its time is what the worker knows', {
+    log.warn('the terms of an attempt could not be read; its time is what its function or process has left', {
       jobId: job.id,
       declared: job.claim?.declared,
       error: String(error),
@@ -432,7 +432,8 @@ export async function runJob(
   }
   const { type } = terms ?? termsKnown(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
-  const time = timeFor(context, typeTimeoutMs);
+  // Nobody may start it elsewhere before its function ends, or its process says so. Stopped by other terms, it might have had time left.
+  const time = timeFor(context, terms === undefined ? UNKNOWN_TYPE_TIMEOUT_MS : typeTimeoutMs);
   let ending: AttemptEnding;
   try {
     if (isTooLate(context, time, typeTimeoutMs)) {

@@ -200,6 +200,29 @@ describe('jobs that run', () => {
     expect([held.get('high')?.length, held.get('low')?.length]).toEqual([2, 2]);
   });
 
+  it('keep that time also when their worker could not read it, and knows a shorter one', async () => {
+    const on = await redeployed(pool({ timeoutMs: 30_000 }));
+    const warm = await on.process();
+    const [job] = await many(on, 1);
+    await on.pass({}, warm);
+    await on.deploy(pool({ timeoutMs: 1_000, retry: { maxAttempts: 1 } }));
+    const { configuration } = await on.declarations.current();
+    const [received] = await on.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    const { store, clock, random, log } = on;
+    const typeUnder = async () => {
+      throw new StoreUnavailable('no answer');
+    };
+    const context = { store, configuration, typeUnder, clock, random, log };
+    const resize = async () => {
+      await clock.sleep(10_000);
+      return 'done';
+    };
+    const worker = { workerId: 'w', incarnation: 'i' };
+    expect(await on.finish(runJob({ ...context, worker }, { resize }, received.message))).toBe('succeeded');
+    expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
+  });
+
   it('are tried again by the policy that they were claimed under, also when their worker is lost', async () => {
     const patient = pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } });
     const on = await redeployed(patient);
