@@ -152,8 +152,16 @@ export interface PartitionStore {
    * All the partition's reservations, workers and controls, strongly consistent. Workers as `workerAt` says. A worker that
    * cannot be read counts as living, without a slot, and a control that cannot be read as a pause of its scope. What holds
    * capacity and cannot be read is an error: nobody may decide without it.
+   *
+   * `knownTurn`: by its own loads and commits, this process knows all reservations as they were at that turn. Only commits
+   * change them, and each raises the turn: while it is the partition's, the store need not read them again. A turn that is not
+   * the partition's any more costs a read, and changes nothing of the answer.
    */
-  loadPartition(request: { readonly partition: number; readonly nowMs: number }): Promise<PartitionState>;
+  loadPartition(request: {
+    readonly partition: number;
+    readonly nowMs: number;
+    readonly knownTurn?: number | undefined;
+  }): Promise<PartitionState>;
   /** Applies a pass's decisions in one transaction, fenced by the epoch. */
   commit(request: { readonly fence: Fence; readonly commit: Commit }): Promise<'committed' | 'lost'>;
   /**

@@ -22,8 +22,10 @@ import { scheduleStoreContract } from './schedule-store.ts';
 jobStoreContract('DynamoDB', async () => {
   const { client, table, drop } = await createTable();
   let clockMs = NOW_MS;
+  const open = () => new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => clockMs });
   return {
-    store: new DynamoJobStore({ client, table, place: suitePlace, nowMs: () => clockMs }),
+    store: open(),
+    another: open(),
     setClock: (nowMs) => {
       clockMs = nowMs;
     },

@@ -37,6 +37,8 @@ export interface ScheduleStoreHarness extends StoreHarness {
 }
 
 export interface JobStoreHarness extends StoreHarness {
+  /** The store as another process has it: it remembers nothing of what the first one did. */
+  readonly another: JobStore;
   /** By which items expire: `NOW_MS` at first. */
   readonly setClock: (nowMs: number) => void;
 }

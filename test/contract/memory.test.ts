@@ -22,6 +22,8 @@ jobStoreContract('memory', async () => {
   const store = new MemoryJobStore({ clock: () => clockMs, random: seeded(1), place: suitePlace });
   return {
     store,
+    // It remembers nothing for anybody.
+    another: store,
     setClock: (nowMs) => {
       clockMs = nowMs;
     },

@@ -31,15 +31,13 @@ jobStoreContract(`DynamoDB with a client that meddles (seed ${SEED})`, async () 
   const meddler = meddle({ client, table });
   meddler.follow(seededPlan(SEED, () => expect.getState().currentTestName ?? ''));
   let clockMs = NOW_MS;
-  const store = new DynamoJobStore({
-    client,
-    table,
-    place: suitePlace,
-    nowMs: () => clockMs,
-    sleep: async () => {},
-  });
+  const open = () => {
+    const options = { client, table, place: suitePlace, nowMs: () => clockMs, sleep: async () => {} };
+    return persistent(new DynamoJobStore(options), meddler);
+  };
   return {
-    store: persistent(store, meddler),
+    store: open(),
+    another: open(),
     setClock: (nowMs) => {
       clockMs = nowMs;
     },

@@ -11,7 +11,7 @@ import { isInTime, type PassReport } from './scope.ts';
 
 /** @throws LeaseLostError if somebody else has the lease */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
-  const { context, lease, partition, cached, ledgerCache, candidates, images } = pass;
+  const { context, lease, partition, commits, cached, ledgerCache, candidates, images } = pass;
   const { isOutOfTime, admitted, lostClaims } = admission;
   const parked = isOutOfTime ? 0 : await parkBlocked(pass, admission);
   tellLoad(pass, admission);
@@ -23,7 +23,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   watch(pass, admission);
   ledgerCache.undoLifts();
   // Out of time: what was settled in memory, and what the images showed, was not written.
-  if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached);
+  if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached, commits.turn);
   return {
     kind: again ? 'again' : 'done',
     admitted,

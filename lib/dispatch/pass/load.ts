@@ -6,7 +6,7 @@ import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
 import { residentIn } from '../lease.ts';
-import { forgetMissed, noteQuiet, noteWatched } from '../partition-cache.ts';
+import { forgetMissed, knownTurnOf, noteLoaded, noteQuiet, noteWatched } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf } from '../timers.ts';
 import { Commits, LeaseLostError } from './commits.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
@@ -38,12 +38,13 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   lines.sinceMs ??= nowMs;
   const shards = dueShardsKnown(context, partition);
   const [state, found, dueHere, recurring] = await Promise.all([
-    store.loadPartition({ partition, nowMs }),
+    store.loadPartition({ partition, nowMs, knownTurn: knownTurnOf(cached) }),
     lookUpTold(scope),
     promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
     input.fires ? readDueFirst(context, partition, nowMs) : undefined,
   ]);
   if (state.epoch !== lease.fence.epoch) throw new LeaseLostError(lease.fence);
+  noteLoaded(cached, state.turn, nowMs);
   const newer = await newerDeclaration(context, partition, state);
   if (newer !== undefined) return { kind: 'outdated', version: newer };
   const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);

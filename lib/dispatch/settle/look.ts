@@ -8,6 +8,7 @@
 
 import type { DispatchContext } from '../context.ts';
 import { dispatch } from '../dispatch.ts';
+import { knownTurnOf } from '../partition-cache.ts';
 import {
   attend,
   attendedTogether,
@@ -43,7 +44,8 @@ export async function lookAtWorkers(context: DispatchContext, partition: number)
   let othersComeInMs = LOOK_EVERY_MS / 2;
   for (let reads = 0; reads < READS_MAX; reads += 1) {
     const nowMs = clock.nowMs();
-    const state = await store.loadPartition({ partition, nowMs });
+    const knownTurn = knownTurnOf(context.caches.get(partition));
+    const state = await store.loadPartition({ partition, nowMs, knownTurn });
     // This one may be a little early, and belong to what was noted. What comes much later is another one.
     const isOther = isOnItsWay(state.lookout, nowMs + othersComeInMs);
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);

@@ -10,6 +10,7 @@ import {
   asMarked,
   EMPTY_PAGE,
   isPageAlone,
+  isReadAround,
   type Page,
   type PageTurn,
   requireBounded,
@@ -28,6 +29,7 @@ import {
 } from '../records.ts';
 import type { Applied, Commit } from '../requests.ts';
 import {
+  BEHIND_RESERVATIONS,
   backlogKey,
   CONTROL_PREFIX,
   dueKey,
@@ -141,18 +143,9 @@ export class DynamoPartitionStore implements PartitionStore {
     this.#table = items.table;
   }
 
-  async loadPartition({ partition, nowMs }: RequestOf<'loadPartition'>): Promise<PartitionState> {
+  async loadPartition({ partition, nowMs, knownTurn }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     const { lease, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
-      await this.#decoded(
-        partition,
-        await this.#items.collection('loadPartition', partitionPk(partition)),
-        nowMs,
-      );
-    // Who only looks may have read it before somebody else's commit.
-    if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
-      const batches = new Map(reservations.map((each) => [each.batchId, each]));
-      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
-    }
+      (await this.#readAround(partition, nowMs, knownTurn)) ?? (await this.#readWhole(partition, nowMs));
     for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
@@ -175,6 +168,42 @@ export class DynamoPartitionStore implements PartitionStore {
       loans,
       requests,
     };
+  }
+
+  async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
+    const items = await this.#items.collection('loadPartition', partitionPk(partition));
+    const read = await this.#decoded(partition, items, nowMs);
+    const { lease, page, reservations } = read;
+    // Who only looks may have read it before somebody else's commit.
+    if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
+      const batches = new Map(reservations.map((each) => [each.batchId, each]));
+      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
+    }
+    return read;
+  }
+
+  /**
+   * The partition, with its reservations as they are known. Undefined if those are not what is there, or were too few to be left
+   * out: then all is to be read. The page says so: nobody changes a reservation without turning it, but for whoever tidies
+   * away what the page says is settled. A commit that comes while this reads turns it before or after the page was read; if
+   * after, this answers what was there before it, as a read in one part does. One of this process's own makes what it knows
+   * anew.
+   */
+  async #readAround(
+    partition: number,
+    nowMs: number,
+    knownTurn: number | undefined,
+  ): Promise<PartitionItems | undefined> {
+    const known = this.#known.get(partition);
+    if (known === undefined || known.page.turn !== knownTurn || !isReadAround(known.batches.values()))
+      return undefined;
+    const pk = partitionPk(partition);
+    const items = await this.#items.around('loadPartition', pk, RESERVATION_PREFIX, BEHIND_RESERVATIONS);
+    const read = await this.#decoded(partition, items, nowMs);
+    if (read.page.turn !== knownTurn || this.#known.get(partition) !== known) return undefined;
+    // The page may be fenced by now, and the lease another one.
+    this.#known.set(partition, { ...known, epoch: read.lease?.epoch ?? 0, page: read.page });
+    return { ...read, reservations: [...known.batches.values()] };
   }
 
   /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */

@@ -12,9 +12,9 @@ import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodePage } from '../dynamodb/codec/page.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
 import { entryOf, itemBytes, itemWriteUnits, type Meter, readUnitsOf, writeUnitsOf } from '../metering.ts';
-import { isPageAlone, lendingItems, type Page, type PageTurn } from '../page.ts';
+import { isPageAlone, isReadAround, lendingItems, type Page, type PageTurn } from '../page.ts';
 import { isApart } from '../payload.ts';
-import type { KeyBacklog, Ledger, Wakes } from '../records.ts';
+import type { KeyBacklog, Ledger, Reservation, Wakes } from '../records.ts';
 import type { Commit } from '../requests.ts';
 import { type AnnouncedLine, backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines-index.ts';
@@ -69,6 +69,12 @@ function pageBytes(partition: number, page: Page): number {
   if (known !== undefined) return known;
   const bytes = itemBytes(encodePage(partition, page, COMMIT_ID));
   knownPages.set(page, bytes);
+  return bytes;
+}
+
+function batchBytes(partition: number, batches: ReadonlyMap<string, Reservation>): number {
+  let bytes = 0;
+  for (const reservation of batches.values()) bytes += itemBytes(encodeReservation(partition, reservation));
   return bytes;
 }
 
@@ -194,12 +200,27 @@ export class Bill {
     this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
   }
 
-  /** One query of the whole collection; workers and controls are small. */
-  load(partition: number, page: Page, batches: Iterable<Commit['reserve'][number]>, others: number): void {
+  /**
+   * One query of the whole collection, or one each of what stands before its reservations and behind them; workers and controls
+   * are small. A caller who is wrong about the turn has the whole read after that.
+   */
+  load(
+    partition: number,
+    page: Page,
+    batches: ReadonlyMap<string, Reservation>,
+    others: { readonly before: number; readonly behind: number },
+    knownTurn: number | undefined,
+  ): void {
     if (this.meter === undefined) return;
-    let bytes = pageBytes(partition, page) + (others + 1) * SMALL_BYTES;
-    for (const reservation of batches) bytes += itemBytes(encodeReservation(partition, reservation));
-    this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
+    const before = pageBytes(partition, page) + others.before * SMALL_BYTES;
+    const behind = others.behind * SMALL_BYTES;
+    const isAround = knownTurn !== undefined && isReadAround(batches.values());
+    const around = isAround ? [before, behind] : [];
+    const whole =
+      isAround && knownTurn === page.turn ? [] : [before + behind + batchBytes(partition, batches)];
+    const queries = [...around, ...whole];
+    const readUnits = queries.reduce((sum, bytes) => sum + readUnitsOf(bytes, true), 0);
+    this.meter('loadPartition', { readUnits, writeUnits: 0, requests: queries.length });
   }
 
   committed(partition: number, before: Page, turn: PageTurn, commit: Commit): void {

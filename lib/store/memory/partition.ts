@@ -43,7 +43,7 @@ export class MemoryPartitionStore implements PartitionStore {
     this.#items = items;
   }
 
-  async loadPartition({ partition, nowMs }: RequestOf<'loadPartition'>): Promise<PartitionState> {
+  async loadPartition({ partition, nowMs, knownTurn }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     return this.#items.read('loadPartition', () => {
       const {
         lease,
@@ -58,9 +58,10 @@ export class MemoryPartitionStore implements PartitionStore {
         requests,
         lookout,
       } = this.#items.partition(partition);
-      const small =
-        workers.size + controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1);
-      this.#items.bill.load(partition, page, batches.values(), small);
+      // Beside the lease.
+      const before = controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1) + 1;
+      const others = { before, behind: workers.size };
+      this.#items.bill.load(partition, page, batches, others, knownTurn);
       return {
         epoch: lease.epoch,
         declared,
