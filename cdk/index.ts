@@ -16,4 +16,5 @@ export type { SchedulerProps } from './props.ts';
 export { Scheduler } from './scheduler.ts';
 export type { IScheduler } from './scheduler-base.ts';
 export type { TableOptions } from './table.ts';
-export { WorkerFunction, type WorkerFunctionProps } from './worker-function.ts';
+export { WorkerFunction } from './worker-function.ts';
+export type { WorkerFunctionProps } from './worker-function-props.ts';

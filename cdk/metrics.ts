@@ -10,6 +10,7 @@ import {
   type MetricScope,
   type MetricSpec,
 } from '../lib/metrics/names.ts';
+import { type Check, checkedElsewhere, libraryObjectOf } from './values.ts';
 
 export type MetricName = keyof typeof METRICS;
 
@@ -21,6 +22,26 @@ export interface SchedulerMetricOptions extends MetricOptions {
   readonly partition?: number;
 }
 
+const OPTIONS: Readonly<Record<keyof SchedulerMetricOptions, Check>> = {
+  type: checkedElsewhere,
+  tier: checkedElsewhere,
+  fleet: checkedElsewhere,
+  partition: checkedElsewhere,
+  account: checkedElsewhere,
+  color: checkedElsewhere,
+  dimensionsMap: checkedElsewhere,
+  id: checkedElsewhere,
+  label: checkedElsewhere,
+  period: checkedElsewhere,
+  region: checkedElsewhere,
+  stackAccount: checkedElsewhere,
+  stackRegion: checkedElsewhere,
+  statistic: checkedElsewhere,
+  unit: checkedElsewhere,
+  visible: checkedElsewhere,
+};
+const checkOptions = libraryObjectOf(OPTIONS);
+
 export abstract class SchedulerMetrics extends Construct {
   /** Its metrics go by it. */
   abstract readonly tableName: string;
@@ -28,9 +49,10 @@ export abstract class SchedulerMetrics extends Construct {
   /**
    * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one by type or
    * tier has the functions tell metrics by it from then on; of a scheduler that was deployed elsewhere, its `metricsBy` decides.
-   * @throws RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
+   * @throws ConfigurationError for an option that is misspelt, RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
    */
   metric(name: MetricName, options: SchedulerMetricOptions = {}): Metric {
+    checkOptions('', options);
     const { type, tier, fleet, partition, ...rest } = options;
     const narrowed: Readonly<Record<MetricScope, string | number | undefined>> = {
       type,

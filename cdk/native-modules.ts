@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { BundlingOptions } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { FUNCTION_BUNDLING } from './function.ts';
+import { type Check, checkText, having, listOf, objectOf, oneOf } from './values.ts';
 
 /** Where functions will run. `host`: as processes of this machine, under a local emulator. `lambda`: on AWS. */
 export type Platform = 'host' | 'lambda';
@@ -28,6 +29,17 @@ export interface NativeModulesProps {
   readonly installedIn: string;
 }
 
+const PLATFORMS = { host: 'host', lambda: 'lambda' } as const satisfies Readonly<Record<Platform, Platform>>;
+export const checkPlatform = oneOf(PLATFORMS, 'host or lambda');
+
+const CHECKS: Readonly<Record<keyof NativeModulesProps, Check>> = {
+  modules: listOf(checkText),
+  platform: checkPlatform,
+  architecture: having('dockerPlatform', 'an Architecture'),
+  installedIn: checkText,
+};
+const checkProps = objectOf(CHECKS);
+
 /** An installed package: what to copy, and to where below `node_modules`. */
 interface Installed {
   readonly name: string;
@@ -42,9 +54,10 @@ interface Manifest {
 
 /**
  * Bundling options for a `NodejsFunction` whose code imports such packages: `FUNCTION_BUNDLING` and what brings them.
- * @throws Error for a package that is not installed.
+ * @throws ConfigurationError for a property that there is not, or of which it cannot be so, and Error for a package that is not installed
  */
 export function bundlingWithNativeModules(props: NativeModulesProps): BundlingOptions {
+  checkProps('', props);
   const { modules, platform, architecture = Architecture.ARM_64, installedIn } = props;
   const commands = (outputDir: string): string[] =>
     platform === 'host'

@@ -1,6 +1,6 @@
 /** What a scheduler may be told. */
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
-import { type ISecurityGroup, type IVpc, type SubnetSelection, SubnetType } from 'aws-cdk-lib/aws-ec2';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { IManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
@@ -18,12 +18,12 @@ import {
   checkText,
   durationWithin,
   having,
-  libraryObjectOf,
   listOf,
   objectOf,
   oneOf,
   recordOf,
 } from './values.ts';
+import { checkSubnets } from './worker-function-props.ts';
 
 /** What a scheduler does, and for whom. Nothing must be there. */
 export interface SchedulerProps<Type extends string = string> {
@@ -218,15 +218,7 @@ const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput
   table: checkedElsewhere,
   encryptionKey: having('keyArn', 'a key of KMS'),
   vpc: having('vpcId', 'a VPC'),
-  vpcSubnets: libraryObjectOf({
-    subnetType: oneOf(SubnetType, 'a SubnetType'),
-    availabilityZones: listOf(checkText),
-    subnetGroupName: checkText,
-    subnetName: checkText,
-    onePerAz: checkedElsewhere,
-    subnetFilters: listOf(having('selectSubnets', 'a SubnetFilter')),
-    subnets: listOf(having('subnetId', 'a subnet')),
-  }),
+  vpcSubnets: checkSubnets,
   securityGroups: listOf(having('securityGroupId', 'a security group')),
   permissionsBoundary: having('managedPolicyArn', 'a managed policy'),
   tags: recordOf(checkText),

@@ -64,10 +64,24 @@ export const libraryObjectOf =
     recordOf(checkedElsewhere)(field, value);
     const known = Object.keys(checks);
     const meant = Object.entries(value as object).filter(
-      ([name]) => known.includes(name) || nearest(name, known) !== undefined,
+      ([name, each]) =>
+        each !== undefined &&
+        (known.includes(name) || (!isNext(name, known) && nearest(name, known) !== undefined)),
     );
     objectOf(checks)(field, Object.fromEntries(meant));
   };
+
+/** The library calls what comes in the place of a field by its name and a number: `systemLogLevel`, `systemLogLevelV2`. */
+const isNext = (name: string, known: readonly string[]): boolean => {
+  const first = name.replace(/V\d+$/, '');
+  return first !== name && known.some((each) => each.replace(/V\d+$/, '') === first);
+};
+
+/** Names of what is there that nobody knows. */
+export const unknownTo = (checks: Readonly<Record<string, Check>>, value: object): readonly string[] =>
+  Object.entries(value).flatMap(([name, each]) =>
+    each === undefined || Object.hasOwn(checks, name) ? [] : [name],
+  );
 
 /** Values by any name. */
 export const recordOf =

@@ -1,37 +1,18 @@
 /** A worker function with everything set that it needs to do well: for whoever does not want to think about it. */
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Annotations, Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { Architecture, LoggingFormat, SystemLogLevel } from 'aws-cdk-lib/aws-lambda';
-import { NodejsFunction, type NodejsFunctionProps } from 'aws-cdk-lib/aws-lambda-nodejs';
+import { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { checkEsbuild } from './esbuild.ts';
 import { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from './function.ts';
-import { bundlingWithNativeModules, defaultPlatform, type Platform } from './native-modules.ts';
+import { bundlingWithNativeModules, defaultPlatform } from './native-modules.ts';
 import { placeOfProject } from './project.ts';
+import { checkWorkerFunction, unknownNames, type WorkerFunctionProps } from './worker-function-props.ts';
 
 /** Its jobs have half a minute less: the function records that a job was too slow before it ends. */
 const TIMEOUT = Duration.minutes(5);
 const MEMORY_MB = 1_024;
-
-export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry'> {
-  /** The file whose `handler` is one that `worker()` of fairlead/worker made. */
-  readonly entry: string;
-  /**
-   * Packages with machine code that the file imports, such as `sharp`: they travel beside the bundle.
-   * @default - none
-   */
-  readonly nativeModules?: readonly string[];
-  /**
-   * Where it will run, for its native modules.
-   * @default - `host` with AWS_ENDPOINT_URL set, as for a local emulator; else `lambda`
-   */
-  readonly platform?: Platform;
-  /**
-   * A folder below whose `node_modules`, or its parents', native modules are installed.
-   * @default - the current one
-   */
-  readonly installedIn?: string;
-}
 
 /**
  * A function for a fleet: Node.js 24 on arm64, one file with everything in it, 5 minutes, 1,024 MB, logs as JSON that are
@@ -41,7 +22,9 @@ export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry'> 
  * new WorkerFunction(this, 'Images', { entry: 'images.ts', nativeModules: ['sharp'] });
  */
 export class WorkerFunction extends NodejsFunction {
+  /** @throws ConfigurationError for a property that is misspelt */
   constructor(scope: Construct, id: string, props: WorkerFunctionProps) {
+    checkWorkerFunction(props);
     const { nativeModules = [], platform = defaultPlatform(), installedIn = process.cwd(), ...given } = props;
     const architecture = given.architecture ?? Architecture.ARM_64;
     checkEsbuild(scope);
@@ -68,6 +51,13 @@ export class WorkerFunction extends NodejsFunction {
         ...given.bundling,
       },
     });
+    const unknown = unknownNames(props);
+    if (unknown.length > 0) {
+      Annotations.of(this).addWarningV2(
+        'fairlead:unknown-property',
+        `WorkerFunction does not know ${unknown.join(', ')}: unless the aws-cdk-lib of this app does, it is left out. See WorkerFunctionProps for what there is.`,
+      );
+    }
   }
 }
 

@@ -1,11 +1,15 @@
 /** What TypeScript refuses by itself: apps in JavaScript are told the same, by the name of the field and before anything is made. */
 import { CfnParameter, Duration, Lazy } from 'aws-cdk-lib';
+import { Annotations } from 'aws-cdk-lib/assertions';
 import { type ISubnet, type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
+import { bundlingWithNativeModules, type NativeModulesProps } from '../../cdk/native-modules.ts';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
+import type { WorkerFunctionProps } from '../../cdk/worker-function-props.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { emptyStack, workerFunction } from './stacks.ts';
 
@@ -47,6 +51,8 @@ const WRONG: readonly (readonly [props: unknown, message: RegExp])[] = [
   [{ maxReceiveCount: '5' }, /^maxReceiveCount: must be a whole number/],
   [{ table: { deletionProtecton: true } }, /^table\.deletionProtecton: .*Did you mean "deletionProtection"/],
   [{ reservedConcurrency: { dispach: 5 } }, /^reservedConcurrency\.dispach: .*Did you mean "dispatch"/],
+  [{ schedules: { a: { cron: '0 2 * * *', typ: 'work' } } }, /^schedules\.a\.typ: .*Did you mean "type"/],
+  [{ schedules: { a: { crn: '0 2 * * *', type: 'default' } } }, /^schedules\.a\.crn: .*Did you mean "cron"/],
   [{ schedules: ['nightly'] }, /^schedules: must be an object/],
   [{ types: { a: { maxConcurency: 1 } } }, /^types\.a\.maxConcurency: .*Did you mean "maxConcurrency"/],
   [
@@ -146,5 +152,73 @@ describe('an app in JavaScript is told of', () => {
           fleets: { pdf: { types: ['a'], handler, visibilityTimeout } },
         }),
     ).not.toThrow();
+  });
+});
+
+const entry = 'examples/files/catalogue.ts';
+
+/** Props of a worker function, and by what the message begins. */
+const WRONG_WORKERS: readonly (readonly [props: unknown, message: RegExp])[] = [
+  [{ entry, memorySze: 512 }, /^memorySze: is not a known field, got 512\. Did you mean "memorySize"/],
+  [{ entry, timout: Duration.minutes(1) }, /^timout: .*Did you mean "timeout"/],
+  [{ entry, nativeModule: ['sharp'] }, /^nativeModule: .*Did you mean "nativeModules"/],
+  [{ entry, bundlng: {} }, /^bundlng: .*Did you mean "bundling"/],
+  [{ entry, bundling: { minfy: true } }, /^bundling\.minfy: .*Did you mean "minify"/],
+  [
+    { entry, bundling: { externalModule: [] } },
+    /^bundling\.externalModule: .*Did you mean "externalModules"/,
+  ],
+  [{ entry, bundling: true }, /^bundling: must be an object, got true/],
+  [{ entry, vpcSubnets: { subnetTyp: 'Public' } }, /^vpcSubnets\.subnetTyp: .*Did you mean "subnetType"/],
+  [
+    { entry, currentVersionOptions: { removalPolcy: 'destroy' } },
+    /^currentVersionOptions\.removalPolcy: .*Did you mean "removalPolicy"/,
+  ],
+  [{ entry, nativeModules: 'sharp' }, /^nativeModules: must be a list, got "sharp"/],
+  [{ entry, platform: 'arm64' }, /^platform: must be host or lambda, got "arm64"/],
+  [{ entry, installedIn: 5 }, /^installedIn: must be a text/],
+  [{ entry: 5 }, /^entry: must be a text/],
+  [{ entryy: 'work.ts' }, /^entryy: .*Did you mean "entry"/],
+  [{}, /^entry: must be a text/],
+];
+
+describe('a worker function in an app in JavaScript is told of', () => {
+  it.each(WRONG_WORKERS.map(([props, message]) => [JSON.stringify(props), props, message] as const))(
+    '%s',
+    (_, props, message) => {
+      const stack = emptyStack();
+      const attempt = (): unknown => new WorkerFunction(stack, 'Work', props as WorkerFunctionProps);
+      expect(attempt).toThrow(message);
+      expect(attempt).toThrow(ConfigurationError);
+      expect(stack.node.children).toEqual([]);
+    },
+  );
+
+  it('names that nobody knows by a warning, and of those that only a later CDK may know, too', () => {
+    const stack = emptyStack();
+    const later = { entry, systemLogLevelV3: 'later', quantum: true, bundling: { wasmModules: [] } };
+    new WorkerFunction(stack, 'Work', later as WorkerFunctionProps);
+    Annotations.fromStack(stack).hasWarning(
+      '/Test/Work',
+      'WorkerFunction does not know systemLogLevelV3, quantum, bundling.wasmModules: unless the aws-cdk-lib of this app does, it is left out. See WorkerFunctionProps for what there is. [ack: fairlead:unknown-property]',
+    );
+  });
+});
+
+describe('other things that take objects', () => {
+  it.each([
+    [{ modules: ['a'], platfrm: 'host', installedIn: '.' }, /^platfrm: .*Did you mean "platform"/],
+    [{ modules: 'a', platform: 'host', installedIn: '.' }, /^modules: must be a list/],
+    [{ modules: [], platform: 'aws', installedIn: '.' }, /^platform: must be host or lambda/],
+  ])('refuse for native modules %j', (props, message) => {
+    expect(() => bundlingWithNativeModules(props as unknown as NativeModulesProps)).toThrow(message);
+  });
+
+  it('refuse what a metric is not narrowed by, and take what a later CDK may know', () => {
+    const scheduler = new Scheduler(emptyStack(), 'Jobs');
+    const asked = (options: object): unknown => scheduler.metricFailed(options);
+    expect(() => asked({ typ: 'default' })).toThrow(/^typ: is not a known field.*Did you mean "type"/);
+    expect(() => asked({ statistics: 'Sum' })).toThrow(/^statistics: .*Did you mean "statistic"/);
+    expect(() => asked({ horizon: 'later' })).not.toThrow();
   });
 });

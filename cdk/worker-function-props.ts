@@ -1,0 +1,194 @@
+/** What a worker function may be told: the library's own names, its bundling's, and ours. */
+import { SubnetType } from 'aws-cdk-lib/aws-ec2';
+import type { VersionOptions } from 'aws-cdk-lib/aws-lambda';
+import type { BundlingOptions, NodejsFunctionProps } from 'aws-cdk-lib/aws-lambda-nodejs';
+import { checkPlatform, type Platform } from './native-modules.ts';
+import {
+  type Check,
+  checkedElsewhere,
+  checkText,
+  having,
+  libraryObjectOf,
+  listOf,
+  oneOf,
+  unknownTo,
+} from './values.ts';
+
+export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry'> {
+  /** The file whose `handler` is one that `worker()` of fairlead/worker made. */
+  readonly entry: string;
+  /**
+   * Packages with machine code that the file imports, such as `sharp`: they travel beside the bundle.
+   * @default - none
+   */
+  readonly nativeModules?: readonly string[];
+  /**
+   * Where it will run, for its native modules.
+   * @default - `host` with AWS_ENDPOINT_URL set, as for a local emulator; else `lambda`
+   */
+  readonly platform?: Platform;
+  /**
+   * A folder below whose `node_modules`, or its parents', native modules are installed.
+   * @default - the current one
+   */
+  readonly installedIn?: string;
+}
+
+/** Where functions stand in a network. */
+export const checkSubnets = libraryObjectOf({
+  subnetType: oneOf(SubnetType, 'a SubnetType'),
+  availabilityZones: listOf(checkText),
+  subnetGroupName: checkText,
+  subnetName: checkText,
+  onePerAz: checkedElsewhere,
+  subnetFilters: listOf(having('selectSubnets', 'a SubnetFilter')),
+  subnets: listOf(having('subnetId', 'a subnet')),
+});
+
+/** Names whose values the library checks. */
+const libraryNames = <Name extends string>(
+  names: Readonly<Record<Name, true>>,
+): Readonly<Record<Name, Check>> =>
+  Object.fromEntries(Object.keys(names).map((name) => [name, checkedElsewhere])) as Record<Name, Check>;
+
+const BUNDLING_NAMES = libraryNames({
+  assetHash: true,
+  banner: true,
+  buildArgs: true,
+  bundleAwsSDK: true,
+  bundlingFileAccess: true,
+  charset: true,
+  command: true,
+  commandHooks: true,
+  define: true,
+  dockerImage: true,
+  entrypoint: true,
+  environment: true,
+  esbuildArgs: true,
+  esbuildVersion: true,
+  externalModules: true,
+  footer: true,
+  forceDockerBundling: true,
+  format: true,
+  inject: true,
+  keepNames: true,
+  loader: true,
+  logLevel: true,
+  mainFields: true,
+  metafile: true,
+  minify: true,
+  network: true,
+  nodeModules: true,
+  platform: true,
+  preCompilation: true,
+  securityOpt: true,
+  sourceMap: true,
+  sourceMapMode: true,
+  sourcesContent: true,
+  target: true,
+  tsconfig: true,
+  user: true,
+  volumes: true,
+  volumesFrom: true,
+  workingDirectory: true,
+} satisfies Readonly<Record<keyof BundlingOptions, true>>);
+
+const VERSION_NAMES = libraryNames({
+  codeSha256: true,
+  description: true,
+  maxEventAge: true,
+  maxExecutionEnvironments: true,
+  minExecutionEnvironments: true,
+  onFailure: true,
+  onSuccess: true,
+  provisionedConcurrentExecutions: true,
+  removalPolicy: true,
+  retryAttempts: true,
+} satisfies Readonly<Record<keyof VersionOptions, true>>);
+
+/** Complete, as this version of the library has it. */
+const LIBRARY_NAMES = libraryNames({
+  adotInstrumentation: true,
+  allowAllIpv6Outbound: true,
+  allowAllOutbound: true,
+  allowPublicSubnet: true,
+  applicationLogLevel: true,
+  applicationLogLevelV2: true,
+  architecture: true,
+  awsSdkConnectionReuse: true,
+  bundling: true,
+  code: true,
+  codeSigningConfig: true,
+  currentVersionOptions: true,
+  deadLetterQueue: true,
+  deadLetterQueueEnabled: true,
+  deadLetterTopic: true,
+  depsLockFilePath: true,
+  description: true,
+  durableConfig: true,
+  entry: true,
+  environment: true,
+  environmentEncryption: true,
+  ephemeralStorageSize: true,
+  events: true,
+  filesystem: true,
+  functionName: true,
+  handler: true,
+  initialPolicy: true,
+  insightsVersion: true,
+  ipv6AllowedForDualStack: true,
+  layers: true,
+  logFormat: true,
+  logGroup: true,
+  logRemovalPolicy: true,
+  logRetention: true,
+  logRetentionRetryOptions: true,
+  logRetentionRole: true,
+  loggingFormat: true,
+  maxEventAge: true,
+  memorySize: true,
+  onFailure: true,
+  onSuccess: true,
+  paramsAndSecrets: true,
+  profiling: true,
+  profilingGroup: true,
+  projectRoot: true,
+  recursiveLoop: true,
+  reservedConcurrentExecutions: true,
+  retryAttempts: true,
+  role: true,
+  runtime: true,
+  runtimeManagementMode: true,
+  securityGroups: true,
+  snapStart: true,
+  systemLogLevel: true,
+  systemLogLevelV2: true,
+  tenancyConfig: true,
+  timeout: true,
+  tracing: true,
+  vpc: true,
+  vpcSubnets: true,
+} satisfies Readonly<Record<keyof NodejsFunctionProps, true>>);
+
+const PROPS: Readonly<Record<keyof WorkerFunctionProps, Check>> = {
+  ...LIBRARY_NAMES,
+  bundling: libraryObjectOf(BUNDLING_NAMES),
+  currentVersionOptions: libraryObjectOf(VERSION_NAMES),
+  vpcSubnets: checkSubnets,
+  entry: checkText,
+  nativeModules: listOf(checkText),
+  platform: checkPlatform,
+  installedIn: checkText,
+};
+
+/** @throws ConfigurationError for a property that is misspelt, and for one of our own that is missing or cannot be so */
+export function checkWorkerFunction(props: WorkerFunctionProps): void {
+  libraryObjectOf(PROPS)('', props);
+  checkText('entry', props.entry);
+}
+
+/** Names that this version of the library does not know: a later one may. */
+export const unknownNames = ({ bundling = {}, ...props }: WorkerFunctionProps): readonly string[] => [
+  ...unknownTo(PROPS, props),
+  ...unknownTo(BUNDLING_NAMES, bundling).map((name) => `bundling.${name}`),
+];
