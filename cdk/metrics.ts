@@ -10,7 +10,7 @@ import {
   type MetricScope,
   type MetricSpec,
 } from '../lib/metrics/names.ts';
-import { type Check, checkedElsewhere, libraryObjectOf } from './values.ts';
+import { libraryNames, libraryObjectOf } from './values.ts';
 
 export type MetricName = keyof typeof METRICS;
 
@@ -22,24 +22,24 @@ export interface SchedulerMetricOptions extends MetricOptions {
   readonly partition?: number;
 }
 
-const OPTIONS: Readonly<Record<keyof SchedulerMetricOptions, Check>> = {
-  type: checkedElsewhere,
-  tier: checkedElsewhere,
-  fleet: checkedElsewhere,
-  partition: checkedElsewhere,
-  account: checkedElsewhere,
-  color: checkedElsewhere,
-  dimensionsMap: checkedElsewhere,
-  id: checkedElsewhere,
-  label: checkedElsewhere,
-  period: checkedElsewhere,
-  region: checkedElsewhere,
-  stackAccount: checkedElsewhere,
-  stackRegion: checkedElsewhere,
-  statistic: checkedElsewhere,
-  unit: checkedElsewhere,
-  visible: checkedElsewhere,
-};
+const OPTIONS = libraryNames({
+  type: true,
+  tier: true,
+  fleet: true,
+  partition: true,
+  account: true,
+  color: true,
+  dimensionsMap: true,
+  id: true,
+  label: true,
+  period: true,
+  region: true,
+  stackAccount: true,
+  stackRegion: true,
+  statistic: true,
+  unit: true,
+  visible: true,
+} satisfies Readonly<Record<keyof SchedulerMetricOptions, true>>);
 const checkOptions = libraryObjectOf(OPTIONS);
 
 export abstract class SchedulerMetrics extends Construct {

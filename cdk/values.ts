@@ -71,6 +71,12 @@ export const libraryObjectOf =
     objectOf(checks)(field, Object.fromEntries(meant));
   };
 
+/** Names whose values the library checks. */
+export const libraryNames = <Name extends string>(
+  names: Readonly<Record<Name, true>>,
+): Readonly<Record<Name, Check>> =>
+  Object.fromEntries(Object.keys(names).map((name) => [name, checkedElsewhere])) as Record<Name, Check>;
+
 /** The library calls what comes in the place of a field by its name and a number: `systemLogLevel`, `systemLogLevelV2`. */
 const isNext = (name: string, known: readonly string[]): boolean => {
   const first = name.replace(/V\d+$/, '');

@@ -8,6 +8,7 @@ import {
   checkedElsewhere,
   checkText,
   having,
+  libraryNames,
   libraryObjectOf,
   listOf,
   oneOf,
@@ -44,12 +45,6 @@ export const checkSubnets = libraryObjectOf({
   subnetFilters: listOf(having('selectSubnets', 'a SubnetFilter')),
   subnets: listOf(having('subnetId', 'a subnet')),
 });
-
-/** Names whose values the library checks. */
-const libraryNames = <Name extends string>(
-  names: Readonly<Record<Name, true>>,
-): Readonly<Record<Name, Check>> =>
-  Object.fromEntries(Object.keys(names).map((name) => [name, checkedElsewhere])) as Record<Name, Check>;
 
 const BUNDLING_NAMES = libraryNames({
   assetHash: true,

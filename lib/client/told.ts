@@ -8,7 +8,7 @@
  * left for it in the table, which is cheaper, and sooner there than by way of a function.
  */
 import type { Job } from '../core/job.ts';
-import { residentIn } from '../dispatch/lease.ts';
+import { isResident, namesOfNew } from '../dispatch/lease.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { LeaseStore, SubmitStore } from '../store/contract.ts';
@@ -67,8 +67,7 @@ export class Told {
     // While it is looked at, what was seen before is believed.
     this.#note(clock, partition, isLed);
     store.readLease(partition).then(
-      (lease) =>
-        this.#note(clock, partition, lease?.isHeld === true && residentIn(lease.holder ?? '') !== undefined),
+      (lease) => this.#note(clock, partition, lease?.isHeld === true && isResident(lease.holder ?? '')),
       () => this.#note(clock, partition, false),
     );
     return isLed;
@@ -89,7 +88,7 @@ export class Told {
     ids: readonly string[],
   ): Promise<void> {
     try {
-      await store.wake({ partition, jobs: ids.map((id) => ({ id, version: 0, isWaiting: true })) });
+      await store.wake({ partition, jobs: namesOfNew(ids) });
     } catch {
       // A role of before may wake by messages only.
       this.#note(clock, partition, false, REFUSED_FOR_MS);

@@ -18,6 +18,7 @@ import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { HeldLease } from './lease.ts';
 import { LeaseLostError } from './pass/commits.ts';
+import { isInTime } from './pass/scope.ts';
 import { haveKeysMoved, heldIn, type InFlight, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
 import { asSubmitter, putAnnounced } from './submit.ts';
 
@@ -28,10 +29,11 @@ import { asSubmitter, putAnnounced } from './submit.ts';
  */
 export async function carry(
   context: DispatchContext,
-  { fence, trustedUntilMonotonicMs }: HeldLease,
+  lease: HeldLease,
   state: PartitionState,
 ): Promise<Carried | undefined> {
-  const { clock, deployed, log } = context;
+  const { deployed, log } = context;
+  const { fence } = lease;
   if (deployed === undefined) return undefined;
   if (isCarriedTo(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
@@ -42,8 +44,10 @@ export async function carry(
     // elsewhere: so the reservations that were loaded are all that can ever count such a job here.
     await note(context, fence, before);
   }
-  const isInTime = (): boolean => clock.monotonicMs() < trustedUntilMonotonicMs;
-  const step = await moveSome(context, fence.partition, state, before, { held: heldIn(state), isInTime });
+  const step = await moveSome(context, fence.partition, state, before, {
+    held: heldIn(state),
+    isInTime: () => isInTime({ context, lease }),
+  });
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,

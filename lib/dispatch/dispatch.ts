@@ -11,12 +11,14 @@ import {
   type HeldLease,
   type News,
   namesOf,
+  namesOfNew,
   newsSince,
   releaseLease,
   renewLease,
   takeLease,
   takeLeaseUnlessHeld,
 } from './lease.ts';
+import { isOutdated } from './partition-cache.ts';
 import { pass } from './pass/pass.ts';
 import type { OutdatedPass, PassReport } from './pass/scope.ts';
 import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
@@ -122,11 +124,10 @@ function leaseFor(
   { reason, jobs, jobIds = [] }: Trigger,
 ): Promise<HeldLease | undefined> {
   if (reason === 'told') {
-    const told = jobIds.map((id) => ({ id, version: 0, isWaiting: true }));
     return takeLeaseUnlessHeld(context, {
       partition,
       patienceMs: TOLD_PATIENCE_MS,
-      jobs: told,
+      jobs: namesOfNew(jobIds),
     });
   }
   // Who came for what is due has come for more than it can name.
@@ -143,11 +144,9 @@ function leaseFor(
  * stream tells of that by itself.
  */
 function isKnown({ caches }: DispatchContext, partition: number, jobs: readonly MovingJob[]): boolean {
-  const outdated = caches.get(partition)?.lines.outdated;
-  if (outdated === undefined || jobs.length === 0) return false;
-  return jobs.every(
-    ({ id, state, version }) => state === 'pending' && version <= (outdated.get(id)?.version ?? 0),
-  );
+  const lines = caches.get(partition)?.lines;
+  if (lines === undefined || jobs.length === 0) return false;
+  return jobs.every((job) => job.state === 'pending' && isOutdated(lines, job));
 }
 
 const reportOf = (kind: DispatchReport['kind'], reports: readonly PassReport[]): DispatchReport => ({

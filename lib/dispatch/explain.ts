@@ -5,7 +5,6 @@
  * due, and the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
  * answer says `partial`: caps, conflicts and pauses are exact all the same.
  */
-
 import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
@@ -30,7 +29,6 @@ import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
-
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
 import { dueShardsOf } from './timers.ts';
 

@@ -39,9 +39,12 @@ const RESIDENT_PREFIX = 'resident/';
 export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
   `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
 
+/** Whether a holder is a dispatcher that runs on, not a function. */
+export const isResident = (holder: string): boolean => holder.startsWith(RESIDENT_PREFIX);
+
 /** The dispatcher that runs on, and its life, by which a holder is named; undefined: the holder is a function. */
 export function residentIn(holder: string): DispatcherIdentity | undefined {
-  if (!holder.startsWith(RESIDENT_PREFIX)) return undefined;
+  if (!isResident(holder)) return undefined;
   const name = holder.slice(RESIDENT_PREFIX.length);
   // Its own name may hold slashes, the name of its life does not.
   const end = name.lastIndexOf('/');
@@ -75,6 +78,10 @@ export function newsSince(seen: WakeCount, { wakes, named, names, jobs }: Wakes)
 /** What word says of jobs. */
 export const namesOf = (jobs: readonly Pick<MovingJob, 'id' | 'version' | 'state'>[]): readonly NamedJob[] =>
   jobs.map(({ id, version, state }) => ({ id, version, isWaiting: state === 'pending' }));
+
+/** The same of jobs that are being stored. */
+export const namesOfNew = (ids: readonly string[]): readonly NamedJob[] =>
+  ids.map((id) => ({ id, version: 0, isWaiting: true }));
 
 /** So many names that were looked at are taken away together: each word rewrites those that are there. */
 const DROPPED_NAMES_MIN = 6;
@@ -185,7 +192,7 @@ export async function takeLeaseUnlessHeld(
 ): Promise<HeldLease | undefined> {
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  if (answer.holder.startsWith(RESIDENT_PREFIX)) await context.store.wake({ partition, jobs });
+  if (isResident(answer.holder)) await context.store.wake({ partition, jobs });
   return undefined;
 }
 
@@ -202,13 +209,13 @@ async function awaitLease(
   const untilMonotonicMs = clock.monotonicMs() + patienceMs;
   if (led.has(partition)) {
     const holder = await holderOf(context, partition);
-    if (holder?.startsWith(RESIDENT_PREFIX) === true) return { holder };
+    if (holder !== undefined && isResident(holder)) return { holder };
     led.delete(partition);
   }
   for (let tries = 0; ; tries += 1) {
     const answer = await askForLease(context, partition);
     if ('fence' in answer) return { ...answer, waited: tries > 0 };
-    if (answer.holder.startsWith(RESIDENT_PREFIX)) {
+    if (isResident(answer.holder)) {
       led.add(partition);
       return answer;
     }

@@ -262,7 +262,7 @@ export function noteImages(
     const read = known?.jobs.find(({ id }) => id === job.id) ?? aheadOf(known?.next, job.id);
     // The image may be older than what was read of the line since.
     const isOlder = Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version;
-    if (isOlder || (lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;
+    if (isOlder || isOutdated(lines, job)) continue;
     if (job.state === 'pending') {
       const recents = ofLine ?? new Map<string, RecentJob>();
       recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs });
@@ -356,6 +356,15 @@ export function noteOutdated(
     if (outdated.size <= OUTDATED_MAX && nowMs - atMs <= OUTDATED_MS) return;
     outdated.delete(id);
   }
+}
+
+/** Whether a job was admitted at this version or a later one, or was seen not to wait at it. */
+export function isOutdated(
+  { outdated }: CachedLines,
+  { id, version }: Pick<JobHead, 'id' | 'version'>,
+): boolean {
+  const known = outdated.get(id);
+  return known !== undefined && version <= known.version;
 }
 
 /** A job that does not wait in this line any more. */

@@ -36,7 +36,7 @@ export const WORKER_ID_BYTES_MAX = 512;
 export const DECLARATION_CHARS_MAX = 1_200_000;
 export const DECLARATION_PART_CHARS = 300_000;
 
-/** Jobs that words name to whoever has the lease, until it has looked at them: of 16 of them and more it takes those away. */
+/** Jobs that words name to whoever has the lease, until it has looked at them and takes their names away. */
 export const NAMED_JOBS_MAX = 16;
 
 /** What a partition wants of another one, as JSON. */
@@ -69,7 +69,7 @@ export const ITEM_BOUNDS = {
   /** Nothing but instants, numbers and a name. */
   lease: 2_000,
   /** So many names of 32 bytes, with their versions. */
-  wakes: 3_500,
+  wakes: 1_200,
   /** So much of its text, and its hash. */
   declaration: 301_000,
   /** What a partition asks another one for, as above. */

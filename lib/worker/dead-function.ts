@@ -10,7 +10,6 @@ import { afterWorkerLost } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
-
 import { type RunContext, termsOf } from './run-job.ts';
 
 export interface DeadFunctionContext extends Pick<RunContext, 'configuration' | 'typeUnder' | 'log'> {

@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import type { Deployed } from '../../lib/dispatch/declaration.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
-
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
@@ -200,29 +200,6 @@ describe('jobs that run', () => {
     expect([held.get('high')?.length, held.get('low')?.length]).toEqual([2, 2]);
   });
 
-  it('keep that time also when their worker could not read it, and knows a shorter one', async () => {
-    const on = await redeployed(pool({ timeoutMs: 30_000 }));
-    const warm = await on.process();
-    const [job] = await many(on, 1);
-    await on.pass({}, warm);
-    await on.deploy(pool({ timeoutMs: 1_000, retry: { maxAttempts: 1 } }));
-    const { configuration } = await on.declarations.current();
-    const [received] = await on.queue.receive('images', 1, 0, 60_000);
-    if (received === undefined) throw new Error('nothing was sent');
-    const { store, clock, random, log } = on;
-    const typeUnder = async () => {
-      throw new StoreUnavailable('no answer');
-    };
-    const context = { store, configuration, typeUnder, clock, random, log };
-    const resize = async () => {
-      await clock.sleep(10_000);
-      return 'done';
-    };
-    const worker = { workerId: 'w', incarnation: 'i' };
-    expect(await on.finish(runJob({ ...context, worker }, { resize }, received.message))).toBe('succeeded');
-    expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
-  });
-
   it('are tried again by the policy that they were claimed under, also when their worker is lost', async () => {
     const patient = pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } });
     const on = await redeployed(patient);
@@ -310,7 +287,15 @@ describe('jobs that run', () => {
     expect(store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'scheduled', workersLost: 1 });
   });
 
-  it('keep the time that they were claimed under, whatever their worker knows', async () => {
+  it.each<[string, (on: Redeployed) => Deployed['typeUnder']]>([
+    ['whatever their worker knows', (on) => (version, type) => on.declarations.typeUnder(version, type)],
+    [
+      'also when their worker could not read it, and knows a shorter one',
+      () => async () => {
+        throw new StoreUnavailable('no answer');
+      },
+    ],
+  ])('keep the time that they were claimed under, %s', async (_, reading) => {
     const on = await redeployed(pool({ timeoutMs: 30_000 }));
     const warm = await on.process();
     const [job] = await many(on, 1);
@@ -319,27 +304,14 @@ describe('jobs that run', () => {
     const { configuration } = await on.declarations.current();
     const [received] = await on.queue.receive('images', 1, 0, 60_000);
     if (received === undefined) throw new Error('nothing was sent');
-    const outcome = await on.finish(
-      runJob(
-        {
-          store: on.store,
-          configuration,
-          typeUnder: (version, type) => on.declarations.typeUnder(version, type),
-          clock: on.clock,
-          random: on.random,
-          log: on.log,
-          worker: { workerId: 'w', incarnation: 'i' },
-        },
-        {
-          resize: async () => {
-            await on.clock.sleep(10_000);
-            return 'done';
-          },
-        },
-        received.message,
-      ),
-    );
-    expect(outcome).toBe('succeeded');
+    const { store, clock, random, log } = on;
+    const context = { store, configuration, typeUnder: reading(on), clock, random, log };
+    const resize = async () => {
+      await clock.sleep(10_000);
+      return 'done';
+    };
+    const worker = { workerId: 'w', incarnation: 'i' };
+    expect(await on.finish(runJob({ ...context, worker }, { resize }, received.message))).toBe('succeeded');
     expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
   });
 

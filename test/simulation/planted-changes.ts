@@ -394,7 +394,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (isOlder || (lines.outdated.get(job.id)?.version ?? 0) >= job.version) continue;',
+        from: 'if (isOlder || isOutdated(lines, job)) continue;',
         to: '',
       },
     ],

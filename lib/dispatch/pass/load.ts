@@ -5,8 +5,15 @@ import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
-import { residentIn } from '../lease.ts';
-import { forgetMissed, knownTurnOf, noteLoaded, noteQuiet, noteWatched } from '../partition-cache.ts';
+import { isResident } from '../lease.ts';
+import {
+  forgetMissed,
+  isOutdated,
+  knownTurnOf,
+  noteLoaded,
+  noteQuiet,
+  noteWatched,
+} from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf } from '../timers.ts';
 import { Commits, LeaseLostError } from './commits.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
@@ -83,10 +90,10 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
  */
 async function lookUpTold({ context, input, partition, cached }: PassScope): Promise<readonly MovingJob[]> {
   const { told = [], named = [], hints } = input;
-  const { outdated } = cached.lines;
-  const known = new Map(hints.map(({ id, version }) => [id, version]));
-  const isKnown = ({ id, version, isWaiting }: NamedJob): boolean =>
-    version <= (known.get(id) ?? -1) || (isWaiting && version <= (outdated.get(id)?.version ?? -1));
+  if (told.length + named.length === 0) return [];
+  const hinted = new Map(hints.map(({ id, version }) => [id, version]));
+  const isKnown = (job: NamedJob): boolean =>
+    job.version <= (hinted.get(job.id) ?? -1) || (job.isWaiting && isOutdated(cached.lines, job));
   const ids = new Set([...told, ...named.filter((job) => !isKnown(job)).map(({ id }) => id)]);
   if (ids.size === 0) return [];
   const found = await context.store.lookUpJobs({ ids: [...ids], unreadable: () => {} });
@@ -136,7 +143,7 @@ function watch(
     lines,
     configuration.types.map(({ type }) => type),
     // A wake or a tick tells of no job: it is a reason to look.
-    { quiet, hasHints: !input.fires, isToldFirst: residentIn(holder) !== undefined },
+    { quiet, hasHints: !input.fires, isToldFirst: isResident(holder) },
   );
 }
 

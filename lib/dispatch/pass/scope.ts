@@ -60,5 +60,5 @@ export interface PassScope {
 }
 
 /** Whether the lease is trusted still: after that, nothing more is written under it. */
-export const isInTime = ({ context, lease }: PassScope): boolean =>
+export const isInTime = ({ context, lease }: Pick<PassScope, 'context' | 'lease'>): boolean =>
   context.clock.monotonicMs() < lease.trustedUntilMonotonicMs;

@@ -1,11 +1,10 @@
 /** What a resident dispatches with: under the newest declaration that one of its partitions has met. */
 import type { DispatcherIdentity } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
+import { DECLARATION_AGE_MS } from '../declaration.ts';
 import { renewed } from '../dispatch.ts';
 import { residentHolder } from '../lease.ts';
 import type { ResidentSettings } from './options.ts';
-
-const LOOK_EVERY_MS = 60_000;
 
 export class ResidentContext {
   readonly #life: DispatcherIdentity;
@@ -41,7 +40,8 @@ export class ResidentContext {
   /** Looks whether there is a newer declaration, once a minute: a partition may not have been told, and its leases are never free. */
   async keepUp(): Promise<void> {
     const { deployed, store, clock, log } = this.#now;
-    if (deployed === undefined || clock.monotonicMs() - this.#lookedAtMonotonicMs < LOOK_EVERY_MS) return;
+    if (deployed === undefined || clock.monotonicMs() - this.#lookedAtMonotonicMs < DECLARATION_AGE_MS)
+      return;
     this.#lookedAtMonotonicMs = clock.monotonicMs();
     try {
       await this.renew(await store.readDeclaredVersion());

@@ -27,11 +27,11 @@ export class MemoryLeaseStore implements LeaseStore {
     return this.#items.write('acquireLease', () => {
       this.#items.bill.small('acquireLease', 'write');
       const items = this.#items.partition(partition);
-      const { epoch, expiresAtMs, holder: ifPresent, isWriting = false } = items.lease;
-      if (ifPresent !== undefined && expiresAtMs > nowMs)
-        return { kind: 'held', epoch, expiresAtMs, holder: ifPresent };
+      const { epoch, expiresAtMs, holder: present, isWriting = false } = items.lease;
+      if (present !== undefined && expiresAtMs > nowMs)
+        return { kind: 'held', epoch, expiresAtMs, holder: present };
       const { wakesSeen } = items.lease;
-      if ((ifPresent !== undefined || isWriting) && items.page.epoch <= epoch) {
+      if ((present !== undefined || isWriting) && items.page.epoch <= epoch) {
         this.#items.bill.fencedPage(partition, items.page);
         items.page = { ...items.page, epoch: epoch + 1 };
       }
