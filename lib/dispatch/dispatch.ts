@@ -21,7 +21,7 @@ import {
 import { isOutdated } from './partition-cache.ts';
 import { pass } from './pass/pass.ts';
 import type { OutdatedPass, PassReport } from './pass/scope.ts';
-import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
+import { type DueFronts, readDueFronts, wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {
@@ -34,6 +34,8 @@ export interface Trigger {
   readonly dueAtMs?: number | undefined;
   /** Jobs that were being stored in the one partition that is named, when somebody told of it: they are looked up. */
   readonly jobIds?: readonly string[] | undefined;
+  /** Of a tick, which looks ahead beside its first pass. */
+  readonly fronts?: DueFronts | undefined;
 }
 
 /**
@@ -194,12 +196,15 @@ class PassRun {
   #told: readonly string[];
   /** Jobs that word was left of, and that it looks up as well. */
   #named: readonly NamedJob[] = [];
+  /** What the tick's look ahead shows of the due lines, for the first pass: whoever leaves word after that has come for something. */
+  #fronts: DueFronts | undefined;
   #batches = 0;
 
   constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger) {
     const { clock, budget } = context;
-    const { reason, jobs, jobIds = [] } = trigger;
+    const { reason, jobs, jobIds = [], fronts } = trigger;
     this.#told = jobIds;
+    this.#fronts = fronts;
     this.#context = context;
     this.#lease = lease;
     this.#hints = jobs;
@@ -227,6 +232,7 @@ class PassRun {
       this.#hints = outcome.hints;
       this.#told = [];
       this.#named = [];
+      this.#fronts = undefined;
       this.#checksAll = false;
       this.#lookedAt = wakesSeen;
       this.beside.push(dropNames(this.#context, lease.fence.partition, wakesSeen));
@@ -241,7 +247,10 @@ class PassRun {
   /** Whoever left word has left its hints behind. Who did not name them may have come for what is due. */
   #hear({ isBlank, jobs }: News): void {
     this.#named = jobs;
-    if (isBlank || jobs.length > 0) this.#promotes = true;
+    if (!isBlank && jobs.length === 0) return;
+    this.#promotes = true;
+    // What became due since the look ahead has its wake left as word.
+    this.#fronts = undefined;
     if (!isBlank) return;
     this.#checksAll = true;
     this.#fires = true;
@@ -262,6 +271,7 @@ class PassRun {
         hasMissed: this.#checksAll,
         promotes: this.#promotes,
         fires: this.#fires,
+        fronts: this.#fronts,
         justStored: this.#justStored,
         nextBatch: () => {
           this.#batches += 1;
@@ -356,15 +366,15 @@ export async function dispatchAll(
     partitions.map(async (partition) => {
       const jobs = byPartition.get(partition) ?? [];
       const startedMs = context.clock.monotonicMs();
-      const isTick = trigger.reason === 'tick';
-      const look = isTick
-        ? wakeForDueWork(context, partition)
+      const fronts = trigger.reason === 'tick' ? readDueFronts(context, partition) : undefined;
+      const look = fronts
+        ? wakeForDueWork(context, partition, fronts)
         : trigger.dueAtMs === undefined
           ? wakeFor(context, partition, jobs)
           : wakeAgain(context, partition, trigger.dueAtMs);
       // Near work first: a look ahead that fails, or is slow, holds up nothing that is due by now.
       const [passed, looked] = await Promise.allSettled([
-        dispatch(context, partition, { ...trigger, jobs }),
+        dispatch(context, partition, { ...trigger, jobs, fronts }),
         look,
         noteEnds(context, jobs),
       ]);

@@ -5,6 +5,9 @@
  *
  * The tick does not read all that its wakes will find: it reads a few jobs, notes their seconds, and goes on behind the last of
  * these. So what it asks for grows with the seconds of its window that have due work, 75 at most, not with the jobs.
+ *
+ * The first of these reads begins with what is overdue, so it shows the tick's own pass as well whether anything is due by now: where
+ * nothing is, that pass reads no due line.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, MovingJob } from '../core/job.ts';
@@ -126,15 +129,68 @@ export async function nextDueMs(context: DispatchContext, partition: number): Pr
   return instants.length === 0 ? undefined : Math.min(...instants);
 }
 
+/** The front of a due line: when the first of it become due, soonest first, up to the end of a tick's window. */
+interface DueFront {
+  /** When the read of it began. */
+  readonly readAtMs: number;
+  readonly instants: readonly number[];
+  /** More follows. */
+  readonly isCut: boolean;
+}
+
+/** The fronts of a partition's due lines: read once by a tick, for its look ahead and for its pass. */
+export interface DueFronts {
+  /** By shard. */
+  readonly jobs: ReadonlyMap<number, Promise<DueFront>>;
+  readonly schedules: Promise<DueFront>;
+}
+
+export function readDueFronts(context: DispatchContext, partition: number): DueFronts {
+  const readAtMs = context.clock.nowMs();
+  const front = async (readDue: ReadDue): Promise<DueFront> => ({
+    ...(await readDue(0, readAtMs + LOOK_AHEAD_MS)),
+    readAtMs,
+  });
+  const shards = dueShardsKnown(context, partition);
+  return {
+    jobs: new Map(shards.map((shard) => [shard, front(jobsDue(context, partition, shard))])),
+    schedules: front(schedulesDue(context, partition)),
+  };
+}
+
+/** A front is as good as a pass's own read of its line for so long. */
+const FRONT_TRUSTED_MS = 1_000;
+
+/**
+ * Whether a front shows that nothing of its line is due. What was stored or moved after it was read has a wake of its own, as ever.
+ * One that could not be read shows nothing: whoever has to know reads the line.
+ */
+export async function showsNothingDue(front: Promise<DueFront> | undefined, nowMs: number): Promise<boolean> {
+  if (front === undefined) return false;
+  try {
+    const { instants, isCut, readAtMs } = await front;
+    if (nowMs > readAtMs + FRONT_TRUSTED_MS) return false;
+    const [firstMs] = instants;
+    return firstMs === undefined ? !isCut : firstMs > nowMs;
+  } catch {
+    // The look ahead reads the same front, and tells of it.
+    return false;
+  }
+}
+
 /** For everything that becomes due before the next tick. What is due by now is left to the tick's own passes. */
-export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
+export async function wakeForDueWork(
+  context: DispatchContext,
+  partition: number,
+  fronts = readDueFronts(context, partition),
+): Promise<void> {
   const { clock } = context;
   const startMs = clock.nowMs();
   const looks = await Promise.all([
-    ...dueShardsKnown(context, partition).map((shard) =>
-      lookAhead(startMs, jobsDue(context, partition, shard)),
+    ...Array.from(fronts.jobs, ([shard, front]) =>
+      lookAhead(startMs, front, jobsDue(context, partition, shard)),
     ),
-    lookAhead(startMs, schedulesDue(context, partition)),
+    lookAhead(startMs, fronts.schedules, schedulesDue(context, partition)),
   ]);
   if (looks.some(({ pages }) => pages > 1)) {
     // What was skipped is due by the end of a second counted from the start. Wakes that are sent whole seconds after it come then.
@@ -190,18 +246,23 @@ const schedulesDue =
     return { instants: schedules.flatMap(({ dueMs }) => dueMs ?? []), isCut: next !== undefined };
   };
 
-/** Looks at each second of the window in which something in a line becomes due. At most one page for each, and one more. */
-async function lookAhead(startMs: number, readDue: ReadDue): Promise<Look> {
+/**
+ * Looks at each second of the window in which something in a line becomes due. At most one page for each, one more, and the
+ * front where it shows only what is overdue.
+ */
+async function lookAhead(startMs: number, front: Promise<DueFront>, readDue: ReadDue): Promise<Look> {
   const untilMs = startMs + LOOK_AHEAD_MS;
   const instants: number[] = [];
-  let fromMs = startMs + 1;
+  let page: Awaited<ReturnType<ReadDue>> = await front;
+  const isOverdue = (page.instants.at(-1) ?? startMs) <= startMs;
+  if (page.isCut && isOverdue) page = await readDue(startMs + 1, untilMs);
   for (let pages = 1; ; pages += 1) {
-    const page = await readDue(fromMs, untilMs);
-    instants.push(...page.instants);
+    instants.push(...page.instants.filter((atMs) => atMs > startMs));
     const lastMs = page.instants.at(-1);
     if (!page.isCut || lastMs === undefined) return { instants, pages };
-    fromMs = startMs + secondsUntil(lastMs, startMs) * SECOND_MS + 1;
+    const fromMs = startMs + secondsUntil(lastMs, startMs) * SECOND_MS + 1;
     if (fromMs > untilMs) return { instants, pages };
+    page = await readDue(fromMs, untilMs);
   }
 }
 

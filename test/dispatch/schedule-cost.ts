@@ -65,7 +65,7 @@ export async function costOfFiring(
   };
 }
 
-/** What a tick with nothing due reads where so many jobs and schedules wait, and what of that is for schedules. */
+/** What a tick with nothing due reads where so many jobs and schedules wait, and what of that is for due work. */
 export async function costOfTick(
   jobs: number,
   schedules: number,

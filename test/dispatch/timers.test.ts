@@ -77,14 +77,22 @@ describe('a tick that looks ahead', () => {
     },
   );
 
-  it('reads once when nothing is due, or only what its own pass promotes, or what the next tick looks at', async () => {
+  it('reads once when nothing is due, or what its own pass promotes, or what the next tick looks at', async () => {
     const on = stage();
     const { store, readsOf } = slowStore(on, 0);
     expect(await wakesOf(on, store)).toEqual([]);
-    await schedule(on, [...range(30).map(() => 0), 3 * WINDOW_MS]);
+    await schedule(on, [...range(11).map(() => 0), 3 * WINDOW_MS]);
     await on.finish(wakeForDueWork(on.dispatcher({ store }), 0));
     expect([...readsOf]).toEqual([[0, 2]]);
     expect(on.wakes).toEqual([]);
+  });
+
+  it('reads once more behind a crowd that is overdue, and wakes as ever', async () => {
+    const on = stage();
+    const { store, readsOf } = slowStore(on, 0);
+    await schedule(on, [...range(500).map((n) => -n), ...range(9).map((n) => 5_000 + n * 7_000)]);
+    expect(await wakesOf(on, store)).toEqual(range(9).map((n) => 5_000 + n * 7_000));
+    expect([...readsOf]).toEqual([[0, 2]]);
   });
 
   it('wakes at once for what has become due while it looked', async () => {

@@ -588,6 +588,40 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'front-of-every-age': {
+    removes: 'the age beyond which a pass does not take what the look ahead shows of a due line',
+    foundBy: {
+      test: 'test/dispatch/due-fronts.test.ts',
+      name: 'was frozen for more than a second after its look reads the due lines itself',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/timers.ts',
+        from: 'if (nowMs > readAtMs + FRONT_TRUSTED_MS) return false;',
+        to: '',
+      },
+      {
+        file: 'lib/dispatch/timers.ts',
+        from: 'const { instants, isCut, readAtMs } =',
+        to: 'const { instants, isCut } =',
+      },
+    ],
+  },
+  'front-after-word': {
+    removes: 'that word which was left makes a pass read the due lines itself, whatever the look ahead shows',
+    foundBy: {
+      test: 'test/dispatch/due-fronts.test.ts',
+      name: 'is told of something that came after its look reads the due lines itself',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/dispatch.ts',
+        from: `// What became due since the look ahead has its wake left as word.
+    this.#fronts = undefined;`,
+        to: '',
+      },
+    ],
+  },
   'retired-in-between': {
     removes: 'an announcement between the two writes that retire a line from the condition of the second',
     foundBy: {
@@ -605,16 +639,16 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'no-wake-for-due': {
     removes: 'the wakes for work that becomes due before the next tick',
-    foundBy: { simulation: 34 },
+    foundBy: { simulation: 105 },
     changes: [
       {
         file: 'lib/dispatch/dispatch.ts',
-        from: `const look = isTick
-        ? wakeForDueWork(context, partition)
+        from: `const look = fronts
+        ? wakeForDueWork(context, partition, fronts)
         : trigger.dueAtMs === undefined
           ? wakeFor(context, partition, jobs)
           : wakeAgain(context, partition, trigger.dueAtMs);`,
-        to: 'const look = undefined;',
+        to: 'const look = fronts && Promise.all([...fronts.jobs.values(), fronts.schedules]);',
       },
     ],
   },

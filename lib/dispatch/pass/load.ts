@@ -1,6 +1,7 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import type { MovingJob } from '../../core/job.ts';
 import { type Carried, isCarriedTo, type NamedJob, type PartitionState } from '../../store/records.ts';
+import type { ScheduleHeads } from '../../store/schedules.ts';
 import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
@@ -14,7 +15,7 @@ import {
   noteQuiet,
   noteWatched,
 } from '../partition-cache.ts';
-import { dueShardsKnown, dueShardsOf } from '../timers.ts';
+import { dueShardsKnown, dueShardsOf, showsNothingDue } from '../timers.ts';
 import { Commits, LeaseLostError } from './commits.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { OutdatedPass, PassInput, PassScope } from './scope.ts';
@@ -47,8 +48,8 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const [state, found, dueHere, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs, knownTurn: knownTurnOf(cached) }),
     lookUpTold(scope),
-    promotes ? promoteDue(context, partition, shards, nowMs) : NOTHING_DUE,
-    input.fires ? readDueFirst(context, partition, nowMs) : undefined,
+    promotes ? promoteShown(scope, shards) : NOTHING_DUE,
+    input.fires ? readSchedulesShown(scope) : undefined,
   ]);
   if (state.epoch !== lease.fence.epoch) throw new LeaseLostError(lease.fence);
   noteLoaded(cached, state.turn, nowMs);
@@ -83,6 +84,29 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const commits = new Commits(store, lease.fence, state.turn);
   return { ...scope, input: withFound(input, found, state), state, commits, carried, elsewhere, due };
 }
+
+/** Promotes what is due in these shards of the due line, as far as it is not known already that nothing is. */
+async function promoteShown(
+  { context, input, partition, nowMs }: PassScope,
+  shards: readonly number[],
+): Promise<Promotion> {
+  const isEmpty = await Promise.all(
+    shards.map((shard) => showsNothingDue(input.fronts?.jobs.get(shard), nowMs)),
+  );
+  const toRead = shards.filter((_, at) => isEmpty[at] === false);
+  return toRead.length === 0 ? NOTHING_DUE : promoteDue(context, partition, toRead, nowMs);
+}
+
+/** The first schedules that are due; undefined: it is known that none is. */
+const readSchedulesShown = async ({
+  context,
+  input,
+  partition,
+  nowMs,
+}: PassScope): Promise<ScheduleHeads | undefined> =>
+  (await showsNothingDue(input.fronts?.schedules, nowMs))
+    ? undefined
+    : readDueFirst(context, partition, nowMs);
 
 /**
  * The jobs that it was told of which stand here by now. Of those that are still being stored, and of those that cannot be read,

@@ -5,6 +5,7 @@ import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import type { HeldLease } from '../lease.ts';
 import type { PartitionCache } from '../partition-cache.ts';
+import type { DueFronts } from '../timers.ts';
 
 /** What one pass did. */
 export interface PassReport {
@@ -40,6 +41,8 @@ export interface PassInput {
   readonly promotes: boolean;
   /** Look for schedules whose time has come. */
   readonly fires: boolean;
+  /** What a look ahead that goes on beside it shows of both; it reads what may have something due. @default - it reads all of them */
+  readonly fronts?: DueFronts | undefined;
   /** Of the hints, jobs that were stored just now, and that nobody else can have seen. */
   readonly justStored: ReadonlySet<string>;
   /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */
