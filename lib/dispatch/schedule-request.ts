@@ -425,7 +425,12 @@ function jobPartOf(
 ): { readonly job: ScheduleSpec['job'] } | Refused {
   const { type, payload, payloadTemplate } = data;
   if (types !== undefined && !types.includes(type))
-    return refused('type', 'is no job type of this pool', type, `It has: ${types.join(', ')}.`);
+    return refused(
+      'type',
+      'is no job type of this pool',
+      type,
+      `${didYouMean(type, types)}It has: ${types.join(', ')}.`,
+    );
   const isTemplate = payloadTemplate !== undefined;
   if (isTemplate && payload !== undefined)
     return refused('payloadTemplate', 'stands beside payload: give one of the two', payloadTemplate);

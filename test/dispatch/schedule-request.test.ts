@@ -34,6 +34,7 @@ describe('a schedule that is refused', () => {
 describe('why a schedule is refused', () => {
   it.each([
     [{ zon: 'UTC' }, 'is no field of a schedule. Did you mean "zone"? Leave it out.'],
+    [{ type: 'wrok' }, 'is no job type of this pool (got "wrok"). Did you mean "work"? It has: work.'],
     [{ retries: 3 }, 'is no field of a schedule. Leave it out.'],
     [{ misfireMax: 0.5 }, 'must be a whole number from 1 to 100 (got 0.5)'],
     [{ priority: '5' }, 'must be a whole number from 0 to 10 (got "5")'],
