@@ -3,10 +3,11 @@
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
-import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import type { Deployed } from '../../lib/dispatch/declaration.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
+import { RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
@@ -162,6 +163,30 @@ describe('jobs that are claimed', () => {
     await on.advance(100_000);
     await drain(on, warm);
     expect(states(on, jobs)).toEqual({ succeeded: 8 });
+  });
+
+  it('for a fleet that is gone wait again within seconds, also where they are more than one pass acts on', async () => {
+    const on = await redeployed(pool({}, { fleets: { images: { types: ['resize'], slots: 60 } } }));
+    // One job in each reservation, as of jobs that come one after the other.
+    const budget = { ...DISPATCH_BUDGET, checkMax: 3, batchJobs: 1 };
+    const warm = { ...(await on.process()), budget };
+    const look = () => on.pass({ reason: 'wake', partitions: [0] }, warm);
+    const jobs = await many(on, 45, { resourceId: undefined });
+    await on.pass({ jobs, reason: 'stream' }, warm);
+    for (let round = 0; round < 60; round += 1) await look();
+    expect(states(on, jobs)).toEqual({ claimed: 45 });
+    expect(on.store.inspect(0).reservations.size).toBe(45);
+    await on.deploy(pool({}, { fleets: { pictures: { types: ['resize'], slots: 60 } } }));
+    const startMs = on.clock.nowMs();
+    const orphans = () => jobs.filter(({ id }) => on.store.inspectJob(id)?.claim?.fleet === 'images').length;
+    await look();
+    expect(orphans()).toBe(45 - RAMP_FIRST);
+    while (orphans() > 0 && on.clock.nowMs() < startMs + 30_000) {
+      await on.advance(1_000);
+      await look();
+    }
+    expect(orphans()).toBe(0);
+    expect(on.clock.nowMs() - startMs).toBeLessThanOrEqual(9_000);
   });
 });
 

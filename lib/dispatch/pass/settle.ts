@@ -52,13 +52,15 @@ const NOTHING_PARKED: Unparked = {
 export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const { context, input, partition, nowMs, state, cached, due, carried } = loaded;
   const images = newest([...input.hints, ...due.promoted, ...due.overtaken]);
+  // Once for a declaration, not with each step that carries it out.
+  const isRedeployed = carried !== undefined && state.carried?.version !== carried.version;
   const byHints = settleFrom(state.reservations, images);
   const recovery = await recover(context, {
     state,
     loadedAtMs: nowMs,
     settledAlready: byHints,
     checksAll: input.checksAll,
-    isRedeployed: carried !== undefined,
+    isRedeployed,
   });
   const settled = [...byHints, ...recovery.settled];
   const reservations = withoutSettled(state.reservations, settled);
@@ -76,9 +78,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const draft = await writeMost(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
   if (recovery.wakeInMs !== undefined) input.inBackground(wakeLater(context, partition, recovery.wakeInMs));
-  // Once for a declaration, not with each step that carries it out.
-  if (state.carried?.version !== carried?.version)
-    for (const inMs of recovery.endsInMs) input.inBackground(wakeLater(context, partition, inMs));
+  for (const inMs of recovery.endsInMs) input.inBackground(wakeLater(context, partition, inMs));
   cached.markedCursor = unparked.cursor;
   input.inBackground(unmark(loaded, unparked.empty));
   return {

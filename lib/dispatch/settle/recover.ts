@@ -166,7 +166,7 @@ export interface RecoveryInput {
   readonly settledAlready: readonly Settled[];
   /** Look up everything, whether or not its time has come. */
   readonly checksAll: boolean;
-  /** Something else is declared since the last pass: look up what was claimed for fleets that are gone. */
+  /** Something else is declared since the last pass: look up all that was claimed for fleets that are gone. */
   readonly isRedeployed: boolean;
 }
 
@@ -206,10 +206,12 @@ function reservationsDue(
   const fleets = new Set(configuration.fleets.map(({ fleet }) => fleet));
   const isOrphaned = ({ jobs }: Reservation): boolean =>
     isRedeployed && [...jobs.values()].some(({ fleet }) => !fleets.has(fleet));
-  const checked = state.reservations
-    .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs || isOrphaned(reservation))
+  const due = state.reservations
+    .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs)
     .sort((one, other) => one.checkAtMs - other.checkAtMs)
     .slice(0, checksAll ? undefined : budget.checkMax);
+  // All of these, as it happens once for a declaration: nobody else tells of them, and none of them is told again.
+  const checked = isRedeployed ? [...new Set([...due, ...state.reservations.filter(isOrphaned)])] : due;
   if (suspicion === undefined) return { checked, others: [] };
   const known = new Set(checked);
   const others = state.reservations.filter(
@@ -456,7 +458,10 @@ class Recovery {
     return {
       settled: this.#settled,
       postponed: [...this.#checked]
-        .filter(({ checkAtMs, batchId }) => checkAtMs <= nowMs || this.#endsAtMs.has(batchId))
+        .filter(
+          ({ checkAtMs, batchId }) =>
+            checkAtMs <= nowMs || this.#endsAtMs.has(batchId) || this.#notComeTo.has(batchId),
+        )
         .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) })),
       resend: this.#resend,
       images: this.#images,
