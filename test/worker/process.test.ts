@@ -64,6 +64,27 @@ interface Life {
 
 const lives: Life[] = [];
 
+/** A fleet that had functions until a moment ago, and processes from now on: a function has died with a job. */
+async function ofFunctions() {
+  const on = stage({
+    pool: {
+      types: { resize: { timeoutMs: 10_000, onWorkerLost: 'retry' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+  });
+  const job = on.job();
+  await on.put(job);
+  await on.pass();
+  const [received] = await on.queue.receive('images', 1, 0, 20_000);
+  if (received === undefined) throw new Error('nothing was sent');
+  const nowMs = on.clock.nowMs();
+  const { store } = on;
+  const life = { workerId: 'function-1', incarnation: 'i' };
+  await store.startJob({ ...received.message, ...life, nowMs, runUntilMs: nowMs + 10_000 });
+  return { on, job, configuration: setting().configuration };
+}
+
 function begin(on: Stage, resize: JobHandler, own: Partial<WorkerProcessOptions> = {}): Life {
   const exits: string[] = [];
   const shutdown = new AbortController();
@@ -467,6 +488,27 @@ describe('a worker process', () => {
     expect(on.states(jobs)).toEqual(['succeeded', 'succeeded', 'succeeded']);
     expect(calls).toBe(3);
     expect(on.queue.sizeOf('images')).toBe(0);
+  });
+
+  it('ends the attempt of a function that died where its fleet had functions before, when its time is over', async () => {
+    const { on, job, configuration } = await ofFunctions();
+    let isReachable = false;
+    const store = storeWith(on.store, {
+      lookUpJobs: async (request) => {
+        if (!isReachable) throw new StoreUnavailable('no answer');
+        return on.store.lookUpJobs(request);
+      },
+    });
+    const worker = begin(on, () => null, { configuration, store });
+    await on.advance(30_000);
+    // Its message is not given away for nothing.
+    expect(on.stateOf(job.id)).toBe('running');
+    expect(on.logged.map(({ message }) => message)).toContain('message failed and will come again');
+    isReachable = true;
+    await on.advance(60_000);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'scheduled', workersLost: 1 });
+    expect(await on.queue.receive('images', 1, 0, 1_000)).toEqual([]);
+    expect(worker.ended()).toBeUndefined();
   });
 
   it('runs a job that takes longer than its message is hidden once', async () => {

@@ -5,6 +5,7 @@ import { orAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
 import type { WorkerIdentity } from '../../store/records.ts';
 import { deadlinesBy, noteStart, type Progress, progressOf, watchJobs } from '../attempt-host.ts';
+import { endIfDead } from '../dead-function.ts';
 import type { Guard } from '../guard.ts';
 import { retryingOf, retryingStore } from '../retrying-store.ts';
 import {
@@ -132,7 +133,7 @@ export class Attempts {
       this.#changed.ring();
       return;
     }
-    const { settings, life, guard, ending, deletions } = this.#scope;
+    const { settings, life, guard, ending } = this.#scope;
     const { clock, log } = settings;
     let isHung = false;
     const progress = progressOf({
@@ -144,7 +145,8 @@ export class Attempts {
     try {
       const outcome = await runJob(this.#contextOf(claimId, receipt, progress), settings.handlers, message);
       this.#outcomes[outcome] = (this.#outcomes[outcome] ?? 0) + 1;
-      if (outcome === 'superseded' && this.#occupants.get(claimId)?.job === undefined) deletions.add(receipt);
+      if (outcome === 'superseded' && this.#occupants.get(claimId)?.job === undefined)
+        await this.#passOver(message, receipt);
     } catch (error) {
       log.warn('the worker has to end', { ...life, ...message, error: String(error) });
       // Only the end of this life brings the job back.
@@ -157,6 +159,17 @@ export class Attempts {
       if (isHung) guard.tell({ kind: 'hung', claimId, since: instantOf(clock), endsInMs: this.#endMs() });
       else guard.tell({ kind: 'over', claimId });
       this.#changed.ring();
+    }
+  }
+
+  /** A message of an attempt that is not this worker's. Where the fleet had functions before, nobody else says of one that died that it did. */
+  async #passOver(message: DispatchMessage, receipt: string): Promise<void> {
+    const { settings, deletions } = this.#scope;
+    try {
+      await endIfDead(settings, message);
+      deletions.add(receipt);
+    } catch (error) {
+      settings.log.warn('message failed and will come again', { ...message, error: String(error) });
     }
   }
 
