@@ -186,6 +186,27 @@ describe('a look at what is in flight that somebody asked for', () => {
     await woken(on);
     expect(on.held()).toEqual([]);
   });
+
+  it('goes on where more of them than one commit can postpone are due, and none has ended', async () => {
+    const on = stage({
+      budget: { batchJobs: 1 },
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 250 } },
+      },
+    });
+    const jobs = Array.from({ length: 250 }, () => on.job());
+    await on.put(...jobs);
+    for (let round = 0; on.held().length < jobs.length && round < jobs.length; round += 1) await on.pass();
+    expect(on.store.inspect(0).reservations.size).toBe(jobs.length);
+    await on.startAll('images');
+    await untilChecked(on);
+    const nowMs = on.clock.nowMs();
+    await woken(on);
+    const checksMs = [...on.store.inspect(0).reservations.values()].map(({ checkAtMs }) => checkAtMs);
+    expect(checksMs.filter((atMs) => atMs > nowMs)).toHaveLength(jobs.length);
+  });
 });
 
 describe('a claimed job', () => {

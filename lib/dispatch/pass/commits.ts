@@ -88,6 +88,21 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
   return drafts;
 }
 
+/** Postpones reservations in the last of these drafts as far as it has room, and in others behind it. */
+export function postpone(
+  drafts: Draft[],
+  postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[],
+): void {
+  let draft = drafts.at(-1) ?? emptyDraft();
+  for (const each of postponed) {
+    if (writesOf(draft) >= SETTLED_ITEMS_MAX) {
+      draft = emptyDraft();
+      drafts.push(draft);
+    }
+    draft.postponed.set(each.reservation.batchId, each);
+  }
+}
+
 export const writesOf = (draft: Draft): number =>
   draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
 

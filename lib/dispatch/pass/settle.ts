@@ -16,7 +16,7 @@ import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
 import { announceLate, asSubmitter, readyLineOf } from '../submit.ts';
 import { wakeLater } from '../timers.ts';
-import { commitOf, type Draft, draftsOf, withoutSettled } from './commits.ts';
+import { commitOf, type Draft, draftsOf, postpone, withoutSettled } from './commits.ts';
 import type { LoadedPass } from './load.ts';
 import type { PassInput } from './scope.ts';
 import { send } from './send.ts';
@@ -150,10 +150,12 @@ async function writeMost(
   ledgerCache: LedgerCache,
 ): Promise<Draft> {
   const drafts = draftsOf(settled, ledgerCache);
-  const last = drafts.pop() as Draft;
   const touched = new Set(settled.map(({ reservation }) => reservation.batchId));
-  for (const each of postponed)
-    if (!touched.has(each.reservation.batchId)) last.postponed.set(each.reservation.batchId, each);
+  postpone(
+    drafts,
+    postponed.filter(({ reservation }) => !touched.has(reservation.batchId)),
+  );
+  const last = drafts.pop() as Draft;
   for (const full of drafts) await commits.write(commitOf(full, []));
   return last;
 }
