@@ -76,7 +76,8 @@ export class Dispatch extends Construct {
     consumeStream(this.function, props.table, {
       // A new table's first records count too.
       startingPosition: StartingPosition.TRIM_HORIZON,
-      batchSize: 100,
+      // A shard has one invocation at a time: where much ends at once, each hears of as much as there is.
+      batchSize: 1_000,
       bisectBatchOnError: true,
       retryAttempts: 10,
       // Outcome events come from here, so a record is worth more than one pass.

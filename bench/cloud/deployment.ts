@@ -22,7 +22,7 @@ export const DEPLOYMENT = {
   logs: { format: 'JSON', systemLevel: 'WARN' },
   dispatch: { memoryMb: 1_024, timeoutMs: 60_000 } satisfies FunctionFigures,
   ingest: { memoryMb: 512, timeoutMs: 30_000 } satisfies FunctionFigures,
-  stream: { batchSize: 100, windowMs: 0 },
+  stream: { batchSize: 1_000, windowMs: 0 },
   wakeQueue: {
     batchSize: 10,
     windowMs: 0,

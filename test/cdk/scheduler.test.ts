@@ -103,7 +103,7 @@ describe('the dispatch function', () => {
 
   it('hears only of jobs that wait or have ended, and of schedules that paused themselves, from the first record on', () => {
     const stream = sources.find(([, mapping]) => mapping.Properties.StartingPosition !== undefined);
-    expect(stream?.[1].Properties).toMatchObject({ StartingPosition: 'TRIM_HORIZON', BatchSize: 100 });
+    expect(stream?.[1].Properties).toMatchObject({ StartingPosition: 'TRIM_HORIZON', BatchSize: 1_000 });
     const pattern: unknown = JSON.parse(
       String(at(stream, 1, 'Properties', 'FilterCriteria', 'Filters', 0, 'Pattern')),
     );
