@@ -554,6 +554,29 @@ describe('a commit', () => {
     expect(on.held()).toHaveLength(400 - ends + 200);
   });
 
+  it('carries more jobs, the more have started in its pass already: the first of them go out soon', async () => {
+    const claims: number[] = [];
+    const { on, commits } = await crowd(0);
+    const store = storeWith(on.store, {
+      claim: async (requests) => {
+        claims.push(requests.length);
+        return on.store.claim(requests);
+      },
+    });
+    await on.put(...range(560).map((n) => on.job({ fairnessKey: `tenant-${n}` })));
+    expect(await on.pass({}, on.dispatcher({ store }))).toMatchObject({ kind: 'done', admitted: 560 });
+    expect(claims).toEqual([50, 100, 200, 200, 10]);
+    const reserved = commits.filter(({ reserve }) => reserve.length > 0);
+    expect(reserved.map(({ reserve }) => reserve.map(({ jobs }) => jobs.size))).toEqual([
+      [50],
+      [50, 50],
+      [50, 50, 50, 50],
+      [50, 50, 50, 50],
+      [10],
+    ]);
+    expect(on.held()).toHaveLength(960);
+  });
+
   it.each(range(12).map((n) => 38 + n))(
     'has at most a hundred items, when %i jobs end while keys come back',
     async (ends) => {

@@ -1,5 +1,6 @@
 /** Fourth step: reserve, claim and send, batch by batch, until nothing more may start. */
 
+import { chunksOf } from '../../core/chunks.ts';
 import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
@@ -12,8 +13,8 @@ import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { isInTime } from './scope.ts';
 import { send } from './send.ts';
 
-/** The check of the epoch, and the reservation. */
-const RESERVING_ITEMS = 2;
+/** The first jobs of a pass go out soon; the more follow, the more of them share a commit: so many reservations at most. */
+const RESERVATIONS_MAX = 4;
 
 /** Ten lines cost as much to read as a small page to write. */
 const LINES_WORTH_A_WRITE = 20;
@@ -21,10 +22,11 @@ const LINES_WORTH_A_WRITE = 20;
 const lockFor = (conflictKey: string | undefined, partition: number): Pick<ClaimRequest, 'lock'> =>
   conflictKey === undefined ? {} : { lock: { conflictKey, partition } };
 
-/** A batch that is reserved. */
-interface Batch {
+/** A decision that is reserved, and where. */
+interface ReservedPlace {
   readonly reservation: Reservation;
-  readonly decisions: readonly Decision[];
+  readonly position: number;
+  readonly decision: Decision;
 }
 
 /** What starts in one pass. */
@@ -50,6 +52,8 @@ export class Admission {
   isOutOfTime = false;
   /** A lock that kept a claim from succeeding is open by now. */
   isLockOpen = false;
+  /** Jobs of the next plan. */
+  #most: number;
   /** What the last plan met that is blocked. */
   blocked: Blocked = [];
   /** Whether jobs may be parked, as the partition says. */
@@ -58,6 +62,7 @@ export class Admission {
   constructor(pass: PlannedPass) {
     const { context, state, due, candidates, planner, unparked } = pass;
     this.#pass = pass;
+    this.#most = context.budget.batchJobs;
     this.held = [...pass.inFlight];
     this.#draft = pass.draft;
     this.#quiet = state.quiet;
@@ -78,10 +83,11 @@ export class Admission {
         this.isOutOfTime = true;
         break;
       }
-      const batch = await this.#reserve(decisions);
+      const places = await this.#reserve(decisions);
       this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
       if (decisions.length === 0) break;
-      await this.#claim(batch);
+      await this.#claim(places);
+      this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
     }
     // A claim that was lost may have let a conflict key go.
     if (this.lostClaims > 0) await this.#moveBack();
@@ -89,8 +95,8 @@ export class Admission {
   }
 
   async #plan(): Promise<readonly Decision[]> {
-    const { context, planner, candidates } = this.#pass;
-    const { decisions, blocked, truncated } = await nextBatch(planner, candidates, context.budget.batchJobs);
+    const { planner, candidates } = this.#pass;
+    const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#most);
     this.blocked = blocked;
     this.isTruncated ||= truncated;
     for (const { reserved } of decisions) this.#admittedIds.add(reserved.id);
@@ -137,8 +143,8 @@ export class Admission {
 
   /** Whether anything waits once these have started; `null`: it may. */
   #quietAfter(decisions: readonly Decision[]): Quiet | null {
-    const { context, due, carried, candidates, unparked } = this.#pass;
-    const goesOn = decisions.length >= context.budget.batchJobs || this.isTruncated || due.more;
+    const { due, carried, candidates, unparked } = this.#pass;
+    const goesOn = decisions.length >= this.#most || this.isTruncated || due.more;
     if (goesOn || carried !== undefined || this.parks || unparked.heads.size > 0) return null;
     return candidates.quietBut(this.#admittedIds) ?? null;
   }
@@ -157,24 +163,18 @@ export class Admission {
     return candidates.knowsAllKeys && !due.more ? true : undefined;
   }
 
-  async #reserve(decisions: readonly Decision[]): Promise<Batch> {
-    const { context, lease, input, partition, nowMs, commits, recovery } = this.#pass;
-    const { epoch } = lease.fence;
+  async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedPlace[]> {
+    const { commits, recovery } = this.#pass;
     const { attendance } = recovery;
-    const reservation: Reservation = {
-      batchId: batchIdOf(partition, epoch, input.nextBatch()),
-      epoch,
-      reservedAtMs: nowMs,
-      checkAtMs: context.clock.nowMs() + context.budget.checkAfterMs,
-      jobs: new Map(decisions.map(({ reserved }, position) => [position, reserved])),
-    };
-    // What it has no room for goes before it.
+    const places = this.#placesFor(decisions);
+    const reserve = [...new Set(places.map(({ reservation }) => reservation))];
+    // What it has no room for goes before it. The check of the epoch is an item, too.
     const quiet = this.#quietAfter(decisions);
-    const parts = [...inCommits(this.#draft, RESERVING_ITEMS)];
+    const parts = [...inCommits(this.#draft, 1 + Math.max(1, reserve.length))];
     const last = parts.pop() ?? emptyDraft();
     for (const part of parts) await commits.write({ ...commitOf(part, []), attendance });
     await commits.write({
-      ...commitOf(last, decisions.length === 0 ? [] : [reservation]),
+      ...commitOf(last, reserve),
       attendance,
       parks: this.parks,
       liftedAtMs: this.#liftedAtMs,
@@ -185,16 +185,27 @@ export class Admission {
     this.#liftedAtMs = undefined;
     this.#mustWarn = false;
     this.#draft = emptyDraft();
-    return { reservation, decisions };
+    return places;
   }
 
-  async #claim(batch: Batch): Promise<void> {
+  /** Places in reservations of `batchJobs` jobs each: that many fit into an item, whatever their names. */
+  #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
+    const { context, lease, input, partition, nowMs } = this.#pass;
+    const { epoch } = lease.fence;
+    const checkAtMs = context.clock.nowMs() + context.budget.checkAfterMs;
+    return chunksOf(decisions, context.budget.batchJobs).flatMap((chunk) => {
+      const batchId = batchIdOf(partition, epoch, input.nextBatch());
+      const jobs = new Map(chunk.map(({ reserved }, position) => [position, reserved]));
+      const reservation = { batchId, epoch, reservedAtMs: nowMs, checkAtMs, jobs };
+      return chunk.map((decision, position) => ({ reservation, position, decision }));
+    });
+  }
+
+  async #claim(places: readonly ReservedPlace[]): Promise<void> {
     const { context, input, partition, between, nowMs, candidates } = this.#pass;
     const { store, deployed, log } = context;
-    const { reservation, decisions } = batch;
-    const { batchId, epoch } = reservation;
     const outcomes = await store.claim(
-      decisions.map(({ reserved }, position) => ({
+      places.map(({ reservation: { batchId, epoch }, position, decision: { reserved } }) => ({
         jobId: reserved.id,
         version: reserved.version,
         claimId: claimIdOf(batchId, position),
@@ -206,49 +217,47 @@ export class Admission {
         ...lockFor(between?.lockOfPlace(context, reserved), partition),
       })),
     );
-    candidates.noteAdmitted(decisions.map(({ reserved }) => reserved));
+    candidates.noteAdmitted(places.map(({ decision }) => decision.reserved));
     const won: { readonly fleet: string; readonly message: DispatchMessage }[] = [];
     let lost = 0;
-    for (const [position, { reserved }] of decisions.entries()) {
-      const outcome = outcomes[position] ?? 'unknown';
+    for (const [at, place] of places.entries()) {
+      const { reservation, position, decision } = place;
+      const { id: jobId, fleet } = decision.reserved;
+      const outcome = outcomes[at] ?? 'unknown';
       if (outcome === 'claimed')
-        won.push({
-          fleet: reserved.fleet,
-          message: { jobId: reserved.id, claimId: claimIdOf(batchId, position) },
-        });
+        won.push({ fleet, message: { jobId, claimId: claimIdOf(reservation.batchId, position) } });
       if (outcome === 'lost' || outcome === 'blocked') lost += 1;
-      await this.#note(batch, position, outcome);
+      await this.#note(place, outcome);
     }
     this.admitted += won.length;
     this.lostClaims += lost;
     input.inBackground(send(context, won));
-    if (lost > 0) log.info('claims were lost', { partition, lost, of: decisions.length });
+    if (lost > 0) log.info('claims were lost', { partition, lost, of: places.length });
   }
 
   /** A claim that failed gives its place back; one of which nobody knows holds it. */
-  async #note({ reservation, decisions }: Batch, position: number, outcome: ClaimOutcome): Promise<void> {
+  async #note(place: ReservedPlace, outcome: ClaimOutcome): Promise<void> {
     const { context, partition, planner, cached } = this.#pass;
     const { store, clock } = context;
-    const decision = decisions[position] as Decision;
+    const { decision } = place;
     const { id, version, conflictKey } = decision.reserved;
     if (outcome === 'blocked' && conflictKey !== undefined) {
       planner.closeConflict(conflictKey);
       this.isLockOpen ||=
         (await store.awaitLock({ conflictKey, partition, nowMs: clock.nowMs() })) === 'open';
       // The same claim may come again, and find the lock open: only a raised version ends that.
-      if ((await store.raiseVersion({ jobId: id, version })) === 'raised')
-        this.#drop(reservation, position, decision);
+      if ((await store.raiseVersion({ jobId: id, version })) === 'raised') this.#drop(place);
       else this.#hold(decision);
     } else if (outcome === 'lost') {
       if (conflictKey !== undefined && this.parks) cached.letGo.add(conflictKey);
       // A claim that was answered cannot come again: the place needs no raised version.
-      this.#drop(reservation, position, decision);
+      this.#drop(place);
     } else {
       this.#hold(decision);
     }
   }
 
-  #drop(reservation: Reservation, position: number, decision: Decision): void {
+  #drop({ reservation, position, decision }: ReservedPlace): void {
     const { planner, candidates } = this.#pass;
     if (planner.drop(decision)) candidates.readAgain();
     candidates.distrust([decision.reserved]);
