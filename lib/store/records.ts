@@ -103,6 +103,12 @@ export interface WorkerRecord {
 }
 
 /**
+ * The end of a former life's lease is shown for so long where a later life leaves in order: until then passes look at what ran under it,
+ * or at the reservations themselves.
+ */
+export const FORMER_SHOWN_MS = 60_000;
+
+/**
  * What a record says at an instant: nothing once it has expired, but that a former life of its name may run still. Then it
  * stands for that life alone, without a slot: a registration that comes late may have expired before.
  */

@@ -5,7 +5,7 @@ import { historyAfterEnd } from '../../core/life-cycle.ts';
 import type { RequestOf, WorkerStore } from '../contract.ts';
 import { StoreRefused, StoreThrottled } from '../errors.ts';
 import { requireItemFits } from '../limits.ts';
-import type { WorkerIdentity, WorkerRecord } from '../records.ts';
+import { FORMER_SHOWN_MS, type WorkerIdentity, type WorkerRecord } from '../records.ts';
 import type { Applied, FinishOutcome, FinishRequest, StartOutcome, StartRequest } from '../requests.ts';
 import { jobKey, workerKey } from '../schema.ts';
 import { endOf, stateAfter, type WrittenVerdict } from './attempt-end.ts';
@@ -286,11 +286,11 @@ export class DynamoWorkerStore implements WorkerStore {
       'deregisterWorker',
       key,
       `attribute_not_exists(#pk) OR (#incarnation = :incarnation
-        AND (attribute_not_exists(#formerUntilMs) OR #formerUntilMs <= :now))`,
-      { ...values, ':now': this.#items.nowMs() },
+        AND (attribute_not_exists(#formerUntilMs) OR #formerUntilMs <= :longAgo))`,
+      { ...values, ':longAgo': this.#items.nowMs() - FORMER_SHOWN_MS },
     );
     if (outcome.applied) return 'applied';
-    // A former life may be running still: the record stands in for it, without a slot.
+    // A former life may be running still, or have been until a moment ago: the record stands in for it, without a slot.
     const empty = await this.#table.update('deregisterWorker', {
       key,
       update: 'SET #slots = :none, #isEnding = :true, #occupants = :nobody, #expiresAtMs = #formerUntilMs',

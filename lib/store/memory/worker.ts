@@ -2,7 +2,7 @@ import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
 import { finish, loseWorker, start, type Transition } from '../../core/life-cycle.ts';
 import type { RequestOf, WorkerStore } from '../contract.ts';
 import { StoreRefused } from '../errors.ts';
-import type { WorkerRecord } from '../records.ts';
+import { FORMER_SHOWN_MS, type WorkerRecord } from '../records.ts';
 import type { Applied, FinishOutcome, FinishRequest, StartOutcome, StartRequest } from '../requests.ts';
 import { requireJobFits, requireWorkerFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
@@ -159,7 +159,8 @@ export class MemoryWorkerStore implements WorkerStore {
       const present = workers.get(worker.workerId);
       if (present !== undefined && present.incarnation !== worker.incarnation) return 'superseded';
       const formerUntilMs = present?.formerUntilMs ?? 0;
-      if (present === undefined || formerUntilMs <= this.#items.clock()) workers.delete(worker.workerId);
+      if (present === undefined || formerUntilMs <= this.#items.clock() - FORMER_SHOWN_MS)
+        workers.delete(worker.workerId);
       else {
         workers.set(worker.workerId, {
           ...present,

@@ -150,14 +150,21 @@ export function membershipContract(suite: StoreSuite): void {
       expect(await store.registerWorker({ partition, record: late })).toBe('superseded');
     });
 
-    it('are gone at once when their former life was over before', async () => {
+    it.each([
+      ['are gone at once when their former life was over long before', 60_000, 0],
+      ['leave the end of their former life behind when it was over only now', 59_999, 1],
+    ])('%s', async (_, agoMs, left) => {
       const partition = freshPartition();
-      const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS });
+      const former = aWorkerRecord({ incarnation: '0001', expiresAtMs: NOW_MS - agoMs });
       const current = { ...former, incarnation: '0002', expiresAtMs: NOW_MS + 20_000 };
       await store.registerWorker({ partition, record: former });
       await store.registerWorker({ partition, record: current });
       expect(await store.deregisterWorker({ partition, worker: current })).toBe('applied');
-      expect(await shown(partition)).toEqual([]);
+      const { workers, gone } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect([workers, gone.map(({ expiresAtMs }) => expiresAtMs)]).toEqual([
+        [],
+        left === 0 ? [] : [former.expiresAtMs],
+      ]);
     });
 
     it('are not shortened by a registration or a heartbeat that comes late', async () => {
