@@ -21,7 +21,14 @@ import {
 import { isOutdated } from './partition-cache.ts';
 import { pass } from './pass/pass.ts';
 import type { OutdatedPass, PassReport } from './pass/scope.ts';
-import { type DueFronts, readDueFronts, wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
+import {
+  type DueFronts,
+  readDueFronts,
+  wakeAgain,
+  wakeFor,
+  wakeForDueWork,
+  wakeForNearWork,
+} from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {
@@ -198,6 +205,8 @@ class PassRun {
   #named: readonly NamedJob[] = [];
   /** What the tick's look ahead shows of the due lines, for the first pass: whoever leaves word after that has come for something. */
   #fronts: DueFronts | undefined;
+  /** Somebody may have left word of what is due. */
+  #isToldOfDueWork = false;
   #batches = 0;
 
   constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger) {
@@ -240,7 +249,9 @@ class PassRun {
         outcome.kind === 'again' && !this.#isLast()
           ? await this.#goOn()
           : await this.#end(outcome, wakesSeen);
-      if (ended !== undefined) return ended;
+      if (ended === undefined) continue;
+      if (this.#isToldOfDueWork) this.beside.push(wakeForNearWork(this.#context, lease.fence.partition));
+      return ended;
     }
   }
 
@@ -254,6 +265,7 @@ class PassRun {
     if (!isBlank) return;
     this.#checksAll = true;
     this.#fires = true;
+    this.#isToldOfDueWork = true;
   }
 
   #isLast(): boolean {

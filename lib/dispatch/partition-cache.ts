@@ -422,6 +422,8 @@ export interface PartitionCache {
   dueShards?: number | undefined;
   /** When capacity was asked for last. */
   askedAtMs?: number | undefined;
+  /** For when a wake was asked for last, to go on with recovery. */
+  wakeAskedMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line. */
   readonly marked: Map<string, number>;
   /** Lines that are known to be named as parked in a conflict key's blocked line. */
@@ -509,6 +511,7 @@ const emptyCache = (epoch: number, before?: PartitionCache): PartitionCache => (
   groupCursors: before?.groupCursors ?? new Map(),
   measured: before?.measured ?? {},
   markedCursor: before?.markedCursor,
+  wakeAskedMs: before?.wakeAskedMs,
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),

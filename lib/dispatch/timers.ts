@@ -11,6 +11,7 @@
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, MovingJob } from '../core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { DispatchContext } from './context.ts';
@@ -81,6 +82,23 @@ async function wakeAt(
     await sendWakes(context, partition, instants);
   } catch (error) {
     context.log.warn('delayed wakes were not sent; the next tick finds their work', {
+      partition,
+      error: String(error),
+    });
+  }
+}
+
+/**
+ * For whoever was left word of what is due, and whose clock may be behind that of whoever left it: what becomes due by its own clock
+ * within what clocks may differ has no other wake.
+ */
+export async function wakeForNearWork(context: DispatchContext, partition: number): Promise<void> {
+  try {
+    const dueMs = (await nextDueMs(context, partition)) ?? Infinity;
+    const nowMs = context.clock.nowMs();
+    if (dueMs > nowMs && dueMs <= nowMs + CLOCK_SKEW_MAX_MS) await wakeAt(context, partition, [dueMs]);
+  } catch (error) {
+    context.log.warn('what becomes due next is not known; the next tick looks again', {
       partition,
       error: String(error),
     });

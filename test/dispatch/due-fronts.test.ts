@@ -127,7 +127,9 @@ describe('a tick', () => {
     );
     await tick(on, store);
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
-    expect(reads).toEqual({ jobs: 2, schedules: 2 });
+    // Whoever leaves word without names may be ahead: then it looks for what becomes due next, too.
+    const lines = told === 'word' ? 3 : 2;
+    expect(reads).toEqual({ jobs: lines, schedules: lines });
   });
 
   it('that has word left to it during its pass reads the due lines in the pass after that', async () => {
@@ -145,7 +147,7 @@ describe('a tick', () => {
       },
     });
     await tick(on, store);
-    expect([passes, on.stateOf(job?.id ?? ''), reads]).toEqual([2, 'claimed', { jobs: 2, schedules: 2 }]);
+    expect([passes, on.stateOf(job?.id ?? ''), reads]).toEqual([2, 'claimed', { jobs: 3, schedules: 3 }]);
   });
 
   it.each(['readDue', 'readDueSchedules'] as const)(

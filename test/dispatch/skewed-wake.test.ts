@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { aScheduledJob } from '../fixtures/factories/job.ts';
-import { stage } from './stage.ts';
+import { stage, storeWith } from './stage.ts';
 
 it.each([0, 2_000, -2_000])(
   'a job starts within 3 s of its time, where the clock of whoever looked ahead is %d ms before that of whoever is woken',
@@ -25,5 +25,36 @@ it.each([0, 2_000, -2_000])(
     const held = [...on.store.inspect(0).reservations.values()];
     expect(held.length).toBe(1);
     expect(held[0]?.reservedAtMs).toBeLessThanOrEqual(runAtMs + 3_000);
+  },
+);
+
+it.each([0, -500, -1_000, -2_000])(
+  'a job starts within 4 s of its time, where whoever has the lease is %d ms behind, and is left word of it by whoever was woken',
+  async (skewMs) => {
+    const on = stage();
+    const woken: Promise<unknown>[] = [];
+    on.queue.onWake((_partition, dueAtMs) => {
+      woken.push(dispatchAll(on.main, { jobs: [], reason: 'wake', dueAtMs }));
+    });
+    let loads = 0;
+    const store = storeWith(on.store, {
+      loadPartition: async (asked) => {
+        loads += 1;
+        // The wake comes within the first pass.
+        if (loads === 1) await on.time.sleep(1_050);
+        return on.store.loadPartition(asked);
+      },
+    });
+    const runAtMs = on.time.nowMs + 300;
+    const job = aScheduledJob(runAtMs);
+    const behind = on.dispatcher({ store, clock: on.time.clock(() => skewMs) });
+    const passing = dispatchAll(behind, { jobs: [], reason: 'wake', partitions: [0] });
+    await on.put(job);
+    await on.queue.sendWake(0, 1_000, runAtMs);
+    await on.finish(passing);
+    await on.advance(runAtMs + 4_000 - on.time.nowMs);
+    await on.finish(Promise.all(woken));
+    expect(loads).toBeGreaterThan(1);
+    expect(on.stateOf(job.id)).toBe('claimed');
   },
 );

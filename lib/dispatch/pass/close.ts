@@ -81,13 +81,14 @@ async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number>
 
 /** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */
 function isMoreToDo(
-  { due, carried, elsewhere, candidates, cached }: PlannedPass,
+  { due, carried, recovery, elsewhere, candidates, cached }: PlannedPass,
   { isOutOfTime, isLockOpen, isTruncated, admitted }: Admission,
   parked: number,
   sent: number,
 ): boolean {
   return (
     due.more ||
+    recovery.isMore ||
     carried?.isDone === false ||
     elsewhere.isNews ||
     (sent > 0 && candidates.strangers.length > 0) ||

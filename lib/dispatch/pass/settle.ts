@@ -77,7 +77,12 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const unparked = await unpark(loaded, settled, seen, inFlight, ledgerCache);
   const draft = await writeMost(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
-  if (recovery.wakeInMs !== undefined) input.inBackground(wakeLater(context, partition, recovery.wakeInMs));
+  const { wakeAtMs } = recovery;
+  // Passes close together ask for the same wake.
+  if (wakeAtMs !== undefined && wakeAtMs !== cached.wakeAskedMs) {
+    cached.wakeAskedMs = wakeAtMs;
+    input.inBackground(wakeLater(context, partition, Math.max(0, wakeAtMs - context.clock.nowMs())));
+  }
   for (const inMs of recovery.endsInMs) input.inBackground(wakeLater(context, partition, inMs));
   cached.markedCursor = unparked.cursor;
   input.inBackground(unmark(loaded, unparked.empty));

@@ -38,7 +38,9 @@ export interface Settlement {
   /** Written with the commit that postpones reservations. */
   readonly attendance: Attendance;
   /** When another pass must look: at losses that are held back, at places beyond the bound, or at an attempt whose own time ends. */
-  readonly wakeInMs?: number | undefined;
+  readonly wakeAtMs?: number | undefined;
+  /** The time of more has come, and of what was looked up some had been left behind: the others may be, too. */
+  readonly isMore: boolean;
   /** When attempts end of which nobody else tells; once for each second. */
   readonly endsInMs: readonly number[];
   /** All that ran under workers' leases which had ended by this instant was taken from them; undefined: no lease had, or something was left. */
@@ -181,12 +183,13 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
   const known = attendedTogether(state.attendance, state.lookout);
   const attendance = attend(known, loadedAtMs, context.clock.nowMs());
   const suspicion = suspicionOf(state, loadedAtMs);
-  const { checked, others } = reservationsDue(context, input, suspicion);
-  if (checked.length + others.length > 0)
-    return new Recovery(context, input, attendance, suspicion, checked, others).run();
+  const looked = reservationsDue(context, input, suspicion);
+  if (looked.checked.length + looked.others.length > 0)
+    return new Recovery(context, input, attendance, suspicion, looked).run();
   return {
     settled: [],
     postponed: [],
+    isMore: false,
     endsInMs: [],
     resend: [],
     images: [],
@@ -196,30 +199,40 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
   };
 }
 
-/** Reservations that are looked up: those whose time has come, and others of which a place may have lost its worker. */
+/** Reservations that are looked up. */
+interface LookedAt {
+  /** Those whose time has come, and what a redeploy asks for. */
+  readonly checked: readonly Reservation[];
+  /** Others of which a place may have lost its worker. */
+  readonly others: readonly Reservation[];
+  /** The time of more has come than one pass looks up. */
+  readonly hasMoreDue: boolean;
+}
+
 function reservationsDue(
   { clock, configuration, budget }: DispatchContext,
   { state, checksAll, isRedeployed }: RecoveryInput,
   suspicion: Suspicion | undefined,
-): { readonly checked: readonly Reservation[]; readonly others: readonly Reservation[] } {
+): LookedAt {
   const nowMs = clock.nowMs();
   const fleets = new Set(configuration.fleets.map(({ fleet }) => fleet));
   const isOrphaned = ({ jobs }: Reservation): boolean =>
     isRedeployed && [...jobs.values()].some(({ fleet }) => !fleets.has(fleet));
-  const due = state.reservations
+  const allDue = state.reservations
     .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs)
-    .sort((one, other) => one.checkAtMs - other.checkAtMs)
-    .slice(0, checksAll ? undefined : budget.checkMax);
+    .sort((one, other) => one.checkAtMs - other.checkAtMs);
+  const due = allDue.slice(0, checksAll ? undefined : budget.checkMax);
+  const hasMoreDue = due.length < allDue.length;
   // All of these, as it happens once for a declaration: nobody else tells of them, and none of them is told again.
   const checked = isRedeployed ? [...new Set([...due, ...state.reservations.filter(isOrphaned)])] : due;
-  if (suspicion === undefined) return { checked, others: [] };
+  if (suspicion === undefined) return { checked, others: [], hasMoreDue };
   const known = new Set(checked);
   const others = state.reservations.filter(
     (reservation) =>
       !known.has(reservation) &&
       [...reservation.jobs].some(([position, entry]) => suspicion.isSuspect(reservation, position, entry)),
   );
-  return { checked, others };
+  return { checked, others, hasMoreDue };
 }
 
 class Recovery {
@@ -231,6 +244,7 @@ class Recovery {
   /** Reservations whose time to be checked has come. */
   readonly #checked: ReadonlySet<Reservation>;
   readonly #others: readonly Reservation[];
+  readonly #hasMoreDue: boolean;
   readonly #workers: ReadonlyMap<string, WorkerRecord>;
   readonly #fleets: ReadonlySet<string>;
   readonly #settled: Settled[] = [];
@@ -255,8 +269,7 @@ class Recovery {
     input: RecoveryInput,
     attendance: Attendance,
     suspicion: Suspicion | undefined,
-    checked: readonly Reservation[],
-    others: readonly Reservation[],
+    { checked, others, hasMoreDue }: LookedAt,
   ) {
     this.#context = context;
     this.#input = input;
@@ -265,6 +278,7 @@ class Recovery {
     this.#suspicion = suspicion;
     this.#checked = new Set(checked);
     this.#others = others;
+    this.#hasMoreDue = hasMoreDue;
     this.#workers = new Map(input.state.workers.map((worker) => [worker.workerId, worker]));
     this.#fleets = new Set(context.configuration.fleets.map(({ fleet }) => fleet));
     this.#left = rampOf(attendance, input.loadedAtMs);
@@ -438,7 +452,7 @@ class Recovery {
 
   #settlement(): Settlement {
     const { log, budget } = this.#context;
-    const { state, loadedAtMs } = this.#input;
+    const { loadedAtMs } = this.#input;
     const nowMs = this.#nowMs;
     const isHeldBack = this.#heldBack.size > 0;
     const isCut = this.#notComeTo.size > 0;
@@ -448,8 +462,8 @@ class Recovery {
         attendedSinceMs: this.#attendance.sinceMs,
       });
     }
-    const soon = nextLook('ramped', state.attendance, loadedAtMs);
-    const later = nextLook('heldBack', state.attendance, loadedAtMs);
+    const soon = nextLook('ramped', loadedAtMs);
+    const later = nextLook('heldBack', loadedAtMs);
     const checkAtMsOf = ({ batchId }: Reservation): number => {
       if (this.#notComeTo.has(batchId)) return soon.checkAtMs;
       if (this.#heldBack.has(batchId)) return later.checkAtMs;
@@ -466,11 +480,12 @@ class Recovery {
       resend: this.#resend,
       images: this.#images,
       attendance: withHeldBack(this.#attendance, isHeldBack, loadedAtMs),
-      wakeInMs: soonest(
-        isCut ? soon.wakeInMs : undefined,
-        isHeldBack ? later.wakeInMs : undefined,
-        ...[...this.#endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),
+      wakeAtMs: soonest(
+        isCut ? soon.wakeAtMs : undefined,
+        isHeldBack ? later.wakeAtMs : undefined,
+        ...this.#endsAtMs.values(),
       ),
+      isMore: this.#hasMoreDue && !isCut && this.#settled.length + this.#resend.length > 0,
       endsInMs: [...this.#unheardEndsMs].map((endMs) => Math.max(0, endMs - nowMs)),
       judgedUntilMs: this.#hasJudged && !isHeldBack && !isCut ? this.#suspicion?.untilMs : undefined,
     };

@@ -95,22 +95,19 @@ export function withHeldBack(attendance: Attendance, isHeldBack: boolean, nowMs:
   return sinceMs === undefined ? rest : { ...rest, heldBackSinceMs: sinceMs };
 }
 
-/** Time is cut into windows; the first pass of each sees to it that there is one in the next. */
+/** Time is cut into windows; whoever leaves something to the next one sees to it that there is a pass in it. */
 const WINDOW_MS = { heldBack: 5_000, ramped: 1_000 } as const;
 /** So much into the next window, that a dispatcher whose clock is behind is in it too. */
 const INTO_WINDOW_MS = 1_000;
 
-/** When to look again at what this pass has held back, or not come to. */
+/** When to look again at what this pass has held back, or not come to. The same for all passes of a window. */
 export function nextLook(
   why: keyof typeof WINDOW_MS,
-  before: Attendance | undefined,
   nowMs: number,
-): { readonly checkAtMs: number; readonly wakeInMs: number | undefined } {
+): { readonly checkAtMs: number; readonly wakeAtMs: number } {
   const windowMs = WINDOW_MS[why];
-  const windowOf = (atMs: number): number => Math.floor(atMs / windowMs);
-  const checkAtMs = (windowOf(nowMs) + 1) * windowMs;
-  const isFirst = before === undefined || windowOf(before.atMs) !== windowOf(nowMs);
-  return { checkAtMs, wakeInMs: isFirst ? checkAtMs + INTO_WINDOW_MS - nowMs : undefined };
+  const checkAtMs = (Math.floor(nowMs / windowMs) + 1) * windowMs;
+  return { checkAtMs, wakeAtMs: checkAtMs + INTO_WINDOW_MS };
 }
 
 /** Places sent out again, given up or taken away by the first pass after a gap. */
