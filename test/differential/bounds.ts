@@ -20,10 +20,15 @@ export async function breachOf(scenario: Scenario, planted?: Planted): Promise<s
   const reference = new Reference(scenario);
   const deployed = new Deployed(scenario, planted);
   const jobs = new Map(scenario.jobs.map((job) => [job.id, job]));
+  const isPoolBound =
+    maxConcurrency !== null ||
+    scenario.events.some(
+      (event) => event.op === 'control' && event.scope === 'pool' && event.maxConcurrency !== undefined,
+    );
   const tierOf = (id: string) => types.find(({ type }) => type === jobs.get(id)?.type)?.tier;
   /** Whether a start may have been in the way of a job: they share a limit. */
   const isInTheWay = (start: Start, id: string): boolean =>
-    maxConcurrency !== null ||
+    isPoolBound ||
     tierOf(start.id) === tierOf(id) ||
     jobs.get(start.id)?.fairnessKey === jobs.get(id)?.fairnessKey ||
     fleets.some(({ fleet, types: own }) => fleet === start.fleet && own.includes(jobs.get(id)?.type ?? ''));

@@ -344,6 +344,10 @@ const reads =
 const PLANTED_SEEDS = 60;
 
 describe('the bounds where hints are lost', () => {
+  it('begin anew where a cap that an operator has set for the pool lets something else start', async () => {
+    expect(await breachOf(scenarioOf(51_030_733, 'unheard'))).toBeUndefined();
+  });
+
   it.each([
     ['pauses and caps that operators set are not seen', reads(() => ({ controls: [] }))],
     [
