@@ -89,6 +89,24 @@ describe('a tick', () => {
     expect(reads).toEqual({ jobs: 2, schedules: 2 });
   });
 
+  it('passes over a crowd that is overdue, and wakes for what becomes due behind it', async () => {
+    const on = stage();
+    for (let at = 1; at <= 90; at += 1) await later(on, -1_000 * at);
+    const startMs = on.time.nowMs;
+    await later(on, 40_020);
+    let looks = 0;
+    const { store } = counting(on, {
+      readDue: async (asked) => {
+        if (asked.nowMs > startMs + 60_000) looks += 1;
+        return on.store.readDue(asked);
+      },
+    });
+    await tick(on, store);
+    expect(looks).toBe(2);
+    await on.advance(60_000);
+    expect(on.wakes.some((atMs) => atMs >= startMs + 40_020 && atMs < startMs + 41_020)).toBe(true);
+  });
+
   it('sees what becomes due between its look and its pass, and wakes for what becomes due after', async () => {
     const on = stage();
     const [between, after] = [await later(on, 20), await later(on, 5_020)];

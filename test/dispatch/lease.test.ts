@@ -1,7 +1,7 @@
 /** Holding a partition: nobody's word is lost, and who has lost the lease changes nothing. */
 import { describe, expect, it } from 'vitest';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
-import { type DispatchReport, dispatch } from '../../lib/dispatch/dispatch.ts';
+import { type DispatchReport, dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { newsSince, releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
 import { pass } from '../../lib/dispatch/pass/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
@@ -524,6 +524,29 @@ describe('a run of passes', () => {
       (await on.store.acquireLease({ partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 1_000 }))
         .kind,
     ).toBe('acquired');
+  });
+
+  it('leaves word of ends that it could not write, for whoever is woken', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    await on.pass({ jobs: [job], reason: 'ingest' });
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing was started');
+    const ended = await on.end(started);
+    on.queue.onWake(() => void dispatchAll(on.dispatcher(), { jobs: [], reason: 'wake' }));
+    const { leaseMs, leaseMarginMs } = on.main.budget;
+    const store = storeWith(on.store, {
+      loadPartition: async (asked) => {
+        await on.time.sleep(leaseMs - leaseMarginMs + 1);
+        return on.store.loadPartition(asked);
+      },
+    });
+    const context = on.dispatcher({ store, budget: { ...on.main.budget, passesMax: 1 } });
+    const report = await on.finish(dispatch(context, 0, { jobs: [ended], reason: 'stream' }));
+    expect(report).toMatchObject({ kind: 'outOfBudget' });
+    await on.advance(1_000);
+    expect(on.held()).toEqual([]);
   });
 
   it.each(['readWakes', 'loadPartition', 'readKeys', 'commit', 'claim', 'tidy'] as const)(

@@ -308,6 +308,22 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
+  it('looks once more after word without names, as the index may have lagged behind what it was about', async () => {
+    const on = scene(1, { store: { indexLagMs: 1_500 } });
+    const one = on.start('one');
+    await on.advance(3_000);
+    // Nobody hears of it otherwise: no hint is brought to a dispatcher that runs on.
+    const job = on.job();
+    await on.put(job);
+    await on.store.wake({ partition: 0 });
+    await on.advance(SOON_MS);
+    expect(on.stateOf(job.id)).toBe('pending');
+    await on.advance(2_500);
+    expect(on.stateOf(job.id)).toBe('claimed');
+    one.stop();
+    await on.finish(one.ended);
+  });
+
   it('takes away names that it has looked at, once they are many', async () => {
     const on = scene(1);
     const one = on.start('one');
