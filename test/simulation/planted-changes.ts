@@ -738,8 +738,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/settle/recover.ts',
-        from: 'if (suspicion === undefined) return { checked, others: [] };',
-        to: 'if (suspicion !== null) return { checked, others: [] };',
+        from: 'if (suspicion === undefined) return { checked, others: [], hasMoreDue };',
+        to: 'if (suspicion !== null) return { checked, others: [], hasMoreDue };',
       },
     ],
   },
@@ -1151,7 +1151,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/settle/recover.ts',
-        from: '...[...this.#endsAtMs.values()].map((endMs) => Math.max(0, endMs - nowMs)),',
+        from: '        ...this.#endsAtMs.values(),\n',
         to: '',
       },
     ],

@@ -1,6 +1,5 @@
 /** Fourth step: reserve, claim and send, batch by batch, until nothing more may start. */
 
-import { chunksOf } from '../../core/chunks.ts';
 import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { DispatchMessage } from '../../queue/contract.ts';
@@ -193,11 +192,12 @@ export class Admission {
     const { context, lease, input, partition, nowMs } = this.#pass;
     const { epoch } = lease.fence;
     const checkAtMs = context.clock.nowMs() + context.budget.checkAfterMs;
-    return chunksOf(decisions, context.budget.batchJobs).flatMap((chunk) => {
+    const batches = Map.groupBy(decisions, (_, at) => Math.floor(at / context.budget.batchJobs));
+    return [...batches.values()].flatMap((batch) => {
       const batchId = batchIdOf(partition, epoch, input.nextBatch());
-      const jobs = new Map(chunk.map(({ reserved }, position) => [position, reserved]));
+      const jobs = new Map(batch.map(({ reserved }, position) => [position, reserved]));
       const reservation = { batchId, epoch, reservedAtMs: nowMs, checkAtMs, jobs };
-      return chunk.map((decision, position) => ({ reservation, position, decision }));
+      return batch.map((decision, position) => ({ reservation, position, decision }));
     });
   }
 

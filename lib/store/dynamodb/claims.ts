@@ -1,7 +1,6 @@
 /** Claims, and the locks that guard a conflict key among partitions. */
 
 import { randomUUID } from 'node:crypto';
-import { chunksOf } from '../../core/chunks.ts';
 import { giveBack, givenUp } from '../../core/life-cycle.ts';
 import type { ClaimStore, RequestOf, SubmitStore } from '../contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../errors.ts';
@@ -15,7 +14,7 @@ import { decodeLock, encodePartition } from './codec/lock.ts';
 import { type DynamoConnection, STATEMENTS_MAX, type Update } from './connection.ts';
 import { notedHistory, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';
-import { inParallel } from './parallel.ts';
+import { chunksOf, inParallel } from './parallel.ts';
 
 /** Where the job stands in the transaction of a claim that takes a lock. */
 const JOB_PART = 0;

@@ -23,7 +23,6 @@ import {
   UpdateCommand,
 } from '@aws-sdk/lib-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
-import { chunksOf } from '../../core/chunks.ts';
 import {
   ItemTooLarge,
   StoreMisconfigured,
@@ -35,7 +34,7 @@ import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { Meter } from '../metering.ts';
 import { type ItemKey, TABLE } from '../schema.ts';
 import { type Item, namesIn } from './codec/attributes.ts';
-import { Lanes } from './parallel.ts';
+import { chunksOf, Lanes } from './parallel.ts';
 
 export interface ConnectionOptions {
   readonly client: DynamoDBClient;

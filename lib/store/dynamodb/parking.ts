@@ -1,7 +1,6 @@
 /** Jobs that wait for their conflict key. */
 
 import { randomUUID } from 'node:crypto';
-import { chunksOf } from '../../core/chunks.ts';
 import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { ParkingStore, RequestOf } from '../contract.ts';
 import type { JobHead } from '../job-fields.ts';
@@ -23,7 +22,7 @@ import { decodeParkedMark, encodeParkedMark } from './codec/parking.ts';
 import type { DynamoConnection, TransactionPart } from './connection.ts';
 import { LEASE_PART, PARALLEL_MAX, standingValues, stateValues } from './expressions.ts';
 import type { TableItems } from './items.ts';
-import { inParallel } from './parallel.ts';
+import { chunksOf, inParallel } from './parallel.ts';
 
 /** Jobs of a blocked line read at once: they fill about what one unit reads. */
 const BLOCKED_READ = 12;
