@@ -16,7 +16,7 @@ import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
 import { announceLate, asSubmitter, readyLineOf } from '../submit.ts';
 import { wakeLater } from '../timers.ts';
-import { commitOf, type Draft, draftsOf, postpone, withoutSettled } from './commits.ts';
+import { commitOf, type Draft, draftsOf, emptyDraft, postpone, withoutSettled } from './commits.ts';
 import type { LoadedPass } from './load.ts';
 import type { PassInput } from './scope.ts';
 import { send } from './send.ts';
@@ -156,10 +156,18 @@ async function writeMost(
 ): Promise<Draft> {
   const drafts = draftsOf(settled, ledgerCache);
   const touched = new Set(settled.map(({ reservation }) => reservation.batchId));
+  const isTouched = ({ reservation }: Settlement['postponed'][number]): boolean =>
+    touched.has(reservation.batchId);
   postpone(
     drafts,
-    postponed.filter(({ reservation }) => !touched.has(reservation.batchId)),
+    postponed.filter((each) => !isTouched(each)),
   );
+  // A commit says one thing of a reservation. That it is to be looked at sooner must be said all the same: nobody else does it then.
+  const sooner = postponed.filter((each) => isTouched(each) && each.checkAtMs < each.reservation.checkAtMs);
+  if (sooner.length > 0) {
+    drafts.push(emptyDraft());
+    postpone(drafts, sooner);
+  }
   const last = drafts.pop() as Draft;
   for (const full of drafts) await commits.write(commitOf(full, []));
   return last;
