@@ -371,9 +371,12 @@ export class Lifts {
     const { store, configuration } = this.#context;
     const { keys, next } = await this.#input.keysOf(type, 0);
     const found = new Map<string, CachedKey>(keys.map((key) => [key.fairnessKey, key]));
-    if (next === undefined || configuration.types.length > LOOKED_TYPES_MAX) return found;
-    const isRead = (fairnessKey: string): boolean =>
-      found.has(fairnessKey) && found.get(fairnessKey)?.isHinted !== true;
+    if (configuration.types.length > LOOKED_TYPES_MAX) return found;
+    // Of what hints told, a key may have more lines, also where its keys line was read to its end since: it may have moved meanwhile.
+    const isRead = (fairnessKey: string): boolean => {
+      const key = found.get(fairnessKey);
+      return key === undefined ? next === undefined : key.isHinted !== true;
+    };
     const missing = fairnessKeys.filter((fairnessKey) => !isRead(fairnessKey));
     if (missing.length === 0) return found;
     const named = await store.readBacklogs({ partition: this.#input.partition, type, fairnessKeys: missing });

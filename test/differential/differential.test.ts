@@ -283,6 +283,10 @@ describe('the deployed path', () => {
     for (const keyTtlMs of [3_000, 4_000]) expect(await differenceOf(cancelled(keyTtlMs))).toBeUndefined();
   });
 
+  it('of a key that hints told of, and that has an older job in another line, count while that one waits', async () => {
+    expect(await differenceOf(scenarioOf(71_032_530, 'crowd'))).toBeUndefined();
+  });
+
   it.each([
     ['moved to now', { op: 'retime', atMs: 40_000, id: 'b2', runAtMs: 40_000 }],
     ['moved to a later time', { op: 'retime', atMs: 40_000, id: 'b2', runAtMs: 90_000 }],
