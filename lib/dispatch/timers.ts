@@ -200,7 +200,7 @@ export async function showsNothingDue(front: Promise<DueFront> | undefined, nowM
 export async function wakeForDueWork(
   context: DispatchContext,
   partition: number,
-  fronts = readDueFronts(context, partition),
+  fronts: DueFronts,
 ): Promise<void> {
   const { clock } = context;
   const startMs = clock.nowMs();

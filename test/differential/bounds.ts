@@ -23,7 +23,7 @@ export async function breachOf(scenario: Scenario, planted?: Planted): Promise<s
   const isPoolBound =
     maxConcurrency !== null ||
     scenario.events.some(
-      (event) => event.op === 'control' && event.scope === 'pool' && event.maxConcurrency !== undefined,
+      (event) => event.op === 'control' && event.scope === 'pool' && typeof event.maxConcurrency === 'number',
     );
   const tierOf = (id: string) => types.find(({ type }) => type === jobs.get(id)?.type)?.tier;
   /** Whether a start may have been in the way of a job: they share a limit. */

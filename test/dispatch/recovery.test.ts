@@ -13,13 +13,18 @@ import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { steppedStore } from './interleave.ts';
-import { FAILED, type Stage, type Started, stage, storeWith } from './stage.ts';
+import { FAILED, type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
 
 /** With what a function needs for its end, and what clocks differ: as long as a reservation waits for its check. */
 const TIMEOUT_MS = 50_000;
 
-const setting = (type: JobTypeInput = {}, slots: number | null = 4): Stage =>
+const setting = (
+  type: JobTypeInput = {},
+  slots: number | null = 4,
+  budget: StageOptions['budget'] = {},
+): Stage =>
   stage({
+    budget,
     pool: {
       types: { resize: { timeoutMs: TIMEOUT_MS, ...type } },
       tiers: [{ tier: 'standard' }],
@@ -82,14 +87,7 @@ describe('a reservation', () => {
   });
 
   it('is looked at in its turn, so many in one pass, those that have waited longest first', async () => {
-    const on = stage({
-      budget: { checkMax: 2, batchJobs: 1 },
-      pool: {
-        types: { resize: { timeoutMs: 600_000 } },
-        tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['resize'], slots: 10 } },
-      },
-    });
+    const on = setting({ timeoutMs: 600_000 }, 10, { checkMax: 2, batchJobs: 1 });
     for (let n = 0; n < 5; n += 1) {
       await claimed(on);
       await on.advance(10);
@@ -106,14 +104,7 @@ describe('a reservation', () => {
 
 describe('of two reservations', () => {
   it('the one whose time came first is looked at first, though it was made later', async () => {
-    const on = stage({
-      budget: { checkMax: 1 },
-      pool: {
-        types: { resize: { timeoutMs: 600_000 } },
-        tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['resize'], slots: 10 } },
-      },
-    });
+    const on = setting({ timeoutMs: 600_000 }, 10, { checkMax: 1 });
     const early = await claimed(on);
     await on.advance(on.main.budget.checkAfterMs - 30_000);
     const late = await claimed(on);
@@ -171,14 +162,7 @@ describe('a look at what is in flight that somebody asked for', () => {
   });
 
   it('settles all that has ended, however little one pass checks of itself', async () => {
-    const on = stage({
-      budget: { checkMax: 1, batchJobs: 1 },
-      pool: {
-        types: { resize: { timeoutMs: 600_000 } },
-        tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['resize'], slots: 4 } },
-      },
-    });
+    const on = setting({ timeoutMs: 600_000 }, 4, { checkMax: 1, batchJobs: 1 });
     await on.put(...Array.from({ length: 4 }, () => on.job()));
     await on.pass();
     for (const started of await on.startAll('images')) await on.end(started);
@@ -188,14 +172,7 @@ describe('a look at what is in flight that somebody asked for', () => {
   });
 
   it('goes on where more of them than one commit can postpone are due, and none has ended', async () => {
-    const on = stage({
-      budget: { batchJobs: 1 },
-      pool: {
-        types: { resize: { timeoutMs: 600_000 } },
-        tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['resize'], slots: 250 } },
-      },
-    });
+    const on = setting({ timeoutMs: 600_000 }, 250, { batchJobs: 1 });
     const jobs = Array.from({ length: 250 }, () => on.job());
     await on.put(...jobs);
     for (let round = 0; on.held().length < jobs.length && round < jobs.length; round += 1) await on.pass();

@@ -40,6 +40,15 @@ async function drain(on: Redeployed, context: DispatchContext, rounds = 40): Pro
 const many = (on: Redeployed, count: number, changes = {}) =>
   on.submitNow(...Array.from({ length: count }, () => on.job({ resourceId: 'photos', ...changes })));
 
+/** So many jobs that were claimed by a pass under this declaration. */
+async function claimedUnder(input: PoolInput, count: number) {
+  const on = await redeployed(input);
+  const warm = await on.process();
+  const jobs = await many(on, count);
+  await on.pass({}, warm);
+  return { on, warm, jobs };
+}
+
 const states = (on: Redeployed, jobs: readonly { readonly id: string }[]) =>
   Object.fromEntries(
     [...Map.groupBy(jobs, ({ id }) => on.stateOf(id) ?? 'gone')].map(([state, of]) => [state, of.length]),
@@ -60,10 +69,7 @@ describe('jobs that wait', () => {
     ['lines are not split any more', pool({ subLines: 4 }), pool({})],
     ['the fleet is renamed', pool({}), pool({}, { fleets: { pictures: { types: ['resize'], slots: 2 } } })],
   ])('all run when %s', async (_, before, after) => {
-    const on = await redeployed(before);
-    const warm = await on.process();
-    const jobs = await many(on, 30);
-    await on.pass({}, warm);
+    const { on, warm, jobs } = await claimedUnder(before, 30);
     await on.deploy(after);
     await drain(on, warm);
     expect(states(on, jobs)).toEqual({ succeeded: 30 });
@@ -143,10 +149,7 @@ describe('jobs that wait', () => {
 
 describe('jobs that are claimed', () => {
   it('for a fleet that is gone wait again at once, and a message that is late starts nothing', async () => {
-    const on = await redeployed(pool({ maxConcurrency: 4 }));
-    const warm = await on.process();
-    const jobs = await many(on, 8);
-    await on.pass({}, warm);
+    const { on, warm, jobs } = await claimedUnder(pool({ maxConcurrency: 4 }), 8);
     const late = await on.queue.receive('images', 10, 0, 60_000);
     expect(late).toHaveLength(4);
     await on.deploy(pool({ maxConcurrency: 4 }, { fleets: { pictures: { types: ['resize'], slots: 4 } } }));
@@ -231,10 +234,11 @@ describe('jobs that run', () => {
 
   it('are tried again by the policy that they were claimed under, also when their worker is lost', async () => {
     const patient = pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } });
-    const on = await redeployed(patient);
-    const warm = await on.process();
-    const [job] = await many(on, 1);
-    await on.pass({}, warm);
+    const {
+      on,
+      warm,
+      jobs: [job],
+    } = await claimedUnder(patient, 1);
     await on.startAll('images');
     await on.deploy(pool({ onWorkerLost: 'fail' }));
     await on.advance(120_000);
@@ -246,10 +250,11 @@ describe('jobs that run', () => {
   });
 
   it('in a function whose fleet is gone are taken from it when its own time is over, though its message went with the fleet', async () => {
-    const on = await redeployed(pool({ timeoutMs: 10_000, onWorkerLost: 'retry' }));
-    const warm = await on.process();
-    const [job] = await many(on, 1);
-    await on.pass({}, warm);
+    const {
+      on,
+      warm,
+      jobs: [job],
+    } = await claimedUnder(pool({ timeoutMs: 10_000, onWorkerLost: 'retry' }), 1);
     await on.startAll('images');
     const { runUntilMs = Number.NaN } = on.store.inspectJob(job?.id ?? '') ?? {};
     await on.advance(2_000);
@@ -274,10 +279,7 @@ describe('jobs that run', () => {
 
   it('in functions whose fleet is gone are taken when their own times are over, each, also long after they would be checked', async () => {
     const type = { timeoutMs: 300_000, onWorkerLost: 'retry' } as const;
-    const on = await redeployed(pool(type));
-    const warm = await on.process();
-    const jobs = await many(on, 2);
-    await on.pass({}, warm);
+    const { on, warm, jobs } = await claimedUnder(pool(type), 2);
     const { checkAtMs = Number.NaN } = [...on.store.inspect(0).reservations.values()][0] ?? {};
     const { store, clock } = on;
     const endsMs: number[] = [];
@@ -300,10 +302,7 @@ describe('jobs that run', () => {
 
   it('in a function whose fleet is gone are taken at its end also where another job of their reservation has ended just now', async () => {
     const type = { timeoutMs: 30_000, onWorkerLost: 'retry' } as const;
-    const on = await redeployed(pool(type));
-    const warm = await on.process();
-    const jobs = await many(on, 2);
-    await on.pass({}, warm);
+    const { on, warm, jobs } = await claimedUnder(pool(type), 2);
     expect(on.store.inspect(0).reservations.size).toBe(1);
     const [lost, ended] = await on.startAll('images');
     if (lost === undefined || ended === undefined) throw new Error('nothing was started');
@@ -343,10 +342,10 @@ describe('jobs that run', () => {
       },
     ],
   ])('keep the time that they were claimed under, %s', async (_, reading) => {
-    const on = await redeployed(pool({ timeoutMs: 30_000 }));
-    const warm = await on.process();
-    const [job] = await many(on, 1);
-    await on.pass({}, warm);
+    const {
+      on,
+      jobs: [job],
+    } = await claimedUnder(pool({ timeoutMs: 30_000 }), 1);
     await on.deploy(pool({ timeoutMs: 1_000, retry: { maxAttempts: 1 } }));
     const { configuration } = await on.declarations.current();
     const [received] = await on.queue.receive('images', 1, 0, 60_000);

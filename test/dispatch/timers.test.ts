@@ -4,7 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { compareRanked } from '../../lib/core/score.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { nextDueMs, wakeForDueWork } from '../../lib/dispatch/timers.ts';
+import { nextDueMs, readDueFronts, wakeForDueWork } from '../../lib/dispatch/timers.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { seeded } from '../simulation/random.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
@@ -44,10 +44,15 @@ function slowStore(on: Stage, latencyMs: number): { store: JobStore; readsOf: Ma
   return { store, readsOf };
 }
 
+function look(on: Stage, store: JobStore): Promise<void> {
+  const context = on.dispatcher({ store });
+  return on.finish(wakeForDueWork(context, 0, readDueFronts(context, 0)));
+}
+
 /** The wakes of one look ahead: when they come, counted from its start. */
 async function wakesOf(on: Stage, store: JobStore): Promise<readonly number[]> {
   const startMs = on.time.nowMs;
-  await on.finish(wakeForDueWork(on.dispatcher({ store }), 0));
+  await look(on, store);
   await on.advance(2 * WINDOW_MS);
   return on.wakes.map((atMs) => atMs - startMs);
 }
@@ -82,7 +87,7 @@ describe('a tick that looks ahead', () => {
     const { store, readsOf } = slowStore(on, 0);
     expect(await wakesOf(on, store)).toEqual([]);
     await schedule(on, [...range(11).map(() => 0), 3 * WINDOW_MS]);
-    await on.finish(wakeForDueWork(on.dispatcher({ store }), 0));
+    await look(on, store);
     expect([...readsOf]).toEqual([[0, 2]]);
     expect(on.wakes).toEqual([]);
   });

@@ -46,8 +46,7 @@ async function world(isFull: boolean): Promise<World> {
 /** What comes, with whoever tells of it; answers what must start by it. */
 type Event = (world: World) => Promise<readonly string[]>;
 
-const comes = (on: Stage, trigger: Trigger): Promise<DispatchReport> =>
-  dispatch(on.dispatcher(), 0, trigger) as Promise<DispatchReport>;
+const comes = (on: Stage, trigger: Trigger): Promise<DispatchReport> => dispatch(on.dispatcher(), 0, trigger);
 
 const stored = async (on: Stage, changes: Partial<Job> = {}): Promise<Job> => {
   const job = on.job({ fairnessKey: 'late', ...changes });
@@ -151,13 +150,13 @@ async function play(
   isAfter: boolean,
   event: Event,
 ): Promise<Outcome> {
-  const it = await world(isFull);
-  const { on, waiting } = it;
+  const scene = await world(isFull);
+  const { on, waiting } = scene;
   const trigger = await begin(on);
   let calls = 0;
   let expected: readonly string[] = [];
   const happens = async (): Promise<void> => {
-    expected = await event(it);
+    expected = await event(scene);
   };
   const store = new Proxy<JobStore>(on.store, {
     get: (target, name) => {
@@ -189,9 +188,10 @@ function leftFree(on: Stage, waiting: readonly Job[]): string | undefined {
 
 function notStarted(on: Stage, expected: readonly string[]): string | undefined {
   const left = expected.filter((id) => {
-    const isSchedule = on.store.inspectSchedule(id) !== undefined;
-    if (isSchedule) return on.store.inspectSchedule(id)?.state.history?.[0]?.what !== 'made';
-    return on.stateOf(id) !== 'claimed';
+    const schedule = on.store.inspectSchedule(id);
+    return schedule === undefined
+      ? on.stateOf(id) !== 'claimed'
+      : schedule.state.history?.[0]?.what !== 'made';
   });
   return left.length === 0 ? undefined : `${left.length} of ${expected.length} not started`;
 }

@@ -3,7 +3,7 @@
  * come, or when a worker's lease has ended.
  */
 
-import type { JobTypeConfiguration } from '../../core/configuration.ts';
+import type { JobTypeConfiguration, PoolConfiguration } from '../../core/configuration.ts';
 import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { giveBack } from '../../core/life-cycle.ts';
@@ -215,16 +215,14 @@ function reservationsDue(
   suspicion: Suspicion | undefined,
 ): LookedAt {
   const nowMs = clock.nowMs();
-  const fleets = new Set(configuration.fleets.map(({ fleet }) => fleet));
-  const isOrphaned = ({ jobs }: Reservation): boolean =>
-    isRedeployed && [...jobs.values()].some(({ fleet }) => !fleets.has(fleet));
   const allDue = state.reservations
     .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs)
     .sort((one, other) => one.checkAtMs - other.checkAtMs);
   const due = allDue.slice(0, checksAll ? undefined : budget.checkMax);
   const hasMoreDue = due.length < allDue.length;
   // All of these, as it happens once for a declaration: nobody else tells of them, and none of them is told again.
-  const checked = isRedeployed ? [...new Set([...due, ...state.reservations.filter(isOrphaned)])] : due;
+  const orphaned = isRedeployed ? orphanedAmong(state.reservations, configuration) : [];
+  const checked = [...new Set([...due, ...orphaned])];
   if (suspicion === undefined) return { checked, others: [], hasMoreDue };
   const known = new Set(checked);
   const others = state.reservations.filter(
@@ -233,6 +231,15 @@ function reservationsDue(
       [...reservation.jobs].some(([position, entry]) => suspicion.isSuspect(reservation, position, entry)),
   );
   return { checked, others, hasMoreDue };
+}
+
+/** Reservations with a place for a fleet that is not declared any more. */
+function orphanedAmong(
+  reservations: readonly Reservation[],
+  { fleets }: Pick<PoolConfiguration, 'fleets'>,
+): readonly Reservation[] {
+  const declared = new Set(fleets.map(({ fleet }) => fleet));
+  return reservations.filter(({ jobs }) => [...jobs.values()].some(({ fleet }) => !declared.has(fleet)));
 }
 
 class Recovery {
