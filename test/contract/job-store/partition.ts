@@ -438,17 +438,20 @@ export function partitionContract(suite: StoreSuite): void {
       expect(await stored(failed.job.id)).toMatchObject({ payload, checkpoint, error });
     });
 
-    it('takes a batch of fifty jobs with the longest names, and the ledgers of all their keys', async () => {
+    it('takes four batches of fifty jobs with the longest names, as many as a pass reserves at once, and the ledgers of their keys', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const reservation = largestReservation();
+      const { batchId } = largestReservation();
+      const reserve = times(4, (at) => largestReservation(`${batchId.slice(0, -1)}${at}`));
       const ledgers = times(45, largestLedger);
       const estimates = times(45, (at) => largestEstimate(at, at % 2 === 0 ? '' : KEY));
-      expect(
-        await store.commit({ fence, commit: aCommit({ reserve: [reservation], ledgers, estimates }) }),
-      ).toBe('committed');
+      expect(await store.commit({ fence, commit: aCommit({ reserve, ledgers, estimates }) })).toBe(
+        'committed',
+      );
       const state = await store.loadPartition({ partition, nowMs: NOW_MS });
-      expect(state.reservations).toEqual([reservation]);
+      expect(state.reservations.toSorted((one, other) => (one.batchId < other.batchId ? -1 : 1))).toEqual(
+        reserve,
+      );
       const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
       expect(await store.getEstimates({ partition, ids: estimates })).toEqual(estimates);
