@@ -137,6 +137,10 @@ export interface WorldOptions {
   readonly onTrace?: ((line: string) => void) | undefined;
 }
 
+/** The terms of a type under a version, as a worker asks for them. */
+const termsOn = (node: SimulatedNode, version: number | undefined, type: string): string =>
+  JSON.stringify([node.name, version, type]);
+
 export class World {
   readonly plan: SimulationPlan;
   readonly time = new VirtualTime(START_MS);
@@ -166,6 +170,8 @@ export class World {
   readonly #shutdowns = new Map<string, AbortController>();
   /** When functions that work are ended, by their node. */
   readonly #functionEnds = new Map<string, number>();
+  /** By worker: terms that it asked for last, and was not told. */
+  readonly #unread = new Set<string>();
   readonly #born = new Map<string, number>();
   readonly #stream: Job[] = [];
   #streamArmed = false;
@@ -915,7 +921,13 @@ export class World {
       configuration,
       declared: version,
       declaredAtMs,
-      typeUnder: (under, type) => declarations.typeUnder(under, type),
+      typeUnder: async (under, type) => {
+        const terms = termsOn(node, under, type);
+        this.#unread.add(terms);
+        const found = await declarations.typeUnder(under, type);
+        this.#unread.delete(terms);
+        return found;
+      },
     };
   }
 
@@ -1157,6 +1169,8 @@ export class World {
       if (isCut && this.time.nowMs < functionEndsAtMs - FUNCTION_RESERVE_MS)
         this.invariants.violate('declarations', `${what()} was told to stop`);
     });
+    // Of terms that its worker could not read nobody can stop it in time: it has what its function or process has left.
+    if (this.#unread.has(termsOn(node, job.claim?.declared, job.type))) return;
     // A process whose handler hangs gives its others time to end.
     const endMs = functionEndsAtMs < Infinity ? 0 : PROCESS_ENDS_MS;
     const lastsMs = timeoutMs + STOP_GRACE_MS + KILL_AFTER_MS + TIMING_MS + QUIET_MS + endMs;
