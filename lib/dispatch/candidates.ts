@@ -164,6 +164,7 @@ export class Candidates {
       recentJobs: () => this.#hinted.recent(),
       recentOf: (fairnessKey) => this.#hinted.recentOf(fairnessKey),
       certainOf: (jobs) => this.#hinted.certainOf(jobs),
+      sift: (jobs) => this.#hinted.sift(jobs),
       isGone: (job) => this.#hinted.isGone(job),
       justStored: input.justStored,
       liftedAtMs: input.liftedAtMs,

@@ -134,8 +134,13 @@ export class HintedJobs {
   async certainOf(jobs: readonly JobHead[]): Promise<JobHead | undefined> {
     const certain = jobs.find((job) => !this.#isDoubtful(job));
     if (certain !== undefined) return certain;
-    await this.#readHinted(jobs.filter(({ id }) => !this.#gone.has(id)));
+    await this.sift(jobs);
     return jobs.find(({ id }) => this.#confirmed.has(id));
+  }
+
+  /** Reads those of these jobs of which an image tells that may be old: of what does not wait it is known then that it is gone. */
+  async sift(jobs: readonly JobHead[]): Promise<void> {
+    await this.#readHinted(jobs.filter((job) => !this.#gone.has(job.id) && this.#isDoubtful(job)));
   }
 
   #isDoubtful(job: JobHead): boolean {

@@ -207,9 +207,12 @@ export class LedgerCache {
     const hash = hashText(jobId);
     const later = otherThan(hash, known.later);
     const isNamed = later.length < (known.later?.length ?? 0);
-    if (!isNamed && (!isDecided || presentUntilMs(known) >= untilMs)) return undefined;
+    // That its key was there counts for the time after which it is forgotten, also if nobody has decided whether it is lifted.
+    const counts = isDecided || this.#configuration.fairness.keyTtlMs !== null;
+    if (!isNamed && (!counts || presentUntilMs(known) >= untilMs)) return undefined;
     const { isUndecided: _, ...decided } = known;
-    const kept = isDecided ? this.#withLater(decided, later, untilMs) : this.#withLater(known, later);
+    const ledger = isDecided ? decided : { ...decided, isUndecided: true };
+    const kept = this.#withLater(ledger, later, counts ? untilMs : 0);
     this.#change(kept);
     return kept;
   }

@@ -59,6 +59,8 @@ export interface LiftsInput {
   readonly recentOf: (fairnessKey: string) => readonly JobHead[];
   /** One of these jobs that waits for certain: what only an old image tells of is read first. */
   readonly certainOf: (jobs: readonly JobHead[]) => Promise<JobHead | undefined>;
+  /** Finds out which of these jobs do not wait any more, though an image told so. */
+  readonly sift: (jobs: readonly JobHead[]) => Promise<void>;
   /** Whether a job was found not to wait, whatever an image tells. */
   readonly isGone: (job: JobHead) => boolean;
   /** Jobs that were stored a moment ago: no other pass can have met them. */
@@ -126,12 +128,17 @@ export class Lifts {
     const met = await Promise.all(
       [...byKey].map(async ([fairnessKey, ofKey]) => {
         this.#seen.add(fairnessKey);
-        if (await this.#isActive(fairnessKey, ofKey)) return undefined;
-        const waiting = ofKey.filter((job) => !this.#input.isGone(job));
-        return waiting.length === 0 ? undefined : arrivalOf(fairnessKey, waiting);
+        return (await this.#isActive(fairnessKey, ofKey)) ? [] : [ofKey];
       }),
     );
-    const arrivals = met.filter((arrival) => arrival !== undefined);
+    // An old image must not lift a key that nothing waits of.
+    const came = met.flat();
+    await this.#input.sift(came.flat());
+    const arrivals = came.flatMap((ofKey) => {
+      const waiting = ofKey.filter((job) => !this.#input.isGone(job));
+      const [first] = waiting;
+      return first === undefined ? [] : [arrivalOf(first.fairnessKey, waiting)];
+    });
     if (arrivals.length === 0 && !looksAround) return [];
     const least = await this.#leastShareMs(new Set(arrivals.map(({ fairnessKey }) => fairnessKey)));
     this.isCutShort ||= least.isCutShort;
@@ -185,22 +192,24 @@ export class Lifts {
     if (idlePolicy !== 'advance' && keyTtlMs === null) return;
     const told = jobs.filter((job) => waitedUntilMs(job) !== undefined);
     await ledgerCache.readLedgers(told.map(({ fairnessKey }) => fairnessKey));
-    for (const job of await this.#asTheyAre(told)) {
-      const untilMs = waitedUntilMs(job);
-      if (untilMs === undefined) continue;
-      const { id, fairnessKey } = job;
-      ledgerCache.noteActive(fairnessKey, firstReadyMs(job));
+    const known = (await this.#asTheyAre(told)).filter((job) => waitedUntilMs(job) !== undefined);
+    for (const [fairnessKey, ofKey] of Map.groupBy(known, (job) => job.fairnessKey)) {
+      for (const job of ofKey) ledgerCache.noteActive(fairnessKey, firstReadyMs(job));
       await this.#noteWaiting(fairnessKey, []);
-      // Nobody has decided yet whether this key is lifted. That is decided when the job's time comes.
+      // Nobody has decided yet whether this key is lifted. That is decided when the time of one of its jobs comes. They are looked at
+      // together: that one of them was there shows that the key was not away when another one came.
       const isDecided =
         idlePolicy !== 'advance' ||
         this.#heldCostMs.has(fairnessKey) ||
-        (await this.#isActive(fairnessKey, [job]));
-      const kept =
-        job.state === 'cancelled'
-          ? ledgerCache.noteCancelled(fairnessKey, id, untilMs, isDecided)
-          : ledgerCache.noteLater(fairnessKey, id, untilMs, isDecided);
-      if (kept !== undefined) this.#toWrite.set(fairnessKey, kept);
+        (await this.#isActive(fairnessKey, ofKey));
+      for (const job of ofKey) {
+        const untilMs = waitedUntilMs(job) ?? 0;
+        const kept =
+          job.state === 'cancelled'
+            ? ledgerCache.noteCancelled(fairnessKey, job.id, untilMs, isDecided)
+            : ledgerCache.noteLater(fairnessKey, job.id, untilMs, isDecided);
+        if (kept !== undefined) this.#toWrite.set(fairnessKey, kept);
+      }
     }
   }
 

@@ -288,6 +288,14 @@ describe('the deployed path', () => {
   });
 
   it.each([
+    ['one of its jobs, cancelled since, was there when another one came', 120_088_076],
+    ['an old image tells of a job that was cancelled', 120_082_403],
+    ['its last job was cancelled before a pass had room', 120_092_340],
+  ])('lifts and forgets a key as the reference does where %s', async (_title, seed) => {
+    expect(await differenceOf(scenarioOf(seed))).toBeUndefined();
+  });
+
+  it.each([
     ['moved to now', { op: 'retime', atMs: 40_000, id: 'b2', runAtMs: 40_000 }],
     ['moved to a later time', { op: 'retime', atMs: 40_000, id: 'b2', runAtMs: 90_000 }],
     ['cancelled', { op: 'cancel', atMs: 40_000, id: 'b2' }],
