@@ -95,6 +95,7 @@ function build({ log, metrics }: FunctionTold): {
       // What was read under another declaration may stand elsewhere under this one.
       caches: new Map(),
       led: new Set(),
+      open: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
       newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
     };

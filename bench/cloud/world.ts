@@ -283,6 +283,7 @@ export class CloudWorld {
       announced: new Map(),
       caches: new Map(),
       led: new Set(),
+      open: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
   }

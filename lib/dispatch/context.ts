@@ -56,6 +56,14 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   seenWithinMs: 10_000,
 };
 
+/** What a process knows of passes without the lease of a partition. */
+export interface OpenPartition {
+  /** The epoch under which the lease was given back open; undefined: it was not. */
+  readonly epoch?: number | undefined;
+  /** By this process's monotonic clock: until then it does not give the lease back open, since others make passes, too. */
+  readonly busyUntilMonotonicMs: number;
+}
+
 export interface DispatchContext {
   readonly store: PassStore;
   readonly queue: JobQueue;
@@ -77,4 +85,6 @@ export interface DispatchContext {
   readonly caches: PartitionCaches;
   /** Partitions that a dispatcher that runs on had when this process asked for them last: it looks before it asks again. */
   readonly led: Set<number>;
+  /** By partition: the epoch under which it is open, as far as this process knows. */
+  readonly open: Map<number, OpenPartition>;
 }

@@ -13,12 +13,16 @@ import {
   namesOf,
   namesOfNew,
   newsSince,
+  noteBusy,
+  noteOpen,
+  openLease,
   releaseLease,
   renewLease,
   takeLease,
   takeLeaseUnlessHeld,
 } from './lease.ts';
 import { isOutdated } from './partition-cache.ts';
+import { LeaseNeededError } from './pass/commits.ts';
 import { pass } from './pass/pass.ts';
 import type { OutdatedPass, PassReport } from './pass/scope.ts';
 import {
@@ -101,6 +105,7 @@ export const renewed = async (
   // What was read under another declaration may stand elsewhere under this one.
   caches: new Map(),
   led: new Set(),
+  open: new Map(),
 });
 
 async function dispatchUnder(
@@ -109,9 +114,11 @@ async function dispatchUnder(
   trigger: Trigger,
 ): Promise<DispatchReport | OutdatedPass> {
   if (trigger.reason === 'stream' && isKnown(context, partition, trigger.jobs)) return reportOf('known', []);
-  const lease = await leaseFor(context, partition, trigger);
-  if (lease === undefined) return reportOf('left', []);
-  const run = new PassRun(context, lease, trigger);
+  const begun = await passWithoutLease(context, partition, trigger);
+  if (begun?.kind === 'done') return reportOf('done', [begun]);
+  const lease = await leaseFor(context, partition, trigger, begun);
+  if (lease === undefined) return reportOf('left', begun === undefined ? [] : [begun]);
+  const run = new PassRun(context, lease, trigger, begun);
   try {
     const end = await run.run();
     if (typeof end !== 'string') return end;
@@ -127,11 +134,87 @@ async function dispatchUnder(
   }
 }
 
+/** What may be told of without the lease: it says of which jobs. */
+const OPEN_REASONS: ReadonlySet<Trigger['reason']> = new Set(['stream', 'told', 'ingest']);
+
+/** Where more jobs are told of at once, a pass writes more than its page. */
+const OPEN_JOBS_MAX = 8;
+
+/** Where passes are in each other's way, or write more than their page, the lease is not given back open for so long. */
+const CROWDED_MS = 2_000;
+const LARGE_COMMITS_MS = 30_000;
+
+/** The epoch may be another one since this process saw it, or somebody else commits first: twice in a row is seldom. */
+const OPEN_TRIES = 3;
+
+/**
+ * Makes a pass without the lease, where the partition is open: each of its commits is a write of the page that counts only if
+ * nobody has committed, or taken the lease, since the page was loaded. Undefined: the partition is not open, or somebody else was in
+ * the way, and nothing that the trigger tells of may count as done.
+ */
+async function passWithoutLease(
+  context: DispatchContext,
+  partition: number,
+  trigger: Trigger,
+): Promise<PassReport | undefined> {
+  const { reason, jobs, jobIds: told = [] } = trigger;
+  const isFew = jobs.length + told.length <= OPEN_JOBS_MAX;
+  if (!isFew || !OPEN_REASONS.has(reason) || jobs.some((job) => isDue(job, context.clock.nowMs())))
+    return undefined;
+  const beside: Promise<unknown>[] = [];
+  try {
+    for (let tries = 0; tries < OPEN_TRIES; tries += 1) {
+      const lease = await openLease(context, partition);
+      if (lease === undefined) return undefined;
+      // Whoever came first may have met what was stored just now.
+      const isUnseen = reason === 'ingest' && tries === 0;
+      const outcome = await unlessNeeded(
+        pass(context, lease, {
+          hints: jobs,
+          told,
+          checksAll: false,
+          hasMissed: false,
+          promotes: reason === 'ingest',
+          fires: false,
+          justStored: isUnseen ? new Set(jobs.map(({ id }) => id)) : NOTHING_STORED,
+          inBackground: (work) => beside.push(work),
+        }),
+      );
+      if (!(outcome instanceof LeaseNeededError)) {
+        if (outcome.kind === 'lost') continue;
+        return outcome.kind === 'outdated' ? undefined : outcome;
+      }
+      noteOpen(context, partition, outcome.openEpoch);
+      if (!outcome.isOfCommit) continue;
+      // The next commits are like this one.
+      noteBusy(context, partition, LARGE_COMMITS_MS);
+      return undefined;
+    }
+    noteBusy(context, partition, CROWDED_MS);
+    return undefined;
+  } finally {
+    await Promise.all(beside);
+  }
+}
+
+/** What became of a pass without the lease, or that it needs the lease. */
+async function unlessNeeded<Outcome>(made: Promise<Outcome>): Promise<Outcome | LeaseNeededError> {
+  try {
+    return await made;
+  } catch (error) {
+    if (error instanceof LeaseNeededError) return error;
+    throw error;
+  }
+}
+
 function leaseFor(
   context: DispatchContext,
   partition: number,
   { reason, jobs, jobIds = [] }: Trigger,
+  begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
+  // What a pass that was begun has left to do has no name.
+  if (begun !== undefined) return takeLease(context, { partition, patienceMs: LEASE_PATIENCE_MS });
   if (reason === 'told') {
     return takeLeaseUnlessHeld(context, {
       partition,
@@ -207,18 +290,19 @@ class PassRun {
   #fronts: DueFronts | undefined;
   /** Somebody may have left word of what is due. */
   #isToldOfDueWork = false;
-  #batches = 0;
 
-  constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger) {
+  /** @param begun - a pass that was made of the trigger already, and has left something to do */
+  constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger, begun?: PassReport) {
     const { clock, budget } = context;
     const { reason, jobs, jobIds = [], fronts } = trigger;
-    this.#told = jobIds;
+    if (begun !== undefined) this.reports.push(begun);
+    this.#told = begun === undefined ? jobIds : [];
     this.#fronts = fronts;
     this.#context = context;
     this.#lease = lease;
-    this.#hints = jobs;
-    this.#justStored =
-      reason === 'ingest' && !lease.waited ? new Set(jobs.map(({ id }) => id)) : NOTHING_STORED;
+    this.#hints = begun === undefined ? jobs : begun.hints;
+    const isUnseen = reason === 'ingest' && !lease.waited && begun === undefined;
+    this.#justStored = isUnseen ? new Set(jobs.map(({ id }) => id)) : NOTHING_STORED;
     this.#promotes =
       (reason !== 'stream' && reason !== 'told') || jobs.some((job) => isDue(job, clock.nowMs()));
     this.#fires = reason === 'tick' || reason === 'wake';
@@ -285,10 +369,6 @@ class PassRun {
         fires: this.#fires,
         fronts: this.#fronts,
         justStored: this.#justStored,
-        nextBatch: () => {
-          this.#batches += 1;
-          return this.#batches;
-        },
         inBackground: (work) => this.beside.push(work),
       }),
     );
@@ -306,11 +386,14 @@ class PassRun {
   }
 
   /** Gives the lease back. Undefined: somebody has left word meanwhile, it was taken again, and another pass is due. */
-  async #end({ kind }: PassReport, wakesSeen: Wakes): Promise<RunEnd | undefined> {
-    const { store, queue } = this.#context;
+  async #end({ kind, isCalm }: PassReport, wakesSeen: Wakes): Promise<RunEnd | undefined> {
+    const { store, queue, open, clock } = this.#context;
     const lease = this.#lease;
     const isLast = this.#isLast();
-    const next = await releaseLease(this.#context, lease, wakesSeen);
+    const { partition } = lease.fence;
+    const isBusy = (open.get(partition)?.busyUntilMonotonicMs ?? -Infinity) > clock.monotonicMs();
+    const isOpen = isCalm && kind === 'done' && !isBusy;
+    const next = await releaseLease(this.#context, lease, wakesSeen, isOpen);
     if (next === undefined && kind === 'done') {
       noteWakes(this.#context, lease, wakesSeen);
       return 'done';
@@ -323,7 +406,6 @@ class PassRun {
       return undefined;
     }
     // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
-    const { partition } = lease.fence;
     if (next !== undefined) await store.releaseLease({ fence: next.fence });
     else if (this.#hints.length === 0) noteWakes(this.#context, lease, wakesSeen);
     else {

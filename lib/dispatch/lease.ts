@@ -31,6 +31,8 @@ export interface HeldLease {
   readonly waited: boolean;
   /** As slow as the store counts: the next renewal asks for so much longer a lease as that needs. */
   readonly slowMs: number;
+  /** Nobody holds it: what is written counts only if nobody has taken it, or committed, since the partition was loaded. */
+  readonly isOpen?: boolean | undefined;
 }
 
 const RESIDENT_PREFIX = 'resident/';
@@ -146,6 +148,42 @@ export async function tryLease(
   return 'fence' in answer ? answer : undefined;
 }
 
+/**
+ * What stands in for a lease where the last holder gave it back open; undefined: it did not, as far as this process knows. Whether it
+ * is so still, the pass finds out.
+ */
+export async function openLease(context: DispatchContext, partition: number): Promise<HeldLease | undefined> {
+  const { clock, budget, open, store } = context;
+  let known = open.get(partition);
+  if (known === undefined) {
+    const lease = await store.readLease(partition);
+    known = { epoch: lease?.isOpen === true ? lease.epoch : undefined, busyUntilMonotonicMs: -Infinity };
+    open.set(partition, known);
+  }
+  if (known.epoch === undefined) return undefined;
+  return {
+    fence: { partition, epoch: known.epoch },
+    trustedUntilMonotonicMs: clock.monotonicMs() + budget.leaseMs - budget.leaseMarginMs,
+    wakesLookedAt: NO_WAKES,
+    waited: false,
+    slowMs: 0,
+    isOpen: true,
+  };
+}
+
+/** Notes under which epoch a partition is open; undefined: it is not. */
+export function noteOpen({ open }: DispatchContext, partition: number, epoch: number | undefined): void {
+  open.set(partition, {
+    epoch,
+    busyUntilMonotonicMs: open.get(partition)?.busyUntilMonotonicMs ?? -Infinity,
+  });
+}
+
+/** Notes that passes of a partition need the lease: this process does not give it back open for so long. */
+export function noteBusy({ open, clock }: DispatchContext, partition: number, forMs: number): void {
+  open.set(partition, { busyUntilMonotonicMs: clock.monotonicMs() + forMs });
+}
+
 const RETRY_LEAST_MS = 10;
 const RETRY_SPREAD_MS = 15;
 
@@ -242,17 +280,19 @@ export async function renewLease(context: DispatchContext, lease: HeldLease): Pr
 }
 
 /**
- * Gives the lease back. Answers the lease again if somebody raised the counter since `wakesSeen` was read: then another
+ * Gives the lease back, open or not. Answers the lease again if somebody raised the counter since `wakesSeen` was read: then another
  * pass is due, and nobody else has taken it on.
  */
 export async function releaseLease(
   context: DispatchContext,
   lease: HeldLease,
   wakesSeen: WakeCount,
+  isOpen = false,
 ): Promise<HeldLease | undefined> {
   const { store } = context;
-  const { partition } = lease.fence;
-  await store.releaseLease({ fence: lease.fence, wakesSeen });
+  const { partition, epoch } = lease.fence;
+  await store.releaseLease({ fence: lease.fence, wakesSeen, isOpen });
+  noteOpen(context, partition, isOpen ? epoch : undefined);
   if ((await store.readWakes(partition)).wakes === wakesSeen.wakes) return undefined;
   return tryLease(context, partition);
 }

@@ -523,15 +523,33 @@ const emptyCache = (epoch: number, before?: PartitionCache): PartitionCache => (
   lines: emptyLines(),
 });
 
-/** The cache for a pass under this epoch: the one that was kept if it is exact, else an empty one. */
-export function openCache(memory: PartitionCaches, partition: number, epoch: number): PartitionCache {
+/**
+ * The cache for a pass under this epoch, or without the lease of this epoch (`isOpen`): the one that was kept if it is exact, else an
+ * empty one.
+ */
+export function openCache(
+  memory: PartitionCaches,
+  partition: number,
+  epoch: number,
+  isOpen = false,
+): PartitionCache {
   const known = memory.get(partition);
-  const isExact = known !== undefined && (known.epoch === epoch || known.epoch === epoch - 1);
+  // Whoever makes passes without the lease comes after the one that held it last.
+  const isExact = known !== undefined && (known.epoch === epoch || (!isOpen && known.epoch === epoch - 1));
   const cache =
     known !== undefined && isExact && sizeOf(known) <= CACHED_MAX ? known : emptyCache(epoch, known);
   // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
   memory.delete(partition);
   return cache;
+}
+
+/**
+ * Forgets what is not exact any more, once the partition was loaded: passes without the lease leave the epoch as it is, and turn
+ * the page. One that leaves it as it is has left nothing waiting, and changed nothing.
+ */
+export function forgetUnlessAt(cache: PartitionCache, turn: number): void {
+  if (cache.loaded === undefined || cache.loaded.turn === turn) return;
+  Object.assign(cache, emptyCache(cache.epoch, cache));
 }
 
 /** After a pass every commit of which was answered. */

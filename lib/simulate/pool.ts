@@ -163,6 +163,7 @@ export class SimulatedPool {
       announced: new Map(),
       caches: new Map(),
       led: new Set(),
+      open: new Map(),
     };
     this.#client = {
       store: this.store,

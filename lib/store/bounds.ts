@@ -9,7 +9,7 @@ import type { ReservedJob } from '../core/job.ts';
 
 /** DynamoDB's own. */
 export const ITEM_BYTES_MAX = 400 * 1024;
-/** The check of the lease's epoch is one of them. */
+/** The page is one of them. */
 export const TRANSACTION_ITEMS_MAX = 100;
 export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 

@@ -38,6 +38,7 @@ import type {
   ClaimOutcome,
   ClaimRequest,
   Commit,
+  CommitOutcome,
   ControlChange,
   ControlOutcome,
   CreateOutcome,
@@ -131,12 +132,16 @@ export interface LeaseStore {
   }): Promise<'renewed' | 'lost'>;
   /**
    * Gives the lease back, if the epoch is still the fence's. `wakesSeen` is noted for the next one: the wakes up to
-   * which everything was looked at. Without it, what was noted before stays. `isWriting`: a commit may still be on its way.
+   * which everything was looked at. Without it, what was noted before stays.
+   *
+   * `isWriting`: a commit may still be on its way. `isOpen`: commits of its epoch may come from others, too, who make passes without
+   * the lease, until somebody takes it. Either way whoever takes it next fences those first.
    */
   releaseLease(request: {
     readonly fence: Fence;
     readonly wakesSeen?: WakeCount | undefined;
     readonly isWriting?: boolean | undefined;
+    readonly isOpen?: boolean | undefined;
   }): Promise<'released' | 'lost'>;
   /** The lease as it is, strongly consistent; undefined before the first one was taken. */
   readLease(partition: number): Promise<LeaseRecord | undefined>;
@@ -162,8 +167,8 @@ export interface PartitionStore {
     readonly nowMs: number;
     readonly knownTurn?: number | undefined;
   }): Promise<PartitionState>;
-  /** Applies a pass's decisions in one transaction, fenced by the epoch. */
-  commit(request: { readonly fence: Fence; readonly commit: Commit }): Promise<'committed' | 'lost'>;
+  /** Applies a pass's decisions at once or not at all, fenced by the epoch. `needsLease`: it was not applied, as it is made without. */
+  commit(request: { readonly fence: Fence; readonly commit: Commit }): Promise<CommitOutcome>;
   /**
    * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to
    * where their cost puts them in the keys line, as far as they are in the way. May be late or lost: it costs reads,

@@ -90,8 +90,8 @@ const ledgerBytes = ({ fairnessKey, later = [] }: Ledger): number =>
 const MARK_OVERHEAD_BYTES = 40;
 const markBytes = (batchId: string): number => batchId.length + MARK_OVERHEAD_BYTES;
 
-/** The page, and the check of the lease's epoch. */
-const OWN_ITEMS = 2;
+/** The page. */
+const OWN_ITEMS = 1;
 
 /** What stands between the parts of a job's row, and its numbers. */
 const ROW_OVERHEAD_BYTES = 14;
@@ -209,6 +209,10 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
 /** Whether a commit writes nothing but the page. */
 export const isPageAlone = (turn: PageTurn, commit: Commit): boolean =>
   transactionPartsOf(turn, commit) === OWN_ITEMS;
+
+/** Whether whoever reads one item of a commit, and not yet another, overlooks nothing that holds capacity, and no charge. */
+export const isSafeInParts = ({ reserved, absorbed, spilled }: PageTurn, commit: Commit): boolean =>
+  reserved.length + absorbed.length + spilled.length + lendingItems(commit) === 0;
 
 /** All reservations that hold capacity: those in the page, and those with items, in the order in which they were made. */
 export function reservationsIn(page: Page, items: Iterable<Reservation>): readonly Reservation[] {
@@ -416,9 +420,11 @@ function absorb(
   return absorbed;
 }
 
-/** Items of a commit that lend, grant, or give back. */
-export const lendingItems = ({ lend = [], giveBack = [] }: Commit): number =>
-  2 * (lend.length + giveBack.length) + new Set(lend.map(({ to }) => to)).size;
+/** Items of a commit that lend, grant, or give back: what stands with other partitions, too, is checked against the lease as well. */
+export function lendingItems({ lend = [], giveBack = [] }: Commit): number {
+  const loans = lend.length + giveBack.length;
+  return loans === 0 ? 0 : 1 + 2 * loans + new Set(lend.map(({ to }) => to)).size;
+}
 
 /** Parts of the transaction that turns a page. */
 export const transactionPartsOf = (turn: PageTurn, commit: Commit): number =>

@@ -126,6 +126,8 @@ export interface LeaseRecord {
   readonly holder?: string | undefined;
   /** Not given back; it may have expired. */
   readonly isHeld: boolean;
+  /** It was given back open: passes may be made without it (`releaseLease`). */
+  readonly isOpen: boolean;
   /** When that holder took it. */
   readonly takenAtMs?: number | undefined;
   /** 0 once it was given back. */
@@ -205,6 +207,8 @@ export interface Quiet {
 export interface PartitionState {
   /** The epoch in the lease item at the time of the read. */
   readonly epoch: number;
+  /** The lease was given back open, and nobody is about to take it: a commit of the page alone under that epoch counts. */
+  readonly isOpen: boolean;
   /** The newest declaration that the partition was told of; undefined: of none. */
   readonly declared?: number | undefined;
   /** Undefined: nothing was carried so far. */

@@ -63,6 +63,11 @@ export interface Commit {
    * comes twice is applied once. Undefined: it follows whatever is there.
    */
   readonly turn?: number | undefined;
+  /**
+   * Whoever makes it does not hold the lease: it is applied only if it writes nothing but the page and what resources cost. Others may
+   * read the partition while it is applied, and see one of its items and not yet another.
+   */
+  readonly isWithoutLease?: boolean | undefined;
   /** Places to take out of a reservation; it is deleted when none is left. */
   readonly drop: readonly { readonly reservation: Reservation; readonly positions: readonly number[] }[];
   /** Reservations to look at again later. */
@@ -85,6 +90,9 @@ export interface Commit {
   /** Loans to the fence's partition that end, or get smaller. */
   readonly giveBack?: readonly Return[] | undefined;
 }
+
+/** What became of a commit. `lost`: somebody else has the lease. */
+export type CommitOutcome = 'committed' | 'lost' | 'needsLease';
 
 /** A planned claim of one job for one place of a reservation. */
 export interface ClaimRequest extends Claim {

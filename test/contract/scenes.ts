@@ -660,7 +660,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       again: always(thrown('StaleCommit')),
       refused: [
-        'lost',
+        thrown('StaleCommit'),
         thrown('StaleCommit'),
         thrown('StaleCommit'),
         thrown('StaleCommit'),

@@ -644,7 +644,6 @@ describe('a pass', () => {
       fires: false,
       promotes: true,
       justStored: new Set<string>(),
-      nextBatch: () => 1,
       inBackground: () => undefined,
     };
     expect(await pass(on.main, lease, input)).toEqual({ kind: 'lost' });

@@ -61,6 +61,7 @@ describe('the client on AWS', () => {
       announced: new Map(),
       caches: new Map(),
       led: new Set(),
+      open: new Map(),
     };
     client = SchedulerClient.fromEnvironment(clientConfiguration, {
       FAIRLEAD_TABLE: table.table,

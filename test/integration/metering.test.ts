@@ -140,14 +140,14 @@ describe('the bill', () => {
         nowMs: NOW_MS,
         leaseMs: 60_000,
       });
-      // What a resource costs has an item of its own: lease, page and estimate.
+      // What a resource costs has an item of its own: page and estimate.
       const estimates = [anEstimate({ resourceId: 'photos' })];
       await store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ estimates }) });
     }
     const [writeUnits = 0, counted = 0] = [metered.memory, metered.table].map(
       (meter, at) => meter.counts('commit').writeUnits - (before[at] ?? 0),
     );
-    expect(writeUnits).toBe(6);
+    expect(writeUnits).toBe(4);
     expect(counted).toBeGreaterThanOrEqual(writeUnits / 2);
     expect(counted).toBeLessThanOrEqual(writeUnits);
   });

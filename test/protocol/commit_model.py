@@ -3,7 +3,8 @@
 World: one partition, CAP units of capacity, J jobs, D dispatchers. The lease and the page are two items. A commit writes the
 whole page: it follows a turn, and is written under an epoch. Every interleaving of single item operations is explored, with:
 leases that expire at any moment, commits that arrive late, twice or never, answers that get lost, dispatchers that die, and
-claims as in `protocol_model.py`.
+claims as in `protocol_model.py`. A lease may be given back open (docs/decisions/2026-11-25-passes-without-a-lease.md): then every
+dispatcher may commit under its epoch, until one takes it.
 
 Run: python3 commit_model.py                   all states must hold the invariants
      python3 commit_model.py --break NAME      removes one protection; a violation must be found
@@ -14,7 +15,7 @@ import sys
 from collections import deque, namedtuple
 
 J, D, CAP, MAX_EPOCH, MAX_COMMITS = 2, 2, 1, 3, 4
-BREAKS = ("turn", "page-epoch", "fence-first", "take-what-was-fenced", "release-says-writing", "unknown-is-unknown")
+BREAKS = ("turn", "page-epoch", "fence-first", "take-what-was-fenced", "release-says-writing", "unknown-is-unknown", "open-is-fenced", "open-was-not-fenced")
 broken = sys.argv[sys.argv.index("--break") + 1] if "--break" in sys.argv else None
 states_max = float(sys.argv[sys.argv.index("--states") + 1]) if "--states" in sys.argv else float("inf")
 if broken and broken not in BREAKS:
@@ -24,7 +25,7 @@ if broken and broken not in BREAKS:
 Job = namedtuple("Job", "status version claim")
 Row = namedtuple("Row", "id job version")                       # version: the job's, when it was planned
 Page = namedtuple("Page", "turn epoch rows by")                 # epoch: nothing of an earlier one turns it; by: the commit that wrote it
-Lease = namedtuple("Lease", "epoch holder writing")             # holder: None once it was given back; writing: a commit may still come
+Lease = namedtuple("Lease", "epoch holder writing")             # holder: None once it was given back; writing: a commit may still come; "open": anybody's
 Commit = namedtuple("Commit", "id epoch follows rows new")      # new: the row that it reserves, or None
 Disp = namedtuple("Disp", "epoch known fenced pending todo")    # known: (turn, rows) as loaded; fenced: the epoch that it saw expired
 State = namedtuple("State", "lease page jobs disps wire claims messages next_id superseded")
@@ -40,7 +41,7 @@ def takes(s, d):
 def steps(s):
     for d, x in enumerate(s.disps):
         def disp(**changes): return put(s.disps, d, x._replace(**changes))
-        is_free = s.lease.holder is None and not s.lease.writing
+        is_free = s.lease.holder is None and (not s.lease.writing or (broken == "open-is-fenced" and s.lease.writing == "open"))
         if s.lease.epoch < MAX_EPOCH and x.pending is None and x.todo is None:
             if is_free:
                 yield f"D{d} takes the free lease", takes(s, d)
@@ -51,6 +52,10 @@ def steps(s):
                     yield f"D{d} fences the page for epoch {s.lease.epoch + 1}", s._replace(page=page, disps=put(s.disps, d, IDLE._replace(fenced=s.lease.epoch)))
             if x.fenced is not None and not is_free and (s.lease.epoch == x.fenced or broken == "take-what-was-fenced"):
                 yield f"D{d} takes the expired lease", takes(s, d)
+        # Lease and page come with one read, or the lease first: who finds the page fenced sees that somebody is about to take it.
+        is_open = s.lease.holder is None and s.lease.writing == "open" and (s.page.epoch <= s.lease.epoch or broken == "open-was-not-fenced")
+        if is_open and x == IDLE:
+            yield f"D{d} loads without the lease", s._replace(disps=put(s.disps, d, Disp(max(s.lease.epoch, s.page.epoch), (s.page.turn, s.page.rows), None, None, None)))
         if x.fenced is not None and (is_free or s.lease.epoch != x.fenced):
             yield f"D{d} finds another holder", s._replace(disps=put(s.disps, d, IDLE))
         if x.epoch and x.known is None and x.pending is None:
@@ -74,7 +79,10 @@ def steps(s):
         if x.known is None: continue
         turn, rows = x.known
         if s.lease.epoch == x.epoch and s.lease.holder == d:
-            yield f"D{d} gives the lease back", s._replace(lease=s.lease._replace(holder=None, writing=False), disps=put(s.disps, d, IDLE))
+            for writing in (False, "open"):
+                what = " open" if writing and broken != "open-is-fenced" else ""
+                yield f"D{d} gives the lease back{what}", s._replace(lease=s.lease._replace(holder=None, writing=writing), disps=put(s.disps, d, IDLE))
+        elif not (s.lease.holder == d and s.lease.epoch == x.epoch): yield f"D{d} ends", s._replace(disps=put(s.disps, d, IDLE))
         if s.next_id <= MAX_COMMITS:
             def commits(rows, new, what):
                 c = Commit(s.next_id, x.epoch, turn, rows, new)

@@ -29,6 +29,8 @@ const COMMIT_PROTECTIONS = [
   ['take-what-was-fenced', 8, 'a superseded dispatcher'],
   ['release-says-writing', 6, 'a superseded dispatcher'],
   ['unknown-is-unknown', 6, 'J0 holds capacity that nobody counts'],
+  ['open-is-fenced', 7, 'a superseded dispatcher'],
+  ['open-was-not-fenced', 11, 'a superseded dispatcher'],
 ] as const;
 
 const LOAN_PROTECTIONS = [

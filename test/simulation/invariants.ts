@@ -182,8 +182,10 @@ export class Invariants {
   readonly #toldBefore = new Map<string, number>();
   /** By node and partition: what it read last. */
   readonly #loaded = new Map<string, Loaded>();
-  /** By partition and epoch. */
-  readonly #committers = new Map<string, string>();
+  /** By commit: who sent it. */
+  readonly #committers = new WeakMap<Commit, string>();
+  /** By batch: who reserved it. */
+  readonly #plannedBy = new Map<string, string>();
   readonly #order: Order;
   readonly #starvation: Starvation;
   /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
@@ -446,8 +448,8 @@ export class Invariants {
         break;
       }
       case 'commit': {
-        const { fence } = parameters[0] as RequestOf<'commit'>;
-        this.#committers.set(`${fence.partition}/${fence.epoch}`, node);
+        const { fence, commit } = parameters[0] as RequestOf<'commit'>;
+        this.#committers.set(commit, node);
         this.#requireNotRefused(verb, node, fence.partition);
         break;
       }
@@ -909,7 +911,7 @@ export class Invariants {
     const home = partitionOf(job.fairnessKey, this.versions.under(version).partitions);
     if (home !== job.partition) wrong(`in partition ${job.partition}, and its key lives in ${home}`);
     const [epoch, batch] = epochAndBatchOf(batchId);
-    const node = this.#committers.get(`${job.partition}/${epoch}`);
+    const node = this.#plannedBy.get(batchId);
     const told = this.#toldBefore.get(batchId) ?? 0;
     if (told > version) wrong(`by ${node}, when its partition knew of ${told}`);
     const last = this.#planned.get(job.partition);
@@ -1012,7 +1014,8 @@ export class Invariants {
   }
 
   #onCommit({ fence, commit, epoch }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
-    const committer = this.#committers.get(`${fence.partition}/${fence.epoch}`);
+    const committer = this.#committers.get(commit);
+    for (const { batchId } of commit.reserve) this.#plannedBy.set(batchId, `${committer}`);
     const told = this.#looksElsewhere
       ? this.#toldAtLease.get(`${fence.partition}/${fence.epoch}`)
       : this.#toldAtLoad.get(`${committer}/${fence.partition}`);
@@ -1064,7 +1067,7 @@ export class Invariants {
   }
 
   #requireInOrder({ partition, epoch }: Fence, commit: Commit): void {
-    const loaded = this.#loaded.get(`${this.#committers.get(`${partition}/${epoch}`)}/${partition}`);
+    const loaded = this.#loaded.get(`${this.#committers.get(commit)}/${partition}`);
     const isOfLease = loaded?.epoch === epoch;
     const broken = this.#order.onCommit(this.#view(partition), commit, isOfLease ? loaded : undefined);
     if (broken !== undefined) this.#violated('policyOrder', broken);

@@ -137,7 +137,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         from: 'if (types.length + lines.length === 0) return false;',
         to: 'if (types.length + lines.length >= 0) return false;',
       },
-      { file: 'lib/dispatch/pass/load.ts', from: 'if (input.hasMissed) forgetMissed(lines);', to: '' },
+      { file: 'lib/dispatch/pass/load.ts', from: 'if (input.hasMissed) forgetMissed(cached.lines);', to: '' },
     ],
   },
   'quiet-for-ever': {
@@ -405,8 +405,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: '(known.epoch === epoch || known.epoch === epoch - 1);',
+        from: '(known.epoch === epoch || (!isOpen && known.epoch === epoch - 1));',
         to: 'known.epoch >= 0;',
+      },
+      {
+        file: 'lib/dispatch/partition-cache.ts',
+        from: 'if (cache.loaded === undefined || cache.loaded.turn === turn) return;',
+        to: 'if (cache.loaded === undefined || turn >= 0) return;',
       },
     ],
   },
@@ -462,6 +467,55 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/worker/membership.ts',
         from: 'lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);',
         to: 'lease.expiresAtMs = expiresAtMs;',
+      },
+    ],
+  },
+  'open-unfenced': {
+    removes: 'the fence before a lease is taken that was given back open',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'before it was taken' },
+    changes: [
+      {
+        file: 'lib/store/memory/lease.ts',
+        from: '(present !== undefined || isWriting || isOpen)',
+        to: '(present !== undefined || isWriting)',
+      },
+    ],
+  },
+  'open-in-parts': {
+    removes: 'the rule that a commit without the lease has no reservation beside the page',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'more than the page' },
+    changes: [
+      {
+        file: 'lib/store/memory/partition.ts',
+        from: 'commit.isWithoutLease === true && !isSafeInParts(turn, commit)',
+        to: 'commit.isWithoutLease === true && turn.reserved.length < 0',
+      },
+    ],
+  },
+  'open-memory': {
+    removes: 'forgetting what a process remembers when another one made a pass without the lease',
+    foundBy: { test: 'test/dispatch/open.test.ts', name: 'what their resource costs' },
+    changes: [
+      {
+        file: 'lib/dispatch/partition-cache.ts',
+        from: 'if (cache.loaded === undefined || cache.loaded.turn === turn) return;',
+        to: 'if (turn >= 0) return;',
+      },
+    ],
+  },
+  'open-though-waiting': {
+    removes: 'the lease from passes that may leave something waiting without telling',
+    foundBy: { test: 'test/dispatch/open.test.ts', name: 'takes the lease' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass/load.ts',
+        from: 'state.quiet === undefined ||',
+        to: '',
+      },
+      {
+        file: 'lib/dispatch/pass/load.ts',
+        from: 'state.quiet.declared !== deployed?.version ||',
+        to: 'state.quiet?.declared !== deployed?.version ||',
       },
     ],
   },

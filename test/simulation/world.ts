@@ -566,6 +566,7 @@ export class World {
       announced: new Map(),
       caches,
       led: new Set(),
+      open: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
     const declarations = this.#rollouts?.declarationsOf(node, store);
@@ -579,6 +580,7 @@ export class World {
           ...deployedParts(declarations, declared, () => queue),
           caches: new Map(),
           led: new Set(),
+          open: new Map(),
           partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
           newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
         };

@@ -72,6 +72,11 @@ export class Admission {
     this.parks = state.parks && !unparked.isNothingMarked;
   }
 
+  /** Whether the partition says that nothing waits. */
+  get isQuiet(): boolean {
+    return this.#quiet !== undefined;
+  }
+
   /** @throws LeaseLostError if somebody else has the lease */
   async run(): Promise<void> {
     for (;;) {
@@ -189,12 +194,12 @@ export class Admission {
 
   /** Places in reservations of `batchJobs` jobs each: that many fit into an item, whatever their names. */
   #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
-    const { context, lease, input, partition, nowMs } = this.#pass;
+    const { context, lease, partition, commits, nowMs } = this.#pass;
     const { epoch } = lease.fence;
     const checkAtMs = context.clock.nowMs() + context.budget.checkAfterMs;
     const batches = Map.groupBy(decisions, (_, at) => Math.floor(at / context.budget.batchJobs));
-    return [...batches.values()].flatMap((batch) => {
-      const batchId = batchIdOf(partition, epoch, input.nextBatch());
+    return [...batches.values()].flatMap((batch, at) => {
+      const batchId = batchIdOf(partition, epoch, commits.turn * RESERVATIONS_MAX + at);
       const jobs = new Map(batch.map(({ reserved }, position) => [position, reserved]));
       const reservation = { batchId, epoch, reservedAtMs: nowMs, checkAtMs, jobs };
       return batch.map((decision, position) => ({ reservation, position, decision }));

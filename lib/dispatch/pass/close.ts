@@ -1,11 +1,13 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
+import { isResident } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { keepCache } from '../partition-cache.ts';
 import { stayOnLookout } from '../settle/silence.ts';
 import { wakeLater } from '../timers.ts';
 import type { Admission } from './admit.ts';
+import { isCalm } from './load.ts';
 import type { PlannedPass } from './plan.ts';
 import { isInTime, type PassReport } from './scope.ts';
 
@@ -30,8 +32,21 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     settled: pass.settled.length,
     lostClaims,
     hints: isOutOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
+    isCalm: isCalmAfter(pass, admission),
   };
 }
+
+/** Whether passes may go on without the lease: nothing waits, little happens, and the page is all that they write. */
+const isCalmAfter = (
+  { context, between, state, nowMs }: PlannedPass,
+  { isQuiet, parks, isTruncated }: Admission,
+): boolean =>
+  isQuiet &&
+  !parks &&
+  !isTruncated &&
+  between === undefined &&
+  !isResident(context.holder) &&
+  isCalm(state.reservations, nowMs);
 
 /** What the pass leaves behind, for whoever watches. */
 function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
@@ -54,6 +69,7 @@ function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
 /** Of the jobs that the plan met and could not start, those that would be met again and again. Answers how many were parked. */
 async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Promise<number> {
   const { context, lease, partition, commits, cached, candidates, parkedHeads } = pass;
+  if (lease.isOpen === true) return 0;
   const known = new Set(parkedHeads.map(({ id }) => id));
   const groups = candidates.headsOf(toPark(blocked, known, context.budget.parkKept));
   if (groups.size === 0 || !isInTime(pass)) return 0;

@@ -5,9 +5,11 @@
 
 import { TRANSACTION_ITEMS_MAX } from '../../store/bounds.ts';
 import type { PassStore } from '../../store/contract.ts';
+import { StaleCommit } from '../../store/errors.ts';
 import { placesWithout } from '../../store/page.ts';
 import type { EstimateRecord, Fence, Ledger, Reservation } from '../../store/records.ts';
-import type { Commit } from '../../store/requests.ts';
+import type { Commit, CommitOutcome } from '../../store/requests.ts';
+import type { HeldLease } from '../lease.ts';
 import type { LedgerCache } from '../ledger-cache.ts';
 import type { Settled } from '../settle/settled.ts';
 
@@ -19,18 +21,45 @@ export class LeaseLostError extends Error {
   }
 }
 
+/** What is to be done takes the lease. Who makes passes asks for it. */
+export class LeaseNeededError extends Error {
+  /** Under which the partition is open after all; undefined: it is not. */
+  readonly openEpoch: number | undefined;
+  /** It was found out by a commit that takes more than the page. Before it, the pass may have made others. */
+  readonly isOfCommit: boolean;
+
+  constructor(
+    { partition, epoch }: Fence,
+    {
+      openEpoch,
+      isOfCommit = false,
+    }: { readonly openEpoch?: number | undefined; readonly isOfCommit?: boolean },
+  ) {
+    super(`partition ${partition} is not open under epoch ${epoch}, or needs more than a commit of its page`);
+    this.name = 'LeaseNeededError';
+    this.openEpoch = openEpoch;
+    this.isOfCommit = isOfCommit;
+  }
+}
+
 /** A commit without effect, to be filled. */
 export const EMPTY_COMMIT = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
 
 export class Commits {
   readonly #store: Pick<PassStore, 'commit'>;
   readonly #fence: Fence;
+  readonly #isOpen: boolean;
   #turn: number;
 
   /** @param turn - how many commits the partition has seen, as it was loaded */
-  constructor(store: Pick<PassStore, 'commit'>, fence: Fence, turn: number) {
+  constructor(
+    store: Pick<PassStore, 'commit'>,
+    { fence, isOpen = false }: Pick<HeldLease, 'fence' | 'isOpen'>,
+    turn: number,
+  ) {
     this.#store = store;
     this.#fence = fence;
+    this.#isOpen = isOpen;
     this.#turn = turn;
   }
 
@@ -41,9 +70,23 @@ export class Commits {
 
   /** @throws LeaseLostError if somebody else has the lease, or has committed */
   async write(commit: Omit<Commit, 'turn'>): Promise<void> {
-    const outcome = await this.#store.commit({ fence: this.#fence, commit: { ...commit, turn: this.#turn } });
-    if (outcome === 'lost') throw new LeaseLostError(this.#fence);
+    const fence = this.#fence;
+    const outcome = await this.#outcomeOf({ ...commit, turn: this.#turn });
+    if (outcome === 'lost') throw new LeaseLostError(fence);
+    if (outcome === 'needsLease') throw new LeaseNeededError(fence, { isOfCommit: true });
     this.#turn += 1;
+  }
+
+  async #outcomeOf(commit: Commit): Promise<CommitOutcome> {
+    const fence = this.#fence;
+    if (!this.#isOpen) return this.#store.commit({ fence, commit });
+    try {
+      return await this.#store.commit({ fence, commit: { ...commit, isWithoutLease: true } });
+    } catch (error) {
+      // Without the lease, others may have committed.
+      if (error instanceof StaleCommit) return 'lost';
+      throw error;
+    }
   }
 }
 

@@ -1,6 +1,12 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import type { MovingJob } from '../../core/job.ts';
-import { type Carried, isCarriedTo, type NamedJob, type PartitionState } from '../../store/records.ts';
+import {
+  type Carried,
+  isCarriedTo,
+  type NamedJob,
+  type PartitionState,
+  type Reservation,
+} from '../../store/records.ts';
 import type { ScheduleHeads } from '../../store/schedules.ts';
 import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
@@ -9,6 +15,7 @@ import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
 import { isResident } from '../lease.ts';
 import {
   forgetMissed,
+  forgetUnlessAt,
   isOutdated,
   knownTurnOf,
   noteLoaded,
@@ -16,7 +23,7 @@ import {
   noteWatched,
 } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf, showsNothingDue } from '../timers.ts';
-import { Commits, LeaseLostError } from './commits.ts';
+import { Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { OutdatedPass, PassInput, PassScope } from './scope.ts';
 
@@ -34,24 +41,71 @@ export interface LoadedPass extends PassScope {
 export const liftsKeys = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
   configuration.fairness.idlePolicy === 'advance';
 
-/** @throws LeaseLostError if somebody else has the lease */
+/** Of reservations that were made within so many milliseconds there are few where little happens. */
+const CALM_WITHIN_MS = 2_000;
+const CALM_RESERVATIONS_MAX = 6;
+
+/** Whether passes are so rare that they are hardly ever in each other's way. */
+export const isCalm = (reservations: readonly Reservation[], nowMs: number): boolean =>
+  reservations.filter(({ reservedAtMs }) => nowMs - reservedAtMs < CALM_WITHIN_MS).length <=
+  CALM_RESERVATIONS_MAX;
+
+/**
+ * Whether a pass may be made without the lease. What it leaves as it is tells nobody of it, so nothing may wait. What needs more than
+ * the page, or looks at other partitions, needs the lease.
+ */
+function needsLease({ context, lease, between, nowMs }: PassScope, state: PartitionState): boolean {
+  const { deployed } = context;
+  return (
+    !state.isOpen ||
+    state.epoch !== lease.fence.epoch ||
+    between !== undefined ||
+    state.parks ||
+    state.quiet === undefined ||
+    state.quiet.declared !== deployed?.version ||
+    (deployed !== undefined && !isCarriedTo(deployed.version, state)) ||
+    !isCalm(state.reservations, nowMs)
+  );
+}
+
+/**
+ * Whether this pass may decide anything of the partition as it was loaded.
+ *
+ * @throws LeaseLostError if somebody else has the lease
+ * @throws LeaseNeededError if the pass is to be made without it, and cannot
+ */
+function requireRight(scope: PassScope, state: PartitionState): void {
+  const { fence, isOpen = false } = scope.lease;
+  const isOfEpoch = state.epoch === fence.epoch;
+  if (isOpen && needsLease(scope, state))
+    throw new LeaseNeededError(fence, { openEpoch: state.isOpen && !isOfEpoch ? state.epoch : undefined });
+  if (!isOfEpoch) throw new LeaseLostError(fence);
+}
+
+/**
+ * @throws LeaseLostError if somebody else has the lease
+ * @throws LeaseNeededError if the pass is to be made without it, and cannot
+ */
 export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass> {
   const { context, lease, input, partition, between, nowMs, cached } = scope;
   const { store, configuration, deployed } = context;
-  const { lines, letGo } = cached;
+  const { letGo } = cached;
   // Who missed hints does not know what has changed: heads, and keys that have come.
-  if (input.hasMissed) forgetMissed(lines);
+  if (input.hasMissed) forgetMissed(cached.lines);
   // Who lifts all keys that came must see all jobs that are due.
-  const promotes = input.promotes || (liftsKeys(context) && lines.coming === undefined);
-  lines.sinceMs ??= nowMs;
-  const shards = dueShardsKnown(context, partition);
+  const promotes = input.promotes || (liftsKeys(context) && cached.lines.coming === undefined);
+  // What a pass promotes that needs the lease after all would be told to nobody.
+  const shards = lease.isOpen === true ? [] : dueShardsKnown(context, partition);
   const [state, found, dueHere, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs, knownTurn: knownTurnOf(cached) }),
     lookUpTold(scope),
     promotes ? promoteShown(scope, shards) : NOTHING_DUE,
     input.fires ? readSchedulesShown(scope) : undefined,
   ]);
-  if (state.epoch !== lease.fence.epoch) throw new LeaseLostError(lease.fence);
+  requireRight(scope, state);
+  forgetUnlessAt(cached, state.turn);
+  const { lines } = cached;
+  lines.sinceMs ??= nowMs;
   noteLoaded(cached, state.turn, nowMs);
   const newer = await newerDeclaration(context, partition, state);
   if (newer !== undefined) return { kind: 'outdated', version: newer };
@@ -81,7 +135,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     strangers: [...dueHere.strangers, ...dueThere.strangers],
     more: dueHere.more || dueThere.more || fired.more,
   };
-  const commits = new Commits(store, lease.fence, state.turn);
+  const commits = new Commits(store, lease, state.turn);
   return { ...scope, input: withFound(input, found, state), state, commits, carried, elsewhere, due };
 }
 

@@ -11,15 +11,17 @@ import type { HeldLease } from '../lease.ts';
 import { openCache } from '../partition-cache.ts';
 import { Admission } from './admit.ts';
 import { close } from './close.ts';
-import { LeaseLostError } from './commits.ts';
+import { LeaseLostError, LeaseNeededError } from './commits.ts';
 import { load } from './load.ts';
 import { plan } from './plan.ts';
 import type { OutdatedPass, PassInput, PassReport } from './scope.ts';
 import { settle } from './settle.ts';
 
 /**
- * Makes one pass under a lease. `lost`: somebody has superseded it; nothing that follows would count. `outdated`: nothing was
- * decided, because the partition knows of a newer declaration.
+ * Makes one pass under a lease, or without one where the partition is open. `lost`: somebody has superseded it; nothing that follows
+ * would count. `outdated`: nothing was decided, because the partition knows of a newer declaration.
+ *
+ * @throws LeaseNeededError if it was to be made without the lease, and needs it
  */
 export async function pass(
   context: DispatchContext,
@@ -27,7 +29,8 @@ export async function pass(
   input: PassInput,
 ): Promise<PassReport | { readonly kind: 'lost' } | OutdatedPass> {
   const { partition, epoch } = lease.fence;
-  const cached = openCache(context.caches, partition, epoch);
+  const known = context.caches.get(partition);
+  const cached = openCache(context.caches, partition, epoch, lease.isOpen);
   const nowMs = context.clock.nowMs();
   try {
     const between = betweenPartitions(context, partition);
@@ -39,6 +42,8 @@ export async function pass(
     return await close(planned, admission);
   } catch (error) {
     if (error instanceof LeaseLostError) return { kind: 'lost' };
+    if (error instanceof LeaseNeededError && !error.isOfCommit && known !== undefined)
+      context.caches.set(partition, known);
     throw error;
   }
 }

@@ -16,6 +16,8 @@ export interface PassReport {
   readonly lostClaims: number;
   /** Images with which the next pass settles what a lost hint left behind. */
   readonly hints: readonly JobHead[];
+  /** Nothing waits, and little happens: passes may go on without the lease. */
+  readonly isCalm: boolean;
 }
 
 /** The partition knows of a newer declaration than this process. */
@@ -31,8 +33,6 @@ export interface PassInput {
   readonly told?: readonly string[] | undefined;
   /** Jobs that word was left of by whoever could not have the lease: what they are by now is a hint. @default - none */
   readonly named?: readonly NamedJob[] | undefined;
-  /** Numbers the batches made under this lease. */
-  readonly nextBatch: () => number;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
   readonly checksAll: boolean;
   /** Hints were missed: what is remembered of lines may not be all there is. */

@@ -68,7 +68,6 @@ export class Lead {
   /** The wakes up to which it has looked. */
   #lookedAt: WakeCount;
   #hints: readonly JobHead[] = [];
-  #batches = 0;
   /** The first pass comes at once. */
   #goesOn = true;
   #checkAllAtMonotonicMs: number;
@@ -202,10 +201,6 @@ export class Lead {
         // Who was told of jobs, and of nothing else, need not look for what nobody told of.
         fires,
         justStored: NOTHING_STORED,
-        nextBatch: () => {
-          this.#batches += 1;
-          return this.#batches;
-        },
         inBackground: (work) => beside.push(work),
       });
     } finally {

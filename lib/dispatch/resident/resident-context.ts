@@ -30,6 +30,7 @@ export class ResidentContext {
       announced: new Map(),
       caches: new Map(),
       led: new Set(),
+      open: new Map(),
     };
   }
 

@@ -9,7 +9,7 @@ import type { Standing } from './codec/job.ts';
 /** Writes on their way at once; the SDK's client opens 50 connections at most. */
 export const PARALLEL_MAX = 32;
 
-/** Where the check of the lease's epoch stands in a commit's transaction. */
+/** Where the check of the lease's epoch stands in a transaction that moves parked jobs. */
 export const LEASE_PART = 0;
 
 /** `:pending` stands for the state `pending`. */

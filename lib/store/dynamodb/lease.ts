@@ -56,7 +56,7 @@ export class DynamoLeaseStore implements LeaseStore {
     const outcome = await this.#table.update('acquireLease', {
       key: leaseKey(partition),
       update: `SET #epoch = if_not_exists(#epoch, :zero) + :one, #holder = :holder, #expiresAtMs = :expires,
-        #callId = :callId, #takenAtMs = :taken REMOVE #lastHolder, #isWriting`,
+        #callId = :callId, #takenAtMs = :taken REMOVE #lastHolder, #isWriting, #openEpoch`,
       condition,
       values: {
         ':zero': 0,
@@ -100,13 +100,15 @@ export class DynamoLeaseStore implements LeaseStore {
     fence,
     wakesSeen,
     isWriting = false,
+    isOpen = false,
   }: RequestOf<'releaseLease'>): Promise<'released' | 'lost'> {
     const noted = wakesSeen === undefined ? '' : ', #wakesSeen = :wakesSeen, #wordSeen = :wordSeen';
     // Whoever takes it then fences the page first.
-    const writing = isWriting ? ', #isWriting = :isWriting' : '';
+    const writing = isWriting || isOpen ? ', #isWriting = :isWriting' : '';
+    const open = isOpen ? ', #openEpoch = :epoch' : '';
     const outcome = await this.#table.update('releaseLease', {
       key: leaseKey(fence.partition),
-      update: `SET #expiresAtMs = :past${noted}${writing}, #lastHolder = #holder REMOVE #holder, #callId`,
+      update: `SET #expiresAtMs = :past${noted}${writing}${open}, #lastHolder = #holder REMOVE #holder, #callId`,
       condition: '#epoch = :epoch AND attribute_exists(#holder)',
       values: {
         ':past': 0,
@@ -114,7 +116,7 @@ export class DynamoLeaseStore implements LeaseStore {
         ...(wakesSeen === undefined
           ? {}
           : { ':wakesSeen': wakesSeen.wakes, ':wordSeen': encodeWordSeen(wakesSeen) }),
-        ...(isWriting ? { ':isWriting': true } : {}),
+        ...(isWriting || isOpen ? { ':isWriting': true } : {}),
       },
     });
     if (outcome.applied) return 'released';
@@ -126,12 +128,13 @@ export class DynamoLeaseStore implements LeaseStore {
   async readLease(partition: number): Promise<LeaseRecord | undefined> {
     const item = await this.#table.get('readLease', leaseKey(partition));
     if (item === undefined) return undefined;
-    const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = decodeLease(item);
+    const { epoch, holder, isOpen, lastHolder, takenAtMs, expiresAtMs } = decodeLease(item);
     const known = holder ?? lastHolder;
     return {
       epoch,
       ...(known === undefined ? {} : { holder: known }),
       isHeld: holder !== undefined,
+      isOpen,
       ...(takenAtMs === undefined ? {} : { takenAtMs }),
       expiresAtMs,
     };

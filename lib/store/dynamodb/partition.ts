@@ -11,6 +11,7 @@ import {
   EMPTY_PAGE,
   isPageAlone,
   isReadAround,
+  isSafeInParts,
   type Page,
   type PageTurn,
   requireBounded,
@@ -27,7 +28,7 @@ import {
   type WorkerRecord,
   workerAt,
 } from '../records.ts';
-import type { Applied, Commit } from '../requests.ts';
+import type { Applied, Commit, CommitOutcome } from '../requests.ts';
 import {
   BEHIND_RESERVATIONS,
   backlogKey,
@@ -57,7 +58,7 @@ import { commitIdOf, decodePage, encodePage } from './codec/page.ts';
 import { decodeReservation, encodeReservation } from './codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
-import { LEASE_PART, PARALLEL_MAX } from './expressions.ts';
+import { PARALLEL_MAX } from './expressions.ts';
 import type { TableItems } from './items.ts';
 import type { RankMove } from './key-ranks.ts';
 import { inParallel } from './parallel.ts';
@@ -149,6 +150,7 @@ export class DynamoPartitionStore implements PartitionStore {
     for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
+      isOpen: lease?.isOpen === true && page.epoch <= lease.epoch,
       declared: lease?.declared,
       carried: lease?.carried,
       turn: page.turn,
@@ -270,7 +272,7 @@ export class DynamoPartitionStore implements PartitionStore {
     return found;
   }
 
-  async commit({ fence, commit }: RequestOf<'commit'>): Promise<'committed' | 'lost'> {
+  async commit({ fence, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
     const { partition } = fence;
     requireBounded(commit);
     const turnKnown = this.#known.get(partition)?.page.turn;
@@ -285,6 +287,7 @@ export class DynamoPartitionStore implements PartitionStore {
     const turn = turnPage(known.page, commit, known.batches, fence.epoch);
     if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
       throw new CommitTooLarge(transactionPartsOf(turn, commit));
+    if (commit.isWithoutLease === true && !isSafeInParts(turn, commit)) return 'needsLease';
     const written = isPageAlone(turn, commit)
       ? await this.#turnAlone(fence, known.page, turn.page)
       : await this.#turnWith(fence, known.page, turn, commit);
@@ -315,7 +318,6 @@ export class DynamoPartitionStore implements PartitionStore {
     const parts = this.#transactionPartsOf(fence, before, turn, commit);
     const outcome = await this.#table.transact('commit', randomUUID(), parts);
     if (outcome.applied) return 'committed';
-    if (outcome.refused.has(LEASE_PART)) return 'lost';
     return this.#refused(fence, before, `parts ${[...outcome.refused].join(', ')}`);
   }
 
@@ -346,9 +348,8 @@ export class DynamoPartitionStore implements PartitionStore {
   ): readonly TransactionPart[] {
     const { partition, epoch } = fence;
     const table = this.#table;
-    // LEASE_PART: the fence stands first.
+    // The page is the fence, as where it is written alone: whoever takes a lease under which a commit may come fences the page first.
     return [
-      table.checkPart(leaseKey(partition), '#epoch = :epoch', { ':epoch': epoch }),
       table.putPart(pageAfter(partition, epoch, before, turn.page, newCommitId())),
       ...turn.spilled.map((ledger) =>
         table.putPart({ item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger) }),
@@ -369,15 +370,20 @@ export class DynamoPartitionStore implements PartitionStore {
           ? table.deletePart(reservationKey(partition, reservation.batchId))
           : table.putPart({ item: encodeReservation(partition, reservation) }),
       ),
-      ...this.#lendingParts(partition, commit),
+      ...this.#lendingParts(fence, commit),
     ];
   }
 
   /** A loan stands with both partitions, and both say the same of it. */
-  #lendingParts(partition: number, { lend = [], giveBack = [] }: Commit): readonly TransactionPart[] {
+  #lendingParts(
+    { partition, epoch }: Fence,
+    { lend = [], giveBack = [] }: Commit,
+  ): readonly TransactionPart[] {
+    if (lend.length + giveBack.length === 0) return [];
     const table = this.#table;
     const granted = new Set(lend.map(({ to }) => to));
     return [
+      table.checkPart(leaseKey(partition), '#epoch = :epoch', { ':epoch': epoch }),
       ...lend.flatMap((loan) =>
         [loan.from, loan.to].map((each) =>
           table.putPart({ item: encodeLoan(each, loan), condition: 'attribute_not_exists(#pk)' }),

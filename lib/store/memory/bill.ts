@@ -234,7 +234,6 @@ export class Bill {
     const unitsOf = (items: readonly number[]): number =>
       TRANSACTION_FACTOR * items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     const own = unitsOf([
-      SMALL_BYTES,
       Math.max(...pages),
       ...[...turn.reserved, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
       ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),

@@ -72,6 +72,8 @@ interface Lease {
   readonly wakesSeen?: WakeCount | undefined;
   /** It was given back while a commit may still have been on its way. */
   readonly isWriting?: boolean | undefined;
+  /** It was given back open. */
+  readonly isOpen?: boolean | undefined;
 }
 
 /** A partition's items as they are: to look at, not to change. */

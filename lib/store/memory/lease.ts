@@ -27,11 +27,11 @@ export class MemoryLeaseStore implements LeaseStore {
     return this.#items.write('acquireLease', () => {
       this.#items.bill.small('acquireLease', 'write');
       const items = this.#items.partition(partition);
-      const { epoch, expiresAtMs, holder: present, isWriting = false } = items.lease;
+      const { epoch, expiresAtMs, holder: present, isWriting = false, isOpen = false } = items.lease;
       if (present !== undefined && expiresAtMs > nowMs)
         return { kind: 'held', epoch, expiresAtMs, holder: present };
       const { wakesSeen } = items.lease;
-      if ((present !== undefined || isWriting) && items.page.epoch <= epoch) {
+      if ((present !== undefined || isWriting || isOpen) && items.page.epoch <= epoch) {
         this.#items.bill.fencedPage(partition, items.page);
         items.page = { ...items.page, epoch: epoch + 1 };
       }
@@ -63,6 +63,7 @@ export class MemoryLeaseStore implements LeaseStore {
     fence,
     wakesSeen,
     isWriting = false,
+    isOpen = false,
   }: RequestOf<'releaseLease'>): Promise<'released' | 'lost'> {
     return this.#items.write('releaseLease', () => {
       this.#items.bill.small('releaseLease', 'write');
@@ -74,6 +75,7 @@ export class MemoryLeaseStore implements LeaseStore {
         epoch: fence.epoch,
         holder: undefined,
         isWriting,
+        isOpen,
         lastHolder,
         takenAtMs,
         expiresAtMs: 0,
@@ -86,12 +88,20 @@ export class MemoryLeaseStore implements LeaseStore {
   async readLease(partition: number): Promise<LeaseRecord | undefined> {
     return this.#items.read('readLease', () => {
       this.#items.bill.small('readLease', 'read');
-      const { epoch, holder, lastHolder, takenAtMs, expiresAtMs } = this.#items.partition(partition).lease;
+      const {
+        epoch,
+        holder,
+        isOpen = false,
+        lastHolder,
+        takenAtMs,
+        expiresAtMs,
+      } = this.#items.partition(partition).lease;
       if (epoch === 0) return undefined;
       return {
         epoch,
         ...ifPresent('holder', holder ?? lastHolder),
         isHeld: holder !== undefined,
+        isOpen,
         ...ifPresent('takenAtMs', takenAtMs),
         expiresAtMs,
       };

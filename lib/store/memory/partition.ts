@@ -7,6 +7,8 @@ import { CommitTooLarge, StaleCommit, StoreThrottled } from '../errors.ts';
 import {
   asMarked,
   isPageAlone,
+  isSafeInParts,
+  lendingItems,
   type PageTurn,
   requireBounded,
   reservationsIn,
@@ -14,7 +16,7 @@ import {
   turnPage,
 } from '../page.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../records.ts';
-import type { Applied, Commit } from '../requests.ts';
+import type { Applied, Commit, CommitOutcome } from '../requests.ts';
 import { requireCommitFits, requireRequestFits } from './fits.ts';
 import { estimateId, type MemoryItems, type PartitionItems } from './items.ts';
 
@@ -64,6 +66,7 @@ export class MemoryPartitionStore implements PartitionStore {
       this.#items.bill.load(partition, page, batches, others, knownTurn);
       return {
         epoch: lease.epoch,
+        isOpen: lease.isOpen === true && page.epoch <= lease.epoch,
         declared,
         carried,
         turn: page.turn,
@@ -86,7 +89,7 @@ export class MemoryPartitionStore implements PartitionStore {
     });
   }
 
-  async commit({ fence, commit }: RequestOf<'commit'>): Promise<'committed' | 'lost'> {
+  async commit({ fence, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
     const touched = [...commit.drop, ...commit.postpone].map((each) => each.reservation.batchId);
     requireBounded(commit);
     return this.#items.write('commit', () => {
@@ -106,11 +109,10 @@ export class MemoryPartitionStore implements PartitionStore {
       );
       this.#requireLendable(commit);
       const turn = turnPage(present.page, commit, present.batches, fence.epoch);
-      if (!isPageAlone(turn, commit)) {
-        if (this.#items.happens('transactionConflict')) {
-          throw new StoreThrottled('commit: the transaction met another one; try again');
-        }
-        if (present.lease.epoch !== fence.epoch) return 'lost';
+      if (commit.isWithoutLease === true && !isSafeInParts(turn, commit)) return 'needsLease';
+      if (lendingItems(commit) > 0 && present.lease.epoch !== fence.epoch) return 'lost';
+      if (!isPageAlone(turn, commit) && this.#items.happens('transactionConflict')) {
+        throw new StoreThrottled('commit: the transaction met another one; try again');
       }
       if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
         throw new CommitTooLarge(transactionPartsOf(turn, commit));

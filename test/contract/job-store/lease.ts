@@ -2,9 +2,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
+import type { Fence } from '../../../lib/store/records.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
-import { aLedger } from '../../fixtures/factories/ledger.ts';
+import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
+import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
 
 export function leaseContract(suite: StoreSuite): void {
@@ -125,6 +127,52 @@ export function leaseContract(suite: StoreSuite): void {
         epoch: current.epoch,
         expiresAtMs: NOW_MS + 2 * LEASE_MS,
         holder: 'dispatcher',
+      });
+    });
+
+    describe('that was given back open', () => {
+      const opened = async (partition: number): Promise<Fence> => {
+        const fence = await lease(partition);
+        await store.releaseLease({ fence, isOpen: true });
+        return fence;
+      };
+      const isOpen = async (partition: number): Promise<boolean> =>
+        (await store.loadPartition({ partition, nowMs: NOW_MS })).isOpen;
+
+      it('lets whoever has loaded the partition commit, one after the other', async () => {
+        const partition = freshPartition();
+        const fence = await opened(partition);
+        expect(await isOpen(partition)).toBe(true);
+        const commit = aCommit({ turn: 0, ledgers: [aLedger()], isWithoutLease: true });
+        expect(await store.commit({ fence, commit })).toBe('committed');
+        await expect(store.commit({ fence, commit })).rejects.toMatchObject({ name: 'StaleCommit' });
+        expect(await isOpen(partition)).toBe(true);
+      });
+
+      it('lets nobody commit any more who loaded the partition before it was taken', async () => {
+        const partition = freshPartition();
+        const fence = await opened(partition);
+        const next = await lease(partition, NOW_MS + 1);
+        expect([next.epoch, await isOpen(partition)]).toEqual([fence.epoch + 1, false]);
+        const commit = aCommit({ turn: 0, ledgers: [aLedger()], isWithoutLease: true });
+        expect(await store.commit({ fence, commit })).toBe('lost');
+        await store.releaseLease({ fence: next });
+        expect([await isOpen(partition), await store.commit({ fence, commit })]).toEqual([false, 'lost']);
+      });
+
+      it('lets nobody change more than the page and what resources cost', async () => {
+        const partition = freshPartition();
+        const fence = await opened(partition);
+        const large = aReservation(times(600, (at) => ({ id: `${at}`.padStart(32, '0') })));
+        const withoutLease = { turn: 0, isWithoutLease: true };
+        expect(await store.commit({ fence, commit: aCommit({ ...withoutLease, reserve: [large] }) })).toBe(
+          'needsLease',
+        );
+        expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
+        const estimates = [anEstimate({ resourceId: 'printer' })];
+        expect(await store.commit({ fence, commit: aCommit({ ...withoutLease, estimates }) })).toBe(
+          'committed',
+        );
       });
     });
 

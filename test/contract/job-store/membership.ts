@@ -234,6 +234,7 @@ export function membershipContract(suite: StoreSuite): void {
         epoch: fence.epoch,
         holder: 'dispatcher',
         isHeld: true,
+        isOpen: false,
         takenAtMs: NOW_MS,
         expiresAtMs: NOW_MS + LEASE_MS,
       };
@@ -246,10 +247,14 @@ export function membershipContract(suite: StoreSuite): void {
         expect(await store.readLease(partition)).toEqual({ ...held, isHeld: false, expiresAtMs: 0 });
       }
       await store.acquireLease({ partition, holder: 'another', nowMs: NOW_MS + 9, leaseMs: LEASE_MS });
+      await store.releaseLease({ fence: { partition, epoch: fence.epoch + 1 }, isOpen: true });
+      expect(await store.readLease(partition)).toMatchObject({ isHeld: false, isOpen: true });
+      await store.acquireLease({ partition, holder: 'another', nowMs: NOW_MS + 9, leaseMs: LEASE_MS });
       expect(await store.readLease(partition)).toMatchObject({
-        epoch: fence.epoch + 1,
+        epoch: fence.epoch + 2,
         holder: 'another',
         isHeld: true,
+        isOpen: false,
         takenAtMs: NOW_MS + 9,
       });
     });

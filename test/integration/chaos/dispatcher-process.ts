@@ -67,6 +67,7 @@ const context: DispatchContext = {
   announced: new Map(),
   caches: new Map(),
   led: new Set(),
+  open: new Map(),
 };
 
 const dispatch = async (jobs: readonly MovingJob[], reason: Trigger['reason']): Promise<void> => {

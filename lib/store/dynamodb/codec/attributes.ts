@@ -44,6 +44,7 @@ export const ATTRIBUTE = {
   holder: 'holder',
   lastHolder: 'lastHolder',
   isWriting: 'isWriting',
+  openEpoch: 'openEpoch',
   takenAtMs: 'takenAtMs',
   expiresAtMs: 'expiresAtMs',
   /** Names one call, where nothing else tells its own repetition from another caller's success. */

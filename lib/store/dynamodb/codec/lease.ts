@@ -12,6 +12,8 @@ export interface LeaseItem {
   readonly wakesSeen: WakeCount | undefined;
   readonly lastHolder: string | undefined;
   readonly takenAtMs: number | undefined;
+  /** It was given back open. */
+  readonly isOpen: boolean;
   readonly declared: number | undefined;
   readonly carried: Carried | undefined;
 }
@@ -36,9 +38,13 @@ const decodeCarried = (cells: Cells): Carried => ({
 
 export function decodeLease(item: Item): LeaseItem {
   const cells = cellsOf(item);
+  const epoch = cells.count(A.epoch);
+  const holder = cells.has(A.holder) ? cells.text(A.holder) : undefined;
   return {
-    epoch: cells.count(A.epoch),
-    holder: cells.has(A.holder) ? cells.text(A.holder) : undefined,
+    epoch,
+    holder,
+    // Under which epoch: an earlier version that took it since left that there.
+    isOpen: holder === undefined && cells.has(A.openEpoch) && cells.count(A.openEpoch) === epoch,
     expiresAtMs: cells.number(A.expiresAtMs),
     callId: cells.has(A.callId) ? cells.text(A.callId) : undefined,
     wakesSeen: cells.has(A.wakesSeen) ? decodeWakesSeen(cells) : undefined,

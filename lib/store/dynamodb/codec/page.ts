@@ -146,7 +146,7 @@ function unpackQuiet(packed: unknown): Quiet {
 }
 
 /** What the page says of keys, types and reservations: a text of JSON each, in one line. */
-const TEXTS = [A.ledgers, A.estimates, A.batches, A.inline] as const;
+const TEXTS = [A.ledgers, A.estimates, A.batches, A.inline, A.attendance, A.quiet] as const;
 /** Far beyond any page: more is damaged, or was put there by somebody else. */
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -173,7 +173,8 @@ function withTexts(item: Item): Item {
   if (!(compressed instanceof Uint8Array)) throw cells.malformed(A.texts, 'bytes');
   try {
     const texts = inflateRawSync(compressed, { maxOutputLength: TEXTS_BYTES_MAX }).toString().split('\n');
-    const named = TEXTS.map((name, at) => [name, texts[at] === '' ? undefined : texts[at]] as const);
+    // An earlier version compressed fewer of them.
+    const named = TEXTS.slice(0, texts.length).map((name, at) => [name, texts[at] || undefined] as const);
     return { ...item, ...Object.fromEntries(named) };
   } catch (cause) {
     throw cells.malformed(A.texts, 'texts as deflate', { cause });

@@ -1,0 +1,152 @@
+/** Passes without the lease: where nothing waits and little happens, a commit of the page is all that is needed. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
+
+const POOL = {
+  types: { resize: {} },
+  fleets: { images: { types: ['resize'], slots: 2 } },
+};
+
+/** Of the lease that was given back open. */
+const EPOCH = 3;
+
+/** A partition that somebody has left open. */
+async function opened(budget: StageOptions['budget'] = {}): Promise<Stage> {
+  const on = stage({ pool: POOL, budget });
+  const [job] = (await on.put(on.job())) as [Job];
+  await on.pass({ reason: 'stream', jobs: [job] });
+  const [started] = await on.startAll('images');
+  if (started === undefined) throw new Error('nothing was sent');
+  await on.pass({ reason: 'stream', jobs: [await on.end(started)] });
+  await on.pass({ reason: 'tick' });
+  // Whatever was read of the index before may have been too early.
+  await on.advance(60_000);
+  await on.pass({ reason: 'tick' });
+  expect(await on.store.readLease(0)).toMatchObject({ epoch: EPOCH, isOpen: true });
+  return on;
+}
+
+const epochOf = (on: Stage): number => on.store.inspect(0).lease.epoch;
+
+/** What is told of a job that is stored. */
+const toldOf = ({ id }: Pick<Job, 'id'>): Trigger => ({ jobs: [], reason: 'told', jobIds: [id] });
+
+/** A dispatcher that something happens to before its first commit is sent. */
+function disturbed(on: Stage, happen: () => Promise<unknown>): DispatchContext {
+  let isFirst = true;
+  return on.dispatcher({
+    store: storeWith(on.store, {
+      commit: async (request) => {
+        if (isFirst) {
+          isFirst = false;
+          await happen();
+        }
+        return on.store.commit(request);
+      },
+    }),
+  });
+}
+
+describe('a pass without the lease', () => {
+  it('starts a job and settles it, and takes no lease', async () => {
+    const on = await opened();
+    const [job] = (await on.put(on.job())) as [Job];
+    expect(await on.pass(toldOf(job))).toMatchObject({ kind: 'done', admitted: 1 });
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing was sent');
+    const ended = await on.end(started);
+    expect(await on.pass({ reason: 'stream', jobs: [ended] })).toMatchObject({ kind: 'done', settled: 1 });
+    expect([epochOf(on), on.held()]).toEqual([EPOCH, []]);
+  });
+
+  it('is made again where somebody has committed first: no slot is given to two jobs', async () => {
+    const on = await opened();
+    const jobs = (await on.put(on.job(), on.job(), on.job())) as [Job, Job, Job];
+    const other = on.dispatcher();
+    const context = disturbed(on, () => dispatch(other, 0, toldOf(jobs[0])));
+    await on.finish(dispatch(context, 0, toldOf(jobs[1])));
+    expect(on.held()).toHaveLength(2);
+    expect(on.states(jobs).filter((state) => state === 'claimed')).toHaveLength(2);
+  });
+
+  it('whose page was fenced commits nothing, and goes on under the lease', async () => {
+    const on = await opened();
+    const [job] = (await on.put(on.job())) as [Job];
+    let applied = 0;
+    const context = disturbed(on, async () => {
+      const lease = await on.store.acquireLease({
+        partition: 0,
+        holder: 'x',
+        nowMs: on.time.nowMs,
+        leaseMs: 20_000,
+      });
+      applied = on.store.inspect(0).reservations.size;
+      await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
+    });
+    expect(await on.finish(dispatch(context, 0, { jobs: [job], reason: 'stream' }))).toMatchObject({
+      kind: 'done',
+      admitted: 1,
+    });
+    expect([applied, on.held().length, epochOf(on)]).toEqual([0, 1, EPOCH + 2]);
+  });
+
+  it('says that something waits, and whoever comes next takes the lease', async () => {
+    const on = await opened();
+    const jobs = (await on.put(on.job(), on.job(), on.job())) as [Job, Job, Job];
+    // It finds the others, and has no slot for the last one.
+    await on.pass(toldOf(jobs[0]));
+    expect([on.held().length, epochOf(on)]).toEqual([2, EPOCH]);
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing was sent');
+    const ended = await on.end(started);
+    expect(await on.pass({ reason: 'stream', jobs: [ended] }, on.dispatcher())).toMatchObject({
+      admitted: 1,
+    });
+    expect(epochOf(on)).toBe(EPOCH + 1);
+  });
+
+  it('knows that another process has made one, what its jobs were charged, and what their resource costs', async () => {
+    const on = await opened({ newsShare: 0 });
+    const one = on.main;
+    const two = on.dispatcher();
+    const run = async (context: DispatchContext, fairnessKey: string): Promise<void> => {
+      const [job] = (await on.put(on.job({ fairnessKey, resourceId: 'printer' }))) as [Job];
+      await on.pass(toldOf(job), context);
+      const [started] = await on.startAll('images');
+      if (started === undefined) throw new Error('nothing was sent');
+      await on.advance(1_000);
+      await on.pass({ reason: 'stream', jobs: [await on.end(started)] }, context);
+    };
+    await run(one, 'a');
+    await run(two, 'a');
+    await run(one, 'a');
+    expect(on.store.inspect(0).ledgers.get('a')?.settledCostMs).toBe(3_000);
+    const ids = [{ type: 'resize', resourceId: 'printer' }];
+    expect(await on.store.getEstimates({ partition: 0, ids })).toMatchObject([{ samples: 3 }]);
+    expect(epochOf(on)).toBe(EPOCH);
+  });
+
+  it('is not made of a tick, which looks at everything', async () => {
+    const on = await opened();
+    await on.pass({ reason: 'tick' });
+    expect(await on.store.readLease(0)).toMatchObject({ epoch: EPOCH + 1, isOpen: true });
+  });
+
+  it('is not made where passes get into each other’s way again and again', async () => {
+    const on = await opened();
+    const busy = on.dispatcher({
+      store: storeWith(on.store, {
+        commit: async ({ fence, commit }) => {
+          if (commit.isWithoutLease !== true) return on.store.commit({ fence, commit });
+          return 'lost';
+        },
+      }),
+    });
+    const [job] = (await on.put(on.job())) as [Job];
+    expect(await on.pass(toldOf(job), busy)).toMatchObject({ kind: 'done', admitted: 1 });
+    expect(await on.store.readLease(0)).toMatchObject({ epoch: EPOCH + 1, isOpen: false });
+  });
+});
