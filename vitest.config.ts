@@ -46,7 +46,7 @@ export default defineConfig({
   test: {
     reporters: ['default', 'json'],
     // Many tests wait for processes and time: one worker for each core, not one less.
-    maxWorkers: '100%',
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     outputFile: { json: process.env.FAIRLEAD_TEST_REPORT ?? 'reports/vitest.json' },
     coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },

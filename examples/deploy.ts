@@ -19,6 +19,8 @@ export interface DeployOptions {
   /** Holds logs and what the CLI makes. Default: `.fairlead` in the working directory. */
   readonly dataDir?: string | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Bootstraps the endpoint beside the synthesis, by what it is given; whoever deploys several stacks at once bootstraps once. Default: that. */
+  readonly bootstrap?: ((bootstrapNow: () => Promise<void>) => Promise<void>) | undefined;
 }
 
 export interface Deployment {
@@ -72,7 +74,7 @@ function reasonIn(output: string): string {
  * @throws DeployError
  */
 export async function deploy(options: DeployOptions): Promise<Deployment> {
-  const { endpoint, signal, stack } = options;
+  const { endpoint, signal, stack, bootstrap = (bootstrapNow) => bootstrapNow() } = options;
   const dataDir = resolve(options.dataDir ?? '.fairlead');
   const logFile = await newLogFile(dataDir, 'cdk');
   const work = await mkdtemp(join(dataDir, 'deploy-'));
@@ -97,8 +99,10 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
   try {
     await inParallel([
       cdk('cdk synth', ['synth', '--quiet', ...app, ...context, '--output', assembly]),
-      // An assembly of its own, though it makes none: the CLI locks the folder all the same.
-      cdk('cdk bootstrap', ['bootstrap', environmentUrl, '--output', join(work, 'bootstrap.out')]),
+      bootstrap(async () => {
+        // An assembly of its own, though it makes none: the CLI locks the folder all the same.
+        await cdk('cdk bootstrap', ['bootstrap', environmentUrl, '--output', join(work, 'bootstrap.out')]);
+      }),
     ]);
     const outputsFile = join(work, 'outputs.json');
     const how = ['--require-approval', 'never', '--method', 'direct', '--outputs-file', outputsFile];

@@ -1,6 +1,6 @@
 /** The protocol's executable model, in every state: `protocol-model.test.ts` has the first ones, and what each protection is for. */
 import { describe, expect, it } from 'vitest';
-import { COMMIT_MODEL, MODEL_MS, REHOME_MODEL, run, runModel } from './models.ts';
+import { COMMIT_MODEL, LOAN_MODEL, LOCK_MODEL, MODEL_MS, REHOME_MODEL, run, runModel } from './models.ts';
 
 describe('the reserve-then-claim protocol', () => {
   it('holds its invariants in every state that its small world can reach', {
@@ -18,6 +18,26 @@ describe('a commit that is one write', () => {
   }, async () => {
     const { code, lines } = await run(COMMIT_MODEL, '--states', '1000000');
     expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
+    expect(code).toBe(0);
+  });
+});
+
+describe('the lock of a conflict key between partitions', () => {
+  it('excludes, and is never left behind, in every state that its small world can reach', {
+    timeout: MODEL_MS,
+  }, async () => {
+    const { code, lines } = await run(LOCK_MODEL);
+    expect(lines).toEqual(['238147 states; no violation']);
+    expect(code).toBe(0);
+  });
+});
+
+describe('capacity that moves between partitions', () => {
+  it('is never there twice, in every state that its small world can reach', {
+    timeout: MODEL_MS,
+  }, async () => {
+    const { code, lines } = await run(LOAN_MODEL);
+    expect(lines).toEqual(['261162 states; no violation']);
     expect(code).toBe(0);
   });
 });

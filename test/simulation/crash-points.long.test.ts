@@ -1,5 +1,5 @@
 /** Every call of some small runs, with what else can happen to a call. */
-import { testCrashPoints } from './crash-points.ts';
+import { REDEPLOYED, testCrashPoints } from './crash-points.ts';
 
 testCrashPoints([
   ['the caller dies before it', 'crashBeforeCall'],
@@ -8,3 +8,5 @@ testCrashPoints([
   ['it is throttled', 'throttled'],
   ['it is delayed past the lease', 'frozenBeforeCall'],
 ]);
+
+testCrashPoints([['the caller dies after it', 'crashAfterCall']], REDEPLOYED);

@@ -17,9 +17,18 @@ export const again = (
   more: ReadonlyMap<string, CallFault> = new Map(),
 ): Promise<RunReport> => run(plan.seed, { plan, forced: new Map([...forced, ...more]) });
 
-/** Each of these happens to each call of each small run, one at a time. */
-export function testCrashPoints(points: readonly CrashPoint[]): void {
-  describe.each(Object.entries(SMALL_RUNS))('%s', (_, small) => {
+/** Runs without a redeploy, which makes the longest ones; and those with one. */
+const isRedeployed = ([, { plan }]: readonly [string, SmallRun]): boolean => plan.redeploys !== undefined;
+const all = Object.entries(SMALL_RUNS);
+export const UNDER_ONE_DECLARATION = Object.fromEntries(all.filter((each) => !isRedeployed(each)));
+export const REDEPLOYED = Object.fromEntries(all.filter(isRedeployed));
+
+/** Each of these happens to each call of each of these small runs, one at a time. */
+export function testCrashPoints(
+  points: readonly CrashPoint[],
+  runs: Readonly<Record<string, SmallRun>> = SMALL_RUNS,
+): void {
+  describe.each(Object.entries(runs))('%s', (_, small) => {
     it.each(points)(
       'ends well whichever call it is of which %s',
       { timeout: MATRIX_MS },
