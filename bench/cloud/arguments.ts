@@ -50,6 +50,8 @@ export interface BenchArguments {
   readonly workers: WorkerKind;
   /** Whether clients tell dispatchers of jobs. */
   readonly isPrompt: boolean;
+  /** Jobs that one invocation of a worker takes. */
+  readonly batchSize: number;
   readonly seed: number;
 }
 
@@ -69,10 +71,11 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
       pollers: { type: 'string', default: 'documented' },
       workers: { type: 'string', default: 'functions' },
       prompt: { type: 'string', default: 'yes' },
+      batch: { type: 'string', default: '1' },
       seed: { type: 'string', default: '1' },
     },
   });
-  const changed = ['table', 'key-units', 'pollers', 'workers', 'prompt', 'seed'].filter((option) =>
+  const changed = ['table', 'key-units', 'pollers', 'workers', 'prompt', 'batch', 'seed'].filter((option) =>
     argv.some((each) => each === `--${option}` || each.startsWith(`--${option}=`)),
   );
   if (values.save && changed.length > 0) {
@@ -92,6 +95,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
     pollers: oneOf('pollers', values.pollers, POLLER_MODELS),
     workers: oneOf('workers', values.workers, WORKER_KINDS),
     isPrompt: oneOf('prompt', values.prompt, ['yes', 'no']) === 'yes',
+    batchSize: wholeNumber('batch', values.batch, 1),
     seed: wholeNumber('seed', values.seed, 0),
   };
 }

@@ -55,3 +55,7 @@ const IDLE_POLLERS = 2;
 export function pollersOf(model: PollerModel, hasMaxConcurrency: boolean, isIdle: boolean): number {
   return model === 'documented' && isIdle && !hasMaxConcurrency ? IDLE_POLLERS : POLLERS;
 }
+
+/** Invocations at once that the construct allows a fleet whose invocations take several jobs: as many as its slots fill, two at least. */
+export const concurrencyOf = (slots: number, batchSize: number): number =>
+  Math.max(2, Math.ceil(slots / batchSize));

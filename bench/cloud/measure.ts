@@ -47,6 +47,8 @@ export interface MeasureOptions {
   readonly workers?: WorkerKind | undefined;
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
+  /** Jobs that one invocation of a worker takes, as `batchSize` of a fleet says. @default 1 */
+  readonly batchSize?: number | undefined;
   /** Other than the row's own. */
   readonly scale?: Partial<RowScale> | undefined;
   /** Hears how far the run is, from 0 to 1. */
@@ -147,6 +149,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       : undefined,
     isBusUsed: spec.path !== 'client',
     isPrompt: options.isPrompt,
+    batchSize: options.batchSize,
     areFleetsUsed: true,
     handler: (payload, attempt) => ({
       takesMs: jobMs,

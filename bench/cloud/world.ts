@@ -33,7 +33,7 @@ import { lambdaWorker, type SqsHandler } from '../../lib/worker/lambda-batch.ts'
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
 import { hashText, seeded } from '../../test/simulation/random.ts';
-import { DEPLOYMENT, type PollerModel, pollersOf, WORKER_FUNCTION } from './deployment.ts';
+import { concurrencyOf, DEPLOYMENT, type PollerModel, pollersOf, WORKER_FUNCTION } from './deployment.ts';
 import { CloudFunction, type Invocation } from './functions.ts';
 import { type Latencies, latenciesOf } from './latency.ts';
 import { MessageQueue, pollQueue, Stream } from './sources.ts';
@@ -71,6 +71,8 @@ export interface WorldOptions {
   readonly isBusUsed: boolean;
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
+  /** Jobs that one invocation of a worker takes. @default - as the construct says */
+  readonly batchSize?: number | undefined;
   readonly areFleetsUsed: boolean;
   /** What the handler of any job does: its own time, and whether it fails. */
   readonly handler: (payload: Json, attempt: number) => { readonly takesMs: number; readonly fails: boolean };
@@ -423,12 +425,13 @@ export class CloudWorld {
       if (slots === null) continue;
       const worker = this.#workerOf(fleet);
       const hideMs = DEPLOYMENT.visibilityTimeouts * WORKER_FUNCTION.timeoutMs;
+      const { batchSize = fleetQueue.batchSize } = this.#options;
       pollQueue<ReceivedMessage>({
         ...shared,
         name: 'fleet',
-        batchSize: fleetQueue.batchSize,
-        // The slots bound what is in flight.
-        maxConcurrency: undefined,
+        batchSize,
+        // The slots bound what is in flight; a bound is what fills batches.
+        maxConcurrency: batchSize === 1 ? undefined : concurrencyOf(slots, batchSize),
         queue: {
           receive: (max, waitMs) => this.#fleets.receive(fleet, max, waitMs, hideMs),
           delete: (messages) =>
@@ -438,7 +441,8 @@ export class CloudWorld {
             ),
         },
         pollers:
-          pollersOf(pollers, fleetQueue.hasMaxConcurrency, !areFleetsUsed) * this.#pollersFactor(slots),
+          pollersOf(pollers, fleetQueue.hasMaxConcurrency || batchSize > 1, !areFleetsUsed) *
+          this.#pollersFactor(slots),
         invoke: worker,
       });
     }

@@ -49,6 +49,13 @@ describe('a row', () => {
     expect(row.bill.dispatcherMachines > 0).toBe(row.dispatchers === 'residents');
   });
 
+  it('is cheaper with functions that take ten jobs at once', async () => {
+    const [one, ten] = [await measure(), await measure({}, { batchSize: 10 })];
+    expect(ten.usage.invocations / ten.jobs).toBeLessThan(one.usage.invocations / one.jobs - 0.5);
+    expect(ten.row.bill.queueRequests).toBeLessThan(one.row.bill.queueRequests - 0.3);
+    expect(ten.failures.size).toBe(0);
+  });
+
   it('works with worker processes, which no function is invoked for', async () => {
     const functions = await measure();
     const processes = await measure({}, { workers: 'processes' });

@@ -83,6 +83,8 @@ describe('bench:cloud', () => {
       '7',
       '--prompt',
       'no',
+      '--batch',
+      '10',
     ];
     expect(parseArguments([...argv, '--pollers', 'five'])).toEqual({
       json: true,
@@ -93,6 +95,7 @@ describe('bench:cloud', () => {
       pollers: 'five',
       workers: 'functions',
       isPrompt: false,
+      batchSize: 10,
       seed: 7,
     });
     expect(parseArguments(['--table', 'quota']).limits).toEqual({ writeUnits: 40_000, readUnits: 40_000 });
