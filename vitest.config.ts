@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
@@ -45,8 +46,8 @@ const BOUNDS = { testTimeout: 30_000, hookTimeout: 60_000 };
 export default defineConfig({
   test: {
     reporters: ['default', 'json'],
-    // Many tests wait for processes and time: one worker for each core, not one less.
-    maxWorkers: 4,
+    // Many tests wait for processes and time.
+    maxWorkers: Math.max(4, availableParallelism()),
     sequence: { sequencer: LongestFirst },
     outputFile: { json: process.env.FAIRLEAD_TEST_REPORT ?? 'reports/vitest.json' },
     coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },
