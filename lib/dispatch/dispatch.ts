@@ -1,5 +1,6 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { MovingJob } from '../core/job.ts';
+import { passLeaseExtensionMs } from '../core/lease.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { NamedJob, WakeCount, Wakes } from '../store/records.ts';
@@ -147,6 +148,12 @@ const LARGE_COMMITS_MS = 30_000;
 /** The epoch may be another one since this process saw it, or somebody else commits first: twice in a row is seldom. */
 const OPEN_TRIES = 3;
 
+/** Whether a trigger may be served without the lease: it says of which jobs, they are few, and none of them is due. */
+const isForOpen = ({ reason, jobs, jobIds = [] }: Trigger, nowMs: number): boolean =>
+  OPEN_REASONS.has(reason) &&
+  jobs.length + jobIds.length <= OPEN_JOBS_MAX &&
+  !jobs.some((job) => isDue(job, nowMs));
+
 /**
  * Makes a pass without the lease, where the partition is open: each of its commits is a write of the page that counts only if
  * nobody has committed, or taken the lease, since the page was loaded. Undefined: the partition is not open, or somebody else was in
@@ -158,9 +165,7 @@ async function passWithoutLease(
   trigger: Trigger,
 ): Promise<PassReport | undefined> {
   const { reason, jobs, jobIds: told = [] } = trigger;
-  const isFew = jobs.length + told.length <= OPEN_JOBS_MAX;
-  if (!isFew || !OPEN_REASONS.has(reason) || jobs.some((job) => isDue(job, context.clock.nowMs())))
-    return undefined;
+  if (!isForOpen(trigger, context.clock.nowMs())) return undefined;
   const beside: Promise<unknown>[] = [];
   try {
     for (let tries = 0; tries < OPEN_TRIES; tries += 1) {
@@ -181,12 +186,14 @@ async function passWithoutLease(
         }),
       );
       if (!(outcome instanceof LeaseNeededError)) {
-        if (outcome.kind === 'lost') continue;
-        return outcome.kind === 'outdated' ? undefined : outcome;
+        if (outcome.kind !== 'lost') return outcome.kind === 'outdated' ? undefined : outcome;
+        context.metrics?.add('claimed', outcome.admitted);
+        context.metrics?.add('lostRaces', 1 + outcome.lostClaims);
+        continue;
       }
       noteOpen(context, partition, outcome.openEpoch);
-      if (!outcome.isOfCommit) continue;
-      // The next commits are like this one.
+      if (!outcome.lasts) continue;
+      // The next passes are like this one.
       noteBusy(context, partition, LARGE_COMMITS_MS);
       return undefined;
     }
@@ -387,12 +394,13 @@ class PassRun {
 
   /** Gives the lease back. Undefined: somebody has left word meanwhile, it was taken again, and another pass is due. */
   async #end({ kind, isCalm }: PassReport, wakesSeen: Wakes): Promise<RunEnd | undefined> {
-    const { store, queue, open, clock } = this.#context;
+    const { store, queue, open, clock, budget } = this.#context;
     const lease = this.#lease;
     const isLast = this.#isLast();
     const { partition } = lease.fence;
     const isBusy = (open.get(partition)?.busyUntilMonotonicMs ?? -Infinity) > clock.monotonicMs();
-    const isOpen = isCalm && kind === 'done' && !isBusy;
+    const isSlow = passLeaseExtensionMs(budget.leaseMs, lease.slowMs) > 0;
+    const isOpen = isCalm && kind === 'done' && !isBusy && !isSlow;
     const next = await releaseLease(this.#context, lease, wakesSeen, isOpen);
     if (next === undefined && kind === 'done') {
       noteWakes(this.#context, lease, wakesSeen);

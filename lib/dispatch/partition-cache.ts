@@ -403,7 +403,7 @@ function forgetOld(lines: CachedLines, nowMs: number): void {
 }
 
 /**
- * What a process remembers of a partition's ledgers and lines. Only the holder of the lease writes the ledgers and admits
+ * What a process remembers of a partition's ledgers and lines. Only who makes passes writes the ledgers and admits
  * jobs, so they are still exact if the epoch that this process takes is the successor of the one it held last: nobody
  * was in between.
  */

@@ -646,7 +646,7 @@ describe('a pass', () => {
       justStored: new Set<string>(),
       inBackground: () => undefined,
     };
-    expect(await pass(on.main, lease, input)).toEqual({ kind: 'lost' });
+    expect(await pass(on.main, lease, input)).toMatchObject({ kind: 'lost', admitted: 0 });
     expect(on.stateOf(job?.id ?? '')).toBe('pending');
   });
 });

@@ -149,4 +149,83 @@ describe('a pass without the lease', () => {
     expect(await on.pass(toldOf(job), busy)).toMatchObject({ kind: 'done', admitted: 1 });
     expect(await on.store.readLease(0)).toMatchObject({ epoch: EPOCH + 1, isOpen: false });
   });
+
+  it('is not made of jobs that are due, nor while something waits is it left open', async () => {
+    const on = await opened();
+    const [later] = (await on.put(on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 1_000 }))) as [Job];
+    await on.advance(1_000);
+    await on.pass({ reason: 'stream', jobs: [later] });
+    expect([on.stateOf(later.id), epochOf(on)]).toEqual(['claimed', EPOCH + 1]);
+    await on.pass({ reason: 'wake', jobs: await on.put(on.job(), on.job()) });
+    expect(await on.store.readLease(0)).toMatchObject({ epoch: EPOCH + 2, isOpen: false });
+  });
+
+  it('is made once where its commit needs the lease, and those that follow take it at once', async () => {
+    const on = await opened();
+    let tries = 0;
+    const context = on.dispatcher({
+      store: storeWith(on.store, {
+        commit: async (request) => {
+          if (request.commit.isWithoutLease !== true) return on.store.commit(request);
+          tries += 1;
+          return 'needsLease';
+        },
+      }),
+    });
+    const jobs = (await on.put(on.job(), on.job())) as [Job, Job];
+    for (const job of jobs) await on.pass(toldOf(job), context);
+    expect([tries, on.held().length]).toEqual([1, 2]);
+  });
+
+  it('is not made where the store answers slowly: nothing lengthens its time', async () => {
+    const on = await opened();
+    const slow = new Proxy(on.store, {
+      get: (store, name) => {
+        const verb: unknown = Reflect.get(store, name, store);
+        if (typeof verb !== 'function') return verb;
+        return async (...given: unknown[]): Promise<unknown> => {
+          await on.clock.sleep(4_000);
+          return verb.apply(store, given);
+        };
+      },
+    });
+    const [job] = (await on.put(on.job())) as [Job];
+    const report = await on.pass({ reason: 'stream', jobs: [job] }, on.dispatcher({ store: slow }));
+    expect(report).toMatchObject({ kind: 'done', passes: 1, admitted: 1 });
+    expect(await on.store.readLease(0)).toMatchObject({ epoch: EPOCH + 1, isOpen: false });
+  });
+
+  it('counts what it has claimed when somebody else commits before its next commit', async () => {
+    const on = await opened();
+    const [gone, kept] = (await on.put(on.job(), on.job())) as [Job, Job];
+    const late = on.job();
+    const other = on.dispatcher();
+    const counted: string[] = [];
+    let commits = 0;
+    const context = on.dispatcher({
+      metrics: {
+        add: (name: string, by = 1) => void counted.push(`${name} ${by}`),
+        record: () => {},
+      } as never,
+      store: storeWith(on.store, {
+        commit: async (request) => {
+          commits += 1;
+          if (commits === 2) {
+            await on.put(late);
+            await dispatch(other, 0, toldOf(late));
+          }
+          const outcome = await on.store.commit(request);
+          if (commits === 1)
+            await on.store.cancelJob({
+              jobId: gone.id,
+              nowMs: on.time.nowMs,
+              expiresAtMs: on.time.nowMs + 1e6,
+            } as never);
+          return outcome;
+        },
+      }),
+    });
+    await on.finish(dispatch(context, 0, { jobs: [gone, kept], reason: 'stream' }));
+    expect(counted.slice(0, 2)).toEqual(['claimed 1', 'lostRaces 2']);
+  });
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodePage, encodePage } from '../../lib/store/dynamodb/codec/page.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
-import { asMarked, EMPTY_PAGE, reservationsIn, turnPage } from '../../lib/store/page.ts';
+import { asMarked, EMPTY_PAGE, isSafeInParts, reservationsIn, turnPage } from '../../lib/store/page.ts';
 import type { Ledger, Reservation } from '../../lib/store/records.ts';
 import type { Commit } from '../../lib/store/requests.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -130,5 +130,29 @@ describe('a page', () => {
     );
     expect([...page.estimates.values()]).toEqual([ofType]);
     expect(estimates).toEqual([ofResource]);
+  });
+});
+
+describe('a commit that others may read in parts', () => {
+  const alone = { page: EMPTY_PAGE, spilled: [], estimates: [], reserved: [], absorbed: [] };
+  const loan = {
+    loanId: 'loan',
+    from: 0,
+    to: 1,
+    units: 1,
+    scopes: [{ scope: 'pool', under: '8/2' }],
+    expiresAtMs: 1,
+  };
+
+  it.each([
+    ['the page alone', true, {}, {}],
+    ['what a resource costs', true, { estimates: [anEstimate({ resourceId: 'r' })] }, {}],
+    ['a reservation', false, { reserved: [aReservation()] }, {}],
+    ['a reservation that says by itself what is left of it', false, { absorbed: [aReservation()] }, {}],
+    ['a ledger that leaves the page', false, { spilled: [aLedger()] }, {}],
+    ['a loan', false, {}, { lend: [loan] }],
+    ['a loan that ends', false, {}, { giveBack: [{ loan, left: 0 }] }],
+  ])('of %s: %s', (_what, isSafe, turn, commit) => {
+    expect(isSafeInParts({ ...alone, ...turn }, aCommit(commit))).toBe(isSafe);
   });
 });

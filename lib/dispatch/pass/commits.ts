@@ -1,5 +1,5 @@
 /**
- * The commits of a pass, one after the other: each names the commit before it, and only the holder of the lease makes them.
+ * The commits of a pass, one after the other: each names the commit before it, and only who has the partition makes them.
  * What the pass is about to write is a draft until then, and fits into commits of bounded size.
  */
 
@@ -27,18 +27,31 @@ export class LeaseNeededError extends Error {
   readonly openEpoch: number | undefined;
   /** It was found out by a commit that takes more than the page. Before it, the pass may have made others. */
   readonly isOfCommit: boolean;
+  /** The store answers too slowly for a pass that cannot lengthen its time. */
+  readonly isOfSlowness: boolean;
 
   constructor(
     { partition, epoch }: Fence,
     {
       openEpoch,
       isOfCommit = false,
-    }: { readonly openEpoch?: number | undefined; readonly isOfCommit?: boolean },
+      isOfSlowness = false,
+    }: {
+      readonly openEpoch?: number | undefined;
+      readonly isOfCommit?: boolean;
+      readonly isOfSlowness?: boolean;
+    },
   ) {
     super(`partition ${partition} is not open under epoch ${epoch}, or needs more than a commit of its page`);
     this.name = 'LeaseNeededError';
     this.openEpoch = openEpoch;
     this.isOfCommit = isOfCommit;
+    this.isOfSlowness = isOfSlowness;
+  }
+
+  /** The next passes need the lease, too. */
+  get lasts(): boolean {
+    return this.isOfCommit || this.isOfSlowness;
   }
 }
 

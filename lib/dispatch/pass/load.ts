@@ -1,5 +1,6 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import type { MovingJob } from '../../core/job.ts';
+import { passLeaseExtensionMs } from '../../core/lease.ts';
 import {
   type Carried,
   isCarriedTo,
@@ -69,17 +70,20 @@ function needsLease({ context, lease, between, nowMs }: PassScope, state: Partit
 }
 
 /**
- * Whether this pass may decide anything of the partition as it was loaded.
+ * Whether this pass may decide anything of the partition as it was loaded, which took so long.
  *
  * @throws LeaseLostError if somebody else has the lease
  * @throws LeaseNeededError if the pass is to be made without it, and cannot
  */
-function requireRight(scope: PassScope, state: PartitionState): void {
+function requireRight(scope: PassScope, state: PartitionState, tookMs: number): void {
   const { fence, isOpen = false } = scope.lease;
   const isOfEpoch = state.epoch === fence.epoch;
   if (isOpen && needsLease(scope, state))
     throw new LeaseNeededError(fence, { openEpoch: state.isOpen && !isOfEpoch ? state.epoch : undefined });
   if (!isOfEpoch) throw new LeaseLostError(fence);
+  // A lease would be taken for longer.
+  if (isOpen && passLeaseExtensionMs(scope.context.budget.leaseMs, tookMs) > 0)
+    throw new LeaseNeededError(fence, { isOfSlowness: true });
 }
 
 /**
@@ -96,13 +100,14 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const promotes = input.promotes || (liftsKeys(context) && cached.lines.coming === undefined);
   // What a pass promotes that needs the lease after all would be told to nobody.
   const shards = lease.isOpen === true ? [] : dueShardsKnown(context, partition);
+  const askedAtMonotonicMs = context.clock.monotonicMs();
   const [state, found, dueHere, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs, knownTurn: knownTurnOf(cached) }),
     lookUpTold(scope),
     promotes ? promoteShown(scope, shards) : NOTHING_DUE,
     input.fires ? readSchedulesShown(scope) : undefined,
   ]);
-  requireRight(scope, state);
+  requireRight(scope, state, context.clock.monotonicMs() - askedAtMonotonicMs);
   forgetUnlessAt(cached, state.turn);
   const { lines } = cached;
   lines.sinceMs ??= nowMs;
@@ -184,7 +189,7 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
  */
 const FEW_IN_FLIGHT = 256;
 
-/** Read under the lease, and strongly consistent: nobody else admits them meanwhile. */
+/** Read strongly consistent, and under the lease nobody else admits them meanwhile. Without it, a claim of one may be lost. */
 function withFound(
   input: PassInput,
   found: readonly MovingJob[],

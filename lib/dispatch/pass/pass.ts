@@ -14,7 +14,7 @@ import { close } from './close.ts';
 import { LeaseLostError, LeaseNeededError } from './commits.ts';
 import { load } from './load.ts';
 import { plan } from './plan.ts';
-import type { OutdatedPass, PassInput, PassReport } from './scope.ts';
+import type { LostPass, OutdatedPass, PassInput, PassReport } from './scope.ts';
 import { settle } from './settle.ts';
 
 /**
@@ -27,21 +27,25 @@ export async function pass(
   context: DispatchContext,
   lease: HeldLease,
   input: PassInput,
-): Promise<PassReport | { readonly kind: 'lost' } | OutdatedPass> {
+): Promise<PassReport | LostPass | OutdatedPass> {
   const { partition, epoch } = lease.fence;
   const known = context.caches.get(partition);
   const cached = openCache(context.caches, partition, epoch, lease.isOpen);
   const nowMs = context.clock.nowMs();
+  let admission: Admission | undefined;
   try {
     const between = betweenPartitions(context, partition);
     const loaded = await load({ context, lease, input, partition, between, nowMs, cached });
     if ('kind' in loaded) return loaded;
     const planned = await plan(await settle(loaded));
-    const admission = new Admission(planned);
+    admission = new Admission(planned);
     await admission.run();
     return await close(planned, admission);
   } catch (error) {
-    if (error instanceof LeaseLostError) return { kind: 'lost' };
+    if (error instanceof LeaseLostError) {
+      const { admitted = 0, lostClaims = 0 } = admission ?? {};
+      return { kind: 'lost', admitted, lostClaims };
+    }
     if (error instanceof LeaseNeededError && !error.isOfCommit && known !== undefined)
       context.caches.set(partition, known);
     throw error;

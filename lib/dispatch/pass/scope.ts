@@ -20,6 +20,13 @@ export interface PassReport {
   readonly isCalm: boolean;
 }
 
+/** Somebody has superseded a pass. What it had done by then counts. */
+export interface LostPass {
+  readonly kind: 'lost';
+  readonly admitted: number;
+  readonly lostClaims: number;
+}
+
 /** The partition knows of a newer declaration than this process. */
 export interface OutdatedPass {
   readonly kind: 'outdated';
