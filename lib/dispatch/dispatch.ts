@@ -25,7 +25,7 @@ import {
 import { isOutdated } from './partition-cache.ts';
 import { LeaseNeededError } from './pass/commits.ts';
 import { pass } from './pass/pass.ts';
-import type { OutdatedPass, PassReport } from './pass/scope.ts';
+import type { LostPass, OutdatedPass, PassReport } from './pass/scope.ts';
 import {
   type DueFronts,
   readDueFronts,
@@ -187,8 +187,7 @@ async function passWithoutLease(
       );
       if (!(outcome instanceof LeaseNeededError)) {
         if (outcome.kind !== 'lost') return outcome.kind === 'outdated' ? undefined : outcome;
-        context.metrics?.add('claimed', outcome.admitted);
-        context.metrics?.add('lostRaces', 1 + outcome.lostClaims);
+        noteSuperseded(context, outcome);
         continue;
       }
       noteOpen(context, partition, outcome.openEpoch);
@@ -454,6 +453,12 @@ function noteRun({ metrics }: DispatchContext, report: DispatchReport, tookMs: n
   metrics?.add('claimed', report.admitted);
   metrics?.add('lostRaces', report.lostClaims + (report.kind === 'lost' ? 1 : 0));
   if (report.passes > 0) metrics?.add('passDuration', tookMs);
+}
+
+/** What a pass had claimed before somebody else committed. That it is made again is no news: such passes lose nothing by it. */
+function noteSuperseded({ metrics }: DispatchContext, { admitted, lostClaims }: LostPass): void {
+  if (admitted > 0) metrics?.add('claimed', admitted);
+  if (lostClaims > 0) metrics?.add('lostRaces', lostClaims);
 }
 
 /** Runs passes of every partition that the trigger concerns; of all, if it names neither a job nor a partition. */
