@@ -1426,7 +1426,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'deaf-resident': {
     removes: 'the look at the declaration of a dispatcher that runs on',
-    foundBy: { simulation: 13_004_366 },
+    foundBy: { test: 'test/dispatch/resident.test.ts', name: 'comes to a newer declaration' },
     changes: [{ file: 'lib/dispatch/resident/resident.ts', from: 'await shared.keepUp();', to: '' }],
   },
   'unheard-end': {
