@@ -46,8 +46,8 @@ const BOUNDS = { testTimeout: 30_000, hookTimeout: 60_000 };
 export default defineConfig({
   test: {
     reporters: ['default', 'json'],
-    // Many tests wait for processes and time. An emulator that is given may be slow: it serves as many files as there are processors.
-    maxWorkers: isElsewhere ? '100%' : Math.max(4, availableParallelism()),
+    // Many tests wait for processes and time. `test/localstack.ts` asks for one.
+    maxWorkers: Math.max(4, availableParallelism()),
     sequence: { sequencer: LongestFirst },
     outputFile: { json: process.env.FAIRLEAD_TEST_REPORT ?? 'reports/vitest.json' },
     coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },

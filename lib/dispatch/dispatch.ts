@@ -1,6 +1,5 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { MovingJob } from '../core/job.ts';
-import { passLeaseExtensionMs } from '../core/lease.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { NamedJob, WakeCount, Wakes } from '../store/records.ts';
@@ -10,6 +9,7 @@ import { noteEnds } from './firing.ts';
 import {
   dropNames,
   type HeldLease,
+  mayBeLeftOpen,
   type News,
   namesOf,
   namesOfNew,
@@ -141,9 +141,9 @@ const OPEN_REASONS: ReadonlySet<Trigger['reason']> = new Set(['stream', 'told', 
 /** Where more jobs are told of at once, a pass writes more than its page. */
 const OPEN_JOBS_MAX = 8;
 
-/** Where passes are in each other's way, or write more than their page, the lease is not given back open for so long. */
+/** Where passes are in each other's way the lease is not given back open for so long; where they write more than their page, or slowly, longer. */
 const CROWDED_MS = 2_000;
-const LARGE_COMMITS_MS = 30_000;
+const LASTING_MS = 30_000;
 
 /** The epoch may be another one since this process saw it, or somebody else commits first: twice in a row is seldom. */
 const OPEN_TRIES = 3;
@@ -185,15 +185,18 @@ async function passWithoutLease(
           inBackground: (work) => beside.push(work),
         }),
       );
-      if (!(outcome instanceof LeaseNeededError)) {
+      let lasts: boolean;
+      if (outcome instanceof LeaseNeededError) {
+        noteOpen(context, partition, outcome.openEpoch);
+        ({ lasts } = outcome);
+      } else {
         if (outcome.kind !== 'lost') return outcome.kind === 'outdated' ? undefined : outcome;
         noteSuperseded(context, outcome);
-        continue;
+        lasts = outcome.needsLease;
       }
-      noteOpen(context, partition, outcome.openEpoch);
-      if (!outcome.lasts) continue;
+      if (!lasts) continue;
       // The next passes are like this one.
-      noteBusy(context, partition, LARGE_COMMITS_MS);
+      noteBusy(context, partition, LASTING_MS);
       return undefined;
     }
     noteBusy(context, partition, CROWDED_MS);
@@ -393,13 +396,11 @@ class PassRun {
 
   /** Gives the lease back. Undefined: somebody has left word meanwhile, it was taken again, and another pass is due. */
   async #end({ kind, isCalm }: PassReport, wakesSeen: Wakes): Promise<RunEnd | undefined> {
-    const { store, queue, open, clock, budget } = this.#context;
+    const { store, queue } = this.#context;
     const lease = this.#lease;
     const isLast = this.#isLast();
     const { partition } = lease.fence;
-    const isBusy = (open.get(partition)?.busyUntilMonotonicMs ?? -Infinity) > clock.monotonicMs();
-    const isSlow = passLeaseExtensionMs(budget.leaseMs, lease.slowMs) > 0;
-    const isOpen = isCalm && kind === 'done' && !isBusy && !isSlow;
+    const isOpen = isCalm && kind === 'done' && mayBeLeftOpen(this.#context, lease);
     const next = await releaseLease(this.#context, lease, wakesSeen, isOpen);
     if (next === undefined && kind === 'done') {
       noteWakes(this.#context, lease, wakesSeen);

@@ -128,7 +128,7 @@ async function askForLease(
     waited: left !== undefined,
     slowMs: clock.monotonicMs() - askedAtMonotonicMs,
   };
-  if (passLeaseExtensionMs(budget.leaseMs, lease.slowMs) === 0) return lease;
+  if (!isSlow(context, lease.slowMs)) return lease;
   // Asked of a store that answers as slowly as that, a pass would not be over before the lease is.
   try {
     return (await renewLease(context, lease)) ?? { holder: '' };
@@ -177,6 +177,16 @@ export function noteOpen({ open }: DispatchContext, partition: number, epoch: nu
     epoch,
     busyUntilMonotonicMs: open.get(partition)?.busyUntilMonotonicMs ?? -Infinity,
   });
+}
+
+/** Whether a store that takes so long to answer needs passes with a longer lease. */
+export const isSlow = ({ budget }: Pick<DispatchContext, 'budget'>, answerMs: number): boolean =>
+  passLeaseExtensionMs(budget.leaseMs, answerMs) > 0;
+
+/** Whether a lease may be given back open, as far as this process knows: passes are not in each other's way, and the store is not slow. */
+export function mayBeLeftOpen(context: DispatchContext, { fence, slowMs }: HeldLease): boolean {
+  const { busyUntilMonotonicMs = -Infinity } = context.open.get(fence.partition) ?? {};
+  return busyUntilMonotonicMs <= context.clock.monotonicMs() && !isSlow(context, slowMs);
 }
 
 /** Notes that passes of a partition need the lease: this process does not give it back open for so long. */

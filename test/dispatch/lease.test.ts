@@ -1,6 +1,6 @@
 /** Holding a partition: nobody's word is lost, and who has lost the lease changes nothing. */
 import { describe, expect, it } from 'vitest';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { newsSince, releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
 import { pass } from '../../lib/dispatch/pass/pass.ts';
@@ -13,7 +13,7 @@ import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { everyOrder, type Point, steppedStore } from './interleave.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
+import { disturbed, type Stage, stage, storeWith } from './stage.ts';
 
 /** On a busy machine every order takes a while. */
 const WAIT_MS = 60_000;
@@ -290,18 +290,6 @@ describe('a lease', () => {
 
 describe('a run of passes', () => {
   const trigger = { jobs: [], reason: 'wake' } as const;
-
-  /** Somebody else comes along while the run is at this verb, for the first time. */
-  function disturbed(on: Stage, verb: keyof JobStore, disturb: () => Promise<unknown>): DispatchContext {
-    let isDone = false;
-    return on.dispatcher({
-      store: steppedStore(on.store, [verb], async () => {
-        if (isDone) return;
-        isDone = true;
-        await disturb();
-      }),
-    });
-  }
 
   it('is left to the holder, who makes another pass', async () => {
     const on = stage();

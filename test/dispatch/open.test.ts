@@ -3,12 +3,27 @@ import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
-import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
+import {
+  answeringIn,
+  disturbed,
+  type Stage,
+  type StageOptions,
+  type Started,
+  stage,
+  storeWith,
+} from './stage.ts';
 
 const POOL = {
   types: { resize: {} },
   fleets: { images: { types: ['resize'], slots: 2 } },
 };
+
+/** The attempt that was sent. */
+async function startedOn(on: Stage): Promise<Started> {
+  const [started] = await on.startAll('images');
+  if (started === undefined) throw new Error('nothing was sent');
+  return started;
+}
 
 /** Of the lease that was given back open. */
 const EPOCH = 3;
@@ -18,8 +33,7 @@ async function opened(budget: StageOptions['budget'] = {}): Promise<Stage> {
   const on = stage({ pool: POOL, budget });
   const [job] = (await on.put(on.job())) as [Job];
   await on.pass({ reason: 'stream', jobs: [job] });
-  const [started] = await on.startAll('images');
-  if (started === undefined) throw new Error('nothing was sent');
+  const started = await startedOn(on);
   await on.pass({ reason: 'stream', jobs: [await on.end(started)] });
   await on.pass({ reason: 'tick' });
   // Whatever was read of the index before may have been too early.
@@ -34,29 +48,12 @@ const epochOf = (on: Stage): number => on.store.inspect(0).lease.epoch;
 /** What is told of a job that is stored. */
 const toldOf = ({ id }: Pick<Job, 'id'>): Trigger => ({ jobs: [], reason: 'told', jobIds: [id] });
 
-/** A dispatcher that something happens to before its first commit is sent. */
-function disturbed(on: Stage, happen: () => Promise<unknown>): DispatchContext {
-  let isFirst = true;
-  return on.dispatcher({
-    store: storeWith(on.store, {
-      commit: async (request) => {
-        if (isFirst) {
-          isFirst = false;
-          await happen();
-        }
-        return on.store.commit(request);
-      },
-    }),
-  });
-}
-
 describe('a pass without the lease', () => {
   it('starts a job and settles it, and takes no lease', async () => {
     const on = await opened();
     const [job] = (await on.put(on.job())) as [Job];
     expect(await on.pass(toldOf(job))).toMatchObject({ kind: 'done', admitted: 1 });
-    const [started] = await on.startAll('images');
-    if (started === undefined) throw new Error('nothing was sent');
+    const started = await startedOn(on);
     const ended = await on.end(started);
     expect(await on.pass({ reason: 'stream', jobs: [ended] })).toMatchObject({ kind: 'done', settled: 1 });
     expect([epochOf(on), on.held()]).toEqual([EPOCH, []]);
@@ -66,7 +63,7 @@ describe('a pass without the lease', () => {
     const on = await opened();
     const jobs = (await on.put(on.job(), on.job(), on.job())) as [Job, Job, Job];
     const other = on.dispatcher();
-    const context = disturbed(on, () => dispatch(other, 0, toldOf(jobs[0])));
+    const context = disturbed(on, 'commit', () => dispatch(other, 0, toldOf(jobs[0])));
     await on.finish(dispatch(context, 0, toldOf(jobs[1])));
     expect(on.held()).toHaveLength(2);
     expect(on.states(jobs).filter((state) => state === 'claimed')).toHaveLength(2);
@@ -76,7 +73,7 @@ describe('a pass without the lease', () => {
     const on = await opened();
     const [job] = (await on.put(on.job())) as [Job];
     let applied = 0;
-    const context = disturbed(on, async () => {
+    const context = disturbed(on, 'commit', async () => {
       const lease = await on.store.acquireLease({
         partition: 0,
         holder: 'x',
@@ -99,8 +96,7 @@ describe('a pass without the lease', () => {
     // It finds the others, and has no slot for the last one.
     await on.pass(toldOf(jobs[0]));
     expect([on.held().length, epochOf(on)]).toEqual([2, EPOCH]);
-    const [started] = await on.startAll('images');
-    if (started === undefined) throw new Error('nothing was sent');
+    const started = await startedOn(on);
     const ended = await on.end(started);
     expect(await on.pass({ reason: 'stream', jobs: [ended] }, on.dispatcher())).toMatchObject({
       admitted: 1,
@@ -115,8 +111,7 @@ describe('a pass without the lease', () => {
     const run = async (context: DispatchContext, fairnessKey: string): Promise<void> => {
       const [job] = (await on.put(on.job({ fairnessKey, resourceId: 'printer' }))) as [Job];
       await on.pass(toldOf(job), context);
-      const [started] = await on.startAll('images');
-      if (started === undefined) throw new Error('nothing was sent');
+      const started = await startedOn(on);
       await on.advance(1_000);
       await on.pass({ reason: 'stream', jobs: [await on.end(started)] }, context);
     };
@@ -179,23 +174,18 @@ describe('a pass without the lease', () => {
 
   it('is not made where the store answers slowly: nothing lengthens its time', async () => {
     const on = await opened();
-    const slow = new Proxy(on.store, {
-      get: (store, name) => {
-        const verb: unknown = Reflect.get(store, name, store);
-        if (typeof verb !== 'function') return verb;
-        return async (...given: unknown[]): Promise<unknown> => {
-          await on.clock.sleep(4_000);
-          return verb.apply(store, given);
-        };
-      },
-    });
+    // Half as long at least.
+    const slow = answeringIn(on, 8_000);
     const [job] = (await on.put(on.job())) as [Job];
     const report = await on.pass({ reason: 'stream', jobs: [job] }, on.dispatcher({ store: slow }));
     expect(report).toMatchObject({ kind: 'done', passes: 1, admitted: 1 });
     expect(await on.store.readLease(0)).toMatchObject({ epoch: EPOCH + 1, isOpen: false });
   });
 
-  it('counts what it has claimed when somebody else commits before its next commit', async () => {
+  it.each([
+    ['somebody else commits before its next commit', false],
+    ['its next commit needs the lease', true],
+  ])('counts what it has claimed when %s', async (_what, needsLease) => {
     const on = await opened();
     const [gone, kept] = (await on.put(on.job(), on.job())) as [Job, Job];
     const late = on.job();
@@ -210,6 +200,7 @@ describe('a pass without the lease', () => {
       store: storeWith(on.store, {
         commit: async (request) => {
           commits += 1;
+          if (commits === 2 && needsLease) return 'needsLease';
           if (commits === 2) {
             await on.put(late);
             await dispatch(other, 0, toldOf(late));

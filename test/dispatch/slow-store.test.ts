@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
-import { seeded } from '../simulation/random.ts';
-import { type Stage, stage } from './stage.ts';
+import { answeringIn, type Stage, stage } from './stage.ts';
 
 const JOBS = 100;
 const WORK_MS = 5_000;
@@ -16,24 +15,6 @@ const FUNCTIONS = 4;
 const TICK_MS = 60_000;
 const LOOK_MS = 5_000;
 const WATCHED_MS = 30 * 60_000;
-
-/** The store, of which each answer takes from half as long as the mean to half as long again. */
-function answeringIn(on: Stage, meanMs: number): JobStore {
-  const random = seeded(1);
-  return new Proxy<JobStore>(on.store, {
-    get: (target, name) => {
-      const method: unknown = Reflect.get(target, name, target);
-      if (typeof method !== 'function') return method;
-      return async (...asked: readonly unknown[]): Promise<unknown> => {
-        const halfMs = (meanMs * (0.5 + random())) / 2;
-        await on.clock.sleep(halfMs);
-        const answer: unknown = await method.apply(target, asked);
-        await on.clock.sleep(halfMs);
-        return answer;
-      };
-    },
-  });
-}
 
 /** Functions that are told of whatever happens, as the stream, the wake queue and the tick do. */
 function dispatchers(on: Stage, store: JobStore): void {

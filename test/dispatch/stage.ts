@@ -20,6 +20,7 @@ import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
+import { steppedStore } from './interleave.ts';
 
 const TERMINAL_TTL_MS = 3_600_000;
 const HIDE_MS = 60_000;
@@ -240,6 +241,36 @@ export function storeWith<Store extends object>(store: Store, verbs: Partial<Sto
       if (own !== undefined) return own;
       const method: unknown = Reflect.get(target, name, target);
       return typeof method === 'function' ? method.bind(target) : method;
+    },
+  });
+}
+
+/** A dispatcher while whose run is at this verb, for the first time, somebody else comes along. */
+export function disturbed(on: Stage, verb: keyof JobStore, disturb: () => Promise<unknown>): DispatchContext {
+  let isDone = false;
+  return on.dispatcher({
+    store: steppedStore(on.store, [verb], async () => {
+      if (isDone) return;
+      isDone = true;
+      await disturb();
+    }),
+  });
+}
+
+/** The store, of which each answer takes from half as long as the mean to half as long again. */
+export function answeringIn(on: Stage, meanMs: number): JobStore {
+  const random = seeded(1);
+  return new Proxy<JobStore>(on.store, {
+    get: (target, name) => {
+      const method: unknown = Reflect.get(target, name, target);
+      if (typeof method !== 'function') return method;
+      return async (...asked: readonly unknown[]): Promise<unknown> => {
+        const halfMs = (meanMs * (0.5 + random())) / 2;
+        await on.clock.sleep(halfMs);
+        const answer: unknown = await method.apply(target, asked);
+        await on.clock.sleep(halfMs);
+        return answer;
+      };
     },
   });
 }

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-const MODEL = modelNamed('protocol_model.py');
+export const MODEL = modelNamed('protocol_model.py');
 export const LOCK_MODEL = modelNamed('lock_model.py');
 export const LOAN_MODEL = modelNamed('loan_model.py');
 export const REHOME_MODEL = modelNamed('rehome_model.py');

@@ -1,13 +1,21 @@
 /** The protocol's executable model, in every state: `protocol-model.test.ts` has the first ones, and what each protection is for. */
 import { describe, expect, it } from 'vitest';
-import { COMMIT_MODEL, LOAN_MODEL, LOCK_MODEL, MODEL_MS, REHOME_MODEL, run, runModel } from './models.ts';
+import { COMMIT_MODEL, LOAN_MODEL, LOCK_MODEL, MODEL, MODEL_MS, REHOME_MODEL, run } from './models.ts';
 
-describe('the reserve-then-claim protocol', () => {
-  it('holds its invariants in every state that its small world can reach', {
-    timeout: MODEL_MS,
-  }, async () => {
-    const { code, lines } = await runModel();
-    expect(lines).toEqual(['901442 states; no violation']);
+describe.each([
+  ['the reserve-then-claim protocol', 'holds its invariants', MODEL, 901_442],
+  [
+    'the lock of a conflict key between partitions',
+    'excludes, and is never left behind,',
+    LOCK_MODEL,
+    238_147,
+  ],
+  ['capacity that moves between partitions', 'is never there twice,', LOAN_MODEL, 261_162],
+  ['jobs that move between partitions', 'are safe', REHOME_MODEL, 690_860],
+] as const)('%s', (_subject, does, model, states) => {
+  it(`${does} in every state that its small world can reach`, { timeout: MODEL_MS }, async () => {
+    const { code, lines } = await run(model);
+    expect(lines).toEqual([`${states} states; no violation`]);
     expect(code).toBe(0);
   });
 });
@@ -22,33 +30,7 @@ describe('a commit that is one write', () => {
   });
 });
 
-describe('the lock of a conflict key between partitions', () => {
-  it('excludes, and is never left behind, in every state that its small world can reach', {
-    timeout: MODEL_MS,
-  }, async () => {
-    const { code, lines } = await run(LOCK_MODEL);
-    expect(lines).toEqual(['238147 states; no violation']);
-    expect(code).toBe(0);
-  });
-});
-
-describe('capacity that moves between partitions', () => {
-  it('is never there twice, in every state that its small world can reach', {
-    timeout: MODEL_MS,
-  }, async () => {
-    const { code, lines } = await run(LOAN_MODEL);
-    expect(lines).toEqual(['261162 states; no violation']);
-    expect(code).toBe(0);
-  });
-});
-
 describe('jobs that move between partitions', () => {
-  it('are safe in every state that their small world can reach', { timeout: MODEL_MS }, async () => {
-    const { code, lines } = await run(REHOME_MODEL);
-    expect(lines).toEqual(['690860 states; no violation']);
-    expect(code).toBe(0);
-  });
-
   it.each([
     ['move-what-is-settled', 15, 'J0 moved while R1 counts what it used'],
     ['move-after-come', 13, 'J0 moved while R1 counts what it used'],

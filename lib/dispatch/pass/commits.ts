@@ -15,43 +15,35 @@ import type { Settled } from '../settle/settled.ts';
 
 /** Somebody else leads the partition by now: nothing of this pass counts any more. Who makes passes ends this one quietly. */
 export class LeaseLostError extends Error {
-  constructor({ partition, epoch }: Fence) {
-    super(`the lease of partition ${partition}, epoch ${epoch}, is somebody else's by now`);
+  /** Nobody else does: it was made without the lease, and its commit takes more than the page. */
+  readonly needsLease: boolean;
+
+  constructor({ partition, epoch }: Fence, needsLease = false) {
+    super(
+      needsLease
+        ? `a commit of partition ${partition} takes more than its page, and the lease`
+        : `the lease of partition ${partition}, epoch ${epoch}, is somebody else's by now`,
+    );
     this.name = 'LeaseLostError';
+    this.needsLease = needsLease;
   }
 }
 
-/** What is to be done takes the lease. Who makes passes asks for it. */
+/** A pass was to be made without the lease, and needs it: it has decided nothing. Who makes passes asks for the lease. */
 export class LeaseNeededError extends Error {
   /** Under which the partition is open after all; undefined: it is not. */
   readonly openEpoch: number | undefined;
-  /** It was found out by a commit that takes more than the page. Before it, the pass may have made others. */
-  readonly isOfCommit: boolean;
-  /** The store answers too slowly for a pass that cannot lengthen its time. */
-  readonly isOfSlowness: boolean;
+  /** The next passes need it, too. */
+  readonly lasts: boolean;
 
   constructor(
     { partition, epoch }: Fence,
-    {
-      openEpoch,
-      isOfCommit = false,
-      isOfSlowness = false,
-    }: {
-      readonly openEpoch?: number | undefined;
-      readonly isOfCommit?: boolean;
-      readonly isOfSlowness?: boolean;
-    },
+    { openEpoch, lasts = false }: { readonly openEpoch?: number | undefined; readonly lasts?: boolean },
   ) {
-    super(`partition ${partition} is not open under epoch ${epoch}, or needs more than a commit of its page`);
+    super(`a pass of partition ${partition} cannot be made without the lease of epoch ${epoch}`);
     this.name = 'LeaseNeededError';
     this.openEpoch = openEpoch;
-    this.isOfCommit = isOfCommit;
-    this.isOfSlowness = isOfSlowness;
-  }
-
-  /** The next passes need the lease, too. */
-  get lasts(): boolean {
-    return this.isOfCommit || this.isOfSlowness;
+    this.lasts = lasts;
   }
 }
 
@@ -85,8 +77,7 @@ export class Commits {
   async write(commit: Omit<Commit, 'turn'>): Promise<void> {
     const fence = this.#fence;
     const outcome = await this.#outcomeOf({ ...commit, turn: this.#turn });
-    if (outcome === 'lost') throw new LeaseLostError(fence);
-    if (outcome === 'needsLease') throw new LeaseNeededError(fence, { isOfCommit: true });
+    if (outcome !== 'committed') throw new LeaseLostError(fence, outcome === 'needsLease');
     this.#turn += 1;
   }
 

@@ -1,6 +1,5 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import type { MovingJob } from '../../core/job.ts';
-import { passLeaseExtensionMs } from '../../core/lease.ts';
 import {
   type Carried,
   isCarriedTo,
@@ -13,7 +12,7 @@ import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
-import { isResident } from '../lease.ts';
+import { isResident, isSlow } from '../lease.ts';
 import {
   forgetMissed,
   forgetUnlessAt,
@@ -82,8 +81,7 @@ function requireRight(scope: PassScope, state: PartitionState, tookMs: number): 
     throw new LeaseNeededError(fence, { openEpoch: state.isOpen && !isOfEpoch ? state.epoch : undefined });
   if (!isOfEpoch) throw new LeaseLostError(fence);
   // A lease would be taken for longer.
-  if (isOpen && passLeaseExtensionMs(scope.context.budget.leaseMs, tookMs) > 0)
-    throw new LeaseNeededError(fence, { isOfSlowness: true });
+  if (isOpen && isSlow(scope.context, tookMs)) throw new LeaseNeededError(fence, { lasts: true });
 }
 
 /**

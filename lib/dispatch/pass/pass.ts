@@ -21,7 +21,7 @@ import { settle } from './settle.ts';
  * Makes one pass under a lease, or without one where the partition is open. `lost`: somebody has superseded it; nothing that follows
  * would count. `outdated`: nothing was decided, because the partition knows of a newer declaration.
  *
- * @throws LeaseNeededError if it was to be made without the lease, and needs it
+ * @throws LeaseNeededError if it was to be made without the lease, and cannot: nothing was decided
  */
 export async function pass(
   context: DispatchContext,
@@ -44,10 +44,9 @@ export async function pass(
   } catch (error) {
     if (error instanceof LeaseLostError) {
       const { admitted = 0, lostClaims = 0 } = admission ?? {};
-      return { kind: 'lost', admitted, lostClaims };
+      return { kind: 'lost', needsLease: error.needsLease, admitted, lostClaims };
     }
-    if (error instanceof LeaseNeededError && !error.isOfCommit && known !== undefined)
-      context.caches.set(partition, known);
+    if (error instanceof LeaseNeededError && known !== undefined) context.caches.set(partition, known);
     throw error;
   }
 }

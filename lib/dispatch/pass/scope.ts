@@ -23,6 +23,8 @@ export interface PassReport {
 /** Somebody has superseded a pass. What it had done by then counts. */
 export interface LostPass {
   readonly kind: 'lost';
+  /** Nobody has: it was made without the lease, and takes it. */
+  readonly needsLease: boolean;
   readonly admitted: number;
   readonly lostClaims: number;
 }
