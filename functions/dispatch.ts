@@ -7,7 +7,7 @@ import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
 import type { UnpublishedOutcomes } from '../lib/queue/contract.ts';
-import { decodeOutcomes, decodeWake } from '../lib/queue/message.ts';
+import { decodeOutcomes, decodeWake, type Look } from '../lib/queue/message.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { changesIn, type JobChange } from '../lib/store/dynamodb/stream.ts';
 import { type Compose, composition, type FunctionContext } from './composition.ts';
@@ -32,7 +32,7 @@ const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
 function asksOf(event: SQSEvent | object): {
   readonly passes: readonly Trigger[];
-  readonly looks: readonly number[];
+  readonly looks: readonly Look[];
   readonly outcomes: readonly UnpublishedOutcomes[];
 } {
   if (!('Records' in event)) return { passes: [{ jobs: [], reason: 'tick' }], looks: [], outcomes: [] };
@@ -40,11 +40,11 @@ function asksOf(event: SQSEvent | object): {
   const outcomes = kept.filter((each) => each !== undefined);
   const wakes = event.Records.filter((_, at) => kept[at] === undefined).map(({ body }) => decodeWake(body));
   const named = wakes.filter((wake) => wake !== undefined);
-  const looks = new Set(named.flatMap(({ partition, asks }) => (asks === 'look' ? [partition] : [])));
-  const passes = triggersOf(named.filter(({ asks }) => asks === 'pass'));
+  const looks = named.filter((wake) => wake.asks === 'look');
+  const passes = triggersOf(named.filter((wake) => wake.asks === 'pass'));
   return {
     passes: named.length < wakes.length ? [...passes, { jobs: [], reason: 'wake' }] : passes,
-    looks: [...looks],
+    looks,
     outcomes,
   };
 }
@@ -92,7 +92,7 @@ async function dispatchAsked(context: FunctionContext, event: SQSEvent | object)
   const { passes, looks, outcomes } = asksOf(event);
   const ends = await Promise.allSettled([
     ...passes.map((pass) => dispatchAll(context, pass)),
-    ...looks.map((partition) => lookAtWorkers(context, partition)),
+    ...looks.map(({ partition, atMs }) => lookAtWorkers(context, partition, atMs)),
     ...outcomes.map((kept) => publishKept(context, kept)),
   ]);
   for (const end of ends) if (end.status === 'rejected') throw end.reason;

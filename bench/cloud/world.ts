@@ -152,7 +152,7 @@ export class CloudWorld {
     this.#fleets.onWake((partition, dueAtMs, jobIds) =>
       this.#wakes.put({ partition, asks: 'pass', dueAtMs, jobIds }),
     );
-    this.#fleets.onLook((partition) => this.#wakes.put({ partition, asks: 'look' }));
+    this.#fleets.onLook((partition, atMs) => this.#wakes.put({ partition, asks: 'look', atMs }));
     const parts = { time, latencies: this.#latencies, meter };
     const begin = (name: string, log: Log, metrics: Metrics): DispatchContext & IngestContext =>
       this.#contextOf(name, log, metrics);
@@ -341,9 +341,9 @@ export class CloudWorld {
         await reach('sendWake', 1);
         return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, ...wake);
       },
-      sendLook: async (partition, delayMs) => {
+      sendLook: async (partition, delayMs, atMs) => {
         await reach('sendLook', 1);
-        return fleets.sendLook(partition, Math.ceil(delayMs / 1_000) * 1_000);
+        return fleets.sendLook(partition, Math.ceil(delayMs / 1_000) * 1_000, atMs);
       },
     };
   }
@@ -468,13 +468,13 @@ export class CloudWorld {
   }
 
   async #woken(wakes: readonly Wake[]): Promise<void> {
-    const looks = new Set(wakes.filter(({ asks }) => asks === 'look').map(({ partition }) => partition));
-    const passes = triggersOf(wakes.filter(({ asks }) => asks === 'pass'));
+    const looks = wakes.filter((wake) => wake.asks === 'look');
+    const passes = triggersOf(wakes.filter((wake) => wake.asks === 'pass'));
     await this.#counted(
       this.#dispatch.invoke(async (context) => {
         await Promise.all([
           ...passes.map((pass) => dispatchAll(context, pass)),
-          ...Array.from(looks, (partition) => lookAtWorkers(context, partition)),
+          ...looks.map(({ partition, atMs }) => lookAtWorkers(context, partition, atMs)),
         ]);
       }),
     );

@@ -147,9 +147,9 @@ export function meteredQueue(queue: JobQueue, meter: CostMeter): JobQueue {
       meter.queue('sendWake', 1);
       return queue.sendWake(...wake);
     },
-    sendLook: (partition, delayMs) => {
+    sendLook: (partition, delayMs, atMs) => {
       meter.queue('sendLook', 1);
-      return queue.sendLook(partition, delayMs);
+      return queue.sendLook(partition, delayMs, atMs);
     },
   };
 }

@@ -1,9 +1,9 @@
 /** What wakes that came together ask for. */
-import type { Wake } from '../queue/message.ts';
+import type { PassWake } from '../queue/message.ts';
 import type { Trigger } from './dispatch.ts';
 
 /** One pass for each partition, so that none waits for a lease that another of them has. */
-export function triggersOf(wakes: readonly Wake[]): readonly Trigger[] {
+export function triggersOf(wakes: readonly PassWake[]): readonly Trigger[] {
   return Array.from(
     Map.groupBy(wakes, ({ partition }) => partition),
     ([partition, ofPartition]): Trigger => {

@@ -39,8 +39,12 @@ export interface JobQueue {
    * @param jobIds - jobs that are being stored there, at most `TOLD_JOBS_MAX`: whoever is woken looks them up
    */
   sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void>;
-  /** Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once. */
-  sendLook(partition: number, delayMs: number): Promise<void>;
+  /**
+   * Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once.
+   *
+   * @param atMs - epoch ms for which it was noted (`Lookout.nextAtMs`): by that it knows whether another one has been noted since
+   */
+  sendLook(partition: number, delayMs: number, atMs: number): Promise<void>;
 }
 
 /** Outcomes, and stops of schedules, that the bus did not take, until it does. */

@@ -14,15 +14,25 @@ export const encodeWake = (partition: number, dueAtMs?: number, jobIds?: readonl
   JSON.stringify({ partition, dueAtMs, jobIds });
 
 /** Who does not know looks takes it for a wake, which finds the same. */
-export const encodeLook = (partition: number): string => JSON.stringify({ partition, asks: 'look' });
+export const encodeLook = (partition: number, atMs: number): string =>
+  JSON.stringify({ partition, asks: 'look', atMs });
 
 const textsIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 
-/** What a message of the wake queue asks for: a pass, or a look at the workers. */
-export interface Wake {
+/** What a message of the wake queue asks for: a look at the workers, or a pass. */
+export type Wake = Look | PassWake;
+
+export interface Look {
   readonly partition: number;
-  readonly asks: 'pass' | 'look';
+  readonly asks: 'look';
+  /** Epoch ms for which it was noted (`Lookout.nextAtMs`). */
+  readonly atMs: number;
+}
+
+export interface PassWake {
+  readonly partition: number;
+  readonly asks: 'pass';
   /** What a pass is for becomes due then; undefined: it is due. */
   readonly dueAtMs?: number | undefined;
   /** What a pass is for was being stored when it was sent; undefined: it does not say. */
@@ -36,7 +46,9 @@ export function decodeWake(body: string): Wake | undefined {
     if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
     const { partition } = value;
     if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
-    if ('asks' in value && value.asks === 'look') return { partition: Number(partition), asks: 'look' };
+    // A look that does not say which one it is goes on as a pass, as with who does not know looks.
+    if ('asks' in value && value.asks === 'look' && 'atMs' in value && Number.isFinite(value.atMs))
+      return { partition: Number(partition), asks: 'look', atMs: Number(value.atMs) };
     const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
     const jobIds = 'jobIds' in value ? textsIn(value.jobIds).slice(0, TOLD_JOBS_MAX) : [];
     return {

@@ -133,7 +133,7 @@ export class SimulatedPool {
   #images: Job[] = [];
   readonly #woken = new Set<number>();
   /** Partitions at whose workers somebody is to look. */
-  readonly #lookedAt = new Set<number>();
+  readonly #looks: { readonly partition: number; readonly atMs: number }[] = [];
   #isTick = false;
   #invocations = 0;
   #trouble: unknown;
@@ -180,7 +180,7 @@ export class SimulatedPool {
       if (newJob.state === 'scheduled' && newJob.runAtMs > this.time.nowMs) options.onScheduled(newJob);
     });
     this.#queue.onWake((partition) => this.#woken.add(partition));
-    this.#queue.onLook((partition) => this.#lookedAt.add(partition));
+    this.#queue.onLook((partition, atMs) => this.#looks.push({ partition, atMs }));
     this.#tickOn();
   }
 
@@ -304,12 +304,10 @@ export class SimulatedPool {
       await this.time.runDue();
       if (this.#trouble !== undefined) throw this.#trouble;
       if (await this.#deliver()) continue;
-      if (this.#lookedAt.size > 0) {
-        const partitions = [...this.#lookedAt];
-        this.#lookedAt.clear();
+      if (this.#looks.length > 0) {
         // One may wait for the end of a lease, and time goes on only when all is done.
-        for (const partition of partitions)
-          lookAtWorkers(this.#dispatcher, partition).catch((error: unknown) => this.fail(error));
+        for (const { partition, atMs } of this.#looks.splice(0))
+          lookAtWorkers(this.#dispatcher, partition, atMs).catch((error: unknown) => this.fail(error));
         continue;
       }
       if (this.#untold.length > 0) {

@@ -186,16 +186,18 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
 
     it.each([-1_000, 901_000, Number.NaN])('refuses to delay a wake by %d ms', async (delayMs) => {
       await expect(queue.sendWake(0, delayMs)).rejects.toThrow(RangeError);
-      await expect(queue.sendLook(0, delayMs)).rejects.toThrow(RangeError);
+      await expect(queue.sendLook(0, delayMs, 0)).rejects.toThrow(RangeError);
     });
 
-    it('brings a look that was asked for, and tells it from a wake', { timeout: SLOW_MS }, async () => {
-      await queue.sendLook(5, 1_500);
-      await queue.sendLook(6, 0);
+    it('brings a look that was asked for, with what it was noted for, and tells it from a wake', {
+      timeout: SLOW_MS,
+    }, async () => {
+      await queue.sendLook(5, 1_500, 1_763_971_200_123);
+      await queue.sendLook(6, 0, 7);
       await harness.pass(1);
-      expect(await harness.receiveWakes()).toEqual([{ partition: 6, asks: 'look' }]);
+      expect(await harness.receiveWakes()).toEqual([{ partition: 6, asks: 'look', atMs: 7 }]);
       await harness.pass(2_000);
-      expect(await harness.receiveWakes()).toEqual([{ partition: 5, asks: 'look' }]);
+      expect(await harness.receiveWakes()).toEqual([{ partition: 5, asks: 'look', atMs: 1_763_971_200_123 }]);
     });
   });
 }

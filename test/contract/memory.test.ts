@@ -71,7 +71,7 @@ jobQueueContract('memory', async () => {
   queue.onWake((partition, _dueAtMs, jobIds) =>
     wakes.push({ partition, asks: 'pass', ...(jobIds === undefined ? {} : { jobIds }) }),
   );
-  queue.onLook((partition) => wakes.push({ partition, asks: 'look' }));
+  queue.onLook((partition, atMs) => wakes.push({ partition, asks: 'look', atMs }));
   const pass = async (ms: number): Promise<void> => {
     await time.run({ untilMs: time.nowMs + ms });
   };

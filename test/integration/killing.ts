@@ -49,7 +49,7 @@ function served(on: ProcessStage, ids: readonly string[], log: Log): () => Promi
     while (!over.signal.aborted) {
       for (const wake of (await on.takeWakes()).map(decodeWake)) {
         if (wake?.asks === 'look')
-          log.info('looked', { became: await lookAtWorkers(context, wake.partition) });
+          log.info('looked', { became: await lookAtWorkers(context, wake.partition, wake.atMs) });
         else await dispatchAll(context, { jobs: [], reason: 'wake' });
       }
     }

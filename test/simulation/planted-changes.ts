@@ -232,6 +232,21 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'looks-of-others-too': {
+    removes:
+      'what a look at the workers was noted for: each copy of its message goes on by itself, and so do the copies of those',
+    foundBy: {
+      test: 'test/dispatch/worker-looks.test.ts',
+      name: 'do not multiply where each message comes three times, 4000 ms apart',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle/look.ts',
+        from: 'state.lookout?.nextAtMs !== atMs',
+        to: 'state.lookout === undefined',
+      },
+    ],
+  },
   'early-looks-for-ever': {
     removes: 'the second look of who has hints to go by, two seconds after another one has looked early',
     foundBy: {

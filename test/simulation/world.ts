@@ -24,7 +24,7 @@ import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
-import { encodeDispatchMessage, type Wake } from '../../lib/queue/message.ts';
+import { encodeDispatchMessage, type PassWake } from '../../lib/queue/message.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { LeaseOutcome } from '../../lib/store/requests.ts';
@@ -805,10 +805,10 @@ export class World {
     this.queue.onWake((partition, dueAtMs, jobIds) =>
       this.#wake({ partition, asks: 'pass', dueAtMs, jobIds }, 1),
     );
-    this.queue.onLook((partition) => this.#look(partition, 1));
+    this.queue.onLook((partition, atMs) => this.#look(partition, atMs, 1));
   }
 
-  #wake(wake: Wake, tries: number): void {
+  #wake(wake: PassWake, tries: number): void {
     for (const trigger of triggersOf([wake])) {
       void this.#dispatch(trigger, `${trigger.reason} of ${wake.partition}`).then((isDone) => {
         if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(wake, tries + 1));
@@ -816,12 +816,12 @@ export class World {
     }
   }
 
-  #look(partition: number, tries: number): void {
+  #look(partition: number, atMs: number, tries: number): void {
     void this.#invoke('dispatch', `look at ${partition}`, async (context) => {
-      await lookAtWorkers(context, partition);
+      await lookAtWorkers(context, partition, atMs);
       return true;
     }).then((isDone) => {
-      if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#look(partition, tries + 1));
+      if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#look(partition, atMs, tries + 1));
     });
   }
 

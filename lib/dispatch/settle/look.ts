@@ -2,8 +2,8 @@
  * A look at the workers of a partition, between its passes: one read and one small write, without the lease. While nothing is
  * wrong it only sends the next look. Where a worker's lease has ended, it makes a pass.
  *
- * Looks that come twice, or beside each other, become one: each notes itself on what it has read, and who finds that another
- * has done so meanwhile leaves. One that is lost is made up for by the next pass, the minute's tick at the latest.
+ * Looks that come twice, or beside each other, become one: each is noted for an instant before it is sent, and who finds that
+ * another one is noted by now leaves. One that is lost is made up for by the next pass, the minute's tick at the latest.
  */
 
 import type { DispatchContext } from '../context.ts';
@@ -12,8 +12,6 @@ import { knownTurnOf } from '../partition-cache.ts';
 import {
   attend,
   attendedTogether,
-  isOnItsWay,
-  LOOK_EVERY_MS,
   lookAgain,
   mayDeclareLost,
   nextLeaseEndMs,
@@ -31,25 +29,27 @@ const READS_MAX = 5;
 
 /** What became of a look. */
 export type LookReport =
-  /** No job runs on a process any more, or another look is on its way. */
+  /** No job runs on a process any more, or another look was noted since this one. */
   | 'over'
   /** All is well, or nothing can be told so far: another one follows. */
   | 'goesOn'
   /** A lease has ended: a pass was made. */
   | 'passed';
 
-export async function lookAtWorkers(context: DispatchContext, partition: number): Promise<LookReport> {
+/** @param atMs - epoch ms for which this one was noted */
+export async function lookAtWorkers(
+  context: DispatchContext,
+  partition: number,
+  atMs: number,
+): Promise<LookReport> {
   const { store, clock } = context;
   let hasWaited = false;
-  let othersComeInMs = LOOK_EVERY_MS / 2;
   for (let reads = 0; reads < READS_MAX; reads += 1) {
     const nowMs = clock.nowMs();
     const knownTurn = knownTurnOf(context.caches.get(partition));
     const state = await store.loadPartition({ partition, nowMs, knownTurn });
-    // This one may be a little early, and belong to what was noted. What comes much later is another one.
-    const isOther = isOnItsWay(state.lookout, nowMs + othersComeInMs);
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
-    if (isOther || !runsOnWorkers(state, places)) return 'over';
+    if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places)) return 'over';
     const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + BEHIND_MS;
     if (waitMs <= WAIT_MAX_MS && !hasWaited) {
       hasWaited = true;
@@ -64,10 +64,7 @@ export async function lookAtWorkers(context: DispatchContext, partition: number)
       nextAtMs: nextLookAtMs(state, attendance, nowMs, clock.nowMs()),
       judgedUntilMs: state.lookout?.judgedUntilMs ?? 0,
     });
-    if (applied === 'superseded') {
-      othersComeInMs = 0;
-      continue;
-    }
+    if (applied === 'superseded') continue;
     if (suspicionOf(state, nowMs) === undefined || !mayDeclareLost(attendance, nowMs)) return 'goesOn';
     await dispatch(context, partition, { jobs: [], reason: 'wake' });
     return 'passed';

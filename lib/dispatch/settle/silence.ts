@@ -242,7 +242,7 @@ export async function lookAgain(
   const applied = await store.keepLookout({ partition, seen, next });
   if (applied === 'superseded') return applied;
   try {
-    await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()));
+    await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs);
   } catch (error) {
     log.warn('the next look at the workers was not sent; the next pass sends it', {
       partition,

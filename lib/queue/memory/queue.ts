@@ -32,6 +32,7 @@ export const WAKE_DELAY_MAX_MS = 900_000;
 const RECEIVE_MAX = 10;
 
 type WakeListener = (partition: number, dueAtMs?: number, jobIds?: readonly string[]) => void;
+type LookListener = (partition: number, atMs: number) => void;
 
 interface Waiter {
   readonly max: number;
@@ -50,7 +51,7 @@ export class MemoryJobQueue implements JobQueue {
   readonly #imitate: QueueImitation;
   readonly #fleets = new Map<string, FleetQueue>();
   readonly #wakeListeners = new Set<WakeListener>();
-  readonly #lookListeners = new Set<(partition: number) => void>();
+  readonly #lookListeners = new Set<LookListener>();
 
   constructor(options: MemoryQueueOptions) {
     this.#options = options;
@@ -116,9 +117,9 @@ export class MemoryJobQueue implements JobQueue {
     });
   }
 
-  sendLook(partition: number, delayMs: number): Promise<void> {
+  sendLook(partition: number, delayMs: number, atMs: number): Promise<void> {
     return this.#sendLater(delayMs, () => {
-      for (const listener of this.#lookListeners) listener(partition);
+      for (const listener of this.#lookListeners) listener(partition, atMs);
     });
   }
 
@@ -145,7 +146,7 @@ export class MemoryJobQueue implements JobQueue {
    *
    * @returns a function that ends the subscription
    */
-  onLook(listener: (partition: number) => void): () => void {
+  onLook(listener: LookListener): () => void {
     this.#lookListeners.add(listener);
     return () => this.#lookListeners.delete(listener);
   }

@@ -130,8 +130,8 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
     return this.#sendLater('sendWake', encodeWake(partition, dueAtMs, jobIds), delayMs);
   }
 
-  sendLook(partition: number, delayMs: number): Promise<void> {
-    return this.#sendLater('sendLook', encodeLook(partition), delayMs);
+  sendLook(partition: number, delayMs: number, atMs: number): Promise<void> {
+    return this.#sendLater('sendLook', encodeLook(partition, atMs), delayMs);
   }
 
   /** In the wake queue: whoever hears its messages publishes. */
