@@ -2,7 +2,7 @@
 import type { MovingJob } from '../core/job.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { NamedJob, WakeCount, Wakes } from '../store/records.ts';
+import { DUE_WORK, type NamedJob, type WakeCount, type Wakes } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { noteEnds } from './firing.ts';
@@ -44,6 +44,8 @@ export interface Trigger {
   readonly partitions?: readonly number[] | undefined;
   /** When what a wake is for becomes due: by the clock of whoever makes the pass, that may be still to come. */
   readonly dueAtMs?: number | undefined;
+  /** A wake for what becomes due then or sooner, and for nothing else. */
+  readonly isForDue?: boolean | undefined;
   /** Jobs that were being stored in the one partition that is named, when somebody told of it: they are looked up. */
   readonly jobIds?: readonly string[] | undefined;
   /** Of a tick, which looks ahead beside its first pass. */
@@ -219,7 +221,7 @@ async function unlessNeeded<Outcome>(made: Promise<Outcome>): Promise<Outcome | 
 function leaseFor(
   context: DispatchContext,
   partition: number,
-  { reason, jobs, jobIds = [] }: Trigger,
+  { reason, jobs, jobIds = [], isForDue }: Trigger,
   begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
   // What a pass that was begun has left to do has no name.
@@ -231,13 +233,17 @@ function leaseFor(
       jobs: namesOfNew(jobIds),
     });
   }
-  // Who came for what is due has come for more than it can name.
-  const named = reason === 'stream' || reason === 'ingest' ? namesOf(jobs) : undefined;
   return takeLease(context, {
     partition,
     patienceMs: reason === 'stream' ? LEASE_PATIENCE_MS : 0,
-    jobs: named,
+    jobs: wordOf(),
   });
+
+  /** Undefined: it has come for more than it can name. */
+  function wordOf(): readonly NamedJob[] | undefined {
+    if (reason === 'stream' || reason === 'ingest') return namesOf(jobs);
+    return reason === 'wake' && isForDue === true ? [...namesOfNew(jobIds), DUE_WORK] : undefined;
+  }
 }
 
 /**
@@ -349,14 +355,14 @@ class PassRun {
   }
 
   /** Whoever left word has left its hints behind. Who did not name them may have come for what is due. */
-  #hear({ isBlank, jobs }: News): void {
+  #hear({ isBlank, isOfDueWork, jobs }: News): void {
     this.#named = jobs;
-    if (!isBlank && jobs.length === 0) return;
+    if (!isBlank && !isOfDueWork && jobs.length === 0) return;
     this.#promotes = true;
     // What became due since the look ahead has its wake left as word.
     this.#fronts = undefined;
-    if (!isBlank) return;
-    this.#checksAll = true;
+    if (!isBlank && !isOfDueWork) return;
+    this.#checksAll ||= isBlank;
     this.#fires = true;
     this.#isToldOfDueWork = true;
   }

@@ -11,6 +11,7 @@ import type { MovingJob } from '../core/job.ts';
 import { passLeaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import {
   type DispatcherIdentity,
+  DUE_WORK,
   type Fence,
   type NamedJob,
   NO_WAKES,
@@ -67,14 +68,18 @@ type Word = 'blank' | 'named';
 export interface News {
   /** Word was left that does not say of what. */
   readonly isBlank: boolean;
-  /** What the others were about. */
+  /** Word was left because something has become due. */
+  readonly isOfDueWork: boolean;
+  /** The jobs that the others were about. */
   readonly jobs: readonly NamedJob[];
 }
 
 export function newsSince(seen: WakeCount, { wakes, named, names, jobs }: Wakes): News {
   const dropped = names - jobs.length;
   const isBlank = wakes - named > seen.wakes - seen.named || dropped > seen.names;
-  return { isBlank, jobs: jobs.slice(Math.max(0, seen.names - dropped)) };
+  const fresh = jobs.slice(Math.max(0, seen.names - dropped));
+  const ofJobs = fresh.filter(({ id }) => id !== DUE_WORK.id);
+  return { isBlank, isOfDueWork: ofJobs.length < fresh.length, jobs: ofJobs };
 }
 
 /** What word says of jobs. */

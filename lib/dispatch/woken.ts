@@ -17,6 +17,9 @@ export function triggersOf(wakes: readonly PassWake[]): readonly Trigger[] {
         partitions: [partition],
         ...(jobIds.length > 0 ? { jobIds } : {}),
         ...(dueAtMs === -Infinity ? {} : { dueAtMs }),
+        ...(others.length > 0 && others.every((wake) => wake.dueAtMs !== undefined)
+          ? { isForDue: true }
+          : {}),
       };
     },
   );

@@ -143,6 +143,12 @@ export interface NamedJob {
   readonly isWaiting: boolean;
 }
 
+/**
+ * Stands among the names where word was left because something has become due. As a name, so that who does not know it reads the due
+ * lines all the same, and no job.
+ */
+export const DUE_WORK: NamedJob = { id: 'due', version: 0, isWaiting: false };
+
 /** How much word was left with a partition, since it was made. */
 export interface WakeCount {
   readonly wakes: number;

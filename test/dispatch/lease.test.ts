@@ -7,7 +7,7 @@ import { pass } from '../../lib/dispatch/pass/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { decodeLease } from '../../lib/store/dynamodb/codec/lease.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
-import { NO_WAKES } from '../../lib/store/records.ts';
+import { DUE_WORK, NO_WAKES } from '../../lib/store/records.ts';
 import { leaseKey } from '../../lib/store/schema.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -116,7 +116,20 @@ describe('word that was left', () => {
     ],
   ])('says %s', (_, wakes, isBlank, names) => {
     const news = newsSince(seen, wakes);
-    expect({ ...news, jobs: news.jobs.map(({ id }) => id) }).toEqual({ isBlank, jobs: names });
+    expect({ ...news, jobs: news.jobs.map(({ id }) => id) }).toEqual({
+      isBlank,
+      isOfDueWork: false,
+      jobs: names,
+    });
+  });
+
+  it('says that something is due, beside jobs that are named', () => {
+    const jobs = [job('d'), DUE_WORK, job('e')];
+    expect(newsSince(seen, { wakes: 7, named: 5, names: 6, jobs })).toEqual({
+      isBlank: false,
+      isOfDueWork: true,
+      jobs: [job('e')],
+    });
   });
 
   it('is all looked at after a holder that knew nothing of names', () => {
@@ -333,6 +346,50 @@ describe('a run of passes', () => {
     });
     expect(await on.pass({}, context)).toMatchObject({ passes: 2, settled: 1 });
     expect(on.held()).toEqual([]);
+  });
+
+  it('promotes what is due when word was left of that, and looks up nothing else', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: {}, pack: {} },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 4 }, boxes: { types: ['pack'], slots: 1 } },
+      },
+    });
+    const runAtMs = on.time.nowMs + 1_000;
+    const later = on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs });
+    const [running] = await on.put(on.job({ type: 'pack' }), on.job({ type: 'pack' }), later);
+    const due = { jobs: [], reason: 'wake', dueAtMs: runAtMs, isForDue: true } as const;
+    const looks: string[] = [];
+    let isWatched = false;
+    const context = on.dispatcher({
+      store: storeWith(on.store, {
+        lookUpJobs: async (asked) => {
+          looks.push(...asked.ids);
+          return on.store.lookUpJobs(asked);
+        },
+        releaseLease: async (asked) => {
+          if (isWatched) {
+            isWatched = false;
+            await on.clock.sleep(runAtMs - on.time.nowMs);
+            expect((await dispatch(on.dispatcher(), 0, due)).kind).toBe('left');
+          }
+          return on.store.releaseLease(asked);
+        },
+      }),
+    });
+    await on.pass({}, context);
+    const [started] = await on.startAll('boxes');
+    if (started === undefined || running === undefined) throw new Error('nothing started');
+    await on.pass({}, context);
+    await on.end(started);
+    isWatched = true;
+    looks.length = 0;
+    const report = await on.pass({ reason: 'stream' }, context);
+    expect(report).toMatchObject({ passes: 2, admitted: 1, settled: 0 });
+    expect(on.stateOf(later.id)).toBe('claimed');
+    // Its end is left to its stream record.
+    expect(looks).not.toContain(running.id);
   });
 
   it('looks up what is in flight when word was left for the holder before, and it took the lease first', async () => {

@@ -95,10 +95,20 @@ describe('wakes that come together', () => {
       { partition: 0, asks: 'pass', dueAtMs: 7 },
       { partition: 0, asks: 'pass', jobIds: ['two', 'three'] },
       { partition: 1, ...ofJobs },
+      { partition: 2, asks: 'pass' },
+      { partition: 2, asks: 'pass', dueAtMs: 7 },
     ] as const;
     expect(triggersOf(wakes)).toEqual([
-      { jobs: [], reason: 'wake', partitions: [0], jobIds: ['one', 'two', 'three'], dueAtMs: 7 },
+      {
+        jobs: [],
+        reason: 'wake',
+        partitions: [0],
+        jobIds: ['one', 'two', 'three'],
+        dueAtMs: 7,
+        isForDue: true,
+      },
       { jobs: [], reason: 'told', partitions: [1], jobIds: ['one'] },
+      { jobs: [], reason: 'wake', partitions: [2], dueAtMs: 7 },
     ]);
   });
 });

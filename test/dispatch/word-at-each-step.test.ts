@@ -76,6 +76,12 @@ const EVENTS: Readonly<Record<string, Event>> = {
     await comes(on, { jobs: [], reason: 'wake' });
     return [job.id];
   },
+  'a job that is due, by a wake for that': async ({ on }) => {
+    const atMs = on.time.nowMs - 5;
+    const job = await stored(on, { state: 'scheduled', runAtMs: atMs, readyAtMs: atMs });
+    await comes(on, { jobs: [], reason: 'wake', dueAtMs: atMs, isForDue: true });
+    return [job.id];
+  },
   'a job that was moved to now': async ({ on }) => {
     const atMs = on.time.nowMs + 300_000;
     const job = await stored(on, { state: 'scheduled', runAtMs: atMs, readyAtMs: atMs });
@@ -96,7 +102,7 @@ const EVENTS: Readonly<Record<string, Event>> = {
     const madeMs = dueMs - 60_000;
     const times = { anchorMs: madeMs, dealtMs: madeMs, nextMs: dueMs, dueMs };
     await on.store.putSchedule({ record: aSchedule({ id: 'late', ...times }), seen: 0 });
-    await comes(on, { jobs: [], reason: 'wake' });
+    await comes(on, { jobs: [], reason: 'wake', dueAtMs: dueMs, isForDue: true });
     return ['late'];
   },
 };

@@ -232,6 +232,20 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'word-of-due-work-unheard': {
+    removes: 'what word says that was left because something has become due',
+    foundBy: {
+      test: 'test/dispatch/lease.test.ts',
+      name: 'promotes what is due when word was left of that, and looks up nothing else',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: 'isOfDueWork: ofJobs.length < fresh.length',
+        to: 'isOfDueWork: false',
+      },
+    ],
+  },
   'looks-of-others-too': {
     removes:
       'what a look at the workers was noted for: each copy of its message goes on by itself, and so do the copies of those',
@@ -791,7 +805,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/settle/look.ts',
-        from: 'if (isOther || !runsOnWorkers(state, places))',
+        from: 'if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places))',
         to: 'if (places.length > 0)',
       },
     ],
@@ -1475,8 +1489,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/lease.ts',
-        from: 'jobs: jobs.slice(Math.max(0, seen.names - dropped)) };',
-        to: 'jobs: jobs.slice(jobs.length) };',
+        from: 'const fresh = jobs.slice(Math.max(0, seen.names - dropped));',
+        to: 'const fresh = jobs.slice(jobs.length);',
       },
     ],
   },

@@ -96,9 +96,9 @@ export class Lead {
       if (ended !== undefined) return ended;
       const wakes = await store.readWakes(this.#partition);
       const news = newsSince(this.#lookedAt, wakes);
-      const isTold = news.isBlank || news.jobs.length > 0;
+      const isTold = news.isBlank || news.isOfDueWork || news.jobs.length > 0;
       const checksAll = news.isBlank || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
-      const looks = checksAll || this.#goesOn || this.#isTime();
+      const looks = checksAll || news.isOfDueWork || this.#goesOn || this.#isTime();
       if (!looks && !isTold) {
         await this.#pause();
         continue;
@@ -113,7 +113,7 @@ export class Lead {
       this.#hints = outcome.hints;
       this.#goesOn = outcome.kind === 'again';
       this.#noteLife(outcome, isTold);
-      this.#planNext(checksAll, news.isBlank);
+      this.#planNext(checksAll, news.isBlank || news.isOfDueWork);
       const [dueMs] = await Promise.all([
         nextDueMs(context.now, this.#partition),
         dropNames(settings, this.#partition, wakes),
@@ -124,11 +124,11 @@ export class Lead {
   }
 
   /** When it looks at everything again, after a pass that did, or did not. */
-  #planNext(checksAll: boolean, wasBlank: boolean): void {
+  #planNext(checksAll: boolean, mayLag: boolean): void {
     const { clock, passEveryMs } = this.#scope.settings;
     const nowMonotonicMs = clock.monotonicMs();
     if (checksAll) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
-    if (wasBlank) this.#againAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
+    if (mayLag) this.#againAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
     else if (nowMonotonicMs >= this.#againAtMonotonicMs) this.#againAtMonotonicMs = Infinity;
   }
 
