@@ -1,8 +1,13 @@
 /** Passes without the lease: where nothing waits and little happens, a commit of the page is all that is needed. */
 import { describe, expect, it } from 'vitest';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import type { Deployed } from '../../lib/dispatch/declaration.ts';
 import { dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import type { PartitionState } from '../../lib/store/records.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
 import {
   answeringIn,
   disturbed,
@@ -47,6 +52,26 @@ const epochOf = (on: Stage): number => on.store.inspect(0).lease.epoch;
 
 /** What is told of a job that is stored. */
 const toldOf = ({ id }: Pick<Job, 'id'>): Trigger => ({ jobs: [], reason: 'told', jobIds: [id] });
+
+/** The epoch after a pass that is told of a job, and that first sees the partition with these changes. */
+async function madeWith(
+  on: Stage,
+  changes: (state: PartitionState) => Partial<PartitionState>,
+  own: Partial<DispatchContext> = {},
+): Promise<number> {
+  let isFirst = true;
+  const store = storeWith(on.store, {
+    loadPartition: async (asked) => {
+      const state = await on.store.loadPartition(asked);
+      const seen = isFirst ? { ...state, ...changes(state) } : state;
+      isFirst = false;
+      return seen;
+    },
+  });
+  const [job] = (await on.put(on.job())) as [Job];
+  expect(await on.pass(toldOf(job), on.dispatcher({ ...own, store }))).toMatchObject({ admitted: 1 });
+  return epochOf(on);
+}
 
 describe('a pass without the lease', () => {
   it('starts a job and settles it, and takes no lease', async () => {
@@ -170,6 +195,53 @@ describe('a pass without the lease', () => {
     const jobs = (await on.put(on.job(), on.job())) as [Job, Job];
     for (const job of jobs) await on.pass(toldOf(job), context);
     expect([tries, on.held().length]).toEqual([1, 2]);
+  });
+
+  it.each<readonly [string, (state: PartitionState) => Partial<PartitionState>]>([
+    ['the lease is not open', () => ({ isOpen: false })],
+    ['jobs may be parked', () => ({ parks: true })],
+    ['something may wait', () => ({ quiet: undefined })],
+    [
+      'nothing waited under another declaration',
+      ({ quiet }) => ({ quiet: quiet && { ...quiet, declared: 7 } }),
+    ],
+    [
+      'much was reserved lately',
+      () => ({
+        reservations: Array.from({ length: 7 }, () => aReservation([], { reservedAtMs: NOW_MS + 3_600_000 })),
+      }),
+    ],
+  ])('is not made where %s', async (_, changes) => {
+    const on = await opened();
+    expect(await madeWith(on, changes)).toBe(EPOCH + 1);
+  });
+
+  it('is not made before the partition has come to the declaration', async () => {
+    const on = await opened();
+    const version = 5;
+    const quietUnder = ({ quiet }: PartitionState) => ({ quiet: quiet && { ...quiet, declared: version } });
+    const deployed: Deployed = {
+      version,
+      formerTypes: [],
+      partitionsEver: 1,
+      partitionNumbers: [1],
+      sharedSince: 0,
+      typeUnder: async () => undefined,
+      newer: async () => {
+        throw new Error('there is no newer one');
+      },
+    };
+    expect(await madeWith(on, quietUnder, { deployed })).toBe(EPOCH + 1);
+    const carried = { version, moved: 0, isDone: true };
+    const come = (state: PartitionState) => ({ ...quietUnder(state), declared: version, carried });
+    const there = await opened();
+    expect(await madeWith(there, come, { deployed })).toBe(EPOCH);
+  });
+
+  it('is not made where there are other partitions', async () => {
+    const on = await opened();
+    const configuration = resolveConfiguration({ ...POOL, partitions: 2 });
+    expect(await madeWith(on, () => ({}), { configuration })).toBe(EPOCH + 1);
   });
 
   it('is not made where the store answers slowly: nothing lengthens its time', async () => {
