@@ -47,8 +47,8 @@ export abstract class SchedulerMetrics extends Construct {
   abstract readonly tableName: string;
 
   /**
-   * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one by type or
-   * tier has the functions tell metrics by it from then on; of a scheduler that was deployed elsewhere, its `metricsBy` decides.
+   * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one by type, tier
+   * or fleet has the functions tell metrics by it from then on; of a scheduler that was deployed elsewhere, its `metricsBy` decides.
    * @throws ConfigurationError for an option that is misspelt, RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
    */
   metric(name: MetricName, options: SchedulerMetricOptions = {}): Metric {

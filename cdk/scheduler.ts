@@ -433,7 +433,7 @@ function metricsByOf({ metricsBy = [] }: SchedulerProps): readonly FinerScope[] 
       `metricsBy[${at}]`,
       scope,
       `is one of ${FINER_SCOPES.join(', ')}`,
-      'Leave it out: metrics are told by fleet and partition anyway.',
+      'Leave it out: metrics are told by partition anyway.',
     );
   }
   return metricsBy;

@@ -6,7 +6,7 @@ import type { Log } from '../../lib/runtime/contract.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { FunctionFigures } from './deployment.ts';
 import { LATENCY, type Latencies } from './latency.ts';
-import { jsonLineBytes, type LogFormat, metricLineBytes, metricsOf, platformBytes } from './logs.ts';
+import { type LogFormat, logLineBytes, metricLineBytes, metricsOf, platformBytes } from './logs.ts';
 import type { UsageMeter } from './usage.ts';
 
 export interface FunctionParts {
@@ -100,11 +100,7 @@ export class CloudFunction<T> {
     meter.add('coldStarts', 1);
     this.#bill(initMs);
     const write: Log['info'] = (message, fields) =>
-      meter.add(
-        'logBytes',
-        jsonLineBytes({ level: 'info', message, ...fields }),
-        `${this.#name}, ${message}`,
-      );
+      meter.add('logBytes', logLineBytes(message, fields ?? {}), `${this.#name}, ${message}`);
     const metrics = new MetricCollector([]);
     const memory = this.#begin(name, { info: write, warn: write }, metrics);
     return { memory, metrics, lastUsedMs: time.nowMs };

@@ -2,6 +2,7 @@
 
 import type { MetricLine } from '../../lib/metrics/collector.ts';
 import { emfText } from '../../lib/runtime/emf.ts';
+import { LeanFormatter } from '../../lib/runtime/lambda.ts';
 
 /** CloudWatch counts so much with each event. */
 const EVENT_BYTES = 26;
@@ -46,15 +47,31 @@ export type LogFormat = keyof typeof PLATFORM_BYTES;
 /** What the platform says of each invocation. */
 export const platformBytes = (format: LogFormat): number => PLATFORM_BYTES[format];
 
-/** What a line of our log becomes where the format is JSON: the message of an entry with its time and request. */
-export function jsonLineBytes(line: object): number {
-  const entry = {
-    timestamp: INSTANT,
-    level: 'INFO',
-    requestId: REQUEST_ID,
-    message: JSON.stringify(line),
-  };
-  return Buffer.byteLength(JSON.stringify(entry)) + EVENT_BYTES;
+const formatter = new LeanFormatter();
+/** Of a function that CloudFormation has named, behind a trace that Lambda began. */
+const ENTRY = {
+  logLevel: 'INFO',
+  timestamp: new Date(INSTANT),
+  serviceName: 'fairlead',
+  environment: '',
+  awsRegion: '',
+  sampleRateValue: 0,
+  xRayTraceId: '1-5759e988-bd862e3fe1be46a994272793',
+  lambdaContext: {
+    coldStart: false,
+    functionName: 'Production-JobsDispatch7B2C5D1E-1A2B3C4D5E6F',
+    awsRequestId: REQUEST_ID,
+    invokedFunctionArn: '',
+    functionVersion: '$LATEST',
+    memoryLimitInMB: '1024',
+  },
+} as const;
+
+/** A line of our log, which the logger writes by itself: Lambda leaves what is JSON already as it is. */
+export function logLineBytes(message: string, fields: object): number {
+  const item = formatter.formatAttributes({ ...ENTRY, message }, { ...fields });
+  item.prepareForPrint();
+  return Buffer.byteLength(JSON.stringify(item.getAttributes())) + EVENT_BYTES;
 }
 
 /** A stack's table is named by CloudFormation. */

@@ -17,8 +17,8 @@ export const METRIC_DIMENSION = {
 /** What may narrow a metric, beside the scheduler itself. */
 export type MetricScope = Exclude<keyof typeof METRIC_DIMENSION, 'scheduler'>;
 
-/** What narrows metrics only where somebody asks for it: each type and tier would be some ten metrics more, billed by the hour. */
-export const FINER_SCOPES = ['type', 'tier'] as const satisfies readonly MetricScope[];
+/** What narrows metrics only where somebody asks for it: each type, tier and fleet would be some metrics more, billed by the hour. */
+export const FINER_SCOPES = ['type', 'tier', 'fleet'] as const satisfies readonly MetricScope[];
 /** Where the construct says so: in a variable of the environment, names with commas between them. */
 export const METRICS_BY = 'FAIRLEAD_METRICS_BY';
 export type FinerScope = (typeof FINER_SCOPES)[number];
@@ -116,7 +116,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Maximum',
     by: ['type', 'tier', 'fleet', 'partition'],
-    finer: ['type', 'tier'],
+    finer: ['type', 'tier', 'fleet'],
     description: 'Jobs in flight after a pass, at least once a minute while there are any',
   },
   capUsed: {
@@ -147,6 +147,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Maximum',
     by: ['fleet', 'partition'],
+    finer: ['fleet'],
     description: 'Slots that nothing is in flight for after a pass',
   },
   startable: {

@@ -137,8 +137,8 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
     const said = synthesize({ metricsBy: ['type', 'tier'] });
     expect(saidBy(said)).toEqual(['tier,type']);
     expect(said.scheduler.schedulerEnvironment()).toMatchObject({ FAIRLEAD_METRICS_BY: 'tier,type' });
-    expect(() => new Scheduler(emptyStack(), 'Jobs', { metricsBy: ['fleet' as 'type'] })).toThrow(
-      /^metricsBy\[0\]: is one of type, tier, got "fleet"/,
+    expect(() => new Scheduler(emptyStack(), 'Jobs', { metricsBy: ['partition' as 'type'] })).toThrow(
+      /^metricsBy\[0\]: is one of type, tier, fleet, got "partition"/,
     );
   });
 

@@ -40,13 +40,14 @@ describe('the metrics of one invocation', () => {
     expect(lines[0]?.WaitTime).toEqual(Array.from({ length: 50 }, (_, at) => at));
   });
 
-  it('are told by type and tier only where somebody asks for that; failures by type in any case', () => {
+  it('are told by type, tier and fleet only where somebody asks for that; failures by type and used caps in any case', () => {
     const told = (collector: MetricCollector): readonly unknown[] => {
       collector.add('started', 1, { type: 'pdf', tier: 'fast' });
       collector.add('succeeded', 1, { type: 'pdf' });
       collector.add('failed', 1, { type: 'pdf' });
       collector.add('running', 2, { type: 'pdf' });
       collector.add('running', 3, { fleet: 'images' });
+      collector.add('capUsed', 30, { fleet: 'images' });
       collector.add('running', 5);
       return collector
         .take()
@@ -58,8 +59,9 @@ describe('the metrics of one invocation', () => {
       ['', 'started,succeeded,running'],
       ['', 'failed'],
       ['Type', 'failed'],
-      ['Fleet', 'running'],
+      ['Fleet', 'capUsed'],
     ]);
+    expect(told(new MetricCollector(['fleet']))).toContainEqual(['Fleet', 'running,capUsed']);
     const byType = told(new MetricCollector(['type']));
     expect(byType).toContainEqual(['Type', 'started,succeeded,failed']);
     expect(byType).toContainEqual(['Type', 'running']);

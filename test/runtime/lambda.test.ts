@@ -53,6 +53,24 @@ describe('a Lambda entry', () => {
       { ...both, partition: 3, function_request_id: 'first', cold_start: true },
       { ...both, partition: 4, function_request_id: 'second', cold_start: false },
     ]);
+    // What each line of a function would repeat stands with the function.
+    const known = [
+      'cold_start',
+      'epoch',
+      'function_name',
+      'function_request_id',
+      'level',
+      'message',
+      'partition',
+    ];
+    for (const line of lines)
+      expect(Object.keys(line).toSorted()).toEqual([...known, 'service', 'timestamp']);
+  });
+
+  it('logs the name, message and stack of an error', async () => {
+    const { log } = lambdaEntry();
+    const [line] = await linesOf(async () => log.warn('late', { error: new RangeError('out of it') }));
+    expect(line?.error).toMatchObject({ name: 'RangeError', message: 'out of it' });
   });
 
   it('takes the name of the service from the environment, as other functions of its users do', async () => {
