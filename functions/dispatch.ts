@@ -7,7 +7,7 @@ import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
 import type { UnpublishedOutcomes } from '../lib/queue/contract.ts';
-import { decodeOutcomes, decodeWake, type Look } from '../lib/queue/message.ts';
+import { decodeOutcomes, decodeWake, type LookWake } from '../lib/queue/message.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { changesIn, type JobChange } from '../lib/store/dynamodb/stream.ts';
 import { type Compose, composition, type FunctionContext } from './composition.ts';
@@ -32,7 +32,7 @@ const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
 function asksOf(event: SQSEvent | object): {
   readonly passes: readonly Trigger[];
-  readonly looks: readonly Look[];
+  readonly looks: readonly LookWake[];
   readonly outcomes: readonly UnpublishedOutcomes[];
 } {
   if (!('Records' in event)) return { passes: [{ jobs: [], reason: 'tick' }], looks: [], outcomes: [] };

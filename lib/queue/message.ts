@@ -21,9 +21,9 @@ const textsIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 
 /** What a message of the wake queue asks for: a look at the workers, or a pass. */
-export type Wake = Look | PassWake;
+export type Wake = LookWake | PassWake;
 
-export interface Look {
+export interface LookWake {
   readonly partition: number;
   readonly asks: 'look';
   /** Epoch ms for which it was noted (`Lookout.nextAtMs`). */
