@@ -9,7 +9,7 @@ const INTEGRATION = ['test/contract/aws.test.ts', 'test/integration/**/*.test.ts
 const LONG = ['test/**/*.long.test.ts'];
 
 /** What is about processes, time, and a client that meddles, not about what stands behind the client: minutes each. */
-const NOT_ABOUT_THE_STORE = ['busy-processes', 'killed-processes', 'meddled-contract', 'redeploy'].map(
+const NOT_ABOUT_THE_STORE = ['busy-processes', 'killed-processes', 'redeploy'].map(
   (name) => `test/integration/${name}.test.ts`,
 );
 const isElsewhere = (process.env.FAIRLEAD_TEST_ENDPOINT ?? '') !== '';
@@ -26,6 +26,7 @@ const LONGEST = [
   'test/package/stranger.long.test.ts',
   'test/simulation/simulation.long.test.ts',
   'test/integration/redeploy-steps.long.test.ts',
+  'test/integration/redeploy-partitions.long.test.ts',
   'test/protocol/protocol-model.long.test.ts',
   'test/integration/redeploy.test.ts',
 ];

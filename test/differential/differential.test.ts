@@ -17,7 +17,7 @@ import { ATTENTIVE, type Kind, scenarioOf } from './scenarios.ts';
 Error.stackTraceLimit = 0;
 
 /** Of the deployed path; `differential.long.test.ts` has two thousand others. */
-const SEEDS = 100;
+const SEEDS = 60;
 const SEEDS_MS = 600_000;
 
 /** Of one scenario: how dispatchers hear of it. */

@@ -1,4 +1,8 @@
-/** A hundred big worlds: half of them here, half in `big-more.long.test.ts`, where another processor plays them. */
+/**
+ * A hundred big worlds, 19 among them, in which a wake for due work, left as word during passes that a stream's record began, was
+ * heard by a pass that promoted nothing once: half of them here, half in `big-more.long.test.ts`, where another processor plays
+ * them.
+ */
 import { describe, expect, it } from 'vitest';
 import { bigPlanOf } from './big.ts';
 import { runSeeds } from './seeds.ts';
@@ -6,7 +10,7 @@ import { runSeeds } from './seeds.ts';
 // Errors are part of the play: nobody reads where they were made.
 Error.stackTraceLimit = 0;
 
-const FIRST = 3;
+const FIRST = 2;
 const LAST = 52;
 const SEEDS_MS = 3_600_000;
 

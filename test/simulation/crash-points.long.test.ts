@@ -1,5 +1,5 @@
 /** Every call of some small runs, with what else can happen to a call. */
-import { REDEPLOYED, testCrashPoints } from './crash-points.ts';
+import { NOT_QUICK, testCrashPoints } from './crash-points.ts';
 
 testCrashPoints([
   ['the caller dies before it', 'crashBeforeCall'],
@@ -9,4 +9,4 @@ testCrashPoints([
   ['it is delayed past the lease', 'frozenBeforeCall'],
 ]);
 
-testCrashPoints([['the caller dies after it', 'crashAfterCall']], REDEPLOYED);
+testCrashPoints([['the caller dies after it', 'crashAfterCall']], NOT_QUICK);

@@ -17,11 +17,19 @@ export const again = (
   more: ReadonlyMap<string, CallFault> = new Map(),
 ): Promise<RunReport> => run(plan.seed, { plan, forced: new Map([...forced, ...more]) });
 
-/** Runs without a redeploy, which makes the longest ones; and those with one. */
+/** A redeploy makes the longest runs. */
 const isRedeployed = ([, { plan }]: readonly [string, SmallRun]): boolean => plan.redeploys !== undefined;
 const all = Object.entries(SMALL_RUNS);
-export const UNDER_ONE_DECLARATION = Object.fromEntries(all.filter((each) => !isRedeployed(each)));
-export const REDEPLOYED = Object.fromEntries(all.filter(isRedeployed));
+
+/** Of those, the ones that make so many calls that they take half of the time of all; and the others. */
+const LONG_RUNS: ReadonlySet<string> = new Set([
+  'clients and a process that is killed, and stopped in its next life',
+  'jobs that are moved: nearer, away and back, and as they become due',
+  'parked jobs whose conflict key becomes free while they are paused',
+] satisfies (keyof typeof SMALL_RUNS)[]);
+const isLong = ([name]: readonly [string, SmallRun]): boolean => LONG_RUNS.has(name);
+export const QUICK = Object.fromEntries(all.filter((each) => !isRedeployed(each) && !isLong(each)));
+export const NOT_QUICK = Object.fromEntries(all.filter((each) => isRedeployed(each) || isLong(each)));
 
 /** Each of these happens to each call of each of these small runs, one at a time. */
 export function testCrashPoints(

@@ -21,7 +21,7 @@ export type FoundBy =
   | { readonly differential: number; readonly kind: Kind }
   /** A run in `small-runs.ts`, with nothing forced upon it but what it always meets. */
   | { readonly smallRun: string }
-  /** A test, by its file and a part of its name. On an emulator: `test/integration/planted.test.ts` runs it. */
+  /** A test, by its file and a part of its name. On an emulator: `test/integration/planted.long.test.ts` runs it. */
   | { readonly test: string; readonly name: string; readonly onEmulator?: boolean };
 
 export interface Planted extends Sabotage {
