@@ -143,7 +143,7 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly tracing?: Tracing | undefined;
   /**
-   * By what metrics are told beside the whole scheduler: each type in use is 5 to 9 metrics more, each fleet two, which CloudWatch
+   * By what metrics are told beside the whole scheduler: each type in use is 6 to 9 metrics more, each fleet two, which CloudWatch
    * bills by the hour. Whoever asks for a metric by one of them, as the dashboard does by type, need not say so here.
    * @default - by what somebody asks for
    */

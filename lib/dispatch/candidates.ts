@@ -11,7 +11,7 @@ import type { DispatchContext } from './context.ts';
 import { HintedJobs } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
-import { modesOf, readLineParts, subLinesOf } from './line-parts.ts';
+import { isUsedUp, modesOf, ReadAhead, readLineParts, subLinesOf } from './line-parts.ts';
 import { readGroup } from './parking.ts';
 import {
   type CachedHeads,
@@ -91,6 +91,7 @@ export class Candidates {
   readonly #distrusted = new Set<string>();
   /** By name: lines that this pass has read itself, so that nothing of them is taken from an earlier pass. */
   readonly #read = new Map<string, LineName>();
+  readonly #ahead = new ReadAhead();
   /** By name: lines that an earlier pass found empty, and that this pass has not read itself. */
   readonly #believedEmpty = new Map<string, LineName>();
   readonly #believedTypes = new Set<string>();
@@ -218,8 +219,10 @@ export class Candidates {
 
   /** Reads what the planner needs next and offers it. */
   async answer(planner: Planner, need: Need): Promise<void> {
+    const taken = need.lines.map(({ line, count }) => this.#takeHeads(line, count));
     const [lines] = await Promise.all([
-      Promise.all(need.lines.map(({ line, count }) => this.#takeHeads(line, count))),
+      Promise.all(taken),
+      this.#readAhead(planner.room),
       ...need.keys.map(({ type, count }) => this.#offerKeys(planner, type, count)),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
@@ -361,18 +364,24 @@ export class Candidates {
       return { line, jobs: [], more: false };
     }
     let offered = this.#offeredOf.get(name) ?? 0;
+    this.#ahead.forget(name);
+    // It was read ahead.
+    if (known !== undefined && isUsedUp(known, offered) && this.#read.has(name))
+      return { line, jobs: [], more: false };
     let heads = known;
     if (heads === undefined || heads.jobs.length <= offered) {
       // A line that an earlier pass has read to its end is read again: what came since may have come without a hint.
       if (known?.next === undefined) offered = 0;
+      this.#ahead.isReading = true;
       heads = await this.#readHeads(line, name, known, count, isFirst);
       this.#read.set(name, line);
     }
     cached.set(name, heads);
     const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     this.#offeredOf.set(name, offered + jobs.length);
-    const more =
-      heads.next !== undefined || heads.jobs.length > offered + jobs.length || !this.#read.has(name);
+    const isOver = isUsedUp(heads, offered + jobs.length);
+    const more = !isOver || !this.#read.has(name);
+    if (isOver && more) this.#ahead.note(name, line);
     const free: JobHead[] = [];
     for (const job of jobs) {
       const held = this.#held.get(job.id);
@@ -380,6 +389,17 @@ export class Candidates {
       else this.#noteLeftBehind(held, job);
     }
     return { line, jobs: free, more };
+  }
+
+  async #readAhead(room: number): Promise<void> {
+    await Promise.all(
+      this.#ahead.take(room).map(async ([name, line]) => {
+        const heads = await this.#readHeads(line, name, undefined, HEADS_MIN, false);
+        this.#read.set(name, line);
+        this.#input.cached.heads.set(name, heads);
+        this.#offeredOf.set(name, 0);
+      }),
+    );
   }
 
   /** Jobs of a key's line that are known to wait, read up to a rank; for the lifts. */
@@ -482,16 +502,6 @@ export class Candidates {
     const isNamed = backlog?.isHinted !== true && named.length > 0;
     if (isNamed && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
     return [...new Set([...named, ...Array.from({ length: parts }, (_, sub) => sub)])];
-  }
-
-  /** What was read of these jobs. */
-  headsOf(groups: ReadonlyMap<string, readonly { readonly id: string }[]>): ReadonlyMap<string, JobHead[]> {
-    if (groups.size === 0) return new Map();
-    const known = new Map<string, JobHead>();
-    for (const { jobs } of this.#input.cached.heads.values()) for (const job of jobs) known.set(job.id, job);
-    return new Map(
-      [...groups].map(([name, jobs]) => [name, jobs.flatMap(({ id }) => known.get(id) ?? [])] as const),
-    );
   }
 
   /** Takes jobs out that were claimed or parked, so that no later pass meets them. */

@@ -4,6 +4,7 @@
  * its parts by rank, exactly: a head is given out only when every part that goes on has shown one behind it.
  */
 import type { JobMode } from '../core/job.ts';
+import type { LineName } from '../core/planner.ts';
 import type { PassStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { KeyBacklog } from '../store/records.ts';
@@ -196,3 +197,45 @@ export function subLinesOf(lines: KeyBacklog['lines'], mode: JobMode): readonly 
 export const modesOf = (lines: KeyBacklog['lines']): readonly JobMode[] => [
   ...new Set(lines.map(({ mode }) => mode)),
 ];
+
+/** Whether nothing is known of a line beyond so many heads, and it does not go on. */
+export const isUsedUp = (
+  { jobs, next }: { readonly jobs: readonly unknown[]; readonly next?: LineCursor | undefined },
+  offered: number,
+): boolean => next === undefined && jobs.length <= offered;
+
+/**
+ * Lines that are read beside those whose turn has come, at most. None the first time that a pass has to read, then twice as many each
+ * time: who reads little reads nothing for nothing.
+ */
+const AHEAD_MAX = 256;
+const AHEAD_FIRST = 8;
+
+/**
+ * Lines whose remembered jobs a pass has used up, in the order in which it asked for them: each is read when its turn comes, and reads
+ * that wait for each other hold up all slots. So some are read sooner, beside others.
+ */
+export class ReadAhead {
+  readonly #usedUp = new Map<string, LineName>();
+  #count = 0;
+  /** A line is read now. */
+  isReading = false;
+
+  note(name: string, line: LineName): void {
+    this.#usedUp.set(name, line);
+  }
+
+  forget(name: string): void {
+    this.#usedUp.delete(name);
+  }
+
+  /** What to read beside what is read now, no more than there is room for. */
+  take(room: number): readonly (readonly [name: string, line: LineName])[] {
+    if (!this.isReading) return [];
+    this.isReading = false;
+    const next = [...this.#usedUp].slice(0, Math.min(this.#count, room));
+    for (const [name] of next) this.#usedUp.delete(name);
+    this.#count = Math.min(AHEAD_MAX, Math.max(AHEAD_FIRST, 2 * this.#count));
+    return next;
+  }
+}

@@ -186,6 +186,19 @@ export function keepQuiet(lines: CachedLines, types: Iterable<string>, { lookedA
   for (const type of types) lines.keys.set(type, noKeys(lookedAtMs));
 }
 
+/** What was read of these jobs. */
+export function headsOf(
+  { heads }: CachedLines,
+  groups: ReadonlyMap<string, readonly { readonly id: string }[]>,
+): ReadonlyMap<string, readonly JobHead[]> {
+  if (groups.size === 0) return new Map();
+  const known = new Map<string, JobHead>();
+  for (const { jobs } of heads.values()) for (const job of jobs) known.set(job.id, job);
+  return new Map(
+    [...groups].map(([name, jobs]) => [name, jobs.flatMap(({ id }) => known.get(id) ?? [])] as const),
+  );
+}
+
 /** Forgets what was read; what hints told stays. */
 export function forgetLines(lines: CachedLines): void {
   lines.heads.clear();

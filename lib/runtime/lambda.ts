@@ -56,6 +56,7 @@ export class LeanFormatter extends LogFormatter {
       function_name: lambdaContext?.functionName,
       function_request_id: lambdaContext?.awsRequestId,
       xray_trace_id: xRayTraceId,
+      tenant_id: lambdaContext?.tenantId,
     };
     return new LogItem({ attributes }).addAttributes(fields);
   }

@@ -144,8 +144,8 @@ export interface NamedJob {
 }
 
 /**
- * Stands among the names where word was left because something has become due. As a name, so that who does not know it reads the due
- * lines all the same, and no job.
+ * Stands among the names where word was left because something has become due. As a name, so that who does not know it reads the jobs
+ * that are due all the same; schedules wait for the next tick there.
  */
 export const DUE_WORK: NamedJob = { id: 'due', version: 0, isWaiting: false };
 

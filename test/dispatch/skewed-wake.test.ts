@@ -12,7 +12,9 @@ it.each([0, 2_000, -2_000])(
     const plain = on.main;
     let work: Promise<unknown> = Promise.resolve();
     on.queue.onWake((_partition, dueAtMs) => {
-      work = work.then(() => dispatchAll(plain, { jobs: [], reason: 'wake', dueAtMs }));
+      work = work.then(() =>
+        dispatchAll(plain, { jobs: [], reason: 'wake', dueAtMs, isForDue: dueAtMs !== undefined }),
+      );
     });
     const runAtMs = on.time.nowMs + 90_000;
     await on.put(aScheduledJob(runAtMs));
@@ -34,7 +36,9 @@ it.each([0, -500, -1_000, -2_000])(
     const on = stage();
     const woken: Promise<unknown>[] = [];
     on.queue.onWake((_partition, dueAtMs) => {
-      woken.push(dispatchAll(on.main, { jobs: [], reason: 'wake', dueAtMs }));
+      woken.push(
+        dispatchAll(on.main, { jobs: [], reason: 'wake', dueAtMs, isForDue: dueAtMs !== undefined }),
+      );
     });
     let loads = 0;
     const store = storeWith(on.store, {

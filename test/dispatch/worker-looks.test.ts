@@ -17,7 +17,11 @@ interface Looks {
 }
 
 /** A job runs on a process that lives; each look comes as often, and as late, as `copies` says. */
-async function looking(copies: (atMs: number) => readonly number[]): Promise<Looks> {
+async function looking(
+  copies: (atMs: number) => readonly number[],
+  failingVerb?: 'sendLook' | 'keepLookout',
+  failing: <Answer>(call: () => Promise<Answer>) => Promise<Answer> = (call) => call(),
+): Promise<Looks> {
   const on = stage({
     pool: {
       types: { resize: { timeoutMs: 3_600_000 } },
@@ -28,11 +32,18 @@ async function looking(copies: (atMs: number) => readonly number[]): Promise<Loo
   const asked: number[] = [];
   const queue = storeWith(on.queue, {
     sendLook: async (_partition, delayMs, atMs) => {
+      if (failingVerb === 'sendLook') await failing(async () => undefined);
       asked.push(atMs);
       for (const lateMs of copies(atMs)) on.time.after(delayMs + lateMs, () => void look(atMs));
     },
   });
-  const context = on.dispatcher({ queue });
+  const store = storeWith(on.store, {
+    keepLookout: (asked) =>
+      failingVerb === 'keepLookout'
+        ? failing(() => on.store.keepLookout(asked))
+        : on.store.keepLookout(asked),
+  });
+  const context = on.dispatcher({ queue, store });
   const look = (atMs: number): ReturnType<typeof lookAtWorkers> => lookAtWorkers(context, 0, atMs);
   const record = () => ({ ...LIFE, expiresAtMs: on.time.nowMs + WORKER_LEASE_MS });
   await on.store.registerWorker({ partition: 0, record: record() });
@@ -81,6 +92,30 @@ describe('looks at workers', () => {
     expect(await lookoutOf(on)).toEqual(before);
     expect(asked.length).toBe(length);
   });
+
+  it.each(['sendLook', 'keepLookout'] as const)(
+    'go on with the message that comes again, where %s fails',
+    async (verb) => {
+      let fails = false;
+      const failing = async <Answer>(call: () => Promise<Answer>): Promise<Answer> => {
+        if (!fails) return call();
+        fails = false;
+        throw new Error(`${verb} has no answer`);
+      };
+      const { on, asked, look, liveOn } = await looking(() => [], verb, failing);
+      const [first = 0] = asked;
+      await liveOn(first - on.time.nowMs);
+      fails = true;
+      await expect(look(first)).rejects.toThrow('has no answer');
+      const { length } = asked;
+      await liveOn(1_000);
+      expect(await look(first)).toBe('goesOn');
+      expect(asked.length).toBe(length + 1);
+      // One that was sent and not noted is over.
+      for (const atMs of asked.slice(1, -1)) expect(await look(atMs)).toBe('over');
+      expect(await look(asked.at(-1) ?? 0)).toBe('goesOn');
+    },
+  );
 
   it('are taken up by the next pass where a message was lost', async () => {
     let isLost = false;

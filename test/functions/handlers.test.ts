@@ -221,6 +221,25 @@ describe('the dispatch function', () => {
     expect([0, 1, 2].map((partition) => on.store.inspect(partition).lease.epoch)).toEqual([0, 1, 1]);
   });
 
+  it('takes each look that comes for itself: one that is not the noted one any more keeps no other from going on', async () => {
+    const looks: number[] = [];
+    const workers = { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: null } } };
+    on = stage({ pool: workers });
+    compose({
+      queue: storeWith(on.queue, { sendLook: async (_partition, _delayMs, atMs) => void looks.push(atMs) }),
+    });
+    const life = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
+    const record = { ...life, expiresAtMs: on.time.nowMs + 60_000 };
+    await on.store.registerWorker({ partition: 0, record });
+    await on.put(on.job());
+    await on.finish(dispatchHandler(queueOf('{"partition":0}')));
+    expect(looks).toHaveLength(1);
+    await on.advance((looks[0] ?? 0) - on.time.nowMs);
+    const look = (atMs = 0): string => JSON.stringify({ partition: 0, asks: 'look', atMs });
+    await on.finish(dispatchHandler(queueOf(look(looks[0]), look(1), look(2))));
+    expect(looks).toHaveLength(2);
+  });
+
   it('looks up the jobs that a wake names, in one pass of each partition', async () => {
     const jobs = [on.job(), on.job()];
     await on.put(...jobs);

@@ -47,6 +47,7 @@ describe('the metrics of one invocation', () => {
       collector.add('failed', 1, { type: 'pdf' });
       collector.add('running', 2, { type: 'pdf' });
       collector.add('running', 3, { fleet: 'images' });
+      collector.add('freeSlots', 2, { fleet: 'images' });
       collector.add('capUsed', 30, { fleet: 'images' });
       collector.add('running', 5);
       return collector
@@ -61,7 +62,7 @@ describe('the metrics of one invocation', () => {
       ['Type', 'failed'],
       ['Fleet', 'capUsed'],
     ]);
-    expect(told(new MetricCollector(['fleet']))).toContainEqual(['Fleet', 'running,capUsed']);
+    expect(told(new MetricCollector(['fleet']))).toContainEqual(['Fleet', 'running,freeSlots,capUsed']);
     const byType = told(new MetricCollector(['type']));
     expect(byType).toContainEqual(['Type', 'started,succeeded,failed']);
     expect(byType).toContainEqual(['Type', 'running']);

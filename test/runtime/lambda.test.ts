@@ -53,6 +53,7 @@ describe('a Lambda entry', () => {
       { ...both, partition: 3, function_request_id: 'first', cold_start: true },
       { ...both, partition: 4, function_request_id: 'second', cold_start: false },
     ]);
+    for (const { timestamp } of lines) expect(timestamp).toBe(new Date(String(timestamp)).toISOString());
     // What each line of a function would repeat stands with the function.
     const known = [
       'cold_start',
@@ -65,6 +66,16 @@ describe('a Lambda entry', () => {
     ];
     for (const line of lines)
       expect(Object.keys(line).toSorted()).toEqual([...known, 'service', 'timestamp']);
+  });
+
+  it('logs the trace that the invocation is of', async () => {
+    vi.stubEnv(
+      '_X_AMZN_TRACE_ID',
+      'Root=1-5759e988-bd862e3fe1be46a994272793;Parent=557abcec3ee5a047;Sampled=1',
+    );
+    const { log } = lambdaEntry();
+    const [line] = await linesOf(async () => log.info('passed'));
+    expect(line).toMatchObject({ xray_trace_id: '1-5759e988-bd862e3fe1be46a994272793' });
   });
 
   it('logs the name, message and stack of an error', async () => {

@@ -246,6 +246,21 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'looks-noted-first': {
+    removes:
+      'the message of a look before its note: one that is noted and was not sent keeps the present one from coming again',
+    foundBy: {
+      test: 'test/dispatch/worker-looks.test.ts',
+      name: 'go on with the message that comes again, where sendLook fails',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle/silence.ts',
+        from: 'await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs);',
+        to: 'if ((await store.keepLookout({ partition, seen, next })) === "superseded") return "superseded"; await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs); return "applied";',
+      },
+    ],
+  },
   'looks-of-others-too': {
     removes:
       'what a look at the workers was noted for: each copy of its message goes on by itself, and so do the copies of those',

@@ -3,7 +3,7 @@ import type { JobHead } from '../../store/job-fields.ts';
 import { isResident } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
-import { keepCache } from '../partition-cache.ts';
+import { headsOf, keepCache } from '../partition-cache.ts';
 import { stayOnLookout } from '../settle/silence.ts';
 import { wakeLater } from '../timers.ts';
 import type { Admission } from './admit.ts';
@@ -71,7 +71,7 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
   const { context, lease, partition, commits, cached, candidates, parkedHeads } = pass;
   if (lease.isOpen === true) return 0;
   const known = new Set(parkedHeads.map(({ id }) => id));
-  const groups = candidates.headsOf(toPark(blocked, known, context.budget.parkKept));
+  const groups = headsOf(cached.lines, toPark(blocked, known, context.budget.parkKept));
   if (groups.size === 0 || !isInTime(pass)) return 0;
   const jobs = await park(context, lease, commits, groups, { parks, cached });
   candidates.forget(jobs);

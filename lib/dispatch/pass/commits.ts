@@ -94,8 +94,10 @@ export class Commits {
   }
 }
 
-/** Items of one commit's settlement: most leave room for a reservation with its lifted ledgers. */
-const SETTLED_ITEMS_MAX = 45;
+/** Items of a commit that settles and does nothing else. One more place is up to five of them. */
+const SETTLED_ITEMS_MAX = TRANSACTION_ITEMS_MAX - 10;
+/** And of the last one, which has room for reservations with their lifted ledgers. */
+const SETTLED_LAST_MAX = 45;
 
 /** Everything a commit may hold, to be filled. */
 export interface Draft {
@@ -132,6 +134,7 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
     draft = emptyDraft();
   }
   drafts.push(draft);
+  if (writesOf(draft) > SETTLED_LAST_MAX) drafts.push(emptyDraft());
   return drafts;
 }
 
@@ -142,7 +145,7 @@ export function postpone(
 ): void {
   let draft = drafts.at(-1) ?? emptyDraft();
   for (const each of postponed) {
-    if (writesOf(draft) >= SETTLED_ITEMS_MAX) {
+    if (writesOf(draft) >= SETTLED_LAST_MAX) {
       draft = emptyDraft();
       drafts.push(draft);
     }

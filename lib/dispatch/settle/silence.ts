@@ -232,26 +232,18 @@ export const isOnItsWay = (lookout: Lookout | undefined, nowMs: number): boolean
   lookout.nextAtMs > nowMs &&
   lookout.nextAtMs <= nowMs + LOOK_EVERY_MS + CLOCK_SKEW_MAX_MS;
 
-/** Notes a look, and sends the next one. `superseded`: another one was noted meanwhile; nothing was sent. */
+/**
+ * Sends the next look, and notes it. `superseded`: another one was noted meanwhile. Sent first: one that was not noted is over when
+ * it comes, and whoever could not note it comes again; one that was noted and not sent would come never.
+ */
 export async function lookAgain(
-  { store, queue, clock, log }: DispatchContext,
+  { store, queue, clock }: DispatchContext,
   partition: number,
   seen: Lookout | undefined,
   next: Lookout,
 ): Promise<'applied' | 'superseded'> {
-  const applied = await store.keepLookout({ partition, seen, next });
-  if (applied === 'superseded') return applied;
-  try {
-    await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs);
-  } catch (error) {
-    log.warn('the next look at the workers was not sent; the next pass sends it', {
-      partition,
-      error: String(error),
-    });
-    // Else passes would take it for on its way.
-    await store.keepLookout({ partition, seen: next, next: { ...next, nextAtMs: 0 } });
-  }
-  return applied;
+  await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs);
+  return store.keepLookout({ partition, seen, next });
 }
 
 export interface AfterPass {
