@@ -1,5 +1,6 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { MovingJob } from '../core/job.ts';
+import { NAMED_JOBS_MAX } from '../store/bounds.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import { DUE_WORK, type NamedJob, type WakeCount, type Wakes } from '../store/records.ts';
@@ -69,8 +70,11 @@ const sum = (reports: readonly PassReport[], of: (report: PassReport) => number)
 
 const isDue = (job: MovingJob, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
 
-/** How long the stream tries for a lease that another holds: passes are short. */
-const LEASE_PATIENCE_MS = 2_000;
+/**
+ * How long the stream tries for a lease that another holds. Then it leaves word, and its shard can be read on; where word cannot name all
+ * that it has to tell, its holder would have to look everything up, so it tries for longer: passes are short.
+ */
+const LEASE_PATIENCE_MS = { named: 300, unnamed: 2_000 } as const;
 /** Whoever was told of jobs tries for less: the stream tells of them, too, and soon. */
 const TOLD_PATIENCE_MS = 200;
 
@@ -225,7 +229,7 @@ function leaseFor(
   begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
   // What a pass that was begun has left to do has no name.
-  if (begun !== undefined) return takeLease(context, { partition, patienceMs: LEASE_PATIENCE_MS });
+  if (begun !== undefined) return takeLease(context, { partition, patienceMs: LEASE_PATIENCE_MS.unnamed });
   if (reason === 'told') {
     return takeLeaseUnlessHeld(context, {
       partition,
@@ -235,7 +239,8 @@ function leaseFor(
   }
   return takeLease(context, {
     partition,
-    patienceMs: reason === 'stream' ? LEASE_PATIENCE_MS : 0,
+    patienceMs:
+      reason === 'stream' ? LEASE_PATIENCE_MS[jobs.length > NAMED_JOBS_MAX ? 'unnamed' : 'named'] : 0,
     jobs: wordOf(),
   });
 
@@ -303,8 +308,10 @@ class PassRun {
   #named: readonly NamedJob[] = [];
   /** What the tick's look ahead shows of the due lines, for the first pass: whoever leaves word after that has come for something. */
   #fronts: DueFronts | undefined;
-  /** Somebody may have left word of what is due. */
+  /** Somebody may have left word of what is due, in this run; */
   #isToldOfDueWork = false;
+  /** and certainly has, since the last pass. */
+  #hearsOfDueWork = false;
 
   /** @param begun - a pass that was made of the trigger already, and has left something to do */
   constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger, begun?: PassReport) {
@@ -357,6 +364,7 @@ class PassRun {
   /** Whoever left word has left its hints behind. Who did not name them may have come for what is due. */
   #hear({ isBlank, isOfDueWork, jobs }: News): void {
     this.#named = jobs;
+    this.#hearsOfDueWork = isOfDueWork;
     if (!isBlank && !isOfDueWork && jobs.length === 0) return;
     this.#promotes = true;
     // What became due since the look ahead has its wake left as word.
@@ -378,6 +386,7 @@ class PassRun {
         hints: this.#hints,
         told: this.#told,
         named: this.#named,
+        isToldOfDueWork: this.#hearsOfDueWork,
         checksAll: this.#checksAll,
         hasMissed: this.#checksAll,
         promotes: this.#promotes,

@@ -1,4 +1,5 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
+import type { PoolConfiguration } from '../../core/configuration.ts';
 import type { MovingJob } from '../../core/job.ts';
 import {
   type Carried,
@@ -6,6 +7,7 @@ import {
   type NamedJob,
   type PartitionState,
   type Reservation,
+  type WorkerRecord,
 } from '../../store/records.ts';
 import type { ScheduleHeads } from '../../store/schedules.ts';
 import { carry } from '../carry.ts';
@@ -139,7 +141,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     more: dueHere.more || dueThere.more || fired.more,
   };
   const commits = new Commits(store, lease, state.turn);
-  return { ...scope, input: withFound(input, found, state), state, commits, carried, elsewhere, due };
+  return { ...scope, input: withFound(scope, found, state), state, commits, carried, elsewhere, due };
 }
 
 /** Promotes what is due in these shards of the due line, as far as it is not known already that nothing is. */
@@ -182,19 +184,31 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
 }
 
 /**
- * Where word is left of jobs, passes come close after each other. What else is in flight is looked up there if it is no more than this:
- * so is settled what others are about to be told of.
+ * Where word is left that says of what, passes come close after each other. While slots are scarce, what else is in flight is looked up
+ * there if it is no more than this: so is settled what others are about to be told of.
  */
 const FEW_IN_FLIGHT = 256;
+const SCARCE_SHARE = 0.9;
+
+/** Whether nearly all slots that the partition has are taken: then each end that is found lets something start. */
+function areSlotsScarce(
+  { fleets, partitions }: PoolConfiguration,
+  workers: readonly WorkerRecord[],
+  inFlight: number,
+): boolean {
+  const declared = fleets.reduce((sum, { slots }) => sum + (slots ?? 0), 0) / partitions;
+  const slots = workers.reduce((sum, worker) => sum + worker.slots, declared);
+  return inFlight >= SCARCE_SHARE * slots;
+}
 
 /** Read strongly consistent, and under the lease nobody else admits them meanwhile. Without it, a claim of one may be lost. */
 function withFound(
-  input: PassInput,
+  { context, input }: PassScope,
   found: readonly MovingJob[],
-  { reservations }: Pick<PartitionState, 'reservations'>,
+  { reservations, workers }: PartitionState,
 ): PassInput {
-  const { told = [], named = [], hints, justStored } = input;
-  if (told.length + named.length === 0) return input;
+  const { told = [], named = [], isToldOfDueWork = false, hints, justStored } = input;
+  if (told.length + named.length === 0 && !isToldOfDueWork) return input;
   const inFlight = reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
   // Whoever told of a job before it was stored has told nobody else.
   const early = new Set([...told, ...named.filter(({ version }) => version === 0).map(({ id }) => id)]);
@@ -203,7 +217,11 @@ function withFound(
     ...input,
     hints: [...hints, ...found],
     justStored: new Set([...justStored, ...stored]),
-    checksAll: input.checksAll || (named.length > 0 && inFlight <= FEW_IN_FLIGHT),
+    checksAll:
+      input.checksAll ||
+      (named.length + Number(isToldOfDueWork) > 0 &&
+        inFlight <= FEW_IN_FLIGHT &&
+        areSlotsScarce(context.configuration, workers, inFlight)),
   };
 }
 

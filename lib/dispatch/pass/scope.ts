@@ -42,6 +42,8 @@ export interface PassInput {
   readonly told?: readonly string[] | undefined;
   /** Jobs that word was left of by whoever could not have the lease: what they are by now is a hint. @default - none */
   readonly named?: readonly NamedJob[] | undefined;
+  /** Word was left because something has become due. @default - none was */
+  readonly isToldOfDueWork?: boolean | undefined;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
   readonly checksAll: boolean;
   /** Hints were missed: what is remembered of lines may not be all there is. */

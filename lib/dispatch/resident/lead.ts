@@ -57,7 +57,9 @@ export async function giveBack(
 }
 
 /** What a pass is made for. */
-type Cause = Pick<PassInput, 'checksAll' | 'fires'> & { readonly named: readonly NamedJob[] };
+type Cause = Pick<PassInput, 'checksAll' | 'fires' | 'isToldOfDueWork'> & {
+  readonly named: readonly NamedJob[];
+};
 
 export class Lead {
   readonly #scope: LeadScope;
@@ -103,7 +105,8 @@ export class Lead {
         await this.#pause();
         continue;
       }
-      const outcome = await this.#pass({ named: news.jobs, checksAll, fires: looks });
+      const { jobs: named, isOfDueWork: isToldOfDueWork } = news;
+      const outcome = await this.#pass({ named, isToldOfDueWork, checksAll, fires: looks });
       if (outcome.kind === 'lost') return 'superseded';
       if (outcome.kind === 'outdated') {
         await context.renew(outcome.version);
@@ -185,7 +188,7 @@ export class Lead {
     }
   }
 
-  async #pass({ named, checksAll, fires }: Cause): ReturnType<typeof pass> {
+  async #pass({ named, isToldOfDueWork, checksAll, fires }: Cause): ReturnType<typeof pass> {
     const { settings, meter } = this.#scope;
     const beside: Promise<unknown>[] = [];
     const startedMs = settings.clock.monotonicMs();
@@ -194,6 +197,7 @@ export class Lead {
       outcome = await pass(this.#led, this.lease, {
         hints: this.#hints,
         named,
+        isToldOfDueWork,
         checksAll,
         // Where no function runs, nobody tells of anything: what waits is found by looking.
         hasMissed: checksAll,
