@@ -626,3 +626,109 @@ describe('any sequence of transitions', () => {
     );
   });
 });
+
+describe('what a transition writes down', () => {
+  const entriesOf = ({ history }: Job): readonly unknown[] | undefined => history?.entries;
+  const attempt = {
+    kind: 'attempt',
+    attempt: 2,
+    claimId: CLAIM.claimId,
+    fleet: 'pdf',
+    claimedAtMs: NOW - 500,
+    workerId: 'w1',
+    startedAtMs: NOW - 100,
+    endedAtMs: NOW,
+  };
+  const RETRY: Verdict = { kind: 'retry', error: ERROR, runAtMs: NOW + 9_000 };
+  const ended = (from: Job, verdict: Verdict): Job =>
+    moved(finish(from, CLAIM.claimId, WORKER, verdict, NOW));
+  const lost = (from: Job, verdict: Verdict): Job => moved(loseWorker(from, CLAIM.claimId, verdict, NOW));
+
+  it('of a start is until when it runs, where that is known', () => {
+    const started = start(job('claimed'), CLAIM.claimId, WORKER, NOW, NOW + 60_000);
+    expect(moved(started).runUntilMs).toBe(NOW + 60_000);
+    expect(moved(start(job('claimed'), CLAIM.claimId, WORKER, NOW))).not.toHaveProperty('runUntilMs');
+  });
+
+  it('of a claim that is given back is the claim, which the job has no more', () => {
+    const back = moved(giveBack(job('claimed'), CLAIM.claimId, NOW));
+    expect(back).toMatchObject({ state: 'pending', version: 8 });
+    expect(back).not.toHaveProperty('claim');
+    expect(entriesOf(back)).toEqual([{ kind: 'givenBack', atMs: NOW, claimId: CLAIM.claimId, fleet: 'pdf' }]);
+    expect(giveBack(job('claimed'), '9.z.9', NOW)).toEqual({
+      kind: 'refused',
+      refusal: { kind: 'superseded', holder: CLAIM.claimId, asked: '9.z.9' },
+    });
+    const { claim: _, ...bare } = job('claimed');
+    expect(giveBack(bare as Job, CLAIM.claimId, NOW)).toMatchObject({ refusal: { holder: undefined } });
+  });
+
+  it('of a place that was given up is its claim, and nothing where none is named', () => {
+    const raised = moved(raiseVersion(job('pending'), 7, { claimId: '3.b.1', atMs: NOW }));
+    expect(entriesOf(raised)).toEqual([{ kind: 'notClaimed', atMs: NOW, claimId: '3.b.1' }]);
+    expect(moved(raiseVersion(job('pending'), 7))).not.toHaveProperty('history');
+  });
+
+  it('of a move is from when to when, and who moved it; nothing where the time is the same', () => {
+    const at = job('scheduled', { runAtMs: NOW + 5_000, readyAtMs: NOW + 5_000 });
+    expect(entriesOf(moved(retime(at, NOW + 7_000, NOW, 'ann')))).toEqual([
+      { kind: 'moved', atMs: NOW, by: 'ann', fromMs: NOW + 5_000, toMs: NOW + 7_000 },
+    ]);
+    expect(moved(retime(at, NOW + 5_000, NOW, 'ann'))).not.toHaveProperty('history');
+  });
+
+  it('of a request to end is who asked, where that is known', () => {
+    expect(moved(cancel(job('pending'), NOW, 'ann'))).toMatchObject({ cancelRequestedBy: 'ann' });
+    expect(moved(cancel(job('pending'), NOW))).not.toHaveProperty('cancelRequestedBy');
+  });
+
+  it.each<readonly [string, Job, object | undefined]>([
+    [
+      'a retry',
+      ended(job('running'), RETRY),
+      { outcome: 'failed', error: ERROR, next: { runAtMs: NOW + 9_000, isFromStart: false } },
+    ],
+    [
+      'a retry that begins anew',
+      ended(job('running'), { ...RETRY, isFromStart: true }),
+      { outcome: 'failed', error: ERROR, next: { runAtMs: NOW + 9_000, isFromStart: true } },
+    ],
+    [
+      'a retry that nobody wants',
+      ended(job('running', { cancelRequestedAtMs: NOW - 50 }), RETRY),
+      { outcome: 'failed', error: ERROR },
+    ],
+    [
+      'a lost worker',
+      lost(job('running'), RETRY),
+      { outcome: 'lost', error: ERROR, next: { runAtMs: NOW + 9_000, isFromStart: false } },
+    ],
+    [
+      'the last lost worker',
+      lost(job('running'), { kind: 'failed', error: ERROR }),
+      { outcome: 'lost', error: ERROR },
+    ],
+    ['a success', ended(job('running'), { kind: 'succeeded', result: null }), undefined],
+    ['a failure for good', ended(job('running'), { kind: 'failed', error: ERROR }), undefined],
+    ['a cancellation', ended(job('running'), { kind: 'cancelled' }), undefined],
+  ])('of the end of an attempt by %s', (_, after, entry) => {
+    if (entry === undefined) expect(after).not.toHaveProperty('history');
+    else expect(entriesOf(after)).toEqual([{ ...attempt, ...entry }]);
+  });
+
+  it.each([
+    { worker: WORKER },
+    { startedAtMs: NOW - 100 },
+    { finishedAtMs: NOW - 50 },
+    { worker: WORKER, startedAtMs: NOW - 100, finishedAtMs: NOW - 50, runUntilMs: NOW, progress: 1 },
+  ])('of a claim is nothing of the attempt before: %j', (before) => {
+    const again = moved(claim(job('pending', before), CLAIM, 7));
+    expect(again).toEqual(job('pending', { state: 'claimed', version: 8, claim: CLAIM }));
+  });
+
+  it('of a success is no error of an attempt before', () => {
+    const after = ended(job('running', { error: ERROR }), { kind: 'succeeded', result: 1 });
+    expect(after).not.toHaveProperty('error');
+    expect(after.result).toBe(1);
+  });
+});
