@@ -225,9 +225,10 @@ async function unlessNeeded<Outcome>(made: Promise<Outcome>): Promise<Outcome | 
 function leaseFor(
   context: DispatchContext,
   partition: number,
-  { reason, jobs, jobIds = [], isForDue }: Trigger,
+  trigger: Trigger,
   begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
+  const { reason, jobs, jobIds = [] } = trigger;
   // What a pass that was begun has left to do has no name.
   if (begun !== undefined) return takeLease(context, { partition, patienceMs: LEASE_PATIENCE_MS.unnamed });
   if (reason === 'told') {
@@ -241,14 +242,14 @@ function leaseFor(
     partition,
     patienceMs:
       reason === 'stream' ? LEASE_PATIENCE_MS[jobs.length > NAMED_JOBS_MAX ? 'unnamed' : 'named'] : 0,
-    jobs: wordOf(),
+    jobs: wordOf(trigger),
   });
+}
 
-  /** Undefined: it has come for more than it can name. */
-  function wordOf(): readonly NamedJob[] | undefined {
-    if (reason === 'stream' || reason === 'ingest') return namesOf(jobs);
-    return reason === 'wake' && isForDue === true ? [...namesOfNew(jobIds), DUE_WORK] : undefined;
-  }
+/** What word says of why somebody has come; undefined: he has come for more than it can name. */
+function wordOf({ reason, jobs, jobIds = [], isForDue = false }: Trigger): readonly NamedJob[] | undefined {
+  if (reason === 'stream' || reason === 'ingest') return namesOf(jobs);
+  return isForDue ? [...namesOfNew(jobIds), DUE_WORK] : undefined;
 }
 
 /**
@@ -308,9 +309,9 @@ class PassRun {
   #named: readonly NamedJob[] = [];
   /** What the tick's look ahead shows of the due lines, for the first pass: whoever leaves word after that has come for something. */
   #fronts: DueFronts | undefined;
-  /** Somebody may have left word of what is due, in this run; */
+  /** Somebody may have left word of what is due at some time in this run. */
   #isToldOfDueWork = false;
-  /** and certainly has, since the last pass. */
+  /** Somebody has left word of what is due since the pass before. */
   #hearsOfDueWork = false;
 
   /** @param begun - a pass that was made of the trigger already, and has left something to do */

@@ -204,11 +204,9 @@ export const isUsedUp = (
   offered: number,
 ): boolean => next === undefined && jobs.length <= offered;
 
-/**
- * Lines that are read beside those whose turn has come, at most. None the first time that a pass has to read, then twice as many each
- * time: who reads little reads nothing for nothing.
- */
+/** Lines that are read beside those whose turn has come, at most: twice as many each time that a pass has to read. */
 const AHEAD_MAX = 256;
+/** And the second time that it has to. None the first time: who reads little reads nothing for nothing. */
 const AHEAD_FIRST = 8;
 
 /**
@@ -218,7 +216,7 @@ const AHEAD_FIRST = 8;
 export class ReadAhead {
   readonly #usedUp = new Map<string, LineName>();
   #count = 0;
-  /** A line is read now. */
+  /** Lines are read now, whatever is ahead. */
   isReading = false;
 
   note(name: string, line: LineName): void {

@@ -132,7 +132,7 @@ export class SimulatedPool {
   #untold: Job[] = [];
   #images: Job[] = [];
   readonly #woken = new Set<number>();
-  /** Partitions at whose workers somebody is to look. */
+  /** Looks at workers that have come. */
   readonly #looks: { readonly partition: number; readonly atMs: number }[] = [];
   #isTick = false;
   #invocations = 0;

@@ -104,7 +104,8 @@ export interface SubmitStore {
   readDeclaration(version?: number): Promise<DeclarationRecord | undefined>;
   /**
    * Leaves word for whoever has the partition's lease, or takes it next: raises the wake counter. `jobs`: all that it is about, so
-   * that nothing else need be looked at; `DUE_WORK` among them says that something has become due. Where there is no room for so many names, the word comes without. Never conflicts with a pass.
+   * that nothing else need be looked at; `DUE_WORK` among them says that something has become due. Where there is
+   * no room for so many names, the word comes without. Never conflicts with a pass.
    */
   wake(request: {
     readonly partition: number;

@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import type { Deployed } from '../../lib/dispatch/declaration.ts';
 import { dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import type { PartitionState } from '../../lib/store/records.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
+import { DEPLOYED } from './moving.ts';
 import {
   answeringIn,
   disturbed,
@@ -220,17 +220,7 @@ describe('a pass without the lease', () => {
     const on = await opened();
     const version = 5;
     const quietUnder = ({ quiet }: PartitionState) => ({ quiet: quiet && { ...quiet, declared: version } });
-    const deployed: Deployed = {
-      version,
-      formerTypes: [],
-      partitionsEver: 1,
-      partitionNumbers: [1],
-      sharedSince: 0,
-      typeUnder: async () => undefined,
-      newer: async () => {
-        throw new Error('there is no newer one');
-      },
-    };
+    const deployed = { ...DEPLOYED, version, sharedSince: 0 };
     expect(await madeWith(on, quietUnder, { deployed })).toBe(EPOCH + 1);
     const carried = { version, moved: 0, isDone: true };
     const come = (state: PartitionState) => ({ ...quietUnder(state), declared: version, carried });

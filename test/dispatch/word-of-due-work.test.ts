@@ -7,23 +7,7 @@ import { triggersOf } from '../../lib/dispatch/woken.ts';
 import { DUE_WORK } from '../../lib/store/records.ts';
 import { aSchedule } from '../fixtures/factories/schedule.ts';
 import { scene } from './schedule-scene.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
-
-/** A dispatcher that has this happen once, when it is about to give its lease back. */
-function disturbedAtItsEnd(on: Stage, happens: () => Promise<unknown>) {
-  let isArmed = true;
-  return on.dispatcher({
-    store: storeWith(on.store, {
-      releaseLease: async (asked) => {
-        if (isArmed) {
-          isArmed = false;
-          await happens();
-        }
-        return on.store.releaseLease(asked);
-      },
-    }),
-  });
-}
+import { disturbed, type Stage, stage, storeWith } from './stage.ts';
 
 /** Somebody is woken and leaves word. */
 async function comes(on: Stage, trigger: Trigger | undefined): Promise<void> {
@@ -47,7 +31,7 @@ describe('word of what is due', () => {
   it('fires a schedule, whatever brought the pass', async () => {
     const { on, jobs } = scene();
     const dueMs = on.time.nowMs;
-    const context = disturbedAtItsEnd(on, async () => {
+    const context = disturbed(on, 'releaseLease', async () => {
       const madeMs = dueMs - 60_000;
       const times = { anchorMs: madeMs, dealtMs: madeMs, nextMs: dueMs, dueMs };
       await on.store.putSchedule({ record: aSchedule({ id: 'late', ...times }), seen: 0 });
@@ -108,7 +92,7 @@ describe('word of what is due', () => {
     await on.pass();
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
-    const context = disturbedAtItsEnd(on, async () => {
+    const context = disturbed(on, 'releaseLease', async () => {
       await on.end(started);
       await comes(on, triggersOf([wakeForDue(on.time.nowMs), { partition: 0, asks: 'pass' }])[0]);
     });

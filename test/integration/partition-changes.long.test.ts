@@ -10,18 +10,17 @@ import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { clientConfiguration } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { type DeclaredDeployment, deployDeclared } from './deployed.ts';
 import { entriesOf } from './journal.ts';
 import { PARTITIONS_VARIABLE, PROCESS_FLEET, partitionsPool } from './partitions-pool.ts';
+import { hasSucceeded, LOOK_EVERY_MS, untilAll } from './redeploys.ts';
 
 const TEST_MS = 900_000;
 /** Without what is waited for so long, something is wrong. */
 const WAIT_MS = 240_000;
-const LOOK_EVERY_MS = 500;
 /** Longer than a deployment takes, mostly. */
 const LONG_MS = 30_000;
 /** As `fleet-process.ts` has. */
@@ -96,18 +95,9 @@ describe('a worker process whose pool gets other partitions', () => {
   };
   const ofEachKey = (): Promise<readonly string[]> =>
     Promise.all(KEYS.map((key) => submitted(key, 200, 'cover')));
-  const until = async (ids: readonly string[], isSo: (job: Job) => boolean): Promise<readonly Job[]> => {
-    const untilMs = Date.now() + WAIT_MS;
-    for (;;) {
-      const jobs = await Promise.all(ids.map((id) => client.get(id)));
-      if (jobs.every(isSo)) return jobs;
-      if (Date.now() > untilMs)
-        throw new Error(`waited for too long: ${jobs.map(({ id, state }) => `${id} ${state}`).join(', ')}`);
-      await systemClock.sleep(LOOK_EVERY_MS);
-    }
-  };
+  const until = (ids: readonly string[], isSo: (job: Job) => boolean): Promise<readonly Job[]> =>
+    untilAll(client, ids, isSo, WAIT_MS);
   const isRunning = ({ state }: Job): boolean => state === 'running';
-  const hasSucceeded = ({ state }: Job): boolean => state === 'succeeded';
   /** Slots of the worker's leases that count, by partition. */
   const slots = (): Promise<readonly (number | undefined)[]> =>
     Promise.all(

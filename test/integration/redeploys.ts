@@ -48,6 +48,23 @@ export const intervalOf = ({ result }: Job): Interval => result as unknown as In
 
 export const hasSucceeded = ({ state }: Job): boolean => state === 'succeeded';
 
+/** Looks until all of these jobs are so. */
+export async function untilAll(
+  client: SchedulerClient,
+  ids: readonly string[],
+  isSo: (job: Job) => boolean,
+  waitMs: number,
+): Promise<readonly Job[]> {
+  const untilMs = Date.now() + waitMs;
+  for (;;) {
+    const jobs = await Promise.all(ids.map((id) => client.get(id)));
+    if (jobs.every(isSo)) return jobs;
+    if (Date.now() > untilMs)
+      throw new Error(`waited for too long: ${jobs.map(({ id, state }) => `${id} ${state}`).join(', ')}`);
+    await systemClock.sleep(LOOK_EVERY_MS);
+  }
+}
+
 /** @param first - the pool that it is deployed with, before the first test of the file */
 export function redeployedStack(first: PoolName) {
   let deployment: DeclaredDeployment;
@@ -73,17 +90,8 @@ export function redeployedStack(first: PoolName) {
   };
   const submitted = async (type: string, payload: number | string, resourceId?: string): Promise<string> =>
     (await client.submit({ type, payload, ...(resourceId === undefined ? {} : { resourceId }) })).jobId;
-  /** Looks until all of these are so. */
-  const until = async (ids: readonly string[], isSo: (job: Job) => boolean): Promise<readonly Job[]> => {
-    const untilMs = Date.now() + WAIT_MS;
-    for (;;) {
-      const jobs = await Promise.all(ids.map((id) => client.get(id)));
-      if (jobs.every(isSo)) return jobs;
-      if (Date.now() > untilMs)
-        throw new Error(`waited for too long: ${jobs.map(({ id, state }) => `${id} ${state}`).join(', ')}`);
-      await systemClock.sleep(LOOK_EVERY_MS);
-    }
-  };
+  const until = (ids: readonly string[], isSo: (job: Job) => boolean): Promise<readonly Job[]> =>
+    untilAll(client, ids, isSo, WAIT_MS);
 
   beforeAll(async () => {
     held = await gate.open();

@@ -96,7 +96,7 @@ export class Commits {
 
 /** Items of a commit that settles and does nothing else. One more place is up to five of them. */
 const SETTLED_ITEMS_MAX = TRANSACTION_ITEMS_MAX - 10;
-/** And of the last one, which has room for reservations with their lifted ledgers. */
+/** Items of the last commit's settlement, which has room for reservations with their lifted ledgers. */
 const SETTLED_LAST_MAX = 45;
 
 /** Everything a commit may hold, to be filled. */

@@ -188,6 +188,7 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
  * there if it is no more than this: so is settled what others are about to be told of.
  */
 const FEW_IN_FLIGHT = 256;
+/** Slots are scarce when so large a part of them is taken. */
 const SCARCE_SHARE = 0.9;
 
 /** Whether nearly all slots that the partition has are taken: then each end that is found lets something start. */
@@ -208,7 +209,8 @@ function withFound(
   { reservations, workers }: PartitionState,
 ): PassInput {
   const { told = [], named = [], isToldOfDueWork = false, hints, justStored } = input;
-  if (told.length + named.length === 0 && !isToldOfDueWork) return input;
+  const isWordLeft = named.length > 0 || isToldOfDueWork;
+  if (told.length === 0 && !isWordLeft) return input;
   const inFlight = reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
   // Whoever told of a job before it was stored has told nobody else.
   const early = new Set([...told, ...named.filter(({ version }) => version === 0).map(({ id }) => id)]);
@@ -219,9 +221,7 @@ function withFound(
     justStored: new Set([...justStored, ...stored]),
     checksAll:
       input.checksAll ||
-      (named.length + Number(isToldOfDueWork) > 0 &&
-        inFlight <= FEW_IN_FLIGHT &&
-        areSlotsScarce(context.configuration, workers, inFlight)),
+      (isWordLeft && inFlight <= FEW_IN_FLIGHT && areSlotsScarce(context.configuration, workers, inFlight)),
   };
 }
 
