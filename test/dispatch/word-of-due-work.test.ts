@@ -86,6 +86,30 @@ describe('word of what is due', () => {
     await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
   });
 
+  it.each([
+    ['is found where slots are scarce', 1, 0],
+    ['is left to its stream record where they are not', 20, 1],
+  ])('an end of which nobody told %s', async (_, slots, held) => {
+    const on = stage({
+      pool: {
+        types: { resize: {}, pack: {} },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots }, boxes: { types: ['pack'], slots: 0 } },
+      },
+    });
+    // One that waits in any case, so that the lease is needed.
+    await on.put(on.job(), on.job({ type: 'pack' }));
+    await on.pass();
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    const context = disturbed(on, 'releaseLease', async () => {
+      await on.end(started);
+      await comes(on, triggersOf([wakeForDue(on.time.nowMs)])[0]);
+    });
+    expect(await on.pass({ reason: 'stream' }, context)).toMatchObject({ passes: 2 });
+    expect(on.held()).toHaveLength(held);
+  });
+
   it('together with a wake that means more has an end looked up', async () => {
     const on = stage();
     await on.put(on.job());
