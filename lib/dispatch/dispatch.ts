@@ -3,7 +3,7 @@ import type { MovingJob } from '../core/job.ts';
 import { NAMED_JOBS_MAX } from '../store/bounds.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import { DUE_WORK, type NamedJob, type WakeCount, type Wakes } from '../store/records.ts';
+import type { NamedJob, WakeCount, Wakes } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { noteEnds } from './firing.ts';
@@ -21,6 +21,7 @@ import {
   releaseLease,
   renewLease,
   takeLease,
+  takeLeaseForDueWork,
   takeLeaseUnlessHeld,
 } from './lease.ts';
 import { isOutdated } from './partition-cache.ts';
@@ -54,7 +55,7 @@ export interface Trigger {
 }
 
 /**
- * What one run of passes did. `left`: another dispatcher holds the lease and was woken. `known`: there was nothing to do that this
+ * What one run of passes did. `left`: to another dispatcher, which holds the lease, or to the stream. `known`: there was nothing to do that this
  * process had not done.
  */
 export interface DispatchReport {
@@ -77,6 +78,12 @@ const isDue = (job: MovingJob, nowMs: number): boolean => job.state === 'schedul
 const LEASE_PATIENCE_MS = { named: 300, unnamed: 2_000 } as const;
 /** Whoever was told of jobs tries for less: the stream tells of them, too, and soon. */
 const TOLD_PATIENCE_MS = 200;
+
+/**
+ * After a pass that ended with nothing free, jobs that come are left to the stream, which tells of them, too: for so long no pass is made
+ * of them, and for longer no word is left of them where another holds the lease.
+ */
+const FULL_MS = { pass: 500, word: 10_000 } as const;
 
 /** Declarations that may follow each other during one run. */
 const RENEWALS_MAX = 5;
@@ -121,6 +128,8 @@ async function dispatchUnder(
   trigger: Trigger,
 ): Promise<DispatchReport | OutdatedPass> {
   if (trigger.reason === 'stream' && isKnown(context, partition, trigger.jobs)) return reportOf('known', []);
+  const isToldByStream = trigger.reason === 'told' || trigger.reason === 'ingest';
+  if (isToldByStream && wasFull(context, partition, FULL_MS.pass)) return reportOf('left', []);
   const begun = await passWithoutLease(context, partition, trigger);
   if (begun?.kind === 'done') return reportOf('done', [begun]);
   const lease = await leaseFor(context, partition, trigger, begun);
@@ -228,7 +237,7 @@ function leaseFor(
   trigger: Trigger,
   begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
-  const { reason, jobs, jobIds = [] } = trigger;
+  const { reason, jobs, jobIds = [], isForDue = false } = trigger;
   // What a pass that was begun has left to do has no name.
   if (begun !== undefined) return takeLease(context, { partition, patienceMs: LEASE_PATIENCE_MS.unnamed });
   if (reason === 'told') {
@@ -238,6 +247,9 @@ function leaseFor(
       jobs: namesOfNew(jobIds),
     });
   }
+  if (reason === 'ingest' && wasFull(context, partition, FULL_MS.word))
+    return takeLeaseUnlessHeld(context, { partition, patienceMs: 0, jobs: namesOf(jobs) });
+  if (isForDue) return takeLeaseForDueWork(context, { partition, jobs: namesOfNew(jobIds) });
   return takeLease(context, {
     partition,
     patienceMs:
@@ -247,10 +259,8 @@ function leaseFor(
 }
 
 /** What word says of why somebody has come; undefined: he has come for more than it can name. */
-function wordOf({ reason, jobs, jobIds = [], isForDue = false }: Trigger): readonly NamedJob[] | undefined {
-  if (reason === 'stream' || reason === 'ingest') return namesOf(jobs);
-  return isForDue ? [...namesOfNew(jobIds), DUE_WORK] : undefined;
-}
+const wordOf = ({ reason, jobs }: Trigger): readonly NamedJob[] | undefined =>
+  reason === 'stream' || reason === 'ingest' ? namesOf(jobs) : undefined;
 
 /**
  * Whether these are images of jobs as they were when this process admitted them, or tried to: they have moved on, and the
@@ -260,6 +270,12 @@ function isKnown({ caches }: DispatchContext, partition: number, jobs: readonly 
   const lines = caches.get(partition)?.lines;
   if (lines === undefined || jobs.length === 0) return false;
   return jobs.every((job) => job.state === 'pending' && isOutdated(lines, job));
+}
+
+/** Whether nothing had room when this process made its last pass, so long ago at most. */
+function wasFull({ caches, clock }: DispatchContext, partition: number, withinMs: number): boolean {
+  const { fullAtMonotonicMs = -Infinity } = caches.get(partition) ?? {};
+  return clock.monotonicMs() < fullAtMonotonicMs + withinMs;
 }
 
 const reportOf = (kind: DispatchReport['kind'], reports: readonly PassReport[]): DispatchReport => ({
@@ -417,9 +433,9 @@ class PassRun {
     const isLast = this.#isLast();
     const { partition } = lease.fence;
     const isOpen = isCalm && kind === 'done' && mayBeLeftOpen(this.#context, lease);
-    const next = await releaseLease(this.#context, lease, wakesSeen, isOpen);
+    const { wakes, next } = await releaseLease(this.#context, lease, wakesSeen, isOpen);
     if (next === undefined && kind === 'done') {
-      noteWakes(this.#context, lease, wakesSeen);
+      noteWakes(this.#context, lease, wakes);
       return 'done';
     }
     if (!isLast && next !== undefined) {
@@ -431,7 +447,7 @@ class PassRun {
     }
     // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
     if (next !== undefined) await store.releaseLease({ fence: next.fence });
-    else if (this.#hints.length === 0) noteWakes(this.#context, lease, wakesSeen);
+    else if (this.#hints.length === 0) noteWakes(this.#context, lease, wakes);
     else {
       await store.wake({ partition, jobs: namesOf(this.#hints) });
       noteWakes(this.#context, lease, undefined);

@@ -12,7 +12,9 @@ import { passLeaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import {
   type DispatcherIdentity,
   DUE_WORK,
+  DUE_WORK_WATCHED,
   type Fence,
+  type LeaseRecord,
   type NamedJob,
   NO_WAKES,
   type WakeCount,
@@ -74,13 +76,29 @@ export interface News {
   readonly jobs: readonly NamedJob[];
 }
 
-export function newsSince(seen: WakeCount, { wakes, named, names, jobs }: Wakes): News {
+export function newsSince(seen: WakeCount, wakes: Wakes): News {
+  const { isBlank, names } = namesSince(seen, wakes);
+  const jobs = names.filter(({ id }) => id !== DUE_WORK.id);
+  return { isBlank, isOfDueWork: jobs.length < names.length, jobs };
+}
+
+/** Whether nothing else has come than word of due work by those who see to it that a later holder hears of it. */
+function isAllWatched(seen: WakeCount, wakes: Wakes): boolean {
+  const { isBlank, names } = namesSince(seen, wakes);
+  return !isBlank && names.length > 0 && names.every(isWatchedWord);
+}
+
+function namesSince(
+  seen: WakeCount,
+  { wakes, named, names, jobs }: Wakes,
+): { readonly isBlank: boolean; readonly names: readonly NamedJob[] } {
   const dropped = names - jobs.length;
   const isBlank = wakes - named > seen.wakes - seen.named || dropped > seen.names;
-  const fresh = jobs.slice(Math.max(0, seen.names - dropped));
-  const ofJobs = fresh.filter(({ id }) => id !== DUE_WORK.id);
-  return { isBlank, isOfDueWork: ofJobs.length < fresh.length, jobs: ofJobs };
+  return { isBlank, names: jobs.slice(Math.max(0, seen.names - dropped)) };
 }
+
+const isWatchedWord = ({ id, version }: NamedJob): boolean =>
+  id === DUE_WORK_WATCHED.id && version === DUE_WORK_WATCHED.version;
 
 /** What word says of jobs. */
 export const namesOf = (jobs: readonly Pick<MovingJob, 'id' | 'version' | 'state'>[]): readonly NamedJob[] =>
@@ -235,6 +253,45 @@ async function holderOf(
   return lease.holder ?? '';
 }
 
+/** A lease that was taken within this is wanted again at once, as a rule. */
+const BUSY_WITHIN_MS = 1_000;
+/** How often whoever waits for others to do what is due looks whether they have, and how often at most. */
+const WATCH_EVERY_MS = 250;
+const WATCHES_MAX = 8;
+
+/**
+ * The same for whoever comes for what is due. Where other functions make one pass after the other, their next one does that, too:
+ * a pass of this process in between would make theirs read anew what they remember, and a pass for that alone would hold them up.
+ * So it leaves word, and looks until somebody has taken the lease who has read the counter since. If nobody comes, it takes the lease.
+ */
+export async function takeLeaseForDueWork(
+  context: DispatchContext,
+  { partition, jobs }: { readonly partition: number; readonly jobs: readonly NamedJob[] },
+): Promise<HeldLease | undefined> {
+  const { store, clock } = context;
+  if (isBusy(context, await store.readLease(partition))) {
+    await store.wake({ partition, jobs: [...jobs, DUE_WORK_WATCHED] });
+    const before = await store.readLease(partition);
+    // Who has it by now reads the counter when it gives it back, and notes it for who takes it next. Else that happens once later.
+    const heardFrom = (before?.epoch ?? 0) + (before?.isHeld === true ? 1 : 2);
+    for (let watches = 0; watches < WATCHES_MAX; watches += 1) {
+      await clock.sleep(WATCH_EVERY_MS);
+      const lease = await store.readLease(partition);
+      if ((lease?.epoch ?? 0) >= heardFrom) return undefined;
+      if (!isBusy(context, lease)) break;
+    }
+  }
+  return takeLease(context, { partition, patienceMs: 0, jobs: [...jobs, DUE_WORK] });
+}
+
+/** Whether another function has, or had a moment ago, the lease. */
+const isBusy = ({ clock, holder }: DispatchContext, lease: LeaseRecord | undefined): boolean =>
+  lease?.takenAtMs !== undefined &&
+  lease.holder !== undefined &&
+  lease.holder !== holder &&
+  !isResident(lease.holder) &&
+  clock.nowMs() - lease.takenAtMs < BUSY_WITHIN_MS;
+
 /**
  * The same for whoever knows of nothing that the stream does not tell as well: no word is left, but for a dispatcher that runs on,
  * which hears of it that way.
@@ -295,19 +352,20 @@ export async function renewLease(context: DispatchContext, lease: HeldLease): Pr
 }
 
 /**
- * Gives the lease back, open or not. Answers the lease again if somebody raised the counter since `wakesSeen` was read: then another
- * pass is due, and nobody else has taken it on.
+ * Gives the lease back, open or not. Answers the counter of wakes as it is then, and the lease again if somebody raised it since
+ * `wakesSeen` was read, and nobody sees to it that a later holder hears of that: then another pass is due, and nobody else has taken it on.
  */
 export async function releaseLease(
   context: DispatchContext,
   lease: HeldLease,
   wakesSeen: WakeCount,
   isOpen = false,
-): Promise<HeldLease | undefined> {
+): Promise<{ readonly wakes: Wakes; readonly next?: HeldLease | undefined }> {
   const { store } = context;
   const { partition, epoch } = lease.fence;
   await store.releaseLease({ fence: lease.fence, wakesSeen, isOpen });
   noteOpen(context, partition, isOpen ? epoch : undefined);
-  if ((await store.readWakes(partition)).wakes === wakesSeen.wakes) return undefined;
-  return tryLease(context, partition);
+  const wakes = await store.readWakes(partition);
+  if (wakes.wakes === wakesSeen.wakes || isAllWatched(wakesSeen, wakes)) return { wakes };
+  return { wakes, next: await tryLease(context, partition) };
 }

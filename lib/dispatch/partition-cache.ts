@@ -449,6 +449,8 @@ export interface PartitionCache {
   markedCursor?: string | undefined;
   /** What was measured last. */
   readonly measured: MeasureMemory;
+  /** By this process's monotonic clock: when its last pass ended, if nothing had room then. */
+  fullAtMonotonicMs?: number | undefined;
   /** When some of them were looked at last. */
   roundAtMs?: number | undefined;
   /** What was seen of other partitions after a redeploy. */
@@ -525,6 +527,7 @@ const emptyCache = (epoch: number, before?: PartitionCache): PartitionCache => (
   measured: before?.measured ?? {},
   markedCursor: before?.markedCursor,
   wakeAskedMs: before?.wakeAskedMs,
+  fullAtMonotonicMs: before?.fullAtMonotonicMs,
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),

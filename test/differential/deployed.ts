@@ -115,7 +115,15 @@ export class Deployed implements Player {
       random,
       after: (delayMs) => this.#wakeAt(this.#nowMs - EPOCH_MS + delayMs),
     });
-    this.#clock = { nowMs: clock, monotonicMs: clock, sleep: () => Promise.resolve() };
+    // Whoever waits for a lease waits in no time, and yet not for ever.
+    let sleptMs = 0;
+    this.#clock = {
+      nowMs: clock,
+      monotonicMs: () => clock() + sleptMs,
+      sleep: async (ms) => {
+        sleptMs += ms;
+      },
+    };
     this.#operate = {
       store: this.store,
       queue: this.#queue,
@@ -322,7 +330,7 @@ export class Deployed implements Player {
       await happen();
       const jobs = this.#fresh;
       this.#fresh = [];
-      const [report] = await this.#dispatch(other, { jobs, reason: 'ingest' });
+      const [report] = await this.#dispatch(other, { jobs, reason: 'stream' });
       if (report?.kind !== 'left')
         throw new BrokenRule(`the lease is held, and another one is ${report?.kind}`);
     };
@@ -349,7 +357,9 @@ export class Deployed implements Player {
     for (let triggers = 0; triggers < TRIGGERS_MAX; triggers += 1) {
       const reports = await this.#dispatch(dispatcher, next);
       if (reports.every(({ kind }) => kind === 'done')) return;
-      next = { jobs: [], reason: 'wake' };
+      // What an ingest leaves to the stream, the stream brings; and what is due has its own wake.
+      const isLeftToStream = next.reason === 'ingest' && reports.some(({ kind }) => kind === 'left');
+      next = { jobs: isLeftToStream ? next.jobs : [], reason: 'wake' };
     }
     throw new BrokenRule(`${TRIGGERS_MAX} triggers, and the dispatcher is not done`);
   }

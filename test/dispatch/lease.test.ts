@@ -163,13 +163,14 @@ describe('a lease', () => {
     expect((await on.store.readWakes(0)).wakes).toBe(1);
     // Who gives it back finds the word, and goes on.
     const again = lease === undefined ? undefined : await releaseLease(on.main, lease, NO_WAKES);
-    expect(again?.fence.epoch).toBe(2);
+    expect(again?.next?.fence.epoch).toBe(2);
   });
 
   it('that is given back without word stays free', async () => {
     const on = stage();
     const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
-    expect(lease === undefined ? null : await releaseLease(on.main, lease, NO_WAKES)).toBeUndefined();
+    const after = lease === undefined ? undefined : await releaseLease(on.main, lease, NO_WAKES);
+    expect(after).toEqual({ wakes: NO_WAKES });
     expect(
       (await on.store.acquireLease({ partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 1_000 }))
         .kind,
@@ -408,7 +409,7 @@ describe('a run of passes', () => {
       third = dispatch(on.dispatcher(), 0, { jobs: [], reason: 'ingest' });
       await third;
     });
-    expect(await releaseLease(context, held, NO_WAKES)).toMatchObject({ fence: { epoch: 4 } });
+    expect(await releaseLease(context, held, NO_WAKES)).toMatchObject({ next: { fence: { epoch: 4 } } });
     expect(await third).toMatchObject({ passes: 1, settled: 1 });
   });
 

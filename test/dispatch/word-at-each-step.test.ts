@@ -13,6 +13,7 @@ import { type Stage, type Started, stage } from './stage.ts';
 
 const SLOTS = 4;
 const SOON_MS = 1_000;
+const FULL_MS = 500;
 /** More calls than any of these passes makes. */
 const CALLS_MAX = 60;
 
@@ -39,7 +40,11 @@ async function world(isFull: boolean): Promise<World> {
   await on.pass({ jobs: first, reason: 'ingest' });
   const running = [...(await on.startEverywhere())];
   const waiting = isFull ? await on.put(...Array.from({ length: 3 }, () => on.job())) : [];
-  if (isFull) await on.pass({ jobs: waiting, reason: 'ingest' });
+  if (isFull) {
+    await on.pass({ jobs: waiting, reason: 'stream' });
+    // So soon after it no pass is made of jobs that have come.
+    await on.advance(FULL_MS);
+  }
   return { on, running, waiting };
 }
 
@@ -110,7 +115,7 @@ const EVENTS: Readonly<Record<string, Event>> = {
 const ENDS: Readonly<Record<string, Event>> = {
   'an end by name': async ({ on, running }) => {
     const started = running.shift();
-    if (started !== undefined) await comes(on, { jobs: [await on.end(started)], reason: 'ingest' });
+    if (started !== undefined) await comes(on, { jobs: [await on.end(started)], reason: 'stream' });
     return [];
   },
   'an end, by a wake': async ({ on, running }) => {
@@ -127,7 +132,7 @@ const ENDS: Readonly<Record<string, Event>> = {
     const nowMs = on.time.nowMs;
     const cancelled = await on.store.cancelJob({ jobId: ahead.id, nowMs, expiresAtMs: nowMs + 3_600_000 });
     const images = cancelled.kind === 'cancelled' ? [cancelled.job] : [];
-    await comes(on, { jobs: [ended, ...images], reason: 'ingest' });
+    await comes(on, { jobs: [ended, ...images], reason: 'stream' });
     return [];
   },
 };

@@ -1,18 +1,23 @@
 /** Word that was left because something has become due: what its holder does of it, and of what it came together with. */
 import { describe, expect, it } from 'vitest';
-import { dispatch, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import type { Job } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { type DispatchReport, dispatch, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { wakeForSchedules } from '../../lib/dispatch/timers.ts';
 import { triggersOf } from '../../lib/dispatch/woken.ts';
-import { DUE_WORK } from '../../lib/store/records.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { DUE_WORK, DUE_WORK_WATCHED } from '../../lib/store/records.ts';
 import { aSchedule } from '../fixtures/factories/schedule.ts';
+import { everyOrder, steppedStore } from './interleave.ts';
 import { scene } from './schedule-scene.ts';
 import { disturbed, type Stage, stage, storeWith } from './stage.ts';
 
-/** Somebody is woken and leaves word. */
+/** Somebody is woken, finds a lease that was not taken just now, and leaves word. */
 async function comes(on: Stage, trigger: Trigger | undefined): Promise<void> {
   if (trigger === undefined) throw new Error('nobody is woken');
-  expect((await dispatch(on.dispatcher(), 0, trigger)).kind).toBe('left');
+  const later = on.dispatcher({ clock: on.time.clock(() => 2_000) });
+  expect((await dispatch(later, 0, trigger)).kind).toBe('left');
 }
 
 /** What wakes say of when what they are for is due: how much later than now. */
@@ -86,10 +91,8 @@ describe('word of what is due', () => {
     await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
   });
 
-  it.each([
-    ['is found where slots are scarce', 1, 0],
-    ['is left to its stream record where they are not', 20, 1],
-  ])('an end of which nobody told %s', async (_, slots, held) => {
+  /** A job runs in one of so many slots, and another one waits in any case, so that the lease is needed. */
+  async function running(slots: number): Promise<{ readonly on: Stage; readonly end: () => Promise<void> }> {
     const on = stage({
       pool: {
         types: { resize: {}, pack: {} },
@@ -97,17 +100,40 @@ describe('word of what is due', () => {
         fleets: { images: { types: ['resize'], slots }, boxes: { types: ['pack'], slots: 0 } },
       },
     });
-    // One that waits in any case, so that the lease is needed.
     await on.put(on.job(), on.job({ type: 'pack' }));
     await on.pass();
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
-    const context = disturbed(on, 'releaseLease', async () => {
+    /** The job ends, and somebody leaves word of due work. */
+    const end = async (): Promise<void> => {
       await on.end(started);
       await comes(on, triggersOf([wakeForDue(on.time.nowMs)])[0]);
+    };
+    return { on, end };
+  }
+
+  it.each([
+    ['is found where slots are scarce', 1, 0],
+    ['is left to its stream record where they are not', 20, 1],
+  ])('an end of which nobody told %s', async (_, slots, held) => {
+    const { on, end } = await running(slots);
+    const lease = await on.store.acquireLease({
+      partition: 0,
+      holder: 'another',
+      nowMs: on.time.nowMs,
+      leaseMs: 20_000,
     });
-    expect(await on.pass({ reason: 'stream' }, context)).toMatchObject({ passes: 2 });
+    await end();
+    await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
+    await on.pass({ reason: 'stream' }, on.dispatcher());
     expect(on.held()).toHaveLength(held);
+  });
+
+  it('leaves an end to its stream record where the last pass was of the same process', async () => {
+    const { on, end } = await running(1);
+    const context = disturbed(on, 'releaseLease', end);
+    expect(await on.pass({ reason: 'stream' }, context)).toMatchObject({ passes: 2 });
+    expect(on.held()).toHaveLength(1);
   });
 
   it('together with a wake that means more has an end looked up', async () => {
@@ -122,6 +148,146 @@ describe('word of what is due', () => {
     });
     await on.pass({}, context);
     expect(on.held()).toEqual([]);
+  });
+});
+
+const BUSY_POOL = {
+  types: { resize: {}, pack: {} },
+  tiers: [{ tier: 'standard' }],
+  fleets: { images: { types: ['resize'], slots: 20 }, boxes: { types: ['pack'], slots: 0 } },
+};
+
+/** A function that has made a pass, so that it looks at what is due only where it is told to. */
+async function warm(on: Stage): Promise<DispatchContext> {
+  const context = on.dispatcher();
+  await on.pass({ reason: 'stream' }, context);
+  return context;
+}
+
+/** A partition in which one function makes passes, with a job that always waits, so that each of them takes the lease; and one that is due. */
+async function busy() {
+  const on = stage({ pool: BUSY_POOL });
+  await on.put(on.job(), on.job({ type: 'pack' }));
+  const another = await warm(on);
+  await on.pass({ reason: 'stream' });
+  const atMs = on.time.nowMs - 5;
+  const [due] = (await on.put(on.job({ state: 'scheduled', runAtMs: atMs, readyAtMs: atMs }))) as [Job];
+  const trigger = triggersOf([wakeForDue(atMs)])[0] as Trigger;
+  return { on, another, due, trigger };
+}
+
+describe('where passes follow each other, whoever is woken for what is due', () => {
+  it('leaves it to the next pass: one that ends then makes no other one of it', async () => {
+    const { on, due, trigger } = await busy();
+    let woken: Promise<DispatchReport> | undefined;
+    const store = steppedStore(on.store, ['releaseLease'], async () => {
+      woken ??= dispatch(on.dispatcher(), 0, trigger);
+      await on.advance(0);
+    });
+    const streams = { ...on.main, store };
+    const passes = async (): Promise<number> => {
+      const jobs = await on.put(on.job());
+      return (await dispatch(streams, 0, { jobs, reason: 'stream' })).passes;
+    };
+    expect([await passes(), on.stateOf(due.id)]).toEqual([1, 'scheduled']);
+    expect([await passes(), on.stateOf(due.id)]).toEqual([1, 'claimed']);
+    if (woken === undefined) throw new Error('nobody came');
+    expect((await on.finish(woken)).kind).toBe('left');
+  });
+
+  it('does it itself within a second, if nobody comes', async () => {
+    const { on, due, trigger } = await busy();
+    const sinceMs = on.time.nowMs;
+    expect(await on.finish(dispatch(on.dispatcher(), 0, trigger))).toMatchObject({ kind: 'done' });
+    expect([on.stateOf(due.id), on.time.nowMs - sinceMs]).toEqual(['claimed', 1_000]);
+  });
+
+  it('leaves word that the holder of a long pass must hear itself, after two seconds at most', async () => {
+    const { on, due, trigger } = await busy();
+    const sinceMs = on.time.nowMs;
+    const lease = await on.store.acquireLease({
+      partition: 0,
+      holder: 'another',
+      nowMs: on.time.nowMs + 3_000,
+      leaseMs: 20_000,
+    });
+    expect(await on.finish(dispatch(on.dispatcher(), 0, trigger))).toMatchObject({ kind: 'left' });
+    expect(on.time.nowMs - sinceMs).toBe(2_000);
+    const { jobs } = await on.store.readWakes(0);
+    expect(jobs).toEqual([DUE_WORK_WATCHED, DUE_WORK]);
+    await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
+    await on.pass({ reason: 'stream' });
+    expect(on.stateOf(due.id)).toBe('claimed');
+  });
+
+  it('does it at once where no pass was made for a second', async () => {
+    const { on, due, trigger } = await busy();
+    await on.advance(1_000);
+    const sinceMs = on.time.nowMs;
+    await on.finish(dispatch(on.dispatcher(), 0, trigger));
+    expect([on.stateOf(due.id), on.time.nowMs - sinceMs]).toEqual(['claimed', 0]);
+  });
+
+  const STEPS_OF_STREAM = ['acquireLease', 'releaseLease', 'readWakes'] as const;
+  const STEPS_OF_WOKEN = ['readLease', 'wake'] as const;
+
+  /** Two passes are made, and somebody is woken for what is due: how many orders there are, and in how many that is forgotten. */
+  async function inEveryOrder(
+    areOfOne: boolean,
+    view: (store: JobStore) => JobStore = (store) => store,
+  ): Promise<{ readonly orders: number; readonly forgotten: number }> {
+    let forgotten = 0;
+    const orders = await everyOrder(async (point) => {
+      const { on, another, due, trigger } = await busy();
+      const others = await on.put(on.job(), on.job());
+      let sleptMs = 0;
+      // Time passes only while somebody waits.
+      const clock = {
+        ...on.time.clock(() => sleptMs),
+        sleep: async () => {
+          await point(1);
+          sleptMs += 1_000;
+        },
+      };
+      const store = steppedStore(on.store, STEPS_OF_STREAM, () => point(0));
+      const streams = [on.main, areOfOne ? on.main : another].map((context) => ({ ...context, store }));
+      const woken = on.dispatcher({
+        clock,
+        store: steppedStore(view(on.store), STEPS_OF_WOKEN, () => point(1)),
+      });
+      const comes = async (): Promise<void> => {
+        for (const [at, job] of others.entries())
+          await dispatch(streams[at] ?? on.main, 0, { jobs: [job], reason: 'stream' });
+      };
+      const check = (): void => {
+        if (on.stateOf(due.id) !== 'claimed') forgotten += 1;
+      };
+      return { work: [comes(), dispatch(woken, 0, trigger)], check };
+    });
+    return { orders, forgotten };
+  }
+
+  it.each([
+    ['one function makes', true],
+    ['two functions make', false],
+  ])('sees it done, in whatever order %s two passes beside it', async (_, areOfOne) => {
+    const { orders, forgotten } = await inEveryOrder(areOfOne);
+    expect(orders).toBeGreaterThan(50);
+    expect(forgotten).toBe(0);
+  });
+
+  it('must wait for a holder that notes the word: with whoever comes first it is forgotten', async () => {
+    const { forgotten } = await inEveryOrder(true, (store) => {
+      let reads = 0;
+      return storeWith(store, {
+        readLease: async (partition) => {
+          reads += 1;
+          const lease = await store.readLease(partition);
+          return lease === undefined || reads <= 2 ? lease : { ...lease, epoch: lease.epoch + 1 };
+        },
+      });
+    });
+    expect(forgotten).toBeGreaterThan(0);
   });
 });
 

@@ -241,8 +241,22 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/lease.ts',
-        from: 'isOfDueWork: ofJobs.length < fresh.length',
+        from: 'isOfDueWork: jobs.length < names.length',
         to: 'isOfDueWork: false',
+      },
+    ],
+  },
+  'due-work-left-too-soon': {
+    removes: 'that whoever leaves due work to others waits for one who hears of it',
+    foundBy: {
+      test: 'test/dispatch/word-of-due-work.test.ts',
+      name: 'sees it done, in whatever order one function makes two passes beside it',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: '(before?.isHeld === true ? 1 : 2)',
+        to: '(before?.isHeld === true ? 1 : 1)',
       },
     ],
   },
@@ -1504,8 +1518,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/lease.ts',
-        from: 'const fresh = jobs.slice(Math.max(0, seen.names - dropped));',
-        to: 'const fresh = jobs.slice(jobs.length);',
+        from: 'names: jobs.slice(Math.max(0, seen.names - dropped))',
+        to: 'names: jobs.slice(jobs.length)',
       },
     ],
   },

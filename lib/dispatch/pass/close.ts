@@ -25,6 +25,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   watch(pass, admission);
   ledgerCache.undoLifts();
   // Out of time: what was settled in memory, and what the images showed, was not written.
+  cached.fullAtMonotonicMs = pass.planner.room <= 0 ? context.clock.monotonicMs() : undefined;
   if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached, commits.turn);
   return {
     kind: again ? 'again' : 'done',

@@ -108,6 +108,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     input.fires ? readSchedulesShown(scope) : undefined,
   ]);
   requireRight(scope, state, context.clock.monotonicMs() - askedAtMonotonicMs);
+  const isOwnTurn = cached.loaded?.turn === state.turn;
   forgetUnlessAt(cached, state.turn);
   const { lines } = cached;
   lines.sinceMs ??= nowMs;
@@ -141,7 +142,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     more: dueHere.more || dueThere.more || fired.more,
   };
   const commits = new Commits(store, lease, state.turn);
-  return { ...scope, input: withFound(scope, found, state), state, commits, carried, elsewhere, due };
+  return { ...scope, input: withFound(scope, found, state, isOwnTurn), state, commits, carried, elsewhere, due };
 }
 
 /** Promotes what is due in these shards of the due line, as far as it is not known already that nothing is. */
@@ -207,9 +208,11 @@ function withFound(
   { context, input }: PassScope,
   found: readonly MovingJob[],
   { reservations, workers }: PartitionState,
+  isOwnTurn: boolean,
 ): PassInput {
   const { told = [], named = [], isToldOfDueWork = false, hints, justStored } = input;
-  const isWordLeft = named.length > 0 || isToldOfDueWork;
+  // Who has made the last pass, too, is shown ends by the stream as before.
+  const isWordLeft = named.length > 0 || (isToldOfDueWork && !isOwnTurn);
   if (told.length === 0 && !isWordLeft) return input;
   const inFlight = reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
   // Whoever told of a job before it was stored has told nobody else.
