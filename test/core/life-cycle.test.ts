@@ -494,10 +494,12 @@ describe('retime', () => {
     const now = moved(retime(later, NOW + 11, NOW + 11));
     for (const each of [again, waiting, later, now]) expect(each.firstReadyAtMs).toBe(first);
     expect([waiting, later, now].map(({ readyAtMs }) => readyAtMs)).toEqual([NOW + 9, NOW + 99, NOW + 11]);
-    const atOnce = job('running', { readyAtMs: NOW });
-    const same = moved(finish(atOnce, CLAIM.claimId, WORKER, { ...retry, runAtMs: NOW }, NOW));
-    expect(same.readyAtMs).toBe(NOW);
-    expect(same).not.toHaveProperty('firstReadyAtMs');
+    // The second was ready again later, by a clock that is ahead of its worker's.
+    for (const at of [{ readyAtMs: NOW }, { readyAtMs: NOW + 5, firstReadyAtMs: NOW }]) {
+      const again = finish(job('running', at), CLAIM.claimId, WORKER, { ...retry, runAtMs: NOW }, NOW);
+      expect(moved(again).readyAtMs).toBe(NOW);
+      expect(moved(again)).not.toHaveProperty('firstReadyAtMs');
+    }
   });
 
   it.each([
@@ -521,6 +523,12 @@ describe('retime', () => {
     for (const runAtMs of [0, EARLIER, NOW]) {
       expect(moved(retime(given, runAtMs, NOW))).toMatchObject({ runAtMs, readyAtMs: EARLIER });
     }
+  });
+
+  it('takes a pending job for ready, whatever the clock said that made it so', () => {
+    const ahead = job('pending', { runAtMs: NOW + 50, readyAtMs: NOW + 50 });
+    expect(moved(retime(ahead, NOW, NOW)).readyAtMs).toBe(NOW + 50);
+    expect(moved(retime(ahead, NOW + 77, NOW)).firstReadyAtMs).toBe(NOW + 50);
   });
 
   it('lets a job whose time has passed unnoticed keep the age that its promotion would give it', () => {
@@ -682,38 +690,46 @@ describe('what a transition writes down', () => {
     expect(moved(cancel(job('pending'), NOW))).not.toHaveProperty('cancelRequestedBy');
   });
 
-  it.each<readonly [string, Job, object | undefined]>([
+  it.each<readonly [string, () => Job, object | undefined]>([
     [
       'a retry',
-      ended(job('running'), RETRY),
+      () => ended(job('running'), RETRY),
       { outcome: 'failed', error: ERROR, next: { runAtMs: NOW + 9_000, isFromStart: false } },
     ],
     [
       'a retry that begins anew',
-      ended(job('running'), { ...RETRY, isFromStart: true }),
+      () => ended(job('running'), { ...RETRY, isFromStart: true }),
       { outcome: 'failed', error: ERROR, next: { runAtMs: NOW + 9_000, isFromStart: true } },
     ],
     [
       'a retry that nobody wants',
-      ended(job('running', { cancelRequestedAtMs: NOW - 50 }), RETRY),
+      () => ended(job('running', { cancelRequestedAtMs: NOW - 50 }), RETRY),
       { outcome: 'failed', error: ERROR },
     ],
     [
       'a lost worker',
-      lost(job('running'), RETRY),
+      () => lost(job('running'), RETRY),
       { outcome: 'lost', error: ERROR, next: { runAtMs: NOW + 9_000, isFromStart: false } },
     ],
     [
       'the last lost worker',
-      lost(job('running'), { kind: 'failed', error: ERROR }),
+      () => lost(job('running'), { kind: 'failed', error: ERROR }),
       { outcome: 'lost', error: ERROR },
     ],
-    ['a success', ended(job('running'), { kind: 'succeeded', result: null }), undefined],
-    ['a failure for good', ended(job('running'), { kind: 'failed', error: ERROR }), undefined],
-    ['a cancellation', ended(job('running'), { kind: 'cancelled' }), undefined],
-  ])('of the end of an attempt by %s', (_, after, entry) => {
+    ['a success', () => ended(job('running'), { kind: 'succeeded', result: null }), undefined],
+    ['a failure for good', () => ended(job('running'), { kind: 'failed', error: ERROR }), undefined],
+    ['a cancellation', () => ended(job('running'), { kind: 'cancelled' }), undefined],
+  ])('of the end of an attempt by %s', (_, end, entry) => {
+    const after = end();
     if (entry === undefined) expect(after).not.toHaveProperty('history');
     else expect(entriesOf(after)).toEqual([{ ...attempt, ...entry }]);
+  });
+
+  it('stays when a later attempt ends for good', () => {
+    const { history } = ended(job('running'), RETRY);
+    for (const verdict of VERDICTS.filter(({ kind }) => kind !== 'retry')) {
+      expect(ended({ ...job('running'), history }, verdict).history).toEqual(history);
+    }
   });
 
   it.each([
