@@ -420,7 +420,8 @@ class HeadsPlanner implements Planner {
 
   #noteBlocked(): void {
     for (const skip of this.#scheduler.skipped) {
-      if (skip.kind !== 'job' || this.#blocked.has(skip.id)) continue;
+      // What was met before the plan began anew may not be offered any more.
+      if (skip.kind !== 'job' || this.#blocked.has(skip.id) || !this.#offered.has(skip.id)) continue;
       this.#blocked.set(skip.id, skip.conflictKey);
       this.#blockedLeft -= 1;
     }

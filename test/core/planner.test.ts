@@ -609,6 +609,27 @@ describe('a planner that reads heads', () => {
     expect(empty.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
 
+  it('forgets a blocked job that it met last, when the sixth loss in a row makes it begin anew', () => {
+    const state = oneLine(7, 7, 'same');
+    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const planner = plannerOf(state);
+    planner.closeConflict('g/same');
+    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
+    const [held, ...others] = state.waiting;
+    const free = others.map((job) => ({ ...job, resourceId: undefined }));
+    planner.offerHeads(line, [...free, { ...(held as WaitingJob), readyAtMs: NOW_MS }], false);
+    const decisions = free.map(() => {
+      const step = planner.next();
+      if (step.kind !== 'admit') throw new Error('six jobs are free');
+      return step.decision;
+    });
+    expect(planner.next()).toMatchObject({ kind: 'done', blocked: { length: 1 } });
+    expect(decisions.map((decision) => planner.drop(decision)).at(-1)).toBe(true);
+    expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line }] });
+    planner.offerHeads(line, [], false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
   it('asks for more keys where the last rank says less than what the offered keys cost', () => {
     const state = oneLine(1, 1);
     const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
