@@ -7,7 +7,7 @@ import type { Decision } from '../../lib/core/scheduler.ts';
 import { compareRanked } from '../../lib/core/score.ts';
 import { drain, Index, planned, plannerOf, runPass, schedulerOf } from './plans.ts';
 import { FEWER_RUNS, jobs, keyNames, NOW_MS, passStates, pools, RUNS } from './random-pass.ts';
-import { type PassState, referencePlan, referenceScore } from './reference-planner.ts';
+import { conflictOf, type PassState, referencePlan, referenceScore } from './reference-planner.ts';
 
 /** The same state after the decisions. */
 function after(state: PassState, decisions: readonly Decision[]): PassState {
@@ -115,12 +115,16 @@ describe('the plan', () => {
     );
   });
 
-  it('never runs two jobs of one conflict key together', () => {
+  it('never runs two jobs of one conflict group and resource together, nor more of a type and resource than may', () => {
     fc.assert(
       fc.property(passStates(), (state) => {
-        const held = [...state.inFlight, ...drain(schedulerOf(state)).map((decision) => decision.reserved)];
-        const conflictKeys = held.flatMap((job) => job.conflictKey ?? []);
-        expect(new Set(conflictKeys).size).toBe(conflictKeys.length);
+        const decisions = drain(schedulerOf(state)).map((decision) => decision.reserved);
+        const held = [...state.inFlight, ...decisions];
+        for (const { type, conflictKey } of decisions) {
+          if (conflictKey === undefined) continue;
+          const together = held.filter((other) => other.conflictKey === conflictKey).length;
+          expect(together).toBeLessThanOrEqual(roomIn(state, type));
+        }
       }),
       { numRuns: FEWER_RUNS },
     );
@@ -130,11 +134,7 @@ describe('the plan', () => {
     fc.assert(
       fc.property(passStates(), (state) => {
         const decisions = runPass(state).decisions;
-        const held = new Set(
-          [...state.inFlight, ...decisions.map((decision) => decision.reserved)].map(
-            (job) => job.conflictKey,
-          ),
-        );
+        const held = [...state.inFlight, ...decisions.map((decision) => decision.reserved)];
         const started = new Set(decisions.map((decision) => decision.reserved.id));
         for (const decision of decisions) {
           const job = waitedAs(decision, state);
@@ -146,8 +146,12 @@ describe('the plan', () => {
               other.fairnessKey === job.fairnessKey &&
               compareRanked(other, job, state.configuration.score) < 0,
           );
-          const group = state.configuration.types.find((type) => type.type === job.type)?.conflictGroup;
-          for (const { resourceId } of overtaken) expect(held).toContain(`${group}/${resourceId}`);
+          for (const other of overtaken) {
+            const conflictKey = conflictOf(state, other);
+            expect(conflictKey).toBeDefined();
+            const together = held.filter((holder) => holder.conflictKey === conflictKey).length;
+            expect(together).toBeGreaterThanOrEqual(roomIn(state, job.type));
+          }
         }
       }),
       { numRuns: FEWER_RUNS },
@@ -814,6 +818,10 @@ describe('a planner that reads heads', () => {
 
 const tierOf = (state: PassState, type: string): string | undefined =>
   state.configuration.types.find((each) => each.type === type)?.tier;
+
+/** How many jobs of a type may run together with one resource. */
+const roomIn = (state: PassState, type: string): number =>
+  state.configuration.types.find((each) => each.type === type)?.maxConcurrencyPerResource ?? 1;
 
 /** Jobs of one type and key, oldest first, all with one resource if it is named. */
 function oneLine(count: number, slots: number, resourceId?: string): PassState {

@@ -31,16 +31,23 @@ const tierNames = ['top', 'middle', 'low'];
 export const keyNames = ['', 'k1', 'k2', 'k3', 'k4'];
 
 const jobType = (type: string): fc.Arbitrary<JobTypeConfiguration> =>
-  fc.record({
-    type: fc.constant(type),
-    tier: fc.constantFrom(...tierNames),
-    maxConcurrency: cap(6),
-    conflictGroup: fc.constantFrom(null, 'g', 'h', ''),
-    defaultCostMs: fc.constantFrom(0, 100, 200, 300),
-    timeoutMs: fc.constant(TYPE_DEFAULTS.timeoutMs),
-    retry: fc.constant(RETRY_DEFAULTS),
-    onWorkerLost: fc.constant('retry' as const),
-  });
+  fc
+    .record({
+      type: fc.constant(type),
+      tier: fc.constantFrom(...tierNames),
+      maxConcurrency: cap(6),
+      conflictGroup: fc.constantFrom(null, 'g', 'h', ''),
+      defaultCostMs: fc.constantFrom(0, 100, 200, 300),
+      timeoutMs: fc.constant(TYPE_DEFAULTS.timeoutMs),
+      retry: fc.constant(RETRY_DEFAULTS),
+      onWorkerLost: fc.constant('retry' as const),
+      ofOneResource: fc.constantFrom(undefined, undefined, 1, 2, 3),
+    })
+    // Jobs of a group exclude each other: none has a limit for its resources beside it.
+    .map(({ ofOneResource, ...drawn }) => {
+      const isLimited = ofOneResource !== undefined && (drawn.conflictGroup ?? '') === '';
+      return isLimited ? { ...drawn, maxConcurrencyPerResource: ofOneResource } : drawn;
+    });
 
 export const pools: fc.Arbitrary<PoolConfiguration> = fc.record({
   types: fc.tuple(...typeNames.map(jobType)),
@@ -140,8 +147,10 @@ function inFlight(configuration: PoolConfiguration): fc.Arbitrary<readonly Reser
       const held = new Set<string>();
       return drawn.flatMap(({ type, resourceId, ...reserved }, index) => {
         const group = type.conflictGroup ?? '';
-        const conflictKey = group === '' || resourceId === undefined ? undefined : `${group}/${resourceId}`;
-        if (conflictKey !== undefined && held.has(conflictKey)) return [];
+        const isFree = group === '' && type.maxConcurrencyPerResource === undefined;
+        const conflictKey =
+          isFree || resourceId === undefined ? undefined : `${group || `=${type.type}`}/${resourceId}`;
+        if (group !== '' && conflictKey !== undefined && held.has(conflictKey)) return [];
         if (conflictKey !== undefined) held.add(conflictKey);
         const id = `running${index}`;
         return [{ ...reserved, id, version: 1, attempt: 1, type: type.type, tier: type.tier, conflictKey }];

@@ -3,7 +3,11 @@
  * Written from affinity-scoring and fair-queuing alone and sharing nothing with lib/core but its types, so that it can judge it.
  */
 import type { Control } from '../../lib/core/capacity.ts';
-import type { FleetConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import type {
+  FleetConfiguration,
+  JobTypeConfiguration,
+  PoolConfiguration,
+} from '../../lib/core/configuration.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 
 /** All there is to know when a pass begins. */
@@ -146,7 +150,10 @@ function mayStart(
     if (override?.paused === true || !within(override?.maxConcurrency ?? cap, running)) return undefined;
   }
   const conflict = conflictOf(state, job);
-  if (conflict !== undefined && held.some((other) => other.conflict === conflict)) return undefined;
+  const together = held.filter((other) => other.conflict === conflict).length;
+  if (conflict !== undefined && together >= (typeOf(state, job)?.maxConcurrencyPerResource ?? 1)) {
+    return undefined;
+  }
   const breadth = (fleet: FleetConfiguration): number => new Set(fleet.types).size;
   return [...configuration.fleets]
     .filter((fleet) => fleet.types.includes(job.type) && freeSlots(state, held, plan, fleet) > 0)
@@ -182,13 +189,21 @@ function lastOverride(state: PassState, scope: string): Control | undefined {
   return state.overrides.findLast((override) => override.scope === scope);
 }
 
-function tierOf(state: PassState, job: WaitingJob): string {
-  return state.configuration.types.find((type) => type.type === job.type)?.tier ?? '';
+function typeOf(state: PassState, job: WaitingJob): JobTypeConfiguration | undefined {
+  return state.configuration.types.find((type) => type.type === job.type);
 }
 
-function conflictOf(state: PassState, job: WaitingJob): string | undefined {
-  const group = state.configuration.types.find((type) => type.type === job.type)?.conflictGroup ?? '';
-  return group === '' || job.resourceId === undefined ? undefined : `${group}/${job.resourceId}`;
+function tierOf(state: PassState, job: WaitingJob): string {
+  return typeOf(state, job)?.tier ?? '';
+}
+
+/** What excludes a job is named by its group and resource, or by its type and resource where that is limited. */
+export function conflictOf(state: PassState, job: WaitingJob): string | undefined {
+  const type = typeOf(state, job);
+  if (type === undefined || job.resourceId === undefined) return undefined;
+  const group = type.conflictGroup ?? '';
+  if (group !== '') return `${group}/${job.resourceId}`;
+  return type.maxConcurrencyPerResource === undefined ? undefined : `=${type.type}/${job.resourceId}`;
 }
 
 function weight(state: PassState, fairnessKey: string): number {

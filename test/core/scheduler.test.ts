@@ -1262,10 +1262,16 @@ describe('a long-lived scheduler', () => {
         actions,
         fc.infiniteStream(fc.constantFrom('r1', 'r1', 'r1', 'r2', undefined)),
         fc.infiniteStream(fc.constantFrom('', 'k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7', 'k8', 'k9')),
-        (pool, idlePolicy, slots, history, resources, keys) => {
+        // In one group, or as many of each type and resource together.
+        fc.constantFrom(undefined, undefined, 2, 3),
+        (pool, idlePolicy, slots, history, resources, keys, room) => {
           const configuration = {
             ...pool,
-            types: pool.types.map((type) => ({ ...type, conflictGroup: 'g' })),
+            types: pool.types.map((type) => ({
+              ...type,
+              conflictGroup: room === undefined ? 'g' : null,
+              maxConcurrencyPerResource: room,
+            })),
             fairness: { ...pool.fairness, idlePolicy },
           };
           const herd = history.map((action) =>
