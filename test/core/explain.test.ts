@@ -187,6 +187,46 @@ describe('explain', () => {
     expect(bound({ inFlight: held }) - bound({ inFlight: apart })).toBe(60_000);
   });
 
+  it('names the limit of its resource, once as many jobs of its type run with that', () => {
+    const [clone, repack] = configuration.types;
+    const call = { ...type, type: 'call', tier: 'low', conflictGroup: null, maxConcurrencyPerResource: 2 };
+    const limited = {
+      configuration: {
+        ...configuration,
+        types: [clone, repack, call].flatMap((own) => own ?? []),
+        fleets: [{ fleet: 'wide', types: ['clone', 'repack', 'call'], slots: 9 }],
+      },
+      freeSlotsByFleet: new Map([['wide', 9]]),
+    };
+    const calls = ['a', 'b'].map((id) =>
+      running(id, { type: 'call', tier: 'low', conflictKey: '=call/host' }),
+    );
+    const reached = { why: 'cap', scope: 'resource/call/host', cap: 2, running: 2 };
+    const ofHost = { type: 'call', resourceId: 'host' };
+    expect(waitsFor({ ...limited, inFlight: calls }, ofHost)).toEqual([reached]);
+    expect(explain(asked(ofHost), state({ ...limited, inFlight: calls }), NOW_MS).blocker).toBeUndefined();
+    const apart: readonly Partial<Explained>[] = [
+      { type: 'call', resourceId: 'another' },
+      { type: 'call' },
+      { type: 'repack', resourceId: 'host' },
+    ];
+    for (const own of apart)
+      expect(waitsFor({ ...limited, inFlight: calls }, own)).toEqual([{ why: 'pass' }]);
+    expect(waitsFor({ ...limited, inFlight: calls.slice(1) }, ofHost)).toEqual([{ why: 'pass' }]);
+  });
+
+  it('sees nobody in the way of a job without a resource, or of one that nothing excludes', () => {
+    const inFlight = [running('holder', { conflictKey: 'git/undefined', fleet: 'narrow' })];
+    expect(waitsFor({ inFlight })).toEqual([{ why: 'pass' }]);
+    const free = {
+      ...configuration,
+      types: configuration.types.map((own) => ({ ...own, conflictGroup: null })),
+    };
+    expect(waitsFor({ inFlight, configuration: free }, { resourceId: 'undefined' })).toEqual([
+      { why: 'pass' },
+    ]);
+  });
+
   it('counts who is before it in its own line, and not itself', () => {
     const waiting = [
       job('asked'),
