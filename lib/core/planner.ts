@@ -216,8 +216,9 @@ class HeadsPlanner implements Planner {
   }
 
   offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void {
-    const state = this.#keys[this.#scheduler.index.typeNumbers.get(type) ?? NONE];
-    if (state === undefined) return;
+    const number = this.#scheduler.index.typeNumbers.get(type);
+    if (number === undefined) return;
+    const state = this.#keys[number] as KeysState;
     for (const offered of keys) {
       const key = this.#openKey(offered);
       const settledShare = this.#settledOf(offered) / this.#scheduler.ledgers.weightOf(key);
@@ -228,9 +229,8 @@ class HeadsPlanner implements Planner {
       );
       if (!this.#scheduler.ledgers.isFull(key)) this.#keysLeft -= 1;
       for (const mode of offered.modes) {
-        const line = { type, mode, fairnessKey: offered.fairnessKey };
-        const lineState = this.#open(line, key);
-        if (lineState !== undefined && lineState.asked === 0) this.#setMore(lineState, true);
+        const line = this.#open({ type, mode, fairnessKey: offered.fairnessKey }, number, key);
+        if (line.asked === 0) this.#setMore(line, true);
       }
     }
     state.read = true;
@@ -238,9 +238,9 @@ class HeadsPlanner implements Planner {
   }
 
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void {
-    const key = this.#openKey({ fairnessKey: line.fairnessKey });
-    const state = this.#open(line, key);
-    if (state === undefined) return;
+    const type = this.#scheduler.index.typeNumbers.get(line.type);
+    if (type === undefined) return;
+    const state = this.#open(line, type, this.#openKey({ fairnessKey: line.fairnessKey }));
     state.asked = Math.max(state.asked, jobs.length);
     this.#hasFound ||= jobs.length > 0;
     if (jobs.length > 0) this.#linesWithJobs.add(state.number);
@@ -293,11 +293,9 @@ class HeadsPlanner implements Planner {
 
   drop(decision: Decision): boolean {
     if (!this.#scheduler.lose(decision.reserved.id)) return false;
-    for (const [id, { number }] of this.#offered) {
-      if (this.#gone.has(id)) continue;
-      this.#scheduler.withdraw(number, id, this.#input.nowMs);
-      this.#offered.delete(id);
-    }
+    // What was admitted or lost does not wait any more, and stays as it is.
+    for (const [id, { number }] of this.#offered) this.#scheduler.withdraw(number, id, this.#input.nowMs);
+    this.#offered.clear();
     this.#blocked.clear();
     for (const state of this.#lines.values()) {
       state.asked = 0;
@@ -309,11 +307,6 @@ class HeadsPlanner implements Planner {
 
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {
     const scheduler = this.#scheduler;
-    if (!this.#isTierOpen(tier)) {
-      // Notes why, and finds nothing.
-      scheduler.best(tier);
-      return undefined;
-    }
     const line = scheduler.best(tier);
     this.#noteBlocked();
     const share = line === NONE ? Number.POSITIVE_INFINITY : this.#shareOf(line);
@@ -327,12 +320,6 @@ class HeadsPlanner implements Planner {
     return { kind: 'admit', decision };
   }
 
-  #isTierOpen(tier: number): boolean {
-    if (!this.#scheduler.isTierOpen(tier)) return false;
-    const classes = this.#scheduler.index.classesOfTier[tier] as Int32Array;
-    return classes.some((class_) => this.#scheduler.isTypeOpen(typeOf(class_)));
-  }
-
   // Keys of this tier's types that may come before this share, or tie with it, and of every other open type that was
   // never read: one trip instead of one for each.
   #needKeys(tier: number, share: number): Step | undefined {
@@ -343,20 +330,16 @@ class HeadsPlanner implements Planner {
       return this.#isOpen(type) && (isNext || !state.read) ? [{ type, isNext }] : [];
     });
     if (!wanted.some(({ isNext }) => isNext)) return undefined;
-    const keys = wanted.flatMap(({ type }) => {
-      const state = this.#keys[type] as KeysState;
-      const room = Math.min(
-        this.#scheduler.room,
-        this.#scheduler.roomOfTier(index.tierOfType[type] as number),
-      );
-      if (this.#keysLeft > 0 && this.#linesWithJobs.size < this.#linesMax)
-        return [{ type: (index.types[type] as JobTypeConfiguration).type, count: room }];
-      state.more = false;
-      state.read = true;
+    if (this.#keysLeft <= 0 || this.#linesWithJobs.size >= this.#linesMax) {
       this.#truncated = true;
-      return [];
+      return undefined;
+    }
+    const keys = wanted.map(({ type }) => {
+      const ofTier = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
+      const { type: name } = index.types[type] as JobTypeConfiguration;
+      return { type: name, count: Math.min(this.#scheduler.room, ofTier) };
     });
-    return keys.length === 0 ? undefined : { kind: 'need', lines: [], keys };
+    return { kind: 'need', lines: [], keys };
   }
 
   #isOpen(type: number): boolean {
@@ -388,8 +371,7 @@ class HeadsPlanner implements Planner {
     this.#keysAhead = this.#hasFound ? 0 : Math.min(KEYS_AHEAD_MAX, 2 * this.#keysAhead + room);
     this.#hasFound = false;
     const most = room + this.#keysAhead;
-    const [next] = unread;
-    const leastShare = next === undefined ? 0 : this.#shareOf(next.number);
+    const leastShare = this.#shareOf((unread[0] as LineState).number);
     const chosen = unread.filter((state) => {
       // Of keys that tie, the jobs decide: all of them are needed.
       const ties = keys.size < KEYS_AHEAD_MAX && this.#shareOf(state.number) === leastShare;
@@ -454,12 +436,9 @@ class HeadsPlanner implements Planner {
     return key;
   }
 
-  #open(line: LineName, key: number): LineState | undefined {
-    const { index, backlog } = this.#scheduler;
-    const type = index.typeNumbers.get(line.type);
-    if (type === undefined) return undefined;
+  #open(line: LineName, type: number, key: number): LineState {
     const class_ = classOf(type, line.mode);
-    const number = backlog.lineOf(key, class_);
+    const number = this.#scheduler.backlog.lineOf(key, class_);
     const known = this.#lines.get(number);
     if (known !== undefined) return known;
     const state: LineState = { line, number, key, class: class_, asked: 0 };

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { SCORE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
-import { createPlanner, type Planner } from '../../lib/core/planner.ts';
+import { createPlanner, type OfferedKey, type Planner } from '../../lib/core/planner.ts';
 import type { Decision } from '../../lib/core/scheduler.ts';
 import { compareRanked } from '../../lib/core/score.ts';
-import { drain, Index, planned, plannerOf, runPass, schedulerOf } from './plans.ts';
+import { drain, Index, planned, plannerOf, runPass, schedulerOf, stepsOf } from './plans.ts';
 import { FEWER_RUNS, jobs, keyNames, NOW_MS, passStates, pools, RUNS } from './random-pass.ts';
 import { conflictOf, type PassState, referencePlan, referenceScore } from './reference-planner.ts';
 
@@ -420,8 +420,9 @@ describe('a planner that reads heads', () => {
     const index = new Index(state);
     const asked: number[] = [];
     let decided = 0;
+    const next = stepsOf(planner);
     while (decided < 12) {
-      const step = planner.next();
+      const step = next();
       if (step.kind === 'done') break;
       if (step.kind === 'need') {
         if (step.lines.length > 0) asked.push(decided);
@@ -498,13 +499,13 @@ describe('a planner that reads heads', () => {
   });
 
   it('ends truncated when it has met 2 F + 64 blocked jobs', () => {
-    const { decisions, done, planner } = runPass(oneLine(1_000, 2, 'same'));
+    const { decisions, done, planner } = runPass(oneLine(1_000, 3, 'same'));
     expect(decisions.length).toBe(1);
     expect(done.truncated).toBe(true);
-    expect(done.blocked.length).toBeGreaterThanOrEqual(2 * 2 + 64);
-    expect(done.blocked.length).toBeLessThan(3 * (2 * 2 + 64));
+    expect(done.blocked.length).toBeGreaterThanOrEqual(2 * 3 + 64);
+    expect(done.blocked.length).toBeLessThan(3 * (2 * 3 + 64));
     // The last request is for what may still be met, and twice what is free.
-    expect(planner.headsAsked).toBe(4 + 4 + 8 + 16 + 32 + (2 * 1 + 68 - 63));
+    expect(planner.headsAsked).toBe(6 + 6 + 12 + 24 + (2 * 2 + 70 - 47));
   });
 
   it('gives back what a lost claim held, and takes the next', () => {
@@ -515,8 +516,9 @@ describe('a planner that reads heads', () => {
         const lost = new Set<string>();
         const won: string[] = [];
         let inARow = 0;
+        const next = stepsOf(planner);
         for (;;) {
-          const step = planner.next();
+          const step = next();
           if (step.kind === 'done') break;
           if (step.kind === 'need') {
             index.serve(planner, step);
@@ -558,8 +560,9 @@ describe('a planner that reads heads', () => {
     const index = new Index(state);
     let losses = 0;
     const asked: number[] = [];
+    const next = stepsOf(planner);
     while (losses < 7) {
-      const step = planner.next();
+      const step = next();
       if (step.kind === 'need') {
         if (step.lines.length > 0) asked.push(losses);
         index.serve(planner, step);
@@ -681,6 +684,10 @@ describe('a planner that reads heads', () => {
     planner.offerKeys('a', [], false);
     planner.offerHeads(nowhere, state.waiting, false);
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+    // Nor do they say what their key was charged.
+    planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 40, modes: ['queued'] }], false);
+    planner.offerHeads({ ...nowhere, type: 'a' }, state.waiting, false);
+    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reasons: { keyCostMs: 40 } } });
   });
 
   it('gives a fleet that is not named no slot, and a job of an unknown type no place', () => {
@@ -735,8 +742,9 @@ describe('a planner that reads heads', () => {
   it('asks for keys in pages, and gives up after 2,000 and as many as it may meet blocked jobs', () => {
     const planner = plannerOf(oneLine(0, 1));
     let keys = 0;
+    const next = stepsOf(planner);
     for (;;) {
-      const step = planner.next();
+      const step = next();
       if (step.kind !== 'need') {
         expect(step).toEqual({ kind: 'done', blocked: [], truncated: true });
         break;
@@ -762,13 +770,17 @@ describe('a planner that reads heads', () => {
       estimatedCostMs: 1,
     }));
     const planner = plannerOf({ ...state, configuration: { ...configuration, fairness }, inFlight: full });
-    expect(planner.next().kind).toBe('need');
-    planner.offerKeys(
-      'a',
-      full.map(({ fairnessKey }) => ({ fairnessKey, settledCostMs: 0, modes: ['queued'] })),
-      true,
-    );
+    // More than 2,000 in all.
+    for (let page = 0; page < 11; page += 1) {
+      expect(planner.next()).toMatchObject({ kind: 'need', lines: [], keys: [{ type: 'a' }] });
+      planner.offerKeys(
+        'a',
+        full.map(({ fairnessKey }) => ({ fairnessKey, settledCostMs: 0, modes: ['queued'] })),
+        true,
+      );
+    }
     expect(planner.next()).toMatchObject({ kind: 'need', lines: [], keys: [{ type: 'a' }] });
+    expect([planner.isKeyFull('full0'), planner.isKeyFull('k1')]).toEqual([true, false]);
     planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 0, modes: ['queued'] }], false);
     expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line: { fairnessKey: 'k1' } }] });
   });
@@ -794,6 +806,145 @@ describe('a planner that reads heads', () => {
     );
     planner.offerHeads(line, state.waiting.slice(0, 11), true);
     expect(planner.next()).toMatchObject({ kind: 'done', truncated: true, blocked: { length: 11 } });
+  });
+
+  it.each([
+    (planner: Planner) => planner.closeConflict('g/same'),
+    (planner: Planner) => planner.holdConflict('g/same', 1),
+  ])('may meet more blocked jobs for each conflict key that jobs elsewhere hold (%#)', (holdElsewhere) => {
+    const state = oneLine(3, 2, 'same');
+    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const planner = createPlanner(state.configuration, { ...state, blockedMax: 1, blockedPerConflict: 1 });
+    holdElsewhere(planner);
+    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
+    planner.offerHeads(line, state.waiting.slice(0, 1), true);
+    expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line, count: 1 }] });
+    planner.offerHeads(line, state.waiting.slice(1, 2), true);
+    expect(planner.next()).toMatchObject({ kind: 'done', truncated: true, blocked: { length: 2 } });
+  });
+
+  it('counts a job in flight with a conflict key that it was not claimed with, as many as may', () => {
+    const { configuration, ...state } = oneLine(3, 3, 'r');
+    const types = configuration.types.map((type) => ({
+      ...type,
+      conflictGroup: null,
+      maxConcurrencyPerResource: 2,
+    }));
+    const planner = plannerOf({ ...state, configuration: { ...configuration, types } });
+    planner.holdConflict('=a/r', 2);
+    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
+    planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: 'k1' }, state.waiting, false);
+    expect(planner.isConflictHeld('=a/r')).toBe(false);
+    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0000' } } });
+    expect(planner.isConflictHeld('=a/r')).toBe(true);
+    expect(planner.next()).toMatchObject({ kind: 'done', blocked: { length: 2 } });
+  });
+
+  it('does not report a job as blocked that started after all', () => {
+    const state = oneLine(2, 2, 'same');
+    const planner = plannerOf(state);
+    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
+    planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: 'k1' }, state.waiting, false);
+    const first = planner.next();
+    expect(planner.next()).toMatchObject({ kind: 'done', blocked: [{ job: { id: 'job0001' } }] });
+    if (first.kind === 'admit') planner.drop(first.decision);
+    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0001' } } });
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('asks for no keys of a lower tier while a higher one has jobs that were offered', () => {
+    const { configuration, ...state } = oneLine(2, 3);
+    const types = ['a', 'b'].flatMap((type) =>
+      configuration.types.map((own) => ({ ...own, type, tier: type === 'a' ? 'top' : 'low' })),
+    );
+    const tiers = ['top', 'low'].map((tier) => ({ tier, maxConcurrency: null, guaranteed: 0 }));
+    const fleets = [{ fleet: 'all', types: ['a', 'b'], slots: null }];
+    const planner = plannerOf({ ...state, configuration: { ...configuration, types, tiers, fleets } });
+    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
+    planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: 'k1' }, state.waiting, false);
+    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
+    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ type: 'b', count: 1 }] });
+  });
+
+  it('asks for the lines of all keys that tie, a hundred keys at once at most', () => {
+    const askedOf = (tied: number): number => {
+      const planner = plannerOf(oneLine(0, 1));
+      planner.offerKeys('a', [...queuedKeys(tied, () => 7), ...queuedKeys(1, () => 8, 'dear')], false);
+      const step = planner.next();
+      return step.kind === 'need' ? step.lines.length : 0;
+    };
+    expect([5, 150].map(askedOf)).toEqual([5, KEYS_AHEAD]);
+  });
+
+  it('asks for the lines of more and more keys at once while all are empty, and of few again once there is a job', () => {
+    const planner = plannerOf(oneLine(0, 3));
+    planner.offerKeys(
+      'a',
+      queuedKeys(400, (key) => key),
+      false,
+    );
+    const answer = (jobs: readonly WaitingJob[]): number => {
+      const step = planner.next();
+      const lines = step.kind === 'need' ? step.lines : [];
+      for (const { line } of lines) {
+        planner.offerHeads(
+          line,
+          jobs.filter(({ fairnessKey }) => fairnessKey === line.fairnessKey),
+          false,
+        );
+      }
+      return lines.length;
+    };
+    expect(Array.from({ length: 7 }, () => answer([]))).toEqual([3, 6, 12, 24, 48, 96, 3 + KEYS_AHEAD]);
+    const job = { ...(oneLine(1, 1).waiting[0] as WaitingJob), fairnessKey: 'key300' };
+    expect(answer([job])).toBe(3 + KEYS_AHEAD);
+    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: job.id } } });
+    expect(answer([])).toBe(2);
+  });
+
+  it('takes nothing of the first heads for a line that it asks again', () => {
+    const planner = plannerOf(oneLine(0, 4));
+    planner.offerKeys(
+      'a',
+      queuedKeys(3, (key) => key),
+      false,
+    );
+    const counts = (more: boolean): readonly number[] => {
+      const step = planner.next();
+      const lines = step.kind === 'need' ? step.lines : [];
+      for (const { line } of lines) planner.offerHeads(line, [], more && line.fairnessKey === 'key0');
+      return lines.map(({ count }) => count);
+    };
+    expect([counts(true), counts(false)]).toEqual([[2, 2, 2], [2]]);
+    planner.offerKeys(
+      'a',
+      queuedKeys(1, () => 9, 'late'),
+      false,
+    );
+    // Of twice the four that are free, two were left.
+    expect(counts(false)).toEqual([2]);
+  });
+
+  it('looks at 1,000 lines with jobs, 4 F, and as many as it may meet blocked jobs, where all keys tie', () => {
+    const state = oneLine(1, 2);
+    const planner = plannerOf(state);
+    const job = state.waiting[0] as WaitingJob;
+    let lines = 0;
+    const next = stepsOf(planner);
+    let step = next();
+    for (; step.kind === 'need'; step = next()) {
+      const fairnessKey = `key${lines}`;
+      lines += 1;
+      planner.offerKeys('a', [{ fairnessKey, settledCostMs: 0, modes: ['queued'] }], true);
+      // An empty line is none that it has to look at.
+      if (lines % 2 === 0) planner.offerHeads({ type: 'a', mode: 'onDemand', fairnessKey }, [], false);
+      const own = { ...job, id: fairnessKey, fairnessKey, readyAtMs: job.readyAtMs - lines };
+      planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey }, [own], false);
+    }
+    expect(lines).toBe(1_000 + 4 * 2 + (2 * 2 + 64));
+    expect(step).toMatchObject({ kind: 'admit', decision: { reserved: { id: `key${lines - 1}` } } });
+    expect(next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: `key${lines - 2}` } } });
+    expect(next()).toEqual({ kind: 'done', blocked: [], truncated: true });
   });
 
   it('takes a ledger given at the start for a key offered without one', () => {
@@ -822,6 +973,14 @@ const tierOf = (state: PassState, type: string): string | undefined =>
 /** How many jobs of a type may run together with one resource. */
 const roomIn = (state: PassState, type: string): number =>
   state.configuration.types.find((each) => each.type === type)?.maxConcurrencyPerResource ?? 1;
+
+/** Keys with a line of queued jobs each. */
+const queuedKeys = (count: number, costMs: (key: number) => number, name = 'key'): readonly OfferedKey[] =>
+  Array.from({ length: count }, (_, key) => ({
+    fairnessKey: `${name}${key}`,
+    settledCostMs: costMs(key),
+    modes: ['queued'],
+  }));
 
 /** Jobs of one type and key, oldest first, all with one resource if it is named. */
 function oneLine(count: number, slots: number, resourceId?: string): PassState {

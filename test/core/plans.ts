@@ -115,6 +115,19 @@ export function plannerOf(state: PassState): Planner {
   });
 }
 
+/** Steps after which a plan of these tests has no end. */
+const STEPS_MAX = 5_000;
+
+/** Asks a planner for one step after the other: it comes to an end. */
+export function stepsOf(planner: Planner): () => Step {
+  let left = STEPS_MAX;
+  return () => {
+    left -= 1;
+    if (left < 0) throw new Error(`the plan has no end after ${STEPS_MAX} steps`);
+    return planner.next();
+  };
+}
+
 /** A whole pass: what it decides, what it read and how it ended. */
 export function runPass(state: PassState): {
   readonly decisions: readonly Decision[];
@@ -129,8 +142,9 @@ export function runPass(state: PassState): {
   const decisions: Decision[] = [];
   const lines = new Set<string>();
   const needs: (Extract<Step, { kind: 'need' }> & { readonly after: number })[] = [];
+  const next = stepsOf(planner);
   for (;;) {
-    const step = planner.next();
+    const step = next();
     if (step.kind === 'done') return { decisions, planner, linesAsked: lines.size, needs, done: step };
     if (step.kind === 'need') {
       needs.push({ ...step, after: decisions.length });
