@@ -193,8 +193,9 @@ export class Fleets {
       Int32Array.from(
         fleets
           .map((_, fleet) => fleet)
-          .filter((fleet) => typesOfFleet[fleet]?.includes(type) === true)
-          .sort((a, b) => (breadth[a] as number) - (breadth[b] as number) || a - b),
+          .filter((fleet) => (typesOfFleet[fleet] as readonly number[]).includes(type))
+          // Equals stay in the order of the configuration.
+          .sort((a, b) => (breadth[a] as number) - (breadth[b] as number)),
       ),
     );
     this.#slots = new Float64Array(fleets.length);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
+import { weightsNow } from '../../lib/core/capacity.ts';
 import type { FairnessConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
 import { chargeMs, correctionMs, Ledgers, liftedCostMs, wholeUnits } from '../../lib/core/fairness.ts';
@@ -108,6 +109,23 @@ describe('a cost', () => {
       ),
       { numRuns: FEWER_RUNS },
     );
+  });
+});
+
+describe('what a key weighs now', () => {
+  it('is what an operator said last, else what is configured for it, else what is for all', () => {
+    const { of, named } = weightsNow(
+      { fairness: fairness({ weights: { configured: 4, both: 3 }, defaultWeight: 2 }) },
+      [
+        { scope: 'key/both', paused: false, weight: 7 },
+        { scope: 'key/both', paused: false, weight: 0.5 },
+        { scope: 'key/overridden', paused: false, weight: 8 },
+        { scope: 'key/paused', paused: true },
+        { scope: 'type/other', paused: false, weight: 9 },
+      ],
+    );
+    expect(['configured', 'both', 'overridden', 'paused', 'other'].map(of)).toEqual([4, 0.5, 8, 2, 2]);
+    expect(named).toEqual(['configured', 'both', 'overridden']);
   });
 });
 

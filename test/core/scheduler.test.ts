@@ -1226,9 +1226,9 @@ describe('a configured cap', () => {
 
 describe('an index of a pool', () => {
   it('refuses a type whose tier is not declared', () => {
-    const configuration = smallPool({ tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }] });
-    expect(() => new Scheduler(configuration)).toThrow(
-      'types.c.tier: names no declared tier (top), got "low". Declare it in tiers, or name one of those.',
+    const tiers = ['top', 'middle'].map((tier) => ({ tier, maxConcurrency: null, guaranteed: 0 }));
+    expect(() => new Scheduler(smallPool({ tiers }))).toThrow(
+      'types.c.tier: names no declared tier (top, middle), got "low". Declare it in tiers, or name one of those.',
     );
   });
 });
