@@ -327,6 +327,23 @@ describe('a decision', () => {
     expect(scheduler.isConflictHeld('g/other')).toBe(false);
   });
 
+  it('names the resource where no conflict key does', () => {
+    const types = smallPool().types.map((type) =>
+      type.type === 'b' ? { ...type, conflictGroup: null } : type,
+    );
+    const scheduler = new Scheduler(smallPool({ types }));
+    scheduler.arrive(waitingJob('named', { type: 'b', resourceId: 'r', readyAtMs: 1 }), NOW_MS);
+    scheduler.arrive(waitingJob('nameless', { type: 'b', readyAtMs: 2 }), NOW_MS);
+    scheduler.arrive(waitingJob('exclusive', { resourceId: 'r', readyAtMs: 3 }), NOW_MS);
+    scheduler.beginPass(NOW_MS);
+    const reserved = [scheduler.next(), scheduler.next(), scheduler.next()].map((next) => next?.reserved);
+    expect(reserved[0]).toMatchObject({ id: 'named', resourceId: 'r', conflictKey: undefined });
+    expect(reserved[1]?.id).toBe('nameless');
+    expect(reserved[1]).not.toHaveProperty('resourceId');
+    expect(reserved[2]).toMatchObject({ id: 'exclusive', conflictKey: 'g/r' });
+    expect(reserved[2]).not.toHaveProperty('resourceId');
+  });
+
   it('says what was passed over since the one before, each thing once', () => {
     const scheduler = new Scheduler(
       smallPool({
@@ -501,6 +518,20 @@ describe('what keeps a job from starting', () => {
     expect(counts()).toEqual([2, 5, 0]);
     scheduler.beginPass(NOW_MS);
     expect(counts()).toEqual([2, 4, 0]);
+  });
+});
+
+describe('a job that has ended', () => {
+  it('leaves its number to the next one', () => {
+    const scheduler = new Scheduler(smallPool());
+    const numbers = ['one', 'two', 'three'].map((id) => {
+      const number = scheduler.arrive(waitingJob(id), NOW_MS);
+      scheduler.beginPass(NOW_MS);
+      expect(scheduler.next()?.reserved.id).toBe(id);
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+      return number;
+    });
+    expect(new Set(numbers).size).toBe(1);
   });
 });
 
@@ -773,6 +804,44 @@ describe('jobs blocked on one conflict key', () => {
     );
     expect(started[0]).toBe('job0-0');
   });
+
+  it.each([1, 3])(
+    'all have their turn when several that ran within one limit have ended: %i keys',
+    (keys) => {
+      const scheduler = new Scheduler(
+        smallPool({
+          types: smallPool().types.map((type) => ({
+            ...type,
+            conflictGroup: null,
+            maxConcurrencyPerResource: 3,
+          })),
+          fleets: [{ fleet: 'all', types: ['a', 'b', 'c'], slots: 20 }],
+          fairness: { ...FAIRNESS_DEFAULTS, trueUp: false },
+        }),
+      );
+      for (let job = 0; job < 9; job += 1) {
+        const place = { resourceId: 'r', fairnessKey: `k${job % keys}`, readyAtMs: job };
+        scheduler.arrive(waitingJob(`job${job}`, place), NOW_MS);
+      }
+      const started = (): readonly string[] => {
+        const ids: string[] = [];
+        scheduler.beginPass(NOW_MS);
+        for (let next = scheduler.next(); next !== undefined; next = scheduler.next())
+          ids.push(next.reserved.id);
+        return ids;
+      };
+      const end = (...ids: readonly string[]): void => {
+        for (const id of ids) scheduler.settle(id, { nowMs: NOW_MS, usedMs: 1_000, succeeded: true });
+      };
+      expect(started()).toEqual(['job0', 'job1', 'job2']);
+      end('job0', 'job2');
+      expect(started()).toEqual(['job3', 'job4']);
+      end('job1', 'job3', 'job4');
+      expect(started()).toEqual(['job5', 'job6', 'job7']);
+      end('job6');
+      expect(started()).toEqual(['job8']);
+    },
+  );
 
   it('are found again when the one that stood for them is withdrawn', () => {
     const scheduler = new Scheduler(smallPool());
