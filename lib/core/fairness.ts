@@ -177,25 +177,17 @@ export class Ledgers {
     return (this.#cells[at + RUNNING] as number) >= (this.#cells[at + CAP] as number);
   }
 
-  /**
-   * A job came. A key that was not active is lifted first, if the policy says so, unless it `stays`: it has not been away.
-   * Answers whether it was lifted.
-   */
-  arrive(key: number, nowMs: number, stays = false): boolean {
+  /** A job came. A key that was not active is lifted first, if the policy says so, unless it `stays`: it has not been away. */
+  arrive(key: number, nowMs: number, stays = false): void {
     const returns = this.#placeOf(key) === NOWHERE;
-    let lifted = false;
     if (returns && !stays && this.#fairness.idlePolicy === 'advance') {
-      const least = this.leastShareMs();
-      if (least !== undefined && least > this.shareOf(key)) {
-        this.#cells[key * WIDTH + COST] = liftedCostMs(this.costOf(key), this.weightOf(key), least);
-        this.#shared(key);
-        lifted = true;
-      }
+      const costMs = liftedCostMs(this.costOf(key), this.weightOf(key), this.leastShareMs());
+      this.#cells[key * WIDTH + COST] = costMs;
+      this.#shared(key);
     }
     this.#add(key, WAITING, 1);
     this.#seen(key, nowMs);
     if (returns) this.#activate(key);
-    return lifted;
   }
 
   /** A waiting job was withdrawn: until now its key was there. */
@@ -230,8 +222,7 @@ export class Ledgers {
     if (generation === this.generation) {
       const correction = correctionMs(chargedMs, usedMs, this.#fairness);
       this.#cells[key * WIDTH + COST] = Math.max(0, this.costOf(key) + correction);
-      if (correction < 0) this.#priced(key);
-      else this.#shared(key);
+      this.#priced(key);
     }
     this.#deactivateIfIdle(key);
   }

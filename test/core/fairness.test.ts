@@ -148,7 +148,7 @@ describe('ledgers', () => {
     ledgers.admit(busy, 700, 0);
     ledgers.settle(busy, 400, 300, ledgers.generation, 0);
     const other = ledgers.open('other', 0);
-    expect(ledgers.arrive(other, 0)).toBe(true);
+    ledgers.arrive(other, 0);
     expect(ledgers.shareOf(other)).toBe(1_000);
     ledgers.admit(other, 500, 0);
     const heavy = ledgers.open('heavy', 0);
@@ -156,7 +156,7 @@ describe('ledgers', () => {
     expect([ledgers.costOf(heavy), ledgers.shareOf(heavy)]).toEqual([4_000, 1_000]);
     // Not again while it is active.
     ledgers.setCost(heavy, 40);
-    expect(ledgers.arrive(heavy, 0)).toBe(false);
+    ledgers.arrive(heavy, 0);
     expect(ledgers.shareOf(heavy)).toBe(10);
     expect(ledgers.activeKeys).toBe(3);
   });
@@ -166,51 +166,73 @@ describe('ledgers', () => {
     const rich = ledgers.open('rich', 0);
     ledgers.setCost(rich, 9_000);
     expect(ledgers.leastShareMs()).toBeUndefined();
-    expect(ledgers.arrive(rich, 0)).toBe(false);
+    ledgers.arrive(rich, 0);
     expect(ledgers.costOf(rich)).toBe(9_000);
     ledgers.leave(rich, 0);
     const poor = ledgers.open('poor', 0);
-    expect(ledgers.arrive(poor, 0)).toBe(false);
-    expect(ledgers.arrive(rich, 0)).toBe(false);
+    ledgers.arrive(poor, 0);
+    ledgers.arrive(rich, 0);
+    expect([poor, rich].map((key) => ledgers.costOf(key))).toEqual([0, 9_000]);
     const none = new Ledgers(fairness({ idlePolicy: 'none' }));
     none.hold(none.open('busy', 0), 500, 0);
     const late = none.open('late', 0);
-    expect(none.arrive(late, 0)).toBe(false);
+    none.arrive(late, 0);
     expect(none.costOf(late)).toBe(0);
   });
 
   it('know the least share among active keys after any history', () => {
     const operation = fc.record({
       key: fc.nat(40),
-      kind: fc.constantFrom('arrive', 'arrive', 'admit', 'leave', 'settle', 'weight', 'reset'),
+      kind: fc.constantFrom(
+        'arrive',
+        'arrive',
+        'admit',
+        'hold',
+        'leave',
+        'settle',
+        'weight',
+        'cost',
+        'reset',
+      ),
       ms: fc.nat(5_000),
     });
     interface Known {
       cost: number;
-      readonly charges: number[];
+      /** Of the attempts in flight, with how many resets there had been. */
+      readonly charges: { readonly ms: number; readonly resets: number }[];
       weight: number;
       waiting: number;
     }
     fc.assert(
       fc.property(
         fc.array(operation, { maxLength: 300, size: 'max' }),
+        // Among few keys each is often the first, or follows it.
+        fc.constantFrom(3, 8, 41),
         fc.boolean(),
-        (operations, trueUp) => {
+        (operations, keys, trueUp) => {
           const ledgers = new Ledgers(fairness({ idlePolicy: 'none', admissionFloorMs: 5, trueUp }));
           const model = new Map<string, Known>();
-          for (const { key: number, kind, ms } of operations) {
-            const name = `key${number}`;
+          const firstGeneration = ledgers.generation;
+          let resets = 0;
+          for (const { key: drawn, kind, ms } of operations) {
+            const name = `key${drawn % keys}`;
             const key = ledgers.open(name, 0);
-            const known = model.get(name) ?? { cost: 0, weight: 1, waiting: 0, charges: [] };
-            model.set(name, known);
+            let known = model.get(name);
+            if (known === undefined) {
+              // Nobody begins at 0, or the least share would nearly always be that.
+              known = { cost: 2_000 + drawn, weight: 1, waiting: 0, charges: [] };
+              ledgers.setCost(key, known.cost);
+              model.set(name, known);
+            }
             if (kind === 'arrive') {
               ledgers.arrive(key, 0);
               known.waiting += 1;
-            } else if (kind === 'admit' && known.waiting > 0) {
-              ledgers.admit(key, ms, 0);
-              known.waiting -= 1;
+            } else if ((kind === 'admit' && known.waiting > 0) || kind === 'hold') {
+              if (kind === 'hold') ledgers.hold(key, ms, 0);
+              else ledgers.admit(key, ms, 0);
+              known.waiting -= kind === 'hold' ? 0 : 1;
               known.cost += ms;
-              known.charges.push(ms);
+              known.charges.push({ ms, resets });
             } else if (kind === 'leave' && known.waiting > 0) {
               ledgers.leave(key, 0);
               known.waiting -= 1;
@@ -218,48 +240,61 @@ describe('ledgers', () => {
               const charged = known.charges.pop();
               if (charged === undefined) continue;
               const usedMs = ms % 3 === 0 ? undefined : ms;
-              ledgers.settle(key, charged, usedMs, ledgers.generation, 0);
-              const settledMs = usedMs === undefined ? 0 : trueUp ? Math.max(usedMs, 5) : charged;
-              known.cost += settledMs - charged;
+              ledgers.settle(key, charged.ms, usedMs, firstGeneration + charged.resets, 0);
+              const settledMs = usedMs === undefined ? 0 : trueUp ? Math.max(usedMs, 5) : charged.ms;
+              if (charged.resets === resets) known.cost = Math.max(0, known.cost + settledMs - charged.ms);
             } else if (kind === 'weight') {
               ledgers.setWeight(key, 1 + (ms % 4));
               known.weight = 1 + (ms % 4);
+            } else if (kind === 'cost') {
+              ledgers.setCost(key, ms);
+              known.cost = ms;
             } else if (kind === 'reset' && ms < 500) {
               ledgers.reset();
-              for (const other of model.values()) Object.assign(other, { cost: 0, charges: [] });
-              // Nothing of the model's is left in flight: settle what runs, unseen.
-              for (const { fairnessKey, running } of ledgers.list()) {
-                const own = ledgers.open(fairnessKey, 0);
-                for (let count = 0; count < running; count += 1) {
-                  ledgers.settle(own, 77, 99, ledgers.generation - 1, 0);
-                }
-              }
+              resets += 1;
+              for (const other of model.values()) other.cost = 0;
             }
             const active = [...model.values()].filter((other) => other.waiting + other.charges.length > 0);
             expect(ledgers.activeKeys).toBe(active.length);
             expect(ledgers.leastShareMs()).toBe(
               active.length === 0 ? undefined : Math.min(...active.map((other) => other.cost / other.weight)),
             );
-            expect(ledgers.list()).toEqual(
-              [...model]
-                .map(([fairnessKey, { cost, weight, waiting, charges }]) => ({
-                  fairnessKey,
-                  costMs: cost,
-                  weight,
-                  waiting,
-                  running: charges.length,
-                }))
-                .sort((a, b) => (a.fairnessKey < b.fairnessKey ? -1 : 1)),
-            );
           }
+          expect(ledgers.list()).toEqual(
+            [...model]
+              .map(([fairnessKey, { cost, weight, waiting, charges }]) => ({
+                fairnessKey,
+                costMs: cost,
+                weight,
+                waiting,
+                running: charges.length,
+              }))
+              .sort((a, b) => (a.fairnessKey < b.fairnessKey ? -1 : 1)),
+          );
         },
       ),
       { numRuns: FEWER_RUNS * 2 },
     );
   });
 
+  it('know the least share after a key has left that came before cheaper ones', () => {
+    const ledgers = new Ledgers(fairness({ idlePolicy: 'none' }));
+    // The last to come is among the cheapest: it takes the place of the one that leaves first.
+    for (const cost of [10, 100, 20, 110, 120, 500, 25, 200, 210, 220, 230, 510, 520, 530, 30]) {
+      const key = ledgers.open(`${cost}`, 0);
+      ledgers.setCost(key, cost);
+      ledgers.arrive(key, 0);
+    }
+    const leastWithout = (cost: number): number | undefined => {
+      ledgers.leave(ledgers.find(`${cost}`) ?? -1, 0);
+      return ledgers.leastShareMs();
+    };
+    expect([200, 10, 20, 25].map(leastWithout)).toEqual([10, 20, 25, 30]);
+  });
+
   it('drop keys that are idle for the time to live, counted from their last arrival, start or end', () => {
     const ledgers = new Ledgers(fairness({ keyTtlMs: 1_000 }));
+    ledgers.arrive(ledgers.open('busy', 0), 0);
     const key = ledgers.open('key', 0);
     ledgers.arrive(key, 50);
     // What waited and was cancelled has ended.
@@ -272,17 +307,47 @@ describe('ledgers', () => {
     expect(ledgers.evict(9_000)).toEqual([]);
     ledgers.settle(key, 10, 10, ledgers.generation, 3_000);
     expect(ledgers.evict(3_999)).toEqual([]);
-    // A late word about the past does not make it younger.
-    ledgers.arrive(key, 2_500);
-    ledgers.leave(key, 2_500);
     expect(ledgers.evict(4_000)).toEqual([key]);
     expect(ledgers.find('key')).toBeUndefined();
-    expect(ledgers.list()).toEqual([]);
+    expect(ledgers.list().map(({ fairnessKey }) => fairnessKey)).toEqual(['busy']);
     expect(ledgers.evict(9_000)).toEqual([]);
     // Its number is used again, and nothing of it is left.
     expect(ledgers.open('next', 4_000)).toBe(key);
     expect([ledgers.costOf(key), ledgers.shareOf(key), ledgers.nameOf(key)]).toEqual([0, 0, 'next']);
     expect(ledgers.nameOf(99)).toBe('');
+  });
+
+  it('count the time to live from the latest instant, where a late word is about the past', () => {
+    const ledgers = new Ledgers(fairness({ keyTtlMs: 1_000 }));
+    const key = ledgers.open('key', 0);
+    const lastAtMs = 5_000;
+    const histories = [
+      () => {
+        ledgers.arrive(key, lastAtMs);
+        ledgers.leave(key, 100);
+      },
+      () => {
+        ledgers.arrive(key, 100);
+        ledgers.leave(key, lastAtMs);
+        ledgers.arrive(key, 200);
+        ledgers.leave(key, 200);
+      },
+      () => {
+        ledgers.arrive(key, 100);
+        ledgers.admit(key, 10, lastAtMs);
+        ledgers.settle(key, 10, 10, ledgers.generation, 200);
+      },
+      () => {
+        ledgers.hold(key, 10, 100);
+        ledgers.settle(key, 10, 10, ledgers.generation, lastAtMs);
+      },
+    ];
+    for (const history of histories) {
+      expect(ledgers.open('key', 0)).toBe(key);
+      history();
+      expect(ledgers.evict(lastAtMs + 999)).toEqual([]);
+      expect(ledgers.evict(lastAtMs + 1_000)).toEqual([key]);
+    }
   });
 
   it('keep keys for ever without a time to live', () => {
