@@ -905,6 +905,27 @@ describe('keys that are aside', () => {
     expect(scheduler.next()?.reserved.id).toBe('job2');
   });
 
+  it('have their turn again once they cost more than they did when they were put there', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (const [index, fairnessKey] of ['k1', 'k2', 'k3'].entries()) {
+      for (const job of [0, 1]) {
+        const id = `${fairnessKey}-${job}`;
+        scheduler.arrive(waitingJob(id, { fairnessKey, readyAtMs: index + 10 * job }), NOW_MS);
+      }
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    // Two that tie are left, one of them aside.
+    expect(scheduler.backlog.hasAside(0)).toBe(true);
+    const reserved = { version: 1, attempt: 1, type: 'c', tier: 'low', fleet: 'none', estimatedCostMs: 500 };
+    for (const fairnessKey of ['k2', 'k3'])
+      scheduler.hold({ ...reserved, id: fairnessKey, fairnessKey }, NOW_MS);
+    scheduler.setCost(scheduler.openKey('k3', NOW_MS), 400);
+    expect(scheduler.next()?.reserved.id).toBe('k3-0');
+    expect(scheduler.backlog.hasAside(0)).toBe(false);
+    expect(scheduler.next()?.reserved.id).toBe('k2-0');
+  });
+
   it('are compared by what they cost now, behind a head that is blocked', () => {
     const scheduler = new Scheduler(smallPool());
     scheduler.arrive(waitingJob('first', { fairnessKey: 'k3', resourceId: 'r', readyAtMs: 1 }), NOW_MS);
