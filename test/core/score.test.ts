@@ -160,6 +160,14 @@ describe('the rank', () => {
     );
   });
 
+  it('sorts as text where negative ranks differ by less than a millionth', () => {
+    const points = { ...SCORE_DEFAULTS, ageSec: 0.003 };
+    const job = (readyAtMs: number) => ({ id: 'a', priority: 10, mode: 'queued' as const, readyAtMs });
+    const keys = [0, 1, 2, 3, 4].map((readyAtMs) => rankKey(job(readyAtMs), points));
+    expect([...keys].sort()).toEqual(keys);
+    expect(new Set(keys.map((key) => key.slice(0, 16))).size).toBe(5);
+  });
+
   it('is one text for 0 and -0', () => {
     const free = { priority: 0, ageSec: 1, rarity: 0, onDemand: 0, onDemandAgeSec: 0 };
     const zero = { id: 'a', priority: 0, mode: 'queued' as const, readyAtMs: 0 };
@@ -182,6 +190,12 @@ describe('crossovers', () => {
     expect(crossoverSec(at(0), at(1), 'together')).toBeUndefined();
     expect(crossoverSec(at(0, 'onDemand'), at(10), 'together')).toBe((10 * 1_024 - 4_096) / 32);
     expect(crossoverSec(at(0, 'onDemand'), at(0, 'onDemand'), 'together')).toBeUndefined();
+  });
+
+  it('come later against a job of a type that fewer slots can run', () => {
+    const rare = scoreLine({ priority: 0, mode: 'queued' }, 1, SCORE_DEFAULTS);
+    expect(crossoverSec(at(0), rare, 'fixed')).toBe((500 - 125) / 16);
+    expect(crossoverSec(rare, at(0), 'fixed')).toBeUndefined();
   });
 
   it('are none for a job that is ahead from the start, and at once for one that is equal', () => {
@@ -282,7 +296,10 @@ describe('the starvation bound', () => {
     expect(holds({ above: 100, guaranteed: 2 })).toBe(4);
     expect(holds({ above: 100 })).toBe(Number.POSITIVE_INFINITY);
     expect(holds({ above: null, guaranteed: 4 })).toBe(2);
+    // Its own guarantee takes nothing from it.
+    expect(holds({ guaranteed: 4 })).toBe(1);
     expect(holds({ slots: null })).toBe(Number.POSITIVE_INFINITY);
+    expect(starvationBoundMs(pool({ slots: null }), load)).toBe(Number.POSITIVE_INFINITY);
   });
 
   it('takes the slots it is told of before the configured ones', () => {
