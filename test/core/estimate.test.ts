@@ -219,6 +219,12 @@ describe('ordinarilyWithinMs', () => {
     expect(ordinarilyWithinMs(learned, FAIRNESS_DEFAULTS, nowMs)).toBeUndefined();
   });
 
+  it('is known for the time to live since an attempt was seen last', () => {
+    const seen = { ...known, lastSeenMs: 20 * DAY_MS };
+    const within = (nowMs: number) => ordinarilyWithinMs(seen, { estimateTtlMs: 30 * DAY_MS }, nowMs);
+    expect([within(50 * DAY_MS), within(50 * DAY_MS + 1)]).toEqual([1_300, undefined]);
+  });
+
   it('is known for ever where estimates are', () => {
     expect(ordinarilyWithinMs(known, { estimateTtlMs: null }, 1_000 * DAY_MS)).toBe(1_300);
   });
