@@ -125,6 +125,10 @@ describe('afterWorkerLost', () => {
     });
   });
 
+  it('fails where nobody declares the type any more', () => {
+    expect(afterWorkerLost({ workersLost: 0 }, undefined, NOW)).toMatchObject({ kind: 'failed' });
+  });
+
   it.each([
     ['anew', 'retry', { runAtMs: NOW, isFromStart: true }],
     ['from its checkpoint', 'resume', { runAtMs: NOW }],
