@@ -3,7 +3,7 @@ import type { MovingJob } from '../core/job.ts';
 import { NAMED_JOBS_MAX } from '../store/bounds.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import type { NamedJob, WakeCount, Wakes } from '../store/records.ts';
+import { DUE_WORK, type NamedJob, type WakeCount, type Wakes } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { noteEnds } from './firing.ts';
@@ -21,7 +21,6 @@ import {
   releaseLease,
   renewLease,
   takeLease,
-  takeLeaseForDueWork,
   takeLeaseUnlessHeld,
 } from './lease.ts';
 import { isOutdated } from './partition-cache.ts';
@@ -30,6 +29,7 @@ import { pass } from './pass/pass.ts';
 import type { LostPass, OutdatedPass, PassReport } from './pass/scope.ts';
 import {
   type DueFronts,
+  isDueWorkLeft,
   readDueFronts,
   wakeAgain,
   wakeFor,
@@ -231,13 +231,13 @@ async function unlessNeeded<Outcome>(made: Promise<Outcome>): Promise<Outcome | 
   }
 }
 
-function leaseFor(
+async function leaseFor(
   context: DispatchContext,
   partition: number,
   trigger: Trigger,
   begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
-  const { reason, jobs, jobIds = [], isForDue = false } = trigger;
+  const { reason, jobs, jobIds = [], isForDue = false, dueAtMs = -Infinity } = trigger;
   // What a pass that was begun has left to do has no name.
   if (begun !== undefined) return takeLease(context, { partition, patienceMs: LEASE_PATIENCE_MS.unnamed });
   if (reason === 'told') {
@@ -249,7 +249,8 @@ function leaseFor(
   }
   if (reason === 'ingest' && wasFull(context, partition, FULL_MS.word))
     return takeLeaseUnlessHeld(context, { partition, patienceMs: 0, jobs: namesOf(jobs) });
-  if (isForDue) return takeLeaseForDueWork(context, { partition, jobs: namesOfNew(jobIds) });
+  if (isForDue && (await isDueWorkLeft(context, partition, { dueAtMs, jobs: namesOfNew(jobIds) })))
+    return undefined;
   return takeLease(context, {
     partition,
     patienceMs:
@@ -259,8 +260,10 @@ function leaseFor(
 }
 
 /** What word says of why somebody has come; undefined: he has come for more than it can name. */
-const wordOf = ({ reason, jobs }: Trigger): readonly NamedJob[] | undefined =>
-  reason === 'stream' || reason === 'ingest' ? namesOf(jobs) : undefined;
+function wordOf({ reason, jobs, jobIds = [], isForDue = false }: Trigger): readonly NamedJob[] | undefined {
+  if (reason === 'stream' || reason === 'ingest') return namesOf(jobs);
+  return isForDue ? [...namesOfNew(jobIds), DUE_WORK] : undefined;
+}
 
 /**
  * Whether these are images of jobs as they were when this process admitted them, or tried to: they have moved on, and the

@@ -14,7 +14,6 @@ import {
   DUE_WORK,
   DUE_WORK_WATCHED,
   type Fence,
-  type LeaseRecord,
   type NamedJob,
   NO_WAKES,
   type WakeCount,
@@ -82,7 +81,7 @@ export function newsSince(seen: WakeCount, wakes: Wakes): News {
   return { isBlank, isOfDueWork: jobs.length < names.length, jobs };
 }
 
-/** Whether nothing else has come than word of due work by those who see to it that a later holder hears of it. */
+/** Whether nothing else has come than word of due work by those who look later whether it was done. */
 function isAllWatched(seen: WakeCount, wakes: Wakes): boolean {
   const { isBlank, names } = namesSince(seen, wakes);
   return !isBlank && names.length > 0 && names.every(isWatchedWord);
@@ -255,42 +254,18 @@ async function holderOf(
 
 /** A lease that was taken within this is wanted again at once, as a rule. */
 const BUSY_WITHIN_MS = 1_000;
-/** How often whoever waits for others to do what is due looks whether they have, and how often at most. */
-const WATCH_EVERY_MS = 250;
-const WATCHES_MAX = 8;
 
-/**
- * The same for whoever comes for what is due. Where other functions make one pass after the other, their next one does that, too:
- * a pass of this process in between would make theirs read anew what they remember, and a pass for that alone would hold them up.
- * So it leaves word, and looks until somebody has taken the lease who has read the counter since. If nobody comes, it takes the lease.
- */
-export async function takeLeaseForDueWork(
-  context: DispatchContext,
-  { partition, jobs }: { readonly partition: number; readonly jobs: readonly NamedJob[] },
-): Promise<HeldLease | undefined> {
-  const { store, clock } = context;
-  if (isBusy(context, await store.readLease(partition))) {
-    await store.wake({ partition, jobs: [...jobs, DUE_WORK_WATCHED] });
-    const before = await store.readLease(partition);
-    // Who has it by now reads the counter when it gives it back, and notes it for who takes it next. Else that happens once later.
-    const heardFrom = (before?.epoch ?? 0) + (before?.isHeld === true ? 1 : 2);
-    for (let watches = 0; watches < WATCHES_MAX; watches += 1) {
-      await clock.sleep(WATCH_EVERY_MS);
-      const lease = await store.readLease(partition);
-      if ((lease?.epoch ?? 0) >= heardFrom) return undefined;
-      if (!isBusy(context, lease)) break;
-    }
-  }
-  return takeLease(context, { partition, patienceMs: 0, jobs: [...jobs, DUE_WORK] });
+/** Whether another function has, or had a moment ago, the lease: then passes follow each other. */
+export async function isBusy({ store, clock, holder }: DispatchContext, partition: number): Promise<boolean> {
+  const lease = await store.readLease(partition);
+  return (
+    lease?.takenAtMs !== undefined &&
+    lease.holder !== undefined &&
+    lease.holder !== holder &&
+    !isResident(lease.holder) &&
+    clock.nowMs() - lease.takenAtMs < BUSY_WITHIN_MS
+  );
 }
-
-/** Whether another function has, or had a moment ago, the lease. */
-const isBusy = ({ clock, holder }: DispatchContext, lease: LeaseRecord | undefined): boolean =>
-  lease?.takenAtMs !== undefined &&
-  lease.holder !== undefined &&
-  lease.holder !== holder &&
-  !isResident(lease.holder) &&
-  clock.nowMs() - lease.takenAtMs < BUSY_WITHIN_MS;
 
 /**
  * The same for whoever knows of nothing that the stream does not tell as well: no word is left, but for a dispatcher that runs on,
@@ -352,8 +327,9 @@ export async function renewLease(context: DispatchContext, lease: HeldLease): Pr
 }
 
 /**
- * Gives the lease back, open or not. Answers the counter of wakes as it is then, and the lease again if somebody raised it since
- * `wakesSeen` was read, and nobody sees to it that a later holder hears of that: then another pass is due, and nobody else has taken it on.
+ * Gives the lease back, open or not. Answers the counter of wakes as it is then, for who takes it next, and the lease again if somebody
+ * raised the counter since `wakesSeen` was read, for more than due work that is left to the next pass: then another pass is due, and nobody
+ * else has taken it on.
  */
 export async function releaseLease(
   context: DispatchContext,

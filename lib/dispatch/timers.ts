@@ -14,7 +14,9 @@ import type { Job, MovingJob } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
+import { DUE_WORK_WATCHED, type NamedJob } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
+import { isBusy } from './lease.ts';
 
 /** The tick's period and a little more, so that neighbouring windows overlap. */
 const LOOK_AHEAD_MS = 75_000;
@@ -108,6 +110,35 @@ export async function wakeForNearWork(context: DispatchContext, partition: numbe
 /** For whoever was woken for what is not due by this clock: the one that looked ahead is before it. */
 export async function wakeAgain(context: DispatchContext, partition: number, dueAtMs: number): Promise<void> {
   if (dueAtMs > context.clock.nowMs()) await wakeAt(context, partition, [dueAtMs]);
+}
+
+/** When what is due, and was left to others, is looked for: they make a pass sooner than that, where passes follow each other. */
+const LEFT_FOR_MS = 1_000;
+
+/**
+ * Whether whoever is woken for what is due leaves it to others. Where functions make one pass after the other, the next one does it in
+ * passing: a pass of this process in between would make theirs read anew what they remember, and one for that alone would hold them up.
+ * So word is left of it, and a wake comes a second later, which finds out whether it was done.
+ */
+export async function isDueWorkLeft(
+  context: DispatchContext,
+  partition: number,
+  { dueAtMs, jobs }: { readonly dueAtMs: number; readonly jobs: readonly NamedJob[] },
+): Promise<boolean> {
+  const { store, queue, clock } = context;
+  if (clock.nowMs() >= dueAtMs + LEFT_FOR_MS) return isDone(context, partition, dueAtMs);
+  if (!(await isBusy(context, partition))) return false;
+  await queue.sendWake(partition, LEFT_FOR_MS, dueAtMs);
+  await store.wake({ partition, jobs: [...jobs, DUE_WORK_WATCHED] });
+  return true;
+}
+
+/** Whether nothing is left that was due by then. */
+async function isDone(context: DispatchContext, partition: number, dueAtMs: number): Promise<boolean> {
+  const { jobs, schedules } = readDueFronts(context, partition);
+  const fronts = [...jobs.values(), schedules];
+  const areEmpty = await Promise.all(fronts.map((front) => showsNothingDue(front, dueAtMs)));
+  return areEmpty.every(Boolean);
 }
 
 /** For jobs that were just scheduled, such as retries. */

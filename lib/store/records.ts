@@ -149,7 +149,7 @@ export interface NamedJob {
  */
 export const DUE_WORK: NamedJob = { id: 'due', version: 0, isWaiting: false };
 
-/** The same, left by somebody who sees to it that a later holder hears it: a holder that ends need make no pass for it. */
+/** The same, left by somebody who looks a second later whether it was done: a holder that ends need make no pass for it. */
 export const DUE_WORK_WATCHED: NamedJob = { ...DUE_WORK, version: 1 };
 
 /** How much word was left with a partition, since it was made. */

@@ -14,7 +14,7 @@ import type { RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { Fence, Ledger, Reservation } from '../../lib/store/records.ts';
+import { DUE_WORK_WATCHED, type Fence, type Ledger, type Reservation } from '../../lib/store/records.ts';
 import type {
   ClaimRequest,
   Commit,
@@ -75,6 +75,10 @@ const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || 
 
 /** Verbs that note something on a job without moving it. */
 const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'saveProgress', 'cancelJob', 'redrive']);
+
+const isLeftDueWork = ({ jobs = [] }: RequestOf<'wake'>): boolean =>
+  jobs.length > 0 &&
+  jobs.every(({ id, version }) => id === DUE_WORK_WATCHED.id && version === DUE_WORK_WATCHED.version);
 
 /** Verbs after which a wake is sent: what waited may start. */
 const OPENING: ReadonlySet<string> = new Set(['registerWorker', 'changeControl', 'retimeJob', 'createJobs']);
@@ -432,6 +436,8 @@ export class Invariants {
     if (OPENING.has(verb)) this.#openedAtMs = this.#options.nowMs();
     switch (verb) {
       case 'wake':
+        // Who leaves word of due work to the next pass looks later whether there was one that did it.
+        if (isLeftDueWork(parameters[0] as RequestOf<'wake'>)) break;
         this.#wakeSteps.set((parameters[0] as RequestOf<'wake'>).partition, {
           step: this.#steps,
           atMs: this.#options.nowMs(),

@@ -246,17 +246,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'due-work-left-too-soon': {
-    removes: 'that whoever leaves due work to others waits for one who hears of it',
+  'due-work-left-for-good': {
+    removes: 'that whoever leaves due work to others is woken again',
     foundBy: {
       test: 'test/dispatch/word-of-due-work.test.ts',
-      name: 'sees it done, in whatever order one function makes two passes beside it',
+      name: 'is woken again a second later, and finds it done',
     },
     changes: [
       {
-        file: 'lib/dispatch/lease.ts',
-        from: '(before?.isHeld === true ? 1 : 2)',
-        to: '(before?.isHeld === true ? 1 : 1)',
+        file: 'lib/dispatch/timers.ts',
+        from: 'await queue.sendWake(partition, LEFT_FOR_MS, dueAtMs);',
+        to: '',
       },
     ],
   },

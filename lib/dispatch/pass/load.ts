@@ -142,7 +142,15 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     more: dueHere.more || dueThere.more || fired.more,
   };
   const commits = new Commits(store, lease, state.turn);
-  return { ...scope, input: withFound(scope, found, state, isOwnTurn), state, commits, carried, elsewhere, due };
+  return {
+    ...scope,
+    input: withFound(scope, found, state, isOwnTurn),
+    state,
+    commits,
+    carried,
+    elsewhere,
+    due,
+  };
 }
 
 /** Promotes what is due in these shards of the due line, as far as it is not known already that nothing is. */
