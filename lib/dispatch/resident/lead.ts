@@ -17,7 +17,7 @@ const SECOND_PASS_MS = 2_000;
 /** For so long after there was something to do, it looks more often, */
 const LIVELY_MS = 10_000;
 /** as often as this. */
-const LIVELY_POLL_MS = 30;
+const LIVELY_POLL_MS = 28;
 
 /** Why it leads no more. `handed over`: it was to end, and has given its lease back. */
 export type LeadEnd = 'handed over' | 'superseded' | 'redeployed' | 'lost';
