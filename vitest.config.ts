@@ -2,6 +2,15 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
+/**
+ * A process for each of these files would cost more than its tests do. They take turns in a few processes, which have the
+ * product and the CDK loaded, and compiled, after their first files.
+ */
+const IN_SHARED_PROCESSES = [
+  'test/{cdk,cli,client,core,dispatch,metrics,queue,store}/**/*.test.ts',
+  'test/contract/memory.test.ts',
+];
+
 /** What needs an emulator: it is started once for all of these, and never for the others. */
 const INTEGRATION = ['test/contract/aws.test.ts', 'test/integration/**/*.test.ts'];
 
@@ -28,8 +37,24 @@ const LONGEST = [
   'test/integration/redeploy-steps.long.test.ts',
   'test/integration/redeploy-partitions.long.test.ts',
   'test/protocol/protocol-model.long.test.ts',
+  'test/integration/redeploy-fleets.long.test.ts',
+  'test/examples/keep.long.test.ts',
   'test/integration/redeploy.test.ts',
+  'test/examples/start.test.ts',
+  'test/integration/dispatcher-processes.test.ts',
+  'test/integration/busy-processes.test.ts',
+  'test/integration/killed-processes.test.ts',
+  'test/integration/meddled-verbs.test.ts',
+  'test/integration/worker-processes.test.ts',
+  'test/contract/aws.test.ts',
+  'test/simulation/simulation.test.ts',
+  'test/simulation/crash-points.test.ts',
+  'test/protocol/protocol-model.test.ts',
+  'test/differential/differential.test.ts',
 ];
+
+/** What waits for processes, queues and leases, most of its time: beside what computes, it costs none. */
+const WAITS = ['test/integration/', 'test/examples/', 'test/contract/'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -37,12 +62,26 @@ class LongestFirst extends BaseSequencer {
       const at = LONGEST.findIndex((path) => moduleId.endsWith(path));
       return at < 0 ? LONGEST.length : at;
     };
-    return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other));
+    const sorted = (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other));
+    const waits = sorted.filter(({ moduleId }) => WAITS.some((folder) => moduleId.includes(`/${folder}`)));
+    const computes = sorted.filter((each) => !waits.includes(each));
+    const pairs = Array.from({ length: Math.max(waits.length, computes.length) }, (_, at) => [
+      waits[at],
+      computes[at],
+    ]);
+    return pairs.flat().filter((each) => each !== undefined);
   }
 }
 
+/**
+ * The engine with which the CDK validates templates takes three seconds of a processor to start, in each process that
+ * synthesises. What it finds are warnings: `test/cdk/nag.test.ts` starts it, and asserts that there are none.
+ */
+const ENV = { CDK_VALIDATION: 'false' };
+
 /** Against what hangs, not against what is slow: tests share the machine, and start processes. */
 const BOUNDS = { testTimeout: 30_000, hookTimeout: 60_000 };
+const SHARED = { ...BOUNDS, env: ENV, setupFiles: 'test/fixtures/own-file.ts' };
 
 export default defineConfig({
   test: {
@@ -54,11 +93,25 @@ export default defineConfig({
     coverage: { provider: 'v8', include: ['lib/core/**'], reporter: ['text', 'json-summary'] },
     projects: [
       {
-        test: { ...BOUNDS, name: 'unit', include: ['test/**/*.test.ts'], exclude: [...INTEGRATION, ...LONG] },
+        test: {
+          ...SHARED,
+          name: 'unit',
+          include: IN_SHARED_PROCESSES,
+          exclude: LONG,
+          isolate: false,
+        },
       },
       {
         test: {
-          ...BOUNDS,
+          ...SHARED,
+          name: 'apart',
+          include: ['test/**/*.test.ts'],
+          exclude: [...IN_SHARED_PROCESSES, ...INTEGRATION, ...LONG],
+        },
+      },
+      {
+        test: {
+          ...SHARED,
           name: 'integration',
           include: INTEGRATION,
           exclude: [...LONG, ...(isElsewhere ? NOT_ABOUT_THE_STORE : [])],
@@ -66,7 +119,7 @@ export default defineConfig({
         },
       },
       {
-        test: { ...BOUNDS, name: 'long', include: LONG, globalSetup: 'test/global-setup.ts' },
+        test: { ...SHARED, name: 'long', include: LONG, globalSetup: 'test/global-setup.ts' },
       },
     ],
   },

@@ -1,7 +1,9 @@
-/** A review by cdk-nag's AwsSolutions pack: everything that it asks about is answered beside the construct. */
-import { App, Stack } from 'aws-cdk-lib';
+/** A review by cdk-nag's AwsSolutions pack: everything that it asks about is answered beside the construct. And one by the CDK itself. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { App, CfnResource, Stack } from 'aws-cdk-lib';
 import { AccountRootPrincipal, ManagedPolicy, Role } from 'aws-cdk-lib/aws-iam';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { reviewedStacks, unanswered } from './reviewed.ts';
 import { outputFolder } from './stacks.ts';
 
@@ -19,4 +21,33 @@ it('would ask, if something were wrong', () => {
   expect(unanswered({ stack })).toEqual([
     expect.stringMatching(/^AwsSolutions-IAM4\[.*AdministratorAccess\] Wrong\/Anybody\/Resource$/),
   ]);
+});
+
+/** The engine of the validation starts once in a process. */
+const ENGINE_MS = 120_000;
+
+/** What the CDK's own validation reports when this app is synthesised, which other tests go without. */
+function found(appOf: () => App): unknown {
+  vi.stubEnv('CDK_VALIDATION', 'true');
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+  });
+  const { directory } = appOf().synth();
+  return JSON.parse(readFileSync(join(directory, 'validation-report.json'), 'utf8')).pluginReports;
+}
+
+it('has nothing in its templates that the CDK itself finds wrong', { timeout: ENGINE_MS }, () => {
+  expect(found(() => reviewedStacks(outputFolder())[0]?.stack.node.root as App)).toEqual([]);
+});
+
+it('would be told by the CDK, if something were wrong', { timeout: ENGINE_MS }, () => {
+  const wrong = (): App => {
+    const app = new App({ outdir: outputFolder() });
+    new CfnResource(new Stack(app, 'Wrong'), 'Queue', {
+      type: 'AWS::SQS::Queue',
+      properties: { DelaySeconds: 'soon' },
+    });
+    return app;
+  };
+  expect(JSON.stringify(found(wrong))).toContain('DelaySeconds');
 });

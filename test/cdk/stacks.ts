@@ -1,16 +1,13 @@
 /** Stacks for the tests of the construct, and a typed look into their templates. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { App, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Code, Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
-import { afterAll } from 'vitest';
 import { RUNTIME } from '../../cdk/function.ts';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
+import { folderOfFile } from '../fixtures/folders.ts';
 
 export interface Resource {
   readonly Type: string;
@@ -25,12 +22,9 @@ export interface Synthesized {
   readonly template: Template;
 }
 
-const folders = mkdtempSync(join(tmpdir(), 'fairlead-cdk-'));
-afterAll(() => rmSync(folders, { recursive: true, force: true }));
-
 /** A folder of its own for an app's output, removed when the file's tests have ended. */
 export function outputFolder(): string {
-  return mkdtempSync(join(folders, 'out-'));
+  return folderOfFile('fairlead-cdk-');
 }
 
 /** Esbuild is not run: what the functions hold does not change the template. */

@@ -5,6 +5,7 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
+import { expectSame } from './expect-same.ts';
 import { planned } from './plans.ts';
 import { costIn, FEWER_RUNS, jobs, NOW_MS, pools } from './random-pass.ts';
 import { referencePlan } from './reference-planner.ts';
@@ -156,7 +157,7 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
     case 'arrive': {
       const job = { ...action.job, readyAtMs: Math.min(action.job.readyAtMs, model.nowMs) };
       const number = scheduler.arrive(job, model.nowMs);
-      expect(number === undefined).toBe(job.type === 'unknown');
+      expectSame(number === undefined, job.type === 'unknown');
       if (number !== undefined) model.arrive(job, number);
       return;
     }
@@ -165,20 +166,20 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       const expected = model.expected().slice(0, action.most);
       for (const plan of expected) {
         const decision = scheduler.next();
-        expect(decision === undefined ? undefined : planned(decision)).toEqual(plan);
+        expectSame(decision === undefined ? undefined : planned(decision), plan);
         if (decision === undefined) return;
         model.running.push(decision.reserved);
         model.charge(decision.reserved.fairnessKey, decision.reserved.estimatedCostMs);
         model.waiting = model.waiting.filter((other) => other.job.id !== plan.id);
       }
-      if (expected.length < action.most) expect(scheduler.next()).toBeUndefined();
+      if (expected.length < action.most) expectSame(scheduler.next(), undefined);
       return;
     }
     case 'settle':
     case 'lose': {
       const reserved = model.running[action.which % Math.max(1, model.running.length)];
       if (reserved === undefined) {
-        expect(scheduler.settle('nobody', { nowMs: model.nowMs, succeeded: true })).toBe(false);
+        expectSame(scheduler.settle('nobody', { nowMs: model.nowMs, succeeded: true }), false);
         return;
       }
       model.running = model.running.filter((other) => other !== reserved);
@@ -187,13 +188,13 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
         scheduler.lose(reserved.id);
         model.correct(reserved, -reserved.estimatedCostMs);
       } else {
-        expect(scheduler.settle(reserved.id, { ...action, nowMs: model.nowMs })).toBe(true);
+        expectSame(scheduler.settle(reserved.id, { ...action, nowMs: model.nowMs }), true);
         const usedMs = fairness.trueUp
           ? Math.max(action.usedMs, fairness.admissionFloorMs)
           : reserved.estimatedCostMs;
         model.correct(reserved, usedMs - reserved.estimatedCostMs);
       }
-      expect(scheduler.isRunning(reserved.id)).toBe(false);
+      expectSame(scheduler.isRunning(reserved.id), false);
       return;
     }
     case 'retry': {
@@ -209,9 +210,9 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
     case 'withdraw': {
       const other = model.waiting[action.which % Math.max(1, model.waiting.length)];
       if (other === undefined) return;
-      expect(scheduler.withdraw(other.number, 'somebody else', model.nowMs)).toBe(false);
-      expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBe(true);
-      expect(scheduler.withdraw(other.number, other.job.id, model.nowMs)).toBe(false);
+      expectSame(scheduler.withdraw(other.number, 'somebody else', model.nowMs), false);
+      expectSame(scheduler.withdraw(other.number, other.job.id, model.nowMs), true);
+      expectSame(scheduler.withdraw(other.number, other.job.id, model.nowMs), false);
       model.waiting = model.waiting.filter((waiting) => waiting !== other);
       return;
     }
@@ -221,7 +222,7 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       if (other === undefined) return;
       const job = { ...other.job, readyAtMs: model.nowMs, version: other.job.version + 1 };
       const stranger = { ...job, id: 'somebody else' };
-      expect(scheduler.replace(other.number, stranger, model.nowMs)).toBeUndefined();
+      expectSame(scheduler.replace(other.number, stranger, model.nowMs), undefined);
       const number = scheduler.replace(other.number, job, model.nowMs) ?? -1;
       model.waiting = model.waiting.with(index, { job, number });
       return;
@@ -253,10 +254,10 @@ function replay(
   const model = new Model(configuration, slots);
   for (const action of history) {
     play(scheduler, model, action);
-    expect(scheduler.waiting).toBe(model.waiting.length);
-    expect(scheduler.running).toBe(model.running.length);
+    expectSame(scheduler.waiting, model.waiting.length);
+    expectSame(scheduler.running, model.running.length);
     for (const { fairnessKey, costMs } of scheduler.costs()) {
-      expect(costMs).toBe(model.cost.get(fairnessKey) ?? 0);
+      expectSame(costMs, model.cost.get(fairnessKey) ?? 0);
     }
   }
 }

@@ -1,15 +1,34 @@
 /** Two thousand scenarios that `differential.test.ts` leaves. */
 import { describe, expect, it } from 'vitest';
-import { differingDeployed, differingSimulated } from './equal.ts';
+import { differingCore, differingDeployed, differingSimulated } from './equal.ts';
 
 // Errors are part of the play: nobody reads where they were made.
 Error.stackTraceLimit = 0;
 
-const FIRST = 101;
+const FIRST = 31;
 const LAST = 2_100;
 /** Of the simulator's files, which play the same scenarios with the same dispatcher. */
 const SIMULATED_LAST = 700;
+/** What `differential.test.ts` leaves of these. */
+const [CORE_FIRST, CORE_LAST] = [401, 1_000];
+const [PARTITIONED_FIRST, PARTITIONED_LAST] = [21, 40];
 const SEEDS_MS = 1_200_000;
+
+describe('the reference', () => {
+  it(`starts what the core starts, in seeds ${CORE_FIRST} to ${CORE_LAST}`, {
+    timeout: SEEDS_MS,
+  }, async () => {
+    expect(await differingCore(CORE_FIRST, CORE_LAST)).toEqual([]);
+  });
+});
+
+describe('the deployed path in several partitions that do not lend', () => {
+  it(`starts what one reference for each starts, in seeds ${PARTITIONED_FIRST} to ${PARTITIONED_LAST}`, {
+    timeout: SEEDS_MS,
+  }, async () => {
+    expect(await differingDeployed(PARTITIONED_FIRST, PARTITIONED_LAST, 'partitions')).toEqual([]);
+  });
+});
 
 describe('the deployed path', () => {
   it(`starts what the reference starts, in seeds ${FIRST} to ${LAST}`, { timeout: SEEDS_MS }, async () => {

@@ -5,28 +5,25 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { PartitionState } from '../../lib/store/records.ts';
 import { idOf, readScenarios, scenarioConfiguration } from '../core/oracles.ts';
 import { breachOf } from './bounds.ts';
-import { CorePlayer } from './core.ts';
 import type { Planted } from './deployed.ts';
 import { differenceOf } from './difference.ts';
-import { differingDeployed, differingSimulated } from './equal.ts';
+import { differingCore, differingDeployed, differingSimulated } from './equal.ts';
 import { play, type Scenario, type ScenarioEvent, type ScenarioJob } from './play.ts';
 import { Reference } from './reference.ts';
-import { ATTENTIVE, type Kind, scenarioOf } from './scenarios.ts';
+import { ATTENTIVE, scenarioOf } from './scenarios.ts';
 
 // Errors are part of the play: nobody reads where they were made.
 Error.stackTraceLimit = 0;
 
 /** Of the deployed path; `differential.long.test.ts` has two thousand others. */
-const SEEDS = 60;
+const SEEDS = 30;
 const SEEDS_MS = 600_000;
 
 /** Of one scenario: how dispatchers hear of it. */
 const HEARINGS = 20;
 
-const PARTITIONED_SEEDS = 40;
-const CORE_SEEDS = 1_000;
-/** Kinds that know no lifts, which the core makes as jobs come one by one, and no resets, which it is told of. */
-const CORE_KINDS: readonly Kind[] = ['order', 'conflicts', 'keys', 'time', 'controls'];
+const PARTITIONED_SEEDS = 20;
+const CORE_SEEDS = 400;
 
 /** Scenarios that once differed, the least of their kinds. */
 const FOUND: readonly { readonly title: string; readonly scenario: Scenario }[] = JSON.parse(
@@ -261,14 +258,7 @@ describe('the reference', () => {
   }
 
   it(`starts what the core starts, in ${CORE_SEEDS} scenarios`, { timeout: SEEDS_MS }, async () => {
-    const differing: string[] = [];
-    for (let seed = 1; seed <= CORE_SEEDS; seed += 1) {
-      const scenario = scenarioOf(seed, CORE_KINDS[seed % CORE_KINDS.length]);
-      const difference = await differenceOf(scenario, (each) => new CorePlayer(each));
-      if (difference !== undefined)
-        differing.push(`seed ${seed} (${scenario.kind}): ${JSON.stringify(difference)}`);
-    }
-    expect(differing).toEqual([]);
+    expect(await differingCore(1, CORE_SEEDS)).toEqual([]);
   });
 });
 
@@ -333,12 +323,7 @@ describe('the deployed path in several partitions that do not lend', () => {
   it(`starts what one reference for each starts, in ${PARTITIONED_SEEDS} scenarios`, {
     timeout: SEEDS_MS,
   }, async () => {
-    const differing: string[] = [];
-    for (let seed = 1; seed <= PARTITIONED_SEEDS; seed += 1) {
-      const difference = await differenceOf(scenarioOf(seed, 'partitions'));
-      if (difference !== undefined) differing.push(`seed ${seed}: ${JSON.stringify(difference)}`);
-    }
-    expect(differing).toEqual([]);
+    expect(await differingDeployed(1, PARTITIONED_SEEDS, 'partitions')).toEqual([]);
   });
 });
 

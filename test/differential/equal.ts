@@ -1,18 +1,37 @@
 /** Seeds in which somebody starts something else than the reference, with what differs first. */
+import { CorePlayer } from './core.ts';
 import { differenceOf } from './difference.ts';
 import { play, type Start } from './play.ts';
 import { Reference } from './reference.ts';
-import { scenarioOf } from './scenarios.ts';
+import { type Kind, scenarioOf } from './scenarios.ts';
 import { asSimulateScenario, simulatedStarts } from './simulate.ts';
 
 const describeSeed = (seed: number, kind: string, what: unknown): string =>
   `seed ${seed} (${kind}): ${JSON.stringify(what)}`;
 
-/** Of the deployed path. */
-export async function differingDeployed(first: number, last: number): Promise<readonly string[]> {
+/** Kinds that know no lifts, which the core makes as jobs come one by one, and no resets, which it is told of. */
+const CORE_KINDS: readonly Kind[] = ['order', 'conflicts', 'keys', 'time', 'controls'];
+
+/** Of the core, driven directly. */
+export async function differingCore(first: number, last: number): Promise<readonly string[]> {
   const differing: string[] = [];
   for (let seed = first; seed <= last; seed += 1) {
-    const scenario = scenarioOf(seed);
+    const scenario = scenarioOf(seed, CORE_KINDS[seed % CORE_KINDS.length]);
+    const difference = await differenceOf(scenario, (each) => new CorePlayer(each));
+    if (difference !== undefined) differing.push(describeSeed(seed, scenario.kind, difference));
+  }
+  return differing;
+}
+
+/** Of the deployed path; `kind`: scenarios of this one, if not of any. */
+export async function differingDeployed(
+  first: number,
+  last: number,
+  kind?: Kind,
+): Promise<readonly string[]> {
+  const differing: string[] = [];
+  for (let seed = first; seed <= last; seed += 1) {
+    const scenario = scenarioOf(seed, kind);
     const difference = await differenceOf(scenario);
     if (difference !== undefined) differing.push(describeSeed(seed, scenario.kind, difference));
   }

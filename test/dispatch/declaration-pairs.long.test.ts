@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { playPairs } from './declaration-pairs.ts';
 
 /** `FAIRLEAD_PAIRS_SEED=7` plays others. */
-const FIRST_SEED = Number(process.env.FAIRLEAD_PAIRS_SEED ?? 1_001);
+const FIRST_SEED = Number(process.env.FAIRLEAD_PAIRS_SEED ?? 31);
 const PAIRS = 1_000;
 
 describe(`any declaration may follow any other (seeds from ${FIRST_SEED})`, () => {

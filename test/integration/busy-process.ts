@@ -4,21 +4,25 @@ import { entriesOf, note } from './journal.ts';
 
 const [, , name = '', journal = ''] = process.argv;
 
+/** As a call does that waits for the system: nothing else runs in this thread. A loop would only take a processor from the others. */
+function block(forMs: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
+}
+
 await runFleetWorker(
   {
-    /** As a call does that waits for the system. */
     block: (payload, { jobId }) => {
       const { forMs } = payload as { readonly forMs: number };
       note(journal, { what: 'begin', jobId, by: name });
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
+      block(forMs);
       note(journal, { what: 'end', jobId, by: name });
       return { by: name };
     },
-    /** As a loop does whose end never comes; whoever meets it the next time knows better. */
-    spin: (_, { jobId }) => {
+    /** Never ends; whoever meets it the next time knows better. */
+    hang: (_, { jobId }) => {
       const isFirst = !entriesOf(journal).some((entry) => entry.jobId === jobId);
       note(journal, { what: 'begin', jobId, by: name });
-      while (isFirst);
+      if (isFirst) block(Number.POSITIVE_INFINITY);
       return { by: name };
     },
   },

@@ -19,7 +19,8 @@ import { type Entry, entriesOf } from './journal.ts';
 
 /** Without news for so long something is wrong. */
 const WAIT_MS = 80_000;
-const LOOK_EVERY_MS = 200;
+/** The processes take seconds; each look is a pass. */
+const LOOK_EVERY_MS = 500;
 
 export interface ProcessStage {
   readonly context: DispatchContext;

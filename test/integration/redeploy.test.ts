@@ -5,7 +5,6 @@ import { describe, expect, it } from 'vitest';
 import { ScheduleNotFoundError } from '../../lib/client/errors.ts';
 import type { ScheduleView } from '../../lib/client/schedules.ts';
 import { clientConfiguration } from '../contract/aws.ts';
-import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { hasSucceeded, intervalOf, LOOK_EVERY_MS, redeployedStack, TEST_MS, WAIT_MS } from './redeploys.ts';
 
 describe('a stack that is redeployed', () => {
@@ -116,26 +115,4 @@ describe('a stack that is redeployed', () => {
     expect(after.weekly?.changedAtMs).toBe(after.weekly?.createdAtMs);
     expect(after.nightly?.changedAtMs).toBeGreaterThan(after.nightly?.createdAtMs ?? Infinity);
   });
-
-  it(
-    'gives claims back whose fleet is gone, and its jobs run on another one',
-    async () => {
-      const expiresAtMs = Date.now() + 3_600_000;
-      await on.store().registerWorker({
-        partition: 0,
-        record: aWorkerRecord({ fleet: 'boxes', slots: 3, expiresAtMs }),
-      });
-      const packed = await Promise.all(Array.from({ length: 5 }, () => on.submitted('pack', 0)));
-      // As many as the worker has slots for; which ones, where all are stored at once, is not for the test to say.
-      const claimed = async (): Promise<number> => {
-        const jobs = await Promise.all(packed.map((id) => on.client().get(id)));
-        return jobs.filter(({ state }) => state === 'claimed').length;
-      };
-      await expect.poll(claimed, { timeout: WAIT_MS, interval: LOOK_EVERY_MS }).toBe(3);
-      await on.redeploy('THIRD');
-      const jobs = await on.until(packed, hasSucceeded);
-      expect(new Set(jobs.map(({ claim }) => claim?.fleet))).toEqual(new Set(['general']));
-    },
-    TEST_MS,
-  );
 });

@@ -21,10 +21,12 @@ export const again = (
 const isRedeployed = ([, { plan }]: readonly [string, SmallRun]): boolean => plan.redeploys !== undefined;
 const all = Object.entries(SMALL_RUNS);
 
-/** Of those, the ones that make so many calls that they take half of the time of all; and the others. */
+/** Of those, the ones that make so many calls that they take most of the time of all; and the others. */
 const LONG_RUNS: ReadonlySet<string> = new Set([
   'clients and a process that is killed, and stopped in its next life',
   'jobs that are moved: nearer, away and back, and as they become due',
+  'many jobs of one conflict key, slowly',
+  'operators at work',
   'parked jobs whose conflict key becomes free while they are paused',
 ] satisfies (keyof typeof SMALL_RUNS)[]);
 const isLong = ([name]: readonly [string, SmallRun]): boolean => LONG_RUNS.has(name);

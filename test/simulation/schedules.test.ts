@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import { scheduleWorld } from './schedules.ts';
 
-const SEEDS = 60;
+/** Others are in `schedules.long.test.ts`. */
+const SEEDS = 30;
 
 it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`, async () => {
   let decided = 0;
@@ -24,7 +25,7 @@ it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`,
     expect(seen).toContain(what);
 }, 120_000);
 
-const WIDE_SEEDS = 40;
+const WIDE_SEEDS = 20;
 
 it(`schedules beside jobs obey their policies and hold up nothing, whoever dies at any verb: ${WIDE_SEEDS} seeds`, async () => {
   const seen = new Set<string>();
@@ -53,7 +54,7 @@ it(`schedules beside jobs obey their policies and hold up nothing, whoever dies 
     expect(seen).toContain(what);
 }, 120_000);
 
-const DEPLOYED_SEEDS = 40;
+const DEPLOYED_SEEDS = 20;
 
 it(`schedules of deployments and guests keep their owners, and fire by their policies: ${DEPLOYED_SEEDS} seeds`, async () => {
   const seen = new Set<string>();

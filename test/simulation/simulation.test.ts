@@ -8,7 +8,7 @@ import { runSeeds } from './seeds.ts';
 Error.stackTraceLimit = 0;
 
 /** Others are in `simulation.long.test.ts`. */
-const SEEDS = 100;
+const SEEDS = 60;
 const SEEDS_MS = 600_000;
 /** How often each fault must have been met by then. */
 const TIMES_LEAST = 3;
