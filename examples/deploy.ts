@@ -53,6 +53,8 @@ function cliEnvironment(endpoint: string, dataDir: string): NodeJS.ProcessEnv {
     CDK_HOME: join(dataDir, 'cdk'),
     CDK_DISABLE_CLI_TELEMETRY: 'true',
     CDK_DISABLE_VERSION_CHECK: 'true',
+    // Its engine takes seconds to start, each time, and turns nothing down: what it finds are warnings, which `cdk synth` shows.
+    CDK_VALIDATION: 'false',
     NO_COLOR: '1',
   };
 }
@@ -81,8 +83,9 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
   const env = cliEnvironment(endpoint, dataDir);
   const written: string[] = [];
 
-  const cdk = async (what: string, given: readonly string[]): Promise<Finished> => {
-    const finished = await runCommand(join(bin, 'cdk'), [...given, ...QUIET], { env, cwd: project, signal });
+  const cdk = async (what: string, given: readonly string[], ends = signal): Promise<Finished> => {
+    const how = { env, cwd: project, signal: ends };
+    const finished = await runCommand(join(bin, 'cdk'), [...given, ...QUIET], how);
     written.push(`$ cdk ${given.join(' ')}\n${finished.output}`);
     if (finished.code !== 0) {
       await writeFile(logFile, written.join('\n'));
@@ -97,11 +100,13 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
   const app = ['--app', 'node cdk/app.ts'];
 
   try {
-    await inParallel([
-      cdk('cdk synth', ['synth', '--quiet', ...app, ...context, '--output', assembly]),
+    await inParallel(signal, (ends) => [
+      cdk('cdk synth', ['synth', '--quiet', ...app, ...context, '--output', assembly], ends),
       bootstrap(async () => {
+        // Without an app: the CLI would synthesise one only to see that the environment is named.
         // An assembly of its own, though it makes none: the CLI locks the folder all the same.
-        await cdk('cdk bootstrap', ['bootstrap', environmentUrl, '--output', join(work, 'bootstrap.out')]);
+        const own = ['--app', '', '--output', join(work, 'bootstrap.out')];
+        await cdk('cdk bootstrap', ['bootstrap', environmentUrl, ...own], ends);
       }),
     ]);
     const outputsFile = join(work, 'outputs.json');
@@ -123,8 +128,15 @@ export async function deploy(options: DeployOptions): Promise<Deployment> {
   }
 }
 
-/** All of them have ended when this does, also when one has failed. */
-async function inParallel(tasks: readonly Promise<unknown>[]): Promise<void> {
-  const outcomes = await Promise.allSettled(tasks);
-  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+/** Where one fails, the others are ended: why it failed is said at once. All have ended when this does. */
+async function inParallel(
+  signal: AbortSignal | undefined,
+  begin: (ends: AbortSignal) => readonly Promise<unknown>[],
+): Promise<void> {
+  const failed = new AbortController();
+  const tasks = begin(signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]));
+  const first = Promise.all(tasks);
+  first.catch((error: unknown) => failed.abort(error));
+  await Promise.allSettled(tasks);
+  await first;
 }
