@@ -11,10 +11,11 @@ import type { ReservedJob } from '../core/job.ts';
 export const ITEM_BYTES_MAX = 400 * 1024;
 /** The page is one of them. */
 export const TRANSACTION_ITEMS_MAX = 100;
+/** Items that a commit may change: its transaction writes the page and the base of its ledgers, too. */
+export const COMMIT_ITEMS_MAX = TRANSACTION_ITEMS_MAX - 2;
 export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 
-/** Ledgers in the partition summary: so much stays in any case, and more while commits write many ledgers, up to a most. */
-export const LEDGERS_BYTES_KEPT = 4_000;
+/** Ledgers of the partition summary, in the page and its base together: a thousand keys. */
 export const LEDGERS_BYTES_MAX = 40_000;
 export const PAGE_TYPES_MAX = 40;
 /** Reservations that stand in it: some sixty jobs, which compressed are 1 to 2 KB. Where more come and go, reservations have items. */
@@ -52,6 +53,8 @@ export const ITEM_BOUNDS = {
   reservation: 350_000,
   /** Ledgers, types, reservations and marks as above. */
   page: 300_000,
+  /** Ledgers as above. */
+  ledgerBase: 200_000,
   /** So many slots, with 36 bytes of a claim and 32 of a job each, and the progress of all. */
   worker: 380_000,
   /** A fairness key as its scope. */

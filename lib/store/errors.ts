@@ -1,9 +1,4 @@
-import {
-  DECLARATION_CHARS_MAX,
-  ITEM_BYTES_MAX,
-  TRANSACTION_BYTES_MAX,
-  TRANSACTION_ITEMS_MAX,
-} from './bounds.ts';
+import { COMMIT_ITEMS_MAX, DECLARATION_CHARS_MAX, ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX } from './bounds.ts';
 
 /** What can go wrong with a store. Losing a race is never among these: it is a value in a verb's answer. */
 
@@ -82,14 +77,14 @@ export class MalformedItemError extends Error {
   }
 }
 
-/** A commit of more items than one transaction takes. Nothing was changed; decide less in one pass. */
+/** A commit that changes more items than one transaction takes. Nothing was changed; decide less in one pass. */
 export class CommitTooLarge extends Error {
   override readonly name = 'CommitTooLarge';
   readonly items: number;
 
   constructor(items: number) {
     super(
-      `the commit writes ${items} items with its fence, one transaction takes at most ${TRANSACTION_ITEMS_MAX}; split what the pass decides`,
+      `the commit changes ${items} items, at most ${COMMIT_ITEMS_MAX} fit into one transaction; split what the pass decides`,
     );
     this.items = items;
   }

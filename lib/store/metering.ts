@@ -21,6 +21,9 @@ export type Meter = (verb: string, usage: Usage) => void;
 
 type Values = Readonly<Record<string, unknown>>;
 
+/** A transaction prepares each item and then commits it. */
+export const TRANSACTION_FACTOR = 2;
+
 const WRITE_BYTES = 1_024;
 const READ_BYTES = 4_096;
 /** Of a list or a map, and of each of its elements. */

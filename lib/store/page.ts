@@ -10,15 +10,15 @@
 import type { ReservedJob } from '../core/job.ts';
 import {
   ABSORBED_BYTES_MAX,
+  COMMIT_ITEMS_MAX,
   INLINE_BYTES_MAX,
-  LEDGERS_BYTES_KEPT,
   LEDGERS_BYTES_MAX,
   MARKS_BYTES_MAX,
   PAGE_TYPES_MAX,
   reservationBytesAtMost,
-  TRANSACTION_ITEMS_MAX,
 } from './bounds.ts';
 import { CommitAmbiguous, CommitTooLarge } from './errors.ts';
+import { TRANSACTION_FACTOR } from './metering.ts';
 import type { Attendance, EstimateRecord, Ledger, Quiet, Reservation } from './records.ts';
 import type { Commit } from './requests.ts';
 
@@ -30,6 +30,16 @@ export interface BatchMark {
   readonly checkAtMs?: number | undefined;
 }
 
+/**
+ * The ledgers of a page as they were at one commit, in an item of their own: the page then holds those only that have changed
+ * since. So a commit writes what it charges, not a thousand keys.
+ */
+export interface LedgerBase {
+  /** Of the page that the commit made. The page names it: whoever reads another one has read the two at different times. */
+  readonly turn: number;
+  readonly ledgers: ReadonlyMap<string, Ledger>;
+}
+
 export interface Page {
   /** Raised by every commit. */
   readonly turn: number;
@@ -37,6 +47,8 @@ export interface Page {
   readonly epoch: number;
   /** The latest charged last. Of a key that is here, no other ledger counts. */
   readonly ledgers: ReadonlyMap<string, Ledger>;
+  /** What of them stands in an item beside the page. Undefined: nothing does. */
+  readonly base?: LedgerBase | undefined;
   /** By type: of whole types. */
   readonly estimates: ReadonlyMap<string, EstimateRecord>;
   /** By batch id, of reservations with items of their own. */
@@ -70,6 +82,8 @@ export const EMPTY_PAGE: Page = {
 /** What a commit makes of a page, and what it writes beside it. */
 export interface PageTurn {
   readonly page: Page;
+  /** Written anew with the page. */
+  readonly base?: LedgerBase | undefined;
   /** Ledgers that gave way to others: each goes to an item of its own. */
   readonly spilled: readonly Ledger[];
   /** Estimates that have items of their own. */
@@ -92,6 +106,8 @@ const markBytes = (batchId: string): number => batchId.length + MARK_OVERHEAD_BY
 
 /** The page. */
 const OWN_ITEMS = 1;
+/** What its ledgers are told from. */
+const BASE_ITEMS = 1;
 
 /** What stands between the parts of a job's row, and its numbers. */
 const ROW_OVERHEAD_BYTES = 14;
@@ -210,7 +226,10 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
 export const isPageAlone = (turn: PageTurn, commit: Commit): boolean =>
   transactionPartsOf(turn, commit) === OWN_ITEMS;
 
-/** Whether whoever reads one item of a commit, and not yet another, overlooks nothing that holds capacity, and no charge. */
+/**
+ * Whether whoever reads one item of a commit, and not yet another, overlooks nothing that holds capacity, and no charge. A base is
+ * named by its page: whoever has read another one reads both again.
+ */
 export const isSafeInParts = ({ reserved, absorbed, spilled }: PageTurn, commit: Commit): boolean =>
   reserved.length + absorbed.length + spilled.length + lendingItems(commit) === 0;
 
@@ -269,19 +288,31 @@ export function turnPage(
       estimates.set(estimate.type, estimate);
     } else own.push(estimate);
   }
-  const atMost = TRANSACTION_ITEMS_MAX - OWN_ITEMS - own.length - lendingItems(commit);
+  const atMost = COMMIT_ITEMS_MAX - own.length - lendingItems(commit);
   const touched = commit.drop.length + commit.postpone.length;
   const { inline, reserved } = reserveIn(page, commit, live, atMost - commit.ledgers.length - touched);
   const room = atMost - Math.max(reserved.length, commit.reserve.length);
   // As many marks as it makes new, a commit can take out: it writes no other item for those.
   const chargedMean = meanAfter(page.chargedMean, commit.ledgers.length);
-  const spilled = spill(ledgers, chargedMean, room - touched);
+  const spilled = spill(ledgers, room - touched);
   const batches = marksAfter(page, commit, live);
+  const written = {
+    spilled,
+    estimates: own,
+    reserved,
+    absorbed: absorb(batches, live, room - spilled.length),
+  };
+  const turn = page.turn + 1;
+  // What has left the page must not stand in its base.
+  const isBaseWrong = page.base !== undefined && spilled.length > 0;
+  const isBaseDue = isBaseWrong || changesMuch(page.base, ledgers, chargedMean);
+  const base = isBaseDue ? { turn, ledgers } : undefined;
   return {
     page: {
-      turn: page.turn + 1,
+      turn,
       epoch,
       ledgers,
+      base: base ?? page.base,
       estimates,
       batches,
       inline,
@@ -292,23 +323,46 @@ export function turnPage(
       quiet: commit.quiet === null ? undefined : (commit.quiet ?? page.quiet),
       ...(chargedMean === 0 ? {} : { chargedMean }),
     },
-    spilled,
-    estimates: own,
-    reserved,
-    absorbed: absorb(batches, live, room - spilled.length),
+    base,
+    ...written,
   };
+}
+
+/** Ledgers that a page writes with itself: those that its base does not have as they are. */
+export function ledgersSince(ledgers: Page['ledgers'], base: LedgerBase | undefined): Page['ledgers'] {
+  if (base === undefined) return ledgers;
+  return new Map([...ledgers].filter(([key, ledger]) => base.ledgers.get(key) !== ledger));
+}
+
+/** A page that says so little of ledgers takes one write unit with all else. */
+const SINCE_BYTES_KEPT = 2_400;
+/** Write units for a byte of ledgers: compressed, they take a third and less. */
+const BYTE_UNITS = 0.3 / 1_024;
+
+/**
+ * Whether a base is to be written anew. That costs the page and the base, twice; not to do it costs what each commit adds, in
+ * every commit until then. Both together cost least where this has grown to a square root, as with orders for a store (F. W. Harris,
+ * "How Many Parts to Make at Once", 1913).
+ */
+function changesMuch(base: LedgerBase | undefined, ledgers: Page['ledgers'], chargedMean: number): boolean {
+  let bytes = 0;
+  let sinceBytes = 0;
+  for (const ledger of ledgers.values()) {
+    const own = ledgerBytes(ledger);
+    bytes += own;
+    if (base?.ledgers.get(ledger.fairnessKey) !== ledger) sinceBytes += own;
+  }
+  if (sinceBytes <= SINCE_BYTES_KEPT) return false;
+  const anewUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
+  const bytesOfCommit = Math.max(1, chargedMean / HUNDRED) * (bytes / ledgers.size);
+  return sinceBytes > Math.sqrt((2 * anewUnits * bytesOfCommit) / BYTE_UNITS);
 }
 
 /** Of the mean number of ledgers that a commit writes, the latest one is so much. */
 const CHARGED_SHARE = 1 / 8;
 const HUNDRED = 100;
-/**
- * A ledger stays while about one in so many commits writes it. In the page it is some 14 bytes of each commit once compressed, a
- * seventieth of a write unit; beside it, two units and a read each time that it is written.
- */
-const KEPT_COMMITS = 100;
-/** Beyond its room, a page keeps ledgers until so many can leave it at once: whatever leaves makes the commit a transaction. */
-const SPILL_SLACK = 1.25;
+/** A page that has no room for a ledger is left by so many at once: whatever leaves makes the commit a transaction. */
+const LEDGERS_BYTES_LEFT = LEDGERS_BYTES_MAX / 1.25;
 
 const meanAfter = (before = 0, charged: number): number =>
   Math.round(before + (charged * HUNDRED - before) * CHARGED_SHARE);
@@ -317,14 +371,11 @@ const meanAfter = (before = 0, charged: number): number =>
  * Takes out what a page has no room for, the longest not charged first; where so many are not enough, the largest ones.
  * A commit has room for as many as it charges, so what was within the bound before is so afterwards.
  */
-function spill(ledgers: Map<string, Ledger>, chargedMean: number, spilledMax: number): readonly Ledger[] {
+function spill(ledgers: Map<string, Ledger>, spilledMax: number): readonly Ledger[] {
   let bytes = 0;
   for (const ledger of ledgers.values()) bytes += ledgerBytes(ledger);
-  if (bytes <= LEDGERS_BYTES_KEPT) return [];
-  const kept = ((chargedMean * KEPT_COMMITS) / HUNDRED) * (bytes / ledgers.size);
-  const room = Math.min(LEDGERS_BYTES_MAX, Math.max(LEDGERS_BYTES_KEPT, kept));
-  if (bytes <= Math.min(LEDGERS_BYTES_MAX, SPILL_SLACK * room)) return [];
-  let spilled = spillFrom(ledgers.values(), bytes, room, spilledMax);
+  if (bytes <= LEDGERS_BYTES_MAX) return [];
+  let spilled = spillFrom(ledgers.values(), bytes, LEDGERS_BYTES_LEFT, spilledMax);
   if (spilled.left > LEDGERS_BYTES_MAX) {
     const largest = [...ledgers.values()].sort((one, other) => ledgerBytes(other) - ledgerBytes(one));
     spilled = spillFrom(largest, bytes, LEDGERS_BYTES_MAX, spilledMax);
@@ -427,8 +478,9 @@ export function lendingItems({ lend = [], giveBack = [] }: Commit): number {
 }
 
 /** Parts of the transaction that turns a page. */
-export const transactionPartsOf = (turn: PageTurn, commit: Commit): number =>
+export const transactionPartsOf = (turn: Omit<PageTurn, 'page'>, commit: Commit): number =>
   OWN_ITEMS +
+  (turn.base === undefined ? 0 : BASE_ITEMS) +
   turn.spilled.length +
   turn.estimates.length +
   turn.absorbed.length +
@@ -467,8 +519,8 @@ export function requireBounded(commit: Commit): void {
   const { drop, postpone, reserve, ledgers, estimates } = commit;
   const touched = [...drop, ...postpone].map((each) => each.reservation.batchId);
   const batches = [...touched, ...reserve.map((each) => each.batchId)];
-  const items = 1 + batches.length + ledgers.length + estimates.length + lendingItems(commit);
-  if (items > TRANSACTION_ITEMS_MAX) throw new CommitTooLarge(items);
+  const items = batches.length + ledgers.length + estimates.length + lendingItems(commit);
+  if (items > COMMIT_ITEMS_MAX) throw new CommitTooLarge(items);
   requireDistinct('reservation', batches);
   requireDistinct(
     'ledger',

@@ -118,6 +118,9 @@ export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(parti
 
 export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
+/** The ledgers of the page that it does not say itself. */
+export const ledgerBaseKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'ledgers' });
+
 /** How many shards of the due line have ever been used. Read with the partition. */
 export const dueKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'due' });
 

@@ -19,7 +19,6 @@ import {
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
   LATER_JOBS_MAX,
-  LEDGERS_BYTES_KEPT,
   LEDGERS_BYTES_MAX,
   NAMED_JOBS_MAX,
   PARKED_NAME_BYTES_MAX,
@@ -39,7 +38,7 @@ import { encodeLookout, encodeWakes } from '../../lib/store/dynamodb/codec/lease
 import { encodeLedger } from '../../lib/store/dynamodb/codec/ledger.ts';
 import { encodeLoan, encodeRequest } from '../../lib/store/dynamodb/codec/loan.ts';
 import { encodePartition } from '../../lib/store/dynamodb/codec/lock.ts';
-import { encodePage, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
+import { encodePage, plainLedgerBase, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
 import { encodeParkedMark } from '../../lib/store/dynamodb/codec/parking.ts';
 import { encodeRejection } from '../../lib/store/dynamodb/codec/rejection.ts';
 import {
@@ -131,8 +130,9 @@ const largestPage = (): Page => {
     40,
     (round) => () =>
       aCommit({
-        ledgers: times(5, (at) => largestLedger(round * 5 + at)),
-        estimates: times(20, (at) => largestEstimate(round * 20 + at, '')),
+        // So many that no base is worth its writing.
+        ledgers: times(90, (at) => largestLedger(round * 90 + at)),
+        estimates: times(5, (at) => largestEstimate(round * 5 + at, '')),
       }),
   );
   const postponing = times(
@@ -164,6 +164,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => plainReservation(PARTITION, largestReservation()),
+  ledgerBase: () => plainLedgerBase(PARTITION, { turn: 999_999, ledgers: largestPage().ledgers }),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
@@ -452,29 +453,30 @@ describe('the partition summary', () => {
     );
   });
 
-  it('keeps the ledgers of a thousand keys while commits write dozens of them, and lets them go when few are written', () => {
-    let at = 0;
-    const charging = (count: number): (() => Commit) => {
-      const ledgers = times(count, () => {
-        at += 1;
-        return { fairnessKey: `customer-${at % 1_000}`, settledCostMs: at, lastSeenMs: NOW_MS };
+  it('keeps the ledgers of a thousand keys, and lets the longest not charged go where there are more', () => {
+    const charging = (keys: number, at: number): (() => Commit) => {
+      const ledgers = times(40, (each) => {
+        const charged = at * 40 + each;
+        return { fairnessKey: `customer-${charged % keys}`, settledCostMs: charged, lastSeenMs: NOW_MS };
       });
       return () => aCommit({ ledgers });
     };
-    const { turns } = turned([...times(50, () => charging(40)), ...times(150, () => charging(1))]);
-    const busy = turns.slice(0, 50);
-    expect(busy.flatMap(({ spilled }) => spilled)).toEqual([]);
-    expect(busy.at(-1)?.page.ledgers.size).toBe(1_000);
-    const quiet = turns.slice(50);
-    const left = [...(quiet.at(-1)?.page.ledgers.keys() ?? [])];
-    // What was charged last stays.
-    expect(left.at(-1)).toBe(`customer-${at % 1_000}`);
-    expect(left.length * 36).toBeLessThanOrEqual(1.25 * LEDGERS_BYTES_KEPT);
+    const few = turned(times(100, (at) => charging(1_000, at)));
+    expect(few.turns.flatMap(({ spilled }) => spilled)).toEqual([]);
+    expect(few.page.ledgers.size).toBe(1_000);
+    const many = turned(times(100, (at) => charging(4_000, at)));
+    const left = [...many.page.ledgers.keys()];
+    expect(left.at(-1)).toBe('customer-3999');
+    expect(left.length).toBeGreaterThan(800);
+    const spilled = many.turns.flatMap((turn) => turn.spilled.map(({ fairnessKey }) => fairnessKey));
     // None is spilled twice, and none that stays: each is where it was charged last.
-    const spilled = quiet.flatMap((turn) => turn.spilled.map(({ fairnessKey }) => fairnessKey));
-    expect(new Set([...spilled, ...left]).size).toBe(1_000);
+    expect(spilled.length + left.length).toBe(4_000);
+    expect(new Set([...spilled, ...left]).size).toBe(4_000);
     // Whatever leaves makes the commit a transaction: few commits take many.
-    expect(quiet.filter((turn) => turn.spilled.length > 0).length).toBeLessThan(40);
+    expect(many.turns.filter((turn) => turn.spilled.length > 0).length).toBeLessThan(45);
+    // And none of them stands in the base.
+    for (const { page } of many.turns)
+      for (const key of page.base?.ledgers.keys() ?? []) expect(page.ledgers.has(key)).toBe(true);
   });
 
   it('holds the reservations of a small pool, so that its commits are one write; of a large one, it holds none that come', () => {

@@ -1,8 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodePage, encodePage } from '../../lib/store/dynamodb/codec/page.ts';
+import type { Item } from '../../lib/store/dynamodb/codec/attributes.ts';
+import {
+  decodeLedgerBase,
+  decodePage,
+  encodeLedgerBase,
+  encodePage,
+  isOfBase,
+} from '../../lib/store/dynamodb/codec/page.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
-import { asMarked, EMPTY_PAGE, isSafeInParts, reservationsIn, turnPage } from '../../lib/store/page.ts';
+import {
+  asMarked,
+  EMPTY_PAGE,
+  isSafeInParts,
+  type PageTurn,
+  reservationsIn,
+  turnPage,
+} from '../../lib/store/page.ts';
 import type { Ledger, Reservation } from '../../lib/store/records.ts';
 import type { Commit } from '../../lib/store/requests.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -40,6 +54,7 @@ describe('a page', () => {
     fc.assert(
       fc.property(passes, (all) => {
         let page = EMPTY_PAGE;
+        let base: Item | undefined;
         const own = new Map<string, Ledger>();
         const batches = new Map<string, Reservation>();
         // What it all means: the naive way.
@@ -80,8 +95,18 @@ describe('a page', () => {
               : [],
           });
           const turn = turnPage(page, commit, batches, 1);
-          page = decodePage(encodePage(0, turn.page, ''));
+          const item = encodePage(0, turn.page, '');
+          const [old, written] = [base, turn.base && encodeLedgerBase(0, turn.base)];
+          base = written ?? base;
+          page = decodePage(item, base && decodeLedgerBase(base));
           expect(page).toEqual(turn.page);
+          expect([...page.ledgers.keys()]).toEqual([...turn.page.ledgers.keys()]);
+          // Whoever reads one of the two before the commit, and the other one after it, sees that.
+          if (written !== undefined) {
+            expect(isOfBase(item, old && decodeLedgerBase(old))).toBe(false);
+            if (old !== undefined)
+              expect(isOfBase(encodePage(0, before.page, ''), decodeLedgerBase(written))).toBe(false);
+          }
           for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
           for (const reservation of [...turn.reserved, ...turn.absorbed]) {
             if (reservation.jobs.size > 0) batches.set(reservation.batchId, reservation);
@@ -133,6 +158,53 @@ describe('a page', () => {
   });
 });
 
+describe('the ledgers of a page', () => {
+  const KEYS = 1_000;
+  const pages = (commits: number, chargedOf: (at: number) => readonly number[]): readonly PageTurn[] => {
+    const turns: PageTurn[] = [];
+    let page = turnPage(EMPTY_PAGE, aCommit({}), new Map(), 1).page;
+    let base: Item | undefined;
+    for (let at = 0; at < commits; at += 1) {
+      const ledgers = chargedOf(at).map((key) =>
+        aLedger({ fairnessKey: `customer-${key}`, settledCostMs: at }),
+      );
+      const turn = turnPage(page, aCommit({ ledgers }), new Map(), 1);
+      base = turn.base === undefined ? base : encodeLedgerBase(0, turn.base);
+      page = decodePage(encodePage(0, turn.page, 'commit-1'), base && decodeLedgerBase(base));
+      // As it was stored, whatever of it stands where.
+      expect([...page.ledgers]).toEqual([...turn.page.ledgers]);
+      turns.push(turn);
+    }
+    return turns;
+  };
+  const bytesOf = (turns: readonly PageTurn[]): readonly number[] =>
+    turns.map(({ page }) => itemBytes(encodePage(0, page, 'commit-1')));
+  const some = (count: number, at: number): readonly number[] =>
+    Array.from({ length: count }, (_, place) => (at * count + place) % KEYS);
+
+  it.each([
+    ['one', 1, 1_024, 1 / 30],
+    ['a dozen', 12, 2_048, 1 / 10],
+    ['sixty', 60, 6_144, 1 / 4],
+  ])(
+    'are written as they change: a thousand keys, %s in each commit',
+    (_what, count, bytesMost, basesMost) => {
+      const turns = pages(1_300, (at) => some(count, at)).slice(1_000);
+      expect(turns.at(-1)?.page.ledgers.size).toBeGreaterThan(KEYS - 100);
+      expect(Math.max(...bytesOf(turns))).toBeLessThanOrEqual(bytesMost);
+      expect(turns.filter(({ base }) => base !== undefined).length / turns.length).toBeLessThan(basesMost);
+      // No item of their own: neither is read, nor paid for.
+      expect(turns.flatMap(({ spilled }) => spilled)).toEqual([]);
+    },
+  );
+
+  it('stand in the page alone while they are few', () => {
+    const turns = pages(200, (at) => [at % 50]);
+    expect(turns.filter(({ base }) => base !== undefined)).toEqual([]);
+    expect(Math.max(...bytesOf(turns))).toBeLessThanOrEqual(1_024);
+  });
+});
+
 describe('a commit that others may read in parts', () => {
   const alone = { page: EMPTY_PAGE, spilled: [], estimates: [], reserved: [], absorbed: [] };
   const loan = {
@@ -146,6 +218,7 @@ describe('a commit that others may read in parts', () => {
 
   it.each([
     ['the page alone', true, {}, {}],
+    ['the base of its ledgers', true, { base: { turn: 1, ledgers: new Map() } }, {}],
     ['what a resource costs', true, { estimates: [anEstimate({ resourceId: 'r' })] }, {}],
     ['a reservation', false, { reserved: [aReservation()] }, {}],
     ['a reservation that says by itself what is left of it', false, { absorbed: [aReservation()] }, {}],

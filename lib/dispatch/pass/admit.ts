@@ -172,9 +172,9 @@ export class Admission {
     const { attendance } = recovery;
     const places = this.#placesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
-    // What it has no room for goes before it. The check of the epoch is an item, too.
+    // What it has no room for goes before it.
     const quiet = this.#quietAfter(decisions);
-    const parts = [...inCommits(this.#draft, 1 + Math.max(1, reserve.length))];
+    const parts = [...inCommits(this.#draft, Math.max(1, reserve.length))];
     const last = parts.pop() ?? emptyDraft();
     for (const part of parts) await commits.write({ ...commitOf(part, []), attendance });
     await commits.write({

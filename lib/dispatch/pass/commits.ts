@@ -3,7 +3,7 @@
  * What the pass is about to write is a draft until then, and fits into commits of bounded size.
  */
 
-import { TRANSACTION_ITEMS_MAX } from '../../store/bounds.ts';
+import { COMMIT_ITEMS_MAX } from '../../store/bounds.ts';
 import type { PassStore } from '../../store/contract.ts';
 import { StaleCommit } from '../../store/errors.ts';
 import { placesWithout } from '../../store/page.ts';
@@ -95,7 +95,7 @@ export class Commits {
 }
 
 /** Items of a commit that settles and does nothing else. One more place is up to five of them. */
-const SETTLED_ITEMS_MAX = TRANSACTION_ITEMS_MAX - 10;
+const SETTLED_ITEMS_MAX = COMMIT_ITEMS_MAX - 8;
 /** Items of the last commit's settlement, which has room for reservations with their lifted ledgers. */
 const SETTLED_LAST_MAX = 45;
 
@@ -160,7 +160,7 @@ export const writesOf = (draft: Draft): number =>
 export function inCommits(draft: Draft, room: number): readonly Draft[] {
   const ledgers = [...draft.ledgers];
   const others = writesOf(draft) - ledgers.length;
-  const most = TRANSACTION_ITEMS_MAX - room;
+  const most = COMMIT_ITEMS_MAX - room;
   const first = Math.max(0, most - others);
   const parts: Draft[] = [];
   for (let from = first; from < ledgers.length; from += most)

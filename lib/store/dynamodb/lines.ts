@@ -13,6 +13,7 @@ import {
   instantRank,
   jobKey,
   keysLineName,
+  ledgerBaseKey,
   ledgerKey,
   pageKey,
   readyLineName,
@@ -22,7 +23,7 @@ import { decodeBacklog, encodeBacklogLine, lineNamesOf } from './codec/backlog.t
 import { decodeEstimate } from './codec/estimate.ts';
 import { decodeJobHead, decodeMovingJob } from './codec/job.ts';
 import { decodeLedger } from './codec/ledger.ts';
-import { decodePage } from './codec/page.ts';
+import { decodeLedgerBase, decodePage, isOfBase, TORN_READS_MAX } from './codec/page.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import type { TableItems } from './items.ts';
@@ -112,12 +113,18 @@ export class DynamoLineStore implements LineStore {
     keys: readonly ItemKey[],
     decode: (item: Item) => T,
   ): Promise<{ readonly page: Page; readonly found: readonly (T | undefined)[] }> {
-    const [page, ...items] = await this.#items.getAll(verb, [pageKey(partition), ...keys], (item) => item);
-    return {
-      page: page === undefined ? EMPTY_PAGE : decodePage(page),
-      // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
-      found: await this.#items.readableEach(partition, items, decode),
-    };
+    const beside = [pageKey(partition), ledgerBaseKey(partition)];
+    for (let reads = 1; ; reads += 1) {
+      const [page, base, ...items] = await this.#items.getAll(verb, [...beside, ...keys], (item) => item);
+      const [known] = await this.#items.readableEach(partition, [base], decodeLedgerBase);
+      const isWhole = page === undefined || isOfBase(page, known);
+      if (!isWhole && reads < TORN_READS_MAX) continue;
+      return {
+        page: page === undefined ? EMPTY_PAGE : decodePage(page, isWhole ? known : undefined),
+        // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
+        found: await this.#items.readableEach(partition, items, decode),
+      };
+    }
   }
 
   async readLine({ partition, line, limit, after }: RequestOf<'readLine'>): Promise<Heads> {

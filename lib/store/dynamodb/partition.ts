@@ -12,6 +12,7 @@ import {
   isPageAlone,
   isReadAround,
   isSafeInParts,
+  type LedgerBase,
   type Page,
   type PageTurn,
   requireBounded,
@@ -37,6 +38,7 @@ import {
   estimateKey,
   LOAN_PREFIX,
   leaseKey,
+  ledgerBaseKey,
   ledgerKey,
   loanKey,
   lookoutKey,
@@ -54,7 +56,16 @@ import { encodeEstimate } from './codec/estimate.ts';
 import { decodeDueShards, decodeLease, decodeLookout, encodeCarried, encodeLookout } from './codec/lease.ts';
 import { encodeLedger } from './codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
-import { commitIdOf, decodePage, encodePage } from './codec/page.ts';
+import {
+  baseMissing,
+  commitIdOf,
+  decodeLedgerBase,
+  decodePage,
+  encodeLedgerBase,
+  encodePage,
+  isOfBase,
+  TORN_READS_MAX,
+} from './codec/page.ts';
 import { decodeReservation, encodeReservation } from './codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
@@ -113,6 +124,8 @@ function pageAfter(partition: number, epoch: number, before: Page, after: Page, 
 interface PartitionItems {
   lease: ReturnType<typeof decodeLease> | undefined;
   page: Page;
+  /** The page, if what was read beside it is not the base that it names. */
+  torn: Item | undefined;
   dueShards: number;
   lookout: Lookout | undefined;
   readonly reservations: Reservation[];
@@ -125,6 +138,7 @@ interface PartitionItems {
 const noItems = (): PartitionItems => ({
   lease: undefined,
   page: EMPTY_PAGE,
+  torn: undefined,
   dueShards: 1,
   lookout: undefined,
   reservations: [],
@@ -173,8 +187,11 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
-    const items = await this.#items.collection('loadPartition', partitionPk(partition));
-    const read = await this.#decoded(partition, items, nowMs);
+    const read = await this.#readPageWithBase(async () => {
+      const items = await this.#items.collection('loadPartition', partitionPk(partition));
+      return this.#decoded(partition, items, nowMs);
+    });
+    if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
     const { lease, page, reservations } = read;
     // Who only looks may have read it before somebody else's commit.
     if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
@@ -182,6 +199,14 @@ export class DynamoPartitionStore implements PartitionStore {
       this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
     }
     return read;
+  }
+
+  /** Reads until the page names the ledgers that were read with it: a commit wrote both in between, or one of them is damaged. */
+  async #readPageWithBase(readAll: () => Promise<PartitionItems>): Promise<PartitionItems> {
+    for (let reads = 1; ; reads += 1) {
+      const read = await readAll();
+      if (read.torn === undefined || reads === TORN_READS_MAX) return read;
+    }
   }
 
   /**
@@ -202,7 +227,8 @@ export class DynamoPartitionStore implements PartitionStore {
     const pk = partitionPk(partition);
     const items = await this.#items.around('loadPartition', pk, RESERVATION_PREFIX, BEHIND_RESERVATIONS);
     const read = await this.#decoded(partition, items, nowMs);
-    if (read.page.turn !== knownTurn || this.#known.get(partition) !== known) return undefined;
+    if (read.torn !== undefined || read.page.turn !== knownTurn || this.#known.get(partition) !== known)
+      return undefined;
     // The page may be fenced by now, and the lease another one.
     this.#known.set(partition, { ...known, epoch: read.lease?.epoch ?? 0, page: read.page });
     return { ...read, reservations: [...known.batches.values()] };
@@ -211,6 +237,8 @@ export class DynamoPartitionStore implements PartitionStore {
   /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */
   async #decoded(partition: number, items: readonly Item[], nowMs: number): Promise<PartitionItems> {
     const found = noItems();
+    let pageItem: Item | undefined;
+    let base: LedgerBase | undefined;
     const single = new Map<string, (item: Item) => Promise<void> | void>([
       [
         leaseKey(partition).sk,
@@ -221,7 +249,13 @@ export class DynamoPartitionStore implements PartitionStore {
       [
         pageKey(partition).sk,
         (item) => {
-          found.page = decodePage(item);
+          pageItem = item;
+        },
+      ],
+      [
+        ledgerBaseKey(partition).sk,
+        async (item) => {
+          [base] = await this.#items.readable(partition, [item], decodeLedgerBase);
         },
       ],
       [
@@ -269,7 +303,13 @@ export class DynamoPartitionStore implements PartitionStore {
       const take = single.get(sk) ?? kinds.find(([prefix]) => sk.startsWith(prefix))?.[1];
       await take?.(item);
     }
-    return found;
+    if (pageItem === undefined) return found;
+    const isWhole = isOfBase(pageItem, base);
+    return {
+      ...found,
+      page: decodePage(pageItem, isWhole ? base : undefined),
+      torn: isWhole ? undefined : pageItem,
+    };
   }
 
   async commit({ fence, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
@@ -351,6 +391,7 @@ export class DynamoPartitionStore implements PartitionStore {
     // The page is the fence, as where it is written alone: whoever takes a lease under which a commit may come fences the page first.
     return [
       table.putPart(pageAfter(partition, epoch, before, turn.page, newCommitId())),
+      ...(turn.base === undefined ? [] : [table.putPart({ item: encodeLedgerBase(partition, turn.base) })]),
       ...turn.spilled.map((ledger) =>
         table.putPart({ item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger) }),
       ),

@@ -9,18 +9,31 @@ import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
 import { encodeJob, encodePayload } from '../dynamodb/codec/job.ts';
 import { encodeWakes } from '../dynamodb/codec/lease.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
-import { encodePage } from '../dynamodb/codec/page.ts';
+import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
-import { entryOf, itemBytes, itemWriteUnits, type Meter, readUnitsOf, writeUnitsOf } from '../metering.ts';
-import { isPageAlone, isReadAround, lendingItems, type Page, type PageTurn } from '../page.ts';
+import {
+  entryOf,
+  itemBytes,
+  itemWriteUnits,
+  type Meter,
+  readUnitsOf,
+  TRANSACTION_FACTOR,
+  writeUnitsOf,
+} from '../metering.ts';
+import {
+  isPageAlone,
+  isReadAround,
+  type LedgerBase,
+  lendingItems,
+  type Page,
+  type PageTurn,
+} from '../page.ts';
 import { isApart } from '../payload.ts';
 import type { KeyBacklog, Ledger, Reservation, Wakes } from '../records.ts';
 import type { Commit } from '../requests.ts';
 import { type AnnouncedLine, backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines-index.ts';
 
-/** A transaction prepares each item and then commits it. */
-const TRANSACTION_FACTOR = 2;
 const BATCH_GET_MAX = 100;
 /** Small items whose every write and read is one unit: leases. */
 const SMALL_BYTES = 200;
@@ -69,6 +82,15 @@ function pageBytes(partition: number, page: Page): number {
   if (known !== undefined) return known;
   const bytes = itemBytes(encodePage(partition, page, COMMIT_ID));
   knownPages.set(page, bytes);
+  return bytes;
+}
+
+const knownBases = new WeakMap<LedgerBase, number>();
+
+function baseBytes(partition: number, base: LedgerBase | undefined): number {
+  if (base === undefined) return 0;
+  const bytes = knownBases.get(base) ?? itemBytes(encodeLedgerBase(partition, base));
+  knownBases.set(base, bytes);
   return bytes;
 }
 
@@ -187,6 +209,18 @@ export class Bill {
     });
   }
 
+  /** Ledgers with items of their own, the page, and its base. */
+  readLedgers(partition: number, count: number, base: LedgerBase | undefined): void {
+    if (this.meter === undefined || count === 0) return;
+    this.readItems('getLedgers', count + 1);
+    if (base === undefined) return;
+    this.meter('getLedgers', {
+      readUnits: readUnitsOf(baseBytes(partition, base), true),
+      writeUnits: 0,
+      requests: 0,
+    });
+  }
+
   /** An item of another kind, as it is encoded. */
   wroteItem(verb: string, before: Item | undefined, after: Item): void {
     if (this.meter === undefined) return;
@@ -212,7 +246,7 @@ export class Bill {
     knownTurn: number | undefined,
   ): void {
     if (this.meter === undefined) return;
-    const before = pageBytes(partition, page) + others.before * SMALL_BYTES;
+    const before = pageBytes(partition, page) + baseBytes(partition, page.base) + others.before * SMALL_BYTES;
     const behind = others.behind * SMALL_BYTES;
     const isAround = knownTurn !== undefined && isReadAround(batches.values());
     const around = isAround ? [before, behind] : [];
@@ -235,6 +269,9 @@ export class Bill {
       TRANSACTION_FACTOR * items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     const own = unitsOf([
       Math.max(...pages),
+      ...(turn.base === undefined
+        ? []
+        : [Math.max(baseBytes(partition, before.base), baseBytes(partition, turn.base))]),
       ...[...turn.reserved, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
       ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
     ]);

@@ -10,7 +10,7 @@ import { encodeDeclarationText } from '../dynamodb/codec/declaration.ts';
 import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodeRequest } from '../dynamodb/codec/loan.ts';
-import { encodePage } from '../dynamodb/codec/page.ts';
+import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
 import { encodeRejection } from '../dynamodb/codec/rejection.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
 import { encodeWorkerRecord } from '../dynamodb/codec/worker.ts';
@@ -60,13 +60,14 @@ export function requireDeclarationFits(text: string): void {
 export function requireCommitFits(partition: number, turn: PageTurn): void {
   const reservations = [...turn.reserved, ...turn.absorbed];
   const sizes = reservations.map(({ jobs }) => reservationBytesAtMost(jobs.values()));
-  const page = ITEM_BOUNDS.page;
+  const page = ITEM_BOUNDS.page + (turn.base === undefined ? 0 : ITEM_BOUNDS.ledgerBase);
   const others = (turn.spilled.length + turn.estimates.length) * ITEM_BOUNDS.ledger;
   const bytes = sizes.reduce((sum, each) => sum + each, page + others);
   const areAllSmall = sizes.every((each) => each <= ITEM_BYTES_MAX);
   if (areAllSmall && bytes <= TRANSACTION_BYTES_MAX) return;
   requireTransactionFits([
     encodePage(partition, turn.page, ''),
+    ...(turn.base === undefined ? [] : [encodeLedgerBase(partition, turn.base)]),
     ...turn.spilled.map((ledger) => encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger)),
     ...turn.estimates.map((each) => encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
     ...reservations.filter(({ jobs }) => jobs.size > 0).map((each) => encodeReservation(partition, each)),

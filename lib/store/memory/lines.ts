@@ -45,7 +45,7 @@ export class MemoryLineStore implements LineStore {
   }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
     return this.#items.read('getLedgers', () => {
       const { page, ownLedgers } = this.#items.partition(partition);
-      if (fairnessKeys.length > 0) this.#items.bill.readItems('getLedgers', fairnessKeys.length + 1);
+      this.#items.bill.readLedgers(partition, fairnessKeys.length, page.base);
       return fairnessKeys.map((key) => page.ledgers.get(key) ?? ownLedgers.get(key));
     });
   }

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Control } from '../../../lib/core/capacity.ts';
 import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
-import { ITEM_BYTES_MAX, LATER_JOBS_MAX } from '../../../lib/store/bounds.ts';
+import { COMMIT_ITEMS_MAX, ITEM_BYTES_MAX, LATER_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import type { Ledger, Reservation } from '../../../lib/store/records.ts';
 import type { ControlChange } from '../../../lib/store/requests.ts';
@@ -168,11 +168,14 @@ export function partitionContract(suite: StoreSuite): void {
         { presentUntilMs: NOW_MS + 1, isUndecided: true, later: [{ hash: 7, untilMs: NOW_MS + 2 }] },
       ];
       const ledgers = times(90, (at) =>
-        aLedger({ fairnessKey: `customer-of-a-longer-name-${at}`, ...says[at % says.length] }),
+        aLedger({
+          fairnessKey: `${at}`.padStart(480, 'customer-of-a-long-name-'),
+          ...says[at % says.length],
+        }),
       );
-      await store.commit({ fence, commit: aCommit({ ledgers }) });
-      // While commits charge nobody, keys are let go of.
-      for (let quiet = 0; quiet < 30; quiet += 1) await store.commit({ fence, commit: aCommit() });
+      // More than the summary has room for.
+      for (const part of [ledgers.slice(0, 60), ledgers.slice(60)])
+        await store.commit({ fence, commit: aCommit({ ledgers: part }) });
       const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
       const state = await store.loadPartition({ partition, nowMs: NOW_MS });
@@ -256,23 +259,45 @@ export function partitionContract(suite: StoreSuite): void {
       }
     });
 
-    it('takes a hundred items, the check of the epoch being one of them', async () => {
+    it('takes as many items as one transaction does with the page and the base of its ledgers', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const ledgers = times(99, (at) => aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }));
+      const ledgers = times(COMMIT_ITEMS_MAX, (at) =>
+        aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }),
+      );
       expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
       const keys = ledgers.map((ledger) => ledger.fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
     });
 
-    it('refuses more than a hundred items and changes nothing', async () => {
+    it('keeps what hundreds of keys were charged, the latest last, over many commits', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const ledgers = times(100, (at) => aLedger({ fairnessKey: `key-${at}` }));
+      const charged = new Map<string, Ledger>();
+      for (let at = 0; at < 30; at += 1) {
+        const ledgers = times(at % 3 === 0 ? 60 : 7, (each) =>
+          aLedger({ fairnessKey: `key-${(at * 37 + each) % 400}`, settledCostMs: at * 100 + each }),
+        );
+        for (const ledger of ledgers) {
+          charged.delete(ledger.fairnessKey);
+          charged.set(ledger.fairnessKey, ledger);
+        }
+        expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+        const { ledgers: loaded } = await store.loadPartition({ partition, nowMs: NOW_MS });
+        expect(loaded).toEqual([...charged.values()]);
+      }
+      const keys = [...charged.keys()];
+      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual([...charged.values()]);
+    });
+
+    it('refuses more than that and changes nothing', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const ledgers = times(COMMIT_ITEMS_MAX + 1, (at) => aLedger({ fairnessKey: `key-${at}` }));
       await expect(store.commit({ fence, commit: aCommit({ ledgers }) })).rejects.toMatchObject({
         name: 'CommitTooLarge',
       });
-      expect(await store.getLedgers({ partition, fairnessKeys: ['key-0', 'key-99'] })).toEqual([
+      expect(await store.getLedgers({ partition, fairnessKeys: ['key-0', 'key-98'] })).toEqual([
         undefined,
         undefined,
       ]);
@@ -305,8 +330,8 @@ export function partitionContract(suite: StoreSuite): void {
         turn: 0,
         reservations: [],
       });
-      expect(await store.commit({ fence, commit: aCommit({ reserve: reserve.slice(1) }) })).toBe('committed');
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toHaveLength(99);
+      expect(await store.commit({ fence, commit: aCommit({ reserve: reserve.slice(2) }) })).toBe('committed');
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toHaveLength(98);
     });
 
     it('refuses to name an item twice and changes nothing', async () => {

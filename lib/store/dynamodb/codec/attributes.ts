@@ -93,6 +93,8 @@ export const ATTRIBUTE = {
   isLifted: 'f',
   quiet: 'q',
   chargedMean: 'm',
+  baseTurn: 'o',
+  ledgersSince: 's',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',

@@ -6,6 +6,7 @@ import {
   dueKey,
   LOAN_PREFIX,
   leaseKey,
+  ledgerBaseKey,
   PARTITION_PREFIX,
   pageKey,
   RESERVATION_PREFIX,
@@ -151,6 +152,7 @@ const WAYS_OUT: readonly (readonly [string, string])[] = [
     pageKey(0).sk,
     'correct it; deleting it forgets what active keys were charged, and settled places count again',
   ],
+  [ledgerBaseKey(0).sk, 'delete it: what its keys were charged is forgotten'],
   [dueKey(0).sk, 'set it to the most parts that lines of a type ever had'],
   [
     RESERVATION_PREFIX,

@@ -1,10 +1,11 @@
 /** The page: what every pass reads and writes, packed. */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
+import type { MalformedItemError } from '../../errors.ts';
 import { itemBytes, writeUnitsOf } from '../../metering.ts';
-import { EMPTY_PAGE, type Page } from '../../page.ts';
+import { EMPTY_PAGE, type LedgerBase, ledgersSince, type Page } from '../../page.ts';
 import type { Attendance, EstimateRecord, Ledger, Quiet } from '../../records.ts';
-import { pageKey } from '../../schema.ts';
+import { ledgerBaseKey, pageKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
 import { packLater, unpackLater } from './ledger.ts';
@@ -146,21 +147,26 @@ function unpackQuiet(packed: unknown): Quiet {
 }
 
 /** What the page says of keys, types and reservations: a text of JSON each, in one line. */
-const TEXTS = [A.ledgers, A.estimates, A.batches, A.inline, A.attendance, A.quiet] as const;
+const TEXTS = [A.ledgers, A.estimates, A.batches, A.inline, A.attendance, A.quiet, A.ledgersSince] as const;
 /** Far beyond any page: more is damaged, or was put there by somebody else. */
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
 
 /** @param commitId - names the commit that wrote it, so that it knows itself when it comes again */
-export function encodePage(partition: number, page: Page, commitId: string): Item {
-  const item = plainPage(partition, page, commitId);
+export const encodePage = (partition: number, page: Page, commitId: string): Item =>
+  compressed(plainPage(partition, page, commitId));
+
+export const encodeLedgerBase = (partition: number, base: LedgerBase): Item =>
+  compressed(plainLedgerBase(partition, base));
+
+/** Its texts are one attribute, compressed, where that takes fewer write units: it is written whole. */
+function compressed(item: Item): Item {
   const units = writeUnitsOf(itemBytes(item));
-  // It is written whole by every commit: its texts are compressed where that takes fewer write units.
   if (units === 1) return item;
-  const compressed = deflateRawSync(TEXTS.map((name) => item[name] ?? '').join('\n'));
+  const texts = deflateRawSync(TEXTS.map((name) => item[name] ?? '').join('\n'));
   const packed = {
     ...item,
     ...Object.fromEntries(TEXTS.map((name) => [name, undefined])),
-    [A.texts]: compressed,
+    [A.texts]: texts,
   };
   return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
 }
@@ -188,7 +194,12 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
     [A.turn]: page.turn,
     [A.pageEpoch]: page.epoch,
     [A.commitId]: commitId,
-    [A.ledgers]: packLedgers(page.ledgers),
+    ...(page.base === undefined
+      ? { [A.ledgers]: packLedgers(page.ledgers) }
+      : {
+          [A.baseTurn]: page.base.turn,
+          [A.ledgersSince]: packLedgers(ledgersSince(page.ledgers, page.base)),
+        }),
     [A.estimates]: packEstimates(page.estimates),
     [A.batches]: packBatches(page.batches),
     [A.inline]: page.inline.size === 0 ? undefined : packReservations(page.inline.values()),
@@ -201,9 +212,33 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
   };
 }
 
+/** A base as it is before it is compressed. */
+export const plainLedgerBase = (partition: number, { turn, ledgers }: LedgerBase): Item => ({
+  ...ledgerBaseKey(partition),
+  [A.turn]: turn,
+  [A.ledgers]: packLedgers(ledgers),
+});
+
+export function decodeLedgerBase(item: Item): LedgerBase {
+  const cells = cellsOf(withTexts(item));
+  return { turn: cells.count(A.turn), ledgers: cells.packed(A.ledgers, unpackLedgers) };
+}
+
+/** As often is a page read with its base until the two are of one commit. Then the base is damaged. */
+export const TORN_READS_MAX = 5;
+
+/** Whether a page names this base, or none: one of another turn was read before it, or after. */
+export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
+  item[A.baseTurn] === undefined || item[A.baseTurn] === base?.turn;
+
+/** That a page names a base which is not there, or cannot be read. */
+export const baseMissing = (item: Item): MalformedItemError =>
+  cellsOf(item).malformed(A.baseTurn, 'the turn of the ledgers beside it');
+
 export const commitIdOf = (item: Item): unknown => item[A.commitId];
 
-export function decodePage(item: Item): Page {
+/** @param base - which the page names; without it, its ledgers are those that have changed since */
+export function decodePage(item: Item, base?: LedgerBase): Page {
   const cells = cellsOf(withTexts(item));
   const turn = cells.count(A.turn);
   const epoch = cells.has(A.pageEpoch) ? cells.count(A.pageEpoch) : 0;
@@ -212,7 +247,9 @@ export function decodePage(item: Item): Page {
   return {
     turn,
     epoch,
-    ledgers: cells.packed(A.ledgers, unpackLedgers),
+    ...(cells.has(A.baseTurn)
+      ? onBase(cells.packed(A.ledgersSince, unpackLedgers), base)
+      : { ledgers: cells.packed(A.ledgers, unpackLedgers) }),
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
     inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, loosened) : new Map(),
@@ -223,4 +260,11 @@ export function decodePage(item: Item): Page {
     ...(cells.has(A.quiet) ? { quiet: cells.packed(A.quiet, unpackQuiet) } : {}),
     ...(cells.has(A.chargedMean) ? { chargedMean: cells.count(A.chargedMean) } : {}),
   };
+}
+
+/** The latest charged last, as they were. */
+function onBase(since: Page['ledgers'], base: LedgerBase | undefined): Pick<Page, 'ledgers' | 'base'> {
+  if (base === undefined) return { ledgers: since };
+  const before = [...base.ledgers].filter(([key]) => !since.has(key));
+  return { ledgers: new Map([...before, ...since]), base };
 }

@@ -1,0 +1,181 @@
+/** A table's partition whose ledgers stand in the page and in an item beside it: both are of one commit, or are read again. */
+import { BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import {
+  type BatchGetCommandOutput,
+  DeleteCommand,
+  DynamoDBDocumentClient,
+  QueryCommand,
+  type QueryCommandOutput,
+} from '@aws-sdk/lib-dynamodb';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { Ledger, UnreadableItem } from '../../lib/store/records.ts';
+import { ledgerBaseKey, pageKey } from '../../lib/store/schema.ts';
+import { createTable, type TestTable } from '../contract/aws.ts';
+import { suitePlace } from '../contract/harness.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aLedger } from '../fixtures/factories/ledger.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
+
+const WAIT_MS = 60_000;
+const KEYS = 300;
+
+type Answered = NonNullable<QueryCommandOutput['Items']>;
+
+/** What reads of the base answer in its place, one after the other; and how often it was read. */
+interface Bases {
+  readonly instead: (Answered[number] | undefined)[];
+  readonly seen: Answered;
+}
+
+const isBase = (item: Answered[number]): boolean => item.sk === ledgerBaseKey(0).sk;
+
+function basesOf(client: DynamoDBClient): Bases {
+  const bases: Bases = { instead: [], seen: [] };
+  const replaced = (items: Answered = []): Answered =>
+    items.flatMap((item) => {
+      if (!isBase(item)) return [item];
+      bases.seen.push(item);
+      if (bases.instead.length === 0) return [item];
+      const other = bases.instead.shift();
+      return other === undefined ? [] : [other];
+    });
+  client.middlewareStack.add(
+    (next, { commandName }) =>
+      async (args) => {
+        const found = await next(args);
+        if (commandName === QueryCommand.name) {
+          const output = found.output as QueryCommandOutput;
+          output.Items = replaced(output.Items);
+        }
+        if (commandName === BatchGetItemCommand.name) {
+          const output = found.output as BatchGetCommandOutput;
+          for (const [table, items] of Object.entries(output.Responses ?? {}))
+            (output.Responses ?? {})[table] = replaced(items);
+        }
+        return found;
+      },
+    { step: 'initialize', name: 'bases' },
+  );
+  return bases;
+}
+
+describe('ledgers of a page and its base', () => {
+  let table: TestTable;
+  let bases: Bases;
+  let partition = 0;
+
+  beforeAll(async () => {
+    table = await createTable();
+    bases = basesOf(table.client as DynamoDBClient);
+  }, WAIT_MS);
+  afterAll(async () => {
+    await table?.drop();
+  });
+
+  const ledgersOf = async (from: DynamoJobStore): Promise<readonly Ledger[]> =>
+    (await from.loadPartition({ partition, nowMs: NOW_MS })).ledgers;
+
+  /** A partition of three hundred keys whose base was written twice, and charges since. */
+  async function setting() {
+    partition += 1;
+    const told: UnreadableItem[] = [];
+    const process = (): DynamoJobStore =>
+      new DynamoJobStore({
+        ...table,
+        place: suitePlace,
+        nowMs: () => NOW_MS,
+        unreadable: (item) => told.push(item),
+      });
+    const store = process();
+    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 60_000 });
+    const fence = { partition, epoch };
+    const charged = new Map<string, Ledger>();
+    let cost = 0;
+    const charge = async (count: number): Promise<void> => {
+      const ledgers = Array.from({ length: count }, () => {
+        cost += 1;
+        return aLedger({ fairnessKey: `customer-${cost % KEYS}`, settledCostMs: cost });
+      });
+      for (const ledger of ledgers) {
+        charged.delete(ledger.fairnessKey);
+        charged.set(ledger.fairnessKey, ledger);
+      }
+      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+    };
+    const written = new Set<unknown>();
+    bases.seen.length = 0;
+    for (let commits = 0; written.size < 2; commits += 1) {
+      await charge(20);
+      await ledgersOf(process());
+      for (const base of bases.seen) written.add(base.n);
+      if (commits > 80) throw new Error('no base was written twice');
+    }
+    await charge(3);
+    const [older] = bases.seen;
+    bases.seen.length = 0;
+    return { process, told, fence, charged, older };
+  }
+
+  it('are together what was charged, in that order, for whoever reads them first', async () => {
+    const { process, charged, told } = await setting();
+    expect(await ledgersOf(process())).toEqual([...charged.values()]);
+    const keys = [...charged.keys()];
+    expect(await process().getLedgers({ partition, fairnessKeys: [...keys, 'nobody'] })).toEqual([
+      ...charged.values(),
+      undefined,
+    ]);
+    expect(told).toEqual([]);
+  });
+
+  it.each(['loaded', 'asked for'])('are read again when a commit came in between: %s', async (how) => {
+    const { process, charged, told, older } = await setting();
+    bases.instead.push(older, undefined);
+    const keys = [...charged.keys()];
+    const read =
+      how === 'loaded'
+        ? await ledgersOf(process())
+        : await process().getLedgers({ partition, fairnessKeys: keys });
+    expect(read).toEqual([...charged.values()]);
+    expect(bases.instead).toEqual([]);
+    expect(bases.seen).toHaveLength(3);
+    expect(told).toEqual([]);
+  });
+
+  it('are read again where reservations are read around', async () => {
+    const { process, fence, charged, older } = await setting();
+    const store = process();
+    const reserve = Array.from({ length: 20 }, () => {
+      const { batchId } = aReservation();
+      return aReservation(Array.from({ length: 50 }, (_, at) => ({ id: `${batchId}-job-${at}` })));
+    });
+    await store.commit({ fence, commit: aCommit({ reserve }) });
+    await store.loadPartition({ partition, nowMs: NOW_MS });
+    const { turn } = await store.loadPartition({ partition, nowMs: NOW_MS });
+    bases.seen.length = 0;
+    bases.instead.push(older);
+    const { ledgers } = await store.loadPartition({ partition, nowMs: NOW_MS, knownTurn: turn });
+    expect(ledgers).toEqual([...charged.values()]);
+    expect(bases.seen).toHaveLength(2);
+  });
+
+  it('without a base are those that have changed since: somebody is told, and the next commit writes all that there is', async () => {
+    const { process, charged, told } = await setting();
+    const documents = DynamoDBDocumentClient.from(table.client as DynamoDBClient);
+    await documents.send(new DeleteCommand({ TableName: table.table, Key: ledgerBaseKey(partition) }));
+    const survivor = process();
+    const since = await ledgersOf(survivor);
+    expect(since.length).toBeLessThan(KEYS);
+    expect(since).toEqual([...charged.values()].slice(-since.length));
+    const { pk, sk } = pageKey(partition);
+    expect(told).toMatchObject([
+      { key: `${pk} ${sk}`, reason: expect.stringContaining('ledgers beside it') },
+    ]);
+    const { epoch } = await survivor.loadPartition({ partition, nowMs: NOW_MS });
+    const fresh = aLedger({ fairnessKey: 'fresh', settledCostMs: 1 });
+    await survivor.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers: [fresh] }) });
+    expect(await ledgersOf(process())).toEqual([...since, fresh]);
+    expect(told).toHaveLength(1);
+  });
+});
