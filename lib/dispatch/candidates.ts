@@ -11,7 +11,7 @@ import type { DispatchContext } from './context.ts';
 import { HintedJobs } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
-import { isUsedUp, modesOf, ReadAhead, readLineParts, subLinesOf } from './line-parts.ts';
+import { isUsedUp, modesOf, partsToRead, ReadAhead, readLineParts } from './line-parts.ts';
 import { readGroup } from './parking.ts';
 import {
   type CachedHeads,
@@ -67,7 +67,6 @@ const HEADS_MIN = 12;
 const HEADS_TRUSTED_MS = 60_000;
 /** How many lines `lookAgain` reads again while slots stay free, although they were read a moment ago. */
 const AGAIN_LINES = 20;
-
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 100;
 /** Blocked lines whose names are taken from keys in one pass. */
@@ -92,6 +91,8 @@ export class Candidates {
   /** By name: lines that this pass has read itself, so that nothing of them is taken from an earlier pass. */
   readonly #read = new Map<string, LineName>();
   readonly #ahead = new ReadAhead();
+  /** How often all was to be read again. */
+  #rereads = 0;
   /** By name: lines that an earlier pass found empty, and that this pass has not read itself. */
   readonly #believedEmpty = new Map<string, LineName>();
   readonly #believedTypes = new Set<string>();
@@ -222,7 +223,7 @@ export class Candidates {
     const taken = need.lines.map(({ line, count }) => this.#takeHeads(line, count));
     const [lines] = await Promise.all([
       Promise.all(taken),
-      this.#readAhead(planner.room),
+      this.readAhead(planner.room),
       ...need.keys.map(({ type, count }) => this.#offerKeys(planner, type, count)),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
@@ -380,7 +381,7 @@ export class Candidates {
     const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     this.#offeredOf.set(name, offered + jobs.length);
     const isOver = isUsedUp(heads, offered + jobs.length);
-    const more = !isOver || !this.#read.has(name);
+    const more = !isOver || !(this.#read.has(name) || this.#isOverBelieved(name, line, heads));
     if (isOver && more) this.#ahead.note(name, line);
     const free: JobHead[] = [];
     for (const job of jobs) {
@@ -391,15 +392,28 @@ export class Candidates {
     return { line, jobs: free, more };
   }
 
-  async #readAhead(room: number): Promise<void> {
+  /** Reads lines whose remembered jobs are used up, if others are read now anyway, or `always`. */
+  async readAhead(room: number, always = false): Promise<void> {
+    this.#ahead.isReading ||= always;
+    const before = this.#rereads;
     await Promise.all(
       this.#ahead.take(room).map(async ([name, line]) => {
         const heads = await this.#readHeads(line, name, undefined, HEADS_MIN, false);
+        // Claims were lost meanwhile: what was read is old.
+        if (before !== this.#rereads) return;
         this.#read.set(name, line);
         this.#input.cached.heads.set(name, heads);
         this.#offeredOf.set(name, 0);
       }),
     );
+  }
+
+  /** Whether nothing else is believed to wait in a line that was used up, and that this pass has not read. */
+  #isOverBelieved(name: string, line: LineName, { readAtMs }: CachedHeads): boolean {
+    if (this.#ahead.readsUsedUp()) return false;
+    if (this.#input.nowMs - readAtMs >= nothingTrustedMs(this.#input.cached)) return false;
+    this.#believedEmpty.set(name, line);
+    return true;
   }
 
   /** Jobs of a key's line that are known to wait, read up to a rank; for the lifts. */
@@ -491,17 +505,9 @@ export class Candidates {
     };
   }
 
-  /** The parts of a line: those that its key names, and where only a hint told of it, those that there may be. */
   #subsOf(line: LineName, name: string): readonly number[] {
-    const { configuration } = this.#context;
-    const parts = configuration.types.find(({ type }) => type === line.type)?.subLines ?? 1;
     const backlog = this.#keys.of(line.type, line.fairnessKey);
-    const named = subLinesOf(backlog?.lines ?? [], line.mode);
-    if (parts === 1 && named.length <= 1) return named.length === 1 ? named : FIRST_PART;
-    const hints = this.#hinted.of(name);
-    const isNamed = backlog?.isHinted !== true && named.length > 0;
-    if (isNamed && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
-    return [...new Set([...named, ...Array.from({ length: parts }, (_, sub) => sub)])];
+    return partsToRead(this.#context.configuration, line, { backlog, hints: this.#hinted.of(name) });
   }
 
   /** Takes jobs out that were claimed or parked, so that no later pass meets them. */
@@ -523,6 +529,7 @@ export class Candidates {
 
   /** Reads every line from its start again, because many claims in a row were lost: what was read is old. */
   readAgain(): void {
+    this.#rereads += 1;
     forgetLines(this.#input.cached);
     this.#input.cached.recent.clear();
     this.#offeredOf.clear();
@@ -587,13 +594,10 @@ export class Candidates {
       for (const { job } of recents.values()) if (isOver(job)) recents.delete(job.id);
       if (recents.size === 0) recent.delete(name);
     }
-    const quiet = this.quietBut(NONE);
-    if (quiet !== undefined) keepQuiet(this.#input.cached, this.#types(), quiet);
+    const quiet = this.quietBut(new Set());
+    const types = this.#context.configuration.types.map(({ type }) => type);
+    if (quiet !== undefined) keepQuiet(this.#input.cached, types, quiet);
     else forgetTypes(this.#input.cached, this.#distrusted);
-  }
-
-  #types(): readonly string[] {
-    return this.#context.configuration.types.map(({ type }) => type);
   }
 
   #noteLeftBehind({ reservation, position }: Held, job: JobHead): void {
@@ -607,6 +611,3 @@ export class Candidates {
     return readyLineName(this.#input.partition, line);
   }
 }
-
-const FIRST_PART: readonly number[] = [0];
-const NONE: ReadonlySet<string> = new Set();

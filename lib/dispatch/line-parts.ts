@@ -3,12 +3,14 @@
  * Which part a job stands in follows from its id; its rank is that of the whole line. So the whole line is the merge of
  * its parts by rank, exactly: a head is given out only when every part that goes on has shown one behind it.
  */
+import type { PoolConfiguration } from '../core/configuration.ts';
 import type { JobMode } from '../core/job.ts';
 import type { LineName } from '../core/planner.ts';
 import type { PassStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { KeyBacklog } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
+import { subLineOf } from './submit.ts';
 
 /** Where the reading of a line goes on: its parts that are not used up. */
 export type LineCursor = readonly PartCursor[];
@@ -193,6 +195,28 @@ export function subLinesOf(lines: KeyBacklog['lines'], mode: JobMode): readonly 
   return lines.flatMap((line) => (line.mode === mode ? [line.sub ?? 0] : []));
 }
 
+const FIRST_PART: readonly number[] = [0];
+
+/** The parts of a line: those that its key names, and where only a hint told of it, those that there may be. */
+export function partsToRead(
+  configuration: PoolConfiguration,
+  line: LineName,
+  {
+    backlog,
+    hints,
+  }: {
+    readonly backlog: (Pick<KeyBacklog, 'lines'> & { readonly isHinted?: boolean | undefined }) | undefined;
+    readonly hints: readonly JobHead[];
+  },
+): readonly number[] {
+  const parts = configuration.types.find(({ type }) => type === line.type)?.subLines ?? 1;
+  const named = subLinesOf(backlog?.lines ?? [], line.mode);
+  if (parts === 1 && named.length <= 1) return named.length === 1 ? named : FIRST_PART;
+  const isNamed = backlog?.isHinted !== true && named.length > 0;
+  if (isNamed && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
+  return [...new Set([...named, ...Array.from({ length: parts }, (_, sub) => sub)])];
+}
+
 /** Lines as wholes, each once. */
 export const modesOf = (lines: KeyBacklog['lines']): readonly JobMode[] => [
   ...new Set(lines.map(({ mode }) => mode)),
@@ -204,6 +228,11 @@ export const isUsedUp = (
   offered: number,
 ): boolean => next === undefined && jobs.length <= offered;
 
+/**
+ * Lines that a pass uses up and reads again, because a job may have come without a hint; of more, what was read last and what hints
+ * told since is believed for as long as of lines that are found used up. A small pass sees all, and a large one waits for few reads.
+ */
+const USED_UP_READ = 64;
 /** Lines that are read beside those whose turn has come, at most: twice as many each time that a pass has to read. */
 const AHEAD_MAX = 256;
 /** And the second time that it has to. None the first time: who reads little reads nothing for nothing. */
@@ -215,6 +244,7 @@ const AHEAD_FIRST = 8;
  */
 export class ReadAhead {
   readonly #usedUp = new Map<string, LineName>();
+  #usedUpCount = 0;
   #count = 0;
   /** Lines are read now, whatever is ahead. */
   isReading = false;
@@ -225,6 +255,12 @@ export class ReadAhead {
 
   forget(name: string): void {
     this.#usedUp.delete(name);
+  }
+
+  /** One more line is used up. Answers whether it is to be read again, whatever is believed of it. */
+  readsUsedUp(): boolean {
+    this.#usedUpCount += 1;
+    return this.#usedUpCount <= USED_UP_READ;
   }
 
   /** What to read beside what is read now, no more than there is room for. */

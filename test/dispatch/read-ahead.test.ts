@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LineName } from '../../lib/core/planner.ts';
 import { isUsedUp, ReadAhead } from '../../lib/dispatch/line-parts.ts';
+import { stage, storeWith } from './stage.ts';
 
 describe('lines to be read ahead', () => {
   const line = (fairnessKey: string): LineName => ({ type: 'resize', mode: 'queued', fairnessKey });
@@ -38,5 +39,75 @@ describe('a line is used up', () => {
     ['not where it goes on', 2, {}, false],
   ])('%s', (_, offered, next, isSo) => {
     expect(isUsedUp({ jobs: ['one', 'two'], next: next as never }, offered)).toBe(isSo);
+  });
+});
+
+describe('lines of which a process remembers jobs', () => {
+  const pool = (slots: number) => ({
+    types: { resize: {}, index: {}, pack: {} },
+    tiers: [{ tier: 'standard' }],
+    fleets: { images: { types: ['resize', 'index'], slots }, boxes: { types: ['pack'], slots: 0 } },
+  });
+
+  it('are read again once these are used up: a job that nobody told of starts if it ranks first', async () => {
+    const on = stage({ pool: pool(2) });
+    const told = await on.put(on.job(), on.job(), on.job());
+    await on.pass({ jobs: told, reason: 'stream' });
+    const started = await on.startAll('images');
+    const [untold] = await on.put(on.job({ priority: 10 }));
+    const ended = [];
+    for (const each of started) ended.push(await on.end(each));
+    await on.pass({ jobs: ended, reason: 'stream' });
+    expect(on.states([...told, untold ?? on.job()])).toEqual([
+      'succeeded',
+      'succeeded',
+      'claimed',
+      'claimed',
+    ]);
+  });
+
+  it('and that go on are read on before jobs of a lower priority start', async () => {
+    const on = stage({ pool: pool(12) });
+    const many = await on.put(...Array.from({ length: 20 }, () => on.job({ priority: 5 })));
+    const [low] = await on.put(on.job({ type: 'index' }));
+    if (low === undefined) throw new Error('no job');
+    await on.pass({ reason: 'tick' });
+    const [started] = await on.startAll('images');
+    if (started === undefined) throw new Error('nothing started');
+    await on.advance(100);
+    await on.pass({ jobs: [await on.end(started)], reason: 'stream' });
+    expect(on.stateOf(low.id)).toBe('pending');
+    expect(on.states(many).filter((state) => state === 'claimed')).toHaveLength(1);
+  });
+
+  /** Keys that a process has read, each with one job that hints told of since; answers the lines that the pass reads which starts them. */
+  const readsOf = async (keys: number): Promise<number> => {
+    const on = stage({ pool: pool(2 * keys) });
+    const jobs = (): ReturnType<typeof on.job>[] =>
+      Array.from({ length: keys }, (_, at) => on.job({ fairnessKey: `customer-${at}` }));
+    // Read to their ends, and empty; and something waits all the time.
+    const first = await on.put(...jobs(), on.job({ type: 'pack' }));
+    await on.pass({ jobs: first, reason: 'stream' });
+    const ended = [];
+    for (const each of await on.startAll('images')) ended.push(await on.end(each));
+    await on.advance(2_500);
+    await on.pass({ jobs: ended, reason: 'stream' });
+    await on.advance(10);
+    const told = await on.put(...jobs());
+    let reads = 0;
+    const store = storeWith(on.store, {
+      readLine: (asked) => {
+        reads += 1;
+        return on.store.readLine(asked);
+      },
+    });
+    await on.pass({ jobs: told, reason: 'stream' }, { ...on.main, store });
+    expect(new Set(on.states(told))).toEqual(new Set(['claimed']));
+    return reads;
+  };
+
+  it('are not read again by a pass that uses many of them up', async () => {
+    expect(await readsOf(20)).toBeGreaterThanOrEqual(20);
+    expect(await readsOf(400)).toBeLessThanOrEqual(90);
   });
 });

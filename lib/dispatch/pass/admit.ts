@@ -87,15 +87,29 @@ export class Admission {
         this.isOutOfTime = true;
         break;
       }
-      const places = await this.#reserve(decisions);
-      this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
-      if (decisions.length === 0) break;
-      await this.#claim(places);
+      // Settled, not awaited: it may fail sooner than what is done beside it.
+      const reading = Promise.allSettled([this.#readAhead(decisions)]);
+      try {
+        const places = await this.#reserve(decisions);
+        this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
+        if (decisions.length === 0) break;
+        await this.#claim(places);
+      } finally {
+        await reading;
+      }
+      const [read] = await reading;
+      if (read.status === 'rejected') throw read.reason;
       this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
     }
     // A claim that was lost may have let a conflict key go.
     if (this.lostClaims > 0) await this.#moveBack();
     if (this.parks) this.#letFollow();
+  }
+
+  /** A batch that is full is followed by another one: what that needs is read while this one is written. */
+  async #readAhead(decisions: readonly Decision[]): Promise<void> {
+    const { planner, candidates } = this.#pass;
+    if (decisions.length === this.#most && planner.room > 0) await candidates.readAhead(planner.room, true);
   }
 
   async #plan(): Promise<readonly Decision[]> {
