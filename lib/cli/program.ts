@@ -19,10 +19,18 @@ import {
 } from '../client/errors.ts';
 import { ConfigurationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
+import { DeclarationMissing } from '../dispatch/declaration.ts';
 import { OutcomesUnpublishedError } from '../dispatch/outcomes.ts';
 import { BusMisconfigured } from '../events/errors.ts';
+import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../queue/errors.ts';
 import { readScenarioFile, ScenarioError } from '../simulate/scenario-file.ts';
-import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../store/errors.ts';
+import {
+  MalformedItemError,
+  StoreMisconfigured,
+  StoreRefused,
+  StoreThrottled,
+  StoreUnavailable,
+} from '../store/errors.ts';
 import {
   type ConnectDispatcher,
   type Connection,
@@ -96,6 +104,11 @@ const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] =
   [StoreUnavailable, EXIT.failed],
   [StoreMisconfigured, EXIT.failed],
   [StoreRefused, EXIT.failed],
+  [MalformedItemError, EXIT.failed],
+  [DeclarationMissing, EXIT.failed],
+  [QueueUnavailable, EXIT.failed],
+  [QueueMisconfigured, EXIT.failed],
+  [QueueRefused, EXIT.failed],
   [StackUnreadableError, EXIT.failed],
   [OutcomesUnpublishedError, EXIT.failed],
   [BusMisconfigured, EXIT.failed],

@@ -34,6 +34,7 @@ import {
   wakeAgain,
   wakeFor,
   wakeForDueWork,
+  wakeForFormerShards,
   wakeForNearWork,
 } from './timers.ts';
 
@@ -450,11 +451,10 @@ class PassRun {
     }
     // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
     if (next !== undefined) await store.releaseLease({ fence: next.fence });
-    else if (this.#hints.length === 0) noteWakes(this.#context, lease, wakes);
-    else {
+    if (this.#hints.length > 0) {
       await store.wake({ partition, jobs: namesOf(this.#hints) });
       noteWakes(this.#context, lease, undefined);
-    }
+    } else if (next === undefined) noteWakes(this.#context, lease, wakes);
     await queue.sendWake(partition, 0);
     return 'outOfBudget';
   }
@@ -523,6 +523,7 @@ export async function dispatchAll(
       ]);
       if (passed.status === 'rejected') throw passed.reason;
       if (looked.status === 'rejected') throw looked.reason;
+      if (fronts !== undefined) await wakeForFormerShards(context, partition, fronts);
       const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       noteRun(context, report, tookMs);

@@ -133,10 +133,14 @@ export async function isDueWorkLeft(
   return true;
 }
 
-/** Whether nothing is left that was due by then. */
+/** Whether nothing is left that was due by then. Lines may once have been split in more: who does not know it asks. */
 async function isDone(context: DispatchContext, partition: number, dueAtMs: number): Promise<boolean> {
-  const { jobs, schedules } = readDueFronts(context, partition);
-  const fronts = [...jobs.values(), schedules];
+  const { store, clock, caches, configuration } = context;
+  const known =
+    caches.get(partition)?.dueShards ??
+    (await store.loadPartition({ partition, nowMs: clock.nowMs() })).dueShards;
+  const jobs = frontsOf(context, partition, dueShardsOf(configuration, known));
+  const fronts = [...jobs.values(), frontOf(context, schedulesDue(context, partition))];
   const areEmpty = await Promise.all(fronts.map((front) => showsNothingDue(front, dueAtMs)));
   return areEmpty.every(Boolean);
 }
@@ -194,17 +198,21 @@ export interface DueFronts {
   readonly schedules: Promise<DueFront>;
 }
 
-export function readDueFronts(context: DispatchContext, partition: number): DueFronts {
-  const readAtMs = context.clock.nowMs();
-  const front = async (readDue: ReadDue): Promise<DueFront> => ({
-    ...(await readDue(0, readAtMs + LOOK_AHEAD_MS)),
-    readAtMs,
-  });
-  const shards = dueShardsKnown(context, partition);
-  return {
-    jobs: new Map(shards.map((shard) => [shard, front(jobsDue(context, partition, shard))])),
-    schedules: front(schedulesDue(context, partition)),
-  };
+export const readDueFronts = (context: DispatchContext, partition: number): DueFronts => ({
+  jobs: frontsOf(context, partition, dueShardsKnown(context, partition)),
+  schedules: frontOf(context, schedulesDue(context, partition)),
+});
+
+const frontsOf = (
+  context: DispatchContext,
+  partition: number,
+  shards: readonly number[],
+): DueFronts['jobs'] =>
+  new Map(shards.map((shard) => [shard, frontOf(context, jobsDue(context, partition, shard))]));
+
+async function frontOf({ clock }: DispatchContext, readDue: ReadDue): Promise<DueFront> {
+  const readAtMs = clock.nowMs();
+  return { ...(await readDue(0, readAtMs + LOOK_AHEAD_MS)), readAtMs };
 }
 
 /** A front is as good as a pass's own read of its line for so long. */
@@ -256,6 +264,25 @@ export async function wakeForDueWork(
     partition,
     looks.flatMap(({ instants }) => instants),
   );
+}
+
+/**
+ * The same for shards of the due line that a tick did not know of before its pass has read the partition: a function that has just
+ * begun knows how lines are split, not in how many they were.
+ */
+export async function wakeForFormerShards(
+  context: DispatchContext,
+  partition: number,
+  { jobs }: DueFronts,
+): Promise<void> {
+  const former = dueShardsKnown(context, partition).filter((shard) => !jobs.has(shard));
+  if (former.length === 0) return;
+  const readAtMs = context.clock.nowMs();
+  const nothing = Promise.resolve({ readAtMs, instants: [], isCut: false });
+  await wakeForDueWork(context, partition, {
+    jobs: frontsOf(context, partition, former),
+    schedules: nothing,
+  });
 }
 
 interface Look {

@@ -3,8 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
+import { showsNothingDue } from '../../lib/dispatch/timers.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aSchedule } from '../fixtures/factories/schedule.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -188,4 +190,14 @@ describe('a tick', () => {
       expect(on.store.inspectSchedule('now')?.state.history).toMatchObject([{ what: 'made' }]);
     },
   );
+});
+
+it.each([
+  ['nothing', [], false, true],
+  ['nothing readable, and goes on', [], true, false],
+  ['what is due later', [10], true, true],
+  ['what is due', [-10], false, false],
+])('a front that shows %s', async (_, inMs, isCut, isSo) => {
+  const front = { readAtMs: NOW_MS, instants: inMs.map((each) => NOW_MS + each), isCut };
+  expect(await showsNothingDue(Promise.resolve(front), NOW_MS)).toBe(isSo);
 });

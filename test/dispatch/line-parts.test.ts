@@ -8,12 +8,13 @@ import { hashText } from '../../lib/core/partition.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
-import { readLineParts } from '../../lib/dispatch/line-parts.ts';
+import { readLineParts, withComing } from '../../lib/dispatch/line-parts.ts';
 import { ANNOUNCE_EVERY_MS, placeOf, subLineOf } from '../../lib/dispatch/submit.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { JobHead } from '../../lib/store/job-fields.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aReadyLine } from '../fixtures/factories/ready-line.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 const pool = (subLines: number): PoolInput => ({
@@ -348,4 +349,30 @@ describe('what hints tell of a line whose parts were read ahead', () => {
     await on.pass({ jobs: [outcome.job], reason: 'stream' });
     expect(await inTurn(on)).toMatchObject({ lost: 0 });
   });
+});
+
+it('a job that hints told of while parts were read on stands in its place', async () => {
+  const head = (at: number, sub: number): JobHead =>
+    aJob({ id: `${sub}-${at}`, readyAtMs: NOW_MS + at }) as JobHead;
+  const rankOf = (job: Pick<JobHead, 'readyAtMs'>): string => `${job.readyAtMs}`;
+  const parts = [
+    [10, 30, 50, 70, 90, 110].map((at) => head(at, 0)),
+    [20, 40, 60, 80, 100, 120].map((at) => head(at, 1)),
+  ];
+  const store: Pick<JobStore, 'readLine'> = {
+    readLine: async ({ line, limit, after = '0' }) => {
+      const all = parts[line.sub ?? 0] ?? [];
+      const behind = Number(after) + limit;
+      const next = behind < all.length ? { next: `${behind}` } : {};
+      return { jobs: all.slice(Number(after), behind), ...next };
+    },
+  };
+  const input = { partition: 0, line: aReadyLine(), subs: [0, 1], rankOf };
+  const first = await readLineParts(store, input, 4);
+  if (first.next === undefined) throw new Error('the line ends');
+  const coming = head(65, 0);
+  const next = withComing(first.next, [{ job: coming, rank: rankOf(coming), sub: 0 }], rankOf);
+  const rest = await readLineParts(store, input, 20, next);
+  const seen = [...first.jobs, ...rest.jobs].map(({ readyAtMs }) => readyAtMs - NOW_MS);
+  expect(seen).toEqual([10, 20, 30, 40, 50, 60, 65, 70, 80, 90, 100, 110, 120]);
 });

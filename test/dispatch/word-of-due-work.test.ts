@@ -192,6 +192,20 @@ describe('where passes follow each other, whoever is woken for what is due', () 
     expect(kinds).toEqual(['left']);
   });
 
+  it('does not keep a holder from word beside it that does not say of what', async () => {
+    const { on, trigger } = await busy();
+    const kinds: string[] = [];
+    const store = steppedStore(on.store, ['releaseLease'], async () => {
+      if (kinds.length > 0) return;
+      kinds.push((await dispatch(on.dispatcher(), 0, trigger)).kind);
+      const blank = { jobs: [], reason: 'wake', partitions: [0] } as const;
+      kinds.push((await dispatch(on.dispatcher({ clock: on.time.clock(() => 0) }), 0, blank)).kind);
+    });
+    const jobs = await on.put(on.job());
+    expect((await dispatch({ ...on.main, store }, 0, { jobs, reason: 'stream' })).passes).toBe(2);
+    expect(kinds).toEqual(['left', 'left']);
+  });
+
   it('is woken again a second later, and finds it done', async () => {
     const { on, due, trigger } = await busy();
     const { inMs, desk } = timesOf(on);
