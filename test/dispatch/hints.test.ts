@@ -187,3 +187,23 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
     expect(lines.heads.get('line')?.jobs).toEqual(inOrder(waiting));
   });
 });
+
+describe('a hint that is older than what is known of its job', () => {
+  it.each(['told of', 'read'])('changes nothing: %s', (how) => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const places = {
+      nameOf: () => 'line',
+      rankOf: (job: JobHead) => rankKey(job, on.configuration.score),
+      subOf: () => 0,
+    };
+    const before = on.job({ priority: 9 });
+    const now: JobHead = { ...before, version: before.version + 2, priority: 1 };
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: how === 'read' ? [now] : [], subs: [0] });
+    if (how === 'told of') noteImages(lines, [now], places, on.time.nowMs);
+    noteImages(lines, [before], places, on.time.nowMs);
+    // Nor that it did not wait then.
+    noteImages(lines, [{ ...before, state: 'claimed' }], places, on.time.nowMs);
+    expect(lines.heads.get('line')?.jobs).toEqual([now]);
+  });
+});

@@ -398,6 +398,19 @@ describe('a loan', () => {
     expect(counts(on)[1]).toBeGreaterThanOrEqual(4);
   });
 
+  it('is not lent on to whoever has asked when it goes back', async () => {
+    const on = pooled();
+    await arrive(on, ...manyIn(on, 0, 6));
+    await arrive(on, ...manyIn(on, 1, 20));
+    expect(counts(on)).toEqual([6, 2]);
+    const { requests } = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
+    expect(requests).toHaveLength(1);
+    await endAll(on, 2);
+    // What was lent is its lender's again, and what is left to lend is nothing.
+    expect(counts(on)).toEqual([4, 4]);
+    expect([...loansIn(on, 0), ...loansIn(on, 1)]).toEqual([]);
+  });
+
   it('stays with the jobs that run when its time is over, and no other job starts with it', async () => {
     const on = pooled();
     await arrive(on, ...manyIn(on, 0, 20));

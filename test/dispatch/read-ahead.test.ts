@@ -106,6 +106,21 @@ describe('lines of which a process remembers jobs', () => {
     return reads;
   };
 
+  it('show what nobody told of where they are read ahead', async () => {
+    const KEYS = 60;
+    const on = stage({ pool: pool(2 * KEYS) });
+    const jobs = (): ReturnType<typeof on.job>[] =>
+      Array.from({ length: KEYS }, (_, at) => on.job({ fairnessKey: `customer-${at}` }));
+    const first = await on.put(...jobs(), on.job({ type: 'pack' }));
+    await on.pass({ jobs: first, reason: 'stream' });
+    const ended = [];
+    for (const each of await on.startAll('images')) ended.push(await on.end(each));
+    await on.pass({ jobs: ended, reason: 'stream' });
+    const [told, untold] = [await on.put(...jobs()), await on.put(...jobs())];
+    await on.pass({ jobs: told, reason: 'stream' });
+    expect(new Set(on.states([...told, ...untold]))).toEqual(new Set(['claimed']));
+  });
+
   it('are not read again by a pass that uses many of them up', async () => {
     expect(await readsOf(20)).toBeGreaterThanOrEqual(20);
     expect(await readsOf(400)).toBeLessThanOrEqual(90);
