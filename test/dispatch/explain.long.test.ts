@@ -1,4 +1,4 @@
 /** The worlds that `explain.test.ts` leaves. */
 import { testWorlds } from './explain-worlds.ts';
 
-testWorlds(60, 199);
+testWorlds(80, 199);

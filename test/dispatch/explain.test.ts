@@ -41,4 +41,4 @@ describe('a job that passes do not see', () => {
 });
 
 // Others are in `explain.long.test.ts`.
-testWorlds(0, 59);
+testWorlds(0, 79);
