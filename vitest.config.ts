@@ -28,6 +28,7 @@ const LONGEST = [
   'test/simulation/planted.long.test.ts',
   'test/simulation/big.long.test.ts',
   'test/simulation/big-more.long.test.ts',
+  'test/simulation/crash-points.long.test.ts',
   'test/simulation/schedules.long.test.ts',
   'test/integration/chaos.long.test.ts',
   'test/differential/differential.long.test.ts',
