@@ -25,7 +25,7 @@ it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`,
     expect(seen).toContain(what);
 }, 120_000);
 
-const WIDE_SEEDS = 20;
+const WIDE_SEEDS = 60;
 
 it(`schedules beside jobs obey their policies and hold up nothing, whoever dies at any verb: ${WIDE_SEEDS} seeds`, async () => {
   const seen = new Set<string>();
