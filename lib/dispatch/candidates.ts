@@ -67,6 +67,7 @@ const HEADS_MIN = 12;
 const HEADS_TRUSTED_MS = 60_000;
 /** How many lines `lookAgain` reads again while slots stay free, although they were read a moment ago. */
 const AGAIN_LINES = 20;
+
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 100;
 /** Blocked lines whose names are taken from keys in one pass. */
@@ -595,9 +596,9 @@ export class Candidates {
       if (recents.size === 0) recent.delete(name);
     }
     const quiet = this.quietBut(new Set());
-    const types = this.#context.configuration.types.map(({ type }) => type);
-    if (quiet !== undefined) keepQuiet(this.#input.cached, types, quiet);
-    else forgetTypes(this.#input.cached, this.#distrusted);
+    const { types } = this.#context.configuration;
+    if (quiet === undefined) forgetTypes(this.#input.cached, this.#distrusted);
+    else keepQuiet(this.#input.cached, types, quiet);
   }
 
   #noteLeftBehind({ reservation, position }: Held, job: JobHead): void {

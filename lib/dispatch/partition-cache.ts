@@ -181,9 +181,13 @@ export function noteQuiet(
 }
 
 /** That nothing waits is one instant to remember, not as many lines as there are. */
-export function keepQuiet(lines: CachedLines, types: Iterable<string>, { lookedAtMs }: Quiet): void {
+export function keepQuiet(
+  lines: CachedLines,
+  types: Iterable<{ readonly type: string }>,
+  { lookedAtMs }: Quiet,
+): void {
   lines.heads.clear();
-  for (const type of types) lines.keys.set(type, noKeys(lookedAtMs));
+  for (const { type } of types) lines.keys.set(type, noKeys(lookedAtMs));
 }
 
 /** What was read of these jobs. */

@@ -1,7 +1,8 @@
 /**
  * A partition's page: what each pass changes a little of, in one small item that is read with the partition and written
  * by every commit. Ledgers of the keys that are active, what whole types cost, reservations of few jobs, and which places of
- * the other reservations are settled. So a settlement, and most reservations, rewrite this item and nothing else.
+ * the other reservations are settled. So a settlement, and most reservations, rewrite this item and nothing else. Of many ledgers it
+ * has those that have changed since its base, which is an item beside it.
  *
  * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows. It also says
  * under which epoch it was written, or whoever took an expired lease fenced it: nothing of an earlier epoch turns it. So a
@@ -99,6 +100,12 @@ const LEDGER_OVERHEAD_BYTES = 24;
 const LATER_JOB_BYTES = 24;
 const ledgerBytes = ({ fairnessKey, later = [] }: Ledger): number =>
   Buffer.byteLength(fairnessKey, 'utf8') + LEDGER_OVERHEAD_BYTES + later.length * LATER_JOB_BYTES;
+
+const bytesOf = (ledgers: Iterable<Ledger>): number => {
+  let bytes = 0;
+  for (const ledger of ledgers) bytes += ledgerBytes(ledger);
+  return bytes;
+};
 
 /** Its places as one number, an instant, and what stands between them. */
 const MARK_OVERHEAD_BYTES = 40;
@@ -294,18 +301,12 @@ export function turnPage(
   const room = atMost - Math.max(reserved.length, commit.reserve.length);
   // As many marks as it makes new, a commit can take out: it writes no other item for those.
   const chargedMean = meanAfter(page.chargedMean, commit.ledgers.length);
-  const spilled = spill(ledgers, room - touched);
+  const { spilled, left } = spill(ledgers, room - touched);
   const batches = marksAfter(page, commit, live);
-  const written = {
-    spilled,
-    estimates: own,
-    reserved,
-    absorbed: absorb(batches, live, room - spilled.length),
-  };
   const turn = page.turn + 1;
   // What has left the page must not stand in its base.
   const isBaseWrong = page.base !== undefined && spilled.length > 0;
-  const isBaseDue = isBaseWrong || changesMuch(page.base, ledgers, chargedMean);
+  const isBaseDue = isBaseWrong || changesMuch(page.base, ledgers, left, chargedMean);
   const base = isBaseDue ? { turn, ledgers } : undefined;
   return {
     page: {
@@ -324,15 +325,19 @@ export function turnPage(
       ...(chargedMean === 0 ? {} : { chargedMean }),
     },
     base,
-    ...written,
+    spilled,
+    estimates: own,
+    reserved,
+    absorbed: absorb(batches, live, room - spilled.length),
   };
 }
 
-/** Ledgers that a page writes with itself: those that its base does not have as they are. */
-export function ledgersSince(ledgers: Page['ledgers'], base: LedgerBase | undefined): Page['ledgers'] {
-  if (base === undefined) return ledgers;
-  return new Map([...ledgers].filter(([key, ledger]) => base.ledgers.get(key) !== ledger));
-}
+const isSince = (base: LedgerBase | undefined, ledger: Ledger): boolean =>
+  base?.ledgers.get(ledger.fairnessKey) !== ledger;
+
+/** Ledgers that a page with a base writes with itself: those that the base does not have as they are. */
+export const ledgersSince = ({ ledgers, base }: Page): Page['ledgers'] =>
+  new Map([...ledgers].filter(([, ledger]) => isSince(base, ledger)));
 
 /** A page that says so little of ledgers takes one write unit with all else. */
 const SINCE_BYTES_KEPT = 2_400;
@@ -344,14 +349,16 @@ const BYTE_UNITS = 0.3 / 1_024;
  * every commit until then. Both together cost least where this has grown to a square root, as with orders for a store (F. W. Harris,
  * "How Many Parts to Make at Once", 1913).
  */
-function changesMuch(base: LedgerBase | undefined, ledgers: Page['ledgers'], chargedMean: number): boolean {
-  let bytes = 0;
+function changesMuch(
+  base: LedgerBase | undefined,
+  ledgers: Page['ledgers'],
+  bytes: number,
+  chargedMean: number,
+): boolean {
+  // A page of few keys, as most are, is not gone through.
+  if (bytes <= SINCE_BYTES_KEPT) return false;
   let sinceBytes = 0;
-  for (const ledger of ledgers.values()) {
-    const own = ledgerBytes(ledger);
-    bytes += own;
-    if (base?.ledgers.get(ledger.fairnessKey) !== ledger) sinceBytes += own;
-  }
+  for (const ledger of ledgers.values()) if (isSince(base, ledger)) sinceBytes += ledgerBytes(ledger);
   if (sinceBytes <= SINCE_BYTES_KEPT) return false;
   const anewUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
   const bytesOfCommit = Math.max(1, chargedMean / HUNDRED) * (bytes / ledgers.size);
@@ -367,29 +374,29 @@ const LEDGERS_BYTES_LEFT = LEDGERS_BYTES_MAX / 1.25;
 const meanAfter = (before = 0, charged: number): number =>
   Math.round(before + (charged * HUNDRED - before) * CHARGED_SHARE);
 
+interface Spilled {
+  readonly spilled: readonly Ledger[];
+  /** Bytes of the others. */
+  readonly left: number;
+}
+
 /**
  * Takes out what a page has no room for, the longest not charged first; where so many are not enough, the largest ones.
  * A commit has room for as many as it charges, so what was within the bound before is so afterwards.
  */
-function spill(ledgers: Map<string, Ledger>, spilledMax: number): readonly Ledger[] {
-  let bytes = 0;
-  for (const ledger of ledgers.values()) bytes += ledgerBytes(ledger);
-  if (bytes <= LEDGERS_BYTES_MAX) return [];
-  let spilled = spillFrom(ledgers.values(), bytes, LEDGERS_BYTES_LEFT, spilledMax);
-  if (spilled.left > LEDGERS_BYTES_MAX) {
+function spill(ledgers: Map<string, Ledger>, spilledMax: number): Spilled {
+  const bytes = bytesOf(ledgers.values());
+  if (bytes <= LEDGERS_BYTES_MAX) return { spilled: [], left: bytes };
+  let taken = spillFrom(ledgers.values(), bytes, LEDGERS_BYTES_LEFT, spilledMax);
+  if (taken.left > LEDGERS_BYTES_MAX) {
     const largest = [...ledgers.values()].sort((one, other) => ledgerBytes(other) - ledgerBytes(one));
-    spilled = spillFrom(largest, bytes, LEDGERS_BYTES_MAX, spilledMax);
+    taken = spillFrom(largest, bytes, LEDGERS_BYTES_MAX, spilledMax);
   }
-  for (const { fairnessKey } of spilled.ledgers) ledgers.delete(fairnessKey);
-  return spilled.ledgers;
+  for (const { fairnessKey } of taken.spilled) ledgers.delete(fairnessKey);
+  return taken;
 }
 
-function spillFrom(
-  ledgers: Iterable<Ledger>,
-  bytes: number,
-  room: number,
-  spilledMax: number,
-): { readonly ledgers: readonly Ledger[]; readonly left: number } {
+function spillFrom(ledgers: Iterable<Ledger>, bytes: number, room: number, spilledMax: number): Spilled {
   const spilled: Ledger[] = [];
   let left = bytes;
   for (const ledger of ledgers) {
@@ -397,7 +404,7 @@ function spillFrom(
     spilled.push(ledger);
     left -= ledgerBytes(ledger);
   }
-  return { ledgers: spilled, left };
+  return { spilled, left };
 }
 
 function marksAfter(
@@ -478,7 +485,7 @@ export function lendingItems({ lend = [], giveBack = [] }: Commit): number {
 }
 
 /** Parts of the transaction that turns a page. */
-export const transactionPartsOf = (turn: Omit<PageTurn, 'page'>, commit: Commit): number =>
+export const transactionPartsOf = (turn: PageTurn, commit: Commit): number =>
   OWN_ITEMS +
   (turn.base === undefined ? 0 : BASE_ITEMS) +
   turn.spilled.length +

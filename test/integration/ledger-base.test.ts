@@ -129,6 +129,13 @@ describe('ledgers of a page and its base', () => {
     expect(told).toEqual([]);
   });
 
+  it('are not read with what jobs cost', async () => {
+    const { process } = await setting();
+    const ids = [{ type: 'resize', resourceId: '' }];
+    expect(await process().getEstimates({ partition, ids })).toEqual([undefined]);
+    expect(bases.seen).toEqual([]);
+  });
+
   it.each(['loaded', 'asked for'])('are read again when a commit came in between: %s', async (how) => {
     const { process, charged, told, older } = await setting();
     bases.instead.push(older, undefined);

@@ -1,9 +1,12 @@
 /** What the store in memory says a table would bill, beside what the emulator under test says it has. */
+import { DynamoDBDocumentClient, QueryCommand } from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type CostMeter, type Counts, createCostMeter } from '../../bench/metering/meter.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { itemBytes, readUnitsOf } from '../../lib/store/metering.ts';
+import { ledgerBaseKey } from '../../lib/store/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
@@ -150,5 +153,36 @@ describe('the bill', () => {
     expect(writeUnits).toBe(4);
     expect(counted).toBeGreaterThanOrEqual(writeUnits / 2);
     expect(counted).toBeLessThanOrEqual(writeUnits);
+  });
+
+  it('says of a partition whose ledgers have a base what DynamoDB bills for the items that the table has', async () => {
+    if (table === undefined) throw new Error('no table');
+    const partition = 1;
+    const random = seeded(2);
+    const ledgers = Array.from({ length: 800 }, (_, at) =>
+      aLedger({ fairnessKey: `customer-${at}`, settledCostMs: Math.floor(random() * 1e9) }),
+    );
+    for (const store of stores) {
+      await store.acquireLease({ partition, holder: 'd', nowMs: NOW_MS, leaseMs: 60_000 });
+      for (let from = 0; from < ledgers.length; from += 20)
+        await store.commit({
+          fence: { partition, epoch: 1 },
+          commit: aCommit({ ledgers: ledgers.slice(from, from + 20) }),
+        });
+    }
+    const before = metered.memory.counts('loadPartition').readUnits;
+    await stores[0]?.loadPartition({ partition, nowMs: NOW_MS });
+    const { Items = [] } = await DynamoDBDocumentClient.from(table.client).send(
+      new QueryCommand({
+        TableName: table.table,
+        KeyConditionExpression: 'pk = :pk',
+        ExpressionAttributeValues: { ':pk': ledgerBaseKey(partition).pk },
+      }),
+    );
+    // The embedded emulator counts one unit for all of it.
+    expect(Items.map(({ sk }) => sk)).toEqual(['lease', ledgerBaseKey(partition).sk, 'page']);
+    const bytes = Items.reduce((sum, item) => sum + itemBytes(item), 0);
+    expect(readUnitsOf(bytes, true)).toBeGreaterThan(1);
+    expect(metered.memory.counts('loadPartition').readUnits - before).toBe(readUnitsOf(bytes, true));
   });
 });

@@ -87,23 +87,20 @@ export class Admission {
         this.isOutOfTime = true;
         break;
       }
-      // Settled, not awaited: it may fail sooner than what is done beside it.
-      const reading = Promise.allSettled([this.#readAhead(decisions)]);
-      try {
-        const places = await this.#reserve(decisions);
-        this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
-        if (decisions.length === 0) break;
-        await this.#claim(places);
-      } finally {
-        await reading;
-      }
-      const [read] = await reading;
-      if (read.status === 'rejected') throw read.reason;
+      const both = await Promise.allSettled([this.#admit(decisions, lifted), this.#readAhead(decisions)]);
+      for (const each of both) if (each.status === 'rejected') throw each.reason;
+      if (decisions.length === 0) break;
       this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
     }
     // A claim that was lost may have let a conflict key go.
     if (this.lostClaims > 0) await this.#moveBack();
     if (this.parks) this.#letFollow();
+  }
+
+  async #admit(decisions: readonly Decision[], lifted: readonly Ledger[]): Promise<void> {
+    const places = await this.#reserve(decisions);
+    this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
+    if (decisions.length > 0) await this.#claim(places);
   }
 
   /** A batch that is full is followed by another one: what that needs is read while this one is written. */

@@ -38,6 +38,19 @@ export const partitionIn = (item: Item): number => {
 /** Pages of one query; a page holds up to 1 MB. */
 const PAGES_MAX = 1_000;
 
+/** As often is a page read with its base until the two are of one commit. Then the base is damaged. */
+const TORN_READS_MAX = 5;
+
+/** Reads until the page names the ledgers that were read with it: a commit wrote both in between, or one of them is damaged. */
+export async function untilWhole<T extends { readonly torn: Item | undefined }>(
+  read: () => Promise<T>,
+): Promise<T> {
+  for (let reads = 1; ; reads += 1) {
+    const found = await read();
+    if (found.torn === undefined || reads === TORN_READS_MAX) return found;
+  }
+}
+
 /** A query without what says which page is read. */
 type PagedQuery = Omit<Parameters<DynamoConnection['query']>[1], 'limit'>;
 

@@ -23,10 +23,10 @@ import { decodeBacklog, encodeBacklogLine, lineNamesOf } from './codec/backlog.t
 import { decodeEstimate } from './codec/estimate.ts';
 import { decodeJobHead, decodeMovingJob } from './codec/job.ts';
 import { decodeLedger } from './codec/ledger.ts';
-import { decodeLedgerBase, decodePage, isOfBase, TORN_READS_MAX } from './codec/page.ts';
+import { decodeLedgerBase, decodePage, isOfBase } from './codec/page.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
-import type { TableItems } from './items.ts';
+import { type TableItems, untilWhole } from './items.ts';
 import { inParallel } from './parallel.ts';
 
 const RETIRE_TRIES_MAX = 3;
@@ -78,11 +78,9 @@ export class DynamoLineStore implements LineStore {
     fairnessKeys,
   }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
     if (fairnessKeys.length === 0) return [];
-    const { page, found } = await this.#getBeside(
-      'getLedgers',
-      partition,
-      fairnessKeys.map((key) => ledgerKey(partition, key)),
-      decodeLedger,
+    const keys = fairnessKeys.map((key) => ledgerKey(partition, key));
+    const { page, found } = await untilWhole(() =>
+      this.#getBeside('getLedgers', partition, keys, decodeLedger),
     );
     const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
     for (const ledger of ledgers) if (ledger !== undefined) this.#items.keyRanks.sawLedger(partition, ledger);
@@ -108,23 +106,28 @@ export class DynamoLineStore implements LineStore {
 
   /** Items, and the page that some of what they hold may have moved to: read together, so nothing falls between. */
   async #getBeside<T>(
-    verb: string,
+    verb: 'getLedgers' | 'getEstimates',
     partition: number,
     keys: readonly ItemKey[],
     decode: (item: Item) => T,
-  ): Promise<{ readonly page: Page; readonly found: readonly (T | undefined)[] }> {
-    const beside = [pageKey(partition), ledgerBaseKey(partition)];
-    for (let reads = 1; ; reads += 1) {
-      const [page, base, ...items] = await this.#items.getAll(verb, [...beside, ...keys], (item) => item);
-      const [known] = await this.#items.readableEach(partition, [base], decodeLedgerBase);
-      const isWhole = page === undefined || isOfBase(page, known);
-      if (!isWhole && reads < TORN_READS_MAX) continue;
-      return {
-        page: page === undefined ? EMPTY_PAGE : decodePage(page, isWhole ? known : undefined),
-        // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
-        found: await this.#items.readableEach(partition, items, decode),
-      };
-    }
+  ): Promise<{
+    readonly page: Page;
+    readonly torn: Item | undefined;
+    readonly found: readonly (T | undefined)[];
+  }> {
+    const beside = [pageKey(partition), ...(verb === 'getLedgers' ? [ledgerBaseKey(partition)] : [])];
+    const [page, ...items] = await this.#items.getAll(verb, [...beside, ...keys], (item) => item);
+    const [base] = await this.#items.readableEach(
+      partition,
+      items.splice(0, beside.length - 1),
+      decodeLedgerBase,
+    );
+    return {
+      page: page === undefined ? EMPTY_PAGE : decodePage(page, base),
+      torn: page === undefined || isOfBase(page, base) ? undefined : page,
+      // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
+      found: await this.#items.readableEach(partition, items, decode),
+    };
   }
 
   async readLine({ partition, line, limit, after }: RequestOf<'readLine'>): Promise<Heads> {

@@ -64,13 +64,12 @@ import {
   encodeLedgerBase,
   encodePage,
   isOfBase,
-  TORN_READS_MAX,
 } from './codec/page.ts';
 import { decodeReservation, encodeReservation } from './codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
-import type { TableItems } from './items.ts';
+import { type TableItems, untilWhole } from './items.ts';
 import type { RankMove } from './key-ranks.ts';
 import { inParallel } from './parallel.ts';
 
@@ -187,7 +186,7 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
-    const read = await this.#readPageWithBase(async () => {
+    const read = await untilWhole(async () => {
       const items = await this.#items.collection('loadPartition', partitionPk(partition));
       return this.#decoded(partition, items, nowMs);
     });
@@ -199,14 +198,6 @@ export class DynamoPartitionStore implements PartitionStore {
       this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
     }
     return read;
-  }
-
-  /** Reads until the page names the ledgers that were read with it: a commit wrote both in between, or one of them is damaged. */
-  async #readPageWithBase(readAll: () => Promise<PartitionItems>): Promise<PartitionItems> {
-    for (let reads = 1; ; reads += 1) {
-      const read = await readAll();
-      if (read.torn === undefined || reads === TORN_READS_MAX) return read;
-    }
   }
 
   /**
@@ -304,12 +295,8 @@ export class DynamoPartitionStore implements PartitionStore {
       await take?.(item);
     }
     if (pageItem === undefined) return found;
-    const isWhole = isOfBase(pageItem, base);
-    return {
-      ...found,
-      page: decodePage(pageItem, isWhole ? base : undefined),
-      torn: isWhole ? undefined : pageItem,
-    };
+    const torn = isOfBase(pageItem, base) ? undefined : pageItem;
+    return { ...found, page: decodePage(pageItem, base), torn };
   }
 
   async commit({ fence, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {

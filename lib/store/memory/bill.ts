@@ -74,25 +74,21 @@ export const tableItemsOf = (job: Job): readonly Item[] =>
 
 /** As long as one that names a commit. */
 const COMMIT_ID = '01234567';
-/** Pages do not change, and each is asked for when it is written, when it is read and when the next one is. */
-const knownPages = new WeakMap<Page, number>();
-
-function pageBytes(partition: number, page: Page): number {
-  const known = knownPages.get(page);
-  if (known !== undefined) return known;
-  const bytes = itemBytes(encodePage(partition, page, COMMIT_ID));
-  knownPages.set(page, bytes);
-  return bytes;
+/** Pages and bases do not change, and each is asked for when it is written, when it is read and when the next one is. */
+function bytesOnce<T extends object>(
+  encode: (partition: number, value: T) => Item,
+): (partition: number, value: T | undefined) => number {
+  const known = new WeakMap<T, number>();
+  return (partition, value) => {
+    if (value === undefined) return 0;
+    const bytes = known.get(value) ?? itemBytes(encode(partition, value));
+    known.set(value, bytes);
+    return bytes;
+  };
 }
 
-const knownBases = new WeakMap<LedgerBase, number>();
-
-function baseBytes(partition: number, base: LedgerBase | undefined): number {
-  if (base === undefined) return 0;
-  const bytes = knownBases.get(base) ?? itemBytes(encodeLedgerBase(partition, base));
-  knownBases.set(base, bytes);
-  return bytes;
-}
+const pageBytes = bytesOnce<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
+const baseBytes = bytesOnce(encodeLedgerBase);
 
 function batchBytes(partition: number, batches: ReadonlyMap<string, Reservation>): number {
   let bytes = 0;

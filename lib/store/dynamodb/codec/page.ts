@@ -198,7 +198,7 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
       ? { [A.ledgers]: packLedgers(page.ledgers) }
       : {
           [A.baseTurn]: page.base.turn,
-          [A.ledgersSince]: packLedgers(ledgersSince(page.ledgers, page.base)),
+          [A.ledgersSince]: packLedgers(ledgersSince(page)),
         }),
     [A.estimates]: packEstimates(page.estimates),
     [A.batches]: packBatches(page.batches),
@@ -224,9 +224,6 @@ export function decodeLedgerBase(item: Item): LedgerBase {
   return { turn: cells.count(A.turn), ledgers: cells.packed(A.ledgers, unpackLedgers) };
 }
 
-/** As often is a page read with its base until the two are of one commit. Then the base is damaged. */
-export const TORN_READS_MAX = 5;
-
 /** Whether a page names this base, or none: one of another turn was read before it, or after. */
 export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
   item[A.baseTurn] === undefined || item[A.baseTurn] === base?.turn;
@@ -237,7 +234,7 @@ export const baseMissing = (item: Item): MalformedItemError =>
 
 export const commitIdOf = (item: Item): unknown => item[A.commitId];
 
-/** @param base - which the page names; without it, its ledgers are those that have changed since */
+/** @param base - as it was read beside; without the one that the page names, its ledgers are those that have changed since */
 export function decodePage(item: Item, base?: LedgerBase): Page {
   const cells = cellsOf(withTexts(item));
   const turn = cells.count(A.turn);
@@ -248,7 +245,7 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
     turn,
     epoch,
     ...(cells.has(A.baseTurn)
-      ? onBase(cells.packed(A.ledgersSince, unpackLedgers), base)
+      ? onBase(cells.packed(A.ledgersSince, unpackLedgers), isOfBase(item, base) ? base : undefined)
       : { ledgers: cells.packed(A.ledgers, unpackLedgers) }),
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
