@@ -7,7 +7,7 @@ import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { explainJob, type LiveWaitsFor } from '../../lib/dispatch/explain.ts';
 import { changeControl } from '../../lib/dispatch/operate.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
-import { type Stage, stage } from './stage.ts';
+import { type Stage, type Started, stage } from './stage.ts';
 
 const ROUNDS = 4;
 /** The wide worlds have numbers of their own. */
@@ -52,12 +52,24 @@ function poolOf(dice: Dice, partitions = 1, ofResource: (dice: Dice) => number =
   };
 }
 
+/** What was claimed starts, a second passes, and about half of what runs ends. */
+async function endSome(on: Stage, running: Set<Started>, dice: Dice): Promise<readonly Job[]> {
+  for (const each of await on.startEverywhere()) running.add(each);
+  await on.advance(1_000);
+  const ended: Job[] = [];
+  for (const each of [...running].filter(() => dice.chance(0.5))) {
+    running.delete(each);
+    ended.push(await on.end(each));
+  }
+  return ended;
+}
+
 async function playWorld(seed: number): Promise<void> {
   const dice = diceOf(seeded(seed));
   const on = stage({ pool: poolOf(dice), seed });
   if (dice.chance(0.3)) await changeControl(on.operator(), { type: 'index' }, { paused: true });
   const all: Job[] = [];
-  let running: readonly { readonly job: Job }[] = [];
+  const running = new Set<Started>();
   for (let round = 0; round < ROUNDS; round += 1) {
     const jobs = Array.from({ length: dice.whole(1, 25) }, () =>
       on.job({
@@ -80,12 +92,7 @@ async function playWorld(seed: number): Promise<void> {
     const started = waiting.filter(({ id }) => on.stateOf(id) !== 'pending').map(({ id }) => id);
     const expected = waiting.filter(({ id }) => told.get(id)?.includes('pass')).map(({ id }) => id);
     expect(new Set(started)).toEqual(new Set(expected));
-    running = [...running, ...(await on.startEverywhere())];
-    await on.advance(1_000);
-    const ending = running.filter(() => dice.chance(0.5));
-    running = running.filter((each) => !ending.includes(each));
-    const ended: Job[] = [];
-    for (const each of ending) ended.push(await on.end(each));
+    const ended = await endSome(on, running, dice);
     await on.pass({ jobs: ended, reason: 'stream' });
   }
 }
@@ -131,7 +138,7 @@ async function playWideWorld(seed: number): Promise<void> {
   if (dice.chance(0.5))
     await changeControl(operator, { fairnessKey: dice.pick(keys) }, { weight: dice.whole(2, 5) });
   const all: Job[] = [];
-  let running: readonly { readonly job: Job }[] = [];
+  const running = new Set<Started>();
   for (let round = 0; round < ROUNDS; round += 1) {
     const put = await on.put(...jobs());
     all.push(...put);
@@ -148,12 +155,7 @@ async function playWideWorld(seed: number): Promise<void> {
       const left = seen.filter(([id]) => ['scheduled', 'pending'].includes(on.stateOf(id) ?? ''));
       expect(left).toEqual([]);
     }
-    running = [...running, ...(await on.startEverywhere())];
-    await on.advance(1_000);
-    const ending = running.filter(() => dice.chance(0.5));
-    running = running.filter((each) => !ending.includes(each));
-    const ended: Job[] = [];
-    for (const each of ending) ended.push(await on.end(each));
+    const ended = await endSome(on, running, dice);
     for (let partition = 0; partition < partitions; partition += 1)
       await on.finish(
         dispatch(on.main, partition, {

@@ -572,27 +572,57 @@ describe('a run of passes', () => {
     ).toBe('acquired');
   });
 
-  it('leaves word of ends that it could not write, for whoever is woken', async () => {
+  it.each(['alone', 'while others leave word of another job'])(
+    'leaves word of ends that it could not write, for whoever is woken: %s',
+    async (how) => {
+      const on = stage();
+      const job = on.job();
+      await on.put(job);
+      await on.pass({ jobs: [job], reason: 'ingest' });
+      const [started] = await on.startAll('images');
+      if (started === undefined) throw new Error('nothing was started');
+      const ended = await on.end(started);
+      on.queue.onWake(() => void dispatchAll(on.dispatcher(), { jobs: [], reason: 'wake' }));
+      const { leaseMs, leaseMarginMs } = on.main.budget;
+      const store = storeWith(on.store, {
+        loadPartition: async (asked) => {
+          await on.time.sleep(leaseMs - leaseMarginMs + 1);
+          return on.store.loadPartition(asked);
+        },
+        releaseLease: async (asked) => {
+          if (others.length > 0) {
+            const jobs = others.splice(0);
+            expect((await dispatch(on.dispatcher(), 0, { jobs, reason: 'stream' })).kind).toBe('left');
+          }
+          return on.store.releaseLease(asked);
+        },
+      });
+      const others = how === 'alone' ? [] : [...(await on.put(on.job()))];
+      const context = on.dispatcher({ store, budget: { ...on.main.budget, passesMax: 1 } });
+      const report = await on.finish(dispatch(context, 0, { jobs: [ended], reason: 'stream' }));
+      expect(report).toMatchObject({ kind: 'outOfBudget' });
+      await on.advance(1_000);
+      expect(on.held().map(({ id }) => id)).not.toContain(job.id);
+      if (how === 'alone') expect(on.held()).toEqual([]);
+    },
+  );
+
+  it('gives the lease back that it took again because word was left', async () => {
     const on = stage();
-    const job = on.job();
-    await on.put(job);
-    await on.pass({ jobs: [job], reason: 'ingest' });
-    const [started] = await on.startAll('images');
-    if (started === undefined) throw new Error('nothing was started');
-    const ended = await on.end(started);
-    on.queue.onWake(() => void dispatchAll(on.dispatcher(), { jobs: [], reason: 'wake' }));
-    const { leaseMs, leaseMarginMs } = on.main.budget;
+    const words = [{ id: 'other', version: 1, isWaiting: true }];
     const store = storeWith(on.store, {
-      loadPartition: async (asked) => {
-        await on.time.sleep(leaseMs - leaseMarginMs + 1);
-        return on.store.loadPartition(asked);
+      releaseLease: async (asked) => {
+        const jobs = words.splice(0);
+        if (jobs.length > 0) await on.store.wake({ partition: 0, jobs });
+        return on.store.releaseLease(asked);
       },
     });
-    const context = on.dispatcher({ store, budget: { ...on.main.budget, passesMax: 1 } });
-    const report = await on.finish(dispatch(context, 0, { jobs: [ended], reason: 'stream' }));
-    expect(report).toMatchObject({ kind: 'outOfBudget' });
-    await on.advance(1_000);
-    expect(on.held()).toEqual([]);
+    const context = on.dispatcher({ store, budget: { ...on.main.budget, passesMax: 1, promoteMax: 1 } });
+    await on.put(...Array.from({ length: 40 }, () => on.job({ state: 'scheduled' })));
+    const report = await on.finish(dispatch(context, 0, { jobs: [], reason: 'tick' }));
+    expect(report.kind).toBe('outOfBudget');
+    const asked = { partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 1_000 };
+    expect((await on.store.acquireLease(asked)).kind).toBe('acquired');
   });
 
   it.each(['readWakes', 'loadPartition', 'readKeys', 'commit', 'claim', 'tidy'] as const)(
