@@ -4,6 +4,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { DETAIL_TYPE } from '../../lib/events/contract.ts';
+import type { Emulator } from '../../lib/testing/emulator.ts';
 import { EMULATOR_REGION } from '../../lib/testing/environment.ts';
 import type { Outcome } from './watch.ts';
 
@@ -98,4 +99,19 @@ export async function answers(endpoint: string): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+/** Between the last answer of an emulator that dies and the end of the process that guards it. */
+const END_TOLD_MS = 10_000;
+
+/** Returns at once if the emulator answers; waits for its end if it does not, which cannot be far. */
+export async function untilEndIsTold({
+  endpoint,
+  exited,
+}: Pick<Emulator, 'endpoint' | 'exited'>): Promise<void> {
+  if (await answers(endpoint)) return;
+  const given = new AbortController();
+  const patience = sleep(END_TOLD_MS, undefined, { signal: given.signal }).catch(() => {});
+  await Promise.race([exited, patience]);
+  given.abort();
 }

@@ -7,10 +7,11 @@ import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Job } from '../../lib/core/job.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { EmulatorError, startEmulator } from '../../lib/testing/emulator.ts';
+import { type Emulator, EmulatorError, startEmulator } from '../../lib/testing/emulator.ts';
 import { keepNewest, stamp } from '../../lib/testing/log-files.ts';
 import { DeployError, type Deployment, deploy } from '../deploy.ts';
-import { answers, clientsOf, receiveOutcomes } from './endpoint.ts';
+import { wordsOf } from '../failures.ts';
+import { answers, clientsOf, receiveOutcomes, untilEndIsTold } from './endpoint.ts';
 import { type Plan, plan } from './input.ts';
 import { formatKept, keepReachable } from './kept.ts';
 import { manifestOf } from './manifest.ts';
@@ -48,6 +49,8 @@ interface Run {
   readonly progress: Progress;
   readonly controller: AbortController;
   readonly cleanup: Cleanup;
+  /** Once it was started here. */
+  emulator?: Emulator;
 }
 
 async function prepareOutput(out: string): Promise<void> {
@@ -84,6 +87,7 @@ async function reachEndpoint(run: Run): Promise<Endpoint> {
   }
   progress.say('starting the emulator');
   const emulator = await startEmulator({ dataDir, log: progress.say, signal });
+  run.emulator = emulator;
   emulator.exited.then(({ expected, reason }) => {
     if (!expected) controller.abort(new EmulatorError(`${reason}. Run it again`));
   });
@@ -220,17 +224,12 @@ async function start(run: Run): Promise<number> {
   return watched.rejected.size === 0 ? EXIT.ok : EXIT.failed;
 }
 
-/** Told in one line; of anything else the stack is worth seeing. */
-const EXPECTED = [EmulatorError, DeployError, SubmitError, StalledError];
-
 function exitCodeOf(error: unknown, say: (line: string) => void): number {
   if (error instanceof Interrupted) {
     say('interrupted');
     return error.exitCode;
   }
-  const isExpected =
-    EXPECTED.some((kind) => error instanceof kind) || (error instanceof Error && 'code' in error);
-  say(error instanceof Error ? (isExpected ? error.message : (error.stack ?? error.message)) : String(error));
+  say(wordsOf(error, [SubmitError, StalledError]));
   return EXIT.failed;
 }
 
@@ -267,13 +266,15 @@ async function main(): Promise<number> {
   const controller = new AbortController();
   abortOnSignals(controller);
   const cleanup: Cleanup = [];
+  const run: Run = { options, progress, controller, cleanup };
   let code: number;
   try {
-    code = await start({ options, progress, controller, cleanup });
+    code = await start(run);
   } catch (thrown) {
     progress.done();
-    // What failed because of the end of something else says less than that end.
+    // What failed because of the end of something else says less than that end, and may be seen before it.
     const { signal } = controller;
+    if (!signal.aborted && run.emulator !== undefined) await untilEndIsTold(run.emulator);
     code = exitCodeOf(signal.aborted ? signal.reason : thrown, progress.say);
     controller.abort();
   }

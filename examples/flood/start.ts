@@ -9,6 +9,7 @@ import { SchedulerClient } from '../../lib/client/aws.ts';
 import { startEmulator } from '../../lib/testing/emulator.ts';
 import { EMULATOR_REGION } from '../../lib/testing/environment.ts';
 import { type Deployment, deploy } from '../deploy.ts';
+import { wordsOf } from '../failures.ts';
 import { CAP, FLOOD, type Interval, mostAtOnce, QUIET, quietBoundMs, TYPE } from './pool.ts';
 
 const USAGE = `Usage: npm run flood -- [--jobs N] [--json]
@@ -161,4 +162,10 @@ At most ${seen.mostAtOnce} jobs ran at once, by the clocks of ${seen.counted} ha
 }
 
 const asked = jobsAsked();
-process.exitCode = asked === undefined ? 2 : await main(asked.jobs, asked.json);
+if (asked === undefined) process.exitCode = 2;
+else {
+  process.exitCode = await main(asked.jobs, asked.json).catch((error: unknown) => {
+    say(wordsOf(error));
+    return 1;
+  });
+}
