@@ -5,7 +5,7 @@
  *   npm run bench:cloud -- [--json] [--only load=1/s,keys=50] [--save] [--sources]
  *                          [--table new|quota|raised|10000] [--key-units 1000]
  *                          [--pollers documented|five] [--workers functions|processes]
- *                          [--prompt yes|no] [--batch 10] [--seed 1]
+ *                          [--prompt yes|no] [--batch 1 to 10] [--seed 1]
  *
  * Prints a table, or with `--json` the rows as they are. `--save` keeps them as `docs/cost-and-speed.json`, where rows that
  * were not measured now stay as they were, and writes the document anew. `--sources` says of each row who used what: write units

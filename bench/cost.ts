@@ -139,7 +139,7 @@ async function measure(jobs: number, backlog: number): Promise<CostReport> {
       const worker = { workerId: 'worker', incarnation: String(invocations) };
       const deadlineMonotonicMs = clock.monotonicMs() + FUNCTION_MS;
       const context = { store, configuration, clock, random, log, worker, deadlineMonotonicMs };
-      await Promise.all(received.map(({ message }) => runJob(context, handlers, message)));
+      await Promise.all(received.flatMap(({ jobs }) => jobs.map((job) => runJob(context, handlers, job))));
       await metered.delete(
         'general',
         received.map(({ receipt }) => receipt),

@@ -138,7 +138,7 @@ async function measure(jobs: number, backlog: number, dispatchers: number): Prom
       for (;;) {
         const received = await queue.receive('general', 10, 0, HIDE_MS);
         if (received.length === 0) return;
-        await Promise.all(received.map(({ message }) => runJob(context, handlers, message)));
+        await Promise.all(received.flatMap(({ jobs }) => jobs.map((job) => runJob(context, handlers, job))));
         await queue.delete(
           'general',
           received.map(({ receipt }) => receipt),

@@ -106,7 +106,9 @@ async function measure({ pool, jobs, of }: Wall): Promise<Record<(typeof SITUATI
     for (;;) {
       const received = await queue.receive('images', 10, 0, HIDE_MS);
       if (received.length === 0) return running.length - before;
-      for (const { message, receipt } of received) {
+      for (const { message, receipt } of received.flatMap(({ jobs, receipt: of }) =>
+        jobs.map((job) => ({ message: job, receipt: of })),
+      )) {
         const outcome = await store.startJob({
           ...WORKER,
           ...message,

@@ -53,14 +53,15 @@ export interface FleetProps<Type extends string = string> {
    */
   readonly handlerTimeout?: Duration | undefined;
   /**
-   * Jobs that one invocation of the handler runs, 1 to 10.
-   * @default 1
+   * Jobs that one invocation of the handler runs at most, side by side in one process, 1 to 10. Where handlers compute, need much
+   * memory or may end their process, say 1: nothing that another job does can then slow a job down or end it.
+   * @default 10
    */
   readonly batchSize?: number | undefined;
   /**
    * Invocations at once, 2 to 1,000, where fewer than the slots ask for should run, or where an emulator runs only some at
    * once unless it is told. Lambda keeps five pollers at a queue that has such a bound, and two at an idle one without.
-   * @default - none: the slots bound what is in the queue; with a `batchSize` above 1, as many as the slots fill
+   * @default - none: the slots bound what is in the queue
    */
   readonly maxConcurrency?: number | undefined;
   /**
@@ -152,22 +153,21 @@ export class Fleet extends Construct {
     return this.queue.metricApproximateAgeOfOldestMessage(options);
   }
 
-  /** Jobs that were sent to the fleet and not yet received. */
+  /** Messages that were sent to the fleet and not yet received: each tells of up to `batchSize` jobs. */
   metricQueueDepth(options?: MetricOptions): Metric {
     return this.queue.metricApproximateNumberOfMessagesVisible(options);
   }
 
-  private eventSource({ batchSize = 1, maxConcurrency, provisionedPollers }: FleetConstructProps['input']) {
-    // Nothing is in the queue that no slot is taken for. Where batches are larger, a bound is what fills them. Never reserved
-    // concurrency: that takes from the account, and throttled receives would count as failures.
-    const filled = batchSize > 1 ? eventSourceConcurrency(this.slots ?? 0, batchSize) : undefined;
-    const bound = maxConcurrency ?? filled;
+  private eventSource({ maxConcurrency, provisionedPollers }: FleetConstructProps['input']) {
+    // Nothing is in the queue that no slot is taken for. Never reserved concurrency: that takes from the account, and throttled
+    // receives would count as failures.
     return {
-      batchSize,
+      // A message tells of as many jobs as an invocation takes, however Lambda's pollers share messages out.
+      batchSize: 1,
       ...(provisionedPollers === undefined
-        ? bound === undefined
+        ? maxConcurrency === undefined
           ? {}
-          : { maxConcurrency: bound }
+          : { maxConcurrency }
         : { provisionedPollerConfig: provisionedPollers }),
     };
   }
@@ -208,9 +208,4 @@ function namedQueue(fleet: Fleet, handler: IFunction, queueName: string): IQueue
   Stack.of(handler).addStackDependency(Stack.of(fleet), 'the fleet has its queue there');
   const arn = Stack.of(fleet).formatArn({ service: 'sqs', resource: queueName });
   return Queue.fromQueueArn(handler, `Queue of ${fleet.fleet}`, arn);
-}
-
-/** Invocations at once that run so many jobs, within what an SQS event source accepts from below. */
-export function eventSourceConcurrency(slots: number, batchSize: number): number {
-  return Math.max(EVENT_SOURCE_MIN_CONCURRENCY, Math.ceil(slots / batchSize));
 }

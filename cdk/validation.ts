@@ -8,7 +8,7 @@ import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
-import { EVENT_SOURCE_MIN_CONCURRENCY, eventSourceConcurrency, type FleetProps } from './fleet.ts';
+import { EVENT_SOURCE_MIN_CONCURRENCY, type FleetProps } from './fleet.ts';
 import { type Handler, handlerOf } from './handlers.ts';
 import { refuseTokens } from './tokens.ts';
 
@@ -17,7 +17,6 @@ const LAMBDA_SLOTS = 10;
 
 /** What SQS accepts for one event source. */
 const EVENT_SOURCE_MAX_CONCURRENCY = 1_000;
-const EVENT_SOURCE_MAX_BATCH = 10;
 
 /** What a handler keeps of its function's time to record that a job was too slow: a tenth, 1 to 30 seconds. */
 const MARGIN = { share: 0.1, minMs: 1_000, maxMs: 30_000 } as const;
@@ -64,9 +63,8 @@ export function poolInput(
     // Fields that nobody knows stay in, to be refused.
     const { handler, handlerTimeout, visibilityTimeout, ...served } = props;
     const { batchSize, maxConcurrency, provisionedPollers, ...input } = served;
-    refuseTokens('fleets', { [fleet]: { types: props.types, slots: props.slots } });
+    refuseTokens('fleets', { [fleet]: { types: props.types, slots: props.slots, batchSize } });
     checkSlots(fleet, props.slots);
-    checkBatchSize(fleet, batchSize);
     const found = handlers.get(fleet);
     if (found === undefined) {
       refuseWithoutHandler(fleet, { batchSize, maxConcurrency, provisionedPollers });
@@ -80,7 +78,7 @@ export function poolInput(
     checkHandlerAlone(fleet, found, handlers, scheduler);
     checkPollers(fleet, provisionedPollers);
     checkConcurrency(fleet, maxConcurrency, provisionedPollers);
-    return [fleet, { ...input, slots: readSlots(fleet, props) }];
+    return [fleet, { ...input, batchSize, slots: readSlots(fleet, props) }];
   });
   const types: Record<string, JobTypeInput> = { ...declaration.types };
   for (const [type, timeoutMs] of keptMs) types[type] = { timeoutMs, ...dropUndefined(types[type] ?? {}) };
@@ -156,13 +154,14 @@ function readSlots(fleet: string, props: FleetProps): number {
       'Set it to the jobs that may run at once.',
     );
   }
-  const concurrency = eventSourceConcurrency(slots, props.batchSize ?? 1);
-  if (concurrency > EVENT_SOURCE_MAX_CONCURRENCY) {
+  // A message tells of as many jobs as one pass has for the fleet, which may be one.
+  const invocations = Math.ceil(slots / (props.batchSize ?? 1));
+  if (invocations > EVENT_SOURCE_MAX_CONCURRENCY) {
     throw new ConfigurationError(
       `fleets.${fleet}.slots`,
       slots,
-      `needs ${concurrency} invocations at once, and an event source has at most ${EVENT_SOURCE_MAX_CONCURRENCY}`,
-      'Raise batchSize, or split the fleet.',
+      `may need ${invocations} invocations at once, and an event source has at most ${EVENT_SOURCE_MAX_CONCURRENCY}`,
+      'Split the fleet; or name a batchSize, if its jobs come close together and an invocation may run so many of them.',
     );
   }
   return slots;
@@ -176,17 +175,6 @@ function checkSlots(fleet: string, slots: number | null | undefined): void {
     slots,
     'must be a whole number of at least 1',
     'Pause the fleet with an operator control, or remove it.',
-  );
-}
-
-function checkBatchSize(fleet: string, batchSize: number | undefined): void {
-  if (batchSize === undefined || Token.isUnresolved(batchSize)) return;
-  if (Number.isInteger(batchSize) && batchSize >= 1 && batchSize <= EVENT_SOURCE_MAX_BATCH) return;
-  throw new ConfigurationError(
-    `fleets.${fleet}.batchSize`,
-    batchSize,
-    `must be a whole number from 1 to ${EVENT_SOURCE_MAX_BATCH}`,
-    'Leave it out for 1.',
   );
 }
 

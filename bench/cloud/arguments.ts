@@ -1,5 +1,7 @@
 /** What `bench:cloud` is asked for. */
+
 import { parseArgs } from 'node:util';
+import { BATCH_SIZE_MAX } from '../../lib/core/capacity.ts';
 import { POLLER_MODELS, type PollerModel } from './deployment.ts';
 import { WORKER_KINDS, type WorkerKind } from './measure.ts';
 import { pickRows, type RowSpec, RowsError } from './rows.ts';
@@ -16,10 +18,11 @@ function oneOf<T extends string>(option: string, value: string, allowed: readonl
   throw new ArgumentError(`--${option} is ${JSON.stringify(value)}; it is one of ${allowed.join(', ')}`);
 }
 
-function wholeNumber(option: string, text: string, least: number): number {
+function wholeNumber(option: string, text: string, least: number, most = Number.MAX_SAFE_INTEGER): number {
   const value = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least) return value;
-  throw new ArgumentError(`--${option} is ${JSON.stringify(text)}; it is a whole number from ${least}`);
+  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  const bounds = most === Number.MAX_SAFE_INTEGER ? `${least}` : `${least} to ${most}`;
+  throw new ArgumentError(`--${option} is ${JSON.stringify(text)}; it is a whole number from ${bounds}`);
 }
 
 /** Read units of a table are given with its write units: three for each, as a new table has them. */
@@ -51,7 +54,8 @@ export interface BenchArguments {
   /** Whether clients tell dispatchers of jobs. */
   readonly isPrompt: boolean;
   /** Jobs that one invocation of a worker takes. */
-  readonly batchSize: number;
+  /** Undefined: the construct's default. */
+  readonly batchSize: number | undefined;
   readonly seed: number;
 }
 
@@ -71,7 +75,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
       pollers: { type: 'string', default: 'documented' },
       workers: { type: 'string', default: 'functions' },
       prompt: { type: 'string', default: 'yes' },
-      batch: { type: 'string', default: '1' },
+      batch: { type: 'string' },
       seed: { type: 'string', default: '1' },
     },
   });
@@ -95,7 +99,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
     pollers: oneOf('pollers', values.pollers, POLLER_MODELS),
     workers: oneOf('workers', values.workers, WORKER_KINDS),
     isPrompt: oneOf('prompt', values.prompt, ['yes', 'no']) === 'yes',
-    batchSize: wholeNumber('batch', values.batch, 1),
+    batchSize: values.batch === undefined ? undefined : wholeNumber('batch', values.batch, 1, BATCH_SIZE_MAX),
     seed: wholeNumber('seed', values.seed, 0),
   };
 }

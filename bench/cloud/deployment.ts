@@ -29,7 +29,7 @@ export const DEPLOYMENT = {
     maxConcurrency: undefined,
   } satisfies SourceFigures as SourceFigures,
   ingestQueue: { batchSize: 10, windowMs: 0, maxConcurrency: 10 } satisfies SourceFigures as SourceFigures,
-  /** A fleet with a function. */
+  /** A fleet with a function: a message of one or several jobs for each invocation. */
   fleetQueue: { batchSize: 1, windowMs: 0, hasMaxConcurrency: false },
   tickMs: 60_000,
   /** Of a received message: six times the timeout of the function behind the queue. */
@@ -55,7 +55,3 @@ const IDLE_POLLERS = 2;
 export function pollersOf(model: PollerModel, hasMaxConcurrency: boolean, isIdle: boolean): number {
   return model === 'documented' && isIdle && !hasMaxConcurrency ? IDLE_POLLERS : POLLERS;
 }
-
-/** Invocations at once that the construct allows a fleet whose invocations take several jobs: as many as its slots fill, two at least. */
-export const concurrencyOf = (slots: number, batchSize: number): number =>
-  Math.max(2, Math.ceil(slots / batchSize));

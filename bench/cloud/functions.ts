@@ -25,8 +25,8 @@ interface Environment<T> {
 
 /** What an invocation may say of itself. */
 export interface Invocation {
-  /** Time that is not ours: the user's handler. It is not billed. */
-  notOurs(ms: number): void;
+  /** Runs what is not ours: a user's handler. While one or several run, nothing is billed. */
+  aside<R>(work: () => Promise<R>): Promise<R>;
 }
 
 const MB_PER_GB = 1_024;
@@ -62,9 +62,18 @@ export class CloudFunction<T> {
     const environment = this.#warm() ?? (await this.#start());
     const startedMs = time.nowMs;
     let notOursMs = 0;
+    let handlers = 0;
+    let sinceMs = 0;
     const invocation: Invocation = {
-      notOurs: (ms) => {
-        notOursMs += ms;
+      aside: async (handle) => {
+        if (handlers === 0) sinceMs = time.nowMs;
+        handlers += 1;
+        try {
+          return await handle();
+        } finally {
+          handlers -= 1;
+          if (handlers === 0) notOursMs += time.nowMs - sinceMs;
+        }
       },
     };
     try {
@@ -76,7 +85,7 @@ export class CloudFunction<T> {
         meter.add('logBytes', metricLineBytes(line), `${this.#name}, metrics`);
         for (const metric of metricsOf(line)) meter.told(metric);
       }
-      this.#bill(Math.max(0, time.nowMs - startedMs - notOursMs));
+      this.#bill(time.nowMs - startedMs - notOursMs);
       environment.lastUsedMs = time.nowMs;
       this.#idle.push(environment);
     }

@@ -47,7 +47,7 @@ export interface MeasureOptions {
   readonly workers?: WorkerKind | undefined;
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
-  /** Jobs that one invocation of a worker takes, as `batchSize` of a fleet says. @default 1 */
+  /** Jobs that one invocation of a worker takes, as `batchSize` of a fleet says. @default - the construct's */
   readonly batchSize?: number | undefined;
   /** Other than the row's own. */
   readonly scale?: Partial<RowScale> | undefined;
@@ -128,7 +128,12 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       ]),
     ),
     tiers: [{ tier: 'standard' }],
-    fleets: { general: { types: TYPES, slots: hasProcesses ? null : slots } },
+    fleets: {
+      general: {
+        types: TYPES,
+        ...(hasProcesses ? { slots: null } : { slots, batchSize: options.batchSize }),
+      },
+    },
     partitions: spec.partitions,
   });
   const askedAtMs = new Map<number, number>();
@@ -149,7 +154,6 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       : undefined,
     isBusUsed: spec.path !== 'client',
     isPrompt: options.isPrompt,
-    batchSize: options.batchSize,
     areFleetsUsed: true,
     handler: (payload, attempt) => ({
       takesMs: jobMs,

@@ -33,7 +33,7 @@ import { lambdaWorker, type SqsHandler } from '../../lib/worker/lambda-batch.ts'
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
 import { hashText, seeded } from '../../test/simulation/random.ts';
-import { concurrencyOf, DEPLOYMENT, type PollerModel, pollersOf, WORKER_FUNCTION } from './deployment.ts';
+import { DEPLOYMENT, type PollerModel, pollersOf, WORKER_FUNCTION } from './deployment.ts';
 import { CloudFunction, type Invocation } from './functions.ts';
 import { type Latencies, latenciesOf } from './latency.ts';
 import { MessageQueue, pollQueue, Stream } from './sources.ts';
@@ -71,8 +71,6 @@ export interface WorldOptions {
   readonly isBusUsed: boolean;
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
-  /** Jobs that one invocation of a worker takes. @default - as the construct says */
-  readonly batchSize?: number | undefined;
   readonly areFleetsUsed: boolean;
   /** What the handler of any job does: its own time, and whether it fails. */
   readonly handler: (payload: Json, attempt: number) => { readonly takesMs: number; readonly fails: boolean };
@@ -329,9 +327,9 @@ export class CloudWorld {
       await time.sleep(slowest);
     };
     return {
-      send: async (fleet, messages) => {
-        await reach('send', Math.ceil(messages.length / SQS_BATCH));
-        return fleets.send(fleet, messages);
+      send: async (fleet, jobs, together = 1) => {
+        await reach('send', Math.ceil(jobs.length / together / SQS_BATCH));
+        return fleets.send(fleet, jobs, together);
       },
       // Lambda receives and deletes: its pollers count that.
       receive: (...parameters) => fleets.receive(...parameters),
@@ -425,13 +423,12 @@ export class CloudWorld {
       if (slots === null) continue;
       const worker = this.#workerOf(fleet);
       const hideMs = DEPLOYMENT.visibilityTimeouts * WORKER_FUNCTION.timeoutMs;
-      const { batchSize = fleetQueue.batchSize } = this.#options;
       pollQueue<ReceivedMessage>({
         ...shared,
         name: 'fleet',
-        batchSize,
-        // The slots bound what is in flight; a bound is what fills batches.
-        maxConcurrency: batchSize === 1 ? undefined : concurrencyOf(slots, batchSize),
+        batchSize: fleetQueue.batchSize,
+        // The slots bound what is in flight.
+        maxConcurrency: undefined,
         queue: {
           receive: (max, waitMs) => this.#fleets.receive(fleet, max, waitMs, hideMs),
           delete: (messages) =>
@@ -441,8 +438,7 @@ export class CloudWorld {
             ),
         },
         pollers:
-          pollersOf(pollers, fleetQueue.hasMaxConcurrency || batchSize > 1, !areFleetsUsed) *
-          this.#pollersFactor(slots),
+          pollersOf(pollers, fleetQueue.hasMaxConcurrency, !areFleetsUsed) * this.#pollersFactor(slots),
         invoke: worker,
       });
     }
@@ -523,14 +519,13 @@ export class CloudWorld {
 
   // Workers
 
-  /** One for each type. Says of each job how much of the time was its handler's own. */
-  #handlers(notOurs: (ms: number) => void): JobHandlers {
+  /** One for each type, each run by `aside`: its time is the user's. */
+  #handlers(aside: Invocation['aside']): JobHandlers {
     const { configuration, handler, onStarted } = this.#options;
     const run = async (payload: Json, { attempt }: JobContext): Promise<null> => {
       onStarted?.(payload, attempt);
       const { takesMs, fails } = handler(payload, attempt);
-      await this.time.sleep(takesMs);
-      notOurs(takesMs);
+      await aside(() => this.time.sleep(takesMs));
       if (fails) throw new Error('once');
       return null;
     };
@@ -565,7 +560,7 @@ export class CloudWorld {
       fleet,
       slots,
       workerId,
-      handlers: this.#handlers(silent),
+      handlers: this.#handlers((work) => work()),
       signal: new AbortController().signal,
       exit: (reason) => this.#fail(new Error(reason)),
     }).catch((error: unknown) => this.#fail(error));
@@ -592,7 +587,7 @@ export class CloudWorld {
             metrics,
             exit: () => this.#fail(new Error(`${name} had to exit`)),
           }),
-          this.#handlers((ms) => process.invocation?.notOurs(ms)),
+          this.#handlers((work) => process.invocation?.aside(work) ?? work()),
         ),
       };
       return process;
@@ -605,9 +600,9 @@ export class CloudWorld {
         process.invocation = invocation;
         const endsAtMs = time.nowMs + WORKER_FUNCTION.timeoutMs;
         const event = {
-          Records: messages.map(({ receipt, message }) => ({
+          Records: messages.map(({ receipt, jobs }) => ({
             messageId: receipt,
-            body: encodeDispatchMessage(message),
+            body: encodeDispatchMessage(jobs),
           })),
         } as unknown as SQSEvent;
         const lambda = {

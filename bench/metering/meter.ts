@@ -131,9 +131,9 @@ const BATCH_MAX = 10;
 export function meteredQueue(queue: JobQueue, meter: CostMeter): JobQueue {
   const batches = (messages: readonly unknown[]): number => Math.ceil(messages.length / BATCH_MAX);
   return {
-    send: (fleet, messages) => {
-      meter.queue('send', batches(messages));
-      return queue.send(fleet, messages);
+    send: (fleet, jobs, together = 1) => {
+      meter.queue('send', Math.ceil(jobs.length / together / BATCH_MAX));
+      return queue.send(fleet, jobs, together);
     },
     receive: (fleet, max, waitMs, hideMs) => {
       meter.queue('receive', 1);

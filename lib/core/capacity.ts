@@ -36,6 +36,13 @@ export interface PoolIndex {
   readonly classes: number;
 }
 
+/** So many jobs one message to a fleet of functions names at most. */
+export const BATCH_SIZE_MAX = 10;
+
+/** Jobs that one message to the fleet names at most. Long-running workers take a message for each free slot. */
+export const jobsPerMessage = ({ slots, batchSize = BATCH_SIZE_MAX }: FleetConfiguration): number =>
+  slots === null ? 1 : batchSize;
+
 /** @throws ConfigurationError for a type in a tier that is not declared. */
 export function indexPool(configuration: Pick<PoolConfiguration, 'types' | 'tiers'>): PoolIndex {
   const { types, tiers } = configuration;

@@ -64,6 +64,11 @@ export interface FleetConfiguration {
   readonly types: readonly string[];
   /** Jobs that a Lambda fleet runs at once. Null: workers register their own slots. */
   readonly slots: number | null;
+  /**
+   * Jobs that one invocation of a Lambda fleet runs at most, side by side in one process, 1 to `BATCH_SIZE_MAX`.
+   * @default BATCH_SIZE_MAX
+   */
+  readonly batchSize?: number | undefined;
 }
 
 /** The score's coefficients. Source: affinity-scoring, "The formula". */

@@ -5,6 +5,7 @@
  * read as an own property, checked, and refused by a `ConfigurationError` that names its path, the offending value
  * and the way out. Fields that nobody knows are refused too: a misspelt cap must not become "no cap".
  */
+import { BATCH_SIZE_MAX } from './capacity.ts';
 import type {
   ErrorRule,
   FairnessConfiguration,
@@ -60,6 +61,8 @@ export interface TierInput {
 export interface FleetInput {
   readonly types: readonly string[];
   readonly slots?: number | null | undefined;
+  /** Only where `slots` is a number. */
+  readonly batchSize?: number | undefined;
 }
 
 /** A pool as declared. A type without a fleet gets a fleet of its own, and the other way round. */
@@ -408,11 +411,13 @@ function readFleets(
   const fleets: FleetConfiguration[] = readRecord('fleets', value, CONFIGURATION_LIMITS.fleets).map(
     ([fleet, entry]) => {
       const path = `fleets.${fleet}`;
-      const fields = readObject(path, entry, ['types', 'slots']);
+      const fields = readObject(path, entry, ['types', 'slots', 'batchSize']);
+      const slots = readCap(`${path}.slots`, fields.get('slots'), null);
       return {
         fleet: readName(path, fleet),
         types: readFleetTypes(`${path}.types`, fields.get('types')),
-        slots: readCap(`${path}.slots`, fields.get('slots'), null),
+        slots,
+        ...readBatchSize(`${path}.batchSize`, fields.get('batchSize'), slots),
       };
     },
   );
@@ -439,6 +444,23 @@ function readFleets(
     );
   }
   return fleets;
+}
+
+function readBatchSize(
+  path: string,
+  value: unknown,
+  slots: number | null,
+): Pick<FleetConfiguration, 'batchSize'> {
+  if (value !== undefined && slots === null) {
+    throw new ConfigurationError(
+      path,
+      value,
+      'says how many jobs one invocation takes, and this fleet has no function: its workers register slots',
+      'Leave it out, or say how many slots its function has.',
+    );
+  }
+  const batchSize = readInteger(path, value, BATCH_SIZE_MAX, 1, BATCH_SIZE_MAX);
+  return batchSize === BATCH_SIZE_MAX ? {} : { batchSize };
 }
 
 function readFleetTypes(path: string, value: unknown): readonly string[] {

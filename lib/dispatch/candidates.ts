@@ -483,11 +483,6 @@ export class Candidates {
       limit,
       before?.next,
     );
-    await this.#hinted.confirm(name, new Set(read.jobs.map(({ id }) => id)));
-    const hinted = new Set(this.#hinted.of(name).map((job) => subLineOf(this.#context.configuration, job)));
-    for (const sub of read.empty) {
-      if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
-    }
     // Hints were taken in with the first heads, up to where those ended.
     const last = read.jobs.at(-1);
     const untilRank =
@@ -496,6 +491,11 @@ export class Candidates {
         : last === undefined
           ? before?.untilRank
           : this.#places.rankOf(last);
+    await this.#hinted.confirm(name, new Set(read.jobs.map(({ id }) => id)), untilRank);
+    const hinted = new Set(this.#hinted.of(name).map((job) => subLineOf(this.#context.configuration, job)));
+    for (const sub of read.empty) {
+      if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
+    }
     const jobs = this.#hinted.between(name, read.jobs, { afterRank: before?.untilRank, untilRank });
     return {
       readAtMs: before?.readAtMs ?? nowMs,

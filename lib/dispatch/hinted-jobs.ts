@@ -93,15 +93,21 @@ export class HintedJobs {
     );
   }
 
-  /** Of hints that the index does not show, those stay that still wait: the others would be lost claims. */
-  async confirm(name: string, shown: ReadonlySet<string>): Promise<void> {
-    const recents = this.#cached.recent.get(name);
-    if (recents === undefined) return;
-    const doubted = [...recents.keys()].filter(
-      (id) =>
-        !shown.has(id) && !this.#isHeld({ id }) && !this.#confirmed.has(id) && !this.#justStored.has(id),
+  /**
+   * Of hints that the index does not show, those stay that still wait: the others would be lost claims.
+   *
+   * @param untilRank - where a read ended behind which more stands: hints behind it are not offered before a read comes to them
+   */
+  async confirm(name: string, shown: ReadonlySet<string>, untilRank: string | undefined): Promise<void> {
+    const doubted = [...(this.#cached.recent.get(name)?.values() ?? [])].filter(
+      ({ job: { id }, rank }) =>
+        (untilRank === undefined || rank <= untilRank) &&
+        !shown.has(id) &&
+        !this.#isHeld({ id }) &&
+        !this.#confirmed.has(id) &&
+        !this.#justStored.has(id),
     );
-    await this.#readHinted(doubted.flatMap((id) => recents.get(id)?.job ?? []));
+    await this.#readHinted(doubted.map(({ job }) => job));
   }
 
   /** Reads jobs that hints told of: what is told of those that do not wait any more is forgotten. */

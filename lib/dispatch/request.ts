@@ -6,6 +6,7 @@ import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
 import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { FIRST_VERSION } from '../core/life-cycle.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { ASKED_FIELDS, type AskedField, asked } from '../store/job-fields.ts';
 
@@ -289,7 +290,7 @@ export function jobFrom(request: JobRequest, id: string, partition: number, nowM
     id,
     partition,
     state: runAtMs > nowMs ? 'scheduled' : 'pending',
-    version: 1,
+    version: FIRST_VERSION,
     attempt: 1,
     workersLost: 0,
     contentHash: contentHash(request),

@@ -1,12 +1,21 @@
 /** A fleet's queue. It hints: a message may be late, lost, doubled or outdated; the job item decides. */
 import type { ClaimedJob } from '../store/requests.ts';
 
-/** What a worker is told: which job, won by which claim. The payload stays in the item. */
+/** What a worker is told of one job: which, won by which claim. The payload stays in the item. */
 export type DispatchMessage = ClaimedJob;
 
-/** A message as a worker received it. */
-export interface ReceivedMessage {
+/** What a fleet is to be told. */
+export interface FleetMessage {
+  readonly fleet: string;
   readonly message: DispatchMessage;
+  /** It shares no message, so no process of a function, with other jobs: it may be what ended the process that ran it before. */
+  readonly isAlone: boolean;
+}
+
+/** A message of the queue as a worker received it. */
+export interface ReceivedMessage {
+  /** One at least. */
+  readonly jobs: readonly DispatchMessage[];
   /** Names this delivery, for `delete`. */
   readonly receipt: string;
   /** 1 for the first delivery. */
@@ -17,8 +26,16 @@ export interface ReceivedMessage {
 export const TOLD_JOBS_MAX = 50;
 
 export interface JobQueue {
-  /** Sends to a fleet, in batches. Answers the messages that were not accepted, in their order. */
-  send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]>;
+  /**
+   * Sends to a fleet, in batches. Answers what was not accepted, in its order.
+   *
+   * @param together - jobs that one message of the queue names at most: whoever receives it runs them side by side. @default 1
+   */
+  send(
+    fleet: string,
+    jobs: readonly DispatchMessage[],
+    together?: number,
+  ): Promise<readonly DispatchMessage[]>;
   /**
    * Up to `max` (1-10) messages, waiting at most `waitMs` for the first one, or until the signal aborts: then none. Each
    * stays hidden for `hideMs`.

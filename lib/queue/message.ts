@@ -6,8 +6,19 @@ export class MalformedMessageError extends Error {
   override readonly name = 'MalformedMessageError';
 }
 
-export const encodeDispatchMessage = (message: DispatchMessage): string =>
-  JSON.stringify({ jobId: message.jobId, claimId: message.claimId });
+/** One job as it is, several as a list. */
+export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
+  const named = jobs.map(({ jobId, claimId }) => ({ jobId, claimId }));
+  return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
+}
+
+/** Jobs as messages name them: `together` at most in each, as few messages as that takes. */
+export function* messagesOf(
+  jobs: readonly DispatchMessage[],
+  together: number,
+): Generator<readonly DispatchMessage[]> {
+  for (let from = 0; from < jobs.length; from += together) yield jobs.slice(from, from + together);
+}
 
 /** Who does not know of jobs takes it for a wake as any other. */
 export const encodeWake = (partition: number, dueAtMs?: number, jobIds?: readonly string[]): string =>
@@ -81,8 +92,11 @@ export function decodeOutcomes(body: string): UnpublishedOutcomes | undefined {
   return { jobIds, ...(scheduleIds.length === 0 ? {} : { scheduleIds }), tries };
 }
 
-/** @throws MalformedMessageError */
-export function decodeDispatchMessage(body: string): DispatchMessage {
+/**
+ * The jobs that a message names, one at least.
+ * @throws MalformedMessageError
+ */
+export function decodeDispatchMessage(body: string): readonly DispatchMessage[] {
   const broken = (cause?: unknown): MalformedMessageError =>
     new MalformedMessageError(
       `not a dispatch message: ${body.slice(0, 200)}; only the dispatcher may send to a fleet's queue`,
@@ -94,9 +108,21 @@ export function decodeDispatchMessage(body: string): DispatchMessage {
   } catch (cause) {
     throw broken(cause);
   }
-  if (typeof value !== 'object' || value === null || !('jobId' in value) || !('claimId' in value))
-    throw broken();
-  const { jobId, claimId } = value;
-  if (typeof jobId !== 'string' || typeof claimId !== 'string') throw broken();
-  return { jobId, claimId };
+  const jobs = namedIn(value);
+  if (jobs === undefined) throw broken();
+  return jobs;
+}
+
+/** Undefined for what names no job, or something else beside jobs. */
+function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
+  const named =
+    typeof value === 'object' && value !== null && 'jobs' in value && Array.isArray(value.jobs)
+      ? value.jobs
+      : [value];
+  const jobs = named.flatMap((each: unknown) => {
+    if (typeof each !== 'object' || each === null || !('jobId' in each) || !('claimId' in each)) return [];
+    const { jobId, claimId } = each;
+    return typeof jobId === 'string' && typeof claimId === 'string' ? [{ jobId, claimId }] : [];
+  });
+  return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
 }

@@ -383,8 +383,7 @@ export class SimulatedPool {
         const received = await this.#queue.receive(fleet.fleet, RECEIVE_MAX, 0, hideMs);
         if (received.length === 0) break;
         isAny = true;
-        for (const { message, receipt } of received)
-          this.#invoke(fleet, encodeDispatchMessage(message), receipt);
+        for (const { jobs, receipt } of received) this.#invoke(fleet, encodeDispatchMessage(jobs), receipt);
       }
     }
     return isAny;

@@ -30,8 +30,8 @@ const PROGRESS_EVERY_MS = 5_000;
 export type SqsHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
 
 /**
- * A Lambda handler for a fleet's queue. Jobs of one batch run side by side, each fenced by its claim; the invocation is
- * the worker, so a message that comes again meets another worker.
+ * A Lambda handler for a fleet's queue. The jobs of one invocation run side by side, each fenced by its claim; the invocation
+ * is the worker, so a message that comes again meets another worker.
  */
 export function lambdaWorker(
   parts: () => WorkerParts | Promise<WorkerParts>,
@@ -54,8 +54,7 @@ export function lambdaWorker(
     };
     const watch = watchJobs({ store, clock, log });
     const seen = new Set<string>();
-    const run = async (body: string): Promise<void> => {
-      const message: DispatchMessage = decodeDispatchMessage(body);
+    const run = async (message: DispatchMessage): Promise<void> => {
       if (seen.has(message.claimId)) return;
       seen.add(message.claimId);
       const progress = progressOf({
@@ -93,9 +92,14 @@ export function lambdaWorker(
       // Nobody else says of a function that died that it did.
       if (outcome === 'superseded') await endIfDead({ store, configuration, typeUnder, clock, log }, message);
     };
+    let hung: HandlerHungError | undefined;
     const runRecord = async ({ messageId, body }: SQSRecord): Promise<void> => {
       try {
-        await run(body);
+        const ended = await Promise.allSettled(decodeDispatchMessage(body).map(run));
+        const reasons: unknown[] = ended.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
+        hung ??= reasons.find((reason) => reason instanceof HandlerHungError);
+        // It comes again with all its jobs: those that have ended are not begun again.
+        if (reasons.length > 0) throw reasons[0];
       } catch (error) {
         log.warn('message failed and will come again', { messageId, error: String(error) });
         throw error;
@@ -106,7 +110,6 @@ export function lambdaWorker(
       // Thrown, every message of the batch would come again, also as an error of the function.
       throwOnFullBatchFailure: false,
     });
-    const hung = batch.errors.find((error) => error instanceof HandlerHungError);
     if (hung !== undefined) exit(hung.message);
     return response;
   };

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { concurrencyOf, DEPLOYMENT, pollersOf } from '../../bench/cloud/deployment.ts';
-import { eventSourceConcurrency } from '../../cdk/fleet.ts';
+import { DEPLOYMENT, pollersOf } from '../../bench/cloud/deployment.ts';
 import { synthesize } from '../cdk/stacks.ts';
 
 const { template } = synthesize();
@@ -57,15 +56,6 @@ describe('what the model takes for the deployment is what the construct makes', 
     const { BatchSize, ScalingConfig } = mappingOf(/^JobsFleetsimagesQueue/);
     expect(BatchSize).toBe(DEPLOYMENT.fleetQueue.batchSize);
     expect(ScalingConfig !== undefined).toBe(DEPLOYMENT.fleetQueue.hasMaxConcurrency);
-  });
-
-  it('as many invocations at once of a fleet whose invocations take several jobs', () => {
-    for (const [slots, batchSize] of [
-      [200, 10],
-      [7, 2],
-      [1, 10],
-    ] as const)
-      expect(concurrencyOf(slots, batchSize)).toBe(eventSourceConcurrency(slots, batchSize));
   });
 
   it('the event source on the stream', () => {

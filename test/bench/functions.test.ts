@@ -36,11 +36,30 @@ describe('a function', () => {
   it('does not pay for what is not ours', async () => {
     const { time, meter, made } = scene();
     void made.invoke(async (_, invocation) => {
-      await time.sleep(1_010);
-      invocation.notOurs(1_000);
+      await time.sleep(10);
+      await invocation.aside(() => time.sleep(1_000));
     });
     await time.run();
     expect(meter.now().functionGbSeconds).toBeCloseTo((0.3 + 0.01) / 2, 10);
+  });
+
+  it('does not pay while one of several handlers runs, and pays between them', async () => {
+    const { time, meter, made } = scene();
+    void made.invoke(async (_, invocation) => {
+      const handlers = [
+        [0, 1_000],
+        [500, 1_000],
+        [1_600, 100],
+      ] as const;
+      await Promise.all(
+        handlers.map(async ([atMs, takesMs]) => {
+          await time.sleep(atMs);
+          await invocation.aside(() => time.sleep(takesMs));
+        }),
+      );
+    });
+    await time.run();
+    expect(meter.now().functionGbSeconds).toBeCloseTo((0.3 + 0.1) / 2, 10);
   });
 
   it('pays for the lines of its metrics, and tells each metric with its dimensions once, however often it is written to', async () => {

@@ -107,6 +107,7 @@ describe('bench:cloud', () => {
     [['--table', 'old'], '--table is "old"; it is one of new, quota, raised, or write units a second'],
     [['--key-units', '0'], '--key-units is "0"; it is a whole number from 1'],
     [['--pollers', 'six'], '--pollers is "six"; it is one of documented, five'],
+    [['--batch', '11'], '--batch is "11"; it is a whole number from 1 to 10'],
     [['--seed', 'x'], '--seed is "x"; it is a whole number from 0'],
     [['--workers', 'people'], '--workers is "people"; it is one of functions, processes'],
     [['--prompt', 'maybe'], '--prompt is "maybe"; it is one of yes, no'],

@@ -253,8 +253,25 @@ describe('fleets', () => {
     expect(concurrencyOf('images')).toBeUndefined();
   });
 
-  it('with larger batches run as many invocations at once as their slots fill', () => {
-    expect(concurrencyOf('general')).toBe(4);
+  it('take a message for each invocation, which tells of as many jobs as they say', () => {
+    const sizes = resourcesOf(template, 'AWS::Lambda::EventSourceMapping').flatMap(
+      ([, { Properties: properties }]) =>
+        Object.values(synthesized.scheduler.fleets).some(
+          ({ queue }) => referred(properties.EventSourceArn) === logicalId(queue),
+        )
+          ? [properties.BatchSize]
+          : [],
+    );
+    expect(sizes).toEqual([1, 1]);
+    const declared = synthesized.scheduler.configuration.fleets.map(({ fleet, batchSize }) => [
+      fleet,
+      batchSize,
+    ]);
+    expect(declared).toEqual([
+      ['images', undefined],
+      ['general', 4],
+      ['gpu', undefined],
+    ]);
   });
 
   it('run as many invocations at once as they are told', () => {

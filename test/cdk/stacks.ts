@@ -66,7 +66,7 @@ export function synthesize(
       general: {
         types: ['thumbnail', 'index'],
         slots: 40,
-        batchSize: 10,
+        batchSize: 4,
         handler: workerFunction(stack, 'General', Duration.minutes(2)),
       },
       gpu: { types: ['train'] },

@@ -237,12 +237,12 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'more slots than an event source has invocations',
     (stack) => ({ fleets: { pdf: { types: ['a'], slots: 1_001, handler: workerFunction(stack, 'Pdf') } } }),
-    /^fleets\.pdf\.slots: needs 1001 invocations at once, .*got 1001\. Raise batchSize/,
+    /^fleets\.pdf\.slots: may need 1001 invocations at once, .*got 1001\. Split the fleet/,
   ],
   [
-    'a batch that SQS does not deliver',
+    'a batch of more jobs than one message tells of',
     (stack) => ({ fleets: { pdf: { types: ['a'], batchSize: 11, handler: workerFunction(stack, 'Pdf') } } }),
-    /^fleets\.pdf\.batchSize: must be a whole number from 1 to 10, got 11/,
+    /^fleets\.pdf\.batchSize: must be a whole number of at least 1 and at most 10, got 11/,
   ],
   [
     'a batch size where nothing is invoked',

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { explanationText } from '../../lib/cli/views.ts';
 import type { LiveExplanation } from '../../lib/dispatch/explain.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { onlyJob } from '../testing/received.ts';
 import { type Desk, desk, errorOf, POOL } from './desk.ts';
 
 /** One slot of `resize`, and what happens to hold it. */
@@ -220,7 +221,7 @@ describe('explaining a job', () => {
     const [job] = await scene.put(scene.job({ type: 'report' }));
     await scene.pass();
     const [received] = await scene.queue.receive('general', 1, 0, 60_000);
-    const claimId = received?.message.claimId ?? '';
+    const claimId = onlyJob(received).claimId;
     const jobId = job?.id ?? '';
     await scene.store.startJob({ ...worker, jobId, claimId, nowMs: scene.time.nowMs });
     await scene.store.heartbeat({
@@ -251,7 +252,7 @@ describe('explaining a job', () => {
     const [job] = await scene.put(scene.job({ type: 'report' }));
     await scene.pass();
     const [received] = await scene.queue.receive('general', 1, 0, 60_000);
-    const claimId = received?.message.claimId ?? '';
+    const claimId = onlyJob(received).claimId;
     await scene.store.startJob({ ...worker, jobId: job?.id ?? '', claimId, nowMs: scene.time.nowMs });
     await scene.advance(4_000 - (scene.time.nowMs - heardAtMs));
     await explained(
@@ -284,7 +285,7 @@ describe('explaining a job', () => {
     const [job] = await scene.put(scene.job());
     await scene.pass();
     const [received] = await scene.queue.receive('images', 1, 0, 60_000);
-    const claimId = received?.message.claimId ?? '';
+    const claimId = onlyJob(received).claimId;
     const runUntilMs = scene.time.nowMs + 40_000;
     const worker = { workerId: 'function', incarnation: '1' };
     const start = { ...worker, jobId: job?.id ?? '', claimId, nowMs: scene.time.nowMs, runUntilMs };

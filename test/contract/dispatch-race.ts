@@ -75,19 +75,18 @@ export function dispatchRaceContract(
       const starts = new Map<string, number>();
       let running = 0;
       let mostRunning = 0;
+      const run = async (job: Job): Promise<void> => {
+        starts.set(job.id, (starts.get(job.id) ?? 0) + 1);
+        running += 1;
+        mostRunning = Math.max(mostRunning, running);
+        await systemClock.sleep(JOB_MS);
+        running -= 1;
+        const ended = await finish(store, job);
+        left -= 1;
+        tell(ended);
+      };
       const workOn = async (): Promise<void> => {
-        while (left > 0) {
-          const job = await startNext(store, queue, 1_000);
-          if (job === undefined) continue;
-          starts.set(job.id, (starts.get(job.id) ?? 0) + 1);
-          running += 1;
-          mostRunning = Math.max(mostRunning, running);
-          await systemClock.sleep(JOB_MS);
-          running -= 1;
-          const ended = await finish(store, job);
-          left -= 1;
-          tell(ended);
-        }
+        while (left > 0) await Promise.all((await startNext(store, queue, 1_000)).map(run));
       };
 
       const ids: string[] = [];

@@ -6,6 +6,7 @@ import {
   type ReceivedMessage,
   TOLD_JOBS_MAX,
 } from '../../lib/queue/contract.ts';
+import { onlyJob } from '../testing/received.ts';
 import { ODD_NAMES, type QueueHarness } from './harness.ts';
 
 const SETUP_MS = 60_000;
@@ -65,16 +66,26 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       expect(await queue.send(fleet, [one])).toEqual([]);
       expect(await queue.send(otherFleet, [two])).toEqual([]);
       const received = await receiveAll(fleet, 1);
-      expect(received.map((each) => each.message)).toEqual([one]);
+      expect(received.map(onlyJob)).toEqual([one]);
       expect(received[0]?.receiveCount).toBe(1);
-      expect((await receiveAll(otherFleet, 1)).map((each) => each.message)).toEqual([two]);
+      expect((await receiveAll(otherFleet, 1)).map(onlyJob)).toEqual([two]);
     });
 
     it('delivers every message of many', { timeout: SLOW_MS }, async () => {
       const messages = Array.from({ length: 33 }, () => aMessage());
       expect(await queue.send(fleet, messages)).toEqual([]);
       const received = await receiveAll(fleet, 33);
-      expect(received.map((each) => each.message).sort(byJob)).toEqual([...messages].sort(byJob));
+      expect(received.map(onlyJob).sort(byJob)).toEqual([...messages].sort(byJob));
+    });
+
+    it('puts as many jobs into a message as it is told, and brings each once', {
+      timeout: SLOW_MS,
+    }, async () => {
+      const messages = Array.from({ length: 23 }, () => aMessage());
+      expect(await queue.send(fleet, messages, 10)).toEqual([]);
+      const received = await receiveAll(fleet, 3);
+      expect(received.map(({ jobs }) => jobs.length).sort()).toEqual([10, 10, 3].sort());
+      expect(received.flatMap(({ jobs }) => jobs).sort(byJob)).toEqual([...messages].sort(byJob));
     });
 
     it('gives at most as many as asked for', { timeout: SLOW_MS }, async () => {
@@ -112,7 +123,7 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       const waiting = queue.receive(fleet, 1, 20_000, HIDE_MS);
       await queue.send(fleet, [message]);
       const [received] = await waiting;
-      expect(received?.message).toEqual(message);
+      expect(onlyJob(received)).toEqual(message);
       await queue.delete(fleet, received === undefined ? [] : [received.receipt]);
     });
 
@@ -122,10 +133,10 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       const message = aMessage();
       await queue.send(fleet, [message]);
       const [first] = await queue.receive(fleet, 1, WAIT_MS, 2_000);
-      expect(first?.message).toEqual(message);
+      expect(onlyJob(first)).toEqual(message);
       expect(await queue.receive(fleet, 1, 0, HIDE_MS)).toEqual([]);
       const [second] = await receiveLater(10_000);
-      expect(second).toMatchObject({ message, receiveCount: 2 });
+      expect(second).toMatchObject({ jobs: [message], receiveCount: 2 });
       await queue.delete(fleet, second === undefined ? [] : [second.receipt]);
     });
 
@@ -152,7 +163,7 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
     it.each(ODD_NAMES)('carries ids with %s', { timeout: SLOW_MS }, async (_, odd) => {
       const message = aMessage({ jobId: `job ${odd}` });
       expect(await queue.send(fleet, [message])).toEqual([]);
-      expect((await receiveAll(fleet, 1)).map((each) => each.message)).toEqual([message]);
+      expect((await receiveAll(fleet, 1)).map(onlyJob)).toEqual([message]);
     });
 
     it.each([0, 11, -1, 1.5])('refuses to receive %d messages', async (max) => {

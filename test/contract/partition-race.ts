@@ -93,17 +93,16 @@ export function partitionRaceContract(
         const ofType = [...running.values()].filter(({ type }) => type === 'resize').length;
         mostOfType = Math.max(mostOfType, ofType);
       };
+      const run = async (job: Job): Promise<void> => {
+        begin(job);
+        await systemClock.sleep(JOB_MS * random());
+        running.delete(job.id);
+        const ended = await finish(store, job);
+        left -= 1;
+        changed.push(ended);
+      };
       const workOn = async (): Promise<void> => {
-        while (left > 0) {
-          const job = await startNext(store, queue, LOOK_EVERY_MS);
-          if (job === undefined) continue;
-          begin(job);
-          await systemClock.sleep(JOB_MS * random());
-          running.delete(job.id);
-          const ended = await finish(store, job);
-          left -= 1;
-          changed.push(ended);
-        }
+        while (left > 0) await Promise.all((await startNext(store, queue, LOOK_EVERY_MS)).map(run));
       };
       const lookOn = async (): Promise<void> => {
         while (left > 0) {

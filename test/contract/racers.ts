@@ -2,7 +2,6 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
@@ -38,19 +37,20 @@ interface Where {
   readonly nowMs: () => number;
 }
 
-/** Takes one message, if one comes in time, and starts its job. Undefined: there was none, or it was outdated. */
+/** Takes one message, if one comes in time, and starts its jobs. Without those that were outdated. */
 export async function startNext(
   store: JobStore,
   queue: MemoryJobQueue,
   waitMs: number,
   { fleet = 'general', nowMs = Date.now }: Partial<Where> = {},
-): Promise<Job | undefined> {
+): Promise<readonly Job[]> {
   const [received] = await queue.receive(fleet, 1, waitMs, HIDE_MS);
-  if (received === undefined) return undefined;
+  if (received === undefined) return [];
   await queue.delete(fleet, [received.receipt]);
-  const message: DispatchMessage = received.message;
-  const started = await store.startJob({ ...WORKER, ...message, nowMs: nowMs() });
-  return started.kind === 'started' ? started.job : undefined;
+  const started = await Promise.all(
+    received.jobs.map((message) => store.startJob({ ...WORKER, ...message, nowMs: nowMs() })),
+  );
+  return started.flatMap((each) => (each.kind === 'started' ? [each.job] : []));
 }
 
 /** Ends a job that `startNext` has started. Answers its new image. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { jobsPerMessage } from '../../lib/core/capacity.ts';
 import {
   CONFIGURATION_LIMITS,
   FAIRNESS_DEFAULTS,
@@ -90,6 +91,17 @@ describe('a sparse declaration', () => {
     expect(fleets).toEqual([
       { fleet: 'many', types: ['b', 'c'], slots: 4 },
       { fleet: 'a', types: ['a'], slots: null },
+    ]);
+  });
+
+  it('has a function take ten jobs at once, or as many as its fleet says', () => {
+    const fleetWith = (batchSize?: number) =>
+      resolveConfiguration({ fleets: { pdf: { types: ['a'], slots: 40, batchSize } } }).fleets.map(
+        jobsPerMessage,
+      );
+    expect([fleetWith(), fleetWith(10), fleetWith(1)]).toEqual([[10], [10], [1]]);
+    expect(resolveConfiguration({ fleets: { pdf: { types: ['a'] } } }).fleets.map(jobsPerMessage)).toEqual([
+      1,
     ]);
   });
 
@@ -248,6 +260,9 @@ describe('a declaration that cannot work', () => {
     ['fleets.pdf.types[1]', { fleets: { pdf: { types: ['a', 'a'] } } }],
     ['fleets.pdf.types[0]', { fleets: { pdf: { types: [3] } } }],
     ['fleets.pdf.slots', { fleets: { pdf: { types: ['a'], slots: -1 } } }],
+    ['fleets.pdf.batchSize', { fleets: { pdf: { types: ['a'], slots: 4, batchSize: 0 } } }],
+    ['fleets.pdf.batchSize', { fleets: { pdf: { types: ['a'], slots: 4, batchSize: 11 } } }],
+    ['fleets.pdf.batchSize', { fleets: { pdf: { types: ['a'], slots: null, batchSize: 2 } } }],
     ['fleets.pdf.types', { ...PDF, fleets: { pdf: { types: ['other'] } } }],
     ['fleets', { fleets: { a: { types: names(600, 'a') }, b: { types: names(600, 'b') } } }],
     ['types', { types: Object.fromEntries(names(1_001, 't').map((name) => [name, {}])) }],

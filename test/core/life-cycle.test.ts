@@ -7,12 +7,14 @@ import {
   cancel,
   claim,
   EDGES,
+  FIRST_VERSION,
   finish,
   giveBack,
   initialState,
   isLegal,
   isWaiting,
   loseWorker,
+  mayHaveBegun,
   promote,
   raiseVersion,
   rehome,
@@ -746,5 +748,25 @@ describe('what a transition writes down', () => {
     const after = ended(job('running', { error: ERROR }), { kind: 'succeeded', result: 1 });
     expect(after).not.toHaveProperty('error');
     expect(after.result).toBe(1);
+  });
+});
+
+describe('whether a waiting job may have been begun', () => {
+  const again: Verdict = { kind: 'retry', error: ERROR, runAtMs: NOW };
+  const runs = (given: Job): Job =>
+    moved(start(moved(claim(given, CLAIM, given.version)), CLAIM.claimId, WORKER, NOW));
+  const waits = job('pending', { version: FIRST_VERSION });
+
+  it('is denied of one that was stored, or whose time came', () => {
+    expect(mayHaveBegun(waits)).toBe(false);
+    const scheduled = job('scheduled', { version: FIRST_VERSION, runAtMs: NOW });
+    expect(mayHaveBegun(moved(promote(scheduled, NOW)))).toBe(false);
+  });
+
+  it('is said of each that failed, or lost its worker', () => {
+    const failed = moved(finish(runs(waits), CLAIM.claimId, WORKER, again, NOW));
+    expect(mayHaveBegun(failed)).toBe(true);
+    const lost = moved(loseWorker(runs(waits), CLAIM.claimId, again, NOW));
+    expect(mayHaveBegun(lost)).toBe(true);
   });
 });

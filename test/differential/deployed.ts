@@ -28,6 +28,7 @@ import type {} from '../../lib/store/requests.ts';
 import { storeWith } from '../dispatch/stage.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
+import { toldJobs } from '../testing/received.ts';
 import { shareOf } from './partitions.ts';
 import {
   EPOCH_MS,
@@ -376,7 +377,7 @@ export class Deployed implements Player {
       for (;;) {
         const received = await this.#queue.receive(fleet, RECEIVE_MAX, 0, HIDE_MS);
         if (received.length === 0) break;
-        for (const { message, receipt } of received) {
+        for (const { message, receipt } of toldJobs(received)) {
           const record = this.#workers.get(fleet);
           const worker = {
             workerId: record?.workerId ?? `lambda-${message.claimId}`,

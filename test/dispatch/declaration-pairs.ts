@@ -14,6 +14,7 @@ import { dispatchAll, renewed, type Trigger } from '../../lib/dispatch/dispatch.
 import { sharesOf } from '../../lib/worker/membership.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
+import { toldJobs } from '../testing/received.ts';
 import { type Redeployed, redeployed } from './redeployed.ts';
 import { FAILED, type Started, SUCCEEDED } from './stage.ts';
 
@@ -229,7 +230,7 @@ async function playPair(seed: number): Promise<PairReport> {
   /** Fleets that are declared receive; those that are gone have no queue any more. */
   const start = async (): Promise<void> => {
     for (const { fleet, slots } of declared.fleets) {
-      for (const { message, receipt } of await on.queue.receive(fleet, 10, 0, DAY_MS)) {
+      for (const { message, receipt } of toldJobs(await on.queue.receive(fleet, 10, 0, DAY_MS))) {
         const worker =
           slots === null
             ? { workerId: `of ${fleet}`, incarnation: 'one' }

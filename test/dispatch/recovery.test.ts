@@ -12,6 +12,7 @@ import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
+import { onlyJob } from '../testing/received.ts';
 import { steppedStore } from './interleave.ts';
 import { FAILED, type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
 
@@ -426,7 +427,7 @@ describe('a running job', () => {
         });
         const nowMs = on.time.nowMs - CLOCK_SKEW_MAX_MS + 1;
         const life = { workerId: 'worker', incarnation: 'worker-1' };
-        await on.store.startJob({ ...life, ...received.message, nowMs, runUntilMs: undefined });
+        await on.store.startJob({ ...life, ...onlyJob(received), nowMs, runUntilMs: undefined });
         // The partition was read all the time: a loss may be declared.
         return { ...state, attendance: { sinceMs: 0, atMs: on.time.nowMs } };
       },

@@ -12,6 +12,7 @@ import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
 import { allOf } from '../client/desk.ts';
+import { onlyJob, toldJobs } from '../testing/received.ts';
 import { type Redeployed, redeployed } from './redeployed.ts';
 
 type Type = NonNullable<PoolInput['types']>[string];
@@ -150,7 +151,7 @@ describe('jobs that wait', () => {
 describe('jobs that are claimed', () => {
   it('for a fleet that is gone wait again at once, and a message that is late starts nothing', async () => {
     const { on, warm, jobs } = await claimedUnder(pool({ maxConcurrency: 4 }), 8);
-    const late = await on.queue.receive('images', 10, 0, 60_000);
+    const late = toldJobs(await on.queue.receive('images', 10, 0, 60_000));
     expect(late).toHaveLength(4);
     await on.deploy(pool({ maxConcurrency: 4 }, { fleets: { pictures: { types: ['resize'], slots: 4 } } }));
     await on.pass({}, warm);
@@ -283,10 +284,10 @@ describe('jobs that run', () => {
     const { checkAtMs = Number.NaN } = [...on.store.inspect(0).reservations.values()][0] ?? {};
     const { store, clock } = on;
     const endsMs: number[] = [];
-    for (const [at, received] of (await on.queue.receive('images', 2, 0, 900_000)).entries()) {
+    for (const [at, { message }] of toldJobs(await on.queue.receive('images', 2, 0, 900_000)).entries()) {
       const worker = { workerId: `w-${at}`, incarnation: 'i' };
       const runUntilMs = checkAtMs + 20_000 * (at + 1);
-      await store.startJob({ ...received.message, ...worker, nowMs: clock.nowMs(), runUntilMs });
+      await store.startJob({ ...message, ...worker, nowMs: clock.nowMs(), runUntilMs });
       endsMs.push(runUntilMs + CLOCK_SKEW_MAX_MS);
     }
     expect(jobs.map(({ id }) => on.stateOf(id))).toEqual(['running', 'running']);
@@ -324,12 +325,12 @@ describe('jobs that run', () => {
     const { store, clock, log, declarations } = on;
     const worker = { workerId: 'w', incarnation: 'i' };
     const nowMs = clock.nowMs();
-    await store.startJob({ ...received.message, ...worker, nowMs, runUntilMs: nowMs + 10_000 });
+    await store.startJob({ ...onlyJob(received), ...worker, nowMs, runUntilMs: nowMs + 10_000 });
     await on.deploy(pool({ onWorkerLost: 'fail' }));
     await on.advance(60_000);
     const { configuration } = await declarations.current();
     const typeUnder = declarations.typeUnder.bind(declarations);
-    expect(await endIfDead({ store, configuration, typeUnder, clock, log }, received.message)).toBe('ended');
+    expect(await endIfDead({ store, configuration, typeUnder, clock, log }, onlyJob(received))).toBe('ended');
     expect(store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'scheduled', workersLost: 1 });
   });
 
@@ -357,7 +358,7 @@ describe('jobs that run', () => {
       return 'done';
     };
     const worker = { workerId: 'w', incarnation: 'i' };
-    expect(await on.finish(runJob({ ...context, worker }, { resize }, received.message))).toBe('succeeded');
+    expect(await on.finish(runJob({ ...context, worker }, { resize }, onlyJob(received)))).toBe('succeeded');
     expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
   });
 
@@ -386,7 +387,7 @@ describe('jobs that run', () => {
     const fails = async () => {
       throw new Error('it broke');
     };
-    expect(await on.finish(runJob(worker, { resize: fails }, received.message))).toBe('retry');
+    expect(await on.finish(runJob(worker, { resize: fails }, onlyJob(received)))).toBe('retry');
     expect(on.stateOf(job?.id ?? '')).toBe('scheduled');
   });
 
@@ -402,7 +403,7 @@ describe('jobs that run', () => {
     const { store, clock, random, log } = on;
     const worker = { workerId: 'w', incarnation: 'i' };
     const context = { store, configuration, clock, random, log, worker };
-    const outcome = await on.finish(runJob({ ...context, declared: 1 }, {}, received.message));
+    const outcome = await on.finish(runJob({ ...context, declared: 1 }, {}, onlyJob(received)));
     expect(outcome).toBe('released');
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
       state: 'scheduled',

@@ -20,6 +20,7 @@ import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
+import { toldJobs } from '../testing/received.ts';
 import { steppedStore } from './interleave.ts';
 
 const TERMINAL_TTL_MS = 3_600_000;
@@ -158,7 +159,7 @@ export function stage(options: StageOptions = {}) {
     for (;;) {
       const received = await queue.receive(fleet, 10, 0, HIDE_MS);
       if (received.length === 0) return started;
-      for (const { message, receipt } of received) {
+      for (const { message, receipt } of toldJobs(received)) {
         invocations += 1;
         const worker = { workerId, incarnation: `${workerId}-${invocations}` };
         const outcome = await store.startJob({

@@ -10,6 +10,7 @@ import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import { redriveJob } from '../../lib/dispatch/redrive.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
 import { stage, storeWith } from '../dispatch/stage.ts';
+import { toldJobs } from '../testing/received.ts';
 
 const OWN = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 /** As EventBridge hands on what its producer was traced with. */
@@ -47,7 +48,7 @@ function scene() {
     const told: (string | undefined)[] = [];
     const ended: Job[] = [];
     await on.pass();
-    for (const { message } of await on.queue.receive('images', 10, 0, 60_000)) {
+    for (const { message } of toldJobs(await on.queue.receive('images', 10, 0, 60_000))) {
       const worker = { workerId: 'w', incarnation: message.claimId };
       const resize = (_: unknown, { traceparent }: { readonly traceparent?: string | undefined }): null => {
         told.push(traceparent);

@@ -21,6 +21,7 @@ import {
   type TestTable,
 } from '../contract/aws.ts';
 import { declareIn } from '../fixtures/declared.ts';
+import { onlyJob } from '../testing/received.ts';
 
 const WAIT_MS = 60_000;
 const TTL_MS = 3_600_000;
@@ -85,9 +86,9 @@ describe('the client on AWS', () => {
     const [received] = await queue.receive('images', 1, 20_000, WAIT_MS);
     if (received === undefined) throw new Error('the fleet was sent nothing');
     await queue.delete('images', [received.receipt]);
-    const worker = { workerId: 'w', incarnation: received.message.claimId };
+    const worker = { workerId: 'w', incarnation: onlyJob(received).claimId };
     const nowMs = Date.now();
-    const started = await store.startJob({ ...worker, ...received.message, nowMs });
+    const started = await store.startJob({ ...worker, ...onlyJob(received), nowMs });
     if (started.kind !== 'started') throw new Error('the message was outdated');
     const finish = { ...worker, job: started.job, verdict, nowMs, expiresAtMs: nowMs + TTL_MS };
     const finished = await store.finishJob(finish);

@@ -22,6 +22,7 @@ import {
   type TestTable,
 } from '../contract/aws.ts';
 import { seeded } from '../simulation/random.ts';
+import { toldJobs } from '../testing/received.ts';
 import { fleetEnvironment } from './fleet-environment.ts';
 
 const JOBS = 500;
@@ -112,7 +113,7 @@ describe('on the emulator', () => {
       while (!signal.aborted) {
         const received = await queue.receive(FLEET, 10, 1_000, 60_000);
         await Promise.all(
-          received.map(async ({ message, receipt }) => {
+          toldJobs(received).map(async ({ message, receipt }) => {
             const worker = { workerId: name, incarnation: `${name}-${receipt.slice(0, 20)}` };
             const nowMs = Date.now();
             const started = await store.startJob({

@@ -66,9 +66,9 @@ export async function tableStage(
     startAll: async (fleet) => {
       const started: Job[] = [];
       for (;;) {
-        const job = await startNext(store, queue, 0, { fleet, nowMs: clock.nowMs });
-        if (job === undefined) return started;
-        started.push(job);
+        const jobs = await startNext(store, queue, 0, { fleet, nowMs: clock.nowMs });
+        if (jobs.length === 0) return started;
+        started.push(...jobs);
       }
     },
     end: (job) => finish(store, job, clock.nowMs()),

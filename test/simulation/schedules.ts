@@ -41,6 +41,7 @@ import { ROLES } from '../contract/roles.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
+import { toldJobs } from '../testing/received.ts';
 import { seeded } from './random.ts';
 
 const STEPS = 60;
@@ -506,7 +507,7 @@ class SmallFleet {
       if (this.#below(300) < 300 * this.#goesOn) this.#running.push(job);
       else await this.#end(job);
     }
-    for (const { message, receipt } of await this.#queue.receive('images', 10, 0, 30_000)) {
+    for (const { message, receipt } of toldJobs(await this.#queue.receive('images', 10, 0, 30_000))) {
       this.#invocations += 1;
       const nowMs = this.#clock.nowMs();
       const request = {

@@ -892,7 +892,7 @@ export class World {
       this.#handlers(node, generation, fleet),
     );
     const event = {
-      Records: [{ messageId: received.receipt, body: encodeDispatchMessage(received.message) }],
+      Records: [{ messageId: received.receipt, body: encodeDispatchMessage(received.jobs) }],
     } as unknown as SQSEvent;
     const lambda = {
       functionName: fleet,

@@ -9,6 +9,7 @@ import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts
 import type { JobHandlers } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { toldJobs } from '../testing/received.ts';
 
 const FUNCTION_TIMEOUT_MS = 60_000;
 
@@ -25,7 +26,7 @@ async function claimed(on: Stage, count: number): Promise<readonly DispatchMessa
   await on.put(...Array.from({ length: count }, (_, n) => on.job({ payload: n })));
   await on.pass();
   const received = await on.queue.receive('images', 10, 0, 60_000);
-  return received.map(({ message }) => message);
+  return toldJobs(received).map(({ message }) => message);
 }
 
 const eventOf = (bodies: readonly string[]): SQSEvent =>
@@ -65,6 +66,84 @@ const failures = ({ response }: Invoked): readonly string[] =>
   response.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier);
 const jobOf = (on: Stage, { jobId }: DispatchMessage): Job | undefined => on.store.inspectJob(jobId);
 
+describe('a message that tells of several jobs', () => {
+  const bodyOf = (messages: readonly DispatchMessage[]): string => encodeDispatchMessage(messages);
+
+  it('has them run side by side, as one worker', async () => {
+    const on = setting();
+    const messages = await claimed(on, 3);
+    let running = 0;
+    let most = 0;
+    const resize = async (payload: Json): Promise<Json> => {
+      running += 1;
+      most = Math.max(most, running);
+      await on.clock.sleep(1_000);
+      running -= 1;
+      return payload;
+    };
+    const invoked = await invoke(on, [bodyOf(messages)], { resize });
+    expect(failures(invoked)).toEqual([]);
+    expect(most).toBe(3);
+    for (const [at, message] of messages.entries()) {
+      const worker = { workerId: 'images/request-1', incarnation: 'request-1' };
+      expect(jobOf(on, message)).toMatchObject({ state: 'succeeded', result: at, worker });
+    }
+  });
+
+  it('comes again where the store failed for one of them, and the others are not begun again', async () => {
+    const on = setting();
+    const messages = await claimed(on, 3);
+    const store = storeWith(on.store, {
+      startJob: (request) =>
+        request.jobId === messages[1]?.jobId
+          ? Promise.reject(new StoreUnavailable('no answer'))
+          : on.store.startJob(request),
+    });
+    const begun: Json[] = [];
+    const resize = (payload: Json): null => {
+      begun.push(payload);
+      return null;
+    };
+    expect(failures(await invoke(on, [bodyOf(messages)], { resize }, { store }))).toEqual(['m0']);
+    expect(messages.map((message) => jobOf(on, message)?.state)).toEqual([
+      'succeeded',
+      'claimed',
+      'succeeded',
+    ]);
+    const again = await invoke(on, [bodyOf(messages)], { resize }, { requestId: 'request-2' });
+    expect(failures(again)).toEqual([]);
+    expect(begun).toEqual([0, 2, 1]);
+  });
+
+  it('ends its process when one of them hangs, once the others have ended', async () => {
+    const on = setting();
+    const messages = await claimed(on, 3);
+    const statesAtExit: (string | undefined)[] = [];
+    const resize = async (payload: Json): Promise<Json> => {
+      if (payload === 1) return new Promise<Json>(() => {});
+      await on.clock.sleep(9_000);
+      return payload;
+    };
+    const exit = (): void => void statesAtExit.push(...messages.map((each) => jobOf(on, each)?.state));
+    const invoked = await invoke(on, [bodyOf(messages)], { resize }, { exit });
+    expect(failures(invoked)).toEqual(['m0']);
+    expect(statesAtExit).toEqual(['succeeded', 'running', 'succeeded']);
+  });
+
+  it('says of each job whose function died that it did', async () => {
+    const on = setting();
+    const messages = await claimed(on, 3);
+    for (const message of messages) {
+      const nowMs = on.time.nowMs;
+      const life = { workerId: 'images/dead', incarnation: 'dead' };
+      await on.store.startJob({ ...life, ...message, nowMs, runUntilMs: nowMs + FUNCTION_TIMEOUT_MS });
+    }
+    await on.advance(2 * FUNCTION_TIMEOUT_MS);
+    expect(failures(await invoke(on, [bodyOf(messages)], { resize: () => null }))).toEqual([]);
+    expect(messages.map((each) => jobOf(on, each)?.workersLost)).toEqual([1, 1, 1]);
+  });
+});
+
 describe('a batch', () => {
   it('runs its jobs side by side, as one worker', async () => {
     const on = setting();
@@ -78,7 +157,11 @@ describe('a batch', () => {
       running -= 1;
       return payload;
     };
-    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize });
+    const invoked = await invoke(
+      on,
+      messages.map((each) => encodeDispatchMessage([each])),
+      { resize },
+    );
     expect(failures(invoked)).toEqual([]);
     expect(most).toBe(3);
     for (const [at, message] of messages.entries()) {
@@ -94,7 +177,11 @@ describe('a batch', () => {
       if (payload === 0) throw new Error('no');
       return payload;
     };
-    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize });
+    const invoked = await invoke(
+      on,
+      messages.map((each) => encodeDispatchMessage([each])),
+      { resize },
+    );
     expect(failures(invoked)).toEqual([]);
     expect(messages.map((message) => jobOf(on, message)?.state)).toEqual(['scheduled', 'succeeded']);
   });
@@ -108,7 +195,7 @@ describe('a batch', () => {
           ? Promise.reject(new StoreUnavailable('no answer'))
           : on.store.startJob(request),
     });
-    const bodies = messages.map(encodeDispatchMessage);
+    const bodies = messages.map((each) => encodeDispatchMessage([each]));
     const invoked = await invoke(on, bodies, { resize: () => null }, { store });
     expect(failures(invoked)).toEqual(['m1']);
     expect(messages.map((message) => jobOf(on, message)?.state)).toEqual([
@@ -127,7 +214,7 @@ describe('a batch', () => {
   it('whose outcome could not be written gives the message back; it comes again outdated, and the job is left to its lease', async () => {
     const on = setting();
     const messages = await claimed(on, 1);
-    const bodies = messages.map(encodeDispatchMessage);
+    const bodies = messages.map((each) => encodeDispatchMessage([each]));
     const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreUnavailable('no answer')) });
     expect(failures(await invoke(on, bodies, { resize: () => null }, { store }))).toEqual(['m0']);
     let calls = 0;
@@ -149,7 +236,7 @@ describe('a batch', () => {
       calls += 1;
       return null;
     };
-    const body = encodeDispatchMessage(message);
+    const body = encodeDispatchMessage([message]);
     const invoked = await invoke(on, [body, body, body], { resize });
     expect([calls, failures(invoked), jobOf(on, message)?.state]).toEqual([1, [], 'succeeded']);
   });
@@ -164,10 +251,14 @@ describe('a batch', () => {
     '{"jobId":"a"}',
     '{"jobId":1,"claimId":"c"}',
     '{"jobId":"a","claimId":null}',
+    '{"jobs":[]}',
+    '{"jobs":{}}',
+    '{"jobs":[{"jobId":"a"}]}',
+    '{"jobs":[{"jobId":"a","claimId":"c"},null]}',
   ])("with a message that is none of the dispatcher's gives back that one alone: %s", async (body) => {
     const on = setting();
     const messages = await claimed(on, 1);
-    const bodies = [body, ...messages.map(encodeDispatchMessage)];
+    const bodies = [body, ...messages.map((each) => encodeDispatchMessage([each]))];
     const invoked = await invoke(on, bodies, { resize: () => null });
     expect(failures(invoked)).toEqual(['m0']);
     expect(invoked.exits).toEqual([]);
@@ -186,7 +277,12 @@ describe('a batch', () => {
     const exit = (): void => {
       endedBeforeExit = jobOf(on, messages[1] as DispatchMessage)?.state !== 'running';
     };
-    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize }, { exit });
+    const invoked = await invoke(
+      on,
+      messages.map((each) => encodeDispatchMessage([each])),
+      { resize },
+      { exit },
+    );
     expect(failures(invoked)).toEqual(['m0']);
     expect(endedBeforeExit).toBe(true);
     expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('running');
@@ -211,7 +307,12 @@ describe('a batch', () => {
       heartbeat('x'.repeat(2_000));
       return null;
     };
-    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize }, { store });
+    const invoked = await invoke(
+      on,
+      messages.map((each) => encodeDispatchMessage([each])),
+      { resize },
+      { store },
+    );
     await on.advance(60_000);
     expect(kept).toEqual([
       [0, { page: 0 }],
@@ -236,7 +337,12 @@ describe('a batch', () => {
       await on.clock.sleep(100);
       return null;
     };
-    await invoke(on, messages.map(encodeDispatchMessage), { resize }, { store });
+    await invoke(
+      on,
+      messages.map((each) => encodeDispatchMessage([each])),
+      { resize },
+      { store },
+    );
     expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('succeeded');
     expect(on.logged.map(({ message }) => message)).toContain('progress was not recorded');
   });
@@ -246,7 +352,11 @@ describe('a batch', () => {
     const messages = await claimed(on, 1);
     const resize = (_: Json, { signal }: { readonly signal: AbortSignal }): Promise<null> =>
       new Promise((resolve) => signal.addEventListener('abort', () => resolve(null)));
-    const invoked = await invoke(on, messages.map(encodeDispatchMessage), { resize });
+    const invoked = await invoke(
+      on,
+      messages.map((each) => encodeDispatchMessage([each])),
+      { resize },
+    );
     expect([failures(invoked), invoked.exits]).toEqual([[], []]);
   });
 });

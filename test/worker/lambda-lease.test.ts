@@ -14,6 +14,7 @@ import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { FUNCTION_END_MS, type JobHandler } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { onlyJob } from '../testing/received.ts';
 
 const TICK_MS = 5_000;
 
@@ -93,7 +94,7 @@ function functions(
         resize,
       });
       const event = {
-        Records: [{ messageId: 'm', body: encodeDispatchMessage(received.message) }],
+        Records: [{ messageId: 'm', body: encodeDispatchMessage(received.jobs) }],
       } as unknown as SQSEvent;
       const lambda = {
         functionName: 'images',
@@ -282,7 +283,7 @@ describe('the message of a function that died', () => {
     await on.pass();
     const [received] = await on.queue.receive('images', 1, 0, 60_000);
     if (received === undefined) throw new Error('nothing was sent');
-    const { message } = received;
+    const message = onlyJob(received);
     const [claimed] = await on.store.getJobs({ ids: [job.id] });
     const runUntilMs = on.time.nowMs + 60_000;
     await on.store.startJob({

@@ -17,6 +17,7 @@ import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { onlyJob } from '../testing/received.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
@@ -81,7 +82,7 @@ async function ofFunctions() {
   const nowMs = on.clock.nowMs();
   const { store } = on;
   const life = { workerId: 'function-1', incarnation: 'i' };
-  await store.startJob({ ...received.message, ...life, nowMs, runUntilMs: nowMs + 10_000 });
+  await store.startJob({ ...onlyJob(received), ...life, nowMs, runUntilMs: nowMs + 10_000 });
   return { on, job, configuration: setting().configuration };
 }
 
@@ -509,6 +510,30 @@ describe('a worker process', () => {
     expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'scheduled', workersLost: 1 });
     expect(await on.queue.receive('images', 1, 0, 1_000)).toEqual([]);
     expect(worker.ended()).toBeUndefined();
+  });
+
+  it('does the jobs of a message that was for a function, which the fleet had before, one in each slot', async () => {
+    const on = setting();
+    const jobs = await on.put(...Array.from({ length: 5 }, () => on.job()));
+    const functions = stage({
+      pool: { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 5 } } },
+    }).configuration;
+    await on.pass({}, on.dispatcher({ configuration: functions }));
+    expect(on.queue.sizeOf('images')).toBe(1);
+    let calls = 0;
+    begin(on, async () => {
+      calls += 1;
+      await on.clock.sleep(1_000);
+      return null;
+    });
+    for (let minute = 0; minute < 5; minute += 1) {
+      await on.advance(60_000);
+      await on.pass();
+    }
+    await on.advance(60_000);
+    expect(on.states(jobs)).toEqual(jobs.map(() => 'succeeded'));
+    expect(calls).toBe(5);
+    expect(on.queue.sizeOf('images')).toBe(0);
   });
 
   it('runs a job that takes longer than its message is hidden once', async () => {

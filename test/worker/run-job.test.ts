@@ -16,6 +16,7 @@ import {
 } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { onlyJob } from '../testing/received.ts';
 
 const TIMEOUT_MS = 30_000;
 const WORKER = { workerId: 'worker-1', incarnation: 'first' };
@@ -41,7 +42,7 @@ async function claimed(on: Stage, changes: Partial<Job> = {}): Promise<DispatchM
   await on.pass();
   const [received] = await on.queue.receive('images', 1, 0, 60_000);
   if (received === undefined) throw new Error('nothing was sent');
-  return received.message;
+  return onlyJob(received);
 }
 
 interface Ran {

@@ -15,6 +15,7 @@ import {
 } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { onlyJob } from '../testing/received.ts';
 
 const WORKER = { workerId: 'worker-1', incarnation: 'first' };
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
@@ -33,7 +34,7 @@ async function claimed(on: Stage, changes: Partial<Job> = {}): Promise<DispatchM
   await on.pass();
   const [received] = await on.queue.receive('images', 1, 0, 60_000);
   if (received === undefined) throw new Error('nothing was sent');
-  return received.message;
+  return onlyJob(received);
 }
 
 function run(
@@ -255,7 +256,7 @@ describe('a checkpoint', () => {
     await on.advance(2_000);
     await on.pass({ jobs: [jobIn(on, first)] });
     const [again] = await on.queue.receive('images', 1, 0, 60_000);
-    expect(await on.finish(run(on, handler, again?.message ?? first))).toBe('succeeded');
+    expect(await on.finish(run(on, handler, again === undefined ? first : onlyJob(again)))).toBe('succeeded');
     expect(seen).toEqual([undefined, { page: 2 }]);
     expect(jobIn(on, first).result).toEqual({ page: 2 });
   });

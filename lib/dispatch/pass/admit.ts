@@ -1,8 +1,9 @@
 /** Fourth step: reserve, claim and send, batch by batch, until nothing more may start. */
 
 import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
+import { mayHaveBegun } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
-import type { DispatchMessage } from '../../queue/contract.ts';
+import type { FleetMessage } from '../../queue/contract.ts';
 import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
 import { moveBack } from '../parking.ts';
@@ -234,14 +235,16 @@ export class Admission {
       })),
     );
     candidates.noteAdmitted(places.map(({ decision }) => decision.reserved));
-    const won: { readonly fleet: string; readonly message: DispatchMessage }[] = [];
+    const won: FleetMessage[] = [];
     let lost = 0;
     for (const [at, place] of places.entries()) {
       const { reservation, position, decision } = place;
       const { id: jobId, fleet } = decision.reserved;
       const outcome = outcomes[at] ?? 'unknown';
-      if (outcome === 'claimed')
-        won.push({ fleet, message: { jobId, claimId: claimIdOf(reservation.batchId, position) } });
+      if (outcome === 'claimed') {
+        const message = { jobId, claimId: claimIdOf(reservation.batchId, position) };
+        won.push({ fleet, message, isAlone: mayHaveBegun(decision.reserved) });
+      }
       if (outcome === 'lost' || outcome === 'blocked') lost += 1;
       await this.#note(place, outcome);
     }

@@ -1,29 +1,41 @@
 /** Tells fleets of claims. */
-import type { DispatchMessage } from '../../queue/contract.ts';
+import { jobsPerMessage } from '../../core/capacity.ts';
+import type { DispatchMessage, FleetMessage } from '../../queue/contract.ts';
 import type { DispatchContext } from '../context.ts';
 
 /** Sends to the fleets. What is not accepted is sent again when its reservation is checked. */
-export async function send(
-  context: DispatchContext,
-  messages: readonly { readonly fleet: string; readonly message: DispatchMessage }[],
-): Promise<void> {
+export async function send(context: DispatchContext, messages: readonly FleetMessage[]): Promise<void> {
   const byFleet = Map.groupBy(messages, ({ fleet }) => fleet);
   await Promise.all(
-    [...byFleet].map(async ([fleet, ofFleet]) => {
-      try {
-        const unsent = await context.queue.send(
-          fleet,
-          ofFleet.map(({ message }) => message),
-        );
-        if (unsent.length > 0)
-          context.log.warn('messages were not accepted', { fleet, unsent: unsent.length });
-      } catch (error) {
-        context.log.warn('messages could not be sent', {
-          fleet,
-          messages: ofFleet.length,
-          error: String(error),
-        });
-      }
+    [...byFleet].flatMap(([fleet, ofFleet]) => {
+      const [alone, others] = [true, false].map((isAlone) =>
+        ofFleet.filter((each) => each.isAlone === isAlone).map(({ message }) => message),
+      );
+      return [
+        sendToFleet(context, fleet, alone ?? [], 1),
+        sendToFleet(context, fleet, others ?? [], together(context, fleet)),
+      ];
     }),
   );
+}
+
+async function sendToFleet(
+  { queue, log }: DispatchContext,
+  fleet: string,
+  jobs: readonly DispatchMessage[],
+  atOnce: number,
+): Promise<void> {
+  if (jobs.length === 0) return;
+  try {
+    const unsent = await queue.send(fleet, jobs, atOnce);
+    if (unsent.length > 0) log.warn('messages were not accepted', { fleet, unsent: unsent.length });
+  } catch (error) {
+    log.warn('messages could not be sent', { fleet, messages: jobs.length, error: String(error) });
+  }
+}
+
+/** Jobs of the fleet that one message names. One that the declaration does not know any more is told of each by itself. */
+function together({ configuration }: DispatchContext, fleet: string): number {
+  const declared = configuration.fleets.find((each) => each.fleet === fleet);
+  return declared === undefined ? 1 : jobsPerMessage(declared);
 }

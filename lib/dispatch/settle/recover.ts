@@ -8,7 +8,7 @@ import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../co
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
-import type { DispatchMessage } from '../../queue/contract.ts';
+import type { FleetMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
@@ -32,7 +32,7 @@ export interface Settlement {
   readonly settled: readonly Settled[];
   readonly postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
   /** Claimed jobs that no worker has started in time: their message may be lost. */
-  readonly resend: readonly { readonly fleet: string; readonly message: DispatchMessage }[];
+  readonly resend: readonly FleetMessage[];
   /** Jobs that changed during recovery: they may be candidates again. */
   readonly images: readonly JobHead[];
   /** Written with the commit that postpones reservations. */
@@ -255,7 +255,7 @@ class Recovery {
   readonly #workers: ReadonlyMap<string, WorkerRecord>;
   readonly #fleets: ReadonlySet<string>;
   readonly #settled: Settled[] = [];
-  readonly #resend: { readonly fleet: string; readonly message: DispatchMessage }[] = [];
+  readonly #resend: FleetMessage[] = [];
   /** Jobs that wait again, or may. */
   readonly #images: MovingJob[] = [];
   /** Jobs that were taken from workers. */
@@ -394,7 +394,8 @@ class Recovery {
     if (!this.#isDue(place) && !isLost) return;
     if (!this.#comesTo(place)) return;
     const { id, fleet } = place.entry;
-    this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfPlace(place) } });
+    // Its message may be lost, or what received it.
+    this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfPlace(place) }, isAlone: true });
   }
 
   async #lookAfter(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {

@@ -4,7 +4,7 @@ import type { DispatchMessage, ReceivedMessage } from '../contract.ts';
 
 interface Delivery {
   readonly number: number;
-  readonly message: DispatchMessage;
+  readonly jobs: readonly DispatchMessage[];
   readonly receiveCount: number;
   readonly receipt: string;
 }
@@ -81,19 +81,19 @@ export class DeliverySchedule {
     return this.#live.size;
   }
 
-  add(message: DispatchMessage, visibleAtMs: number): void {
+  add(jobs: readonly DispatchMessage[], visibleAtMs: number): void {
     this.#sent += 1;
     const receipt = receiptOf(this.#sent, 0);
-    this.#schedule({ number: this.#sent, message, receiveCount: 0, receipt }, visibleAtMs);
+    this.#schedule({ number: this.#sent, jobs, receiveCount: 0, receipt }, visibleAtMs);
   }
 
   /** The next visible message, hidden from now until `hiddenUntilMs`. Its older receipts are void. */
   receive(nowMs: number, hiddenUntilMs: number): ReceivedMessage | undefined {
     for (let due = this.#visible.takeDue(nowMs); due !== undefined; due = this.#visible.takeDue(nowMs)) {
-      const { number, message } = due.value;
+      const { number, jobs } = due.value;
       if (!this.#live.has(due.value)) continue;
       const receiveCount = due.value.receiveCount + 1;
-      const delivery = { number, message, receiveCount, receipt: receiptOf(number, receiveCount) };
+      const delivery = { number, jobs, receiveCount, receipt: receiptOf(number, receiveCount) };
       this.#schedule(delivery, hiddenUntilMs);
       return delivery;
     }

@@ -1,5 +1,6 @@
 /** The fleets' queues and the wake queue in memory, with what is awkward about SQS, on an injected clock. */
 import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import { messagesOf } from '../message.ts';
 import { DeliverySchedule } from './delivery-schedule.ts';
 
 /** Chances are between 0 and 1, times are upper bounds from which each case draws its own. All off unless named. */
@@ -58,10 +59,14 @@ export class MemoryJobQueue implements JobQueue {
     this.#imitate = options.imitate ?? {};
   }
 
-  async send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]> {
+  async send(
+    fleet: string,
+    jobs: readonly DispatchMessage[],
+    together = 1,
+  ): Promise<readonly DispatchMessage[]> {
     await undefined;
     const queue = this.#fleet(fleet);
-    const unsent = messages.filter((message) => {
+    const unsent = [...messagesOf(jobs, together)].filter((message) => {
       if (this.#happens('rejected')) return true;
       for (const delayMs of this.#deliveries()) {
         queue.deliveries.add(message, this.#options.clock() + delayMs);
@@ -69,7 +74,7 @@ export class MemoryJobQueue implements JobQueue {
       return this.#happens('unanswered');
     });
     this.#serve(queue);
-    return unsent;
+    return unsent.flat();
   }
 
   async receive(
@@ -151,7 +156,7 @@ export class MemoryJobQueue implements JobQueue {
     return () => this.#lookListeners.delete(listener);
   }
 
-  /** Messages that were received too often. */
+  /** What messages named that were received too often. */
   deadLetters(fleet: string): readonly DispatchMessage[] {
     return this.#fleet(fleet).deadLetters;
   }
@@ -196,7 +201,7 @@ export class MemoryJobQueue implements JobQueue {
       if (delivery === undefined) break;
       if (delivery.receiveCount > (this.#options.maxReceiveCount ?? Infinity)) {
         queue.deliveries.delete(delivery.receipt);
-        queue.deadLetters.push(delivery.message);
+        queue.deadLetters.push(...delivery.jobs);
       } else received.push(delivery);
     }
     return received;

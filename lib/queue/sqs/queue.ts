@@ -22,6 +22,7 @@ import {
   encodeOutcomes,
   encodeWake,
   MalformedMessageError,
+  messagesOf,
 } from '../message.ts';
 
 export interface SqsJobQueueOptions {
@@ -55,10 +56,14 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
     this.#wakeQueueUrl = options.wakeQueueUrl;
   }
 
-  async send(fleet: string, messages: readonly DispatchMessage[]): Promise<readonly DispatchMessage[]> {
+  async send(
+    fleet: string,
+    jobs: readonly DispatchMessage[],
+    together = 1,
+  ): Promise<readonly DispatchMessage[]> {
     const QueueUrl = this.#queueOf(fleet);
     const batches = await Promise.all(
-      Array.from(batchesOf(messages), async (batch) => {
+      Array.from(batchesOf([...messagesOf(jobs, together)]), async (batch) => {
         const command = new SendMessageBatchCommand({
           QueueUrl,
           Entries: batch.map((message, index) => ({
@@ -69,10 +74,10 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
         try {
           const { Failed = [] } = await this.#call('send', QueueUrl, () => this.#client.send(command));
           const failed = new Set(Failed.map((entry) => entry.Id));
-          return batch.filter((_, index) => failed.has(String(index)));
+          return batch.filter((_, index) => failed.has(String(index))).flat();
         } catch (error) {
           // Sent or not: a second copy loses the race to start the job.
-          if (error instanceof QueueUnavailable) return batch;
+          if (error instanceof QueueUnavailable) return batch.flat();
           throw error;
         }
       }),
@@ -175,7 +180,7 @@ function receivedOf({ Body = '', ReceiptHandle, Attributes }: Message): Received
   if (ReceiptHandle === undefined) return [];
   try {
     const receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1);
-    return [{ message: decodeDispatchMessage(Body), receipt: ReceiptHandle, receiveCount }];
+    return [{ jobs: decodeDispatchMessage(Body), receipt: ReceiptHandle, receiveCount }];
   } catch (error) {
     if (error instanceof MalformedMessageError) return [];
     throw error;

@@ -103,9 +103,12 @@ export class Attempts {
   /** Resolves at the next change. */
   readonly changed = (): Promise<void> => this.#changed.next();
 
-  readonly accept = ({ message, receipt }: ReceivedMessage): void => {
+  readonly accept = ({ jobs, receipt }: ReceivedMessage): void => {
+    const [message] = jobs;
+    // Sent when the fleet had functions: its jobs are sent again one by one, when their reservations are checked.
+    if (message === undefined || jobs.length > 1) void this.#passOver(jobs, receipt);
     // Not another attempt: a repeated start would be answered as if it were the first one.
-    if (this.#occupants.has(message.claimId)) this.#scope.deletions.add(receipt);
+    else if (this.#occupants.has(message.claimId)) this.#scope.deletions.add(receipt);
     else if (this.#scope.guard.isTrusted()) {
       this.#occupants.set(message.claimId, {});
       void this.#run(message, receipt);
@@ -146,7 +149,7 @@ export class Attempts {
       const outcome = await runJob(this.#contextOf(claimId, receipt, progress), settings.handlers, message);
       this.#outcomes[outcome] = (this.#outcomes[outcome] ?? 0) + 1;
       if (outcome === 'superseded' && this.#occupants.get(claimId)?.job === undefined)
-        await this.#passOver(message, receipt);
+        await this.#passOver([message], receipt);
     } catch (error) {
       log.warn('the worker has to end', { ...life, ...message, error: String(error) });
       // Only the end of this life brings the job back.
@@ -163,13 +166,13 @@ export class Attempts {
   }
 
   /** A message of an attempt that is not this worker's. Where the fleet had functions before, nobody else says of one that died that it did. */
-  async #passOver(message: DispatchMessage, receipt: string): Promise<void> {
+  async #passOver(jobs: readonly DispatchMessage[], receipt: string): Promise<void> {
     const { settings, deletions } = this.#scope;
     try {
-      await endIfDead(settings, message);
+      for (const each of jobs) await endIfDead(settings, each);
       deletions.add(receipt);
     } catch (error) {
-      settings.log.warn('message failed and will come again', { ...message, error: String(error) });
+      settings.log.warn('message failed and will come again', { jobs, error: String(error) });
     }
   }
 
