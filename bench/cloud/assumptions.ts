@@ -1,4 +1,5 @@
 /** What the model takes for granted, and from where. */
+import { BATCH_SIZE_MAX } from '../../lib/core/capacity.ts';
 import { DISPATCHER_MACHINE } from './bill.ts';
 import { DEPLOYMENT, WORKER_FUNCTION } from './deployment.ts';
 import { LATENCY } from './latency.ts';
@@ -25,7 +26,7 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'from a queue to its function',
-    is: `${queueToFunction.least} to ${queueToFunction.most} ms, evenly; fleets take ${DEPLOYMENT.fleetQueue.batchSize} message at a time, the wake and the ingest queue ${DEPLOYMENT.wakeQueue.batchSize}`,
+    is: `${queueToFunction.least} to ${queueToFunction.most} ms, evenly; fleets take ${DEPLOYMENT.fleetQueue.batchSize} message at a time, which tells of up to ${BATCH_SIZE_MAX} jobs, the wake and the ingest queue ${DEPLOYMENT.wakeQueue.batchSize}`,
     source: 'assumed; batch sizes and windows from the construct',
   },
   {
@@ -54,6 +55,11 @@ export const MODEL: readonly Assumption[] = [
     what: 'pollers',
     is: 'five for each queue that functions stand behind, two where it is idle and has no maximum concurrency; an empty receive each 20 s',
     source: 'Lambda guide, scaling with SQS; --pollers five leaves the saving out',
+  },
+  {
+    what: 'invocations of a fleet at once',
+    is: 'as many as its messages ask for, at once: the load is one that lasts. Behind an idle queue Lambda begins with five, and adds up to 300 a minute, up to 1,000',
+    source: 'Lambda guide, scaling with SQS',
   },
   {
     what: 'payloads',

@@ -93,7 +93,7 @@ Prices stand in \`bench/metering/prices.ts\`. Free tiers, taxes, data transfer a
 \`\`\`sh
 npm run bench:cloud -- --only load=1/s,keys=50      # some rows
 npm run bench:cloud -- --only load=half,keys=10000  # any row of the matrix
-npm run bench:cloud -- --batch 10                   # with functions that take up to ten jobs at once
+npm run bench:cloud -- --batch 1                    # with functions that take one job at a time
 npm run bench:cloud -- --json                       # for machines
 npm run bench:cloud -- --save                       # all rows, and this page anew
 \`\`\`

@@ -75,7 +75,8 @@ export function addStack(app: App, platform: Platform): Stack {
     types: TYPES,
     tiers: [{ tier: 'visible' }, { tier: 'background', maxConcurrency: 3, guaranteed: 1 }],
     fleets: {
-      images: { types: ['thumbnail'], slots: 2, handler: work('Images', 90, ['sharp']) },
+      // Drawing takes the processor and memory: one at a time in a process.
+      images: { types: ['thumbnail'], slots: 2, batchSize: 1, handler: work('Images', 90, ['sharp']) },
       text: { types: ['index'], slots: 2, handler: work('Text', 90, []) },
       general: {
         types: ['compress', 'thumbnail', 'index'],

@@ -20,9 +20,20 @@ import {
 export interface WorkerParts extends HostContext {
   readonly store: WorkerStore & Pick<SubmitStore, 'lookUpJobs'>;
   readonly metrics?: Metrics | undefined;
+  /** Begins to measure how busy the event loop is; the answer says so, from then on. */
+  readonly measureLoop?: (() => () => LoopUse) | undefined;
   /** Ends the process at once: the only way to stop a handler that hangs. */
   readonly exit: (reason: string) => void;
 }
+
+/** What the event loop did: milliseconds in which it computed, and their share of the time. */
+export interface LoopUse {
+  readonly activeMs: number;
+  readonly share: number;
+}
+
+/** Handlers that run side by side compute, instead of waiting, from here on. */
+const COMPUTING: LoopUse = { activeMs: 1_000, share: 0.8 };
 
 /** A function has no heartbeats: progress is a write of its own. */
 const PROGRESS_EVERY_MS = 5_000;
@@ -37,9 +48,12 @@ export function lambdaWorker(
   parts: () => WorkerParts | Promise<WorkerParts>,
   handlers: JobHandlers,
 ): SqsHandler {
+  let isToldOfComputing = false;
   return async (event, lambda) => {
+    const given = await parts();
     const { store, configuration, typeUnder, declared, declaredAtMs, clock, random, log, metrics, exit } =
-      await parts();
+      given;
+    const loopUse = given.measureLoop?.();
     const worker = {
       workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
       incarnation: lambda.awsRequestId,
@@ -110,6 +124,22 @@ export function lambdaWorker(
       // Thrown, every message of the batch would come again, also as an error of the function.
       throwOnFullBatchFailure: false,
     });
+    const use = loopUse?.();
+    const isComputing =
+      seen.size > 1 &&
+      use !== undefined &&
+      use.activeMs >= COMPUTING.activeMs &&
+      use.share >= COMPUTING.share;
+    if (isComputing && !isToldOfComputing) {
+      isToldOfComputing = true;
+      log.warn(
+        'handlers that ran side by side computed, and held each other up; give their fleet batchSize: 1',
+        {
+          jobs: seen.size,
+          loopShare: Math.round(100 * use.share) / 100,
+        },
+      );
+    }
     if (hung !== undefined) exit(hung.message);
     return response;
   };

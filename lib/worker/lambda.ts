@@ -5,7 +5,7 @@ import { Declarations } from '../dispatch/declaration.ts';
 import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
-import { lambdaWorker, type WorkerParts } from './lambda-batch.ts';
+import { type LoopUse, lambdaWorker, type WorkerParts } from './lambda-batch.ts';
 import type { JobHandlers } from './run-job.ts';
 
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
@@ -31,6 +31,14 @@ function required(name: string): string {
   return value;
 }
 
+function measureLoop(): () => LoopUse {
+  const before = performance.eventLoopUtilization();
+  return () => {
+    const { active, utilization } = performance.eventLoopUtilization(before);
+    return { activeMs: active, share: utilization };
+  };
+}
+
 /** Where the function says what it does. */
 type Told = Pick<LambdaEntry, 'log' | 'metrics'>;
 
@@ -54,6 +62,7 @@ async function partsFromEnvironment({ log, metrics }: Told): Promise<WorkerParts
     random: Math.random,
     log,
     metrics,
+    measureLoop,
     exit: (reason) => {
       console.error(reason);
       process.exit(1);

@@ -231,7 +231,10 @@ export function planOf(seed: number): SimulationPlan {
     }),
   ) as Record<(typeof DRAWN_FAULTS)[number], number>;
   const imitated = (fault: (typeof DRAWN_FAULTS)[number]): boolean => drawn[fault] > 0;
-  const configuration = resourceCapped(drawConfiguration(dice, churn), diceOf(seeded(seed ^ RESOURCE_DICE)));
+  const configuration = batched(
+    resourceCapped(drawConfiguration(dice, churn), diceOf(seeded(seed ^ RESOURCE_DICE))),
+    diceOf(seeded(seed ^ BATCH_DICE)),
+  );
   // Of its own, so that it changes no other draw.
   const small = diceOf(seeded(seed ^ 0x10a5));
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
@@ -336,6 +339,7 @@ function drawResidents(
 
 /** Of its own, so that it changes no other draw. */
 const RESOURCE_DICE = 0x5e50;
+const BATCH_DICE = 0xba7c;
 
 /** Some types' running jobs of one resource are limited, where no conflict group says more. */
 function resourceCapped(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {
@@ -345,6 +349,15 @@ function resourceCapped(configuration: PoolConfiguration, dice: Dice): PoolConfi
     return dice.chance(0.7) && type.conflictGroup === null ? { ...type, maxConcurrencyPerResource } : type;
   });
   return { ...configuration, types };
+}
+
+/** Some fleets' functions take fewer jobs at once than they may. */
+function batched(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {
+  const fleets = configuration.fleets.map((fleet) => {
+    const batchSize = dice.pick([undefined, undefined, 1, 2]);
+    return fleet.slots === null || batchSize === undefined ? fleet : { ...fleet, batchSize };
+  });
+  return { ...configuration, fleets };
 }
 
 function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {

@@ -48,7 +48,7 @@ type Mutable<T> = { -readonly [Field in keyof T]: T[Field] };
 interface Draft {
   types: Mutable<PoolConfiguration['types'][number]>[];
   tiers: Mutable<PoolConfiguration['tiers'][number]>[];
-  fleets: { fleet: string; types: string[]; slots: number | null }[];
+  fleets: { fleet: string; types: string[]; slots: number | null; batchSize?: number | undefined }[];
   maxConcurrency: number | null;
   partitions: number;
   score: PoolConfiguration['score'];
@@ -257,7 +257,10 @@ function settled(draft: Draft): PoolConfiguration {
   const atLeast = (most: number | null): number | null => (most === null ? null : Math.max(partitions, most));
   for (const type of draft.types) type.maxConcurrency = atLeast(type.maxConcurrency);
   for (const tier of draft.tiers) tier.maxConcurrency = atLeast(tier.maxConcurrency);
-  for (const fleet of draft.fleets) fleet.slots = atLeast(fleet.slots);
+  for (const fleet of draft.fleets) {
+    fleet.slots = atLeast(fleet.slots);
+    if (fleet.slots === null) delete fleet.batchSize;
+  }
   draft.maxConcurrency = atLeast(draft.maxConcurrency);
   for (const type of draft.types) {
     const { conflictGroup, maxConcurrencyPerResource: most } = type;

@@ -130,6 +130,26 @@ describe('a message that tells of several jobs', () => {
     expect(statesAtExit).toEqual(['succeeded', 'running', 'succeeded']);
   });
 
+  it.each([
+    [{ activeMs: 9_000, share: 0.95 }, 3, 1],
+    [{ activeMs: 9_000, share: 0.5 }, 3, 0],
+    [{ activeMs: 500, share: 0.95 }, 3, 0],
+    // Nobody is held up.
+    [{ activeMs: 9_000, share: 0.95 }, 1, 0],
+  ])('says once that its handlers held each other up: %j, %i jobs', async (use, count, told) => {
+    const on = setting();
+    const { store, configuration, clock, random, log } = on;
+    const parts = { store, configuration, clock, random, log, measureLoop: () => () => use, exit: () => {} };
+    const handler = lambdaWorker(() => parts, { resize: () => null });
+    for (const requestId of ['request-1', 'request-2']) {
+      const messages = await claimed(on, count);
+      await on.finish(handler(eventOf([bodyOf(messages)]), lambdaContext(requestId)));
+      await on.pass();
+    }
+    const warnings = on.logged.filter(({ message }) => message.includes('batchSize: 1'));
+    expect(warnings).toHaveLength(told);
+  });
+
   it('says of each job whose function died that it did', async () => {
     const on = setting();
     const messages = await claimed(on, 3);
