@@ -24,8 +24,9 @@
  * The bound. Let F be the free capacity when the pass begins, L the lines asked for, A the decisions made (at most F and
  * the lost ones), S the blocked jobs met. First requests sum up to at most 2 F + L heads, a further request for a line at most doubles
  * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
- * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
- * time, 4 F + 64 + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
+ * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys of a type
+ * are asked for F at a time, then for twice as many each time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each
+ * has jobs in flight.
  */
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
@@ -124,6 +125,8 @@ export interface Planner {
 interface KeysState {
   /** False until keys were offered. */
   read: boolean;
+  /** How many were asked for last. */
+  asked: number;
   /** Whether keys that were not offered may have backlog. */
   more: boolean;
   /** No such key has a lesser share. */
@@ -150,6 +153,8 @@ const KEYS_MAX = 2_000;
 const LINES_MAX = 1_000;
 /** Keys whose lines are asked for at once, though a slot may be left for one of them only. */
 const KEYS_AHEAD_MAX = 100;
+/** So many keys of a type are asked for at once, where there is not room for more. */
+const KEYS_AT_ONCE_MAX = 800;
 
 export function createPlanner(configuration: PoolConfiguration, input: PlannerInput): Planner {
   return new HeadsPlanner(configuration, input);
@@ -172,9 +177,10 @@ class HeadsPlanner implements Planner {
   #keysLeft: number;
   readonly #linesMax: number;
   #blockedLeft: number;
-  /** Keys beyond the room whose lines are asked for at once: more each time as long as all of them are empty. */
+  /** Keys beyond the room whose lines are asked for at once: more each time as long as nothing of them may start. */
   #keysAhead = 0;
-  #hasFound = true;
+  /** Since lines were asked for. */
+  #hasAdmitted = true;
   readonly #linesWithJobs = new Set<number>();
   #truncated = false;
   headsAsked = 0;
@@ -201,6 +207,7 @@ class HeadsPlanner implements Planner {
     this.#keys = configuration.types.map(() => ({
       read: false,
       more: true,
+      asked: 0,
       boundShare: Number.NEGATIVE_INFINITY,
     }));
     this.#scheduler.beginPass(input.nowMs);
@@ -242,7 +249,6 @@ class HeadsPlanner implements Planner {
     if (type === undefined) return;
     const state = this.#open(line, type, this.#openKey({ fairnessKey: line.fairnessKey }));
     state.asked = Math.max(state.asked, jobs.length);
-    this.#hasFound ||= jobs.length > 0;
     if (jobs.length > 0) this.#linesWithJobs.add(state.number);
     this.#offer(jobs);
     this.#setMore(state, more);
@@ -315,6 +321,7 @@ class HeadsPlanner implements Planner {
     if (line === NONE) return undefined;
     if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier);
     const decision = scheduler.admit(line, guaranteed);
+    this.#hasAdmitted = true;
     this.#gone.add(decision.reserved.id);
     this.#blocked.delete(decision.reserved.id);
     return { kind: 'admit', decision };
@@ -334,10 +341,16 @@ class HeadsPlanner implements Planner {
       this.#truncated = true;
       return undefined;
     }
+    // Where ranks trail, many keys must be seen before one is known to come first: with each trip more of them.
     const keys = wanted.map(({ type }) => {
       const ofTier = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
       const { type: name } = index.types[type] as JobTypeConfiguration;
-      return { type: name, count: Math.min(this.#scheduler.room, ofTier) };
+      const state = this.#keys[type] as KeysState;
+      state.asked = Math.max(
+        Math.min(this.#scheduler.room, ofTier),
+        Math.min(KEYS_AT_ONCE_MAX, 2 * state.asked),
+      );
+      return { type: name, count: state.asked };
     });
     return { kind: 'need', lines: [], keys };
   }
@@ -350,7 +363,7 @@ class HeadsPlanner implements Planner {
   }
 
   // Heads of the unread lines of the keys that come next, as many keys as there is room: each can take one slot at least.
-  // Of keys whose lines are all empty there may be thousands in front: more and more of them are asked for at once.
+  // Of keys whose lines are empty, or hold only what is blocked, there may be thousands in front: more and more are asked for at once.
   #needHeads(tier: number): Step {
     const unread = [...this.#lines.values()]
       .filter(
@@ -368,8 +381,8 @@ class HeadsPlanner implements Planner {
     }
     const room = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(tier));
     const keys = new Set<number>();
-    this.#keysAhead = this.#hasFound ? 0 : Math.min(KEYS_AHEAD_MAX, 2 * this.#keysAhead + room);
-    this.#hasFound = false;
+    this.#keysAhead = this.#hasAdmitted ? 0 : Math.min(KEYS_AHEAD_MAX, 2 * this.#keysAhead + room);
+    this.#hasAdmitted = false;
     const most = room + this.#keysAhead;
     const leastShare = this.#shareOf((unread[0] as LineState).number);
     const chosen = unread.filter((state) => {

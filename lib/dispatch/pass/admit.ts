@@ -93,6 +93,7 @@ export class Admission {
       if (decisions.length === 0) break;
       this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
     }
+    await this.#pass.commits.written();
     // A claim that was lost may have let a conflict key go.
     if (this.lostClaims > 0) await this.#moveBack();
     if (this.parks) this.#letFollow();
@@ -182,6 +183,8 @@ export class Admission {
   async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedPlace[]> {
     const { commits, recovery } = this.#pass;
     const { attendance } = recovery;
+    // Their numbers follow from the number of the commit.
+    await commits.written();
     const places = this.#placesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
     // What it has no room for goes before it.

@@ -55,6 +55,7 @@ export class Commits {
   readonly #fence: Fence;
   readonly #isOpen: boolean;
   #turn: number;
+  #begun: Promise<void> = Promise.resolve();
 
   /** @param turn - how many commits the partition has seen, as it was loaded */
   constructor(
@@ -73,8 +74,32 @@ export class Commits {
     return this.#turn;
   }
 
-  /** @throws LeaseLostError if somebody else has the lease, or has committed */
+  /** Begins to write these, one after the other. What goes wrong with them, `written` and `write` throw. */
+  begin(commits: readonly Omit<Commit, 'turn'>[]): void {
+    this.#begun = this.written().then(async () => {
+      for (const each of commits) await this.#write(each);
+    });
+    this.#begun.catch(() => {});
+  }
+
+  /**
+   * Waits until what was begun is written.
+   * @throws LeaseLostError if somebody else has the lease, or has committed
+   */
+  async written(): Promise<void> {
+    await this.#begun;
+  }
+
+  /**
+   * Writes behind what was begun.
+   * @throws LeaseLostError if somebody else has the lease, or has committed
+   */
   async write(commit: Omit<Commit, 'turn'>): Promise<void> {
+    await this.written();
+    await this.#write(commit);
+  }
+
+  async #write(commit: Omit<Commit, 'turn'>): Promise<void> {
     const fence = this.#fence;
     const outcome = await this.#outcomeOf({ ...commit, turn: this.#turn });
     if (outcome !== 'committed') throw new LeaseLostError(fence, outcome === 'needsLease');

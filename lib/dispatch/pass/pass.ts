@@ -11,7 +11,7 @@ import type { HeldLease } from '../lease.ts';
 import { openCache } from '../partition-cache.ts';
 import { Admission } from './admit.ts';
 import { close } from './close.ts';
-import { LeaseLostError, LeaseNeededError } from './commits.ts';
+import { type Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
 import { load } from './load.ts';
 import { plan } from './plan.ts';
 import type { LostPass, OutdatedPass, PassInput, PassReport } from './scope.ts';
@@ -33,15 +33,19 @@ export async function pass(
   const cached = openCache(context.caches, partition, epoch, lease.isOpen);
   const nowMs = context.clock.nowMs();
   let admission: Admission | undefined;
+  let commits: Commits | undefined;
   try {
     const between = betweenPartitions(context, partition);
     const loaded = await load({ context, lease, input, partition, between, nowMs, cached });
     if ('kind' in loaded) return loaded;
+    commits = loaded.commits;
     const planned = await plan(await settle(loaded));
     admission = new Admission(planned);
     await admission.run();
     return await close(planned, admission);
   } catch (error) {
+    // Nothing of it is under way once the lease is given back.
+    await commits?.written().catch(() => {});
     if (error instanceof LeaseLostError) {
       const { admitted = 0, lostClaims = 0 } = admission ?? {};
       return { kind: 'lost', needsLease: error.needsLease, admitted, lostClaims };

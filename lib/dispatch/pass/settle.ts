@@ -1,6 +1,7 @@
 /**
  * Second step: what ended gives its capacity back, and what it blocked is read. All but the last commit of the settlement are
- * written here; the last one is written with, or before, what is reserved, because it frees the capacity that the plan counts on.
+ * begun here, and written while the next step plans; the last one is written with, or before, what is reserved, because it frees the
+ * capacity that the plan counts on.
  * Hints say what ended and what waits: those that may be late, or of jobs that have moved on, are read first.
  */
 import { keysHeldBy, typesByName } from '../../core/conflict.ts';
@@ -48,7 +49,6 @@ const NOTHING_PARKED: Unparked = {
   isNothingMarked: false,
 };
 
-/** @throws LeaseLostError if somebody else has the lease */
 export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const { context, input, partition, nowMs, state, cached, due, carried } = loaded;
   const images = newest([...input.hints, ...due.promoted, ...due.overtaken]);
@@ -75,7 +75,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   input.inBackground(announceSeen(context, input.hints));
 
   const unparked = await unpark(loaded, settled, seen, inFlight, ledgerCache);
-  const draft = await writeMost(loaded, settled, recovery, ledgerCache);
+  const draft = beginMost(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
   const { wakeAtMs } = recovery;
   // Passes close together ask for the same wake.
@@ -147,13 +147,13 @@ async function unpark(
   });
 }
 
-/** Writes the settlement but for its last commit, which is answered. */
-async function writeMost(
+/** Begins to write the settlement but for its last commit, which is answered. */
+function beginMost(
   { commits }: LoadedPass,
   settled: readonly Settled[],
   { postponed }: Settlement,
   ledgerCache: LedgerCache,
-): Promise<Draft> {
+): Draft {
   const drafts = draftsOf(settled, ledgerCache);
   const touched = new Set(settled.map(({ reservation }) => reservation.batchId));
   const isTouched = ({ reservation }: Settlement['postponed'][number]): boolean =>
@@ -169,7 +169,7 @@ async function writeMost(
     postpone(drafts, sooner);
   }
   const last = drafts.pop() as Draft;
-  for (const full of drafts) await commits.write(commitOf(full, []));
+  if (drafts.length > 0) commits.begin(drafts.map((full) => commitOf(full, [])));
   return last;
 }
 
