@@ -92,8 +92,22 @@ describe('a settlement of several commits', () => {
     const { context, order } = slowly(on, {
       commit: async () => Promise.reject(new StoreThrottled('commit: too many requests')),
     });
-    await expect(on.pass({ reason: 'stream', jobs: [...over, ...next] }, context)).rejects.toThrow('too many requests');
+    await expect(on.pass({ reason: 'stream', jobs: [...over, ...next] }, context)).rejects.toThrow(
+      'too many requests',
+    );
     expect(order).not.toContain('claim');
+  });
+
+  it('is written before the lease is given back where nothing starts', async () => {
+    const { on, over } = await ended();
+    const { context, order } = slowly(on);
+    const report = await on.pass({ reason: 'stream', jobs: over }, context);
+    expect(report).toMatchObject({ kind: 'done', settled: KEYS, admitted: 0 });
+    const before = order.slice(0, order.indexOf('releaseLease'));
+    const count = (what: string): number => before.filter((each) => each === what).length;
+    expect(count('committed')).toBeGreaterThanOrEqual(3);
+    expect(count('committed')).toBe(count('commit'));
+    expect(on.held()).toEqual([]);
   });
 
   it('is at its end before the lease is given back, also where the plan fails meanwhile', async () => {
@@ -101,7 +115,9 @@ describe('a settlement of several commits', () => {
     const { context, order } = slowly(on, {
       readLine: async () => Promise.reject(new StoreThrottled('readLine: too many requests')),
     });
-    await expect(on.pass({ reason: 'stream', jobs: [...over, ...next] }, context)).rejects.toThrow('readLine');
+    await expect(on.pass({ reason: 'stream', jobs: [...over, ...next] }, context)).rejects.toThrow(
+      'readLine',
+    );
     const given = order.indexOf('releaseLease');
     expect(given).toBeGreaterThan(0);
     expect(order.slice(0, given).filter((each) => each === 'commit').length).toBeGreaterThan(1);
