@@ -9,6 +9,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
 import { firingJobId } from '../../lib/dispatch/firing.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
@@ -30,6 +31,8 @@ const SCHEDULES = 100;
 const SPREAD_MS = 90_000;
 /** Other tests take the same processors: on a machine of its own, `FAIRLEAD_LATE_MAX_MS=1500` holds it to what users are promised. */
 const LATE_MAX_MS = Number(process.env.FAIRLEAD_LATE_MAX_MS ?? 20_000);
+/** A dispatcher that is killed so soon after a claim may not have sent its message: the check of its reservation sends it. */
+const CUT_OFF_MS = 2_000;
 const EVERY_MS = 30_000;
 /** Until the first is due, so that all are stored by then. */
 const LEAD_MS = 90_000;
@@ -166,7 +169,9 @@ describe('on the emulator', () => {
     const workers = new AbortController();
     const working = work(workers.signal);
     /** As whatever looks after a service does: it begins again when it is gone. */
+    const killedAtMs: number[] = [];
     const kill = async (): Promise<void> => {
+      killedAtMs.push(Date.now());
       const gone = child === undefined ? undefined : once(child, 'exit');
       child?.kill('SIGKILL');
       await gone;
@@ -245,7 +250,7 @@ describe('on the emulator', () => {
         `${what}: least/median/99 %/most of ms until their pass began: ${passes}; until they started: ${starts}`,
       );
     }
-    const [least = Number.NaN, median, most99, most = Number.NaN] = [0, 0.5, 0.99, 1].map((part) =>
+    const [least = Number.NaN, median, most99, most] = [0, 0.5, 0.99, 1].map((part) =>
       partOf(
         late.map(({ lateMs }) => lateMs).sort((one, other) => one - other),
         part,
@@ -256,7 +261,12 @@ describe('on the emulator', () => {
         `started after ${least} to ${most} ms (median ${median}, 99 % ${most99})`,
     );
     expect(least).toBeGreaterThanOrEqual(0);
-    expect(most).toBeLessThanOrEqual(LATE_MAX_MS);
+    const isCutOff = ({ atMs, passMs }: (typeof late)[number]): boolean =>
+      killedAtMs.some((each) => each >= atMs + passMs && each - atMs - passMs < CUT_OFF_MS);
+    for (const each of late) {
+      const checkMs = isCutOff(each) ? DISPATCH_BUDGET.checkAfterMs : 0;
+      expect(each.lateMs, JSON.stringify(each)).toBeLessThanOrEqual(checkMs + LATE_MAX_MS);
+    }
   };
 
   it('all start, each once, none before its second', () => measured(1, false), 420_000);
