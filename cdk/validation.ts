@@ -155,7 +155,10 @@ function readSlots(fleet: string, props: FleetProps): number {
     );
   }
   // A message tells of as many jobs as one pass has for the fleet, which may be one.
-  const invocations = Math.ceil(slots / (props.batchSize ?? 1));
+  const { batchSize = 1 } = props;
+  // What is none is refused with the pool.
+  const isSize = Number.isInteger(batchSize) && batchSize >= 1;
+  const invocations = isSize ? Math.ceil(slots / batchSize) : 0;
   if (invocations > EVENT_SOURCE_MAX_CONCURRENCY) {
     throw new ConfigurationError(
       `fleets.${fleet}.slots`,

@@ -114,15 +114,14 @@ export function claim(job: Job, won: Claim, plannedVersion: number): Transition 
 
 /** A job's version when it is stored. */
 export const FIRST_VERSION = 1;
-/** Transitions from a job's first line to its second one, at least: it is claimed, begun, and waits again. */
-const TRANSITIONS_OF_AN_ATTEMPT = 3;
+/** The least version of a job that waits and was begun before: since it was stored it was claimed, begun, and waits again. */
+export const BEGUN_VERSION = FIRST_VERSION + 3;
 
 /**
  * Whether a waiting job may have been begun before. True for each that was: its version tells. Also for some that were not, but
  * moved as often.
  */
-export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean =>
-  version >= FIRST_VERSION + TRANSITIONS_OF_AN_ATTEMPT;
+export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => version >= BEGUN_VERSION;
 
 /**
  * Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line.

@@ -24,9 +24,8 @@
  * The bound. Let F be the free capacity when the pass begins, L the lines asked for, A the decisions made (at most F and
  * the lost ones), S the blocked jobs met. First requests sum up to at most 2 F + L heads, a further request for a line at most doubles
  * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
- * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys of a type
- * are asked for F at a time, then for twice as many each time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each
- * has jobs in flight.
+ * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
+ * time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
@@ -125,8 +124,6 @@ export interface Planner {
 interface KeysState {
   /** False until keys were offered. */
   read: boolean;
-  /** How many were asked for last. */
-  asked: number;
   /** Whether keys that were not offered may have backlog. */
   more: boolean;
   /** No such key has a lesser share. */
@@ -153,8 +150,6 @@ const KEYS_MAX = 2_000;
 const LINES_MAX = 1_000;
 /** Keys whose lines are asked for at once, though a slot may be left for one of them only. */
 const KEYS_AHEAD_MAX = 100;
-/** So many keys of a type are asked for at once, where there is not room for more. */
-const KEYS_AT_ONCE_MAX = 800;
 
 export function createPlanner(configuration: PoolConfiguration, input: PlannerInput): Planner {
   return new HeadsPlanner(configuration, input);
@@ -207,7 +202,6 @@ class HeadsPlanner implements Planner {
     this.#keys = configuration.types.map(() => ({
       read: false,
       more: true,
-      asked: 0,
       boundShare: Number.NEGATIVE_INFINITY,
     }));
     this.#scheduler.beginPass(input.nowMs);
@@ -341,16 +335,10 @@ class HeadsPlanner implements Planner {
       this.#truncated = true;
       return undefined;
     }
-    // Where ranks trail, many keys must be seen before one is known to come first: with each trip more of them.
     const keys = wanted.map(({ type }) => {
       const ofTier = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
       const { type: name } = index.types[type] as JobTypeConfiguration;
-      const state = this.#keys[type] as KeysState;
-      state.asked = Math.max(
-        Math.min(this.#scheduler.room, ofTier),
-        Math.min(KEYS_AT_ONCE_MAX, 2 * state.asked),
-      );
-      return { type: name, count: state.asked };
+      return { type: name, count: Math.min(this.#scheduler.room, ofTier) };
     });
     return { kind: 'need', lines: [], keys };
   }

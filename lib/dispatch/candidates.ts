@@ -491,7 +491,8 @@ export class Candidates {
         : last === undefined
           ? before?.untilRank
           : this.#places.rankOf(last);
-    await this.#hinted.confirm(name, new Set(read.jobs.map(({ id }) => id)), untilRank);
+    // A line of several parts goes on with hints that rank behind what was read of another part.
+    await this.#hinted.confirm(name, read.jobs, subs.length > 1 ? undefined : untilRank);
     const hinted = new Set(this.#hinted.of(name).map((job) => subLineOf(this.#context.configuration, job)));
     for (const sub of read.empty) {
       if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });

@@ -98,7 +98,8 @@ export class HintedJobs {
    *
    * @param untilRank - where a read ended behind which more stands: hints behind it are not offered before a read comes to them
    */
-  async confirm(name: string, shown: ReadonlySet<string>, untilRank: string | undefined): Promise<void> {
+  async confirm(name: string, read: readonly JobHead[], untilRank: string | undefined): Promise<void> {
+    const shown = new Set(read.map(({ id }) => id));
     const doubted = [...(this.#cached.recent.get(name)?.values() ?? [])].filter(
       ({ job: { id }, rank }) =>
         (untilRank === undefined || rank <= untilRank) &&

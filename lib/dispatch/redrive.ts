@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Job } from '../core/job.ts';
+import { BEGUN_VERSION } from '../core/life-cycle.ts';
 import { partitionOf } from '../core/partition.ts';
 import type { OperateStore } from '../store/contract.ts';
 import { takenOver } from '../store/job-fields.ts';
@@ -34,7 +35,8 @@ function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number, by: st
     // Where its key lives now: the letter may be older than the number of partitions.
     partition: partitionOf(deadLetter.fairnessKey, partitions),
     state: 'pending',
-    version: 1,
+    // Its work was begun: it may be what ended its process.
+    version: BEGUN_VERSION,
     attempt: 1,
     workersLost: 0,
     runAtMs: nowMs,

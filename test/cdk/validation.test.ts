@@ -245,6 +245,20 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     /^fleets\.pdf\.batchSize: must be a whole number of at least 1 and at most 10, got 11/,
   ],
   [
+    'a batch of no jobs',
+    (stack) => ({ fleets: { pdf: { types: ['a'], batchSize: 0, handler: workerFunction(stack, 'Pdf') } } }),
+    /^fleets\.pdf\.batchSize: must be a whole number of at least 1 and at most 10, got 0/,
+  ],
+  [
+    'a batch of part of a job',
+    (stack) => ({
+      fleets: {
+        pdf: { types: ['a'], slots: 5_000, batchSize: 0.001, handler: workerFunction(stack, 'Pdf') },
+      },
+    }),
+    /^fleets\.pdf\.batchSize: must be a whole number .*got 0\.001/,
+  ],
+  [
     'a batch size where nothing is invoked',
     () => ({ fleets: { pdf: { types: ['a'], batchSize: 2 } } }),
     /^fleets\.pdf\.batchSize: .*the fleet has no handler/,

@@ -2,9 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import type { FleetInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import { redriveJob } from '../../lib/dispatch/redrive.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { type Stage, stage } from './stage.ts';
+import { FAILED, type Stage, stage } from './stage.ts';
 
 const TIMEOUT_MS = 30_000;
 const HIDE_MS = 600_000;
@@ -78,6 +79,22 @@ describe('a fleet of functions', () => {
     }
     expect(on.store.inspectJob(lost?.id ?? '')?.workersLost).toBe(1);
     expect(alone).toContain(lost?.id);
+  });
+
+  it('is told by itself of the other try of a dead letter, which may be what ended its processes', async () => {
+    const on = setting({ slots: 40 });
+    await waiting(on, 1);
+    await on.pass();
+    const [begun] = await on.startAll('images');
+    if (begun === undefined) throw new Error('nothing was sent');
+    await on.pass({ jobs: [await on.end(begun, FAILED)] });
+    const redriven = await redriveJob(on.submitter(), begun.job.id);
+    if (redriven.kind !== 'redriven') throw new Error(redriven.kind);
+    const others = await waiting(on, 3);
+    await on.pass({ jobs: others });
+    const messages = await told(on);
+    expect(messages).toContainEqual([redriven.jobId]);
+    expect(messages).toHaveLength(2);
   });
 
   it('is told again of each job by itself whose message nobody took', async () => {

@@ -87,6 +87,36 @@ describe('a settlement of several commits', () => {
     expect(new Set(on.states(next))).toEqual(new Set(['pending']));
   });
 
+  it('that somebody else overtook while lines were read slowly is waited for by nobody but the pass', async () => {
+    const { on, over, next } = await ended();
+    let commits = 0;
+    const { context, order } = slowly(on, {
+      commit: async (request) => {
+        commits += 1;
+        return commits === 2 ? 'lost' : on.store.commit(request);
+      },
+      readLine: async (request) => {
+        await on.clock.sleep(10 * COMMIT_MS);
+        return on.store.readLine(request);
+      },
+    });
+    const report = await on.pass({ reason: 'stream', jobs: [...over, ...next] }, context);
+    expect(report.kind).toBe('lost');
+    expect(order).not.toContain('claim');
+  });
+
+  it('that takes as long as the lease is trusted lets nothing start', async () => {
+    const { on, over, next } = await ended();
+    const { context, order } = slowly(on, {
+      commit: async (request) => {
+        await on.clock.sleep(20_000);
+        return on.store.commit(request);
+      },
+    });
+    await on.pass({ reason: 'stream', jobs: [...over, ...next] }, context);
+    expect(order).not.toContain('claim');
+  });
+
   it('that could not be written fails the pass, which has claimed nothing', async () => {
     const { on, over, next } = await ended();
     const { context, order } = slowly(on, {

@@ -150,6 +150,20 @@ describe('a message that tells of several jobs', () => {
     expect(warnings).toHaveLength(told);
   });
 
+  it('ends its process when one of them hangs, also where the store failed for another one', async () => {
+    const on = setting();
+    const messages = await claimed(on, 2);
+    const store = storeWith(on.store, {
+      startJob: (request) =>
+        request.jobId === messages[0]?.jobId
+          ? Promise.reject(new StoreUnavailable('no answer'))
+          : on.store.startJob(request),
+    });
+    const resize = () => new Promise<Json>(() => {});
+    const { exits } = await invoke(on, [bodyOf(messages)], { resize }, { store });
+    expect(exits).toHaveLength(1);
+  });
+
   it('says of each job whose function died that it did', async () => {
     const on = setting();
     const messages = await claimed(on, 3);

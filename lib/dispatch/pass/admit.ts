@@ -84,6 +84,8 @@ export class Admission {
       const decisions = await this.#plan();
       const lifted = this.#lifted(decisions);
       if (decisions.length === 0 && !this.#hasNews()) break;
+      // Behind it everything is written, and by then the lease's time may be over.
+      await this.#pass.commits.written();
       if (!isInTime(this.#pass)) {
         this.isOutOfTime = true;
         break;
@@ -183,8 +185,6 @@ export class Admission {
   async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedPlace[]> {
     const { commits, recovery } = this.#pass;
     const { attendance } = recovery;
-    // Their numbers follow from the number of the commit.
-    await commits.written();
     const places = this.#placesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
     // What it has no room for goes before it.

@@ -20,6 +20,12 @@ function aQueue(
 }
 
 describe('the memory queue', () => {
+  it('answers each job of a message that was not accepted', async () => {
+    const { queue } = aQueue({ rejected: 1 });
+    const jobs = ['a', 'b', 'c'].map((jobId) => ({ jobId, claimId: 'c' }));
+    expect(await queue.send(FLEET, jobs, 2)).toEqual(jobs);
+  });
+
   it('delivers a message twice', async () => {
     const { queue } = aQueue({ duplicated: 1 });
     await queue.send(FLEET, [message]);
