@@ -20,7 +20,8 @@ async function interrupted(
 ): Promise<Started> {
   const root = await manyFiles();
   const started = start(['--input', join(root, 'in'), '--out', join(root, 'out')]);
-  await until(() => reached(started), 'it is so far');
+  // What it says of its port may be read later than its processes are seen.
+  await until(() => reached(started) && !Number.isNaN(portOf(started)), 'it is so far');
   const running = descendantsOf(started.child.pid ?? 0);
   expect(running.length).toBeGreaterThan(0);
   const port = portOf(started);
