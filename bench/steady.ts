@@ -17,6 +17,7 @@ import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
+import { toldJobs } from '../test/testing/received.ts';
 import { createCostMeter } from './metering/meter.ts';
 
 const START_MS = 1_800_000_000_000;
@@ -106,9 +107,7 @@ async function measure({ pool, jobs, of }: Wall): Promise<Record<(typeof SITUATI
     for (;;) {
       const received = await queue.receive('images', 10, 0, HIDE_MS);
       if (received.length === 0) return running.length - before;
-      for (const { message, receipt } of received.flatMap(({ jobs, receipt: of }) =>
-        jobs.map((job) => ({ message: job, receipt: of })),
-      )) {
+      for (const { message, receipt } of toldJobs(received)) {
         const outcome = await store.startJob({
           ...WORKER,
           ...message,

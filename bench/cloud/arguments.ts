@@ -1,5 +1,4 @@
 /** What `bench:cloud` is asked for. */
-
 import { parseArgs } from 'node:util';
 import { BATCH_SIZE_MAX } from '../../lib/core/capacity.ts';
 import { POLLER_MODELS, type PollerModel } from './deployment.ts';
@@ -53,8 +52,7 @@ export interface BenchArguments {
   readonly workers: WorkerKind;
   /** Whether clients tell dispatchers of jobs. */
   readonly isPrompt: boolean;
-  /** Jobs that one invocation of a worker takes. */
-  /** Undefined: the construct's default. */
+  /** Jobs that one invocation of a worker takes; undefined: the construct's default. */
   readonly batchSize: number | undefined;
   readonly seed: number;
 }

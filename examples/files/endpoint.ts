@@ -110,8 +110,5 @@ export async function untilEndIsTold({
   exited,
 }: Pick<Emulator, 'endpoint' | 'exited'>): Promise<void> {
   if (await answers(endpoint)) return;
-  const given = new AbortController();
-  const patience = sleep(END_TOLD_MS, undefined, { signal: given.signal }).catch(() => {});
-  await Promise.race([exited, patience]);
-  given.abort();
+  await Promise.race([exited, sleep(END_TOLD_MS, undefined, { ref: false })]);
 }

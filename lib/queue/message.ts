@@ -12,12 +12,9 @@ export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string 
   return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
 }
 
-/** Jobs as messages name them: `together` at most in each, as few messages as that takes. */
-export function* messagesOf(
-  jobs: readonly DispatchMessage[],
-  together: number,
-): Generator<readonly DispatchMessage[]> {
-  for (let from = 0; from < jobs.length; from += together) yield jobs.slice(from, from + together);
+/** In groups of at most so many, in their order: jobs of a message, or messages of a request. */
+export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonly T[]> {
+  for (let from = 0; from < all.length; from += most) yield all.slice(from, from + most);
 }
 
 /** Who does not know of jobs takes it for a wake as any other. */

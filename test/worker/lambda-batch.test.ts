@@ -64,41 +64,28 @@ async function invoke(
 
 const failures = ({ response }: Invoked): readonly string[] =>
   response.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier);
+/** A message for each job. */
+const bodiesOf = (messages: readonly DispatchMessage[]): readonly string[] =>
+  messages.map((each) => encodeDispatchMessage([each]));
+/** A message for all of them. */
+const bodyOf = (messages: readonly DispatchMessage[]): string => encodeDispatchMessage(messages);
+
+/** The store, of which nobody hears whether this job was started. */
+const withoutStartOf = (on: Stage, message: DispatchMessage | undefined) =>
+  storeWith(on.store, {
+    startJob: (request) =>
+      request.jobId === message?.jobId
+        ? Promise.reject(new StoreUnavailable('no answer'))
+        : on.store.startJob(request),
+  });
+
 const jobOf = (on: Stage, { jobId }: DispatchMessage): Job | undefined => on.store.inspectJob(jobId);
 
 describe('a message that tells of several jobs', () => {
-  const bodyOf = (messages: readonly DispatchMessage[]): string => encodeDispatchMessage(messages);
-
-  it('has them run side by side, as one worker', async () => {
-    const on = setting();
-    const messages = await claimed(on, 3);
-    let running = 0;
-    let most = 0;
-    const resize = async (payload: Json): Promise<Json> => {
-      running += 1;
-      most = Math.max(most, running);
-      await on.clock.sleep(1_000);
-      running -= 1;
-      return payload;
-    };
-    const invoked = await invoke(on, [bodyOf(messages)], { resize });
-    expect(failures(invoked)).toEqual([]);
-    expect(most).toBe(3);
-    for (const [at, message] of messages.entries()) {
-      const worker = { workerId: 'images/request-1', incarnation: 'request-1' };
-      expect(jobOf(on, message)).toMatchObject({ state: 'succeeded', result: at, worker });
-    }
-  });
-
   it('comes again where the store failed for one of them, and the others are not begun again', async () => {
     const on = setting();
     const messages = await claimed(on, 3);
-    const store = storeWith(on.store, {
-      startJob: (request) =>
-        request.jobId === messages[1]?.jobId
-          ? Promise.reject(new StoreUnavailable('no answer'))
-          : on.store.startJob(request),
-    });
+    const store = withoutStartOf(on, messages[1]);
     const begun: Json[] = [];
     const resize = (payload: Json): null => {
       begun.push(payload);
@@ -153,12 +140,7 @@ describe('a message that tells of several jobs', () => {
   it('ends its process when one of them hangs, also where the store failed for another one', async () => {
     const on = setting();
     const messages = await claimed(on, 2);
-    const store = storeWith(on.store, {
-      startJob: (request) =>
-        request.jobId === messages[0]?.jobId
-          ? Promise.reject(new StoreUnavailable('no answer'))
-          : on.store.startJob(request),
-    });
+    const store = withoutStartOf(on, messages[0]);
     const resize = () => new Promise<Json>(() => {});
     const { exits } = await invoke(on, [bodyOf(messages)], { resize }, { store });
     expect(exits).toHaveLength(1);
@@ -179,7 +161,10 @@ describe('a message that tells of several jobs', () => {
 });
 
 describe('a batch', () => {
-  it('runs its jobs side by side, as one worker', async () => {
+  it.each([
+    ['a message each', bodiesOf],
+    ['one message', (messages: readonly DispatchMessage[]) => [bodyOf(messages)]],
+  ])('runs its jobs side by side, as one worker: %s', async (_, told) => {
     const on = setting();
     const messages = await claimed(on, 3);
     let running = 0;
@@ -191,11 +176,7 @@ describe('a batch', () => {
       running -= 1;
       return payload;
     };
-    const invoked = await invoke(
-      on,
-      messages.map((each) => encodeDispatchMessage([each])),
-      { resize },
-    );
+    const invoked = await invoke(on, told(messages), { resize });
     expect(failures(invoked)).toEqual([]);
     expect(most).toBe(3);
     for (const [at, message] of messages.entries()) {
@@ -211,11 +192,7 @@ describe('a batch', () => {
       if (payload === 0) throw new Error('no');
       return payload;
     };
-    const invoked = await invoke(
-      on,
-      messages.map((each) => encodeDispatchMessage([each])),
-      { resize },
-    );
+    const invoked = await invoke(on, bodiesOf(messages), { resize });
     expect(failures(invoked)).toEqual([]);
     expect(messages.map((message) => jobOf(on, message)?.state)).toEqual(['scheduled', 'succeeded']);
   });
@@ -223,13 +200,8 @@ describe('a batch', () => {
   it('gives back only the messages whose store failed', async () => {
     const on = setting();
     const messages = await claimed(on, 3);
-    const store = storeWith(on.store, {
-      startJob: (request) =>
-        request.jobId === messages[1]?.jobId
-          ? Promise.reject(new StoreUnavailable('no answer'))
-          : on.store.startJob(request),
-    });
-    const bodies = messages.map((each) => encodeDispatchMessage([each]));
+    const store = withoutStartOf(on, messages[1]);
+    const bodies = bodiesOf(messages);
     const invoked = await invoke(on, bodies, { resize: () => null }, { store });
     expect(failures(invoked)).toEqual(['m1']);
     expect(messages.map((message) => jobOf(on, message)?.state)).toEqual([
@@ -248,7 +220,7 @@ describe('a batch', () => {
   it('whose outcome could not be written gives the message back; it comes again outdated, and the job is left to its lease', async () => {
     const on = setting();
     const messages = await claimed(on, 1);
-    const bodies = messages.map((each) => encodeDispatchMessage([each]));
+    const bodies = bodiesOf(messages);
     const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreUnavailable('no answer')) });
     expect(failures(await invoke(on, bodies, { resize: () => null }, { store }))).toEqual(['m0']);
     let calls = 0;
@@ -292,7 +264,7 @@ describe('a batch', () => {
   ])("with a message that is none of the dispatcher's gives back that one alone: %s", async (body) => {
     const on = setting();
     const messages = await claimed(on, 1);
-    const bodies = [body, ...messages.map((each) => encodeDispatchMessage([each]))];
+    const bodies = [body, ...bodiesOf(messages)];
     const invoked = await invoke(on, bodies, { resize: () => null });
     expect(failures(invoked)).toEqual(['m0']);
     expect(invoked.exits).toEqual([]);
@@ -311,12 +283,7 @@ describe('a batch', () => {
     const exit = (): void => {
       endedBeforeExit = jobOf(on, messages[1] as DispatchMessage)?.state !== 'running';
     };
-    const invoked = await invoke(
-      on,
-      messages.map((each) => encodeDispatchMessage([each])),
-      { resize },
-      { exit },
-    );
+    const invoked = await invoke(on, bodiesOf(messages), { resize }, { exit });
     expect(failures(invoked)).toEqual(['m0']);
     expect(endedBeforeExit).toBe(true);
     expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('running');
@@ -341,12 +308,7 @@ describe('a batch', () => {
       heartbeat('x'.repeat(2_000));
       return null;
     };
-    const invoked = await invoke(
-      on,
-      messages.map((each) => encodeDispatchMessage([each])),
-      { resize },
-      { store },
-    );
+    const invoked = await invoke(on, bodiesOf(messages), { resize }, { store });
     await on.advance(60_000);
     expect(kept).toEqual([
       [0, { page: 0 }],
@@ -371,12 +333,7 @@ describe('a batch', () => {
       await on.clock.sleep(100);
       return null;
     };
-    await invoke(
-      on,
-      messages.map((each) => encodeDispatchMessage([each])),
-      { resize },
-      { store },
-    );
+    await invoke(on, bodiesOf(messages), { resize }, { store });
     expect(jobOf(on, messages[0] as DispatchMessage)?.state).toBe('succeeded');
     expect(on.logged.map(({ message }) => message)).toContain('progress was not recorded');
   });
@@ -386,11 +343,7 @@ describe('a batch', () => {
     const messages = await claimed(on, 1);
     const resize = (_: Json, { signal }: { readonly signal: AbortSignal }): Promise<null> =>
       new Promise((resolve) => signal.addEventListener('abort', () => resolve(null)));
-    const invoked = await invoke(
-      on,
-      messages.map((each) => encodeDispatchMessage([each])),
-      { resize },
-    );
+    const invoked = await invoke(on, bodiesOf(messages), { resize });
     expect([failures(invoked), invoked.exits]).toEqual([[], []]);
   });
 });

@@ -8,12 +8,11 @@ export async function send(context: DispatchContext, messages: readonly FleetMes
   const byFleet = Map.groupBy(messages, ({ fleet }) => fleet);
   await Promise.all(
     [...byFleet].flatMap(([fleet, ofFleet]) => {
-      const [alone, others] = [true, false].map((isAlone) =>
-        ofFleet.filter((each) => each.isAlone === isAlone).map(({ message }) => message),
-      );
+      const those = (isAlone: boolean): readonly DispatchMessage[] =>
+        ofFleet.filter((each) => each.isAlone === isAlone).map(({ message }) => message);
       return [
-        sendToFleet(context, fleet, alone ?? [], 1),
-        sendToFleet(context, fleet, others ?? [], together(context, fleet)),
+        sendToFleet(context, fleet, those(true), 1),
+        sendToFleet(context, fleet, those(false), together(context, fleet)),
       ];
     }),
   );

@@ -1,6 +1,6 @@
 /** The fleets' queues and the wake queue in memory, with what is awkward about SQS, on an injected clock. */
 import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
-import { messagesOf } from '../message.ts';
+import { groupsOf } from '../message.ts';
 import { DeliverySchedule } from './delivery-schedule.ts';
 
 /** Chances are between 0 and 1, times are upper bounds from which each case draws its own. All off unless named. */
@@ -66,7 +66,7 @@ export class MemoryJobQueue implements JobQueue {
   ): Promise<readonly DispatchMessage[]> {
     await undefined;
     const queue = this.#fleet(fleet);
-    const unsent = [...messagesOf(jobs, together)].filter((message) => {
+    const unsent = [...groupsOf(jobs, together)].filter((message) => {
       if (this.#happens('rejected')) return true;
       for (const delayMs of this.#deliveries()) {
         queue.deliveries.add(message, this.#options.clock() + delayMs);

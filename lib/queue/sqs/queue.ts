@@ -21,8 +21,8 @@ import {
   encodeLook,
   encodeOutcomes,
   encodeWake,
+  groupsOf,
   MalformedMessageError,
-  messagesOf,
 } from '../message.ts';
 
 export interface SqsJobQueueOptions {
@@ -40,10 +40,6 @@ const HIDE_MAX_SEC = 12 * 60 * 60;
 const DELAY_MAX_SEC = 15 * 60;
 
 const secondsOf = (ms: number): number => Math.ceil(Math.max(0, ms) / 1000);
-
-function* batchesOf<T>(items: readonly T[]): Generator<readonly T[]> {
-  for (let from = 0; from < items.length; from += BATCH_MAX) yield items.slice(from, from + BATCH_MAX);
-}
 
 export class SqsJobQueue implements JobQueue, OutcomeOutbox {
   readonly #client: SQSClient;
@@ -63,7 +59,7 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
   ): Promise<readonly DispatchMessage[]> {
     const QueueUrl = this.#queueOf(fleet);
     const batches = await Promise.all(
-      Array.from(batchesOf([...messagesOf(jobs, together)]), async (batch) => {
+      Array.from(groupsOf([...groupsOf(jobs, together)], BATCH_MAX), async (batch) => {
         const command = new SendMessageBatchCommand({
           QueueUrl,
           Entries: batch.map((message, index) => ({
@@ -120,7 +116,7 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
   async delete(fleet: string, receipts: readonly string[]): Promise<void> {
     const QueueUrl = this.#queueOf(fleet);
     await Promise.all(
-      Array.from(batchesOf(receipts), async (batch) => {
+      Array.from(groupsOf(receipts, BATCH_MAX), async (batch) => {
         const command = new DeleteMessageBatchCommand({
           QueueUrl,
           Entries: batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle })),
