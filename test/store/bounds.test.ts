@@ -14,6 +14,7 @@ import type { History } from '../../lib/core/job.ts';
 import { inRequests } from '../../lib/core/lending.ts';
 import { SCHEDULE_LIMITS } from '../../lib/dispatch/schedule-request.ts';
 import {
+  COMMIT_ITEMS_MAX,
   DECLARATION_PART_CHARS,
   INLINE_BYTES_MAX,
   ITEM_BOUNDS,
@@ -61,6 +62,7 @@ import {
   EMPTY_PAGE,
   type Page,
   type PageTurn,
+  requireBounded,
   reservationsIn,
   turnPage,
 } from '../../lib/store/page.ts';
@@ -113,6 +115,7 @@ function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Co
   let page = EMPTY_PAGE;
   for (const next of commits) {
     const commit = next(live);
+    requireBounded(commit);
     const turn = turnPage(page, commit, live, 1);
     for (const each of [...turn.reserved, ...turn.absorbed]) {
       if (each.jobs.size > 0) live.set(each.batchId, each);
@@ -415,7 +418,7 @@ describe('the partition summary', () => {
   it('stays as small, whatever keys are charged: a commit writes as many items of their own as it must', () => {
     const keys = fc.array(
       fc.tuple(
-        fc.integer({ min: 1, max: 99 }),
+        fc.integer({ min: 1, max: COMMIT_ITEMS_MAX }),
         fc.constantFrom(1, 20, 512),
         fc.constantFrom(0, LATER_JOBS_MAX),
       ),
@@ -446,7 +449,7 @@ describe('the partition summary', () => {
             fairnessKey.length + 24 + later.length * 24;
           const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + bytes(ledger), 0);
           expect(used).toBeLessThanOrEqual(LEDGERS_BYTES_MAX);
-          expect(spilled.length).toBeLessThanOrEqual(99);
+          expect(spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
         }
       }),
       { numRuns: 50 },
@@ -568,7 +571,7 @@ describe('the partition summary', () => {
         expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
         for (const turn of turns) {
           expect(itemBytes(plainPage(0, turn.page, ''))).toBeLessThan(10_240 + INLINE_BYTES_MAX);
-          expect(turn.absorbed.length + turn.spilled.length).toBeLessThanOrEqual(99);
+          expect(turn.absorbed.length + turn.spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
         }
       }),
       // What fails is large: a smaller one would take minutes to find.
