@@ -3,7 +3,7 @@ import { Duration } from 'aws-cdk-lib';
 import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
-import { FilterCriteria, FilterRule, RecursiveLoop, StartingPosition } from 'aws-cdk-lib/aws-lambda';
+import { Alias, FilterCriteria, FilterRule, RecursiveLoop, StartingPosition } from 'aws-cdk-lib/aws-lambda';
 import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
 import { SqsDlq } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
@@ -46,6 +46,11 @@ export class Dispatch extends Construct {
   /** Behind the stream, the tick and the function's asynchronous invocations. */
   readonly deadLetterQueue: Queue;
   readonly function: NodejsFunction;
+  /**
+   * By this name of the function, whoever may submit tells it of jobs while they are stored. A right to invoke an alias is none to
+   * invoke the function by its own name, by which it believes what it is shown.
+   */
+  readonly wakeFunction: Alias;
 
   constructor(scope: Construct, id: string, props: DispatchProps) {
     super(scope, id);
@@ -94,6 +99,14 @@ export class Dispatch extends Construct {
     if (this.function.role !== undefined) {
       acknowledge(this.function.role, 'streams', 'destinationKey', 'destinationDataKey');
     }
+    this.wakeFunction = new Alias(this, 'Wake', {
+      aliasName: 'wake',
+      version: this.function.latestVersion,
+      description: 'Takes wakes of those who submit jobs',
+      // The stream tells of the same jobs.
+      retryAttempts: 0,
+      maxEventAge: Duration.minutes(1),
+    });
     const atOnce = wakeBatchesAtOnce(props.reservedConcurrency);
     consumeQueue(this.function, wake.queue, {
       batchSize: 10,

@@ -12,6 +12,8 @@ export interface GrantedParts {
   /** Whose requests the scheduler takes; empty: everybody's but its own. */
   readonly sources: readonly string[];
   readonly wakeQueue: IQueue;
+  /** The alias by which the dispatch function is told of jobs. */
+  readonly wakeFunctionArn?: string | undefined;
   /** @throws ConfigurationError for a fleet that is not known */
   readonly fleetQueue: (fleet: string) => IQueue;
   /** Calls back with every queue that dispatchers send jobs to: at once with those that are there, later with others. */
@@ -45,9 +47,11 @@ export class SchedulerGrants {
 
   /** Lets a producer submit with the client, and read, move and cancel its jobs. */
   submit(grantee: IGrantable): Grant {
-    const { table, wakeQueue } = this.#parts;
-    // A submitted job starts sooner with a wake, though its stream record causes a pass. One that is moved to a near time needs it.
-    return combinedGrant([grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)]);
+    const { table, wakeQueue, wakeFunctionArn } = this.#parts;
+    // A submitted job starts sooner with a wake, though its stream record causes a pass. One that is moved to a near time needs a message.
+    const grants = [grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)];
+    if (wakeFunctionArn !== undefined) grants.push(invokeFunction(wakeFunctionArn, grantee));
+    return combinedGrant(grants);
   }
 
   /**
@@ -146,6 +150,10 @@ export class SchedulerGrants {
 
 export function sendMessages(queue: IQueue, grantee: IGrantable): Grant {
   return QueueGrants.fromQueue(queue).actions(grantee, ['sqs:SendMessage'], { keyActions: SEND_KEY_ACTIONS });
+}
+
+function invokeFunction(functionArn: string, grantee: IGrantable): Grant {
+  return Grant.addToPrincipal({ grantee, actions: ['lambda:InvokeFunction'], resourceArns: [functionArn] });
 }
 
 export function consumeMessages(queue: IQueue, grantee: IGrantable): Grant {

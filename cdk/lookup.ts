@@ -17,6 +17,8 @@ export interface SchedulerAttributes {
   readonly tableArn: string;
   readonly busArn: string;
   readonly wakeQueueArn: string;
+  /** The alias by which the dispatch function is told of jobs. @default - it is told by the wake queue, which costs $1 a million jobs more */
+  readonly wakeFunctionArn?: string;
   /** @default - everybody's requests are taken */
   readonly sources?: readonly string[];
   /** @default - encrypted with keys of AWS */
@@ -27,16 +29,17 @@ export interface SchedulerAttributes {
   readonly deadLetterQueueArns?: readonly string[];
 }
 
-/** The parameter's list, in this order. Only ever appended to: a stack may read what another version has written. */
+/** The parameter's list begins with these, in this order, and ends with the alias. Only ever appended to: a stack may read what another version has written. */
 const LISTED = ['tableArn', 'busArn', 'wakeQueueArn'] as const satisfies (keyof SchedulerAttributes)[];
 
 /** What a parameter does not say. */
-export type MoreAttributes = Omit<SchedulerAttributes, (typeof LISTED)[number]>;
+export type MoreAttributes = Omit<SchedulerAttributes, (typeof LISTED)[number] | 'wakeFunctionArn'>;
 
 class DeployedScheduler extends SchedulerBase {
   override readonly tableName: string;
   override readonly bus: IEventBus;
   override readonly wakeQueue: IQueue;
+  override readonly wakeFunctionArn: string | undefined;
   override readonly grants: SchedulerGrants;
   readonly #queues: ReadonlyMap<string, IQueue>;
 
@@ -54,6 +57,7 @@ class DeployedScheduler extends SchedulerBase {
     this.tableName = Fn.select(1, Fn.split('/', tableArn));
     this.bus = EventBus.fromEventBusArn(this, 'Bus', busArn);
     this.wakeQueue = queueOf('WakeQueue', wakeQueueArn);
+    this.wakeFunctionArn = attributes.wakeFunctionArn;
     this.#queues = new Map(
       Object.entries(attributes.fleetQueueArns ?? {}).map(([fleet, arn]) => [
         fleet,
@@ -68,6 +72,7 @@ class DeployedScheduler extends SchedulerBase {
       bus: this.bus,
       sources,
       wakeQueue: this.wakeQueue,
+      wakeFunctionArn: this.wakeFunctionArn,
       fleetQueue: (fleet) => this.#queueOfFleet(fleet),
       eachFleetQueue: (visit) => {
         for (const queue of this.#queues.values()) visit(queue);
@@ -107,6 +112,11 @@ const KINDS = {
   busArn: { what: 'an event bus', service: 'events', resource: /^event-bus\/[\w./-]{1,256}$/ },
   wakeQueueArn: QUEUE,
 } as const satisfies Record<(typeof LISTED)[number], Kind>;
+const ALIAS: Kind = {
+  what: 'an alias of a function',
+  service: 'lambda',
+  resource: /^function:[\w-]{1,64}:[\w-]{1,128}$/,
+};
 const KEY: Kind = { what: 'a key of KMS', service: 'kms', resource: /^key\/[\w-]+$/ };
 
 const ARN = /^arn:[\w-]+:([\w-]+):([\w-]+:\d{12}):(.+)$/;
@@ -129,6 +139,7 @@ const CHECKS: Readonly<Record<keyof SchedulerAttributes, Check>> = {
   tableArn: arnOf(KINDS.tableArn),
   busArn: arnOf(KINDS.busArn),
   wakeQueueArn: arnOf(KINDS.wakeQueueArn),
+  wakeFunctionArn: arnOf(ALIAS),
   sources: checkedElsewhere,
   encryptionKeyArn: arnOf(KEY),
   fleetQueueArns: recordOf(arnOf(QUEUE)),
@@ -165,9 +176,10 @@ function checkTogether(arns: readonly (readonly [field: string, arn: string])[])
 export function fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
   objectOf(CHECKS)('', attributes);
   for (const name of LISTED) CHECKS[name](name, attributes[name]);
-  const { fleetQueueArns = {}, deadLetterQueueArns = [] } = attributes;
+  const { wakeFunctionArn, fleetQueueArns = {}, deadLetterQueueArns = [] } = attributes;
   checkTogether([
     ...LISTED.map((name) => [name, attributes[name]] as const),
+    ...(wakeFunctionArn === undefined ? [] : [['wakeFunctionArn', wakeFunctionArn] as const]),
     ...Object.entries(fleetQueueArns).map(([fleet, arn]) => [`fleetQueueArns.${fleet}`, arn] as const),
     ...deadLetterQueueArns.map((arn, at) => [`deadLetterQueueArns[${at}]`, arn] as const),
   ]);
@@ -178,12 +190,12 @@ export function fromAttributes(scope: Construct, id: string, attributes: Schedul
 export function publishParameter(
   scope: Construct,
   parameterName: string,
-  attributes: Pick<SchedulerAttributes, (typeof LISTED)[number]>,
+  attributes: Required<Pick<SchedulerAttributes, (typeof LISTED)[number] | 'wakeFunctionArn'>>,
 ): void {
   new StringListParameter(scope, 'Parameter', {
     parameterName,
-    description: 'Where a Fairlead scheduler is: table, bus, wake queue',
-    stringListValue: LISTED.map((name) => attributes[name]),
+    description: 'Where a Fairlead scheduler is: table, bus, wake queue, alias of the dispatch function',
+    stringListValue: [...LISTED, 'wakeFunctionArn' as const].map((name) => attributes[name]),
   });
 }
 
@@ -200,5 +212,9 @@ export function fromParameter(
     string,
     string,
   ];
-  return fromAttributes(scope, id, { ...more, tableArn, busArn, wakeQueueArn });
+  // A list that an earlier version has written ends with the wake queue, which then is where the alias would be: it is no function, by
+  // which clients tell that there is none.
+  const padded = Fn.split(',', Fn.join(',', [Fn.join(',', list), wakeQueueArn]));
+  const wakeFunctionArn = Fn.select(LISTED.length, padded);
+  return fromAttributes(scope, id, { ...more, tableArn, busArn, wakeQueueArn, wakeFunctionArn });
 }

@@ -7,6 +7,7 @@ export interface Addressed {
   readonly table: { readonly tableName: string };
   readonly bus: { readonly eventBusName: string };
   readonly wakeQueue: { readonly queueUrl: string };
+  readonly wakeFunctionArn: string;
 }
 
 /** The same, with its fleets. */
@@ -16,11 +17,12 @@ export interface AddressedFleets extends Addressed {
   >;
 }
 
-/** `TableName`, `BusName` and `WakeQueueUrl`: what `fairlead env` reads. The construct has them itself, under its own path. */
+/** `TableName`, `BusName`, `WakeQueueUrl` and `WakeFunctionArn`: what `fairlead env` reads. The construct has them itself, under its own path. */
 export function addressOutputs(scope: Construct, scheduler: Addressed): void {
   new CfnOutput(scope, 'TableName', { value: scheduler.table.tableName });
   new CfnOutput(scope, 'BusName', { value: scheduler.bus.eventBusName });
   new CfnOutput(scope, 'WakeQueueUrl', { value: scheduler.wakeQueue.queueUrl });
+  new CfnOutput(scope, 'WakeFunctionArn', { value: scheduler.wakeFunctionArn });
 }
 
 /** The same under short names of the stack's own, and for each fleet `<Fleet>QueueUrl`, its name in Pascal case. */

@@ -11,6 +11,8 @@ export interface IScheduler extends IConstruct {
   readonly tableName: string;
   readonly bus: IEventBus;
   readonly wakeQueue: IQueue;
+  /** The alias by which the dispatch function is told of jobs; undefined: it is told by the wake queue. */
+  readonly wakeFunctionArn: string | undefined;
   /** Who may do what. */
   readonly grants: SchedulerGrants;
   schedulerEnvironment(): Readonly<Record<string, string>>;
@@ -21,15 +23,12 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
   abstract readonly bus: IEventBus;
   abstract readonly wakeQueue: IQueue;
   abstract readonly grants: SchedulerGrants;
+  /** The alias by which the dispatch function is told of jobs; undefined: it is told by the wake queue. */
+  abstract readonly wakeFunctionArn: string | undefined;
 
   /** The environment of a function or process that submits, or runs passes. */
   schedulerEnvironment(): Readonly<Record<string, string>> {
-    return {
-      FAIRLEAD_TABLE: this.tableName,
-      FAIRLEAD_BUS: this.bus.eventBusName,
-      FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
-      ...this.metricsEnvironment(),
-    };
+    return { ...this.passEnvironment(), ...this.#wakeFunctionEnvironment() };
   }
 
   /**
@@ -79,13 +78,28 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
     return {};
   }
 
+  /** The environment of whoever makes passes, and has nobody told of the jobs that it stores. */
+  protected passEnvironment(): Readonly<Record<string, string>> {
+    return {
+      FAIRLEAD_TABLE: this.tableName,
+      FAIRLEAD_BUS: this.bus.eventBusName,
+      FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
+      ...this.metricsEnvironment(),
+    };
+  }
+
   protected environmentOf(fleet: string): Readonly<Record<string, string>> {
     return {
       FAIRLEAD_TABLE: this.tableName,
       FAIRLEAD_FLEET: fleet,
       FAIRLEAD_WAKE_QUEUE: this.wakeQueue.queueUrl,
+      ...this.#wakeFunctionEnvironment(),
       ...this.metricsEnvironment(),
     };
+  }
+
+  #wakeFunctionEnvironment(): Readonly<Record<string, string>> {
+    return this.wakeFunctionArn === undefined ? {} : { FAIRLEAD_WAKE_FUNCTION: this.wakeFunctionArn };
   }
 
   /** @throws ConfigurationError for a fleet that is not known */

@@ -88,6 +88,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   override readonly bus: IEventBus;
   readonly ingestQueue: Queue;
   override readonly wakeQueue: Queue;
+  override readonly wakeFunctionArn: string;
   readonly dispatchFunction: NodejsFunction;
   readonly ingestFunction: NodejsFunction;
   override readonly grants: SchedulerGrants;
@@ -148,6 +149,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.ingestQueue = ingest.queue;
     this.ingestFunction = ingest.function;
     this.wakeQueue = dispatch.wakeQueue;
+    this.wakeFunctionArn = dispatch.wakeFunction.functionArn;
     this.dispatchFunction = dispatch.function;
     this.#ownDeadLetterQueues = {
       ingest: [ingest.deadLetterQueue, ingest.queue],
@@ -159,6 +161,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       bus: this.bus,
       sources,
       wakeQueue: this.wakeQueue,
+      wakeFunctionArn: this.wakeFunctionArn,
       fleetQueue: (fleet) => this.fleetNamed(fleet).queue,
       eachFleetQueue: (visit) => this.eachFleet(({ queue }) => visit(queue)),
       eachDeadLetterQueue: (visit) => this.#eachDeadLetterQueue(visit),
@@ -185,6 +188,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
         tableArn: this.table.tableArn,
         busArn: this.bus.eventBusArn,
         wakeQueueArn: this.wakeQueue.queueArn,
+        wakeFunctionArn: this.wakeFunctionArn,
       });
     }
     if (props.permissionsBoundary !== undefined)
@@ -370,7 +374,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     for (const scope of metricsBy) this.#metricsBy.add(scope);
     // Whoever stores jobs may run the pass at once, so the ingest function may do all that a dispatcher does.
     for (const dispatcher of [this.ingestFunction, this.dispatchFunction]) {
-      for (const [name, value] of Object.entries(this.schedulerEnvironment())) {
+      for (const [name, value] of Object.entries(this.passEnvironment())) {
         dispatcher.addEnvironment(name, value);
       }
       this.grants.passes(dispatcher, 'dispatch');

@@ -1,5 +1,5 @@
 /** Whatever hints that there is something to do causes a pass: stream records, wake messages, the minute's tick. */
-import type { DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import type { Context, DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
 import { namesOf } from '../lib/dispatch/lease.ts';
@@ -98,11 +98,36 @@ async function dispatchAsked(context: FunctionContext, event: SQSEvent | object)
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
+/**
+ * By an alias the function is invoked by whoever may submit jobs: it takes one wake, and nothing else. Its event sources, whose
+ * records are believed, have the function's own ARN.
+ */
+const isByAlias = ({ invokedFunctionArn }: Pick<Context, 'invokedFunctionArn'>): boolean =>
+  invokedFunctionArn.split(':').length > UNQUALIFIED_PARTS;
+/** Of an event that anybody may have made. */
+const LOGGED_CHARS = 200;
+/** `arn:aws:lambda:<region>:<account>:function:<name>` */
+const UNQUALIFIED_PARTS = 7;
+
+async function dispatchWake(context: FunctionContext, event: unknown): Promise<void> {
+  const text = JSON.stringify(event);
+  const wake = decodeWake(text);
+  if (wake?.asks !== 'pass') {
+    context.log.warn('what was invoked by an alias is no wake', { event: text.slice(0, LOGGED_CHARS) });
+    return;
+  }
+  for (const trigger of triggersOf([wake])) await dispatchAll(context, trigger);
+}
+
 export const dispatching =
   (compose: Compose) =>
-  async (event: DispatchEvent): Promise<SQSBatchResponse> => {
+  async (
+    event: DispatchEvent,
+    invocation: Pick<Context, 'invokedFunctionArn'>,
+  ): Promise<SQSBatchResponse> => {
     const context = await compose();
-    await (isStream(event) ? dispatchRecords(context, event.Records) : dispatchAsked(context, event));
+    if (isByAlias(invocation)) await dispatchWake(context, event);
+    else await (isStream(event) ? dispatchRecords(context, event.Records) : dispatchAsked(context, event));
     return { batchItemFailures: [] };
   };
 

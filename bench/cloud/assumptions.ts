@@ -11,7 +11,8 @@ export interface Assumption {
   readonly source: string;
 }
 
-const { call, streamVisible, streamPoll, queueToFunction, busToQueue, init, environment, keptWarm } = LATENCY;
+const { call, streamVisible, streamPoll, queueToFunction, invoked, busToQueue, init, environment, keptWarm } =
+  LATENCY;
 
 export const MODEL: readonly Assumption[] = [
   {
@@ -28,6 +29,11 @@ export const MODEL: readonly Assumption[] = [
     what: 'from a queue to its function',
     is: `${queueToFunction.least} to ${queueToFunction.most} ms, evenly; fleets take ${DEPLOYMENT.fleetQueue.batchSize} message at a time, which tells of up to ${BATCH_SIZE_MAX} jobs, the wake and the ingest queue ${DEPLOYMENT.wakeQueue.batchSize}`,
     source: 'assumed; batch sizes and windows from the construct',
+  },
+  {
+    what: "from a client's wake to the dispatch function",
+    is: `an asynchronous invocation, ${invoked.least} to ${invoked.most} ms after it was taken, evenly; billed as the invocation that it is`,
+    source: 'assumed; in an account, see `AsyncEventAge` of the function',
   },
   {
     what: 'from the bus to a queue',

@@ -31,6 +31,8 @@ export const LATENCY = {
   streamPoll: 250,
   /** From a message's arrival in a queue to the function behind it. */
   queueToFunction: { least: 18, most: 100 },
+  /** From an asynchronous invocation that was taken to the function. */
+  invoked: { least: 18, most: 100 },
   /** From an event's arrival on the bus to the queue that a rule sends it to. */
   busToQueue: { p50: 50, p99: 130 },
   /** A function's INIT, which is billed; before it, an environment is made ready, which is not. */
@@ -44,17 +46,19 @@ export interface Latencies {
   readonly call: Draw;
   readonly streamVisible: Draw;
   readonly queueToFunction: Draw;
+  readonly invoked: Draw;
   readonly busToQueue: Draw;
   readonly init: Draw;
   readonly environment: Draw;
 }
 
 export function latenciesOf(random: () => number): Latencies {
-  const { call, streamVisible, queueToFunction, busToQueue, init, environment } = LATENCY;
+  const { call, streamVisible, queueToFunction, invoked, busToQueue, init, environment } = LATENCY;
   return {
     call: logNormal(random, call.p50, call.p99),
     streamVisible: uniform(random, streamVisible.least, streamVisible.most),
     queueToFunction: uniform(random, queueToFunction.least, queueToFunction.most),
+    invoked: uniform(random, invoked.least, invoked.most),
     busToQueue: logNormal(random, busToQueue.p50, busToQueue.p99),
     init: logNormal(random, init.p50, init.p99),
     environment: logNormal(random, environment.p50, environment.p99),

@@ -3,6 +3,7 @@
  * between them. Producers submit with the client or by events, functions are invoked by the stream, the queues and the tick,
  * workers run jobs, residents lead partitions. Everything that is billed is counted.
  */
+import type { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context, SQSEvent } from 'aws-lambda';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
@@ -21,8 +22,9 @@ import { DETAIL_TYPE, type EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { JobQueue, ReceivedMessage } from '../../lib/queue/contract.ts';
+import { InvokedWakes } from '../../lib/queue/lambda/wakes.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
-import { encodeDispatchMessage, type Wake } from '../../lib/queue/message.ts';
+import { decodeWake, encodeDispatchMessage, type Wake } from '../../lib/queue/message.ts';
 import type { Clock, Log } from '../../lib/runtime/contract.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { tableItemsOf } from '../../lib/store/memory/bill.ts';
@@ -299,11 +301,16 @@ export class CloudWorld {
       get: (target, name) =>
         (this.#isRehearsing ? Reflect.get(rehearsal, name) : undefined) ?? Reflect.get(target, name),
     });
-    const queue = this.#queue;
+    const wakes = new InvokedWakes({
+      client: { send: (command: InvokeCommand) => this.#invokeDispatch(command) } as unknown as LambdaClient,
+      functionArn: '',
+      queue: this.#queue,
+      clock: this.time.clock(),
+    });
     return new StoreClient({
       store,
       queue: {
-        sendWake: async (...wake) => (this.#isRehearsing ? undefined : queue.sendWake(...wake)),
+        sendWake: async (...wake) => (this.#isRehearsing ? undefined : wakes.sendWake(...wake)),
       },
       configuration: this.#options.configuration,
       promptStart: this.#options.isPrompt,
@@ -315,6 +322,15 @@ export class CloudWorld {
             .padStart(8, '0'),
         ).join(''),
     });
+  }
+
+  /** Lambda takes the event, and runs the function behind its own queue. Only that is billed. */
+  async #invokeDispatch({ input }: InvokeCommand): Promise<void> {
+    const wake = decodeWake(Buffer.from(input.Payload as Uint8Array).toString());
+    await this.time.sleep(this.#latencies.call());
+    // What fails is left to the stream.
+    if (wake !== undefined)
+      this.time.after(this.#latencies.invoked(), () => void this.#woken([wake]).catch(() => undefined));
   }
 
   #reachedQueue(): JobQueue {

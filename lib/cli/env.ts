@@ -24,7 +24,10 @@ const VARIABLES = {
   TableName: 'FAIRLEAD_TABLE',
   BusName: 'FAIRLEAD_BUS',
   WakeQueueUrl: 'FAIRLEAD_WAKE_QUEUE',
+  WakeFunctionArn: 'FAIRLEAD_WAKE_FUNCTION',
 } as const;
+/** Without the others there is no scheduler; this one an earlier version of the construct did not have. */
+const OPTIONAL = 'FAIRLEAD_WAKE_FUNCTION';
 
 type OutputName = keyof typeof VARIABLES;
 
@@ -41,9 +44,8 @@ function schedulersIn(outputs: Outputs): ReadonlyMap<string, Outputs> {
     known[VARIABLES[kind as OutputName]] = value;
     found.set(path, known);
   }
-  return new Map(
-    [...found].filter(([, known]) => Object.keys(known).length === Object.keys(VARIABLES).length),
-  );
+  const needed = Object.values(VARIABLES).filter((name) => name !== OPTIONAL);
+  return new Map([...found].filter(([, known]) => needed.every((name) => name in known)));
 }
 
 /** @throws UsageError where they tell of no scheduler, or of several and none was named */

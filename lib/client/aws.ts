@@ -1,11 +1,13 @@
 /**
- * `fairlead/client`: the client on DynamoDB and SQS. The package's entry: what its verbs take, answer and throw is named here.
+ * `fairlead/client`: the client on DynamoDB, SQS and Lambda. The package's entry: what its verbs take, answer and throw is named here.
  */
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../dispatch/declaration.ts';
+import { InvokedWakes, isFunctionArn } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
@@ -96,9 +98,10 @@ export interface AwsSettings {
 /** How a client works. */
 export interface ClientSettings extends AwsSettings {
   /**
-   * Whether jobs that are submitted while little goes on start sooner, because a message to the wake queue tells of them while they
-   * are stored: in some 0.2 instead of 0.35 seconds where all is idle. A process that submits more than one
-   * job a second sends none, but for a reserve of four; each costs about $1 a million.
+   * Whether jobs that are submitted while little goes on start sooner, because the dispatch function is invoked while they are stored:
+   * in some 0.2 instead of 0.35 seconds where all is idle. A process that submits more than one job a second
+   * does so with none of them, but for a reserve of four. A million cost about $0.2 and what the invocations last; by messages to the wake
+   * queue, where no `wakeFunctionArn` is known or allowed, $1.2 more.
    * @default true
    */
   readonly promptStart?: boolean | undefined;
@@ -115,6 +118,11 @@ export interface SchedulerClientOptions extends ClientSettings {
   readonly table: string;
   /** `FAIRLEAD_WAKE_QUEUE`. */
   readonly wakeQueueUrl: string;
+  /**
+   * The alias by which the dispatch function is told of jobs: `FAIRLEAD_WAKE_FUNCTION`.
+   * @default - it is told by the wake queue
+   */
+  readonly wakeFunctionArn?: string | undefined;
 }
 
 const REQUEST_TIMEOUT_MS = 5_000;
@@ -161,6 +169,15 @@ export class SchedulerClient extends StoreClient {
     const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
     checkText('table', table);
     checkText('wakeQueueUrl', wakeQueueUrl);
+    const { wakeFunctionArn } = options;
+    if (
+      wakeFunctionArn !== undefined &&
+      !(typeof wakeFunctionArn === 'string' && isFunctionArn(wakeFunctionArn))
+    )
+      throw new ValidationError(
+        'wakeFunctionArn',
+        `must be the ARN of a function, not ${String(wakeFunctionArn)}`,
+      );
     checkNumber(
       'maxAttempts',
       maxAttempts,
@@ -182,6 +199,8 @@ export class SchedulerClient extends StoreClient {
     };
     const dynamodb = new DynamoDBClient(aws);
     const sqs = new SQSClient(aws);
+    const wakes = new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl });
+    const lambda = wakeFunctionArn === undefined ? undefined : new LambdaClient(aws);
     const store = new DynamoJobStore({
       client: dynamodb,
       table,
@@ -190,7 +209,15 @@ export class SchedulerClient extends StoreClient {
     const declarations = new Declarations({ store, clock: systemClock });
     super({
       store,
-      queue: new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl }),
+      queue:
+        lambda === undefined || wakeFunctionArn === undefined
+          ? wakes
+          : new InvokedWakes({
+              client: lambda,
+              functionArn: wakeFunctionArn,
+              queue: wakes,
+              clock: systemClock,
+            }),
       declarations,
       clock: systemClock,
       newId: () => randomBytes(16).toString('hex'),
@@ -200,22 +227,25 @@ export class SchedulerClient extends StoreClient {
     this.#destroy = () => {
       dynamodb.destroy();
       sqs.destroy();
+      lambda?.destroy();
     };
   }
 
   /**
-   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE` and `FAIRLEAD_WAKE_QUEUE`, as
-   * `schedulerEnvironment()` of the construct answers them.
+   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE`, `FAIRLEAD_WAKE_QUEUE` and, if it is there,
+   * `FAIRLEAD_WAKE_FUNCTION`, as `schedulerEnvironment()` of the construct answers them.
    * @throws ClientEnvironmentError
    */
   static fromEnvironment(
     settings: ClientSettings = {},
     environment: Readonly<Record<string, string | undefined>> = process.env,
   ): SchedulerClient {
+    const { FAIRLEAD_WAKE_FUNCTION: wakeFunctionArn = '' } = environment;
     return new SchedulerClient({
       ...settings,
       table: required(environment, 'FAIRLEAD_TABLE'),
       wakeQueueUrl: required(environment, 'FAIRLEAD_WAKE_QUEUE'),
+      ...(isFunctionArn(wakeFunctionArn) ? { wakeFunctionArn } : {}),
     });
   }
 

@@ -18,6 +18,7 @@ const ATTRIBUTES: SchedulerAttributes = {
   tableArn: arn('dynamodb', 'table/orders-jobs'),
   busArn: arn('events', 'event-bus/orders'),
   wakeQueueArn: arn('sqs', 'orders-wake'),
+  wakeFunctionArn: arn('lambda', 'function:orders-dispatch:wake'),
   fleetQueueArns: { images: arn('sqs', 'images'), general: arn('sqs', 'general'), gpu: arn('sqs', 'gpu') },
   deadLetterQueueArns: [arn('sqs', 'dead')],
 };
@@ -100,7 +101,26 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
     const { stack, scheduler } = lookedUp();
     scheduler.grants.submit(new Role(stack, 'Submitter', { assumedBy: new AccountRootPrincipal() }));
     const named = resourcesNamed(Template.fromStack(stack)).match(/arn:aws:[^"]+/g) ?? [];
-    expect(new Set(named)).toEqual(new Set([ATTRIBUTES.tableArn, ATTRIBUTES.wakeQueueArn]));
+    const { tableArn, wakeQueueArn, wakeFunctionArn } = ATTRIBUTES;
+    expect(new Set(named)).toEqual(new Set([tableArn, wakeQueueArn, wakeFunctionArn]));
+  });
+
+  it('lets a producer invoke the alias that takes wakes, never the function by its own name; or nothing, if none is named', () => {
+    const { stack, scheduler } = lookedUp();
+    scheduler.grants.submit(new Role(stack, 'Submitter', { assumedBy: new AccountRootPrincipal() }));
+    const statements = resourcesOf(Template.fromStack(stack), 'AWS::IAM::Policy').flatMap(
+      ([, { Properties }]) => listOf(at(Properties, 'PolicyDocument', 'Statement')),
+    );
+    const invoking = statements.filter((each) => JSON.stringify(at(each, 'Action')).includes('lambda:'));
+    expect(invoking).toEqual([
+      { Effect: 'Allow', Action: 'lambda:InvokeFunction', Resource: ATTRIBUTES.wakeFunctionArn },
+    ]);
+    const { wakeFunctionArn: _, ...before } = ATTRIBUTES;
+    const other = emptyStack();
+    const earlier = Scheduler.fromAttributes(other, 'Theirs', before);
+    earlier.grants.submit(new Role(other, 'Submitter', { assumedBy: new AccountRootPrincipal() }));
+    expect(resourcesNamed(Template.fromStack(other))).not.toContain('lambda:');
+    expect(earlier.schedulerEnvironment()).not.toHaveProperty('FAIRLEAD_WAKE_FUNCTION');
   });
 
   it('lets a producer put events of its sources only', () => {
@@ -127,6 +147,7 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
       FAIRLEAD_TABLE: 'orders-jobs',
       FAIRLEAD_BUS: 'orders',
       FAIRLEAD_WAKE_QUEUE: expect.objectContaining({ 'Fn::Join': expect.anything() }),
+      FAIRLEAD_WAKE_FUNCTION: ATTRIBUTES.wakeFunctionArn,
     });
     expect(stack.resolve(scheduler.workerEnvironment('gpu'))).toMatchObject({
       FAIRLEAD_TABLE: 'orders-jobs',
@@ -161,6 +182,11 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
       /^wakeQueueArn: must be/,
     ],
     [{ wakeQueueArn: arn('sqs', '') }, /^wakeQueueArn: must be/],
+    [
+      { wakeFunctionArn: arn('lambda', 'function:orders-dispatch') },
+      /^wakeFunctionArn: must be the ARN of an alias of a function/,
+    ],
+    [{ wakeFunctionArn: arn('sqs', 'orders-wake') }, /^wakeFunctionArn: must be/],
     [{ wakeQueueArn: undefined }, /^wakeQueueArn: must be .*got undefined/],
     [{ encryptionKeyArn: arn('kms', 'alias/jobs') }, /^encryptionKeyArn: must be the ARN of a key of KMS/],
     [{ fleetQueueArns: { gpu: ATTRIBUTES.tableArn } }, /^fleetQueueArns\.gpu: must be the ARN of a queue/],
@@ -202,7 +228,12 @@ describe('a parameter that says where a scheduler is', { timeout: SYNTH_MS }, ()
     const [[, parameter] = []] = resourcesOf(template, 'AWS::SSM::Parameter');
     expect(at(parameter, 'Properties')).toMatchObject({ Name: NAME, Type: 'StringList' });
     const parts = listOf(at(parameter, 'Properties', 'Value', 'Fn::Join', 1));
-    const arns = [scheduler.table.tableArn, scheduler.bus.eventBusArn, scheduler.wakeQueue.queueArn];
+    const arns = [
+      scheduler.table.tableArn,
+      scheduler.bus.eventBusArn,
+      scheduler.wakeQueue.queueArn,
+      scheduler.wakeFunctionArn,
+    ];
     expect(parts.filter((part) => part !== ',')).toEqual(stack.resolve(arns));
   });
 
@@ -231,6 +262,13 @@ describe('a parameter that says where a scheduler is', { timeout: SYNTH_MS }, ()
     const nth = (place: number): unknown => ({ 'Fn::Select': [place, { Ref: id }] });
     expect(byAction.get('events:PutEvents')).toEqual(nth(1));
     expect(byAction.get('sqs:SendMessage')).toEqual(nth(2));
+    // Behind what the parameter says stands the wake queue, so that there is a fourth also where an earlier version wrote three.
+    expect(byAction.get('lambda:InvokeFunction')).toEqual({
+      'Fn::Select': [
+        3,
+        { 'Fn::Split': [',', { 'Fn::Join': [',', [{ 'Fn::Join': [',', { Ref: id }] }, nth(2)]] }] },
+      ],
+    });
     const ofTable = [...byAction].filter(([action]) => action.startsWith('dynamodb:'));
     expect(ofTable.length).toBeGreaterThan(0);
     for (const [, resource] of ofTable) expect(listOf(resource)).toContainEqual(nth(0));

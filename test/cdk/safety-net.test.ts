@@ -92,10 +92,18 @@ describe('behind everything that can fail', () => {
     },
   );
 
-  it('asynchronous invocations of the dispatch function that fail are kept', () => {
-    const configs = resourcesOf(template, 'AWS::Lambda::EventInvokeConfig');
-    expect(configs).toHaveLength(1);
-    expect(at(configs, 0, 1, 'Properties', 'MaximumRetryAttempts')).toBe(0);
+  it('asynchronous invocations of the dispatch function that fail are kept, but for wakes by its alias: the stream tells of the same jobs', () => {
+    const configs = resourcesOf(template, 'AWS::Lambda::EventInvokeConfig').map(
+      ([, { Properties }]) => Properties,
+    );
+    const [own, byAlias] = [true, false].map((isOwn) =>
+      configs.filter(({ Qualifier }) => (Qualifier === '$LATEST') === isOwn),
+    );
+    expect(own).toMatchObject([
+      { MaximumRetryAttempts: 0, DestinationConfig: { OnFailure: { Destination: expect.anything() } } },
+    ]);
+    expect(byAlias).toMatchObject([{ MaximumRetryAttempts: 0, MaximumEventAgeInSeconds: 60 }]);
+    expect(byAlias?.[0]).not.toHaveProperty('DestinationConfig');
   });
 
   it.each(resourcesOf(template, 'AWS::Lambda::EventSourceMapping'))(

@@ -206,6 +206,24 @@ describe('functions', () => {
     }
   });
 
+  it('the dispatch function has an alias of its newest code, by which those who submit wake it', () => {
+    const [[id, alias] = []] = resourcesOf(template, 'AWS::Lambda::Alias');
+    expect(alias?.Properties).toMatchObject({ Name: 'wake', FunctionVersion: '$LATEST' });
+    expect(referred(at(alias, 'Properties', 'FunctionName'))).toBe(logicalId(scheduler.dispatchFunction));
+    // A wake that fails is not made again: the stream tells of the same jobs.
+    const ofAlias = resourcesOf(template, 'AWS::Lambda::EventInvokeConfig').filter(([, { Properties }]) =>
+      JSON.stringify(Properties.Qualifier).includes(String(id)),
+    );
+    expect(ofAlias.map(([, { Properties }]) => Properties.MaximumRetryAttempts)).toEqual([0]);
+    for (const environment of [scheduler.schedulerEnvironment(), scheduler.workerEnvironment('gpu')]) {
+      const { FAIRLEAD_WAKE_FUNCTION } = Stack.of(scheduler).resolve(environment);
+      expect(referred(FAIRLEAD_WAKE_FUNCTION)).toBe(id);
+    }
+    // The function itself tells nobody.
+    const own = at(functionProperties(scheduler.dispatchFunction), 'Environment', 'Variables');
+    expect(own).not.toHaveProperty('FAIRLEAD_WAKE_FUNCTION');
+  });
+
   it('a declaration names the pool and the queues, and comes before the functions that read it', () => {
     const [[id, declared] = []] = resourcesOf(template, 'Custom::FairleadDeclaration');
     expect(decodeConfiguration(String(at(declared, 'Properties', 'pool')))).toEqual(scheduler.configuration);
@@ -322,6 +340,7 @@ describe('fleets', () => {
       'FAIRLEAD_TABLE',
       'FAIRLEAD_FLEET',
       'FAIRLEAD_WAKE_QUEUE',
+      'FAIRLEAD_WAKE_FUNCTION',
     ]);
   });
 });
@@ -351,12 +370,14 @@ describe('metrics and outputs', () => {
       'JobsTableName',
       'JobsBusName',
       'JobsWakeQueueUrl',
+      'JobsWakeFunctionArn',
     ]);
     const other = synthesize({}, schedulerOutputs);
     expect(Object.keys(other.template.toJSON().Outputs).filter((name) => !own.includes(name))).toEqual([
       'TableName',
       'BusName',
       'WakeQueueUrl',
+      'WakeFunctionArn',
       'ImagesQueueUrl',
       'GeneralQueueUrl',
       'GpuQueueUrl',

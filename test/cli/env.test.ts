@@ -24,13 +24,20 @@ function outputNames(...schedulers: readonly string[]): readonly string[] {
   return Object.keys(Template.fromStack(stack).toJSON().Outputs as object);
 }
 
+const VALUES: readonly (readonly [part: string, value: (scheduler: string) => string])[] = [
+  ['Table', (of) => `table-${of}`],
+  ['Bus', (of) => `bus-${of}`],
+  ['WakeQueue', () => WAKE_URL],
+  ['WakeFunction', (of) => `wake-${of}`],
+];
+
 /** As CloudFormation tells them. */
 const outputsOf = (...schedulers: readonly string[]): Outputs =>
   Object.fromEntries(
     outputNames(...schedulers).map((name) => {
       const of = schedulers.find((id) => name.startsWith(id)) ?? schedulers[0] ?? '';
-      const value = name.includes('Table') ? `table-${of}` : name.includes('Bus') ? `bus-${of}` : WAKE_URL;
-      return [name, value];
+      const [, value] = VALUES.find(([part]) => name.includes(part)) ?? [];
+      return [name, value?.(of) ?? ''];
     }),
   );
 
@@ -57,6 +64,7 @@ const WANTED = {
   FAIRLEAD_TABLE: 'table-Jobs',
   FAIRLEAD_BUS: 'bus-Jobs',
   FAIRLEAD_WAKE_QUEUE: WAKE_URL,
+  FAIRLEAD_WAKE_FUNCTION: 'wake-Jobs',
   AWS_REGION: 'eu-west-1',
 };
 
@@ -65,6 +73,13 @@ describe('fairlead env', { timeout: 60_000 }, () => {
     const { code, out } = await env(outputsOf('Jobs'), '--stack', 'Orders');
     expect(code).toBe(0);
     expect(parseEnv(out)).toEqual(WANTED);
+  });
+
+  it('knows a scheduler that an earlier version has deployed, which has no alias to wake', async () => {
+    const outputs = Object.entries(outputsOf('Jobs')).filter(([name]) => !name.includes('WakeFunction'));
+    const { out } = await env(Object.fromEntries(outputs), '--stack', 'Orders');
+    const { FAIRLEAD_WAKE_FUNCTION: _, ...before } = WANTED;
+    expect(parseEnv(out)).toEqual(before);
   });
 
   it('prints what a shell, a program and a worker can take', async () => {

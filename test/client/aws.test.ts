@@ -18,6 +18,18 @@ describe('the client on AWS', () => {
     client.destroy();
   });
 
+  it.each([
+    ['an alias', 'arn:aws:lambda:eu-west-1:111122223333:function:jobs-dispatch:wake'],
+    // So says the parameter of a scheduler that an earlier version has deployed.
+    ['the wake queue', 'arn:aws:sqs:eu-west-1:111122223333:jobs-wake'],
+    ['nothing', ''],
+  ])('is made where FAIRLEAD_WAKE_FUNCTION names %s', (_, arn) => {
+    const environment = { ...ENVIRONMENT, FAIRLEAD_WAKE_FUNCTION: arn };
+    const client = SchedulerClient.fromEnvironment({ region: 'eu-west-1' }, environment);
+    expect(client).toBeInstanceOf(SchedulerClient);
+    client.destroy();
+  });
+
   it.each(Object.keys(ENVIRONMENT))('names the variable %s that is missing', (name) => {
     const without = { ...ENVIRONMENT, [name]: '' };
     expect(() => SchedulerClient.fromEnvironment({}, without)).toThrow(
@@ -29,6 +41,9 @@ describe('the client on AWS', () => {
     [{ table: '' }, 'table'],
     [{ table: undefined }, 'table'],
     [{ wakeQueueUrl: null }, 'wakeQueueUrl'],
+    [{ wakeFunctionArn: '' }, 'wakeFunctionArn'],
+    [{ wakeFunctionArn: 'arn:aws:sqs:eu-west-1:111122223333:wake' }, 'wakeFunctionArn'],
+    [{ wakeFunctionArn: null }, 'wakeFunctionArn'],
     [{ maxAttempts: 0 }, 'maxAttempts'],
     [{ maxAttempts: 1.5 }, 'maxAttempts'],
     [{ maxAttempts: '3' }, 'maxAttempts'],

@@ -37,7 +37,11 @@ function compose(changes: Readonly<Record<string, unknown>> = {}): void {
   };
 }
 
-const dispatchHandler = dispatching(async () => composed);
+const DISPATCH_ARN = 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch';
+const dispatchHandler = (
+  event: Parameters<ReturnType<typeof dispatching>>[0],
+  invokedFunctionArn = DISPATCH_ARN,
+) => dispatching(async () => composed)(event, { invokedFunctionArn });
 const ingestHandler = ingesting(async () => composed);
 
 beforeEach(() => {
@@ -265,6 +269,38 @@ describe('the dispatch function', () => {
       [1, 2_000],
       [2, 9_000],
     ]);
+  });
+
+  describe('invoked by its alias', () => {
+    const byAlias = (event: object) => on.finish(dispatchHandler(event, `${DISPATCH_ARN}:wake`));
+
+    it('looks up the jobs that a wake names', async () => {
+      const job = on.job();
+      await on.put(job);
+      await byAlias({ partition: 0, jobIds: [job.id] });
+      expect(on.stateOf(job.id)).toBe('claimed');
+    });
+
+    it('believes nothing else: no record of the stream, no message, no tick', async () => {
+      const warned: string[] = [];
+      compose({ log: { info: () => {}, warn: (message: string) => warned.push(message) } });
+      const job = await running();
+      const epoch = on.store.inspect(0).lease.epoch;
+      const forged: Job = { ...job, version: 4, state: 'succeeded', result: 'forged' };
+      const events = [
+        streamOf(record(itemOf(forged))),
+        queueOf('{"partition":0}'),
+        queueOf(encodeOutcomes({ jobIds: [job.id], tries: 1 })),
+        { partition: 0, asks: 'look', atMs: on.clock.nowMs() },
+        { asks: 'publish', jobIds: [job.id] },
+        {},
+      ];
+      for (const event of events) await byAlias(event);
+      expect(on.published).toEqual([]);
+      expect(on.held()).toHaveLength(1);
+      expect(on.store.inspect(0).lease.epoch).toBe(epoch);
+      expect(warned).toEqual(events.map(() => 'what was invoked by an alias is no wake'));
+    });
   });
 
   it('looks ahead with the tick', async () => {

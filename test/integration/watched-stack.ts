@@ -67,5 +67,6 @@ export function addStack(app: App): Stack {
   new CfnOutput(reader, 'FoundTable', { value: found.tableName });
   new CfnOutput(reader, 'FoundBus', { value: found.bus.eventBusName });
   new CfnOutput(reader, 'FoundWakeQueueUrl', { value: found.wakeQueue.queueUrl });
+  new CfnOutput(reader, 'FoundWakeFunctionArn', { value: found.wakeFunctionArn ?? '' });
   return stack;
 }

@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { CloudFormationClient, ListStackResourcesCommand } from '@aws-sdk/client-cloudformation';
+import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
@@ -162,6 +163,7 @@ describe('a scheduler that others look for', () => {
       FAIRLEAD_TABLE: output('TableName'),
       FAIRLEAD_BUS: output('BusName'),
       FAIRLEAD_WAKE_QUEUE: output('WakeQueueUrl'),
+      FAIRLEAD_WAKE_FUNCTION: output('WakeFunctionArn'),
       AWS_REGION: 'us-east-1',
     });
     const ran = await fairlead(
@@ -186,6 +188,37 @@ describe('a scheduler that others look for', () => {
     expect(output('FoundTable')).toBe(output('TableName'));
     expect(output('FoundBus')).toBe(output('BusName'));
     expect(output('FoundWakeQueueUrl').split('/').at(-1)).toBe(output('WakeQueueUrl').split('/').at(-1));
+    expect(output('FoundWakeFunctionArn')).toBe(output('WakeFunctionArn'));
+  });
+});
+
+describe('the dispatch function, by the alias that clients may invoke', () => {
+  it('takes a wake, and believes nothing else', { timeout: TEST_MS }, async () => {
+    const lambda = new LambdaClient(clientConfiguration);
+    const invoke = async (event: object): Promise<string> => {
+      const { FunctionError, LogResult = '' } = await lambda.send(
+        new InvokeCommand({
+          FunctionName: output('WakeFunctionArn'),
+          LogType: 'Tail',
+          Payload: JSON.stringify(event),
+        }),
+      );
+      const log = Buffer.from(LogResult, 'base64').toString();
+      expect(FunctionError, log).toBeUndefined();
+      return log;
+    };
+    try {
+      expect(await invoke({ partition: 0, jobIds: ['nobody-has-stored-this'] })).toMatch(
+        /"dispatched".*"partition":0,"reason":"told"/,
+      );
+      const image = { state: { S: 'succeeded' } };
+      const record = { eventSource: 'aws:dynamodb', eventName: 'MODIFY', dynamodb: { NewImage: image } };
+      const log = await invoke({ Records: [record] });
+      expect(log).toContain('what was invoked by an alias is no wake');
+      expect(log).not.toContain('"dispatched"');
+    } finally {
+      lambda.destroy();
+    }
   });
 });
 

@@ -1,0 +1,58 @@
+/**
+ * Wakes that tell of jobs while these are stored, as asynchronous invocations of the dispatch function by its alias: a message would
+ * be sent, received and deleted for that, three billed requests. Everything else goes by the queue, and so does what cannot be invoked.
+ */
+import { InvokeCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import type { Clock } from '../../runtime/contract.ts';
+import type { JobQueue } from '../contract.ts';
+import { encodeWake } from '../message.ts';
+
+export interface InvokedWakesOptions {
+  readonly client: Pick<LambdaClient, 'send'>;
+  /** Of the alias by which the function takes wakes, and nothing else. */
+  readonly functionArn: string;
+  /** For all other wakes. */
+  readonly queue: Pick<JobQueue, 'sendWake'>;
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+}
+
+/** Where the function could not be invoked, wakes go by the queue for so long. */
+const REFUSED_FOR_MS = 10 * 60_000;
+
+/** Whether it names a function: where an earlier version of the construct was deployed, there is none that may be woken. */
+export const isFunctionArn = (arn: string): boolean => /^arn:[\w-]+:lambda:/.test(arn);
+
+export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
+  readonly #options: InvokedWakesOptions;
+  #refusedUntilMonotonicMs = -Infinity;
+
+  constructor(options: InvokedWakesOptions) {
+    this.#options = options;
+  }
+
+  async sendWake(
+    partition: number,
+    delayMs: number,
+    dueAtMs?: number,
+    jobIds?: readonly string[],
+  ): Promise<void> {
+    const { client, functionArn, queue, clock } = this.#options;
+    const isForFunction = jobIds !== undefined && delayMs === 0;
+    if (isForFunction && clock.monotonicMs() >= this.#refusedUntilMonotonicMs) {
+      try {
+        await client.send(
+          new InvokeCommand({
+            FunctionName: functionArn,
+            InvocationType: 'Event',
+            Payload: Buffer.from(encodeWake(partition, dueAtMs, jobIds)),
+          }),
+        );
+        return;
+      } catch {
+        // A role of before may wake by messages only; and a network may have no way to Lambda.
+        this.#refusedUntilMonotonicMs = clock.monotonicMs() + REFUSED_FOR_MS;
+      }
+    }
+    await queue.sendWake(partition, delayMs, dueAtMs, jobIds);
+  }
+}

@@ -1,0 +1,100 @@
+/** Wakes by the alias of the dispatch function, and by the queue where it cannot be invoked. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { type InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { InvokedWakes } from '../../../lib/queue/lambda/wakes.ts';
+import { decodeWake } from '../../../lib/queue/message.ts';
+
+const ALIAS = 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch:wake';
+const MINUTE_MS = 60_000;
+
+describe('wakes by invocation', () => {
+  let invoked: InvokeCommand['input'][];
+  let sent: unknown[];
+  let refusal: Error | undefined;
+  let monotonicMs: number;
+  let wakes: InvokedWakes;
+
+  beforeEach(() => {
+    [invoked, sent, refusal, monotonicMs] = [[], [], undefined, 5];
+    const send = async ({ input }: InvokeCommand): Promise<object> => {
+      invoked.push(input);
+      if (refusal !== undefined) throw refusal;
+      return { StatusCode: 202 };
+    };
+    wakes = new InvokedWakes({
+      client: { send } as unknown as LambdaClient,
+      functionArn: ALIAS,
+      queue: { sendWake: async (...wake) => void sent.push(wake) },
+      clock: { monotonicMs: () => monotonicMs },
+    });
+  });
+
+  it('name the jobs that are being stored, and wait for nothing that the function does', async () => {
+    await wakes.sendWake(3, 0, undefined, ['a', 'b']);
+    expect(invoked).toMatchObject([{ FunctionName: ALIAS, InvocationType: 'Event' }]);
+    expect(decodeWake(Buffer.from(invoked[0]?.Payload as Uint8Array).toString())).toEqual({
+      partition: 3,
+      asks: 'pass',
+      jobIds: ['a', 'b'],
+    });
+    expect(sent).toEqual([]);
+  });
+
+  it('go by the queue where they name no job, or are for later: an invocation cannot wait', async () => {
+    await wakes.sendWake(3, 0);
+    await wakes.sendWake(3, 5_000, 7_000);
+    await wakes.sendWake(3, 5_000, undefined, ['a']);
+    expect(invoked).toEqual([]);
+    expect(sent).toEqual([
+      [3, 0, undefined, undefined],
+      [3, 5_000, 7_000, undefined],
+      [3, 5_000, undefined, ['a']],
+    ]);
+  });
+
+  it('go by the queue when the function cannot be invoked, and for ten minutes more', async () => {
+    refusal = new Error('AccessDeniedException');
+    await wakes.sendWake(0, 0, undefined, ['a']);
+    refusal = undefined;
+    monotonicMs += 10 * MINUTE_MS - 1;
+    await wakes.sendWake(0, 0, undefined, ['b']);
+    expect(invoked).toHaveLength(1);
+    expect(sent).toEqual([
+      [0, 0, undefined, ['a']],
+      [0, 0, undefined, ['b']],
+    ]);
+    monotonicMs += 1;
+    await wakes.sendWake(0, 0, undefined, ['c']);
+    expect(invoked).toHaveLength(2);
+    expect(sent).toHaveLength(2);
+  });
+
+  it('are events for Lambda, by the name of the alias', async () => {
+    const requests: unknown[] = [];
+    const lambda = createServer(async (request, response) => {
+      const { method, url = '', headers } = request;
+      requests.push([method, decodeURIComponent(url), headers['x-amz-invocation-type'], await text(request)]);
+      response.writeHead(202).end();
+    });
+    await new Promise<void>((listening) => lambda.listen(0, '127.0.0.1', listening));
+    const client = new LambdaClient({
+      endpoint: `http://127.0.0.1:${(lambda.address() as AddressInfo).port}`,
+      region: 'eu-central-1',
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    });
+    onTestFinished(() => {
+      client.destroy();
+      lambda.close();
+    });
+    const queue = { sendWake: async (...wake: unknown[]) => void sent.push(wake) };
+    const real = new InvokedWakes({ client, functionArn: ALIAS, queue, clock: { monotonicMs: () => 0 } });
+    await real.sendWake(3, 0, undefined, ['a']);
+    expect(requests).toEqual([
+      ['POST', `/2015-03-31/functions/${ALIAS}/invocations`, 'Event', '{"partition":3,"jobIds":["a"]}'],
+    ]);
+    expect(sent).toEqual([]);
+  });
+});
