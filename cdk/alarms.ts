@@ -97,10 +97,8 @@ export class SchedulerAlarms extends Construct {
     this.#watchProgress(scheduler, props);
     this.#watchFunctions(scheduler, props);
     this.#watchTable(scheduler);
-    scheduler.whenSettled(() => {
-      this.#watchDeadLetters(scheduler);
-      this.#watchStandstill(scheduler);
-    });
+    this.#watchStandstill(scheduler);
+    scheduler.whenSettled(() => this.#watchDeadLetters(scheduler));
   }
 
   /** Those that there are: of dead letters and of what runs, some come when everything is declared. */
@@ -223,26 +221,19 @@ export class SchedulerAlarms extends Construct {
 
   /** All looks well, and nothing moves. */
   #watchStandstill(scheduler: WatchedScheduler): void {
-    const longestMs = Math.max(...scheduler.configuration.types.map(({ timeoutMs }) => timeoutMs));
-    // Whoever runs, ends by the timeout of its type; one period more for what has begun in the last one.
-    const periods = Math.min(DAY_PERIODS, Math.ceil(longestMs / LONG_PERIOD.toMilliseconds()) + 1);
     const at = { period: LONG_PERIOD };
-    this.#add('NothingFinishes', {
-      metric: new MathExpression({
-        label: 'Something runs, and nothing ends',
-        expression: `IF((${zeroed('running')} > 0) AND ((${sumOf('succeeded', 'failed', 'cancelled', 'retried')}) == 0), 1, 0)`,
-        usingMetrics: {
-          running: scheduler.metricRunning({ ...at, statistic: 'Minimum' }),
-          succeeded: scheduler.metricSucceeded(at),
-          failed: scheduler.metricFailed(at),
-          cancelled: scheduler.metricCancelled(at),
-          retried: scheduler.metricRetried(at),
-        },
-        ...at,
-      }),
-      from: 1,
-      periods,
-      says: 'Jobs are running and none has ended for longer than any of them may take: workers hang, or cannot reach the table',
+    // Asked for at once: an environment that a process is given next must name them.
+    const finishes = new MathExpression({
+      label: 'Something runs, and nothing ends',
+      expression: `IF((${zeroed('running')} > 0) AND ((${sumOf('succeeded', 'failed', 'cancelled', 'retried')}) == 0), 1, 0)`,
+      usingMetrics: {
+        running: scheduler.metricRunning({ ...at, statistic: 'Minimum' }),
+        succeeded: scheduler.metricSucceeded(at),
+        failed: scheduler.metricFailed(at),
+        cancelled: scheduler.metricCancelled(at),
+        retried: scheduler.metricRetried(at),
+      },
+      ...at,
     });
     this.#add('NothingStarts', {
       metric: new MathExpression({
@@ -258,6 +249,17 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       periods: 2,
       says: 'Jobs wait that nothing holds back, slots are free, and none starts: look at the logs of the dispatch function and at the fleets’ workers',
+    });
+    scheduler.whenSettled(() => {
+      const longestMs = Math.max(...scheduler.configuration.types.map(({ timeoutMs }) => timeoutMs));
+      // Whoever runs, ends by the timeout of its type; one period more for what has begun in the last one.
+      const periods = Math.min(DAY_PERIODS, Math.ceil(longestMs / LONG_PERIOD.toMilliseconds()) + 1);
+      this.#add('NothingFinishes', {
+        metric: finishes,
+        from: 1,
+        periods,
+        says: 'Jobs are running and none has ended for longer than any of them may take: workers hang, or cannot reach the table',
+      });
     });
   }
 

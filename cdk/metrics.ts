@@ -4,9 +4,11 @@ import { Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';
 import {
   type FinerScope,
+  isOnRequest,
   METRIC_DIMENSION,
   METRICS,
   METRICS_NAMESPACE,
+  type MetricOnRequest,
   type MetricScope,
   type MetricSpec,
 } from '../lib/metrics/names.ts';
@@ -47,8 +49,9 @@ export abstract class SchedulerMetrics extends Construct {
   abstract readonly tableName: string;
 
   /**
-   * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one by type, tier
-   * or fleet has the functions tell metrics by it from then on; of a scheduler that was deployed elsewhere, its `metricsBy` decides.
+   * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one that is told on
+   * request has the functions tell it from then on, and who asks for one by type, tier or fleet has them tell metrics by it; of a
+   * scheduler that was deployed elsewhere, its `metrics` and `metricsBy` decide.
    * @throws ConfigurationError for an option that is misspelt, RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
    */
   metric(name: MetricName, options: SchedulerMetricOptions = {}): Metric {
@@ -76,6 +79,7 @@ export abstract class SchedulerMetrics extends Construct {
         `${spec.name} is told by ${by.join(', or by ')}: ask for one of them, not for ${asked.join(' and ')}`,
       );
     }
+    if (isOnRequest(name)) this.tell(name);
     for (const scope of finer) if (asked.includes(scope)) this.tellBy(scope);
     const dimensions = asked.map((scope) => [METRIC_DIMENSION[scope], String(narrowed[scope])] as const);
     return new Metric({
@@ -87,6 +91,9 @@ export abstract class SchedulerMetrics extends Construct {
       dimensionsMap: { [METRIC_DIMENSION.scheduler]: this.tableName, ...Object.fromEntries(dimensions) },
     }).attachTo(this);
   }
+
+  /** Somebody looks at this metric. */
+  protected tell(_metric: MetricOnRequest): void {}
 
   /** Somebody looks at metrics that are narrowed by this. */
   protected tellBy(_scope: FinerScope): void {}

@@ -9,7 +9,7 @@ import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
-import type { FinerScope } from '../lib/metrics/names.ts';
+import type { FinerScope, MetricOnRequest } from '../lib/metrics/names.ts';
 import type { FleetProps } from './fleet.ts';
 import type { TableOptions } from './table.ts';
 import {
@@ -143,8 +143,15 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly tracing?: Tracing | undefined;
   /**
-   * By what metrics are told beside the whole scheduler: each type in use is 6 to 9 metrics more, each fleet two, which CloudWatch
-   * bills by the hour. Whoever asks for a metric by one of them, as the dashboard does by type, need not say so here.
+   * Metrics that are told beside those that always are, for graphs that are made elsewhere: each is one more that CloudWatch bills by
+   * the hour. Whoever asks for one in the app, as alarms and the dashboard do, need not say so here.
+   * @default - those that somebody asks for
+   */
+  readonly metrics?: readonly MetricOnRequest[] | undefined;
+  /**
+   * By what metrics are told beside the whole scheduler, those on request only where they are told at all: each type in use is 3 to 7
+   * metrics more, which CloudWatch bills by the hour. Whoever asks for a metric by one of them, as the dashboard does by type, need not
+   * say so here.
    * @default - by what somebody asks for
    */
   readonly metricsBy?: readonly FinerScope[] | undefined;
@@ -224,6 +231,7 @@ const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput
   tags: recordOf(checkText),
   architecture: having('dockerPlatform', 'an Architecture'),
   tracing: oneOf(Tracing, 'a Tracing'),
+  metrics: listOf(checkText),
   metricsBy: listOf(checkText),
   logRetention: oneOf(RetentionDays, 'one of RetentionDays'),
   logGroups: objectOf({ ingest: checkLogGroup, dispatch: checkLogGroup, declare: checkLogGroup }),

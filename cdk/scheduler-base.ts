@@ -73,7 +73,7 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
     return this.grants.read(grantee);
   }
 
-  /** By what metrics are narrowed, as far as it is known by now. */
+  /** Which metrics are told beside those that always are, and by what they are narrowed, as far as it is known by now. */
   protected metricsEnvironment(): Readonly<Record<string, string>> {
     return {};
   }

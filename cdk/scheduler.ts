@@ -20,7 +20,15 @@ import type { JobTypeInput } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
-import { FINER_SCOPES, type FinerScope, METRICS_BY } from '../lib/metrics/names.ts';
+import type { AskedMetrics } from '../lib/metrics/contract.ts';
+import {
+  FINER_SCOPES,
+  type FinerScope,
+  METRICS_BY,
+  METRICS_ON_REQUEST,
+  METRICS_TOLD,
+  type MetricOnRequest,
+} from '../lib/metrics/names.ts';
 import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
 import { checkDashboard, type DashboardProps, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
@@ -103,6 +111,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   >;
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
+  /** Metrics on request that somebody looks at. */
+  readonly #metrics = new Set<MetricOnRequest>();
   /** By what somebody looks at metrics. */
   readonly #metricsBy = new Set<FinerScope>();
 
@@ -168,7 +178,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     });
     this.#fleetsScope = new Construct(this, 'Fleets');
     this.#tls = new SharedTls(this, 'FleetTls');
-    this.#connect(metricsByOf(props));
+    this.#connect(metricsAskedFor(props));
     for (const fleet of Object.keys(fleets)) this.#make(fleet);
     const declared = new Declaration(this, 'Declaration', {
       pool: () => this.#pool.encode(),
@@ -370,8 +380,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /** Tells each function where everything is, and lets it do its part. */
-  #connect(metricsBy: readonly FinerScope[]): void {
-    for (const scope of metricsBy) this.#metricsBy.add(scope);
+  #connect({ metrics = [], by = [] }: AskedMetrics): void {
+    for (const metric of metrics) this.tell(metric);
+    for (const scope of by) this.tellBy(scope);
     // Whoever stores jobs may run the pass at once, so the ingest function may do all that a dispatcher does.
     for (const dispatcher of [this.ingestFunction, this.dispatchFunction]) {
       for (const [name, value] of Object.entries(this.passEnvironment())) {
@@ -384,16 +395,22 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.grants.tell(this.dispatchFunction, 'outcomes');
   }
 
+  protected override tell(metric: MetricOnRequest): void {
+    this.#metrics.add(metric);
+  }
+
   protected override tellBy(scope: FinerScope): void {
     this.#metricsBy.add(scope);
   }
 
   protected override metricsEnvironment(): Readonly<Record<string, string>> {
-    return this.#metricsBy.size === 0 ? {} : { [METRICS_BY]: [...this.#metricsBy].toSorted().join(',') };
+    const said = (variable: string, names: ReadonlySet<string>): Readonly<Record<string, string>> =>
+      names.size === 0 ? {} : { [variable]: [...names].toSorted().join(',') };
+    return { ...said(METRICS_TOLD, this.#metrics), ...said(METRICS_BY, this.#metricsBy) };
   }
 
   /** What was asked for may be more than when functions were made. */
-  #tellMetricsBy(): void {
+  #tellMetrics(): void {
     const environment = this.metricsEnvironment();
     for (const [name, value] of Object.entries(environment))
       for (const each of [this.ingestFunction, this.dispatchFunction]) each.addEnvironment(name, value);
@@ -410,7 +427,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       this.#pool.encode();
       warnOfTimeouts(this, this.#pool);
       for (const effect of this.#settled) effect();
-      this.#tellMetricsBy();
+      this.#tellMetrics();
     };
     Aspects.of(this).add({ visit }, { priority: SETTLE_PRIORITY });
   }
@@ -429,18 +446,24 @@ function checkedDeclaration(props: SchedulerProps): ReturnType<typeof declaratio
   return declaration;
 }
 
-/** @throws ConfigurationError for what narrows no metric, or always does */
-function metricsByOf({ metricsBy = [] }: SchedulerProps): readonly FinerScope[] {
-  for (const [at, scope] of metricsBy.entries()) {
-    if (FINER_SCOPES.includes(scope)) continue;
-    throw new ConfigurationError(
-      `metricsBy[${at}]`,
-      scope,
-      `is one of ${FINER_SCOPES.join(', ')}`,
-      'Leave it out: metrics are told by partition anyway.',
-    );
+/** @throws ConfigurationError for what is no metric on request, and for what narrows none, or always does */
+function metricsAskedFor({ metrics = [], metricsBy = [] }: SchedulerProps): AskedMetrics {
+  checkAmong('metrics', metrics, METRICS_ON_REQUEST, 'all others are told anyway');
+  checkAmong('metricsBy', metricsBy, FINER_SCOPES, 'metrics are told by partition anyway');
+  return { metrics, by: metricsBy };
+}
+
+function checkAmong(
+  field: string,
+  names: readonly string[],
+  known: readonly string[],
+  otherwise: string,
+): void {
+  for (const [at, name] of names.entries()) {
+    if (known.includes(name)) continue;
+    const advice = `${didYouMean(name, known)}Leave it out: ${otherwise}.`;
+    throw new ConfigurationError(`${field}[${at}]`, name, `is one of ${known.join(', ')}`, advice);
   }
-  return metricsBy;
 }
 
 function functionSettings(props: SchedulerProps): FunctionSettings {

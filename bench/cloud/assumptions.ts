@@ -80,7 +80,7 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'metrics',
-    is: 'each metric with its dimensions that a run has told, warm-up included, is told in every hour, and billed for it; their lines are among the bytes of the logs. None by type or tier, and of fleets only used caps, as long as nobody asks for more; an idle scheduler tells none',
+    is: 'each metric with its dimensions that a run has told, warm-up included, is told in every hour, and billed for it; their lines are among the bytes of the logs. As long as nobody asks for more: none of those that are told on request, none by type or tier, and of fleets only used caps; three more with the alarms, six with the dashboard and those by type. An idle scheduler tells none',
     source:
       'CloudWatch pricing: custom metrics, $0.30 a month each, prorated by the hour and metered only when data is sent; embedded metric format: each metric and set of dimensions is one',
   },

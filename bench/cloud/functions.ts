@@ -110,7 +110,7 @@ export class CloudFunction<T> {
     this.#bill(initMs);
     const write: Log['info'] = (message, fields) =>
       meter.add('logBytes', logLineBytes(message, fields ?? {}), `${this.#name}, ${message}`);
-    const metrics = new MetricCollector([]);
+    const metrics = new MetricCollector({});
     const memory = this.#begin(name, { info: write, warn: write }, metrics);
     return { memory, metrics, lastUsedMs: time.nowMs };
   }

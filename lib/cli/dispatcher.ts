@@ -60,17 +60,24 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
     import('../runtime/vitals.ts'),
     import('../runtime/process-metrics.ts'),
     import('../runtime/emf.ts'),
+    import('../metrics/names.ts'),
   ]);
   const { parts, scheduler, meterTo, close } = await watchman.connectDispatcher(options.envFile, (item) =>
     log?.warn('an item cannot be read', { ...item }),
   );
   log = options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs);
-  const [{ runDispatcher }, { processVitals }, { processMetrics }, { finerByOf }] = await loading;
+  const [{ runDispatcher }, { processVitals }, { processMetrics }, { askedMetricsOf }, names] = await loading;
   // At its end it may be killed.
   nodeModule.flushCompileCache?.();
   const told =
     options.metrics === true
-      ? processMetrics(scheduler, parts.clock, (line) => watchman.out(`${line}\n`), finerByOf(process.env))
+      ? processMetrics(
+          scheduler,
+          parts.clock,
+          (line) => watchman.out(`${line}\n`),
+          // Who asks for metrics without saying which may look at any of them, by alarms that would be blind.
+          askedMetricsOf({ [names.METRICS_TOLD]: names.METRICS_ON_REQUEST.join(','), ...process.env }),
+        )
       : undefined;
   if (told !== undefined) meterTo(told.metrics);
   const ended = new AbortController();

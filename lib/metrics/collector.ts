@@ -2,12 +2,14 @@
  * Collects what one invocation has to tell, and says it in as few lines of the log as can be: what was added up is one number,
  * what has a distribution is a list, and each line stands for several sets of dimensions.
  */
-import type { MetricKey, MetricScopes, Metrics } from './contract.ts';
+import type { AskedMetrics, MetricKey, MetricScopes, Metrics } from './contract.ts';
 import {
   FINER_SCOPES,
-  type FinerScope,
+  isOnRequest,
   METRIC_DIMENSION,
   METRICS,
+  METRICS_ON_REQUEST,
+  type MetricOnRequest,
   type MetricScope,
   type MetricSpec,
 } from './names.ts';
@@ -27,7 +29,7 @@ interface Group {
   readonly values: Map<MetricKey, number[]>;
 }
 
-const isBeside = (spec: MetricSpec): boolean => spec.isBeside === true;
+const EVERYTHING: AskedMetrics = { metrics: METRICS_ON_REQUEST, by: FINER_SCOPES };
 
 /** Gauges say what is so, so the greatest counts: they are told of exactly what they are of, and of nothing around it. */
 const isGauge = ({ statistic }: MetricSpec): boolean => statistic === 'Maximum';
@@ -55,17 +57,23 @@ function merge(values: number[], value: number, { statistic }: MetricSpec): void
 
 export class MetricCollector implements Metrics {
   readonly #groups = new Map<string, Group>();
+  readonly #asked: ReadonlySet<MetricOnRequest>;
   readonly #finerBy: ReadonlySet<MetricScope>;
+  /** Something was done, whether or not somebody asked how much: what it cost is worth a line. */
+  #hasNews = false;
 
-  /** @param finerBy - what narrows metrics, beside what always does */
-  constructor(finerBy: Iterable<FinerScope> = FINER_SCOPES) {
-    this.#finerBy = new Set(finerBy);
+  /** @param asked - what is told beside what always is; all, unless it is given */
+  constructor({ metrics = [], by = [] }: AskedMetrics = EVERYTHING) {
+    this.#asked = new Set(metrics);
+    this.#finerBy = new Set(by);
   }
 
   readonly add = (metric: MetricKey, value: number, scopes: MetricScopes = {}): void => {
     const spec: MetricSpec = METRICS[metric];
     // Nothing is not worth a line; a gauge that is back at nothing is.
     if (!Number.isFinite(value) || (value === 0 && spec.statistic === 'Sum')) return;
+    if (spec.isBeside !== true) this.#hasNews = true;
+    if (isOnRequest(metric) && !this.#asked.has(metric)) return;
     const sets = setsOf(spec, scopes, this.#finerBy);
     if (sets.length === 0) return;
     const name = JSON.stringify(sets);
@@ -78,10 +86,9 @@ export class MetricCollector implements Metrics {
 
   /** What was collected since the last time. */
   take(): readonly MetricLine[] {
-    const lines = [...this.#groups.values()];
+    const lines = this.#hasNews ? [...this.#groups.values()] : [];
     this.#groups.clear();
-    return lines.some(({ values }) => [...values.keys()].some((metric) => !isBeside(METRICS[metric])))
-      ? lines
-      : [];
+    this.#hasNews = false;
+    return lines;
   }
 }

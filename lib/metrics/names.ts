@@ -22,6 +22,8 @@ export const FINER_SCOPES = ['type', 'tier', 'fleet'] as const satisfies readonl
 /** Where the construct says so: in a variable of the environment, names with commas between them. */
 export const METRICS_BY = 'FAIRLEAD_METRICS_BY';
 export type FinerScope = (typeof FINER_SCOPES)[number];
+/** As `METRICS_BY`, for the metrics that are told on request: their names in `METRICS`. */
+export const METRICS_TOLD = 'FAIRLEAD_METRICS';
 
 /** CloudWatch's own units. */
 export type MetricUnitName = 'Count' | 'Milliseconds' | 'Seconds' | 'Percent';
@@ -36,6 +38,8 @@ export interface MetricSpec {
   readonly by: readonly MetricScope[];
   /** Of those: by what it is told only where somebody asks for it. @default - by all of them, always */
   readonly finer?: readonly FinerScope[];
+  /** Told only where somebody asks for it, of the whole and of what narrows it: each metric is billed by the hour. @default - told always */
+  readonly isOnRequest?: true;
   /** What work costs, told beside what was done: an invocation that has nothing else to tell is silent, and costs no metric. */
   readonly isBeside?: true;
   readonly description: string;
@@ -48,6 +52,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: ['type'],
     finer: ['type'],
+    isOnRequest: true,
     description: 'Jobs that were stored, through the bus and the client alike',
   },
   rejected: {
@@ -62,6 +67,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Sum',
     by: [],
+    isOnRequest: true,
     description: 'Jobs that passes have given to a fleet',
   },
   started: {
@@ -117,6 +123,7 @@ export const METRICS = {
     statistic: 'Maximum',
     by: ['type', 'tier', 'fleet', 'partition'],
     finer: ['type', 'tier', 'fleet'],
+    isOnRequest: true,
     description: 'Jobs in flight after a pass, at least once a minute while there are any',
   },
   capUsed: {
@@ -148,6 +155,7 @@ export const METRICS = {
     statistic: 'Maximum',
     by: ['fleet', 'partition'],
     finer: ['fleet'],
+    isOnRequest: true,
     description: 'Slots that nothing is in flight for after a pass',
   },
   startable: {
@@ -155,6 +163,7 @@ export const METRICS = {
     unit: 'Count',
     statistic: 'Maximum',
     by: ['partition'],
+    isOnRequest: true,
     description:
       'Waiting jobs that a pass has seen, for which a slot is free and which no cap, conflict or pause holds back: above zero for long, something is wrong',
   },
@@ -164,6 +173,7 @@ export const METRICS = {
     statistic: 'p99',
     by: [],
     isBeside: true,
+    isOnRequest: true,
     description: 'How long the passes under one lease took, in invocations that had something else to tell',
   },
   lostRaces: {
@@ -179,6 +189,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: [],
     isBeside: true,
+    isOnRequest: true,
     description:
       'Write units of the table, its index included, that ingest and passes used, idle ticks aside; the start and the end of an attempt are one or two each beside them',
   },
@@ -190,3 +201,13 @@ export const METRICS = {
     description: 'Outcome events that the bus did not take; they are published again',
   },
 } as const satisfies Readonly<Record<string, MetricSpec>>;
+
+/** Those that are told only where somebody asks for them. */
+export type MetricOnRequest = {
+  [Key in keyof typeof METRICS]: (typeof METRICS)[Key] extends { readonly isOnRequest: true } ? Key : never;
+}[keyof typeof METRICS];
+export const isOnRequest = (name: keyof typeof METRICS): name is MetricOnRequest =>
+  'isOnRequest' in METRICS[name];
+export const METRICS_ON_REQUEST: readonly MetricOnRequest[] = (
+  Object.keys(METRICS) as (keyof typeof METRICS)[]
+).filter(isOnRequest);

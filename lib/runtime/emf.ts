@@ -1,19 +1,26 @@
 /** Metrics as lines of the log, in CloudWatch's embedded metric format: no requests, and nothing to wait for. */
 import { Metrics as Powertools } from '@aws-lambda-powertools/metrics';
 import type { MetricLine } from '../metrics/collector.ts';
+import type { AskedMetrics } from '../metrics/contract.ts';
 import {
   FINER_SCOPES,
-  type FinerScope,
   METRIC_DIMENSION,
   METRICS,
   METRICS_BY,
   METRICS_NAMESPACE,
+  METRICS_ON_REQUEST,
+  METRICS_TOLD,
 } from '../metrics/names.ts';
 
-/** By what metrics are narrowed, as the environment says; what it names beside that is left out. */
-export function finerByOf(environment: Readonly<Record<string, string | undefined>>): readonly FinerScope[] {
-  const named = (environment[METRICS_BY] ?? '').split(',').map((name) => name.trim());
-  return FINER_SCOPES.filter((scope) => named.includes(scope));
+/** What is told beside what always is, as the environment says; names that it does not know are left out. */
+export function askedMetricsOf(environment: Readonly<Record<string, string | undefined>>): AskedMetrics {
+  const namesIn = (variable: string): readonly string[] =>
+    (environment[variable] ?? '').split(',').map((name) => name.trim());
+  const [metrics, by] = [namesIn(METRICS_TOLD), namesIn(METRICS_BY)];
+  return {
+    metrics: METRICS_ON_REQUEST.filter((name) => metrics.includes(name)),
+    by: FINER_SCOPES.filter((scope) => by.includes(scope)),
+  };
 }
 
 /** What writes the metrics of one scheduler, by the name of its table. */

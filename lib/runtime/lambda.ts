@@ -7,7 +7,7 @@ import type { Context } from 'aws-lambda';
 import { MetricCollector } from '../metrics/collector.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { Log } from './contract.ts';
-import { emfWriter, finerByOf } from './emf.ts';
+import { askedMetricsOf, emfWriter } from './emf.ts';
 
 /** What a middleware is told of an invocation, and may change. */
 export interface MiddlewareRequest<Event, Answer> {
@@ -74,14 +74,14 @@ export interface LambdaEntry {
 
 /**
  * `POWERTOOLS_SERVICE_NAME`, `POWERTOOLS_LOG_LEVEL` and `POWERTOOLS_METRICS_DISABLED` apply. Metrics are of `FAIRLEAD_TABLE`, by type,
- * tier and fleet as `FAIRLEAD_METRICS_BY` says.
+ * tier and fleet as `FAIRLEAD_METRICS_BY` says, and those on request that `FAIRLEAD_METRICS` names.
  */
 export function lambdaEntry(): LambdaEntry {
   const logger = new Logger({
     serviceName: process.env.POWERTOOLS_SERVICE_NAME ?? 'fairlead',
     logFormatter: new LeanFormatter(),
   });
-  const metrics = new MetricCollector(finerByOf(process.env));
+  const metrics = new MetricCollector(askedMetricsOf(process.env));
   const scheduler = process.env.FAIRLEAD_TABLE ?? '';
   const write = scheduler === '' ? () => {} : emfWriter(scheduler);
   const told = async <Answer>(work: () => Promise<Answer>): Promise<Answer> => {

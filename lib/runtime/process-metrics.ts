@@ -1,7 +1,6 @@
 /** Metrics of a process that runs on: lines of its output in CloudWatch's embedded metric format, once a minute and at its end. */
 import { MetricCollector } from '../metrics/collector.ts';
-import type { Metrics } from '../metrics/contract.ts';
-import type { FinerScope } from '../metrics/names.ts';
+import type { AskedMetrics, Metrics } from '../metrics/contract.ts';
 import type { Clock } from './contract.ts';
 import { emfText } from './emf.ts';
 
@@ -19,15 +18,15 @@ export interface ProcessMetrics {
 /**
  * @param scheduler - what the metrics are of: the name of its table
  * @param write - takes a line, without its end
- * @param finerBy - what narrows metrics, beside what always does
+ * @param asked - what is told beside what always is
  */
 export function processMetrics(
   scheduler: string,
   clock: Pick<Clock, 'sleep'>,
   write: (line: string) => void,
-  finerBy: readonly FinerScope[] = [],
+  asked: AskedMetrics = {},
 ): ProcessMetrics {
-  const metrics = new MetricCollector(finerBy);
+  const metrics = new MetricCollector(asked);
   const text = emfText(scheduler);
   const flush = (): void => {
     for (const line of metrics.take()) write(text(line));

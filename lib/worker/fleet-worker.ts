@@ -6,7 +6,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { Declarations, type Declared } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
-import { finerByOf } from '../runtime/emf.ts';
+import { askedMetricsOf } from '../runtime/emf.ts';
 import { processMetrics } from '../runtime/process-metrics.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { processVitals } from '../runtime/vitals.ts';
@@ -116,7 +116,7 @@ export async function runFleetWorker(
   const log = jsonLog((line) => console.log(line));
   const told =
     (options.metrics ?? !isSilenced())
-      ? processMetrics(table, systemClock, (line) => console.log(line), finerByOf(process.env))
+      ? processMetrics(table, systemClock, (line) => console.log(line), askedMetricsOf(process.env))
       : undefined;
   const dynamodb = new DynamoDBClient(STORE_REQUESTS);
   const sqs = new SQSClient(QUEUE_REQUESTS);

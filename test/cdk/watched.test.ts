@@ -9,8 +9,10 @@ import type { AlarmsProps } from '../../cdk/alarms.ts';
 import type { DashboardProps } from '../../cdk/dashboard.ts';
 import type { MetricName, SchedulerMetricOptions } from '../../cdk/metrics.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import { METRIC_DIMENSION, METRICS, type MetricScope } from '../../lib/metrics/names.ts';
-import { at, emptyStack, listOf, referred, resourcesOf, synthesize } from './stacks.ts';
+import { MetricCollector } from '../../lib/metrics/collector.ts';
+import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE, type MetricScope } from '../../lib/metrics/names.ts';
+import { askedMetricsOf } from '../../lib/runtime/emf.ts';
+import { at, emptyStack, listOf, referred, resourcesOf, type Synthesized, synthesize } from './stacks.ts';
 
 /** The first synthesis of a process loads much of the CDK. */
 const SYNTH_MS = 120_000;
@@ -29,6 +31,23 @@ const methodOf = (scheduler: Scheduler, name: MetricName): Told => {
   if (typeof method !== 'function') throw new Error(`there is no method for ${name}`);
   return method.bind(scheduler) as Told;
 };
+
+/** Of every function that works for the scheduler; the one that declares tells nothing. */
+const environmentsOf = ({ template }: Synthesized): readonly Readonly<Record<string, string>>[] =>
+  resourcesOf(template, 'AWS::Lambda::Function')
+    .filter(([id]) => !id.includes('Declar'))
+    .map(([, { Properties }]) => at(Properties, 'Environment', 'Variables') as Record<string, string>)
+    .filter((variables) => variables?.FAIRLEAD_TABLE !== undefined);
+
+/** As CloudWatch would get it; what is known only when it is deployed stands as ${…}. */
+const bodyOf = ({ template }: Synthesized): string => {
+  const [[, dashboard] = []] = resourcesOf(template, 'AWS::CloudWatch::Dashboard');
+  return listOf(at(dashboard, 'Properties', 'DashboardBody', 'Fn::Join', 1))
+    .map((part) => (typeof part === 'string' ? part : `\${${referred(part) ?? 'Aws'}}`))
+    .join('');
+};
+const widgetsOf = (body: string): readonly unknown[] =>
+  listOf((JSON.parse(body) as { readonly widgets: unknown }).widgets);
 
 describe('alarms and the dashboard', { timeout: SYNTH_MS }, () => {
   it.each([
@@ -114,32 +133,76 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
     expect(scheduler.metricWaitTime(options).period.toMinutes()).toBe(5);
   });
 
+  /** What every function that works for the scheduler is told in a variable. */
+  const saidBy = (made: Synthesized, variable: string): readonly unknown[] => [
+    ...new Set(environmentsOf(made).map((environment) => at(environment, variable))),
+  ];
+
   it('are told by type or tier once somebody asks for that, by every function and fleet, and not before', () => {
-    const saidBy = (made: ReturnType<typeof synthesize>): readonly unknown[] => [
-      ...new Set(
-        resourcesOf(made.template, 'AWS::Lambda::Function')
-          .filter(
-            ([, { Properties }]) =>
-              at(Properties, 'Environment', 'Variables', 'FAIRLEAD_TABLE') !== undefined,
-          )
-          .filter(([id]) => !id.includes('Declar'))
-          .map(([, { Properties }]) => at(Properties, 'Environment', 'Variables', 'FAIRLEAD_METRICS_BY')),
-      ),
-    ];
-    expect(saidBy(synthesize())).toEqual([undefined]);
-    expect(saidBy(synthesize({}, (_, made) => void made.metricFailed({ type: 'index' })))).toEqual([
-      undefined,
-    ]);
-    expect(saidBy(synthesize({}, (_, made) => void made.metricWaitTime({ tier: 'default' })))).toEqual([
+    const byIn = (made: Synthesized): readonly unknown[] => saidBy(made, 'FAIRLEAD_METRICS_BY');
+    expect(byIn(synthesize())).toEqual([undefined]);
+    expect(byIn(synthesize({}, (_, made) => void made.metricFailed({ type: 'index' })))).toEqual([undefined]);
+    expect(byIn(synthesize({}, (_, made) => void made.metricWaitTime({ tier: 'default' })))).toEqual([
       'tier',
     ]);
-    expect(saidBy(synthesize({}, (_, made) => void made.dashboard()))).toEqual(['type']);
+    expect(byIn(synthesize({}, (_, made) => void made.dashboard()))).toEqual(['type']);
     const said = synthesize({ metricsBy: ['type', 'tier'] });
-    expect(saidBy(said)).toEqual(['tier,type']);
+    expect(byIn(said)).toEqual(['tier,type']);
     expect(said.scheduler.schedulerEnvironment()).toMatchObject({ FAIRLEAD_METRICS_BY: 'tier,type' });
     expect(() => new Scheduler(emptyStack(), 'Jobs', { metricsBy: ['partition' as 'type'] })).toThrow(
       /^metricsBy\[0\]: is one of type, tier, fleet, got "partition"/,
     );
+  });
+
+  it.each([
+    ['for nothing, that is none', () => {}, undefined],
+    [
+      'for what is told always, that is none',
+      (made: Scheduler) => void made.metricWaitTime({ type: 'index' }),
+      undefined,
+    ],
+    ['for a metric', (made: Scheduler) => void made.metricRunning(), 'running'],
+    ['for a metric by name', (made: Scheduler) => void made.metric('passDuration'), 'passDuration'],
+    ['for one by fleet', (made: Scheduler) => void made.metricFreeSlots({ fleet: 'gpu' }), 'freeSlots'],
+    ['for one by partition', (made: Scheduler) => void made.metricStartable({ partition: 0 }), 'startable'],
+    ['for alarms', (made: Scheduler) => void made.alarms(), 'freeSlots,running,startable'],
+    [
+      'for the dashboard',
+      (made: Scheduler) => void made.dashboard(),
+      'freeSlots,passDuration,running,startable,submitted,writeUnits',
+    ],
+  ])('on request are told by every function and fleet once somebody asks %s', (_, ask, told) => {
+    expect(
+      saidBy(
+        synthesize({}, (_stack, made) => ask(made)),
+        'FAIRLEAD_METRICS',
+      ),
+    ).toEqual([told]);
+  });
+
+  it('on request are told as the construct is told to, also by processes, beside what the app asks for', () => {
+    const said = synthesize({ metrics: ['writeUnits', 'claimed'] }, (_, made) => void made.metricRunning());
+    expect(saidBy(said, 'FAIRLEAD_METRICS')).toEqual(['claimed,running,writeUnits']);
+    for (const environment of [
+      said.scheduler.schedulerEnvironment(),
+      said.scheduler.workerEnvironment('gpu'),
+    ])
+      expect(environment).toMatchObject({ FAIRLEAD_METRICS: 'claimed,running,writeUnits' });
+  });
+
+  it('that alarms look at are in the environment that a process is given after them', () => {
+    const made = new Scheduler(emptyStack(), 'Jobs');
+    expect(made.schedulerEnvironment()).not.toHaveProperty('FAIRLEAD_METRICS');
+    made.alarms();
+    expect(made.schedulerEnvironment()).toMatchObject({ FAIRLEAD_METRICS: 'freeSlots,running,startable' });
+  });
+
+  it.each([
+    ['started', /^metrics\[0\]: is one of submitted, claimed, .*, got "started".*all others are told anyway/],
+    ['JobsRunning', /^metrics\[0\]: is one of .*, got "JobsRunning"/],
+    ['freeslot', /^metrics\[0\]: is one of .*, got "freeslot".*Did you mean "freeSlots"\?/],
+  ])('on request are none that is called %s', (name, message) => {
+    expect(() => new Scheduler(emptyStack(), 'Jobs', { metrics: [name as 'running'] })).toThrow(message);
   });
 
   it('of one that was looked up are those of its table', () => {
@@ -151,6 +214,12 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
       wakeQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:wake',
     }) as unknown as Scheduler;
     expect(other.resolve(looked.metricFailed().dimensions)).toEqual({ Scheduler: 'orders-jobs' });
+    // What they are told is for their own app to say.
+    expect(other.resolve(looked.metricRunning({ type: 'index' }).dimensions)).toEqual({
+      Scheduler: 'orders-jobs',
+      Type: 'index',
+    });
+    expect(Object.keys(looked.schedulerEnvironment()).filter((name) => name.includes('METRICS'))).toEqual([]);
   });
 });
 
@@ -377,18 +446,8 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
 });
 
 describe('a dashboard', { timeout: SYNTH_MS }, () => {
-  /** As CloudWatch would get it; what is known only when it is deployed stands as ${…}. */
-  const bodyOf = (template: ReturnType<typeof synthesize>['template']): string => {
-    const [[, dashboard] = []] = resourcesOf(template, 'AWS::CloudWatch::Dashboard');
-    return listOf(at(dashboard, 'Properties', 'DashboardBody', 'Fn::Join', 1))
-      .map((part) => (typeof part === 'string' ? part : `\${${referred(part) ?? 'Aws'}}`))
-      .join('');
-  };
-  const widgetsOf = (body: string): readonly unknown[] =>
-    listOf((JSON.parse(body) as { readonly widgets: unknown }).widgets);
-
   it('draws every metric that the scheduler tells, or says with another one', () => {
-    const body = bodyOf(synthesize({}, (_, scheduler) => void scheduler.dashboard()).template);
+    const body = bodyOf(synthesize({}, (_, scheduler) => void scheduler.dashboard()));
     const drawn = NAMES.filter((name) => body.includes(`"${METRICS[name].name}"`));
     // A pass claims what is started a moment later.
     expect(NAMES.filter((name) => !drawn.includes(name))).toEqual(['claimed']);
@@ -401,29 +460,96 @@ describe('a dashboard', { timeout: SYNTH_MS }, () => {
       scheduler.dashboard();
       scheduler.addJobType('late');
     });
-    expect(bodyOf(later.template)).toContain('"late"');
+    expect(bodyOf(later)).toContain('"late"');
     const types = Object.fromEntries(Array.from({ length: 25 }, (_, at) => [`type-${at}`, {}]));
-    const many = bodyOf(
-      synthesize({ types, fleets: {} }, (_, scheduler) => void scheduler.dashboard()).template,
-    );
+    const many = bodyOf(synthesize({ types, fleets: {} }, (_, scheduler) => void scheduler.dashboard()));
     expect(many).toContain('the first 20 of 25');
     expect(many).toContain('"type-19"');
     expect(many).not.toContain('"type-20"');
   });
 
   it('has the name and the time that it is given', () => {
-    const { template } = synthesize(
+    const made = synthesize(
       {},
       (_, scheduler) => void scheduler.dashboard({ dashboardName: 'orders-jobs', past: Duration.hours(12) }),
     );
-    const [[, dashboard] = []] = resourcesOf(template, 'AWS::CloudWatch::Dashboard');
+    const [[, dashboard] = []] = resourcesOf(made.template, 'AWS::CloudWatch::Dashboard');
     expect(at(dashboard, 'Properties', 'DashboardName')).toBe('orders-jobs');
-    expect(bodyOf(template)).toContain('"start":"-PT12H"');
+    expect(bodyOf(made)).toContain('"start":"-PT12H"');
   });
 
   it('is not there unless it is asked for, nor are alarms: each costs something', () => {
     const { template } = synthesize();
     template.resourceCountIs('AWS::CloudWatch::Dashboard', 0);
     template.resourceCountIs('AWS::CloudWatch::Alarm', 0);
+  });
+});
+
+describe('what alarms and graphs look at', { timeout: SYNTH_MS }, () => {
+  /** One of ours, as CloudWatch names it: `JobsRunning Type`. */
+  const named = (metric: unknown, dimensions: readonly unknown[]): string =>
+    [metric, ...dimensions.filter((name) => name !== METRIC_DIMENSION.scheduler)].join(' ');
+
+  const ofAlarms = ({ template }: Synthesized): readonly string[] =>
+    resourcesOf(template, 'AWS::CloudWatch::Alarm').flatMap(([, { Properties }]) =>
+      [Properties, ...listOf(Properties.Metrics).map((each) => at(each, 'MetricStat', 'Metric'))].flatMap(
+        (metric) =>
+          at(metric, 'Namespace') === METRICS_NAMESPACE
+            ? [
+                named(
+                  at(metric, 'MetricName'),
+                  listOf(at(metric, 'Dimensions')).map((each) => at(each, 'Name')),
+                ),
+              ]
+            : [],
+      ),
+    );
+
+  const ofGraphs = (made: Synthesized): readonly string[] =>
+    widgetsOf(bodyOf(made)).flatMap((widget) =>
+      listOf(at(widget, 'properties', 'metrics')).flatMap((metric) => {
+        const [namespace, name, ...rest] = listOf(metric);
+        const dimensions = rest.filter((each, index) => typeof each === 'string' && index % 2 === 0);
+        return namespace === METRICS_NAMESPACE ? [named(name, dimensions)] : [];
+      }),
+    );
+
+  /** What a function with such an environment tells of all that happens. */
+  const toldIn = (environment: Readonly<Record<string, string>>): ReadonlySet<string> => {
+    const collector = new MetricCollector(askedMetricsOf(environment));
+    for (const name of NAMES)
+      for (const scopes of [{}, ...METRICS[name].by.map((scope) => ({ [scope]: 'one' }))])
+        collector.add(name, 1, scopes);
+    const lines = collector.take();
+    return new Set(
+      lines.flatMap(({ sets, values }) =>
+        sets.flatMap((set) => [...values.keys()].map((name) => named(METRICS[name].name, Object.keys(set)))),
+      ),
+    );
+  };
+
+  it.each([
+    ['alarms', (made: Scheduler) => void made.alarms()],
+    ['the dashboard', (made: Scheduler) => void made.dashboard()],
+    ['both', (made: Scheduler) => [made.alarms(), made.dashboard()]],
+  ])('is told by every function: %s', (_, ask) => {
+    const made = synthesize({}, (_stack, scheduler) => void ask(scheduler));
+    const looked = [...ofAlarms(made), ...(bodyOf(made) === '' ? [] : ofGraphs(made))];
+    expect(looked.length).toBeGreaterThan(5);
+    const environments = environmentsOf(made);
+    expect(environments.length).toBeGreaterThanOrEqual(4);
+    for (const environment of environments) {
+      const told = toldIn(environment);
+      expect(looked.filter((each) => !told.has(each))).toEqual([]);
+    }
+  });
+
+  it('would not be told to somebody who asked for nothing', () => {
+    const made = synthesize({}, (_, scheduler) => void [scheduler.alarms(), scheduler.dashboard()]);
+    const told = toldIn({});
+    const missing = [...ofAlarms(made), ...ofGraphs(made)].filter((each) => !told.has(each));
+    expect(missing).toEqual(
+      expect.arrayContaining(['JobsRunning', 'JobsStartable', 'FreeSlots', 'JobsRunning Type']),
+    );
   });
 });

@@ -1,5 +1,5 @@
 /** `fairlead dispatcher`: what it says, and how it ends. */
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { counter } from './desk.ts';
 
@@ -23,6 +23,8 @@ async function running(ms: number, ...words: readonly string[]) {
 }
 
 describe('fairlead dispatcher', () => {
+  afterEach(() => void vi.unstubAllEnvs());
+
   it('makes passes until it is told to end, and tells people what it does, a line each', async () => {
     const { code, out, error, states, open, store } = await running(1_000);
     expect({ code, error, states, open: open() }).toEqual({
@@ -58,17 +60,27 @@ describe('fairlead dispatcher', () => {
   });
 
   it('tells metrics of its passes where it is told to, as functions do, and else none', async () => {
-    const { out } = await running(1_000, '--json', '--metrics');
-    const lines = out
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
-    const told = lines.filter((line) => '_aws' in line);
+    const toldBy = async (...words: readonly string[]): Promise<readonly Record<string, unknown>[]> => {
+      const { out } = await running(1_000, '--json', ...words);
+      const lines = out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+      return lines.filter((line) => '_aws' in line);
+    };
+    // Whoever does not say which may look at any of them.
+    expect(JSON.stringify(await toldBy('--metrics'))).toMatch(/JobsClaimed.*PassDuration/s);
+    vi.stubEnv('FAIRLEAD_METRICS', '');
+    const always = await toldBy('--metrics');
+    expect(always).toContainEqual(expect.objectContaining({ Scheduler: 'table', JobsWaiting: 0 }));
+    expect(JSON.stringify(always)).not.toMatch(/JobsClaimed|JobsRunning|PassDuration/);
+    vi.stubEnv('FAIRLEAD_METRICS', 'claimed,running');
+    const told = await toldBy('--metrics');
     expect(told.flatMap(({ JobsClaimed }) => (JobsClaimed === undefined ? [] : [JobsClaimed]))).toEqual([1]);
     expect(told).toContainEqual(
       expect.objectContaining({ Scheduler: 'table', JobsRunning: 1, JobsWaiting: 0 }),
     );
-    expect((await running(1_000, '--json')).out).not.toContain('_aws');
+    expect(await toldBy()).toEqual([]);
   });
 
   it('makes passes as often as it is told', async () => {

@@ -125,7 +125,7 @@ describe('dispatcher processes', () => {
       '--metrics',
     ];
     const child = spawn(process.execPath, [pathOf('../../lib/cli/main.ts'), ...words], {
-      env: environment,
+      env: { ...environment, FAIRLEAD_METRICS: 'claimed,writeUnits' },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     children.push(child);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MetricCollector } from '../../lib/metrics/collector.ts';
-import { METRICS } from '../../lib/metrics/names.ts';
+import type { AskedMetrics, MetricKey } from '../../lib/metrics/contract.ts';
+import { METRICS, METRICS_ON_REQUEST } from '../../lib/metrics/names.ts';
 import { emfText } from '../../lib/runtime/emf.ts';
 
 /** A line as CloudWatch reads it. */
@@ -56,17 +57,69 @@ describe('the metrics of one invocation', () => {
           sets.map((set) => [Object.keys(set)[0] ?? '', [...values.keys()].join()]),
         );
     };
-    expect(told(new MetricCollector([]))).toEqual([
+    const metrics = METRICS_ON_REQUEST;
+    expect(told(new MetricCollector({ metrics }))).toEqual([
       ['', 'started,succeeded,running'],
       ['', 'failed'],
       ['Type', 'failed'],
       ['Fleet', 'capUsed'],
     ]);
-    expect(told(new MetricCollector(['fleet']))).toContainEqual(['Fleet', 'running,freeSlots,capUsed']);
-    const byType = told(new MetricCollector(['type']));
+    expect(told(new MetricCollector({ metrics, by: ['fleet'] }))).toContainEqual([
+      'Fleet',
+      'running,freeSlots,capUsed',
+    ]);
+    const byType = told(new MetricCollector({ metrics, by: ['type'] }));
     expect(byType).toContainEqual(['Type', 'started,succeeded,failed']);
     expect(byType).toContainEqual(['Type', 'running']);
     expect(byType.map((each) => (each as readonly string[])[0])).not.toContain('Tier');
+  });
+
+  it('are those that are told always, and beside them what somebody asks for: of the whole and of what narrows it', () => {
+    const told = (asked: AskedMetrics): readonly string[] => {
+      const collector = new MetricCollector(asked);
+      for (const metric of Object.keys(METRICS) as MetricKey[])
+        for (const scopes of [{}, ...METRICS[metric].by.map((scope) => ({ [scope]: 'one' }))])
+          collector.add(metric, 1, scopes);
+      return collector
+        .take()
+        .flatMap(({ sets, values }) =>
+          sets.flatMap((set) => [...values.keys()].map((metric) => [metric, ...Object.keys(set)].join(' '))),
+        );
+    };
+    const always = [...new Set(told({}))];
+    expect(always.filter((each) => !each.includes(' ')).toSorted()).toEqual(
+      [
+        ...['started', 'succeeded', 'failed', 'retried', 'cancelled', 'rejected', 'waitTime', 'backlog'],
+        ...['oldestPending', 'capUsed', 'lostRaces', 'outcomesUnpublished'],
+      ].toSorted(),
+    );
+    const gained = told({ metrics: ['running'], by: ['fleet'] }).filter((each) => !always.includes(each));
+    expect(gained.toSorted()).toEqual(['running', 'running Fleet', 'running Partition']);
+  });
+
+  it('are no line of an invocation that did only what nobody asks for', () => {
+    const collector = new MetricCollector({});
+    collector.add('claimed', 3);
+    collector.add('submitted', 2, { type: 'pdf' });
+    collector.add('passDuration', 12);
+    collector.add('writeUnits', 9);
+    expect(collector.take()).toEqual([]);
+    collector.add('succeeded', 1, { type: 'pdf' });
+    collector.add('claimed', 1);
+    const [line, ...more] = linesOf(collector);
+    expect(more).toEqual([]);
+    expect(line?._aws.CloudWatchMetrics[0]?.Metrics.map(({ Name }) => Name)).toEqual(['JobsSucceeded']);
+  });
+
+  it('tell what work costs where somebody asks for that alone, and not what an idle tick costs', () => {
+    const collector = new MetricCollector({ metrics: ['writeUnits'] });
+    collector.add('writeUnits', 2);
+    expect(collector.take()).toEqual([]);
+    collector.add('writeUnits', 9);
+    collector.add('claimed', 1);
+    expect(linesOf(collector)).toMatchObject([{ WriteUnits: 9 }]);
+    collector.add('writeUnits', 2);
+    expect(collector.take()).toEqual([]);
   });
 
   it('tell a gauge of exactly what it is of: the greatest of its types is not the whole', () => {

@@ -1,6 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE, type MetricSpec } from '../../lib/metrics/names.ts';
+import {
+  METRIC_DIMENSION,
+  METRICS,
+  METRICS_NAMESPACE,
+  METRICS_ON_REQUEST,
+  type MetricSpec,
+} from '../../lib/metrics/names.ts';
 
 /** What CloudWatch takes for a name; EMF refuses the rest without a word. */
 const NAME = /^[A-Za-z][A-Za-z0-9]{0,254}$/;
@@ -29,8 +35,11 @@ describe('the names of metrics', () => {
 
 it('the page about metrics has a row for each, as it is', () => {
   const page = readFileSync('docs/metrics.md', 'utf8');
-  for (const { name, unit, by, description } of Object.values<MetricSpec>(METRICS)) {
+  for (const { name, unit, by, description, isOnRequest } of Object.values<MetricSpec>(METRICS)) {
     const narrowed = by.map((scope) => METRIC_DIMENSION[scope]).join(', ') || '–';
-    expect(page).toContain(`| \`${name}\` | ${unit} | ${narrowed} | ${description} |`);
+    const told = isOnRequest === true ? 'on request' : 'always';
+    expect(page).toContain(`| \`${name}\` | ${unit} | ${told} | ${narrowed} | ${description} |`);
   }
+  // As they are asked for.
+  for (const name of METRICS_ON_REQUEST) expect(page).toContain(`\`${name}\``);
 });

@@ -132,16 +132,40 @@ describe('a Lambda entry', () => {
     vi.spyOn(console, 'log').mockImplementation((text) => void lines.push(String(text)));
     vi.spyOn(console, 'warn').mockImplementation((text) => void lines.push(String(text)));
     const { metrics, wrap } = lambdaEntry();
-    const handler = wrap(async (claimed: number) => {
-      metrics.add('claimed', claimed);
-      if (claimed > 5) throw new RangeError('too many');
+    const handler = wrap(async (started: number) => {
+      metrics.add('started', started);
+      if (started > 5) throw new RangeError('too many');
     });
     await handler(3, invocation('first'));
     await expect(handler(7, invocation('second'))).rejects.toThrow('too many');
     await handler(0, invocation('third'));
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { Scheduler: 'Orders-Jobs', JobsClaimed: 3, _aws: { CloudWatchMetrics: [{ Namespace: 'Fairlead' }] } },
-      { Scheduler: 'Orders-Jobs', JobsClaimed: 7 },
+      { Scheduler: 'Orders-Jobs', JobsStarted: 3, _aws: { CloudWatchMetrics: [{ Namespace: 'Fairlead' }] } },
+      { Scheduler: 'Orders-Jobs', JobsStarted: 7 },
     ]);
+  });
+
+  it.each([
+    [undefined, []],
+    ['', []],
+    ['claimed', [{ JobsClaimed: 3 }]],
+    [' passDuration , JobsClaimed, no such metric', [{ PassDuration: 12 }]],
+  ])('tells of what is told on request what FAIRLEAD_METRICS names: %j', async (named, told) => {
+    vi.stubEnv('FAIRLEAD_TABLE', 'Orders-Jobs');
+    vi.stubEnv('FAIRLEAD_METRICS', named);
+    vi.stubEnv('POWERTOOLS_METRICS_DISABLED', 'false');
+    const lines: string[] = [];
+    vi.spyOn(console, 'log').mockImplementation((text) => void lines.push(String(text)));
+    vi.spyOn(console, 'warn').mockImplementation((text) => void lines.push(String(text)));
+    const { metrics, wrap } = lambdaEntry();
+    const handler = wrap(async () => {
+      metrics.add('claimed', 3);
+      metrics.add('passDuration', 12);
+    });
+    await handler(undefined, invocation('first'));
+    const values = lines
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .map(({ _aws, Scheduler, ...values }) => values);
+    expect(values).toEqual(told);
   });
 });

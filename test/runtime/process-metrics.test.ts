@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { askedMetricsOf } from '../../lib/runtime/emf.ts';
 import { processMetrics } from '../../lib/runtime/process-metrics.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 
@@ -45,5 +46,25 @@ describe('metrics of a process', () => {
     told.metrics.add('started', 1, { type: 'pdf' });
     told.flush();
     expect(lines).toEqual([{ atMs: 0, started: 1 }]);
+  });
+
+  it('are of those on request what its environment names', () => {
+    const toldIn = (environment: Readonly<Record<string, string>>): readonly unknown[] => {
+      const lines: unknown[] = [];
+      const write = (line: string): void => void lines.push(JSON.parse(line));
+      const told = processMetrics('orders-jobs', new VirtualTime(0), write, askedMetricsOf(environment));
+      told.metrics.add('running', 4);
+      told.metrics.add('running', 2, { fleet: 'images' });
+      told.metrics.add('freeSlots', 3);
+      told.flush();
+      return lines;
+    };
+    expect(toldIn({})).toEqual([]);
+    expect(toldIn({ FAIRLEAD_METRICS_BY: 'fleet' })).toEqual([]);
+    expect(toldIn({ FAIRLEAD_METRICS: 'running' })).toMatchObject([{ JobsRunning: 4 }]);
+    expect(toldIn({ FAIRLEAD_METRICS: 'freeSlots, running', FAIRLEAD_METRICS_BY: 'fleet' })).toMatchObject([
+      { JobsRunning: 4, FreeSlots: 3 },
+      { Fleet: 'images', JobsRunning: 2 },
+    ]);
   });
 });
