@@ -527,7 +527,9 @@ export async function dispatchAll(
       const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       noteRun(context, report, tookMs);
-      context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
+      // Nothing was to do that this process had not done: a line for each of its jobs would be most of its log.
+      if (report.kind !== 'known')
+        context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
       return report;
     }),
   );

@@ -28,6 +28,20 @@ describe('a trigger', () => {
     expect(epochs(on)).toEqual([0, 1, 1]);
   });
 
+  it('that tells of what this process has done already has no line of the log', async () => {
+    const on = stage();
+    const logged: unknown[] = [];
+    const log = {
+      info: (message: string, fields?: object) => logged.push({ message, ...fields }),
+      warn: () => {},
+    };
+    const context = { ...on.main, log };
+    const jobs = await on.put(on.job());
+    for (let times = 0; times < 2; times += 1)
+      await on.finish(dispatchAll(context, { jobs, reason: 'stream' }));
+    expect(logged).toMatchObject([{ message: 'dispatched', reason: 'stream', admitted: 1 }]);
+  });
+
   it('that names partitions concerns those only', async () => {
     const on = parted();
     await on.finish(dispatchAll(on.main, { jobs: [], reason: 'wake', partitions: [2, 0, 2] }));
