@@ -3,11 +3,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
-import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../dispatch/declaration.ts';
-import { InvokedWakes, isFunctionArn } from '../queue/lambda/wakes.ts';
+import { InvokedWakes, isFunctionArn, lambdaForWakes } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
@@ -200,7 +199,7 @@ export class SchedulerClient extends StoreClient {
     const dynamodb = new DynamoDBClient(aws);
     const sqs = new SQSClient(aws);
     const wakes = new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl });
-    const lambda = wakeFunctionArn === undefined ? undefined : new LambdaClient(aws);
+    const lambda = wakeFunctionArn === undefined ? undefined : lambdaForWakes(aws);
     const store = new DynamoJobStore({
       client: dynamodb,
       table,

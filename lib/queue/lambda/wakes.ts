@@ -2,7 +2,7 @@
  * Wakes that tell of jobs while these are stored, as asynchronous invocations of the dispatch function by its alias: a message would
  * be sent, received and deleted for that, three billed requests. Everything else goes by the queue, and so does what cannot be invoked.
  */
-import { InvokeCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
 import type { Clock } from '../../runtime/contract.ts';
 import type { JobQueue } from '../contract.ts';
 import { encodeWake } from '../message.ts';
@@ -18,6 +18,18 @@ export interface InvokedWakesOptions {
 
 /** Where the function could not be invoked, wakes go by the queue for so long. */
 const REFUSED_FOR_MS = 10 * 60_000;
+
+/**
+ * A wake is worth something at once: where Lambda cannot be reached, a message is to follow soon. The second try is for a connection that
+ * was closed while nothing went on.
+ */
+const REQUESTS = {
+  maxAttempts: 2,
+  requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
+} as const satisfies LambdaClientConfig;
+
+export const lambdaForWakes = (aws: LambdaClientConfig): LambdaClient =>
+  new LambdaClient({ ...aws, ...REQUESTS });
 
 /** Whether it names a function: where an earlier version of the construct was deployed, there is none that may be woken. */
 export const isFunctionArn = (arn: string): boolean => /^arn:[\w-]+:lambda:/.test(arn);

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { InvokedWakes } from '../../../lib/queue/lambda/wakes.ts';
+import { InvokedWakes, lambdaForWakes } from '../../../lib/queue/lambda/wakes.ts';
 import { decodeWake } from '../../../lib/queue/message.ts';
 
 const ALIAS = 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch:wake';
@@ -96,5 +96,27 @@ describe('wakes by invocation', () => {
       ['POST', `/2015-03-31/functions/${ALIAS}/invocations`, 'Event', '{"partition":3,"jobIds":["a"]}'],
     ]);
     expect(sent).toEqual([]);
+  });
+
+  it('become messages soon where Lambda takes connections and never answers, and the next ones without asking it', async () => {
+    let asked = 0;
+    const lambda = createServer(() => {
+      asked += 1;
+    });
+    await new Promise<void>((listening) => lambda.listen(0, '127.0.0.1', listening));
+    const client = lambdaForWakes({
+      endpoint: `http://127.0.0.1:${(lambda.address() as AddressInfo).port}`,
+      region: 'eu-central-1',
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    });
+    onTestFinished(() => {
+      client.destroy();
+      lambda.closeAllConnections();
+      lambda.close();
+    });
+    const queue = { sendWake: async (...wake: unknown[]) => void sent.push(wake) };
+    const real = new InvokedWakes({ client, functionArn: ALIAS, queue, clock: { monotonicMs: () => 0 } });
+    for (const id of ['a', 'b']) await real.sendWake(0, 0, undefined, [id]);
+    expect([asked, sent.length]).toEqual([2, 2]);
   });
 });
