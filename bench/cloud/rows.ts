@@ -92,7 +92,7 @@ export function scaleOf(spec: RowSpec): RowScale {
     case 'saturated': {
       // The more at once, the shorter: each is to run in a minute of processor time.
       const counted = !isLarge
-        ? { warmUpMs: 10_000, windowMs: 20_000 }
+        ? { warmUpMs: 20_000, windowMs: 60_000 }
         : partitions === 1
           ? { warmUpMs: 15_000, windowMs: 15_000 }
           : { warmUpMs: 6_000, windowMs: partitions > 4 ? 4_000 : 8_000 };
