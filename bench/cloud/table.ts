@@ -49,6 +49,8 @@ interface Shape {
   readonly waves: number;
   readonly together: number;
   readonly isTransaction: boolean;
+  /** Single requests that go out together once those are answered. */
+  readonly behind?: number | undefined;
 }
 
 const ONE: Shape = { waves: 1, together: 1, isTransaction: false };
@@ -212,8 +214,8 @@ export function cloudTable(parts: CloudTableParts): JobStore {
         const { fence, commit } = asked;
         if (fence === undefined || commit === undefined) return ONE;
         const { page, batches } = store.inspect(fence.partition);
-        const isTransaction = !isPageAlone(turnPage(page, commit, batches, fence.epoch), commit);
-        return { ...ONE, isTransaction };
+        const turn = turnPage(page, commit, batches, fence.epoch);
+        return { ...ONE, isTransaction: !isPageAlone(turn, commit), behind: turn.estimates.length };
       }
       case 'park':
         return {
@@ -226,14 +228,16 @@ export function cloudTable(parts: CloudTableParts): JobStore {
     }
   }
 
-  const takes = ({ waves, together, isTransaction }: Shape): number => {
+  const slowestOf = (requests: number): number => {
+    let slowest = 0;
+    for (let at = 0; at < requests; at += 1) slowest = Math.max(slowest, call());
+    return slowest;
+  };
+
+  const takes = ({ waves, together, isTransaction, behind = 0 }: Shape): number => {
     let ms = 0;
-    for (let wave = 0; wave < waves; wave += 1) {
-      let slowest = 0;
-      for (let at = 0; at < together; at += 1) slowest = Math.max(slowest, call());
-      ms += slowest;
-    }
-    return isTransaction ? TRANSACTION * ms : ms;
+    for (let wave = 0; wave < waves; wave += 1) ms += slowestOf(together);
+    return (isTransaction ? TRANSACTION * ms : ms) + slowestOf(behind);
   };
 
   /** Partition keys that a call needs, as far as they can be hot: a job's own is not. */

@@ -1,6 +1,6 @@
 /**
  * What a pass knows of a partition's costs: ledgers of fairness keys and learned costs, as read, and as settlement changes
- * them. What changed is written with the settlement itself, in one transaction.
+ * them. Ledgers that changed are written with the settlement itself, and what was learned right behind it.
  */
 import { type Weights, weightsNow } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';

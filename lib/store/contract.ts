@@ -168,7 +168,10 @@ export interface PartitionStore {
     readonly nowMs: number;
     readonly knownTurn?: number | undefined;
   }): Promise<PartitionState>;
-  /** Applies a pass's decisions at once or not at all, fenced by the epoch. `needsLease`: it was not applied, as it is made without. */
+  /**
+   * Applies a pass's decisions at once or not at all, fenced by the epoch. `needsLease`: it was not applied, as it is made without. What
+   * single resources cost is behind that, and may be missing: later commits never find an earlier one's in place of their own.
+   */
   commit(request: { readonly fence: Fence; readonly commit: Commit }): Promise<CommitOutcome>;
   /**
    * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to

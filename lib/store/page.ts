@@ -6,7 +6,8 @@
  *
  * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows. It also says
  * under which epoch it was written, or whoever took an expired lease fenced it: nothing of an earlier epoch turns it. So a
- * commit that writes nothing but the page is one conditional write; any other is a transaction.
+ * commit that writes nothing but the page is one conditional write; any other is a transaction. What single resources cost follows
+ * a commit: hints, each in an item that says which turn it is of.
  */
 import type { ReservedJob } from '../core/job.ts';
 import {
@@ -87,7 +88,7 @@ export interface PageTurn {
   readonly base?: LedgerBase | undefined;
   /** Ledgers that gave way to others: each goes to an item of its own. */
   readonly spilled: readonly Ledger[];
-  /** Estimates that have items of their own. */
+  /** Estimates that have items of their own: they are no part of the commit, and follow it. */
   readonly estimates: readonly EstimateRecord[];
   /** Reservations that get an item of their own. */
   readonly reserved: readonly Reservation[];
@@ -229,7 +230,7 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
   return inline;
 }
 
-/** Whether a commit writes nothing but the page. */
+/** Whether a commit writes nothing but the page, before what follows it. */
 export const isPageAlone = (turn: PageTurn, commit: Commit): boolean =>
   transactionPartsOf(turn, commit) === OWN_ITEMS;
 
@@ -295,7 +296,7 @@ export function turnPage(
       estimates.set(estimate.type, estimate);
     } else own.push(estimate);
   }
-  const atMost = COMMIT_ITEMS_MAX - own.length - lendingItems(commit);
+  const atMost = COMMIT_ITEMS_MAX - lendingItems(commit);
   const touched = commit.drop.length + commit.postpone.length;
   const { inline, reserved } = reserveIn(page, commit, live, atMost - commit.ledgers.length - touched);
   const room = atMost - Math.max(reserved.length, commit.reserve.length);
@@ -489,7 +490,6 @@ export const transactionPartsOf = (turn: PageTurn, commit: Commit): number =>
   OWN_ITEMS +
   (turn.base === undefined ? 0 : BASE_ITEMS) +
   turn.spilled.length +
-  turn.estimates.length +
   turn.absorbed.length +
   turn.reserved.length +
   lendingItems(commit);

@@ -56,7 +56,10 @@ export type ControlOutcome =
   /** Somebody else has changed the same thing of it since the call began: theirs stands, and `control` shows it. */
   | { readonly kind: 'superseded'; readonly control: Control };
 
-/** What one pass decides, applied at once or not at all, if the epoch is still the fence's. At most 100 items. */
+/**
+ * What one pass decides, applied at once or not at all, if the epoch is still the fence's. At most 98 items. What single resources cost is
+ * written behind it: hints, of which one may get lost.
+ */
 export interface Commit {
   /**
    * The commits before it, as the load showed them or the last commit left them: it follows no others, so a request that

@@ -666,7 +666,6 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         thrown('StaleCommit'),
         thrown('StaleCommit'),
         thrown('StaleCommit'),
-        thrown('StaleCommit'),
       ],
       set: async (stage) => {
         const { store, quiet, partition } = stage;
@@ -692,7 +691,6 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           turn: 1,
           drop: [{ reservation, positions: MANY.map((_, at) => at) }],
           ledgers: [aLedger()],
-          estimates: [anEstimate({ resourceId: 'r' })],
           reserve: [made],
           lend: [loan],
         });
@@ -702,8 +700,23 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
             await quiet.loadPartition({ partition, nowMs: NOW_MS }),
             (await quiet.loadPartition({ partition: to, nowMs: NOW_MS })).loans,
             await quiet.getLedgers({ partition, fairnessKeys: ['tenant-a'] }),
-            await quiet.getEstimates({ partition, ids: [{ type: SUITE_TYPE, resourceId: 'r' }] }),
           ],
+        };
+      },
+    },
+    {
+      name: 'of what resources cost',
+      again: always(thrown('StaleCommit')),
+      hasHint: true,
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const fence = await leased(stage);
+        const estimates = ['r', 's'].map((resourceId) => anEstimate({ resourceId }));
+        const commit = aCommit({ turn: 0, ledgers: [aLedger()], estimates });
+        return {
+          call: () => store.commit({ fence, commit }),
+          // What was learned may be missing.
+          left: () => quiet.loadPartition({ partition, nowMs: NOW_MS }),
         };
       },
     },

@@ -134,6 +134,24 @@ describe('the bill', () => {
     expect(counted).toBeLessThanOrEqual(long);
   });
 
+  it('counts what a resource costs as a write of its own, beside a page that is written alone', async () => {
+    const units: number[] = [];
+    for (const [at, store] of stores.entries()) {
+      const meter = at === 0 ? metered.memory : metered.table;
+      const before = meter.counts('commit').writeUnits;
+      const { epoch } = await store.acquireLease({
+        partition: 2,
+        holder: 'd',
+        nowMs: NOW_MS,
+        leaseMs: 60_000,
+      });
+      const estimates = ['photos', 'films'].map((resourceId) => anEstimate({ resourceId }));
+      await store.commit({ fence: { partition: 2, epoch }, commit: aCommit({ estimates }) });
+      units.push(meter.counts('commit').writeUnits - before);
+    }
+    expect(units).toEqual([3, 3]);
+  });
+
   it('counts every part of a transaction twice, as DynamoDB does; emulators count some parts once', async () => {
     const before = [metered.memory, metered.table].map((meter) => meter.counts('commit').writeUnits);
     for (const store of stores) {
@@ -143,14 +161,14 @@ describe('the bill', () => {
         nowMs: NOW_MS,
         leaseMs: 60_000,
       });
-      // What a resource costs has an item of its own: page and estimate.
-      const estimates = [anEstimate({ resourceId: 'photos' })];
-      await store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ estimates }) });
+      // A loan stands with both partitions, and grants a request: beside the page, and a check of the lease.
+      const loan = { loanId: '0-1-0-0', from: 0, to: 3, units: 1, scopes: [], expiresAtMs: NOW_MS + 1 };
+      await store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ lend: [loan] }) });
     }
     const [writeUnits = 0, counted = 0] = [metered.memory, metered.table].map(
       (meter, at) => meter.counts('commit').writeUnits - (before[at] ?? 0),
     );
-    expect(writeUnits).toBe(4);
+    expect(writeUnits).toBe(10);
     expect(counted).toBeGreaterThanOrEqual(writeUnits / 2);
     expect(counted).toBeLessThanOrEqual(writeUnits);
   });

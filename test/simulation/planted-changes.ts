@@ -1,5 +1,6 @@
 /** Bugs that are planted as changes of the sources: about what starts next, and whether anything does. */
 import type { Planted } from './planted-bug.ts';
+import { COMMIT_CHANGES } from './planted-commits.ts';
 import { SCHEDULE_CHANGES } from './planted-schedules.ts';
 import { SMALL_PRINT_CHANGES } from './planted-small-print.ts';
 
@@ -8,6 +9,7 @@ const REDEPLOYED =
   'another conflict group, another fleet and another timeout, while jobs run, wait and are parked';
 
 export const CHANGED: Readonly<Record<string, Planted>> = {
+  ...COMMIT_CHANGES,
   ...SCHEDULE_CHANGES,
   ...SMALL_PRINT_CHANGES,
   ratchet: {

@@ -191,7 +191,8 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     line: keysLineName(PARTITION, NAME),
     rank: `${'9'.repeat(20)}/${KEY}`,
   }),
-  estimate: () => encodeEstimate(estimateKey(PARTITION, NAME, KEY), largestEstimate(0)),
+  estimate: () =>
+    encodeEstimate(estimateKey(PARTITION, NAME, KEY), largestEstimate(0), Number.MAX_SAFE_INTEGER),
   rejection: () => encodeRejection(largestRejection()),
   lock: () => ({
     ...lockKey(`${NAME}/${KEY}`),

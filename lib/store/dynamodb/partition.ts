@@ -328,7 +328,23 @@ export class DynamoPartitionStore implements PartitionStore {
       this.#known.set(partition, { ...known, page: turn.page });
     }
     for (const ledger of commit.ledgers) this.#items.keyRanks.sawLedger(partition, ledger);
+    await this.#putEstimates(partition, turn);
     return 'committed';
+  }
+
+  /** Only hints: what is not written is learned again. A process that comes late with what it learned before takes nothing back. */
+  async #putEstimates(partition: number, { estimates, page: { turn } }: PageTurn): Promise<void> {
+    await inParallel(estimates, PARALLEL_MAX, (estimate) => {
+      const key = estimateKey(partition, estimate.type, estimate.resourceId);
+      return this.#items.hint(() =>
+        this.#table.put('commit', {
+          item: encodeEstimate(key, estimate, turn),
+          // One of an earlier version says no turn.
+          condition: 'attribute_not_exists(#turn) OR #turn < :turn',
+          values: { ':turn': turn },
+        }),
+      );
+    });
   }
 
   /** Writes the page, and nothing else: its turn and its epoch are the fence. */
@@ -381,11 +397,6 @@ export class DynamoPartitionStore implements PartitionStore {
       ...(turn.base === undefined ? [] : [table.putPart({ item: encodeLedgerBase(partition, turn.base) })]),
       ...turn.spilled.map((ledger) =>
         table.putPart({ item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger) }),
-      ),
-      ...turn.estimates.map((estimate) =>
-        table.putPart({
-          item: encodeEstimate(estimateKey(partition, estimate.type, estimate.resourceId), estimate),
-        }),
       ),
       ...turn.reserved.map((reservation) =>
         table.putPart({

@@ -256,9 +256,11 @@ export class Bill {
   committed(partition: number, before: Page, turn: PageTurn, commit: Commit): void {
     if (this.meter === undefined) return;
     const pages = [before, turn.page].map((page) => pageBytes(partition, page));
+    this.#wroteEstimates(partition, turn);
     if (isPageAlone(turn, commit)) {
       const writeUnits = writeUnitsOf(Math.max(...pages));
-      this.meter('commit', { readUnits: 0, writeUnits, requests: 1 });
+      const byKey = { [partitionPk(partition)]: writeUnits };
+      this.meter('commit', { readUnits: 0, writeUnits, requests: 1, writeUnitsOf: byKey });
       return;
     }
     const unitsOf = (items: readonly number[]): number =>
@@ -271,14 +273,19 @@ export class Bill {
       ...[...turn.reserved, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
       ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
     ]);
-    const beside = unitsOf([
-      ...turn.spilled.map((ledger) => ledgerBytes(partition, ledger)),
-      ...turn.estimates.map((each) =>
-        itemBytes(encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
-      ),
-    ]);
+    const beside = unitsOf(turn.spilled.map((ledger) => ledgerBytes(partition, ledger)));
     const byKey = { [partitionPk(partition)]: own, [ledgerKey(partition, '').pk]: beside };
     this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests: 1, writeUnitsOf: byKey });
+  }
+
+  /** Each is a write of its own, which follows the commit. */
+  #wroteEstimates(partition: number, { estimates, page: { turn } }: PageTurn): void {
+    for (const each of estimates) {
+      const key = estimateKey(partition, each.type, each.resourceId);
+      const writeUnits = writeUnitsOf(itemBytes(encodeEstimate(key, each, turn)));
+      const byKey = { [key.pk]: writeUnits };
+      this.meter?.('commit', { readUnits: 0, writeUnits, requests: 1, writeUnitsOf: byKey });
+    }
   }
 
   /** Whoever takes an expired lease writes the page, too. */

@@ -7,7 +7,6 @@ import type { LoanRequest } from '../../core/lending.ts';
 import { ITEM_BOUNDS, ITEM_BYTES_MAX, reservationBytesAtMost, TRANSACTION_BYTES_MAX } from '../bounds.ts';
 import { declarationHash, declarationParts } from '../declaration.ts';
 import { encodeDeclarationText } from '../dynamodb/codec/declaration.ts';
-import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodeRequest } from '../dynamodb/codec/loan.ts';
 import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
@@ -17,7 +16,7 @@ import { encodeWorkerRecord } from '../dynamodb/codec/worker.ts';
 import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { PageTurn } from '../page.ts';
 import type { Rejection, WorkerRecord } from '../records.ts';
-import { estimateKey, ledgerKey } from '../schema.ts';
+import { ledgerKey } from '../schema.ts';
 import { tableItemsOf } from './bill.ts';
 
 /** Of one content: with four of them, a job's item is far from its bound. */
@@ -61,7 +60,7 @@ export function requireCommitFits(partition: number, turn: PageTurn): void {
   const reservations = [...turn.reserved, ...turn.absorbed];
   const sizes = reservations.map(({ jobs }) => reservationBytesAtMost(jobs.values()));
   const page = ITEM_BOUNDS.page + (turn.base === undefined ? 0 : ITEM_BOUNDS.ledgerBase);
-  const others = (turn.spilled.length + turn.estimates.length) * ITEM_BOUNDS.ledger;
+  const others = turn.spilled.length * ITEM_BOUNDS.ledger;
   const bytes = sizes.reduce((sum, each) => sum + each, page + others);
   const areAllSmall = sizes.every((each) => each <= ITEM_BYTES_MAX);
   if (areAllSmall && bytes <= TRANSACTION_BYTES_MAX) return;
@@ -69,7 +68,6 @@ export function requireCommitFits(partition: number, turn: PageTurn): void {
     encodePage(partition, turn.page, ''),
     ...(turn.base === undefined ? [] : [encodeLedgerBase(partition, turn.base)]),
     ...turn.spilled.map((ledger) => encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger)),
-    ...turn.estimates.map((each) => encodeEstimate(estimateKey(partition, each.type, each.resourceId), each)),
     ...reservations.filter(({ jobs }) => jobs.size > 0).map((each) => encodeReservation(partition, each)),
   ]);
 }

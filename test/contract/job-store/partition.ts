@@ -221,7 +221,7 @@ export function partitionContract(suite: StoreSuite): void {
         commit: aCommit({
           drop: [{ reservation: kept, positions: [0] }],
           ledgers: [aLedger()],
-          estimates: [anEstimate()],
+          estimates: [anEstimate(), anEstimate({ resourceId: 'printer' })],
           reserve: [aReservation()],
           parks: true,
         }),
@@ -232,9 +232,8 @@ export function partitionContract(suite: StoreSuite): void {
         parks: false,
       });
       expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([undefined]);
-      expect(await store.getEstimates({ partition, ids: [{ type: 'resize', resourceId: '' }] })).toEqual([
-        undefined,
-      ]);
+      const ids = ['', 'printer'].map((resourceId) => ({ type: 'resize', resourceId }));
+      expect(await store.getEstimates({ partition, ids })).toEqual([undefined, undefined]);
     });
 
     it('is whole or lost when the lease changes hands meanwhile', { timeout: CONCURRENT_MS }, async () => {

@@ -446,14 +446,14 @@ describe('other items', () => {
     expect(decodePage(encodePage(0, page, ''))).toEqual(page);
     const estimate = anEstimate({ varianceMs2: 1e-9 });
     const key = estimateKey(0, estimate.type, estimate.resourceId);
-    expect(decodeEstimate(encodeEstimate(key, estimate))).toEqual(estimate);
+    expect(decodeEstimate(encodeEstimate(key, estimate, 7))).toEqual(estimate);
     const rejection = aRejection();
     expect(decodeRejection(encodeRejection(rejection))).toEqual(rejection);
   });
 
   it('write a variance below what DynamoDB can hold as none', () => {
     const estimate = anEstimate({ varianceMs2: 1e-200 });
-    expect(encodeEstimate(estimateKey(0, 'a', ''), estimate).varianceMs2).toBe(0);
+    expect(encodeEstimate(estimateKey(0, 'a', ''), estimate, 1).varianceMs2).toBe(0);
   });
 
   it("tell a backlog's modes and parts apart", () => {

@@ -7,7 +7,6 @@ import { suitePlace } from '../../contract/harness.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { anEstimate } from '../../fixtures/factories/ledger.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';
 import { aWorker } from '../../fixtures/factories/worker.ts';
 import { seeded } from '../../simulation/random.ts';
@@ -138,10 +137,10 @@ describe('the memory store', () => {
       leaseMs: 1_000,
     });
     const ledgers = [{ fairnessKey: 'a', settledCostMs: 1, lastSeenMs: NOW_MS }];
-    // What a resource costs has an item of its own: it is written beside the page.
-    const estimates = [anEstimate({ resourceId: 'photos' })];
+    // A loan has items of its own, which are written with the page.
+    const lend = [{ loanId: '0-1-0-0', from: 0, to: 1, units: 1, scopes: [], expiresAtMs: NOW_MS + 1 }];
     await expect(
-      store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers, estimates }) }),
+      store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers, lend }) }),
     ).rejects.toMatchObject({
       name: 'StoreThrottled',
     });
