@@ -1,4 +1,5 @@
 /** Whatever hints that there is something to do causes a pass: stream records, wake messages, the minute's tick. */
+import { inspect } from 'node:util';
 import type { Context, DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
@@ -7,7 +8,7 @@ import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
 import type { UnpublishedOutcomes } from '../lib/queue/contract.ts';
-import { decodeOutcomes, decodeWake, type LookWake } from '../lib/queue/message.ts';
+import { decodeOutcomes, decodeWake, type LookWake, wakeIn } from '../lib/queue/message.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { changesIn, type JobChange } from '../lib/store/dynamodb/stream.ts';
 import { type Compose, composition, type FunctionContext } from './composition.ts';
@@ -99,21 +100,20 @@ async function dispatchAsked(context: FunctionContext, event: SQSEvent | object)
 }
 
 /**
- * By an alias the function is invoked by whoever may submit jobs: it takes one wake, and nothing else. Its event sources, whose
- * records are believed, have the function's own ARN.
+ * The event sources, whose records are believed, invoke the function by its own ARN. By any other name it is invoked by whoever may submit
+ * jobs: it takes one wake, and nothing else.
  */
-const isByAlias = ({ invokedFunctionArn }: Pick<Context, 'invokedFunctionArn'>): boolean =>
-  invokedFunctionArn.split(':').length > UNQUALIFIED_PARTS;
-/** Of an event that anybody may have made. */
+const OWN_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d+:function:[\w-]+$/;
+
+/** Of an event that anybody may have made, nested as it likes. */
 const LOGGED_CHARS = 200;
-/** `arn:aws:lambda:<region>:<account>:function:<name>` */
-const UNQUALIFIED_PARTS = 7;
+const shown = (event: unknown): string =>
+  inspect(event, { depth: 2, breakLength: Infinity, maxStringLength: LOGGED_CHARS }).slice(0, LOGGED_CHARS);
 
 async function dispatchWake(context: FunctionContext, event: unknown): Promise<void> {
-  const text = JSON.stringify(event);
-  const wake = decodeWake(text);
+  const wake = wakeIn(event);
   if (wake?.asks !== 'pass') {
-    context.log.warn('what was invoked by an alias is no wake', { event: text.slice(0, LOGGED_CHARS) });
+    context.log.warn('what was invoked by an alias is no wake', { event: shown(event) });
     return;
   }
   for (const trigger of triggersOf([wake])) await dispatchAll(context, trigger);
@@ -126,7 +126,7 @@ export const dispatching =
     invocation: Pick<Context, 'invokedFunctionArn'>,
   ): Promise<SQSBatchResponse> => {
     const context = await compose();
-    if (isByAlias(invocation)) await dispatchWake(context, event);
+    if (!OWN_ARN.test(invocation.invokedFunctionArn)) await dispatchWake(context, event);
     else await (isStream(event) ? dispatchRecords(context, event.Records) : dispatchAsked(context, event));
     return { batchItemFailures: [] };
   };

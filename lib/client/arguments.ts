@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
-import { JOB_MODES } from '../core/job.ts';
+import { JOB_ID_BYTES_MAX, JOB_MODES } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { LISTED_STATES } from '../dispatch/inspect.ts';
@@ -15,7 +15,7 @@ import { jsonOf } from './json.ts';
 export const CLIENT_LIMITS = {
   /** Requests of one `submitMany`. */
   requests: 10_000,
-  jobIdBytes: 256,
+  jobIdBytes: JOB_ID_BYTES_MAX,
   timeoutMs: 24 * 3_600_000,
   /** Jobs of a key that are counted. */
   countUpTo: 10_000,

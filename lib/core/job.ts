@@ -203,6 +203,13 @@ export const firstReadyMs = ({
 }: Pick<Job, 'readyAtMs' | 'firstReadyAtMs'>): number => firstReadyAtMs ?? readyAtMs;
 
 /** Priority's range: 0 is the least, 10 the most urgent. */
+/** UTF-8 bytes. */
+export const JOB_ID_BYTES_MAX = 256;
+
+/** Whether a text may be the id of a job: what came in a message or a word may be anything, and a table looks nothing up by it. */
+export const isJobId = (text: string): boolean =>
+  text !== '' && text.isWellFormed() && new TextEncoder().encode(text).byteLength <= JOB_ID_BYTES_MAX;
+
 export const PRIORITY_MIN = 0;
 export const PRIORITY_MAX = 10;
 

@@ -1,4 +1,5 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
+import { isJobId } from '../core/job.ts';
 import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
 
 /** Thrown for a message that no dispatcher of ours has sent. */
@@ -25,8 +26,9 @@ export const encodeWake = (partition: number, dueAtMs?: number, jobIds?: readonl
 export const encodeLook = (partition: number, atMs: number): string =>
   JSON.stringify({ partition, asks: 'look', atMs });
 
-const textsIn = (value: unknown): readonly string[] =>
-  Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
+/** Ids of jobs, and of schedules: whoever may send a message may name anything. */
+const idsIn = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((each) => typeof each === 'string' && isJobId(each)) : [];
 
 /** What a message of the wake queue asks for: a look at the workers, or a pass. */
 export type Wake = LookWake | PassWake;
@@ -50,24 +52,28 @@ export interface PassWake {
 /** Undefined for what names no partition: it wakes them all. */
 export function decodeWake(body: string): Wake | undefined {
   try {
-    const value: unknown = JSON.parse(body);
-    if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
-    const { partition } = value;
-    if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
-    // A look that does not say which one it is goes on as a pass, as with who does not know looks.
-    if ('asks' in value && value.asks === 'look' && 'atMs' in value && Number.isFinite(value.atMs))
-      return { partition: Number(partition), asks: 'look', atMs: Number(value.atMs) };
-    const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
-    const jobIds = 'jobIds' in value ? textsIn(value.jobIds).slice(0, TOLD_JOBS_MAX) : [];
-    return {
-      partition: Number(partition),
-      asks: 'pass',
-      ...(dueAtMs === undefined ? {} : { dueAtMs }),
-      ...(jobIds.length === 0 ? {} : { jobIds }),
-    };
+    return wakeIn(JSON.parse(body));
   } catch {
     return undefined;
   }
+}
+
+/** The same of what is not text any more. */
+export function wakeIn(value: unknown): Wake | undefined {
+  if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
+  const { partition } = value;
+  if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
+  // A look that does not say which one it is goes on as a pass, as with who does not know looks.
+  if ('asks' in value && value.asks === 'look' && 'atMs' in value && Number.isFinite(value.atMs))
+    return { partition: Number(partition), asks: 'look', atMs: Number(value.atMs) };
+  const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
+  const jobIds = 'jobIds' in value ? idsIn(value.jobIds).slice(0, TOLD_JOBS_MAX) : [];
+  return {
+    partition: Number(partition),
+    asks: 'pass',
+    ...(dueAtMs === undefined ? {} : { dueAtMs }),
+    ...(jobIds.length === 0 ? {} : { jobIds }),
+  };
 }
 
 export const encodeOutcomes = ({ jobIds, scheduleIds, tries }: UnpublishedOutcomes): string =>
@@ -83,8 +89,8 @@ export function decodeOutcomes(body: string): UnpublishedOutcomes | undefined {
   }
   if (typeof value !== 'object' || value === null || !('asks' in value) || value.asks !== 'publish')
     return undefined;
-  const jobIds = 'jobIds' in value ? textsIn(value.jobIds) : [];
-  const scheduleIds = 'scheduleIds' in value ? textsIn(value.scheduleIds) : [];
+  const jobIds = 'jobIds' in value ? idsIn(value.jobIds) : [];
+  const scheduleIds = 'scheduleIds' in value ? idsIn(value.scheduleIds) : [];
   const tries = 'tries' in value && Number.isSafeInteger(value.tries) ? Number(value.tries) : 1;
   return { jobIds, ...(scheduleIds.length === 0 ? {} : { scheduleIds }), tries };
 }

@@ -87,6 +87,30 @@ describe('a dispatcher that is told of jobs', () => {
   });
 });
 
+describe('word of what can be no job', () => {
+  it.each([
+    ['an id longer than any', 'x'.repeat(3_000)],
+    ['nothing', ''],
+    ['half a character', '\ud800'],
+  ])('stops no pass, and is taken away with the others: %s', async (_, id) => {
+    const on = stage();
+    await on.store.wake({ partition: 0, jobs: [{ id, version: 0, isWaiting: true }] });
+    for (let times = 0; times < 3; times += 1) {
+      const [job] = (await on.put(on.job())) as [Job];
+      await on.pass({ reason: 'tick' });
+      expect(on.stateOf(job.id)).toBe('claimed');
+    }
+  });
+
+  it('comes from no message, though it is told by whoever may send one', async () => {
+    const on = stage();
+    const [job] = (await on.put(on.job())) as [Job];
+    const [trigger] = triggersOf([{ partition: 0, asks: 'pass', jobIds: ['x'.repeat(3_000), job.id] }]);
+    if (trigger === undefined) throw new Error('nobody is woken');
+    expect(await on.pass(trigger)).toMatchObject({ admitted: 1 });
+  });
+});
+
 describe('jobs that come where nothing has room', () => {
   const ONE_SLOT = {
     types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000 } },

@@ -272,7 +272,8 @@ describe('the dispatch function', () => {
   });
 
   describe('invoked by its alias', () => {
-    const byAlias = (event: object) => on.finish(dispatchHandler(event, `${DISPATCH_ARN}:wake`));
+    const ALIAS_ARN = `${DISPATCH_ARN}:wake`;
+    const byAlias = (event: object, arn = ALIAS_ARN) => on.finish(dispatchHandler(event, arn));
 
     it('looks up the jobs that a wake names', async () => {
       const job = on.job();
@@ -281,7 +282,32 @@ describe('the dispatch function', () => {
       expect(on.stateOf(job.id)).toBe('claimed');
     });
 
-    it('believes nothing else: no record of the stream, no message, no tick', async () => {
+    it('fails where its pass does, so that somebody sees it', async () => {
+      const store = storeWith(on.store, { loadPartition: () => Promise.reject(new StoreThrottled('hot')) });
+      compose({ store });
+      await expect(byAlias({ partition: 0, jobIds: ['a'] })).rejects.toThrow('hot');
+    });
+
+    it('says what it was shown in a few characters, however large or deep that is', async () => {
+      const warned: string[] = [];
+      compose({
+        log: { info: () => {}, warn: (_: string, { event }: { event: string }) => warned.push(event) },
+      });
+      let deep: object = {};
+      for (let level = 0; level < 20_000; level += 1) deep = { deep };
+      for (const event of [deep, { Records: ['x'.repeat(1_000_000)] }]) await byAlias(event);
+      expect(warned.map((text) => text.length <= 200 && text.length > 10)).toEqual([true, true]);
+    });
+
+    it.each([
+      ALIAS_ARN,
+      `${DISPATCH_ARN}:$LATEST`,
+      `${DISPATCH_ARN}:7`,
+      `${DISPATCH_ARN}:`,
+      'dispatch',
+      'dispatch:wake',
+      '',
+    ])('believes nothing else: no record of the stream, no message, no tick (%s)', async (arn) => {
       const warned: string[] = [];
       compose({ log: { info: () => {}, warn: (message: string) => warned.push(message) } });
       const job = await running();
@@ -295,7 +321,7 @@ describe('the dispatch function', () => {
         { asks: 'publish', jobIds: [job.id] },
         {},
       ];
-      for (const event of events) await byAlias(event);
+      for (const event of events) await byAlias(event, arn);
       expect(on.published).toEqual([]);
       expect(on.held()).toHaveLength(1);
       expect(on.store.inspect(0).lease.epoch).toBe(epoch);

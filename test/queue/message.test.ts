@@ -1,6 +1,6 @@
 /** Messages of the wake queue as text. */
 import { describe, expect, it } from 'vitest';
-import { decodeWake, encodeLook, encodeWake } from '../../lib/queue/message.ts';
+import { decodeOutcomes, decodeWake, encodeLook, encodeWake, wakeIn } from '../../lib/queue/message.ts';
 
 describe('a message of the wake queue', () => {
   it.each([0, 7, 1_763_971_200_123, 1_763_971_200_123.25])(
@@ -25,5 +25,23 @@ describe('a message of the wake queue', () => {
       dueAtMs: 9,
       jobIds: ['one'],
     });
+  });
+
+  it('names at most fifty jobs, and what may be one: whoever may send a message may name anything', () => {
+    const longest = 'x'.repeat(256);
+    const odd = ['', `${longest}x`, 'é'.repeat(129), '\ud800', 7, null, ['one']];
+    expect(wakeIn({ partition: 1, jobIds: [...odd, longest, 'two\nlines'] })).toEqual({
+      partition: 1,
+      asks: 'pass',
+      jobIds: [longest, 'two\nlines'],
+    });
+    expect(wakeIn({ partition: 1, jobIds: odd })).toEqual({ partition: 1, asks: 'pass' });
+    const many = wakeIn({ partition: 1, jobIds: Array.from({ length: 51 }, (_, at) => `job-${at}`) });
+    expect(many).toMatchObject({ jobIds: { length: 50 } });
+  });
+
+  it('of outcomes that are kept names what may be jobs only', () => {
+    const body = JSON.stringify({ asks: 'publish', jobIds: ['one', 'x'.repeat(2_100)], tries: 2 });
+    expect(decodeOutcomes(body)).toEqual({ jobIds: ['one'], tries: 2 });
   });
 });

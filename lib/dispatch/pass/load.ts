@@ -1,6 +1,6 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import type { MovingJob } from '../../core/job.ts';
+import { isJobId, type MovingJob } from '../../core/job.ts';
 import {
   type Carried,
   isCarriedTo,
@@ -186,7 +186,9 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
   const hinted = new Map(hints.map(({ id, version }) => [id, version]));
   const isKnown = (job: NamedJob): boolean =>
     job.version <= (hinted.get(job.id) ?? -1) || (job.isWaiting && isOutdated(cached.lines, job));
-  const ids = new Set([...told, ...named.filter((job) => !isKnown(job)).map(({ id }) => id)]);
+  const names = [...told, ...named.filter((job) => !isKnown(job)).map(({ id }) => id)];
+  // One that can be no key would be refused, and with it each pass until somebody takes the word away.
+  const ids = new Set(names.filter(isJobId));
   if (ids.size === 0) return [];
   const found = await context.store.lookUpJobs({ ids: [...ids], unreadable: () => {} });
   return found.filter((job) => job !== undefined).filter((job) => job.partition === partition);

@@ -2,9 +2,10 @@
 import type { Job, MovingJob } from '../../core/job.ts';
 import { NAMED_JOBS_MAX } from '../bounds.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
+import { requireKeyFits } from '../limits.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
-import type { AnnouncedLine } from '../schema.ts';
+import { type AnnouncedLine, jobKey } from '../schema.ts';
 import { countOf, withLine } from './backlogs.ts';
 import { requireJobFits, requireRejectionFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
@@ -92,7 +93,7 @@ export class MemorySubmitStore implements SubmitStore {
 
   async getJobs({ ids }: RequestOf<'getJobs'>): Promise<readonly (Job | undefined)[]> {
     return this.#items.read('getJobs', () => {
-      const items = ids.map((id) => this.#items.item(id));
+      const items = this.#itemsOf(ids);
       this.#items.bill.readJobs('getJobs', items);
       this.#items.bill.readPayloads('getJobs', items, true);
       return items.map((item) => item?.value);
@@ -101,10 +102,15 @@ export class MemorySubmitStore implements SubmitStore {
 
   async lookUpJobs({ ids }: RequestOf<'lookUpJobs'>): Promise<readonly (MovingJob | undefined)[]> {
     return this.#items.read('lookUpJobs', () => {
-      const items = ids.map((id) => this.#items.item(id));
+      const items = this.#itemsOf(ids);
       this.#items.bill.readJobs('lookUpJobs', items);
       return items.map((item) => item?.value);
     });
+  }
+
+  #itemsOf(ids: readonly string[]): readonly ReturnType<MemoryItems['item']>[] {
+    for (const id of ids) requireKeyFits(jobKey(id));
+    return ids.map((id) => this.#items.item(id));
   }
 
   async readDeclaredVersion(): Promise<number> {

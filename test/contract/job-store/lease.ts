@@ -228,6 +228,17 @@ export function leaseContract(suite: StoreSuite): void {
       expect(seen).toEqual({ wakes: 3, named: 2, names: 3, jobs: [one, two, three] });
     });
 
+    it('names jobs by any characters', async () => {
+      const partition = freshPartition();
+      const named = ['two\nlines', '4w', 'x'.repeat(3_000)].map((id) => ({
+        id,
+        version: 7,
+        isWaiting: true,
+      }));
+      await store.wake({ partition, jobs: named });
+      expect((await store.readWakes(partition)).jobs).toEqual(named);
+    });
+
     it('drops names that were looked at, and none that came since', async () => {
       const partition = freshPartition();
       const named = (id: string) => ({ id, version: 0, isWaiting: true });

@@ -110,6 +110,12 @@ export function submitContract(suite: StoreSuite): void {
     it('reads nothing when nothing is asked', async () => {
       expect(await store.getJobs({ ids: [] })).toEqual([]);
     });
+
+    it('refuses an id that can be no key, with all others', async () => {
+      const ids = ['unheard-of', 'x'.repeat(2_100)];
+      await expect(store.getJobs({ ids })).rejects.toMatchObject({ name: 'StoreRefused' });
+      await expect(store.lookUpJobs({ ids })).rejects.toMatchObject({ name: 'StoreRefused' });
+    });
   });
 
   describe('rejections', () => {

@@ -14,7 +14,7 @@ import {
   encodeJob,
   encodePayload,
 } from '../../../lib/store/dynamodb/codec/job.ts';
-import { decodeLease } from '../../../lib/store/dynamodb/codec/lease.ts';
+import { decodeLease, decodeWakes } from '../../../lib/store/dynamodb/codec/lease.ts';
 import { decodeLedger, encodeLedger } from '../../../lib/store/dynamodb/codec/ledger.ts';
 import { decodePage, encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
 import { decodeRejection, encodeRejection } from '../../../lib/store/dynamodb/codec/rejection.ts';
@@ -502,6 +502,20 @@ describe('other items', () => {
     expect(() =>
       decodeDispatcher({ ...encodeDispatcher(aDispatcherRecord(), 1), leads: new Set(['x']) }),
     ).toThrow(expect.objectContaining({ attribute: 'leads' }));
+  });
+});
+
+describe('the word of a partition', () => {
+  it('that was written by something else names no job in that place, and can be read', () => {
+    const item = {
+      pk: 'wake/0',
+      sk: 'wake',
+      wakes: 3,
+      named: 1,
+      namedJobs: ['3wone', 'garbage', '', '0xtwo'],
+    };
+    const { names, jobs } = decodeWakes(item);
+    expect([names, jobs.map(({ id }) => id)]).toEqual([4, ['one', '', '', 'two']]);
   });
 });
 

@@ -73,7 +73,7 @@ function decodeWakesSeen(cells: Cells): WakeCount {
 }
 
 /** Its version, how it was, its id. */
-const NAMED_JOB = /^(\d+)([wx])(.+)$/;
+const NAMED_JOB = /^(\d+)([wx])(.+)$/s;
 
 export const encodeNamedJob = ({ id, version, isWaiting }: NamedJob): string =>
   `${version}${isWaiting ? 'w' : 'x'}${id}`;
@@ -88,9 +88,7 @@ export const encodeWakes = (partition: number, { wakes, named, names, jobs }: Wa
 
 export function decodeWakes(item: Item): Wakes {
   const cells = cellsOf(item);
-  const jobs = cells.has(A.namedJobs)
-    ? cells.textList(A.namedJobs).map((text) => decodeNamedJob(cells, text))
-    : [];
+  const jobs = cells.has(A.namedJobs) ? cells.textList(A.namedJobs).map(decodeNamedJob) : [];
   const dropped = cells.has(A.namesDropped) ? cells.count(A.namesDropped) : 0;
   return {
     wakes: cells.count(A.wakes),
@@ -100,10 +98,10 @@ export function decodeWakes(item: Item): Wakes {
   };
 }
 
-function decodeNamedJob(cells: Cells, text: string): NamedJob {
-  const [, version, how, id] = NAMED_JOB.exec(text) ?? [];
-  if (id === undefined) throw cells.malformed(A.namedJobs, 'versions and ids of jobs');
-  return { id, version: Number(version), isWaiting: how === 'w' };
+/** What is no name names no job: it keeps its place, and nothing is looked up by it. A word that cannot be read must not stop a partition. */
+function decodeNamedJob(text: string): NamedJob {
+  const [, version, how, id = ''] = NAMED_JOB.exec(text) ?? [];
+  return { id, version: Number(version ?? 0), isWaiting: how === 'w' };
 }
 
 export const encodeLookout = (partition: number, lookout: Lookout, callId: string): Item => ({
