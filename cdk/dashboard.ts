@@ -3,6 +3,7 @@ import { Duration, Token } from 'aws-cdk-lib';
 import { Dashboard, GraphWidget, type IMetric, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import type { MetricOnRequest } from '../lib/metrics/names.ts';
 import type { SchedulerMetricOptions } from './metrics.ts';
 import { type Check, durationWithin, objectOf } from './values.ts';
 import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
@@ -37,6 +38,16 @@ const CHECKS: Readonly<Record<keyof DashboardProps, Check>> = {
 export const checkDashboard = (props: DashboardProps): void => objectOf(CHECKS)('', props);
 
 /** More lines than this cannot be told apart, and each costs something where it is drawn. */
+/** What its graphs show of what is told on request. */
+export const METRICS_DRAWN = [
+  'submitted',
+  'running',
+  'freeSlots',
+  'startable',
+  'passDuration',
+  'writeUnits',
+] as const satisfies MetricOnRequest[];
+
 const LINES_MAX = 20;
 const HALF = 12;
 const HEIGHT = 6;

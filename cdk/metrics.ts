@@ -2,6 +2,8 @@
 import { Duration } from 'aws-cdk-lib';
 import { Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';
+import { ConfigurationError } from '../lib/core/errors.ts';
+import { didYouMean } from '../lib/core/spelling.ts';
 import {
   type FinerScope,
   isOnRequest,
@@ -52,7 +54,7 @@ export abstract class SchedulerMetrics extends Construct {
    * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one that is told on
    * request has the functions tell it from then on, and who asks for one by type, tier or fleet has them tell metrics by it; of a
    * scheduler that was deployed elsewhere, its `metrics` and `metricsBy` decide.
-   * @throws ConfigurationError for an option that is misspelt, RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
+   * @throws ConfigurationError for a name that is no metric's, and for an option that is misspelt, RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
    */
   metric(name: MetricName, options: SchedulerMetricOptions = {}): Metric {
     checkOptions('', options);
@@ -63,6 +65,14 @@ export abstract class SchedulerMetrics extends Construct {
       fleet,
       partition,
     };
+    if (!Object.hasOwn(METRICS, name)) {
+      throw new ConfigurationError(
+        'name',
+        name,
+        'is no metric',
+        `${didYouMean(name, Object.keys(METRICS))}They are: ${Object.keys(METRICS).join(', ')}.`,
+      );
+    }
     const spec: MetricSpec = METRICS[name];
     const { by, finer = [] } = spec;
     const asked = Object.keys(narrowed).filter(
@@ -79,10 +89,8 @@ export abstract class SchedulerMetrics extends Construct {
         `${spec.name} is told by ${by.join(', or by ')}: ask for one of them, not for ${asked.join(' and ')}`,
       );
     }
-    if (isOnRequest(name)) this.tell(name);
-    for (const scope of finer) if (asked.includes(scope)) this.tellBy(scope);
     const dimensions = asked.map((scope) => [METRIC_DIMENSION[scope], String(narrowed[scope])] as const);
-    return new Metric({
+    const metric = new Metric({
       namespace: METRICS_NAMESPACE,
       metricName: spec.name,
       statistic: spec.statistic,
@@ -90,6 +98,9 @@ export abstract class SchedulerMetrics extends Construct {
       ...rest,
       dimensionsMap: { [METRIC_DIMENSION.scheduler]: this.tableName, ...Object.fromEntries(dimensions) },
     }).attachTo(this);
+    if (isOnRequest(name)) this.tell(name);
+    for (const scope of finer) if (asked.includes(scope)) this.tellBy(scope);
+    return metric;
   }
 
   /** Somebody looks at this metric. */

@@ -11,7 +11,10 @@ export interface IScheduler extends IConstruct {
   readonly tableName: string;
   readonly bus: IEventBus;
   readonly wakeQueue: IQueue;
-  /** The alias by which the dispatch function is told of jobs; undefined: it is told by the wake queue. */
+  /**
+   * The alias by which the dispatch function is told of jobs; undefined: it is told by the wake queue. For `FAIRLEAD_WAKE_FUNCTION`: read
+   * from a parameter that an earlier version has written, it is the wake queue's ARN, which clients take for none there.
+   */
   readonly wakeFunctionArn: string | undefined;
   /** Who may do what. */
   readonly grants: SchedulerGrants;

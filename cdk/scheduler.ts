@@ -30,7 +30,7 @@ import {
   type MetricOnRequest,
 } from '../lib/metrics/names.ts';
 import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
-import { checkDashboard, type DashboardProps, SchedulerDashboard } from './dashboard.ts';
+import { checkDashboard, type DashboardProps, METRICS_DRAWN, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
 import { Fleet, type FleetProps } from './fleet.ts';
@@ -111,6 +111,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   >;
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
+  #isSettled = false;
   /** Metrics on request that somebody looks at. */
   readonly #metrics = new Set<MetricOnRequest>();
   /** By what somebody looks at metrics. */
@@ -265,9 +266,10 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.#fleetVisitors.push(visit);
   }
 
-  /** Calls back when everything is declared: before the app is synthesised. */
+  /** Calls back when everything is declared, before the app is synthesised: at once if it is by now, as where an aspect asks. */
   whenSettled(effect: () => void): void {
-    this.#settled.push(effect);
+    if (this.#isSettled) effect();
+    else this.#settled.push(effect);
   }
 
   /** Alarms for what somebody must look at. Call it once; `actions` are told. */
@@ -281,6 +283,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   dashboard(props: DashboardProps = {}): SchedulerDashboard {
     this.#requireOnce('Dashboard', 'dashboard()');
     checkDashboard(props);
+    // Not when its graphs are made: environments that are handed out until then are to name them.
+    for (const metric of METRICS_DRAWN) this.tell(metric);
+    this.tellBy('type');
     return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
   }
 
@@ -397,10 +402,12 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   protected override tell(metric: MetricOnRequest): void {
     this.#metrics.add(metric);
+    if (this.#isSettled) this.#tellMetrics();
   }
 
   protected override tellBy(scope: FinerScope): void {
     this.#metricsBy.add(scope);
+    if (this.#isSettled) this.#tellMetrics();
   }
 
   protected override metricsEnvironment(): Readonly<Record<string, string>> {
@@ -419,10 +426,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   /** What follows from everything that was declared is done when the app is complete. */
   #settleLate(): void {
-    let isSettled = false;
     const visit = (node: IConstruct): void => {
-      if (node !== this || isSettled) return;
-      isSettled = true;
+      if (node !== this || this.#isSettled) return;
+      this.#isSettled = true;
       this.#makeImplied();
       this.#pool.encode();
       warnOfTimeouts(this, this.#pool);

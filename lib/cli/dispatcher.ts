@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto';
 import nodeModule from 'node:module';
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
+import { didYouMean } from '../core/spelling.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { ConnectDispatcher } from './connect.ts';
 import { printable } from './report.ts';
-import { durationMsOf } from './usage.ts';
+import { durationMsOf, UsageError } from './usage.ts';
 
 /** What the command works with. */
 export interface Watchman {
@@ -69,20 +70,20 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
   const [{ runDispatcher }, { processVitals }, { processMetrics }, { askedMetricsOf }, names] = await loading;
   // At its end it may be killed.
   nodeModule.flushCompileCache?.();
-  const told =
-    options.metrics === true
-      ? processMetrics(
-          scheduler,
-          parts.clock,
-          (line) => watchman.out(`${line}\n`),
-          // Who asks for metrics without saying which may look at any of them, by alarms that would be blind.
-          askedMetricsOf({ [names.METRICS_TOLD]: names.METRICS_ON_REQUEST.join(','), ...process.env }),
-        )
-      : undefined;
-  if (told !== undefined) meterTo(told.metrics);
   const ended = new AbortController();
-  const telling = told?.tellUntil(ended.signal);
+  let telling: Promise<void> | undefined;
   try {
+    const told =
+      options.metrics === true
+        ? processMetrics(
+            scheduler,
+            parts.clock,
+            (line) => watchman.out(`${line}\n`),
+            askedMetricsOf({ ...process.env, [names.METRICS_TOLD]: metricsNamed(names) }),
+          )
+        : undefined;
+    if (told !== undefined) meterTo(told.metrics);
+    telling = told?.tellUntil(ended.signal);
     const { end } = await runDispatcher({
       ...parts,
       log,
@@ -123,4 +124,24 @@ function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
       write(`${time} ${printable([message, words.join(', ')].filter((part) => part !== '').join(': '))}\n`);
     };
   return { info: entry(out), warn: entry(note) };
+}
+
+/**
+ * What is told of what is told on request. Who asks for metrics without saying which may look at any of them, by alarms that would be blind.
+ * @throws UsageError
+ */
+function metricsNamed({
+  METRICS,
+  METRICS_ON_REQUEST,
+  METRICS_TOLD,
+}: typeof import('../metrics/names.ts')): string {
+  const said = (process.env[METRICS_TOLD] ?? '').split(',').map((name) => name.trim());
+  const named = said.filter((name) => name !== '');
+  for (const name of named) {
+    if (Object.hasOwn(METRICS, name)) continue;
+    throw new UsageError(
+      `${METRICS_TOLD}: ${JSON.stringify(name)} is no metric; ${didYouMean(name, METRICS_ON_REQUEST)}name some of ${METRICS_ON_REQUEST.join(', ')}`,
+    );
+  }
+  return (named.length === 0 ? METRICS_ON_REQUEST : named).join(',');
 }

@@ -62,8 +62,10 @@ export function environmentIn(where: string, outputs: Outputs, scheduler: string
     if (named !== undefined) return named;
     throw new UsageError(`--scheduler: ${where} has no ${scheduler}; it has: ${namesOf(schedulers)}`);
   }
-  // Several names for one scheduler, such as those that its owner has added.
-  const tables = new Map([...schedulers.values()].map((each) => [each.FAIRLEAD_TABLE, each]));
+  // Several names for one scheduler, such as those that its owner has added, of which one may say more than another.
+  const tables = new Map<string | undefined, Outputs>();
+  for (const each of schedulers.values())
+    tables.set(each.FAIRLEAD_TABLE, { ...tables.get(each.FAIRLEAD_TABLE), ...each });
   const [only] = tables.values();
   if (only !== undefined && tables.size === 1) return only;
   throw new UsageError(`${where}: has several schedulers; name one with --scheduler: ${namesOf(schedulers)}`);

@@ -6,7 +6,7 @@ import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynam
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../dispatch/declaration.ts';
-import { InvokedWakes, isFunctionArn, lambdaForWakes } from '../queue/lambda/wakes.ts';
+import { InvokedWakes, isAliasArn, lambdaForWakes } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
@@ -171,11 +171,11 @@ export class SchedulerClient extends StoreClient {
     const { wakeFunctionArn } = options;
     if (
       wakeFunctionArn !== undefined &&
-      !(typeof wakeFunctionArn === 'string' && isFunctionArn(wakeFunctionArn))
+      !(typeof wakeFunctionArn === 'string' && isAliasArn(wakeFunctionArn))
     )
       throw new ValidationError(
         'wakeFunctionArn',
-        `must be the ARN of a function, not ${String(wakeFunctionArn)}`,
+        `must be the ARN of an alias of a function, not ${String(wakeFunctionArn)}`,
       );
     checkNumber(
       'maxAttempts',
@@ -244,7 +244,7 @@ export class SchedulerClient extends StoreClient {
       ...settings,
       table: required(environment, 'FAIRLEAD_TABLE'),
       wakeQueueUrl: required(environment, 'FAIRLEAD_WAKE_QUEUE'),
-      ...(isFunctionArn(wakeFunctionArn) ? { wakeFunctionArn } : {}),
+      ...(isAliasArn(wakeFunctionArn) ? { wakeFunctionArn } : {}),
     });
   }
 

@@ -4,7 +4,9 @@
  * process than the one that remembers: so a process has a few of them in reserve, and gets one back with each second in which it
  * submits nothing.
  *
- * A function is told by a message. A dispatcher that runs on looks for word several times a second: where one has the partition, word is
+ * Where many processes submit a little each, none of them knows that. The lease does: its epoch rises with each that takes it.
+ *
+ * A function is told by a message, or by an invocation. A dispatcher that runs on looks for word several times a second: where one has the partition, word is
  * left for it in the table, which is cheaper, and sooner there than by way of a function.
  */
 import type { Job } from '../core/job.ts';
@@ -12,6 +14,7 @@ import { isResident, namesOfNew } from '../dispatch/lease.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { LeaseStore, SubmitStore } from '../store/contract.ts';
+import type { LeaseRecord } from '../store/records.ts';
 
 /** Messages that a process which submitted nothing for a while may send at once, */
 const RESERVE = 4;
@@ -22,6 +25,11 @@ const PATIENCE_MS = 100;
 /** How long it is believed that a dispatcher that runs on has a partition, and that none has: the stream tells of jobs meanwhile. */
 const LED_FOR_MS = 10_000;
 const NOT_LED_FOR_MS = 60_000;
+/** What is seen first says nothing of how often the lease is taken: it is looked at again so much later. */
+const FIRST_FOR_MS = 2_000;
+/** Where it is taken so often in a second, a job is found soon enough: nobody is told of it, until that is over. */
+const BUSY_LEASES = 8;
+const BUSY_FOR_MS = 10_000;
 /** Where word could not be left, messages are sent for so long. */
 const REFUSED_FOR_MS = 10 * 60_000;
 
@@ -31,22 +39,37 @@ export interface ToldParts {
   readonly clock: Clock;
 }
 
+/** What was seen of a partition's lease. */
+interface Seen {
+  /** A dispatcher that runs on had it. */
+  readonly isLed: boolean;
+  /** It was taken often. */
+  readonly isBusy: boolean;
+  /** Until when that is believed. */
+  readonly untilMonotonicMs: number;
+  readonly look?: { readonly epoch: number; readonly atMonotonicMs: number } | undefined;
+}
+
+const NOTHING_SEEN = { isLed: false, isBusy: false } as const;
+
 export class Told {
   #left = RESERVE;
   #countedAtMonotonicMs: number | undefined;
-  /** By partition: whether a dispatcher that runs on had it, and until when that is believed. */
-  readonly #led = new Map<number, { readonly isLed: boolean; readonly untilMonotonicMs: number }>();
+  /** By partition. */
+  readonly #seen = new Map<number, Seen>();
 
   /** Stores jobs, and tells of those that may start at once. A message that is lost, or not taken, costs time: the stream tells, too. */
   async while<T>(parts: ToldParts, jobs: readonly Job[], store: () => Promise<T>): Promise<T> {
     const { clock } = parts;
     const pending = jobs.filter(({ state }) => state === 'pending');
-    const byPartition = Map.groupBy(pending, ({ partition }) => partition);
-    if (pending.length === 0 || !this.#take(clock, byPartition.size)) return store();
+    const byPartition = [...Map.groupBy(pending, ({ partition }) => partition)]
+      .map(([partition, ofPartition]) => ({ partition, ofPartition, ...this.#look(parts, partition) }))
+      .filter(({ isLed, isBusy }) => isLed || !isBusy);
+    if (byPartition.length === 0 || !this.#take(clock, byPartition.length)) return store();
     const messages = Promise.allSettled(
-      Array.from(byPartition, ([partition, ofPartition]) => {
+      byPartition.map(({ partition, ofPartition, isLed }) => {
         const ids = ofPartition.slice(0, TOLD_JOBS_MAX).map(({ id }) => id);
-        return this.#isLed(parts, partition)
+        return isLed
           ? this.#leaveWord(parts, partition, ids)
           : parts.queue.sendWake(partition, 0, undefined, ids);
       }),
@@ -58,28 +81,45 @@ export class Told {
     return stored;
   }
 
-  /** Whether a dispatcher that runs on has the partition, as it was seen last; if that is long ago, it is looked at for the next time. */
-  #isLed({ store, clock }: ToldParts, partition: number): boolean {
-    const known = this.#led.get(partition);
+  /** Who has the partition, as it was seen last; if that is long ago, it is looked at for the next time. */
+  #look({ store, clock }: ToldParts, partition: number): Pick<Seen, 'isLed' | 'isBusy'> {
+    const known = this.#seen.get(partition);
     const nowMonotonicMs = clock.monotonicMs();
-    if (known !== undefined && nowMonotonicMs < known.untilMonotonicMs) return known.isLed;
-    const isLed = known?.isLed ?? false;
+    if (known !== undefined && nowMonotonicMs < known.untilMonotonicMs) return known;
     // While it is looked at, what was seen before is believed.
-    this.#note(clock, partition, isLed);
+    this.#seen.set(partition, {
+      ...NOTHING_SEEN,
+      ...known,
+      untilMonotonicMs: nowMonotonicMs + NOT_LED_FOR_MS,
+    });
     store.readLease(partition).then(
-      (lease) => this.#note(clock, partition, lease?.isHeld === true && isResident(lease.holder ?? '')),
-      () => this.#note(clock, partition, false),
+      (lease) => this.#note(clock, partition, lease),
+      () =>
+        this.#seen.set(partition, {
+          ...NOTHING_SEEN,
+          untilMonotonicMs: clock.monotonicMs() + NOT_LED_FOR_MS,
+        }),
     );
-    return isLed;
+    return known ?? NOTHING_SEEN;
   }
 
-  #note(
-    { monotonicMs }: Clock,
-    partition: number,
-    isLed: boolean,
-    forMs = isLed ? LED_FOR_MS : NOT_LED_FOR_MS,
-  ): void {
-    this.#led.set(partition, { isLed, untilMonotonicMs: monotonicMs() + forMs });
+  #note({ monotonicMs }: Clock, partition: number, lease: LeaseRecord | undefined): void {
+    const atMonotonicMs = monotonicMs();
+    const { look: before } = this.#seen.get(partition) ?? {};
+    const { epoch = 0 } = lease ?? {};
+    const isLed = lease?.isHeld === true && isResident(lease.holder ?? '');
+    const leases = epoch - (before?.epoch ?? epoch);
+    const isBusy =
+      before !== undefined && leases * EACH_MS >= BUSY_LEASES * (atMonotonicMs - before.atMonotonicMs);
+    const forMs = isLed
+      ? LED_FOR_MS
+      : isBusy
+        ? BUSY_FOR_MS
+        : before === undefined
+          ? FIRST_FOR_MS
+          : NOT_LED_FOR_MS;
+    const look = { epoch, atMonotonicMs };
+    this.#seen.set(partition, { isLed, isBusy, untilMonotonicMs: atMonotonicMs + forMs, look });
   }
 
   async #leaveWord(
@@ -91,7 +131,10 @@ export class Told {
       await store.wake({ partition, jobs: namesOfNew(ids) });
     } catch {
       // A role of before may wake by messages only.
-      this.#note(clock, partition, false, REFUSED_FOR_MS);
+      this.#seen.set(partition, {
+        ...NOTHING_SEEN,
+        untilMonotonicMs: clock.monotonicMs() + REFUSED_FOR_MS,
+      });
       await queue.sendWake(partition, 0, undefined, ids);
     }
   }

@@ -187,6 +187,10 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
       /^wakeFunctionArn: must be the ARN of an alias of a function/,
     ],
     [{ wakeFunctionArn: arn('sqs', 'orders-wake') }, /^wakeFunctionArn: must be/],
+    [
+      { wakeFunctionArn: 'arn:aws:lambda:eu-west-2:111122223333:function:orders-dispatch:wake' },
+      /^wakeFunctionArn: is of another account or Region/,
+    ],
     [{ wakeQueueArn: undefined }, /^wakeQueueArn: must be .*got undefined/],
     [{ encryptionKeyArn: arn('kms', 'alias/jobs') }, /^encryptionKeyArn: must be the ARN of a key of KMS/],
     [{ fleetQueueArns: { gpu: ATTRIBUTES.tableArn } }, /^fleetQueueArns\.gpu: must be the ARN of a queue/],

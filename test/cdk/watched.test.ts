@@ -1,6 +1,6 @@
 /** What CloudWatch is asked about a scheduler: a metric by every name, alarms that ring for what is wrong, a dashboard of it all. */
 import { readFileSync } from 'node:fs';
-import { Duration } from 'aws-cdk-lib';
+import { Aspects, Duration } from 'aws-cdk-lib';
 import type { Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
@@ -120,6 +120,24 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
       });
     },
   );
+
+  it.each(['runing', 'JobsRunning', 'toString', '__proto__', undefined])(
+    'are asked for by their names: not by %s',
+    (name) => {
+      expect(() => scheduler.metric(name as 'running')).toThrow(
+        expect.objectContaining({
+          name: 'ConfigurationError',
+          message: expect.stringMatching(/^name: is no metric/),
+        }),
+      );
+    },
+  );
+
+  it('that are refused for something else are not told either', () => {
+    const made = new Scheduler(emptyStack(), 'Jobs');
+    expect(() => made.metricRunning({ period: Duration.seconds(7) })).toThrow(/period/);
+    expect(made.schedulerEnvironment()).not.toHaveProperty('FAIRLEAD_METRICS');
+  });
 
   it('are told by one thing each, and not asked for by two', () => {
     expect(() => scheduler.metricStarted({ type: 'index', tier: 'default' })).toThrow(
@@ -532,6 +550,19 @@ describe('what alarms and graphs look at', { timeout: SYNTH_MS }, () => {
     ['alarms', (made: Scheduler) => void made.alarms()],
     ['the dashboard', (made: Scheduler) => void made.dashboard()],
     ['both', (made: Scheduler) => [made.alarms(), made.dashboard()]],
+    [
+      'both, by an aspect that comes when all is declared',
+      (made: Scheduler) => {
+        let isDone = false;
+        const visit = (): void => {
+          if (isDone) return;
+          isDone = true;
+          made.alarms();
+          made.dashboard();
+        };
+        Aspects.of(made.table).add({ visit });
+      },
+    ],
   ])('is told by every function: %s', (_, ask) => {
     const made = synthesize({}, (_stack, scheduler) => void ask(scheduler));
     const looked = [...ofAlarms(made), ...(bodyOf(made) === '' ? [] : ofGraphs(made))];
@@ -542,6 +573,31 @@ describe('what alarms and graphs look at', { timeout: SYNTH_MS }, () => {
       const told = toldIn(environment);
       expect(looked.filter((each) => !told.has(each))).toEqual([]);
     }
+  });
+
+  it('is as much where an aspect asks for alarms as where the app does', () => {
+    const alarmsOf = (made: Synthesized): readonly string[] =>
+      resourcesOf(made.template, 'AWS::CloudWatch::Alarm')
+        .map(([id]) => id)
+        .toSorted();
+    const late = synthesize({}, (_, made) => {
+      let isDone = false;
+      const visit = (): void => {
+        if (!isDone) made.alarms();
+        isDone = true;
+      };
+      Aspects.of(made).add({ visit });
+    });
+    expect(alarmsOf(late)).toEqual(alarmsOf(synthesize({}, (_, made) => void made.alarms())));
+  });
+
+  it('is in the environment that a process is given after the dashboard', () => {
+    const made = new Scheduler(emptyStack(), 'Jobs');
+    made.dashboard();
+    expect(made.schedulerEnvironment()).toMatchObject({
+      FAIRLEAD_METRICS: 'freeSlots,passDuration,running,startable,submitted,writeUnits',
+      FAIRLEAD_METRICS_BY: 'type',
+    });
   });
 
   it('would not be told to somebody who asked for nothing', () => {

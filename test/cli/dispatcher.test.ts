@@ -70,7 +70,9 @@ describe('fairlead dispatcher', () => {
     };
     // Whoever does not say which may look at any of them.
     expect(JSON.stringify(await toldBy('--metrics'))).toMatch(/JobsClaimed.*PassDuration/s);
-    vi.stubEnv('FAIRLEAD_METRICS', '');
+    vi.stubEnv('FAIRLEAD_METRICS', ' ');
+    expect(JSON.stringify(await toldBy('--metrics'))).toMatch(/JobsClaimed.*PassDuration/s);
+    vi.stubEnv('FAIRLEAD_METRICS', 'writeUnits');
     const always = await toldBy('--metrics');
     expect(always).toContainEqual(expect.objectContaining({ Scheduler: 'table', JobsWaiting: 0 }));
     expect(JSON.stringify(always)).not.toMatch(/JobsClaimed|JobsRunning|PassDuration/);
@@ -81,6 +83,15 @@ describe('fairlead dispatcher', () => {
       expect.objectContaining({ Scheduler: 'table', JobsRunning: 1, JobsWaiting: 0 }),
     );
     expect(await toldBy()).toEqual([]);
+  });
+
+  it('is refused a metric that there is not, and closes what it had opened', async () => {
+    vi.stubEnv('FAIRLEAD_METRICS', 'claimed,runing');
+    const { code, error } = await running(1_000, '--metrics');
+    expect([code, error]).toEqual([
+      2,
+      expect.stringMatching(/FAIRLEAD_METRICS: "runing" is no metric; Did you mean "running"\?/),
+    ]);
   });
 
   it('makes passes as often as it is told', async () => {

@@ -82,6 +82,15 @@ describe('fairlead env', { timeout: 60_000 }, () => {
     expect(parseEnv(out)).toEqual(before);
   });
 
+  it('knows of one scheduler all that any of its names says', async () => {
+    const { JobsTableName = '' } = Object.fromEntries(
+      Object.entries(outputsOf('Jobs')).map(([name, value]) => [name.replace(/[0-9A-F]{8}$/, ''), value]),
+    );
+    const byHand = { MineTableName: JobsTableName, MineBusName: 'bus-Jobs', MineWakeQueueUrl: WAKE_URL };
+    const { out } = await env({ ...outputsOf('Jobs'), ...byHand }, '--stack', 'Orders');
+    expect(parseEnv(out)).toEqual(WANTED);
+  });
+
   it('prints what a shell, a program and a worker can take', async () => {
     const outputs = outputsOf('Jobs');
     const json = await env(outputs, '--stack', 'Orders', '--format', 'json', '--fleet', 'pdf');

@@ -1,5 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import { createServer } from 'node:http';
+import { type AddressInfo, createServer as createNetServer } from 'node:net';
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { aDeclaration, pretendDeclared } from '../fixtures/declared.ts';
 
 const ENVIRONMENT = {
   FAIRLEAD_TABLE: 'jobs',
@@ -42,6 +48,7 @@ describe('the client on AWS', () => {
     [{ table: undefined }, 'table'],
     [{ wakeQueueUrl: null }, 'wakeQueueUrl'],
     [{ wakeFunctionArn: '' }, 'wakeFunctionArn'],
+    [{ wakeFunctionArn: 'arn:aws:lambda:eu-west-1:111122223333:function:jobs' }, 'wakeFunctionArn'],
     [{ wakeFunctionArn: 'arn:aws:sqs:eu-west-1:111122223333:wake' }, 'wakeFunctionArn'],
     [{ wakeFunctionArn: null }, 'wakeFunctionArn'],
     [{ maxAttempts: 0 }, 'maxAttempts'],
@@ -57,10 +64,44 @@ describe('the client on AWS', () => {
     );
   });
 
+  it('wakes the dispatch function by the alias that the environment names, where and as it reaches all else', async () => {
+    const requests: string[] = [];
+    const lambda = createServer((request, response) => {
+      requests.push(`${request.method} ${decodeURIComponent(request.url ?? '')}`);
+      requests.push(String(request.headers.authorization).replace(/.*Credential=([^/]+).*/, '$1'));
+      response.writeHead(202).end();
+    });
+    await new Promise<void>((listening) => lambda.listen(0, '127.0.0.1', listening));
+    onTestFinished(() => {
+      lambda.close();
+      vi.restoreAllMocks();
+    });
+    pretendDeclared(aDeclaration(resolveConfiguration({ types: { resize: {} } })));
+    const { prototype } = DynamoJobStore;
+    vi.spyOn(prototype, 'announceLines').mockImplementation(async ({ lines, nowMs }) =>
+      lines.map(() => nowMs),
+    );
+    vi.spyOn(prototype, 'readLease').mockResolvedValue(undefined);
+    vi.spyOn(prototype, 'createJobs').mockImplementation(async (jobs) =>
+      jobs.map((job) => ({ kind: 'created', job })),
+    );
+    const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:jobs-dispatch:wake';
+    const endpoint = `http://127.0.0.1:${(lambda.address() as AddressInfo).port}`;
+    const credentials = { accessKeyId: 'mine', secretAccessKey: 'test' };
+    const client = SchedulerClient.fromEnvironment(
+      { region: 'eu-west-1', endpoint, credentials },
+      { ...ENVIRONMENT, FAIRLEAD_WAKE_FUNCTION: arn },
+    );
+    const closed = vi.spyOn(LambdaClient.prototype, 'destroy');
+    await client.submit({ type: 'resize', payload: null });
+    expect(requests).toEqual([`POST /2015-03-31/functions/${arn}/invocations`, 'mine']);
+    client.destroy();
+    expect(closed).toHaveBeenCalledTimes(1);
+  });
+
   it('gives a request up after its time and its tries', async () => {
     // A server that takes connections and never answers.
-    const { createServer } = await import('node:net');
-    const server = createServer();
+    const server = createNetServer();
     let connections = 0;
     server.on('connection', () => {
       connections += 1;

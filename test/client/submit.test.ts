@@ -257,6 +257,36 @@ describe('telling of jobs while they are stored', () => {
     expect(told).toEqual([[first], [fourth]]);
   });
 
+  it('sends nothing where the lease is taken often, however little this process submits, until that is over', async () => {
+    const on = desk();
+    const told = listening(on);
+    const lease = { partition: 0, holder: 'a function', leaseMs: 20_000 };
+    const pass = async (times: number): Promise<void> => {
+      for (let each = 0; each < times; each += 1) {
+        const taken = await on.store.acquireLease({ ...lease, nowMs: on.time.nowMs });
+        if (taken.kind !== 'acquired') throw new Error('the lease was not free');
+        await on.store.releaseLease({ fence: { partition: 0, epoch: taken.epoch } });
+      }
+    };
+    /** How many of so many submits, one each second and a half, were told of. */
+    const toldOf = async (submits: number, passesBetween: number): Promise<number> => {
+      const before = told.length;
+      for (let at = 0; at < submits; at += 1) {
+        await on.finish(on.client.submit(REQUEST));
+        await pass(passesBetween);
+        await on.advance(1_500);
+      }
+      return told.length - before;
+    };
+    // What was seen first says nothing of how often it is taken.
+    expect(await toldOf(3, 30)).toBe(3);
+    expect(await toldOf(6, 30)).toBe(0);
+    await on.advance(20_000);
+    expect(await toldOf(1, 0)).toBe(0);
+    await on.advance(1_000);
+    expect(await toldOf(5, 1)).toBe(5);
+  });
+
   it('sends messages for ten minutes where word may not be left', async () => {
     const on = desk();
     const told = listening(on);

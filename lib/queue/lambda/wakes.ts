@@ -31,12 +31,15 @@ const REQUESTS = {
 export const lambdaForWakes = (aws: LambdaClientConfig): LambdaClient =>
   new LambdaClient({ ...aws, ...REQUESTS });
 
-/** Whether it names a function: where an earlier version of the construct was deployed, there is none that may be woken. */
-export const isFunctionArn = (arn: string): boolean => /^arn:[\w-]+:lambda:/.test(arn);
+const ALIAS_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d{12}:function:[\w-]+:[\w-]+$/;
+/** Whether it names an alias: where an earlier version of the construct was deployed, there is none that may be woken. */
+export const isAliasArn = (arn: string): boolean => ALIAS_ARN.test(arn);
 
 export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
   readonly #options: InvokedWakesOptions;
   #refusedUntilMonotonicMs = -Infinity;
+  /** Whether the function can be invoked: as long as nobody knows, one wake finds out, and the others go by the queue. */
+  #way: 'unknown' | 'asked' | 'open' = 'unknown';
 
   constructor(options: InvokedWakesOptions) {
     this.#options = options;
@@ -49,8 +52,9 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
     jobIds?: readonly string[],
   ): Promise<void> {
     const { client, functionArn, queue, clock } = this.#options;
-    const isForFunction = jobIds !== undefined && delayMs === 0;
+    const isForFunction = jobIds !== undefined && delayMs === 0 && this.#way !== 'asked';
     if (isForFunction && clock.monotonicMs() >= this.#refusedUntilMonotonicMs) {
+      if (this.#way === 'unknown') this.#way = 'asked';
       try {
         await client.send(
           new InvokeCommand({
@@ -59,8 +63,10 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
             Payload: Buffer.from(encodeWake(partition, dueAtMs, jobIds)),
           }),
         );
+        this.#way = 'open';
         return;
       } catch {
+        this.#way = 'unknown';
         // A role of before may wake by messages only; and a network may have no way to Lambda.
         this.#refusedUntilMonotonicMs = clock.monotonicMs() + REFUSED_FOR_MS;
       }

@@ -72,6 +72,13 @@ describe('wakes by invocation', () => {
     expect(sent).toHaveLength(2);
   });
 
+  it('are tried by one, as long as nobody knows whether the function can be invoked', async () => {
+    await Promise.all(['a', 'b', 'c'].map((id) => wakes.sendWake(0, 0, undefined, [id])));
+    expect([invoked.length, sent.length]).toEqual([1, 2]);
+    await Promise.all(['d', 'e'].map((id) => wakes.sendWake(0, 0, undefined, [id])));
+    expect([invoked.length, sent.length]).toEqual([3, 2]);
+  });
+
   it('are events for Lambda, by the name of the alias', async () => {
     const requests: unknown[] = [];
     const lambda = createServer(async (request, response) => {
