@@ -94,6 +94,8 @@ describe('the client on AWS', () => {
     );
     const closed = vi.spyOn(LambdaClient.prototype, 'destroy');
     await client.submit({ type: 'resize', payload: null });
+    // The submit waits for it no longer than a tenth of a second.
+    await vi.waitFor(() => expect(requests).not.toEqual([]), { timeout: 20_000 });
     expect(requests).toEqual([`POST /2015-03-31/functions/${arn}/invocations`, 'mine']);
     client.destroy();
     expect(closed).toHaveBeenCalledTimes(1);

@@ -13,11 +13,24 @@ import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
 import { encodeRejection } from '../dynamodb/codec/rejection.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
 import { encodeWorkerRecord } from '../dynamodb/codec/worker.ts';
+import { StoreRefused } from '../errors.ts';
 import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { PageTurn } from '../page.ts';
 import type { Rejection, WorkerRecord } from '../records.ts';
-import { ledgerKey } from '../schema.ts';
+import { type ItemKey, ledgerKey } from '../schema.ts';
 import { tableItemsOf } from './bill.ts';
+
+/** DynamoDB's bound on a partition key. */
+const PARTITION_KEY_BYTES_MAX = 2_048;
+
+/** @throws StoreRefused for a key that no item has, by which no table looks anything up */
+export function requireKeyFits({ pk }: ItemKey): void {
+  const bytes = Buffer.byteLength(pk, 'utf8');
+  if (bytes <= PARTITION_KEY_BYTES_MAX) return;
+  throw new StoreRefused(
+    `the partition key ${pk.slice(0, 60)}... has ${bytes} bytes, at most ${PARTITION_KEY_BYTES_MAX} are taken; correct it`,
+  );
+}
 
 /** Of one content: with four of them, a job's item is far from its bound. */
 const CONTENT_CHARS_SMALL = 16_000;

@@ -2,12 +2,11 @@
 import type { Job, MovingJob } from '../../core/job.ts';
 import { NAMED_JOBS_MAX } from '../bounds.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
-import { requireKeyFits } from '../limits.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
 import { type AnnouncedLine, jobKey } from '../schema.ts';
 import { countOf, withLine } from './backlogs.ts';
-import { requireJobFits, requireRejectionFits } from './fits.ts';
+import { requireJobFits, requireKeyFits, requireRejectionFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
 
 const keyOf = ({ type, fairnessKey }: AnnouncedLine): string => JSON.stringify([type, fairnessKey]);
