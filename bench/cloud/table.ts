@@ -49,7 +49,8 @@ interface Shape {
   readonly waves: number;
   readonly together: number;
   readonly isTransaction: boolean;
-  /** Single requests that go out together once those are answered. */
+  /** Single requests that go out together before those, and once they are answered. */
+  readonly ahead?: number | undefined;
   readonly behind?: number | undefined;
 }
 
@@ -213,9 +214,11 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       case 'commit': {
         const { fence, commit } = asked;
         if (fence === undefined || commit === undefined) return ONE;
-        const { page, batches } = store.inspect(fence.partition);
-        const turn = turnPage(page, commit, batches, fence.epoch);
-        return { ...ONE, isTransaction: !isPageAlone(turn, commit), behind: turn.estimates.length };
+        const { page, batches, follows } = store.inspect(fence.partition);
+        const turn = turnPage(page, commit, batches, fence.epoch, follows);
+        const { ahead, estimates } = turn;
+        const isTransaction = !isPageAlone(turn, commit);
+        return { ...ONE, isTransaction, ahead: ahead.length, behind: estimates.length };
       }
       case 'park':
         return {
@@ -234,10 +237,10 @@ export function cloudTable(parts: CloudTableParts): JobStore {
     return slowest;
   };
 
-  const takes = ({ waves, together, isTransaction, behind = 0 }: Shape): number => {
+  const takes = ({ waves, together, isTransaction, ahead = 0, behind = 0 }: Shape): number => {
     let ms = 0;
     for (let wave = 0; wave < waves; wave += 1) ms += slowestOf(together);
-    return (isTransaction ? TRANSACTION * ms : ms) + slowestOf(behind);
+    return slowestOf(ahead) + (isTransaction ? TRANSACTION * ms : ms) + slowestOf(behind);
   };
 
   /** Partition keys that a call needs, as far as they can be hot: a job's own is not. */

@@ -22,6 +22,8 @@ export const PAGE_TYPES_MAX = 40;
 export const INLINE_BYTES_MAX = 6_000;
 /** What it says of reservations beside their items; what is beyond goes into these. */
 export const MARKS_BYTES_MAX = 4_000;
+/** What it says of reservations whose items are put before it: some sixty names, which compressed are 300 bytes. */
+export const NAMES_BYTES_MAX = 800;
 /** Of the reservations that take over marks in one commit: with the four that it makes at most, and all else, within a transaction. */
 export const ABSORBED_BYTES_MAX = 1024 * 1024;
 

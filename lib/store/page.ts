@@ -6,8 +6,12 @@
  *
  * A page is exact for whoever holds the lease: only commits turn it, and each names the turn that it follows. It also says
  * under which epoch it was written, or whoever took an expired lease fenced it: nothing of an earlier epoch turns it. So a
- * commit that writes nothing but the page is one conditional write; any other is a transaction. What single resources cost follows
- * a commit: hints, each in an item that says which turn it is of.
+ * commit that writes nothing but the page is one conditional write. So is one whose reservations are too many for it: their items are
+ * put before the page, which names them. Any other is a transaction. What single resources cost follows a commit: hints, each in an
+ * item that says which turn it is of.
+ *
+ * An item that was put before a page says which turn that page follows. Until a page names it, it holds nothing, and nobody claims for
+ * it; once the page has turned without naming it, none ever will (test/protocol/reservation_model.py).
  */
 import type { ReservedJob } from '../core/job.ts';
 import {
@@ -16,6 +20,7 @@ import {
   INLINE_BYTES_MAX,
   LEDGERS_BYTES_MAX,
   MARKS_BYTES_MAX,
+  NAMES_BYTES_MAX,
   PAGE_TYPES_MAX,
   reservationBytesAtMost,
 } from './bounds.ts';
@@ -57,6 +62,11 @@ export interface Page {
   readonly batches: ReadonlyMap<string, BatchMark>;
   /** By batch id, the oldest first: reservations that have no items, because they are small. */
   readonly inline: ReadonlyMap<string, Reservation>;
+  /**
+   * By batch id: of the reservations whose items were put before a page, those that hold anything. Undefined: an earlier version has
+   * written this page, or nobody has, and each item counts that is there.
+   */
+  readonly named?: ReadonlySet<string> | undefined;
   /** Whether any conflict key may have a blocked line. */
   readonly parks: boolean;
   /** How steadily the partition has been read. */
@@ -90,7 +100,9 @@ export interface PageTurn {
   readonly spilled: readonly Ledger[];
   /** Estimates that have items of their own: they are no part of the commit, and follow it. */
   readonly estimates: readonly EstimateRecord[];
-  /** Reservations that get an item of their own. */
+  /** Reservations whose items are put before the page, which names them. */
+  readonly ahead: readonly Reservation[];
+  /** Reservations that get an item of their own together with the page. */
   readonly reserved: readonly Reservation[];
   /** Reservations that say by themselves what the page said of them: their items are written anew, or taken away. */
   readonly absorbed: readonly Reservation[];
@@ -157,8 +169,7 @@ const MOVE_ROOM_MIN = 40;
 
 /**
  * The reservations of a page after a commit, and those that get items. While all of what comes and goes has room, it stands in
- * the page: a commit is one write then. Where it has not, nothing new does, because an item makes the commit a transaction, which
- * pays for the page twice. What lasts gets items, many at once.
+ * the page: a commit is one write then. Where it has not, nothing new does. What lasts gets items, many at once.
  */
 function reserveIn(
   page: Page,
@@ -230,7 +241,7 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
   return inline;
 }
 
-/** Whether a commit writes nothing but the page, before what follows it. */
+/** Whether a commit writes nothing but the page, behind what is put before it and before what follows it. */
 export const isPageAlone = (turn: PageTurn, commit: Commit): boolean =>
   transactionPartsOf(turn, commit) === OWN_ITEMS;
 
@@ -238,8 +249,16 @@ export const isPageAlone = (turn: PageTurn, commit: Commit): boolean =>
  * Whether whoever reads one item of a commit, and not yet another, overlooks nothing that holds capacity, and no charge. A base is
  * named by its page: whoever has read another one reads both again.
  */
-export const isSafeInParts = ({ reserved, absorbed, spilled }: PageTurn, commit: Commit): boolean =>
-  reserved.length + absorbed.length + spilled.length + lendingItems(commit) === 0;
+export const isSafeInParts = ({ ahead, reserved, absorbed, spilled }: PageTurn, commit: Commit): boolean =>
+  ahead.length + reserved.length + absorbed.length + spilled.length + lendingItems(commit) === 0;
+
+/** Whether an item that was put before a page counts by this one. A mark is of one that did when it was made. */
+export const isNamed = ({ named, batches }: Page, batchId: string): boolean =>
+  named === undefined || named.has(batchId) || batches.has(batchId);
+
+/** Whether no page will ever name an item that was put before the one which follows this turn. */
+export const isVoid = (page: Page, batchId: string, follows: number): boolean =>
+  !isNamed(page, batchId) && follows < page.turn;
 
 /** All reservations that hold capacity: those in the page, and those with items, in the order in which they were made. */
 export function reservationsIn(page: Page, items: Iterable<Reservation>): readonly Reservation[] {
@@ -275,13 +294,15 @@ export function isReadAround(batches: Iterable<Reservation>): boolean {
 /**
  * The page after a commit under an epoch.
  *
- * @param live - reservations as their items are, before what the commit reserves: marks of others are forgotten
+ * @param live - reservations that count, as their items are, before what the commit reserves: marks of others are forgotten
+ * @param follows - of those whose items were put before a page, the turn that it followed
  */
 export function turnPage(
   page: Page,
   commit: Commit,
   live: ReadonlyMap<string, Reservation>,
   epoch: number,
+  follows: ReadonlyMap<string, number> = new Map(),
 ): PageTurn {
   const ledgers = new Map(page.ledgers);
   for (const ledger of commit.ledgers) {
@@ -309,6 +330,10 @@ export function turnPage(
   const isBaseWrong = page.base !== undefined && spilled.length > 0;
   const isBaseDue = isBaseWrong || changesMuch(page.base, ledgers, left, chargedMean);
   const base = isBaseDue ? { turn, ledgers } : undefined;
+  const absorbed = absorb(batches, live, room - spilled.length);
+  const named = namesLeft(batches, live, follows);
+  const isAlone = base === undefined && spilled.length + absorbed.length + lendingItems(commit) === 0;
+  const items = divided(page, named, reserved, isAlone);
   return {
     page: {
       turn,
@@ -318,6 +343,7 @@ export function turnPage(
       estimates,
       batches,
       inline,
+      named: new Set([...named, ...items.ahead.map(({ batchId }) => batchId)]),
       parks: commit.parks ?? page.parks,
       attendance: commit.attendance ?? page.attendance,
       liftedAtMs: commit.liftedAtMs ?? page.liftedAtMs,
@@ -328,9 +354,47 @@ export function turnPage(
     base,
     spilled,
     estimates: own,
-    reserved,
-    absorbed: absorb(batches, live, room - spilled.length),
+    ...items,
+    absorbed,
   };
+}
+
+/** Of the reservations whose items were put before a page, those that hold anything still. */
+function namesLeft(
+  batches: ReadonlyMap<string, BatchMark>,
+  live: ReadonlyMap<string, Reservation>,
+  follows: ReadonlyMap<string, number>,
+): ReadonlySet<string> {
+  const named = new Set<string>();
+  for (const batchId of follows.keys()) {
+    const reservation = live.get(batchId);
+    if (reservation === undefined) continue;
+    const settled = batches.get(batchId)?.settled;
+    if (settled === undefined || placesWithout(reservation.jobs, settled).size > 0) named.add(batchId);
+  }
+  return named;
+}
+
+/** What stands between two names. */
+const NAME_OVERHEAD_BYTES = 3;
+
+/**
+ * Which items are put before the page, and which with it: all of them the one way or the other. What else the commit writes beside its
+ * page makes it a transaction anyway. The name of one that stands in the page is no commit's alone: an earlier one may have tried to
+ * move it. And a page that does not say which items count is followed first by one that does.
+ */
+function divided(
+  { named: before, inline }: Page,
+  named: ReadonlySet<string>,
+  reserved: readonly Reservation[],
+  isAlone: boolean,
+): Pick<PageTurn, 'ahead' | 'reserved'> {
+  let bytes = 0;
+  for (const batchId of named) bytes += batchId.length + NAME_OVERHEAD_BYTES;
+  for (const { batchId } of reserved) bytes += batchId.length + NAME_OVERHEAD_BYTES;
+  const isTried = before === undefined || reserved.some(({ batchId }) => inline.has(batchId));
+  const isAhead = isAlone && !isTried && bytes <= NAMES_BYTES_MAX;
+  return isAhead ? { ahead: reserved, reserved: [] } : { ahead: [], reserved };
 }
 
 const isSince = (base: LedgerBase | undefined, ledger: Ledger): boolean =>

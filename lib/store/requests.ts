@@ -77,6 +77,7 @@ export interface Commit {
   readonly postpone: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
+  /** Each of a batch that no other commit has made, or has tried to make with other jobs. */
   readonly reserve: readonly Reservation[];
   /** Whether any conflict key may have a blocked line from now on; undefined: as it was. True before the first is marked. */
   readonly parks?: boolean | undefined;

@@ -705,6 +705,32 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
     {
+      name: 'of items before the page',
+      again: always(thrown('StaleCommit')),
+      set: async (stage) => {
+        const { store, quiet, partition } = stage;
+        const fence = await leased(stage);
+        const [reservation, ...made] = ['1-1', '1-2', '1-3'].map((batchId) =>
+          aReservation(MANY, { batchId }),
+        );
+        if (reservation === undefined) throw new Error('no reservation');
+        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+        const commit = aCommit({
+          turn: 1,
+          drop: [{ reservation, positions: [0] }],
+          ledgers: [aLedger()],
+          reserve: made,
+        });
+        return {
+          call: () => store.commit({ fence, commit }),
+          left: async () => [
+            await quiet.loadPartition({ partition, nowMs: NOW_MS }),
+            await quiet.getLedgers({ partition, fairnessKeys: ['tenant-a'] }),
+          ],
+        };
+      },
+    },
+    {
       name: 'of what resources cost',
       again: always(thrown('StaleCommit')),
       hasHint: true,

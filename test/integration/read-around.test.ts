@@ -133,23 +133,27 @@ describe('a partition that is read around its reservations', () => {
     expect(await load(store, before.turn + 1)).toEqual(loaded);
   });
 
-  it('after a commit whose answer got lost shows what became of it', async () => {
+  it.each([
+    ['of its item', 1, 0],
+    ['of its page', 2, 1],
+  ] as const)('after a commit whose answer got lost, %s, shows what became of it', async (_, lost, made) => {
     const { store, witness, fence, before } = await setting();
-    let isLosing = true;
+    let answers = 0;
     table.client.middlewareStack.add(
       (next) => async (args) => {
         const answer = await next(args);
-        if (isLosing) throw Object.assign(new Error('lost'), { name: 'ValidationException', $metadata: {} });
+        answers += 1;
+        if (answers === lost)
+          throw Object.assign(new Error('lost'), { name: 'ValidationException', $metadata: {} });
         return answer;
       },
-      { step: 'deserialize', name: 'loseAnswers', priority: 'low' },
+      { step: 'deserialize', name: 'loseAnswers', priority: 'low', override: true },
     );
     const commit = aCommit({ reserve: [aLongReservation()] });
     await expect(store.commit({ fence, commit })).rejects.toThrow('lost');
-    isLosing = false;
     for (const turn of [before.turn, before.turn + 1]) {
       const loaded = await load(store, turn);
-      expect(loaded.reservations).toHaveLength(before.reservations.length + 1);
+      expect(loaded.reservations).toHaveLength(before.reservations.length + made);
       expect(loaded).toEqual(await load(witness));
     }
   });

@@ -8,6 +8,7 @@ export const LOCK_MODEL = modelNamed('lock_model.py');
 export const LOAN_MODEL = modelNamed('loan_model.py');
 export const REHOME_MODEL = modelNamed('rehome_model.py');
 export const COMMIT_MODEL = modelNamed('commit_model.py');
+export const RESERVATION_MODEL = modelNamed('reservation_model.py');
 export const MODEL_MS = 600_000;
 
 export async function runModel(

@@ -1,6 +1,15 @@
 /** The protocol's executable model, in every state: `protocol-model.test.ts` has the first ones, and what each protection is for. */
 import { describe, expect, it } from 'vitest';
-import { COMMIT_MODEL, LOAN_MODEL, LOCK_MODEL, MODEL, MODEL_MS, REHOME_MODEL, run } from './models.ts';
+import {
+  COMMIT_MODEL,
+  LOAN_MODEL,
+  LOCK_MODEL,
+  MODEL,
+  MODEL_MS,
+  REHOME_MODEL,
+  RESERVATION_MODEL,
+  run,
+} from './models.ts';
 
 describe.each([
   ['the reserve-then-claim protocol', 'holds its invariants', MODEL, 901_442],
@@ -28,6 +37,23 @@ describe('a commit that is one write', () => {
     expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
     expect(code).toBe(0);
   });
+});
+
+describe('reservations whose items are put before the page', () => {
+  it.each([
+    ['by dispatchers of this version', []],
+    ['beside one of an earlier version', ['--earlier']],
+  ] as const)(
+    'hold the invariants in the first million states that their small world can reach: %s',
+    {
+      timeout: MODEL_MS,
+    },
+    async (_, options) => {
+      const { code, lines } = await run(RESERVATION_MODEL, '--states', '1000000', ...options);
+      expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
+      expect(code).toBe(0);
+    },
+  );
 });
 
 describe('jobs that move between partitions', () => {

@@ -1,6 +1,15 @@
 /** The protocols' executable models: whole, they hold (`protocol-model.long.test.ts` has all states); without any one protection, they do not. */
 import { describe, expect, it } from 'vitest';
-import { COMMIT_MODEL, LOAN_MODEL, LOCK_MODEL, MODEL_MS, REHOME_MODEL, run, runModel } from './models.ts';
+import {
+  COMMIT_MODEL,
+  LOAN_MODEL,
+  LOCK_MODEL,
+  MODEL_MS,
+  REHOME_MODEL,
+  RESERVATION_MODEL,
+  run,
+  runModel,
+} from './models.ts';
 
 /** Of the protocol's states; `protocol-model.long.test.ts` has all 901,442. */
 const STATES = 100_000;
@@ -31,6 +40,20 @@ const COMMIT_PROTECTIONS = [
   ['unknown-is-unknown', 6, 'J0 holds capacity that nobody counts'],
   ['open-is-fenced', 7, 'a superseded dispatcher'],
   ['open-was-not-fenced', 11, 'a superseded dispatcher'],
+] as const;
+
+const UNCOUNTED = 'J0 holds capacity that nobody counts';
+
+const RESERVATION_PROTECTIONS = [
+  ['put-first', 7, UNCOUNTED],
+  ['put-if-absent', 9, 'J1 holds capacity that nobody counts'],
+  ['void-by-turn', 8, UNCOUNTED],
+  ['missing-reads-again', 10, UNCOUNTED],
+  ['unknown-is-unknown', 7, UNCOUNTED],
+  ['commit-before-claim', 4, UNCOUNTED],
+  ['turn', 9, UNCOUNTED],
+  ['epoch', 5, 'a superseded dispatcher'],
+  ['no-names-count-all', 10, UNCOUNTED],
 ] as const;
 
 const LOAN_PROTECTIONS = [
@@ -86,6 +109,35 @@ describe('a commit that is one write', () => {
     { timeout: MODEL_MS },
     async (name, steps, violation) => {
       const { code, lines } = await run(COMMIT_MODEL, '--break', name);
+      const [verdict, ...trail] = lines;
+      expect(verdict).toContain(`; violation: ${violation}`);
+      expect(trail).toHaveLength(steps);
+      expect(code).toBe(0);
+    },
+  );
+});
+
+describe('reservations whose items are put before the page', () => {
+  it.each([
+    ['by dispatchers of this version', []],
+    ['beside one of an earlier version', ['--earlier']],
+  ] as const)(
+    'hold the invariants in the first states that their small world can reach: %s',
+    {
+      timeout: MODEL_MS,
+    },
+    async (_, options) => {
+      const { code, lines } = await run(RESERVATION_MODEL, '--states', '30000', ...options);
+      expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
+      expect(code).toBe(0);
+    },
+  );
+
+  it.each(RESERVATION_PROTECTIONS)(
+    'go wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    async (name, steps, violation) => {
+      const { code, lines } = await run(RESERVATION_MODEL, '--break', name);
       const [verdict, ...trail] = lines;
       expect(verdict).toContain(`; violation: ${violation}`);
       expect(trail).toHaveLength(steps);

@@ -22,6 +22,7 @@ import {
   LATER_JOBS_MAX,
   LEDGERS_BYTES_MAX,
   NAMED_JOBS_MAX,
+  NAMES_BYTES_MAX,
   PARKED_NAME_BYTES_MAX,
   PARKED_NAMES_MAX,
   reservationBytesAtMost,
@@ -111,13 +112,15 @@ function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Co
   readonly turns: readonly PageTurn[];
 } {
   const live = new Map<string, Reservation>();
+  const follows = new Map<string, number>();
   const turns: PageTurn[] = [];
   let page = EMPTY_PAGE;
   for (const next of commits) {
     const commit = next(live);
     requireBounded(commit);
-    const turn = turnPage(page, commit, live, 1);
-    for (const each of [...turn.reserved, ...turn.absorbed]) {
+    const turn = turnPage(page, commit, live, 1, follows);
+    for (const { batchId } of turn.ahead) follows.set(batchId, page.turn);
+    for (const each of [...turn.ahead, ...turn.reserved, ...turn.absorbed]) {
       if (each.jobs.size > 0) live.set(each.batchId, each);
       else live.delete(each.batchId);
     }
@@ -500,11 +503,14 @@ describe('the partition summary', () => {
       );
     };
     const small = runs(20);
-    expect(small.turns.every(({ reserved }) => reserved.length === 0)).toBe(true);
+    expect(small.turns.every(({ ahead, reserved }) => ahead.length + reserved.length === 0)).toBe(true);
     expect(small.page.inline.size).toBe(10);
     const large = runs(2_000);
     expect(large.page.inline.size).toBe(0);
-    expect(large.turns.slice(20).every(({ reserved }) => reserved.length === 1)).toBe(true);
+    // Their items are put before it: each commit is one write of the page.
+    expect(
+      large.turns.slice(20).every(({ ahead, reserved }) => ahead.length === 1 && reserved.length === 0),
+    ).toBe(true);
   });
 
   it('gives items to reservations that last, many at once, so that each commit need not write them', () => {
@@ -571,6 +577,7 @@ describe('the partition summary', () => {
         const seen = reservationsIn(page, live.values());
         expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
         for (const turn of turns) {
+          expect(JSON.stringify([...(turn.page.named ?? [])]).length).toBeLessThan(NAMES_BYTES_MAX);
           expect(itemBytes(plainPage(0, turn.page, ''))).toBeLessThan(10_240 + INLINE_BYTES_MAX);
           expect(turn.absorbed.length + turn.spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
         }
@@ -597,11 +604,13 @@ describe('the partition summary', () => {
       ),
     ];
     const live = new Map<string, Reservation>();
+    const follows = new Map<string, number>();
     let page = EMPTY_PAGE;
     let torn = 0;
     for (const next of commits) {
       const commit = next(live);
-      const turn = turnPage(page, commit, live, 1);
+      const turn = turnPage(page, commit, live, 1, follows);
+      for (const { batchId } of turn.ahead) follows.set(batchId, page.turn);
       for (const after of turn.absorbed) {
         const before = live.get(after.batchId);
         if (before === undefined) throw new Error('absorbed what is not there');
@@ -611,7 +620,7 @@ describe('the partition summary', () => {
         if (known?.settled.has(1)) expect(asMarked(after, page)).toEqual(asMarked(before, page));
         torn += 1;
       }
-      for (const each of [...turn.reserved, ...turn.absorbed]) live.set(each.batchId, each);
+      for (const each of [...turn.ahead, ...turn.reserved, ...turn.absorbed]) live.set(each.batchId, each);
       page = turn.page;
     }
     expect(torn).toBeGreaterThan(50);

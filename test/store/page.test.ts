@@ -12,7 +12,9 @@ import { itemBytes } from '../../lib/store/metering.ts';
 import {
   asMarked,
   EMPTY_PAGE,
+  isNamed,
   isSafeInParts,
+  isVoid,
   type PageTurn,
   reservationsIn,
   turnPage,
@@ -29,10 +31,18 @@ const passes = fc.array(
     charged: fc.uniqueArray(fc.nat(199), { maxLength: 45 }),
     settled: fc.array(fc.tuple(fc.nat(5), fc.nat(9)), { maxLength: 8 }),
     reserves: fc.boolean(),
-    places: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 10 }), fc.constant(50)),
+    places: fc.oneof(
+      { arbitrary: fc.constant(1), weight: 3 },
+      { arbitrary: fc.integer({ min: 1, max: 10 }), weight: 3 },
+      { arbitrary: fc.constant(50), weight: 3 },
+      // So many have no room in the page.
+      { arbitrary: fc.constant(330), weight: 1 },
+    ),
     afterMs: fc.constantFrom(100, 100, 40_000),
     tidies: fc.boolean(),
     postponed: fc.option(fc.nat(5)),
+    isRefused: fc.boolean(),
+    isEarlier: fc.nat(9).map((chance) => chance === 0),
   }),
   { maxLength: 25 },
 );
@@ -57,12 +67,25 @@ describe('a page', () => {
         let base: Item | undefined;
         const own = new Map<string, Ledger>();
         const batches = new Map<string, Reservation>();
+        const follows = new Map<string, number>();
+        // Items that were put before a page which was refused: by the turn that it followed.
+        const unnamed = new Map<string, number>();
         // What it all means: the naive way.
         const ledgers = new Map<string, Ledger>();
         const meant = new Map<string, Reservation>();
         let cost = 0;
         let nowMs = 0;
-        for (const { charged, settled, reserves, places, afterMs, tidies, postponed } of all) {
+        for (const {
+          charged,
+          settled,
+          reserves,
+          places,
+          afterMs,
+          tidies,
+          postponed,
+          isRefused,
+          isEarlier,
+        } of all) {
           nowMs += afterMs;
           const before = { page, batches: new Map(batches), meant: new Map(meant) };
           const live = [...meant.values()];
@@ -94,7 +117,13 @@ describe('a page', () => {
                 ]
               : [],
           });
-          const turn = turnPage(page, commit, batches, 1);
+          const turn = turnPage(page, commit, batches, 1, follows);
+          if (isRefused && turn.ahead.length > 0) {
+            for (const { batchId } of turn.ahead) unnamed.set(batchId, page.turn);
+            for (const { batchId } of turn.ahead)
+              expect([isNamed(page, batchId), isVoid(page, batchId, page.turn)]).toEqual([false, false]);
+            continue;
+          }
           const item = encodePage(0, turn.page, '');
           const [old, written] = [base, turn.base && encodeLedgerBase(0, turn.base)];
           base = written ?? base;
@@ -108,13 +137,26 @@ describe('a page', () => {
               expect(isOfBase(encodePage(0, before.page, ''), decodeLedgerBase(written))).toBe(false);
           }
           for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
-          for (const reservation of [...turn.reserved, ...turn.absorbed]) {
+          for (const { batchId } of turn.ahead) follows.set(batchId, before.page.turn);
+          for (const reservation of [...turn.ahead, ...turn.reserved, ...turn.absorbed]) {
             if (reservation.jobs.size > 0) batches.set(reservation.batchId, reservation);
             else batches.delete(reservation.batchId);
           }
           if (tidies) {
             for (const [batchId, each] of batches)
               if (!page.inline.has(batchId) && asMarked(each, page) === undefined) batches.delete(batchId);
+          }
+
+          // No page names what a refused one would have named; and all that holds anything is named, or counts by itself.
+          for (const [batchId, turnBefore] of unnamed)
+            expect([isNamed(page, batchId), isVoid(page, batchId, turnBefore)]).toEqual([false, true]);
+          for (const [batchId, each] of batches)
+            if (follows.has(batchId) && asMarked(each, page) !== undefined)
+              expect(page.named?.has(batchId)).toBe(true);
+          // It knows nothing of names.
+          if (isEarlier) {
+            const { named: _, ...others } = page;
+            page = others;
           }
 
           for (const ledger of commit.ledgers) ledgers.set(ledger.fairnessKey, ledger);
@@ -206,7 +248,7 @@ describe('the ledgers of a page', () => {
 });
 
 describe('a commit that others may read in parts', () => {
-  const alone = { page: EMPTY_PAGE, spilled: [], estimates: [], reserved: [], absorbed: [] };
+  const alone = { page: EMPTY_PAGE, spilled: [], estimates: [], ahead: [], reserved: [], absorbed: [] };
   const loan = {
     loanId: 'loan',
     from: 0,
@@ -221,6 +263,7 @@ describe('a commit that others may read in parts', () => {
     ['the base of its ledgers', true, { base: { turn: 1, ledgers: new Map() } }, {}],
     ['what a resource costs', true, { estimates: [anEstimate({ resourceId: 'r' })] }, {}],
     ['a reservation', false, { reserved: [aReservation()] }, {}],
+    ['a reservation whose item is put before the page', false, { ahead: [aReservation()] }, {}],
     ['a reservation that says by itself what is left of it', false, { absorbed: [aReservation()] }, {}],
     ['a ledger that leaves the page', false, { spilled: [aLedger()] }, {}],
     ['a loan', false, {}, { lend: [loan] }],

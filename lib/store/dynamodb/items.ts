@@ -38,16 +38,19 @@ export const partitionIn = (item: Item): number => {
 /** Pages of one query; a page holds up to 1 MB. */
 const PAGES_MAX = 1_000;
 
-/** As often is a page read with its base until the two are of one commit. Then the base is damaged. */
+/** As often is a page read with what it names beside it until all is of one commit. Then something is damaged, or gone. */
 const TORN_READS_MAX = 5;
 
-/** Reads until the page names the ledgers that were read with it: a commit wrote both in between, or one of them is damaged. */
-export async function untilWhole<T extends { readonly torn: Item | undefined }>(
+/**
+ * Reads until the page names the ledgers that were read with it, and all reservations that it names were read: a commit came in
+ * between, or one of them is damaged or gone.
+ */
+export async function untilWhole<T extends { readonly torn: Item | undefined; readonly lacks?: boolean }>(
   read: () => Promise<T>,
 ): Promise<T> {
   for (let reads = 1; ; reads += 1) {
     const found = await read();
-    if (found.torn === undefined || reads === TORN_READS_MAX) return found;
+    if ((found.torn === undefined && found.lacks !== true) || reads === TORN_READS_MAX) return found;
   }
 }
 

@@ -1,4 +1,4 @@
-/** What a pass knows of its partition exactly, and what it decides: one read, one transaction. */
+/** What a pass knows of its partition exactly, and what it decides: one read, and a write that counts as a whole or not at all. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Control } from '../../core/capacity.ts';
@@ -9,9 +9,11 @@ import { CommitTooLarge, StaleCommit, StoreThrottled } from '../errors.ts';
 import {
   asMarked,
   EMPTY_PAGE,
+  isNamed,
   isPageAlone,
   isReadAround,
   isSafeInParts,
+  isVoid,
   type LedgerBase,
   type Page,
   type PageTurn,
@@ -65,7 +67,7 @@ import {
   encodePage,
   isOfBase,
 } from './codec/page.ts';
-import { decodeReservation, encodeReservation } from './codec/reservation.ts';
+import { decodeReservation, encodeReservation, followsOf, isSameReservation } from './codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
@@ -77,8 +79,10 @@ import { inParallel } from './parallel.ts';
 interface Known {
   readonly epoch: number;
   readonly page: Page;
-  /** The reservations as their items are. */
+  /** The reservations that count, as their items are. */
   readonly batches: Map<string, Reservation>;
+  /** By batch id, of all items that were put before a page: the turn that it follows. Those of them that do not count are not in `batches`. */
+  readonly follows: Map<string, number>;
 }
 
 /** The page's condition proves that what is known is what is there. */
@@ -105,6 +109,11 @@ function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
   }
 }
 
+function forget({ batches, follows }: Known, batchId: string): void {
+  batches.delete(batchId);
+  follows.delete(batchId);
+}
+
 const ANOTHER_PAGE = 'another page';
 const COMMIT_ID_BYTES = 6;
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
@@ -125,9 +134,14 @@ interface PartitionItems {
   page: Page;
   /** The page, if what was read beside it is not the base that it names. */
   torn: Item | undefined;
+  /** The page names reservations that were not read with it. */
+  lacks: boolean;
   dueShards: number;
   lookout: Lookout | undefined;
-  readonly reservations: Reservation[];
+  /** Those that count. */
+  reservations: readonly Reservation[];
+  /** Of items that were put before a page, the turn that it follows. */
+  readonly follows: Map<string, number>;
   readonly workers: WorkerRecord[];
   readonly controls: Control[];
   readonly loans: Loan[];
@@ -138,9 +152,11 @@ const noItems = (): PartitionItems => ({
   lease: undefined,
   page: EMPTY_PAGE,
   torn: undefined,
+  lacks: false,
   dueShards: 1,
   lookout: undefined,
   reservations: [],
+  follows: new Map(),
   workers: [],
   controls: [],
   loans: [],
@@ -191,11 +207,11 @@ export class DynamoPartitionStore implements PartitionStore {
       return this.#decoded(partition, items, nowMs);
     });
     if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
-    const { lease, page, reservations } = read;
+    const { lease, page, reservations, follows } = read;
     // Who only looks may have read it before somebody else's commit.
     if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
       const batches = new Map(reservations.map((each) => [each.batchId, each]));
-      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches });
+      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches, follows });
     }
     return read;
   }
@@ -228,6 +244,7 @@ export class DynamoPartitionStore implements PartitionStore {
   /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */
   async #decoded(partition: number, items: readonly Item[], nowMs: number): Promise<PartitionItems> {
     const found = noItems();
+    const reservations: Reservation[] = [];
     let pageItem: Item | undefined;
     let base: LedgerBase | undefined;
     const single = new Map<string, (item: Item) => Promise<void> | void>([
@@ -263,7 +280,15 @@ export class DynamoPartitionStore implements PartitionStore {
       ],
     ]);
     const kinds: readonly (readonly [prefix: string, take: (item: Item) => Promise<void> | void])[] = [
-      [RESERVATION_PREFIX, (item) => void found.reservations.push(decodeReservation(item))],
+      [
+        RESERVATION_PREFIX,
+        (item) => {
+          const reservation = decodeReservation(item);
+          reservations.push(reservation);
+          const follows = followsOf(item);
+          if (follows !== undefined) found.follows.set(reservation.batchId, follows);
+        },
+      ],
       [
         WORKER_PREFIX,
         async (item) => {
@@ -294,9 +319,19 @@ export class DynamoPartitionStore implements PartitionStore {
       const take = single.get(sk) ?? kinds.find(([prefix]) => sk.startsWith(prefix))?.[1];
       await take?.(item);
     }
-    if (pageItem === undefined) return found;
+    if (pageItem === undefined) return { ...found, reservations };
     const torn = isOfBase(pageItem, base) ? undefined : pageItem;
-    return { ...found, page: decodePage(pageItem, base), torn };
+    const page = decodePage(pageItem, base);
+    const there = new Set(reservations.map(({ batchId }) => batchId));
+    return {
+      ...found,
+      page,
+      torn,
+      lacks: [...(page.named ?? [])].some((batchId) => !there.has(batchId)),
+      reservations: reservations.filter(
+        ({ batchId }) => !found.follows.has(batchId) || isNamed(page, batchId),
+      ),
+    };
   }
 
   async commit({ fence, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
@@ -306,23 +341,29 @@ export class DynamoPartitionStore implements PartitionStore {
     if (turnKnown === undefined || (commit.turn !== undefined && commit.turn !== turnKnown)) {
       await this.loadPartition({ partition, nowMs: 0 });
     }
-    const known = this.#known.get(partition) ?? { epoch: 0, page: EMPTY_PAGE, batches: new Map() };
+    const known: Known = this.#known.get(partition) ?? {
+      epoch: 0,
+      page: EMPTY_PAGE,
+      batches: new Map(),
+      follows: new Map(),
+    };
     // Not known again before the answer: a commit without one may have happened or not.
     this.#known.delete(partition);
     if (known.epoch > fence.epoch) return 'lost';
     requireCurrent(fence, known, commit);
-    const turn = turnPage(known.page, commit, known.batches, fence.epoch);
+    const turn = turnPage(known.page, commit, known.batches, fence.epoch, known.follows);
     if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
       throw new CommitTooLarge(transactionPartsOf(turn, commit));
     if (commit.isWithoutLease === true && !isSafeInParts(turn, commit)) return 'needsLease';
     const written = isPageAlone(turn, commit)
-      ? await this.#turnAlone(fence, known.page, turn.page)
-      : await this.#turnWith(fence, known.page, turn, commit);
+      ? await this.#turnAlone(fence, known.page, turn)
+      : await this.#turnWith(fence, known, turn, commit);
     if (written === 'lost') return 'lost';
-    for (const reservation of turn.reserved) known.batches.set(reservation.batchId, reservation);
+    for (const { batchId } of turn.ahead) known.follows.set(batchId, known.page.turn);
+    for (const each of [...turn.ahead, ...turn.reserved]) known.batches.set(each.batchId, each);
     for (const reservation of turn.absorbed) {
       if (reservation.jobs.size > 0) known.batches.set(reservation.batchId, reservation);
-      else known.batches.delete(reservation.batchId);
+      else forget(known, reservation.batchId);
     }
     if ((this.#known.get(partition)?.page.turn ?? 0) < turn.page.turn) {
       this.#known.set(partition, { ...known, page: turn.page });
@@ -347,9 +388,14 @@ export class DynamoPartitionStore implements PartitionStore {
     });
   }
 
-  /** Writes the page, and nothing else: its turn and its epoch are the fence. */
-  async #turnAlone({ partition, epoch }: Fence, before: Page, after: Page): Promise<'committed' | 'lost'> {
+  /** Writes the page by itself: its turn and its epoch are the fence. Items that it names are there before it, or it is not written. */
+  async #turnAlone(
+    { partition, epoch }: Fence,
+    before: Page,
+    { page: after, ahead }: PageTurn,
+  ): Promise<'committed' | 'lost'> {
     const commitId = newCommitId();
+    await this.#putAhead(partition, ahead, before.turn);
     const outcome = await this.#table.put('commit', pageAfter(partition, epoch, before, after, commitId));
     // A request that was repeated finds what it has written itself.
     if (outcome.applied || (outcome.old !== undefined && commitIdOf(outcome.old) === commitId))
@@ -357,11 +403,32 @@ export class DynamoPartitionStore implements PartitionStore {
     return this.#refused({ partition, epoch }, before, ANOTHER_PAGE);
   }
 
-  async #turnWith(fence: Fence, before: Page, turn: PageTurn, commit: Commit): Promise<'committed' | 'lost'> {
-    const parts = this.#transactionPartsOf(fence, before, turn, commit);
+  /**
+   * Puts what a page is about to name. Only where nothing is: a request that comes late, or again, finds its item there, or one that
+   * has been changed since, or brings back what nobody names any more. What an earlier try has put is as good.
+   */
+  async #putAhead(partition: number, reservations: readonly Reservation[], follows: number): Promise<void> {
+    await inParallel(reservations, PARALLEL_MAX, async (reservation) => {
+      const item = encodeReservation(partition, reservation, follows);
+      const outcome = await this.#table.put('commit', { item, condition: 'attribute_not_exists(#pk)' });
+      if (outcome.applied || (outcome.old !== undefined && isSameReservation(outcome.old, item))) return;
+      const { batchId } = reservation;
+      if (outcome.old === undefined) {
+        throw new StoreThrottled(
+          `commit: something was in the way of reservation ${batchId} of partition ${partition}, and is gone; try again`,
+        );
+      }
+      throw new StaleCommit(
+        `a commit makes the reservation ${batchId}, which is there; load partition ${partition} again`,
+      );
+    });
+  }
+
+  async #turnWith(fence: Fence, known: Known, turn: PageTurn, commit: Commit): Promise<'committed' | 'lost'> {
+    const parts = this.#transactionPartsOf(fence, known, turn, commit);
     const outcome = await this.#table.transact('commit', randomUUID(), parts);
     if (outcome.applied) return 'committed';
-    return this.#refused(fence, before, `parts ${[...outcome.refused].join(', ')}`);
+    return this.#refused(fence, known.page, `parts ${[...outcome.refused].join(', ')}`);
   }
 
   /** Why a commit was refused: somebody else has the lease, or is about to take it; or it does not follow what is there. */
@@ -385,7 +452,7 @@ export class DynamoPartitionStore implements PartitionStore {
 
   #transactionPartsOf(
     fence: Fence,
-    before: Page,
+    { page: before, follows }: Known,
     turn: PageTurn,
     commit: Commit,
   ): readonly TransactionPart[] {
@@ -407,7 +474,9 @@ export class DynamoPartitionStore implements PartitionStore {
       ...turn.absorbed.map((reservation) =>
         reservation.jobs.size === 0
           ? table.deletePart(reservationKey(partition, reservation.batchId))
-          : table.putPart({ item: encodeReservation(partition, reservation) }),
+          : table.putPart({
+              item: encodeReservation(partition, reservation, follows.get(reservation.batchId)),
+            }),
       ),
       ...this.#lendingParts(fence, commit),
     ];
@@ -455,17 +524,19 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   /**
-   * Takes away reservations all of whose places are settled. The page goes on saying so until a deletion was answered,
-   * so one that gets lost is repeated by whoever tidies next.
+   * Takes away reservations all of whose places are settled, and items that no page will ever name. The page goes on saying so of the
+   * former until a deletion was answered, so one that gets lost is repeated by whoever tidies next.
    */
   async #deleteSettled(partition: number): Promise<void> {
     const known = this.#known.get(partition);
     if (known === undefined) return;
-    const settled = [...known.batches].filter(([, each]) => asMarked(each, known.page) === undefined);
-    await inParallel(settled, PARALLEL_MAX, async ([batchId]) => {
+    const { page, batches, follows } = known;
+    const settled = [...batches].filter(([, each]) => asMarked(each, page) === undefined);
+    const unnamed = [...follows].filter(([batchId, turn]) => isVoid(page, batchId, turn));
+    await inParallel([...settled, ...unnamed], PARALLEL_MAX, async ([batchId]) => {
       await this.#items.hint(async () => {
         await this.#table.delete('tidy', reservationKey(partition, batchId));
-        known.batches.delete(batchId);
+        forget(known, batchId);
       });
     });
   }

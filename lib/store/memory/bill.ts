@@ -90,9 +90,20 @@ function bytesOnce<T extends object>(
 const pageBytes = bytesOnce<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
 const baseBytes = bytesOnce(encodeLedgerBase);
 
-function batchBytes(partition: number, batches: ReadonlyMap<string, Reservation>): number {
+/** A partition's page, and its reservations as their items are. */
+interface Kept {
+  readonly page: Page;
+  readonly batches: ReadonlyMap<string, Reservation>;
+  readonly follows: ReadonlyMap<string, number>;
+}
+
+/** @param follows - of one whose item a table has before its page */
+const reservationBytes = (partition: number, reservation: Reservation, follows: number | undefined): number =>
+  itemBytes(encodeReservation(partition, reservation, follows));
+
+function batchBytes(partition: number, { batches, follows }: Kept): number {
   let bytes = 0;
-  for (const reservation of batches.values()) bytes += itemBytes(encodeReservation(partition, reservation));
+  for (const [batchId, each] of batches) bytes += reservationBytes(partition, each, follows.get(batchId));
   return bytes;
 }
 
@@ -236,31 +247,31 @@ export class Bill {
    */
   load(
     partition: number,
-    page: Page,
-    batches: ReadonlyMap<string, Reservation>,
+    kept: Kept,
     others: { readonly before: number; readonly behind: number },
     knownTurn: number | undefined,
   ): void {
     if (this.meter === undefined) return;
+    const { page, batches } = kept;
     const before = pageBytes(partition, page) + baseBytes(partition, page.base) + others.before * SMALL_BYTES;
     const behind = others.behind * SMALL_BYTES;
     const isAround = knownTurn !== undefined && isReadAround(batches.values());
     const around = isAround ? [before, behind] : [];
-    const whole =
-      isAround && knownTurn === page.turn ? [] : [before + behind + batchBytes(partition, batches)];
+    const whole = isAround && knownTurn === page.turn ? [] : [before + behind + batchBytes(partition, kept)];
     const queries = [...around, ...whole];
     const readUnits = queries.reduce((sum, bytes) => sum + readUnitsOf(bytes, true), 0);
     this.meter('loadPartition', { readUnits, writeUnits: 0, requests: queries.length });
   }
 
-  committed(partition: number, before: Page, turn: PageTurn, commit: Commit): void {
+  committed(partition: number, { page: before, follows }: Kept, turn: PageTurn, commit: Commit): void {
     if (this.meter === undefined) return;
     const pages = [before, turn.page].map((page) => pageBytes(partition, page));
     this.#wroteEstimates(partition, turn);
     if (isPageAlone(turn, commit)) {
-      const writeUnits = writeUnitsOf(Math.max(...pages));
+      const ahead = turn.ahead.map((each) => reservationBytes(partition, each, before.turn));
+      const writeUnits = [Math.max(...pages), ...ahead].reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
       const byKey = { [partitionPk(partition)]: writeUnits };
-      this.meter('commit', { readUnits: 0, writeUnits, requests: 1, writeUnitsOf: byKey });
+      this.meter('commit', { readUnits: 0, writeUnits, requests: 1 + ahead.length, writeUnitsOf: byKey });
       return;
     }
     const unitsOf = (items: readonly number[]): number =>
@@ -270,7 +281,8 @@ export class Bill {
       ...(turn.base === undefined
         ? []
         : [Math.max(baseBytes(partition, before.base), baseBytes(partition, turn.base))]),
-      ...[...turn.reserved, ...turn.absorbed].map((each) => itemBytes(encodeReservation(partition, each))),
+      ...turn.reserved.map((each) => reservationBytes(partition, each, undefined)),
+      ...turn.absorbed.map((each) => reservationBytes(partition, each, follows.get(each.batchId))),
       ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
     ]);
     const beside = unitsOf(turn.spilled.map((ledger) => ledgerBytes(partition, ledger)));
@@ -295,9 +307,9 @@ export class Bill {
     this.meter('acquireLease', { readUnits: 0, writeUnits, requests: 1 });
   }
 
-  deletedReservation(partition: number, reservation: Commit['reserve'][number]): void {
+  deletedReservation(partition: number, reservation: Reservation, follows: number | undefined): void {
     if (this.meter === undefined) return;
-    const writeUnits = writeUnitsOf(itemBytes(encodeReservation(partition, reservation)));
+    const writeUnits = writeUnitsOf(reservationBytes(partition, reservation, follows));
     this.meter('tidy', { readUnits: 0, writeUnits, requests: 1 });
   }
 }

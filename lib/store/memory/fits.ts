@@ -70,6 +70,10 @@ export function requireDeclarationFits(text: string): void {
 
 /** @throws ItemTooLarge, TransactionTooLarge */
 export function requireCommitFits(partition: number, turn: PageTurn): void {
+  for (const each of turn.ahead) {
+    if (reservationBytesAtMost(each.jobs.values()) > ITEM_BYTES_MAX)
+      requireItemFits(encodeReservation(partition, each, turn.page.turn));
+  }
   const reservations = [...turn.reserved, ...turn.absorbed];
   const sizes = reservations.map(({ jobs }) => reservationBytesAtMost(jobs.values()));
   const page = ITEM_BOUNDS.page + (turn.base === undefined ? 0 : ITEM_BOUNDS.ledgerBase);

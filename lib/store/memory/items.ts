@@ -99,6 +99,7 @@ export interface PartitionView {
   /** The item that each commit writes, and the reservations that have items of their own. */
   readonly page: Page;
   readonly batches: ReadonlyMap<string, Reservation>;
+  readonly follows: ReadonlyMap<string, number>;
 }
 
 export interface PartitionItems {
@@ -111,6 +112,8 @@ export interface PartitionItems {
   lookout: Lookout | undefined;
   /** Reservations as they were made, until they are taken away. */
   readonly batches: Map<string, Reservation>;
+  /** Of those whose items a table has before the page that names them, the turn that it follows. */
+  readonly follows: Map<string, number>;
   /** Ledgers and estimates that stand beside the page. */
   readonly ownLedgers: Map<string, Ledger>;
   readonly ownEstimates: Map<string, EstimateRecord>;
@@ -266,6 +269,7 @@ export class MemoryItems {
         dueShards: 1,
         lookout: undefined,
         batches: new Map(),
+        follows: new Map(),
         ownLedgers: new Map(),
         ownEstimates: new Map(),
         reservations: new Map(),

@@ -53,6 +53,7 @@ export class MemoryPartitionStore implements PartitionStore {
         carried,
         page,
         batches,
+        follows,
         workers,
         controls,
         dueShards,
@@ -63,7 +64,7 @@ export class MemoryPartitionStore implements PartitionStore {
       // Beside the lease.
       const before = controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1) + 1;
       const others = { before, behind: workers.size };
-      this.#items.bill.load(partition, page, batches, others, knownTurn);
+      this.#items.bill.load(partition, { page, batches, follows }, others, knownTurn);
       return {
         epoch: lease.epoch,
         isOpen: lease.isOpen === true && page.epoch <= lease.epoch,
@@ -108,7 +109,7 @@ export class MemoryPartitionStore implements PartitionStore {
         false,
       );
       this.#requireLendable(commit);
-      const turn = turnPage(present.page, commit, present.batches, fence.epoch);
+      const turn = turnPage(present.page, commit, present.batches, fence.epoch, present.follows);
       if (commit.isWithoutLease === true && !isSafeInParts(turn, commit)) return 'needsLease';
       if (lendingItems(commit) > 0 && present.lease.epoch !== fence.epoch) return 'lost';
       if (!isPageAlone(turn, commit) && this.#items.happens('transactionConflict')) {
@@ -117,7 +118,7 @@ export class MemoryPartitionStore implements PartitionStore {
       if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
         throw new CommitTooLarge(transactionPartsOf(turn, commit));
       requireCommitFits(partition, turn);
-      this.#items.bill.committed(partition, present.page, turn, commit);
+      this.#items.bill.committed(partition, present, turn, commit);
       this.#turn(partition, turn, commit);
       this.#lend(partition, commit);
       this.#items.observe?.({ kind: 'committed', fence, commit, epoch: present.lease.epoch });
@@ -128,10 +129,14 @@ export class MemoryPartitionStore implements PartitionStore {
   /** The partition is as the commit leaves it, but for what is lent. */
   #turn(partition: number, turn: PageTurn, commit: Commit): void {
     const present = this.#items.partition(partition);
+    for (const { batchId } of turn.ahead) present.follows.set(batchId, present.page.turn);
     present.page = turn.page;
     for (const reservation of turn.absorbed) {
       if (reservation.jobs.size > 0) present.batches.set(reservation.batchId, reservation);
-      else present.batches.delete(reservation.batchId);
+      else {
+        present.batches.delete(reservation.batchId);
+        present.follows.delete(reservation.batchId);
+      }
     }
     for (const ledger of turn.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
     for (const each of turn.estimates) present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
@@ -146,7 +151,7 @@ export class MemoryPartitionStore implements PartitionStore {
         this.#items.putBacklog(partition, type, entry.value);
       }
     }
-    for (const reservation of turn.reserved) present.batches.set(reservation.batchId, reservation);
+    for (const each of [...turn.ahead, ...turn.reserved]) present.batches.set(each.batchId, each);
     for (const reservation of commit.reserve) {
       // Its own copy: places leave it one by one.
       present.reservations.set(reservation.batchId, { ...reservation, jobs: new Map(reservation.jobs) });
@@ -193,11 +198,12 @@ export class MemoryPartitionStore implements PartitionStore {
   /** Here a commit leaves every key in its place. */
   async tidy(partition: number): Promise<void> {
     return this.#items.write('tidy', () => {
-      const { page, batches } = this.#items.partition(partition);
+      const { page, batches, follows } = this.#items.partition(partition);
       for (const [batchId, reservation] of batches) {
         if (asMarked(reservation, page) !== undefined) continue;
+        this.#items.bill.deletedReservation(partition, reservation, follows.get(batchId));
         batches.delete(batchId);
-        this.#items.bill.deletedReservation(partition, reservation);
+        follows.delete(batchId);
       }
     });
   }

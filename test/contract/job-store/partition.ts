@@ -136,6 +136,70 @@ export function partitionContract(suite: StoreSuite): void {
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
     });
 
+    it('makes reservations that the page has no room for, settles them and takes them away, as any others', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const meant = new Map<string, Reservation>();
+      const shown = async () => {
+        const { reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
+        return new Map(reservations.map((each) => [each.batchId, each]));
+      };
+      for (let round = 0; round < 12; round += 1) {
+        const reserve = times(1 + (round % 3), (batch) =>
+          aReservation(times(60, (at) => ({ id: `${round}-${batch}-${at}`.padStart(32, '0') }))),
+        );
+        // Of each third one all is settled, of the others every other place.
+        const drop = [...meant.values()].slice(0, 2).map((reservation, at) => ({
+          reservation,
+          positions: [...reservation.jobs.keys()].filter(
+            (place) => at > 0 || round % 3 === 0 || place % 2 === 0,
+          ),
+        }));
+        const ledgers = [aLedger({ settledCostMs: round })];
+        expect(await store.commit({ fence, commit: aCommit({ turn: round, reserve, drop, ledgers }) })).toBe(
+          'committed',
+        );
+        for (const { reservation, positions } of drop) {
+          const jobs = new Map([...reservation.jobs].filter(([place]) => !positions.includes(place)));
+          if (jobs.size === 0) meant.delete(reservation.batchId);
+          else meant.set(reservation.batchId, { ...reservation, jobs });
+        }
+        for (const each of reserve) meant.set(each.batchId, each);
+        expect(await shown()).toEqual(meant);
+        if (round % 2 === 0) await store.tidy(partition);
+        expect(await shown()).toEqual(meant);
+      }
+      // One that follows what is not there makes nothing, and takes nothing away.
+      const late = aCommit({ turn: 3, reserve: [aReservation(times(300, (at) => ({ id: `late-${at}` })))] });
+      await expect(store.commit({ fence, commit: late })).rejects.toMatchObject({ name: 'StaleCommit' });
+      await store.tidy(partition);
+      expect(await shown()).toEqual(meant);
+      const all = [...meant.values()].map((reservation) => ({
+        reservation,
+        positions: [...reservation.jobs.keys()],
+      }));
+      await store.commit({ fence, commit: aCommit({ drop: all }) });
+      await store.tidy(partition);
+      expect(await shown()).toEqual(new Map());
+      expect((await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] }))[0]?.settledCostMs).toBe(11);
+    });
+
+    it('makes large reservations for nobody whose lease another one has taken', async () => {
+      const partition = freshPartition();
+      const former = await lease(partition);
+      await store.commit({ fence: former, commit: aCommit() });
+      const present = await lease(partition, NOW_MS + LEASE_MS);
+      const [refused, made] = [1, 2].map((batch) =>
+        aReservation(times(300, (at) => ({ id: `${batch}-${at}` }))),
+      );
+      if (refused === undefined || made === undefined) throw new Error('no reservations');
+      expect(await store.commit({ fence: former, commit: aCommit({ reserve: [refused] }) })).toBe('lost');
+      expect(await store.commit({ fence: present, commit: aCommit({ reserve: [made] }) })).toBe('committed');
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([made]);
+      await store.tidy(partition);
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([made]);
+    });
+
     it('answers every ledger, however many keys there are', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);

@@ -87,6 +87,8 @@ export const ATTRIBUTE = {
   texts: 'z',
   pageEpoch: 'g',
   commitId: 'i',
+  follows: 'w',
+  namedBatches: 'y',
   parks: 'x',
   attendance: 'a',
   liftedAtMs: 'l',

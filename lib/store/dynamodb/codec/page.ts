@@ -137,6 +137,13 @@ function unpackAttendance(packed: unknown): Attendance {
   return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
 }
 
+/** Without them, nobody would know which reservations count: an earlier version does not write them. */
+function unpackNames(packed: unknown): ReadonlySet<string> {
+  if (!Array.isArray(packed) || !packed.every((each) => typeof each === 'string'))
+    throw new TypeError('names');
+  return new Set(packed);
+}
+
 const packQuiet = ({ sinceMs, lookedAtMs, declared }: Quiet): string =>
   JSON.stringify([sinceMs, lookedAtMs, ...(declared === undefined ? [] : [declared])]);
 
@@ -147,7 +154,16 @@ function unpackQuiet(packed: unknown): Quiet {
 }
 
 /** What the page says of keys, types and reservations: a text of JSON each, in one line. */
-const TEXTS = [A.ledgers, A.estimates, A.batches, A.inline, A.attendance, A.quiet, A.ledgersSince] as const;
+const TEXTS = [
+  A.ledgers,
+  A.estimates,
+  A.batches,
+  A.inline,
+  A.attendance,
+  A.quiet,
+  A.ledgersSince,
+  A.namedBatches,
+] as const;
 /** Far beyond any page: more is damaged, or was put there by somebody else. */
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -203,6 +219,7 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
     [A.estimates]: packEstimates(page.estimates),
     [A.batches]: packBatches(page.batches),
     [A.inline]: page.inline.size === 0 ? undefined : packReservations(page.inline.values()),
+    [A.namedBatches]: page.named === undefined ? undefined : JSON.stringify([...page.named]),
     [A.parks]: page.parks ? true : undefined,
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
     [A.liftedAtMs]: page.liftedAtMs,
@@ -250,6 +267,7 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
     inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, loosened) : new Map(),
+    ...(cells.has(A.namedBatches) ? { named: cells.packed(A.namedBatches, unpackNames) } : {}),
     parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
     ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),

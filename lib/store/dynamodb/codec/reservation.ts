@@ -1,4 +1,5 @@
 /** A reservation: its jobs are packed into one attribute, because every pass reads it whole. */
+import { isDeepStrictEqual } from 'node:util';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { ReservedJob } from '../../../core/job.ts';
 import { itemBytes, writeUnitsOf } from '../../metering.ts';
@@ -117,10 +118,11 @@ export function unpackReservations(packed: unknown): ReadonlyMap<string, Reserva
   );
 }
 
-export function encodeReservation(partition: number, reservation: Reservation): Item {
-  const item = plainReservation(partition, reservation);
+/** @param follows - of an item that is put before a page: the turn that the page follows */
+export function encodeReservation(partition: number, reservation: Reservation, follows?: number): Item {
+  const item: Item = { ...plainReservation(partition, reservation), [A.follows]: follows };
   const units = writeUnitsOf(itemBytes(item));
-  // Written in a transaction, and taken away again: its jobs are compressed where that takes fewer write units.
+  // Written, and taken away again: its jobs are compressed where that takes fewer write units.
   if (units === 1) return item;
   const packed = { ...item, [A.reservedJobs]: deflateRawSync(String(item[A.reservedJobs])) };
   return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
@@ -151,6 +153,14 @@ function withJobs(item: Item): Item {
     throw cellsOf(item).malformed(A.reservedJobs, 'jobs as deflate', { cause });
   }
 }
+
+/** The turn that the page follows before which an item was put; undefined: it was written with its page. */
+export const followsOf = (item: Item): number | undefined =>
+  item[A.follows] === undefined ? undefined : cellsOf(item).count(A.follows);
+
+/** Whether two items that were put before a page say the same. */
+export const isSameReservation = (one: Item, other: Item): boolean =>
+  followsOf(one) === followsOf(other) && isDeepStrictEqual(decodeReservation(one), decodeReservation(other));
 
 export function decodeReservation(item: Item): Reservation {
   const cells = cellsOf(withJobs(item));
