@@ -45,7 +45,7 @@ const COMMIT_PROTECTIONS = [
 const UNCOUNTED = 'J0 holds capacity that nobody counts';
 
 const RESERVATION_PROTECTIONS = [
-  ['put-first', 7, UNCOUNTED],
+  ['put-first', 6, UNCOUNTED],
   ['put-if-absent', 9, 'J1 holds capacity that nobody counts'],
   ['void-by-turn', 8, UNCOUNTED],
   ['missing-reads-again', 10, UNCOUNTED],
