@@ -638,6 +638,7 @@ export function linesContract(suite: StoreSuite): void {
       expect(await store.commit({ fence, commit })).toBe('committed');
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([reservation]);
       expect(await store.getLedgers({ partition, fairnessKeys: [odd] })).toEqual([ledger]);
+      await suite.untilLearned(fence, [estimate]);
       expect(await store.getEstimates({ partition, ids: [{ type: job.type, resourceId: odd }] })).toEqual([
         estimate,
       ]);

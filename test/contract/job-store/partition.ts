@@ -28,7 +28,7 @@ import { noise } from '../../fixtures/noise.ts';
 import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
 
 export function partitionContract(suite: StoreSuite): void {
-  const { freshPartition, stored, runningJob, finish, lease } = suite;
+  const { freshPartition, stored, runningJob, finish, lease, untilLearned } = suite;
   let store: JobStore;
   beforeAll(() => {
     store = suite.opened().store;
@@ -543,6 +543,7 @@ export function partitionContract(suite: StoreSuite): void {
       );
       const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
+      await untilLearned(fence, estimates);
       expect(await store.getEstimates({ partition, ids: estimates })).toEqual(estimates);
     });
 
@@ -812,6 +813,7 @@ export function partitionContract(suite: StoreSuite): void {
         type,
         resourceId,
       }));
+      await untilLearned(fence, estimates);
       expect(await store.getEstimates({ partition, ids })).toEqual([undefined, ...estimates]);
       expect(await store.getLedgers({ partition: freshPartition(), fairnessKeys: ['key-1'] })).toEqual([
         undefined,

@@ -3,9 +3,10 @@ import { afterAll, beforeAll, expect, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { Verdict } from '../../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
-import type { Fence, WorkerIdentity } from '../../../lib/store/records.ts';
+import type { EstimateRecord, Fence, WorkerIdentity } from '../../../lib/store/records.ts';
 import type { ReadyLine } from '../../../lib/store/schema.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
+import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aWorker } from '../../fixtures/factories/worker.ts';
 import type { JobStoreHarness } from '../harness.ts';
@@ -88,6 +89,17 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
     return { partition, epoch: outcome.epoch };
   };
 
+  /** What resources cost is put behind a commit, and may get lost there: it is learned again until it is there. */
+  const untilLearned = async (fence: Fence, estimates: readonly EstimateRecord[]): Promise<void> => {
+    const { partition } = fence;
+    for (let lost = 0; lost < 20; lost += 1) {
+      const found = await store.getEstimates({ partition, ids: estimates });
+      const missing = estimates.filter((_, at) => found[at] === undefined);
+      if (missing.length === 0) return;
+      await store.commit({ fence, commit: aCommit({ estimates: missing }) });
+    }
+  };
+
   /** The index may lag: reads it until it shows what was written. */
   const untilLine = (partition: number, line: ReadyLine, ids: readonly string[]) =>
     vi.waitFor(async () => {
@@ -115,6 +127,7 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
     runningJob,
     finish,
     lease,
+    untilLearned,
     untilLine,
     untilDue,
     untilKeys,
