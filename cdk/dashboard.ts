@@ -37,7 +37,6 @@ const CHECKS: Readonly<Record<keyof DashboardProps, Check>> = {
 /** @throws ConfigurationError for what no dashboard can have */
 export const checkDashboard = (props: DashboardProps): void => objectOf(CHECKS)('', props);
 
-/** More lines than this cannot be told apart, and each costs something where it is drawn. */
 /** What its graphs show of what is told on request. */
 export const METRICS_DRAWN = [
   'submitted',
@@ -48,6 +47,7 @@ export const METRICS_DRAWN = [
   'writeUnits',
 ] as const satisfies MetricOnRequest[];
 
+/** More lines than this cannot be told apart, and each costs something where it is drawn. */
 const LINES_MAX = 20;
 const HALF = 12;
 const HEIGHT = 6;

@@ -67,7 +67,8 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
     log?.warn('an item cannot be read', { ...item }),
   );
   log = options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs);
-  const [{ runDispatcher }, { processVitals }, { processMetrics }, { askedMetricsOf }, names] = await loading;
+  const [{ runDispatcher }, { processVitals }, { processMetrics }, { askedMetricsOf, namesIn }, names] =
+    await loading;
   // At its end it may be killed.
   nodeModule.flushCompileCache?.();
   const ended = new AbortController();
@@ -79,7 +80,7 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
             scheduler,
             parts.clock,
             (line) => watchman.out(`${line}\n`),
-            askedMetricsOf({ ...process.env, [names.METRICS_TOLD]: metricsNamed(names) }),
+            askedMetricsOf({ ...process.env, [names.METRICS_TOLD]: metricsNamed(names, namesIn) }),
           )
         : undefined;
     if (told !== undefined) meterTo(told.metrics);
@@ -130,13 +131,11 @@ function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
  * What is told of what is told on request. Who asks for metrics without saying which may look at any of them, by alarms that would be blind.
  * @throws UsageError
  */
-function metricsNamed({
-  METRICS,
-  METRICS_ON_REQUEST,
-  METRICS_TOLD,
-}: typeof import('../metrics/names.ts')): string {
-  const said = (process.env[METRICS_TOLD] ?? '').split(',').map((name) => name.trim());
-  const named = said.filter((name) => name !== '');
+function metricsNamed(
+  { METRICS, METRICS_ON_REQUEST, METRICS_TOLD }: typeof import('../metrics/names.ts'),
+  namesIn: (text: string | undefined) => readonly string[],
+): string {
+  const named = namesIn(process.env[METRICS_TOLD]);
   for (const name of named) {
     if (Object.hasOwn(METRICS, name)) continue;
     throw new UsageError(

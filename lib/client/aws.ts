@@ -199,7 +199,10 @@ export class SchedulerClient extends StoreClient {
     const dynamodb = new DynamoDBClient(aws);
     const sqs = new SQSClient(aws);
     const wakes = new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl });
-    const lambda = wakeFunctionArn === undefined ? undefined : lambdaForWakes(aws);
+    const invoked =
+      wakeFunctionArn === undefined
+        ? undefined
+        : { client: lambdaForWakes(aws), functionArn: wakeFunctionArn };
     const store = new DynamoJobStore({
       client: dynamodb,
       table,
@@ -209,14 +212,7 @@ export class SchedulerClient extends StoreClient {
     super({
       store,
       queue:
-        lambda === undefined || wakeFunctionArn === undefined
-          ? wakes
-          : new InvokedWakes({
-              client: lambda,
-              functionArn: wakeFunctionArn,
-              queue: wakes,
-              clock: systemClock,
-            }),
+        invoked === undefined ? wakes : new InvokedWakes({ ...invoked, queue: wakes, clock: systemClock }),
       declarations,
       clock: systemClock,
       newId: () => randomBytes(16).toString('hex'),
@@ -226,7 +222,7 @@ export class SchedulerClient extends StoreClient {
     this.#destroy = () => {
       dynamodb.destroy();
       sqs.destroy();
-      lambda?.destroy();
+      invoked?.client.destroy();
     };
   }
 

@@ -6,8 +6,8 @@
  *
  * Where many processes submit a little each, none of them knows that. The lease does: its epoch rises with each that takes it.
  *
- * A function is told by a message, or by an invocation. A dispatcher that runs on looks for word several times a second: where one has the partition, word is
- * left for it in the table, which is cheaper, and sooner there than by way of a function.
+ * A function is told by a message, or by an invocation. A dispatcher that runs on looks for word several times a second: where one has the
+ * partition, word is left for it in the table, which is cheaper, and sooner there than by way of a function.
  */
 import type { Job } from '../core/job.ts';
 import { isResident, namesOfNew } from '../dispatch/lease.ts';
@@ -94,11 +94,7 @@ export class Told {
     });
     store.readLease(partition).then(
       (lease) => this.#note(clock, partition, lease),
-      () =>
-        this.#seen.set(partition, {
-          ...NOTHING_SEEN,
-          untilMonotonicMs: clock.monotonicMs() + NOT_LED_FOR_MS,
-        }),
+      () => this.#forget(clock, partition, NOT_LED_FOR_MS),
     );
     return known ?? NOTHING_SEEN;
   }
@@ -122,6 +118,11 @@ export class Told {
     this.#seen.set(partition, { isLed, isBusy, untilMonotonicMs: atMonotonicMs + forMs, look });
   }
 
+  /** Takes it for so long that nobody leads it, and that little goes on there. */
+  #forget({ monotonicMs }: Clock, partition: number, forMs: number): void {
+    this.#seen.set(partition, { ...NOTHING_SEEN, untilMonotonicMs: monotonicMs() + forMs });
+  }
+
   async #leaveWord(
     { store, queue, clock }: ToldParts,
     partition: number,
@@ -131,10 +132,7 @@ export class Told {
       await store.wake({ partition, jobs: namesOfNew(ids) });
     } catch {
       // A role of before may wake by messages only.
-      this.#seen.set(partition, {
-        ...NOTHING_SEEN,
-        untilMonotonicMs: clock.monotonicMs() + REFUSED_FOR_MS,
-      });
+      this.#forget(clock, partition, REFUSED_FOR_MS);
       await queue.sendWake(partition, 0, undefined, ids);
     }
   }

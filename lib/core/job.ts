@@ -202,7 +202,6 @@ export const firstReadyMs = ({
   firstReadyAtMs,
 }: Pick<Job, 'readyAtMs' | 'firstReadyAtMs'>): number => firstReadyAtMs ?? readyAtMs;
 
-/** Priority's range: 0 is the least, 10 the most urgent. */
 /** UTF-8 bytes. */
 export const JOB_ID_BYTES_MAX = 256;
 
@@ -210,6 +209,7 @@ export const JOB_ID_BYTES_MAX = 256;
 export const isJobId = (text: string): boolean =>
   text !== '' && text.isWellFormed() && new TextEncoder().encode(text).byteLength <= JOB_ID_BYTES_MAX;
 
+/** Priority's range: 0 is the least, 10 the most urgent. */
 export const PRIORITY_MIN = 0;
 export const PRIORITY_MAX = 10;
 

@@ -12,11 +12,16 @@ import {
   METRICS_TOLD,
 } from '../metrics/names.ts';
 
+/** As variables of the environment have them: with commas between them. */
+export const namesIn = (text = ''): readonly string[] =>
+  text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+
 /** What is told beside what always is, as the environment says; names that it does not know are left out. */
 export function askedMetricsOf(environment: Readonly<Record<string, string | undefined>>): AskedMetrics {
-  const namesIn = (variable: string): readonly string[] =>
-    (environment[variable] ?? '').split(',').map((name) => name.trim());
-  const [metrics, by] = [namesIn(METRICS_TOLD), namesIn(METRICS_BY)];
+  const [metrics, by] = [namesIn(environment[METRICS_TOLD]), namesIn(environment[METRICS_BY])];
   return {
     metrics: METRICS_ON_REQUEST.filter((name) => metrics.includes(name)),
     by: FINER_SCOPES.filter((scope) => by.includes(scope)),

@@ -1,6 +1,7 @@
 /** The models of the protocols, run. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
 
 const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 export const MODEL = modelNamed('protocol_model.py');
@@ -33,4 +34,29 @@ export async function run(
     child.once('close', resolve);
   });
   return { code, lines: output.trimEnd().split('\n') };
+}
+
+/** A model without one protection goes wrong, after so many steps at fewest. */
+export async function expectViolation(
+  model: string,
+  name: string,
+  steps: number,
+  violation: string,
+): Promise<void> {
+  const { code, lines } = await run(model, '--break', name);
+  const [verdict, ...trail] = lines;
+  expect(verdict).toContain(`; violation: ${violation}`);
+  expect(trail).toHaveLength(steps);
+  expect(code).toBe(0);
+}
+
+/** None of the first states that a model reaches goes wrong. */
+export async function expectSafe(
+  model: string,
+  states: number,
+  options: readonly string[] = [],
+): Promise<void> {
+  const { code, lines } = await run(model, '--states', String(states), ...options);
+  expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
+  expect(code).toBe(0);
 }

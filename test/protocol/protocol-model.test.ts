@@ -2,12 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import {
   COMMIT_MODEL,
+  expectSafe,
+  expectViolation,
   LOAN_MODEL,
   LOCK_MODEL,
   MODEL_MS,
   REHOME_MODEL,
   RESERVATION_MODEL,
-  run,
   runModel,
 } from './models.ts';
 
@@ -96,24 +97,18 @@ describe('the reserve-then-claim protocol', () => {
 });
 
 describe('a commit that is one write', () => {
-  it('holds the invariants in the first states that its small world can reach', {
-    timeout: MODEL_MS,
-  }, async () => {
-    const { code, lines } = await run(COMMIT_MODEL, '--states', '100000');
-    expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
-    expect(code).toBe(0);
-  });
+  it(
+    'holds the invariants in the first states that its small world can reach',
+    {
+      timeout: MODEL_MS,
+    },
+    () => expectSafe(COMMIT_MODEL, 100_000),
+  );
 
   it.each(COMMIT_PROTECTIONS)(
     'goes wrong without %s after %d steps, which the model shows',
     { timeout: MODEL_MS },
-    async (name, steps, violation) => {
-      const { code, lines } = await run(COMMIT_MODEL, '--break', name);
-      const [verdict, ...trail] = lines;
-      expect(verdict).toContain(`; violation: ${violation}`);
-      expect(trail).toHaveLength(steps);
-      expect(code).toBe(0);
-    },
+    (name, steps, violation) => expectViolation(COMMIT_MODEL, name, steps, violation),
   );
 });
 
@@ -126,23 +121,13 @@ describe('reservations whose items are put before the page', () => {
     {
       timeout: MODEL_MS,
     },
-    async (_, options) => {
-      const { code, lines } = await run(RESERVATION_MODEL, '--states', '30000', ...options);
-      expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
-      expect(code).toBe(0);
-    },
+    (_, options) => expectSafe(RESERVATION_MODEL, 30_000, options),
   );
 
   it.each(RESERVATION_PROTECTIONS)(
     'go wrong without %s after %d steps, which the model shows',
     { timeout: MODEL_MS },
-    async (name, steps, violation) => {
-      const { code, lines } = await run(RESERVATION_MODEL, '--break', name);
-      const [verdict, ...trail] = lines;
-      expect(verdict).toContain(`; violation: ${violation}`);
-      expect(trail).toHaveLength(steps);
-      expect(code).toBe(0);
-    },
+    (name, steps, violation) => expectViolation(RESERVATION_MODEL, name, steps, violation),
   );
 });
 
@@ -150,13 +135,7 @@ describe('the lock of a conflict key between partitions', () => {
   it.each(LOCK_PROTECTIONS)(
     'goes wrong without %s after %d steps, which the model shows',
     { timeout: MODEL_MS },
-    async (name, steps, violation) => {
-      const { code, lines } = await run(LOCK_MODEL, '--break', name);
-      const [verdict, ...trail] = lines;
-      expect(verdict).toContain(`; violation: ${violation}`);
-      expect(trail).toHaveLength(steps);
-      expect(code).toBe(0);
-    },
+    (name, steps, violation) => expectViolation(LOCK_MODEL, name, steps, violation),
   );
 });
 
@@ -164,23 +143,14 @@ describe('capacity that moves between partitions', () => {
   it.each(LOAN_PROTECTIONS)(
     'goes wrong without %s after %d steps, which the model shows',
     { timeout: MODEL_MS },
-    async (name, steps) => {
-      const { code, lines } = await run(LOAN_MODEL, '--break', name);
-      const [verdict, ...trail] = lines;
-      expect(verdict).toContain('; violation: capacity 2 exceeded: 3 units are held');
-      expect(trail).toHaveLength(steps);
-      expect(code).toBe(0);
-    },
+    (name, steps) => expectViolation(LOAN_MODEL, name, steps, 'capacity 2 exceeded: 3 units are held'),
   );
 });
 
 describe('jobs that move between partitions', () => {
-  it('are safe in the first states that their small world can reach', { timeout: MODEL_MS }, async () => {
-    const { code, lines } = await run(REHOME_MODEL, '--states', '50000');
-    expect(lines).toHaveLength(1);
-    expect(lines[0]).toMatch(/^\d+ states; no violation$/);
-    expect(code).toBe(0);
-  });
+  it('are safe in the first states that their small world can reach', { timeout: MODEL_MS }, () =>
+    expectSafe(REHOME_MODEL, 50_000),
+  );
 
   it.each([
     ['move-as-read', 9, 'J0 may start before its time'],
@@ -192,12 +162,6 @@ describe('jobs that move between partitions', () => {
   ] as const)(
     'go wrong without %s after %d steps, which the model shows',
     { timeout: MODEL_MS },
-    async (name, steps, violation) => {
-      const { code, lines } = await run(REHOME_MODEL, '--break', name);
-      const [verdict, ...trail] = lines;
-      expect(verdict).toContain(`; violation: ${violation}`);
-      expect(trail).toHaveLength(steps);
-      expect(code).toBe(0);
-    },
+    (name, steps, violation) => expectViolation(REHOME_MODEL, name, steps, violation),
   );
 });

@@ -1,8 +1,8 @@
 /** Wakes by the alias of the dispatch function, and by the queue where it cannot be invoked. */
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { type InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import { type InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { InvokedWakes, lambdaForWakes } from '../../../lib/queue/lambda/wakes.ts';
 import { decodeWake } from '../../../lib/queue/message.ts';
@@ -31,6 +31,26 @@ describe('wakes by invocation', () => {
       clock: { monotonicMs: () => monotonicMs },
     });
   });
+
+  /** By a Lambda that is this server. */
+  async function wakesAt(
+    lambda: Server,
+    clientOf: (aws: LambdaClientConfig) => LambdaClient,
+  ): Promise<InvokedWakes> {
+    await new Promise<void>((listening) => lambda.listen(0, '127.0.0.1', listening));
+    const client = clientOf({
+      endpoint: `http://127.0.0.1:${(lambda.address() as AddressInfo).port}`,
+      region: 'eu-central-1',
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    });
+    onTestFinished(() => {
+      client.destroy();
+      lambda.closeAllConnections();
+      lambda.close();
+    });
+    const queue = { sendWake: async (...wake: unknown[]) => void sent.push(wake) };
+    return new InvokedWakes({ client, functionArn: ALIAS, queue, clock: { monotonicMs: () => 0 } });
+  }
 
   it('name the jobs that are being stored, and wait for nothing that the function does', async () => {
     await wakes.sendWake(3, 0, undefined, ['a', 'b']);
@@ -86,18 +106,7 @@ describe('wakes by invocation', () => {
       requests.push([method, decodeURIComponent(url), headers['x-amz-invocation-type'], await text(request)]);
       response.writeHead(202).end();
     });
-    await new Promise<void>((listening) => lambda.listen(0, '127.0.0.1', listening));
-    const client = new LambdaClient({
-      endpoint: `http://127.0.0.1:${(lambda.address() as AddressInfo).port}`,
-      region: 'eu-central-1',
-      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-    });
-    onTestFinished(() => {
-      client.destroy();
-      lambda.close();
-    });
-    const queue = { sendWake: async (...wake: unknown[]) => void sent.push(wake) };
-    const real = new InvokedWakes({ client, functionArn: ALIAS, queue, clock: { monotonicMs: () => 0 } });
+    const real = await wakesAt(lambda, (aws) => new LambdaClient(aws));
     await real.sendWake(3, 0, undefined, ['a']);
     expect(requests).toEqual([
       ['POST', `/2015-03-31/functions/${ALIAS}/invocations`, 'Event', '{"partition":3,"jobIds":["a"]}'],
@@ -110,19 +119,7 @@ describe('wakes by invocation', () => {
     const lambda = createServer(() => {
       asked += 1;
     });
-    await new Promise<void>((listening) => lambda.listen(0, '127.0.0.1', listening));
-    const client = lambdaForWakes({
-      endpoint: `http://127.0.0.1:${(lambda.address() as AddressInfo).port}`,
-      region: 'eu-central-1',
-      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-    });
-    onTestFinished(() => {
-      client.destroy();
-      lambda.closeAllConnections();
-      lambda.close();
-    });
-    const queue = { sendWake: async (...wake: unknown[]) => void sent.push(wake) };
-    const real = new InvokedWakes({ client, functionArn: ALIAS, queue, clock: { monotonicMs: () => 0 } });
+    const real = await wakesAt(lambda, lambdaForWakes);
     for (const id of ['a', 'b']) await real.sendWake(0, 0, undefined, [id]);
     expect([asked, sent.length]).toEqual([2, 2]);
   });
