@@ -60,10 +60,7 @@ export interface CandidatesInput {
 
 /** A read of the index costs as much for one head as for this many: they fill what one unit reads. */
 const HEADS_MIN = 12;
-/**
- * Heads of a line are read again after this time. A job that ranks before them, and of which no hint told, is found sooner if the
- * heads are used up before: a line whose heads are used up is read at once.
- */
+/** Heads of a line are read again after this time, or at once when they are used up: so a job is found of which no hint told. */
 const HEADS_TRUSTED_MS = 60_000;
 /** How many lines `lookAgain` reads again while slots stay free, although they were read a moment ago. */
 const AGAIN_LINES = 20;
@@ -102,6 +99,7 @@ export class Candidates {
   openAtMs: number | undefined;
   readonly #between: BetweenPartitions | undefined;
   readonly #lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
+  readonly #isOver = ({ id }: JobHead): boolean => this.#forgotten.has(id) || this.#held.has(id);
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
   readonly leftBehind: JobHead[] = [];
 
@@ -550,14 +548,14 @@ export class Candidates {
 
   /** Jobs that are known to wait, and were not admitted. */
   waiting(): readonly JobHead[] {
-    const byId = new Map<string, JobHead>();
-    const note = (job: JobHead): void => {
-      if (!this.#held.has(job.id) && !this.#forgotten.has(job.id)) byId.set(job.id, job);
-    };
-    for (const { jobs } of this.#input.cached.heads.values()) jobs.forEach(note);
-    for (const job of this.#hinted.recent()) note(job);
-    for (const jobs of this.#hinted.parked.values()) jobs.forEach(note);
-    return [...byId.values()];
+    return [...new Map(Array.from(this.#eachWaiting(), (job) => [job.id, job])).values()];
+  }
+
+  /** The same one by one, some of them more than once. */
+  *#eachWaiting(): Generator<JobHead> {
+    const read = Array.from(this.#input.cached.heads.values(), ({ jobs }) => jobs);
+    for (const jobs of [...read, this.#hinted.recent(), ...this.#hinted.parked.values()])
+      for (const job of jobs) if (!this.#isOver(job)) yield job;
   }
 
   /** These wait perhaps, though nothing that was read or told shows it: what is remembered of their lines is forgotten. */
@@ -573,7 +571,8 @@ export class Candidates {
   /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or nobody knows. */
   quietBut(admitted: ReadonlySet<string>): Quiet | undefined {
     if (this.#distrusted.size > 0 || this.#lifts.isCutShort) return undefined;
-    if (this.waiting().some(({ id }) => !admitted.has(id))) return undefined;
+    // Where much waits, one of the first says so.
+    for (const { id } of this.#eachWaiting()) if (!admitted.has(id)) return undefined;
     const { cached, nowMs } = this.#input;
     return quietOf(this.#context, { cached, nowMs, nameOf: (line) => this.#nameOf(line) });
   }
@@ -581,19 +580,18 @@ export class Candidates {
   /** Leaves to the next pass what this one has read and not used. */
   close(): void {
     const { heads, recent } = this.#input.cached;
-    const isOver = ({ id }: JobHead): boolean => this.#forgotten.has(id) || this.#held.has(id);
     const parked = new Set([...this.#hinted.parked.values()].flatMap((jobs) => jobs.map(({ id }) => id)));
     for (const name of this.#offeredOf.keys()) {
       const known = heads.get(name);
       if (known === undefined) continue;
       // What stands in a blocked line stands in this one only if it was moved back, and then hints tell of it.
-      const jobs = known.jobs.filter((job) => !isOver(job) && !parked.has(job.id));
+      const jobs = known.jobs.filter((job) => !this.#isOver(job) && !parked.has(job.id));
       // Nothing is left, and the line goes on: only a read tells how.
       if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
       else heads.set(name, { ...known, jobs });
     }
     for (const [name, recents] of recent) {
-      for (const { job } of recents.values()) if (isOver(job)) recents.delete(job.id);
+      for (const { job } of recents.values()) if (this.#isOver(job)) recents.delete(job.id);
       if (recents.size === 0) recent.delete(name);
     }
     const quiet = this.quietBut(new Set());

@@ -31,8 +31,11 @@ import type { CachedKey, CachedKeys } from './partition-cache.ts';
 const LEAST_LINES_MAX = 2_000;
 /** Keys whose lines are read together at first, then twice as many each time. */
 const TOGETHER_MIN = 4;
-/** Keys that are met of each type, to find those; of more, those behind count as if they had jobs. */
-const MET_MAX = 2_000;
+/**
+ * Keys that are met of each type, to find those; of more, those behind count as if they had jobs. More than a partition is meant for:
+ * where keys stand in front that belong behind, all of them are met.
+ */
+const MET_MAX = 20_000;
 /** Types in whose lines a returning key is looked up by name; of more, those whose keys are remembered. */
 const LOOKED_TYPES_MAX = 16;
 

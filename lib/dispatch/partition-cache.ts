@@ -271,6 +271,7 @@ export function noteImages(
   nowMs: number,
 ): void {
   const waiting: JobHead[] = [];
+  const others: JobHead[] = [];
   for (const job of images) {
     const name = nameOf(job);
     const ofLine = lines.recent.get(name);
@@ -287,11 +288,12 @@ export function noteImages(
       if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
       waiting.push(job);
     } else {
-      noteOutdated(lines, [job], nowMs);
+      others.push(job);
       lines.coming?.delete(job.id);
       if (hinted !== undefined || read !== undefined) forgetJob(lines, name, job.id);
     }
   }
+  noteOutdated(lines, others, nowMs);
   for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type)) noteKeys(lines, type, jobs, subOf);
   forgetOld(lines, nowMs);
 }

@@ -175,8 +175,8 @@ export interface PartitionStore {
   commit(request: { readonly fence: Fence; readonly commit: Commit }): Promise<CommitOutcome>;
   /**
    * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to
-   * where their cost puts them in the keys line, as far as they are in the way. May be late or lost: it costs reads,
-   * neither truth nor order.
+   * where their cost puts them in the keys line, as far as that pays. May be late or lost: it costs reads, neither truth nor
+   * order.
    */
   tidy(partition: number): Promise<void>;
   /**

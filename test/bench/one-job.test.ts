@@ -8,8 +8,9 @@ const project = resolve(import.meta.dirname, '../..');
 /**
  * As many as it is: docs/decisions/2026-11-25-files-of-one-job.md says why it is not 30. A change that needs one more file for one
  * job's way says why, and raises it.
+ * 55: one file keeps the order of the keys line on both stores, where one of them had it among its own.
  */
-const FILES_MAX = 54;
+const FILES_MAX = 55;
 
 it('one job goes from its request to its settlement through no more files than it did', {
   timeout: 60_000,

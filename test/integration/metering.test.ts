@@ -13,7 +13,7 @@ import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
-import { lineOf } from '../fixtures/factories/ready-line.ts';
+import { aReadyLine, lineOf } from '../fixtures/factories/ready-line.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { seeded } from '../simulation/random.ts';
 
@@ -132,6 +132,30 @@ describe('the bill', () => {
     expect(long).toBeGreaterThan(5);
     expect(counted).toBeGreaterThanOrEqual(isOurEmulator ? long : 2);
     expect(counted).toBeLessThanOrEqual(long);
+  });
+
+  it('counts a key that is moved in its line', async () => {
+    const fence = { partition: 7, epoch: 1 };
+    const units: number[] = [];
+    for (const [at, store] of stores.entries()) {
+      const meter = at === 0 ? metered.memory : metered.table;
+      const charge = async (fairnessKey: string, settledCostMs: number): Promise<void> => {
+        const ledgers = [aLedger({ fairnessKey, settledCostMs })];
+        expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      };
+      await store.acquireLease({ partition: 7, holder: 'd', nowMs: NOW_MS, leaseMs: 60_000 });
+      await charge('first', 100);
+      await charge('second', 1_000);
+      const lines = ['first', 'second'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+      await store.announceLines({ partition: 7, lines, nowMs: NOW_MS });
+      await store.readKeys({ partition: 7, type: lines[0]?.type ?? '', limit: 1 });
+      await charge('first', 50);
+      const before = meter.counts('tidy').writeUnits;
+      await store.tidy(7);
+      units.push(meter.counts('tidy').writeUnits - before);
+    }
+    // The item, and its entry of the index: taken away, and put.
+    expect(units).toEqual([3, 3]);
   });
 
   it('counts what a resource costs as a write of its own, beside a page that is written alone', async () => {

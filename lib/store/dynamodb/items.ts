@@ -4,6 +4,7 @@ import type { MovingJob } from '../../core/job.ts';
 import type { PlaceInLine } from '../contract.ts';
 import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
 import type { JobHead } from '../job-fields.ts';
+import { KeyRanks } from '../key-ranks.ts';
 import type { UnreadableItem } from '../records.ts';
 import { dueKey, type ItemKey, jobKey, readyLineName, TABLE } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
@@ -12,7 +13,6 @@ import { isScheduleItem } from './codec/schedule.ts';
 import { decodeUnreadable, encodeUnreadable } from './codec/unreadable.ts';
 import { type ConnectionOptions, DynamoConnection, isForbidden, type Update } from './connection.ts';
 import { dueStanding } from './expressions.ts';
-import { KeyRanks } from './key-ranks.ts';
 import { Payloads } from './payloads.ts';
 
 export interface DynamoJobStoreOptions extends ConnectionOptions {

@@ -83,7 +83,8 @@ export class DynamoLineStore implements LineStore {
       this.#getBeside('getLedgers', partition, keys, decodeLedger),
     );
     const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
-    for (const ledger of ledgers) if (ledger !== undefined) this.#items.keyRanks.sawLedger(partition, ledger);
+    for (const ledger of ledgers)
+      if (ledger !== undefined) this.#items.keyRanks.readLedger(partition, ledger);
     return ledgers;
   }
 

@@ -6,6 +6,7 @@ import type { Loan, LoanRequest } from '../../core/lending.ts';
 import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { PartitionStore, RequestOf } from '../contract.ts';
 import { CommitTooLarge, StaleCommit, StoreThrottled } from '../errors.ts';
+import type { RankMove } from '../key-ranks.ts';
 import {
   asMarked,
   EMPTY_PAGE,
@@ -72,7 +73,6 @@ import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';
-import type { RankMove } from './key-ranks.ts';
 import { inParallel } from './parallel.ts';
 
 /** What a store has last read and written of a partition: what its next commit follows. */

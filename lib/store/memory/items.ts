@@ -6,6 +6,7 @@ import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
 import type { PlaceInLine } from '../contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../errors.ts';
+import { KeyRanks } from '../key-ranks.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
 import {
   type Carried,
@@ -170,6 +171,7 @@ export class MemoryItems {
   readonly #jobs = new Map<string, JobItem>();
   readonly jobLines: LinesIndex<Job>;
   readonly keyLines: LinesIndex<KeyBacklog>;
+  readonly keyRanks = new KeyRanks();
   readonly scheduleLines: LinesIndex<ScheduleState>;
   /** By partition: notes of what could not be read. */
   readonly unreadable = new Map<number, UnreadableItem[]>();
@@ -366,19 +368,20 @@ export class MemoryItems {
     return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
   }
 
+  /** @param rankCostMs - where it stands; as before, by default */
   putBacklog(
     partition: number,
     type: string,
     backlog: Omit<KeyBacklog, 'rankCostMs'>,
     rankCostMs?: number,
   ): void {
-    const { backlogs, ledgers } = this.partition(partition);
+    const { backlogs } = this.partition(partition);
     const { fairnessKey } = backlog;
     const byType = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
     const before = byType.get(type);
     let after: LineEntry<KeyBacklog> | undefined;
     if (countOf(backlog) > 0) {
-      const rank = costRank(rankCostMs ?? ledgers.get(fairnessKey)?.settledCostMs ?? 0, fairnessKey);
+      const rank = costRank(rankCostMs ?? before?.value.rankCostMs ?? 0, fairnessKey);
       const value = { ...backlog, rankCostMs: costOfRank(rank) };
       after = { id: fairnessKey, line: keysLineName(partition, type), rank, value };
       byType.set(type, after);
@@ -387,8 +390,7 @@ export class MemoryItems {
       byType.delete(type);
       if (byType.size === 0) backlogs.delete(fairnessKey);
     }
-    // A commit that only moves a key is no write of the item: a real table moves keys when it is tidied.
-    if (this.verb !== 'commit') this.bill.wroteBacklog(this.verb, partition, type, before, after);
+    this.bill.wroteBacklog(this.verb, partition, type, before, after);
     this.keyLines.move(`${partition}/${type}/${fairnessKey}`, before, after);
   }
 

@@ -23,6 +23,9 @@ export class MemoryLineStore implements LineStore {
     return this.#items.read('readKeys', () => {
       const { entries, next } = headsOf(this.#items.keyLines, keysLineName(partition, type), limit, after);
       this.#items.bill.readKeys('readKeys', partition, type, entries);
+      // Of a line that was read to its end, every key is known: where it stands does not matter.
+      if (next !== undefined)
+        for (const { rank, value } of entries) this.#items.keyRanks.sawKey(partition, type, value, rank);
       return { keys: entries.map((entry) => entry.value), next };
     });
   }
@@ -46,7 +49,10 @@ export class MemoryLineStore implements LineStore {
     return this.#items.read('getLedgers', () => {
       const { page, ownLedgers } = this.#items.partition(partition);
       this.#items.bill.readLedgers(partition, fairnessKeys.length, page.base);
-      return fairnessKeys.map((key) => page.ledgers.get(key) ?? ownLedgers.get(key));
+      const ledgers = fairnessKeys.map((key) => page.ledgers.get(key) ?? ownLedgers.get(key));
+      for (const ledger of ledgers)
+        if (ledger !== undefined) this.#items.keyRanks.readLedger(partition, ledger);
+      return ledgers;
     });
   }
 

@@ -17,6 +17,7 @@ import {
 } from '../page.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../records.ts';
 import type { Applied, Commit, CommitOutcome } from '../requests.ts';
+import { costOfRank } from '../schema.ts';
 import { requireCommitFits, requireRequestFits } from './fits.ts';
 import { estimateId, type MemoryItems, type PartitionItems } from './items.ts';
 
@@ -64,6 +65,7 @@ export class MemoryPartitionStore implements PartitionStore {
       // Beside the lease.
       const before = controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1) + 1;
       const others = { before, behind: workers.size };
+      for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
       this.#items.bill.load(partition, { page, batches, follows }, others, knownTurn);
       return {
         epoch: lease.epoch,
@@ -147,9 +149,7 @@ export class MemoryPartitionStore implements PartitionStore {
     }
     for (const ledger of commit.ledgers) {
       present.ledgers.set(ledger.fairnessKey, ledger);
-      for (const [type, entry] of present.backlogs.get(ledger.fairnessKey) ?? []) {
-        this.#items.putBacklog(partition, type, entry.value);
-      }
+      this.#items.keyRanks.sawLedger(partition, ledger);
     }
     for (const each of [...turn.ahead, ...turn.reserved]) present.batches.set(each.batchId, each);
     for (const reservation of commit.reserve) {
@@ -195,15 +195,19 @@ export class MemoryPartitionStore implements PartitionStore {
     if (stored.jobs.size === 0) items.reservations.delete(batchId);
   }
 
-  /** Here a commit leaves every key in its place. */
   async tidy(partition: number): Promise<void> {
     return this.#items.write('tidy', () => {
-      const { page, batches, follows } = this.#items.partition(partition);
+      const { page, batches, follows, backlogs } = this.#items.partition(partition);
       for (const [batchId, reservation] of batches) {
         if (asMarked(reservation, page) !== undefined) continue;
         this.#items.bill.deletedReservation(partition, reservation, follows.get(batchId));
         batches.delete(batchId);
         follows.delete(batchId);
+      }
+      for (const { type, fairnessKey, from, to } of this.#items.keyRanks.takeMoves(partition)) {
+        const entry = backlogs.get(fairnessKey)?.get(type);
+        if (entry?.rank === from) this.#items.putBacklog(partition, type, entry.value, costOfRank(to));
+        else this.#items.bill.small('tidy', 'write');
       }
     });
   }

@@ -64,7 +64,10 @@ export class MemorySubmitStore implements SubmitStore {
         if (present !== undefined && !renewed.has(keyOf(line))) return present.announcedAtMs;
         const wasAway =
           present !== undefined && keyTtlMs !== null && nowMs - present.announcedAtMs >= keyTtlMs;
-        const stoodAtMs = present?.rankCostMs ?? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs);
+        const rankCostMs =
+          present === undefined || wasAway
+            ? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs)
+            : present.rankCostMs;
         this.#items.putBacklog(
           partition,
           type,
@@ -72,7 +75,7 @@ export class MemorySubmitStore implements SubmitStore {
             ...withLine(present ?? { fairnessKey, lines: [], announcedAtMs: nowMs }, line),
             announcedAtMs: Math.max(nowMs, present?.announcedAtMs ?? -Infinity),
           },
-          wasAway ? 0 : stoodAtMs,
+          rankCostMs,
         );
         return nowMs;
       });

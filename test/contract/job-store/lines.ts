@@ -414,18 +414,26 @@ export function linesContract(suite: StoreSuite): void {
       expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual(ledgers.map((each) => each.settledCostMs));
     });
 
-    it('move back when a pass that has read some of them charges them', async () => {
+    it('come to the front when a pass that has met them there charges them less, and trail when it charges them more', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const lines = ['a', 'b'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+      const charge = async (fairnessKey: string, settledCostMs: number): Promise<void> => {
+        const ledgers = [aLedger({ fairnessKey, settledCostMs })];
+        expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      };
+      await charge('b', 50);
+      await charge('a', 100);
+      await charge('c', 200);
+      const lines = ['a', 'b', 'c'].map((fairnessKey) => aReadyLine({ fairnessKey }));
       await store.announceLines({ partition, lines, nowMs: NOW_MS });
-      await untilKeys(partition, SUITE_TYPE, ['a', 'b']);
-      await store.readKeys({ partition, type: SUITE_TYPE, limit: 1 });
-      await store.getLedgers({ partition, fairnessKeys: ['a'] });
-      const ledgers = [aLedger({ fairnessKey: 'a', settledCostMs: 100 })];
-      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      await untilKeys(partition, SUITE_TYPE, ['b', 'a', 'c']);
+      await store.readKeys({ partition, type: SUITE_TYPE, limit: 2 });
+      await charge('a', 10);
+      await charge('b', 300);
       await store.tidy(partition);
-      await untilKeys(partition, SUITE_TYPE, ['b', 'a']);
+      await untilKeys(partition, SUITE_TYPE, ['a', 'b', 'c']);
+      const { keys } = await store.readKeys({ partition, type: SUITE_TYPE, limit: 3 });
+      expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual([10, 50, 200]);
     });
 
     it('are left as they are where somebody has announced all of their lines lately, and say when', async () => {
