@@ -7,9 +7,14 @@
  *
  * Each measurement has a process of its own: what one leaves behind in memory would slow the next.
  *
- *   node bench/local.ts [--json] [--jobs 60000] [--backlog 20000]...
+ * With `--calls`, how many functions are entered for each job, and in which files most of them: a count that does not depend on the
+ * machine, where times do.
+ *
+ *   node bench/local.ts [--json] [--calls] [--jobs 60000] [--backlog 20000]...
  */
 import { spawnSync } from 'node:child_process';
+import { Session } from 'node:inspector/promises';
+import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -52,7 +57,26 @@ interface Timing {
   readonly lostClaims: number;
 }
 
-async function measure(jobs: number, backlog: number, dispatchers: number): Promise<Timing> {
+interface Calls {
+  readonly backlog: number;
+  readonly jobs: number;
+  readonly callsPerJob: number;
+  /** By file, most first. */
+  readonly files: Readonly<Record<string, number>>;
+}
+
+/** Between the end of the warm-up and the end of the measurement. */
+interface Around {
+  readonly begin?: () => Promise<void>;
+  readonly end?: (jobs: number) => Promise<void>;
+}
+
+async function measure(
+  jobs: number,
+  backlog: number,
+  dispatchers: number,
+  around: Around = {},
+): Promise<Timing> {
   const configuration = resolveConfiguration({
     types: Object.fromEntries(TYPES.map((type) => [type, { tier: 'standard', defaultCostMs: 10 }])),
     tiers: [{ tier: 'standard' }],
@@ -157,6 +181,7 @@ async function measure(jobs: number, backlog: number, dispatchers: number): Prom
   // What preparing left behind is not the jobs' own.
   collectGarbage();
   phases.clear();
+  await around.begin?.();
   const startedMs = performance.now();
   let ended = 0;
   while (ended < jobs) {
@@ -165,6 +190,7 @@ async function measure(jobs: number, backlog: number, dispatchers: number): Prom
     await timed('submit', () => put(ofRound));
   }
   const tookMs = performance.now() - startedMs;
+  await around.end?.(ended);
   const cpuUs = [...phases.values()].reduce((sum, us) => sum + us, 0);
   return {
     backlog,
@@ -179,34 +205,79 @@ async function measure(jobs: number, backlog: number, dispatchers: number): Prom
   };
 }
 
+const LIB = resolve(import.meta.dirname, '../lib');
+const FILES_SHOWN = 20;
+
+/** V8 counts. What the optimizer has put into its caller counts as called. */
+async function countCalls(jobs: number, backlog: number): Promise<Calls> {
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  let calls: Calls | undefined;
+  const begin = async (): Promise<void> => {
+    await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  };
+  const end = async (ended: number): Promise<void> => {
+    const { result } = await session.post('Profiler.takePreciseCoverage');
+    const files = result.flatMap(({ url, functions }): [string, number][] => {
+      const file = url.startsWith('file:') ? relative(LIB, fileURLToPath(url)) : '..';
+      const count = functions.reduce((sum, { ranges }) => sum + (ranges[0]?.count ?? 0), 0);
+      return file.startsWith('..') ? [] : [[`lib/${file}`, count / ended]];
+    });
+    const most = files.sort(([, one], [, other]) => other - one).slice(0, FILES_SHOWN);
+    const callsPerJob = Math.round(files.reduce((sum, [, count]) => sum + count, 0));
+    const rounded = most.map(([file, count]) => [file, Math.round(10 * count) / 10] as const);
+    calls = { backlog, jobs: ended, callsPerJob, files: Object.fromEntries(rounded) };
+  };
+  await measure(jobs, backlog, 1, { begin, end });
+  if (calls === undefined) throw new Error('nothing was counted');
+  return calls;
+}
+
 /** Runs this file again for one measurement. */
-function inOwnProcess(jobs: number, backlog: number, dispatchers: number): Timing {
-  const command = ['measure', jobs, backlog, dispatchers].map(String);
+function inOwnProcess<T = Timing>(kind: 'measure' | 'calls', ...numbers: readonly number[]): T {
+  const command = [kind, ...numbers].map(String);
   const { stdout, status, stderr } = spawnSync(
     process.execPath,
     [...process.execArgv, fileURLToPath(import.meta.url), ...command],
     { encoding: 'utf8' },
   );
   if (status !== 0) throw new Error(`${command.join(' ')} failed: ${stderr}`);
-  return JSON.parse(stdout) as Timing;
+  return JSON.parse(stdout) as T;
 }
 
 const [command, ...numbers] = process.argv.slice(2);
-if (command === 'measure') {
+if (command === 'measure' || command === 'calls') {
   const [jobs = 0, backlog = 0, dispatchers = 1] = numbers.map(Number);
-  console.log(JSON.stringify(await measure(jobs, backlog, dispatchers)));
+  const figures =
+    command === 'calls' ? await countCalls(jobs, backlog) : await measure(jobs, backlog, dispatchers);
+  console.log(JSON.stringify(figures));
   process.exit(0);
 }
 
 const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
+    calls: { type: 'boolean', default: false },
     jobs: { type: 'string', default: '60000' },
     backlog: { type: 'string', multiple: true, default: ['20000', '200000', '1000000'] },
   },
 });
-const timings = values.backlog.map((backlog) => inOwnProcess(Number(values.jobs), Number(backlog), 1));
-const race = inOwnProcess(RACE_JOBS, RACE_JOBS, RACERS);
+if (values.calls) {
+  const counted = values.backlog.map((backlog) =>
+    inOwnProcess<Calls>('calls', Number(values.jobs), Number(backlog)),
+  );
+  if (values.json) console.log(JSON.stringify({ label: 'functions entered for each job', counted }));
+  for (const { backlog, callsPerJob, files } of values.json ? [] : counted) {
+    console.log(`${backlog} waiting: ${callsPerJob} functions are entered for each job`);
+    for (const [file, count] of Object.entries(files)) console.log(`${count.toFixed(1).padStart(7)} ${file}`);
+  }
+  process.exit(0);
+}
+const timings = values.backlog.map((backlog) =>
+  inOwnProcess('measure', Number(values.jobs), Number(backlog), 1),
+);
+const race = inOwnProcess('measure', RACE_JOBS, RACE_JOBS, RACERS);
 if (values.json) console.log(JSON.stringify({ label: 'memory adapters, no network', timings, race }));
 else {
   console.log('memory adapters, no network');

@@ -182,8 +182,16 @@ export function fullConflicts(
   return full;
 }
 
-/** Types by their names. */
-export const typesByName = ({
+const byName = new WeakMap<PoolConfiguration['types'], ReadonlyMap<string, JobTypeConfiguration>>();
+
+/** Types by their names, made once for a configuration: it is asked of every job. */
+export function typesByName({
   types,
-}: Pick<PoolConfiguration, 'types'>): ReadonlyMap<string, JobTypeConfiguration> =>
-  new Map(types.map((type) => [type.type, type]));
+}: Pick<PoolConfiguration, 'types'>): ReadonlyMap<string, JobTypeConfiguration> {
+  let known = byName.get(types);
+  if (known === undefined) {
+    known = new Map(types.map((type) => [type.type, type]));
+    byName.set(types, known);
+  }
+  return known;
+}

@@ -1,4 +1,5 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
+import { typesByName } from '../core/conflict.ts';
 import type { JobMode, WaitingJob } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
@@ -106,15 +107,9 @@ export class Candidates {
   constructor(context: DispatchContext, input: CandidatesInput) {
     this.#context = context;
     this.#input = input;
-    const held: { readonly fairnessKey: string; readonly estimatedCostMs: number }[] = [];
-    for (const reservation of input.reservations) {
-      for (const [position, entry] of reservation.jobs) {
-        this.#held.set(entry.id, { reservation, position });
-        held.push(entry);
-      }
-    }
+    for (const reservation of input.reservations)
+      for (const [position, { id }] of reservation.jobs) this.#held.set(id, { reservation, position });
     const { configuration } = context;
-    const types = new Set(configuration.types.map((each) => each.type));
     this.#places = {
       nameOf: (job) => this.#nameOf(readyLineOf(job)),
       rankOf: (job) => rankKey(job, configuration.score),
@@ -124,7 +119,7 @@ export class Candidates {
     this.#between = between;
     this.#lives = between?.livesIn(context, input.partition) ?? (() => true);
     const isOfUse = (job: JobHead): boolean =>
-      types.has(job.type) && !this.#held.has(job.id) && this.#lives(job);
+      typesByName(configuration).has(job.type) && !this.#held.has(job.id) && this.#lives(job);
     // A dispatcher remembers hints from before a deployment that changed the number of partitions.
     if (between?.haveKeysMoved(context, input.partition)) forgetStrangers(input.cached, this.#lives);
     noteImages(
@@ -152,7 +147,7 @@ export class Candidates {
     this.#lifts = new Lifts(context, {
       partition: input.partition,
       ledgerCache: input.ledgerCache,
-      held,
+      held: input.reservations.flatMap(({ jobs }) => [...jobs.values()]),
       nowMs: input.nowMs,
       keysOf: (type, after) => this.#keys.upTo(type, after),
       namedOf: (type) => this.#keys.weighted(type),
@@ -382,13 +377,7 @@ export class Candidates {
     const isOver = isUsedUp(heads, offered + jobs.length);
     const more = !isOver || !(this.#read.has(name) || this.#isOverBelieved(name, line, heads));
     if (isOver && more) this.#ahead.note(name, line);
-    const free: JobHead[] = [];
-    for (const job of jobs) {
-      const held = this.#held.get(job.id);
-      if (held === undefined) free.push(job);
-      else this.#noteLeftBehind(held, job);
-    }
-    return { line, jobs: free, more };
+    return { line, jobs: jobs.filter((job) => !this.#isHeld(job)), more };
   }
 
   /** Reads lines whose remembered jobs are used up, if others are read now anyway, or `always`. */
@@ -581,11 +570,13 @@ export class Candidates {
   close(): void {
     const { heads, recent } = this.#input.cached;
     const parked = new Set([...this.#hinted.parked.values()].flatMap((jobs) => jobs.map(({ id }) => id)));
-    for (const name of this.#offeredOf.keys()) {
+    for (const [name, offered] of this.#offeredOf) {
       const known = heads.get(name);
       if (known === undefined) continue;
+      // What was not offered waits still. Jobs that were moved back stand among the others, and those that are parked may.
+      const met = this.#hinted.parked.size > 0 ? known.jobs.length : offered;
       // What stands in a blocked line stands in this one only if it was moved back, and then hints tell of it.
-      const jobs = known.jobs.filter((job) => !this.#isOver(job) && !parked.has(job.id));
+      const jobs = known.jobs.filter((job, at) => at >= met || !(this.#isOver(job) || parked.has(job.id)));
       // Nothing is left, and the line goes on: only a read tells how.
       if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
       else heads.set(name, { ...known, jobs });
@@ -600,11 +591,15 @@ export class Candidates {
     else keepQuiet(this.#input.cached, types, quiet);
   }
 
-  #noteLeftBehind({ reservation, position }: Held, job: JobHead): void {
+  /** Whether a reservation holds the job; of one that has moved on, that is noted. */
+  #isHeld(job: JobHead): boolean {
+    const held = this.#held.get(job.id);
+    if (held === undefined) return false;
+    const { reservation, position } = held;
     const entry = reservation.jobs.get(position);
-    if (entry === undefined) return;
-    const { kind } = attemptStatusOf(reservation, position, entry, job);
+    const kind = entry === undefined ? undefined : attemptStatusOf(reservation, position, entry, job).kind;
     if (kind === 'ended' || kind === 'gone') this.leftBehind.push(job);
+    return true;
   }
 
   #nameOf(line: LineName): string {

@@ -347,7 +347,7 @@ export async function waitsForOthers(
   if (underWay(configuration, shared, partition, state.carried) === undefined) return [];
   const memory = memoryOf(undefined, shared.sharedSince, clock.monotonicMs());
   await readSome(context, shared, memory, partition, { nowMs: clock.nowMs(), controls: state.controls });
-  const type = configuration.types.find((each) => each.type === job.type);
+  const type = typesByName(configuration).get(job.type);
   const conflictKey = conflictKeyUnder(type, job.resourceId);
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
   const rooms = roomsOf(

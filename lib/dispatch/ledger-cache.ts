@@ -2,8 +2,10 @@
  * What a pass knows of a partition's costs: ledgers of fairness keys and learned costs, as read, and as settlement changes
  * them. Ledgers that changed are written with the settlement itself, and what was learned right behind it.
  */
+
 import { type Weights, weightsNow } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { typesByName } from '../core/conflict.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
 import { correctionMs, liftedCostMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
@@ -27,7 +29,8 @@ interface EstimateName {
 }
 
 // The length of the type keeps names apart where a type or a resource contains a line break.
-const nameOf = ({ type, resourceId }: EstimateName): string => `${type.length}\n${type}\n${resourceId}`;
+export const nameOfEstimate = ({ type, resourceId }: EstimateName): string =>
+  `${type.length}\n${type}\n${resourceId}`;
 
 const ONLY_TYPE: readonly string[] = [WHOLE_TYPE];
 
@@ -73,7 +76,7 @@ export class LedgerCache {
   know({ ledgers, estimates, controls }: Pick<PartitionState, 'ledgers' | 'estimates' | 'controls'>): void {
     this.#weights = weightsNow(this.#configuration, controls);
     for (const ledger of ledgers) this.#ledgers.set(ledger.fairnessKey, ledger);
-    for (const estimate of estimates) this.#estimates.set(nameOf(estimate), estimate);
+    for (const estimate of estimates) this.#estimates.set(nameOfEstimate(estimate), estimate);
   }
 
   /** Reads the ledgers that are not known yet. */
@@ -151,7 +154,7 @@ export class LedgerCache {
 
   /** @param own - what is known of the resource, or of the type where the attempt has none */
   #costMsBy(own: EstimateRecord | undefined, type: string): number {
-    const declared = this.#configuration.types.find((each) => each.type === type);
+    const declared = typesByName(this.#configuration).get(type);
     const lent = this.#teachesType ? this.#known(this.#nameOf(type, WHOLE_TYPE)) : undefined;
     return expectedCostMs(own, lent, declared?.defaultCostMs ?? 0);
   }
@@ -260,16 +263,16 @@ export class LedgerCache {
   } {
     const { fairness } = this.#configuration;
     const charged = entry.estimatedCostMs;
-    const settledCostMs =
-      (this.ledgerOf(entry.fairnessKey)?.settledCostMs ?? 0) +
-      charged +
-      correctionMs(charged, durationMs, fairness);
-    const { presentUntilMs: untilMs, later: before } = this.ledgerOf(entry.fairnessKey) ?? {};
-    const hash = hashText(entry.id);
-    const again = againAtMs === undefined ? [] : [{ hash, untilMs: againAtMs }];
+    const {
+      settledCostMs: beforeMs = 0,
+      presentUntilMs: untilMs,
+      later: before,
+    } = this.ledgerOf(entry.fairnessKey) ?? {};
+    const settledCostMs = beforeMs + charged + correctionMs(charged, durationMs, fairness);
+    const later = againAtMs === undefined && before === undefined ? [] : laterOf(entry.id, againAtMs, before);
     const ledger = this.#withLater(
       { fairnessKey: entry.fairnessKey, settledCostMs, lastSeenMs: this.#nowMs },
-      [...otherThan(hash, before), ...again],
+      later,
       untilMs,
     );
     this.#change(ledger);
@@ -327,10 +330,10 @@ export class LedgerCache {
 
   /** Names of types are needed for every job, so they are made once. */
   #nameOf(type: string, resourceId: string): string {
-    if (resourceId !== WHOLE_TYPE) return nameOf({ type, resourceId });
+    if (resourceId !== WHOLE_TYPE) return nameOfEstimate({ type, resourceId });
     let name = this.#typeNames.get(type);
     if (name === undefined) {
-      name = nameOf({ type, resourceId });
+      name = nameOfEstimate({ type, resourceId });
       this.#typeNames.set(type, name);
     }
     return name;
@@ -353,6 +356,13 @@ export class LedgerCache {
     const idleUntilMs = Math.min(this.#nowMs, this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity);
     return keyTtlMs === null || idleUntilMs - presentUntilMs(ledger) < keyTtlMs;
   }
+}
+
+/** Jobs of a key that wait for a later time, one of them anew, or not any more. */
+function laterOf(id: string, untilMs: number | undefined, before?: readonly LaterJob[]): readonly LaterJob[] {
+  const hash = hashText(id);
+  const others = otherThan(hash, before);
+  return untilMs === undefined ? others : [...others, { hash, untilMs }];
 }
 
 const otherThan = (hash: number, jobs: readonly LaterJob[] = []): readonly LaterJob[] =>

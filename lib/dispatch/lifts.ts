@@ -162,7 +162,9 @@ export class Lifts {
 
   /** Notes that these jobs wait. A ledger that seems to be expired still counts if its key has had a job all the time. */
   async #noteAllWaiting(jobs: readonly JobHead[]): Promise<void> {
-    const byKey = Map.groupBy(jobs, ({ fairnessKey }) => fairnessKey);
+    const { ledgerCache } = this.#input;
+    const expired = jobs.filter(({ fairnessKey }) => ledgerCache.expiredMs(fairnessKey) !== undefined);
+    const byKey = Map.groupBy(expired, ({ fairnessKey }) => fairnessKey);
     await Promise.all([...byKey].map(([fairnessKey, ofKey]) => this.#noteWaiting(fairnessKey, ofKey)));
   }
 

@@ -3,7 +3,9 @@
  * Which part a job stands in follows from its id; its rank is that of the whole line. So the whole line is the merge of
  * its parts by rank, exactly: a head is given out only when every part that goes on has shown one behind it.
  */
+
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { typesByName } from '../core/conflict.ts';
 import type { JobMode } from '../core/job.ts';
 import type { LineName } from '../core/planner.ts';
 import type { PassStore } from '../store/contract.ts';
@@ -59,10 +61,11 @@ export async function readLineParts(
   limit: number,
   after?: LineCursor,
 ): Promise<LineHeads> {
-  const [only] = parts.subs;
-  return parts.subs.length === 1 && only !== undefined && after === undefined
+  const from = after ?? parts.subs.map((sub): PartCursor => ({ sub, ahead: [], isOpen: true }));
+  const [only, ...others] = from;
+  return only !== undefined && others.length === 0 && isBare(only)
     ? readOnlyPart(store, parts, only, limit)
-    : mergeParts(store, parts, limit, after);
+    : mergeParts(store, parts, limit, from);
 }
 
 const named = (line: ReadyLine, sub: number): ReadyLine => (sub === 0 ? line : { ...line, sub });
@@ -70,19 +73,19 @@ const named = (line: ReadyLine, sub: number): ReadyLine => (sub === 0 ? line : {
 async function readOnlyPart(
   store: Pick<PassStore, 'readLine'>,
   { partition, line }: LineParts,
-  sub: number,
+  { sub, next: after }: PartCursor,
   limit: number,
 ): Promise<LineHeads> {
-  const { jobs, next } = await store.readLine({ partition, line: named(line, sub), limit });
-  if (next === undefined) return { jobs, empty: jobs.length === 0 ? [sub] : [] };
+  const { jobs, next } = await store.readLine({ partition, line: named(line, sub), limit, after });
+  if (next === undefined) return { jobs, empty: jobs.length === 0 && after === undefined ? [sub] : [] };
   return { jobs, empty: [], next: [{ sub, ahead: [], isOpen: true, next }] };
 }
 
 async function mergeParts(
   store: Pick<PassStore, 'readLine'>,
-  { partition, line, subs, rankOf }: LineParts,
+  { partition, line, rankOf }: LineParts,
   limit: number,
-  after: LineCursor = subs.map((sub) => ({ sub, ahead: [], isOpen: true })),
+  after: LineCursor,
 ): Promise<LineHeads> {
   const ranked = (jobs: readonly JobHead[]): Part['ahead'] => jobs.map((job) => ({ job, rank: rankOf(job) }));
   const parts = after.map((part): Part => ({ ...part, ahead: ranked(part.ahead) }));
@@ -112,7 +115,11 @@ async function mergeParts(
 }
 
 /** Whether the part must be read on before its next job is known. */
-const isBare = ({ ahead, isOpen }: Part): boolean => ahead.length === 0 && isOpen;
+const isBare = ({
+  ahead,
+  isOpen,
+}: Pick<PartCursor, 'isOpen'> & { readonly ahead: readonly unknown[] }): boolean =>
+  ahead.length === 0 && isOpen;
 
 /** The jobs with the least ranks of all that was read ahead, as long as the next job of each part is known. */
 function takeBest(parts: readonly Part[], limit: number): readonly JobHead[] {
@@ -209,7 +216,7 @@ export function partsToRead(
     readonly hints: readonly JobHead[];
   },
 ): readonly number[] {
-  const parts = configuration.types.find(({ type }) => type === line.type)?.subLines ?? 1;
+  const parts = typesByName(configuration).get(line.type)?.subLines ?? 1;
   const named = subLinesOf(backlog?.lines ?? [], line.mode);
   if (parts === 1 && named.length <= 1) return named.length === 1 ? named : FIRST_PART;
   const isNamed = backlog?.isHinted !== true && named.length > 0;

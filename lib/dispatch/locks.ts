@@ -9,7 +9,7 @@
  * could not be won, and let partitions take turns: a hint that gets lost costs time until the next tick.
  */
 
-import { conflictKeyUnder, isExclusive } from '../core/conflict.ts';
+import { conflictKeyUnder, isExclusive, typesByName } from '../core/conflict.ts';
 import { claimIdOf, type ReservedJob } from '../core/job.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import { type Carried, isOpenTo, type Lock } from '../store/records.ts';
@@ -31,7 +31,7 @@ export function lockOf(
   job: Pick<JobHead, 'type' | 'resourceId'>,
 ): string | undefined {
   if (!needsLocks(context)) return undefined;
-  const type = context.configuration.types.find((each) => each.type === job.type);
+  const type = typesByName(context.configuration).get(job.type);
   return lockedBy(conflictKeyUnder(type, job.resourceId));
 }
 

@@ -66,7 +66,7 @@ export interface UnparkInput {
 /** The conflict key of a job that does not stand in a ready line any more: what is parked behind it may be the next. */
 export function keyLetGo(context: Pick<DispatchContext, 'configuration'>, job: JobHead): string | undefined {
   if (job.state !== 'scheduled' && !isTerminal(job.state)) return undefined;
-  const type = context.configuration.types.find((each) => each.type === job.type);
+  const type = typesByName(context.configuration).get(job.type);
   return conflictKeyUnder(type, job.resourceId);
 }
 

@@ -249,15 +249,21 @@ export const jobIdOfEvent = (eventId: string, position: number): string =>
 /** JSON with sorted names: equal content, equal text. */
 function canonical(value: Json | undefined): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  if (isRecord(value)) {
-    let text = '';
-    for (const name of sortedNames(value)) {
-      if (value[name] === undefined) continue;
-      text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonical(value[name] as Json)}`;
-    }
-    return `{${text}}`;
+  return isRecord(value) ? canonicalRecord(value, sortedNames(value)) : JSON.stringify(value ?? null);
+}
+
+/** The fields of these names, which are sorted. What is undefined is left out. */
+function canonicalRecord<Name extends string>(
+  record: { readonly [name in Name]?: unknown },
+  names: readonly Name[],
+): string {
+  let text = '';
+  for (const name of names) {
+    const value = record[name];
+    if (value !== undefined)
+      text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonical(value as Json)}`;
   }
-  return JSON.stringify(value ?? null);
+  return `{${text}}`;
 }
 
 // Names that stand in order already, as our own do, are most: sorting them would be the dearest part of a hash.
@@ -277,9 +283,7 @@ const CONTENT_FIELDS = [...ASKED_FIELDS, 'runAtMs' as const].sort();
  * in a span of its own.
  */
 function contentHash(request: JobRequest): string {
-  // What is undefined is left out.
-  const content = Object.fromEntries(CONTENT_FIELDS.map((name) => [name, request[name]]));
-  return digest(canonical(content as Json)).slice(0, 32);
+  return digest(canonicalRecord(request, CONTENT_FIELDS)).slice(0, 32);
 }
 
 /** A new job: pending if its time has come, else scheduled. */

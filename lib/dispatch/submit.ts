@@ -1,5 +1,7 @@
 /** Submitting: jobs become items, once, in lines that the dispatcher knows of. */
+
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { typesByName } from '../core/conflict.ts';
 import type { Job } from '../core/job.ts';
 import { hashText } from '../core/partition.ts';
 import { rankKey } from '../core/score.ts';
@@ -34,7 +36,7 @@ export const asSubmitter = (
 
 /** The tier of a job's type. */
 export function tierOf(configuration: PoolConfiguration, type: string): string {
-  const tier = configuration.types.find((each) => each.type === type)?.tier ?? configuration.tiers[0]?.tier;
+  const tier = typesByName(configuration).get(type)?.tier ?? configuration.tiers[0]?.tier;
   if (tier === undefined)
     throw new RangeError(`the pool has no tier for the job type ${JSON.stringify(type)}`);
   return tier;
@@ -42,7 +44,7 @@ export function tierOf(configuration: PoolConfiguration, type: string): string {
 
 /** The part of its line in which a job waits, or will: it follows from the job's id. */
 export function subLineOf(configuration: PoolConfiguration, job: Pick<JobHead, 'id' | 'type'>): number {
-  const parts = configuration.types.find((each) => each.type === job.type)?.subLines ?? 1;
+  const parts = typesByName(configuration).get(job.type)?.subLines ?? 1;
   return parts === 1 ? 0 : hashText(job.id) % parts;
 }
 

@@ -34,7 +34,7 @@ export const abortOf = (signal: AbortSignal): Promise<void> =>
  *
  * @param look - aborts the signal if it is time
  */
-export function lookingFirst(signal: AbortSignal, look: () => void): AbortSignal {
+function lookingFirst(signal: AbortSignal, look: () => void): AbortSignal {
   const { prototype } = AbortSignal;
   return Object.defineProperties(signal, {
     aborted: {
@@ -50,4 +50,35 @@ export function lookingFirst(signal: AbortSignal, look: () => void): AbortSignal
       },
     },
   });
+}
+
+/**
+ * A signal that is made when it is first asked for: to make one costs more than most of what a short attempt does, and most
+ * handlers never look at it.
+ */
+export class LazyAbort {
+  readonly #look: () => void;
+  #controller: AbortController | undefined;
+  #signal: AbortSignal | undefined;
+  /** Of the first abort. */
+  reason: Error | undefined;
+
+  /** @param look - is called before the signal is looked at, and aborts if it is time */
+  constructor(look: () => void) {
+    this.#look = look;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#signal === undefined) {
+      this.#controller = new AbortController();
+      if (this.reason !== undefined) this.#controller.abort(this.reason);
+      this.#signal = lookingFirst(this.#controller.signal, this.#look);
+    }
+    return this.#signal;
+  }
+
+  abort(reason: Error): void {
+    this.reason ??= reason;
+    this.#controller?.abort(this.reason);
+  }
 }

@@ -98,11 +98,11 @@ type SameField = Where<{ readonly redrive: 'same' }>;
 const SAME_FIELDS = namesWhere<SameField>(({ redrive }) => redrive === 'same');
 
 /** These fields of what has them; one that is undefined is left out. */
-const only = <From, Name extends keyof From>(names: readonly Name[], from: From): Pick<From, Name> =>
-  Object.fromEntries(names.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]]))) as Pick<
-    From,
-    Name
-  >;
+function only<From, Name extends keyof From>(names: readonly Name[], from: From): Pick<From, Name> {
+  const taken: Partial<Pick<From, Name>> = {};
+  for (const name of names) if (from[name] !== undefined) taken[name] = from[name];
+  return taken as Pick<From, Name>;
+}
 
 /** What another try takes over from a dead letter. */
 export const takenOver = (deadLetter: Job): Pick<Job, SameField> => only(SAME_FIELDS, deadLetter);

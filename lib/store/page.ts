@@ -370,7 +370,7 @@ function namesLeft(
     const reservation = live.get(batchId);
     if (reservation === undefined) continue;
     const settled = batches.get(batchId)?.settled;
-    if (settled === undefined || placesWithout(reservation.jobs, settled).size > 0) named.add(batchId);
+    if (settled === undefined || holdsMore(reservation.jobs, settled)) named.add(batchId);
   }
   return named;
 }
@@ -569,6 +569,12 @@ export function placesWithout(
     if (!positions.has(position)) left.set(position, entry);
   });
   return left;
+}
+
+/** Whether any place of a reservation is not among these. */
+function holdsMore(places: Reservation['jobs'], positions: ReadonlySet<number>): boolean {
+  for (const position of places.keys()) if (!positions.has(position)) return true;
+  return false;
 }
 
 /** A reservation as the page says it is by now; undefined once all of its places are settled. */

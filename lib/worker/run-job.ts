@@ -1,11 +1,13 @@
 /** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
+
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import { typesByName } from '../core/conflict.ts';
 import { type Job, type JobError, type Json, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
-import { lookingFirst } from '../runtime/abort.ts';
+import { LazyAbort } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/records.ts';
@@ -244,15 +246,17 @@ async function attempt(
     );
   }
   const { clock, store, worker } = context;
-  const controller = new AbortController();
   const began = instantOf(clock);
-  let isStopped = false;
   const deadlines = context.deadlines ?? deadlinesBy(clock);
   const { promise: first, resolve: tell } = Promise.withResolvers<HandlerEnd | typeof LATE>();
+  // Timers are late where the event loop was busy, and where the process or its machine stood still.
+  const told = new LazyAbort(() => {
+    context.lookAtLease?.();
+    if (told.reason === undefined && sinceMs(clock, began) >= timeoutMs) stopInTime();
+  });
   // Who stops it says so here too: a listener of each attempt's signal would cost more than the attempt.
   const stop = (reason: Error): void => {
-    isStopped = true;
-    controller.abort(reason);
+    told.abort(reason);
     tell(LATE);
   };
   const stopWithWorker = (): void => {
@@ -265,11 +269,6 @@ async function attempt(
     stop(
       new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
     );
-  // Timers are late where the event loop was busy, and where the process or its machine stood still.
-  const signal = lookingFirst(controller.signal, () => {
-    context.lookAtLease?.();
-    if (!isStopped && sinceMs(clock, began) >= timeoutMs) stopInTime();
-  });
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
   const running = (async () =>
     handler(job.payload, {
@@ -280,7 +279,9 @@ async function attempt(
       resourceId: job.resourceId,
       traceparent: job.traceparent,
       fencingToken: job.version,
-      signal,
+      get signal() {
+        return told.signal;
+      },
       heartbeat: (progress) => context.onProgress?.(job, progress),
       checkpoint: async (data) => {
         if (
@@ -311,7 +312,7 @@ async function attempt(
       endGrace = deadlines(graceMs, () => resolve(LATE));
     });
     const second = await Promise.race([settled, graceIsOver]);
-    const reason: unknown = controller.signal.reason;
+    const { reason } = told;
     if (second.kind === 'returned' && reason instanceof WorkerStoppedError)
       return storable(second.result, RESULT);
     if (second.kind !== 'late') throw reason;
@@ -389,7 +390,7 @@ interface Terms {
 }
 
 const termsKnown = ({ configuration }: TermsContext, job: MovingJob): Terms => ({
-  type: configuration.types.find((each) => each.type === job.type),
+  type: typesByName(configuration).get(job.type),
 });
 
 /** For a type that the configuration does not know any more. */

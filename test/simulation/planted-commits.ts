@@ -89,7 +89,7 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: PAGE,
-        from: 'if (settled === undefined || placesWithout(reservation.jobs, settled).size > 0)',
+        from: 'if (settled === undefined || holdsMore(reservation.jobs, settled))',
         to: 'if (settled === undefined)',
       },
     ],

@@ -1,6 +1,6 @@
 /** A worker's process that was stopped as a whole, and goes on: its handlers may get their turn before its timers. */
 import { expect, it } from 'vitest';
-import { lookingFirst } from '../../lib/runtime/abort.ts';
+import { LazyAbort } from '../../lib/runtime/abort.ts';
 import { LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
@@ -58,14 +58,14 @@ it.each([
   expect(seen).toEqual(isToStop ? [false, 'WorkerStopped', true] : [false, 'effect', false]);
 });
 
-it('leaves a signal what it is: one that listens, and that others take', async () => {
-  const controller = new AbortController();
+it('gives a signal like any other: one that listens, and that others take', async () => {
   let looks = 0;
-  const signal = lookingFirst(controller.signal, () => {
+  const source = new LazyAbort(() => {
     looks += 1;
-    if (looks === 2) controller.abort(new Error('over'));
+    if (looks === 2) source.abort(new Error('over'));
   });
-  expect(signal).toBe(controller.signal);
+  const { signal } = source;
+  expect(source.signal).toBe(signal);
   const heard: string[] = [];
   signal.addEventListener('abort', () => heard.push('abort'));
   expect(signal.aborted).toBe(false);
@@ -73,4 +73,18 @@ it('leaves a signal what it is: one that listens, and that others take', async (
   expect(signal.aborted).toBe(true);
   expect(heard).toEqual(['abort']);
   await expect(fetch('http://127.0.0.1:1', { signal })).rejects.toThrow('over');
+});
+
+it('gives a signal that is over, for the first reason, to whoever asks for it late', () => {
+  const source = new LazyAbort(() => {});
+  source.abort(new Error('first'));
+  source.abort(new Error('second'));
+  expect(source.signal.aborted).toBe(true);
+  expect(source.signal.reason).toEqual(new Error('first'));
+  const early = new LazyAbort(() => {});
+  const { signal } = early;
+  early.abort(new Error('first'));
+  early.abort(new Error('second'));
+  expect(signal.reason).toEqual(new Error('first'));
+  expect(early.reason).toEqual(new Error('first'));
 });

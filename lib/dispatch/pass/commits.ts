@@ -10,7 +10,7 @@ import { placesWithout } from '../../store/page.ts';
 import type { EstimateRecord, Fence, Ledger, Reservation } from '../../store/records.ts';
 import type { Commit, CommitOutcome } from '../../store/requests.ts';
 import type { HeldLease } from '../lease.ts';
-import type { LedgerCache } from '../ledger-cache.ts';
+import { type LedgerCache, nameOfEstimate } from '../ledger-cache.ts';
 import type { Settled } from '../settle/settled.ts';
 
 /** Somebody else leads the partition by now: nothing of this pass counts any more. Who makes passes ends this one quietly. */
@@ -148,7 +148,7 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
     const { batchId } = place.reservation;
     const { ledgers, estimates } = ledgerCache.settle(place);
     for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
-    for (const each of estimates) draft.estimates.set(JSON.stringify([each.type, each.resourceId]), each);
+    for (const each of estimates) draft.estimates.set(nameOfEstimate(each), each);
     dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
     if (writesOf(draft) < SETTLED_ITEMS_MAX) continue;
     for (const { reservation, positions } of draft.drops.values()) {

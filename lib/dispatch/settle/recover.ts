@@ -4,6 +4,7 @@
  */
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../../core/configuration.ts';
+import { typesByName } from '../../core/conflict.ts';
 import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { giveBack } from '../../core/life-cycle.ts';
@@ -76,7 +77,7 @@ async function typeOf(
   job: MovingJob,
 ): Promise<JobTypeConfiguration | undefined> {
   const declared = job.claim?.declared;
-  const present = configuration.types.find((each) => each.type === job.type);
+  const present = typesByName(configuration).get(job.type);
   if (declared === undefined || deployed === undefined || declared === deployed.version) return present;
   return (await deployed.typeUnder(declared, job.type)) ?? present;
 }

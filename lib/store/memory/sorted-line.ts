@@ -45,12 +45,20 @@ function comparePlainPlaces(a: Placed, b: Placed): number {
  * the first 13 characters, where they are hexadecimal digits, as those of instants and scores are. NaN otherwise.
  */
 function keyOf({ rank }: Placed): number {
-  return KEYED.test(rank) ? Number.parseInt(rank.slice(0, KEY_DIGITS), 16) : Number.NaN;
+  let key = 0;
+  for (let at = 0; at < KEY_DIGITS; at += 1) {
+    // Past the end there is NaN, which is no digit.
+    const unit = rank.charCodeAt(at);
+    const digit = unit >= 97 ? unit - 87 : unit - 48;
+    const isDigit = (unit >= 48 && unit <= 57) || (unit >= 97 && unit <= 102);
+    if (!isDigit) return Number.NaN;
+    key = 16 * key + digit;
+  }
+  return key;
 }
 
 // 52 bits: every such number is exact.
 const KEY_DIGITS = 13;
-const KEYED = /^[0-9a-f]{13}/;
 
 interface Chunk<T> {
   readonly entries: T[];
