@@ -28,7 +28,8 @@ export interface BackloggedKeysInput {
 export class BackloggedKeys {
   readonly #store: Pick<JobStore, 'readKeys' | 'readBacklogs'>;
   readonly #input: BackloggedKeysInput;
-  readonly #backlogs = new Map<string, CachedKey>();
+  /** By type, then by fairness key. */
+  readonly #backlogs = new Map<string, Map<string, CachedKey>>();
   /** Types whose keys line this pass has read itself. */
   readonly #read = new Set<string>();
   /** Keys that were met here, and live in another partition. */
@@ -46,7 +47,7 @@ export class BackloggedKeys {
 
   /** What is known of a key's backlog of a type. */
   of(type: string, fairnessKey: string): CachedKey | undefined {
-    return this.#backlogs.get(backlogName(type, fairnessKey));
+    return this.#backlogs.get(type)?.get(fairnessKey);
   }
 
   /** Keys of a type as far as they are remembered, or with one more page of its line. */
@@ -110,9 +111,8 @@ export class BackloggedKeys {
 
   /** What was read of a key is not forgotten for what hints told of it. */
   note(type: string, key: CachedKey): void {
-    const name = backlogName(type, key.fairnessKey);
-    if (key.isHinted !== true || !this.#backlogs.has(name)) this.#backlogs.set(name, key);
+    const ofType = this.#backlogs.get(type) ?? new Map<string, CachedKey>();
+    this.#backlogs.set(type, ofType);
+    if (key.isHinted !== true || !ofType.has(key.fairnessKey)) ofType.set(key.fairnessKey, key);
   }
 }
-
-const backlogName = (type: string, fairnessKey: string): string => JSON.stringify([type, fairnessKey]);

@@ -160,6 +160,7 @@ export class Candidates {
       recentJobs: () => this.#hinted.recent(),
       recentOf: (fairnessKey) => this.#hinted.recentOf(fairnessKey),
       certainOf: (jobs) => this.#hinted.certainOf(jobs),
+      isCertain: (job) => this.#hinted.isCertain(job),
       sift: (jobs) => this.#hinted.sift(jobs),
       isGone: (job) => this.#hinted.isGone(job),
       justStored: input.justStored,

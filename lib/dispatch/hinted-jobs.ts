@@ -138,25 +138,29 @@ export class HintedJobs {
    * One of these jobs that waits for certain, if any does. Of what became ready since it has its memory, a dispatcher knows what
    * it has admitted; what was ready before, and what no line that was read shows, another one may have admitted.
    */
-  async certainOf(jobs: readonly JobHead[]): Promise<JobHead | undefined> {
-    const certain = jobs.find((job) => !this.#isDoubtful(job));
-    if (certain !== undefined) return certain;
-    await this.sift(jobs);
-    return jobs.find(({ id }) => this.#confirmed.has(id));
+  async certainOf(jobs: Iterable<JobHead>): Promise<JobHead | undefined> {
+    const doubted: JobHead[] = [];
+    for (const job of jobs) {
+      if (this.isCertain(job)) return job;
+      doubted.push(job);
+    }
+    await this.sift(doubted);
+    return doubted.find(({ id }) => this.#confirmed.has(id));
   }
 
   /** Reads those of these jobs of which an image tells that may be old: of what does not wait it is known then that it is gone. */
   async sift(jobs: readonly JobHead[]): Promise<void> {
-    await this.#readHinted(jobs.filter((job) => !this.#gone.has(job.id) && this.#isDoubtful(job)));
+    await this.#readHinted(jobs.filter((job) => !this.#gone.has(job.id) && !this.isCertain(job)));
   }
 
-  #isDoubtful(job: JobHead): boolean {
+  /** Whether the job waits for certain, by what is known: no image that may be old is all that tells of it. */
+  isCertain(job: JobHead): boolean {
     // One that tells of an end, or of a time to come, says until when its key was there.
-    if (job.state !== 'pending') return false;
-    if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return false;
+    if (job.state !== 'pending') return true;
+    if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
     const { sinceMs = Infinity, heads } = this.#cached;
-    if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return false;
-    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) !== true;
+    if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
+    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) === true;
   }
 
   /** Jobs of a line that no read of the index may show. */

@@ -61,7 +61,9 @@ export interface LiftsInput {
   readonly recentJobs: () => Iterable<JobHead>;
   readonly recentOf: (fairnessKey: string) => readonly JobHead[];
   /** One of these jobs that waits for certain: what only an old image tells of is read first. */
-  readonly certainOf: (jobs: readonly JobHead[]) => Promise<JobHead | undefined>;
+  readonly certainOf: (jobs: Iterable<JobHead>) => Promise<JobHead | undefined>;
+  /** Whether a job waits for certain, without a read. */
+  readonly isCertain: (job: JobHead) => boolean;
   /** Finds out which of these jobs do not wait any more, though an image told so. */
   readonly sift: (jobs: readonly JobHead[]) => Promise<void>;
   /** Whether a job was found not to wait, whatever an image tells. */
@@ -125,7 +127,8 @@ export class Lifts {
       ({ fairnessKey }) => fairnessKey,
     );
     // A key with a job in flight was charged for it: it is active, and needs no lift.
-    for (const key of byKey.keys()) if (this.#heldCostMs.has(key)) this.#note(key, byKey);
+    for (const [key, ofKey] of byKey)
+      if (this.#heldCostMs.has(key) || this.#isKnownActive(key, ofKey)) this.#note(key, byKey);
     if (byKey.size === 0 && !looksAround) return [];
     await this.#lookUp([...byKey.keys()].filter((key) => this.#mayBeActive(key)));
     const met = await Promise.all(
@@ -250,16 +253,30 @@ export class Lifts {
   /** Whether a key with these jobs has been seen before, and was never away since. */
   async #isActive(fairnessKey: string, waiting: readonly JobHead[]): Promise<boolean> {
     await this.#noteWaiting(fairnessKey, waiting.filter(isWaitingNow));
-    const presentMs = this.#presentMs(fairnessKey);
-    const untilMs = Math.max(presentMs, this.#decidedMs);
+    const untilMs = Math.max(this.#presentMs(fairnessKey), this.#decidedMs);
     if (untilMs === -Infinity) return false;
+    return (
+      (await this.#findReady(fairnessKey, waiting, untilMs, this.#wasPresent(fairnessKey))) !== undefined
+    );
+  }
+
+  /** The same where one of these jobs shows it, and what the key's ledger says is not in question. */
+  #isKnownActive(fairnessKey: string, waiting: readonly JobHead[]): boolean {
+    const { ledgerCache, isCertain } = this.#input;
+    if (ledgerCache.expiredMs(fairnessKey) !== undefined) return false;
+    const wasPresent = this.#wasPresent(fairnessKey);
+    return waiting.some((job) => wasPresent(job) && isCertain(job));
+  }
+
+  /** Whether a waiting job of the key shows that the key was there before, and was not away since. */
+  #wasPresent(fairnessKey: string): (job: JobHead) => boolean {
+    const presentMs = this.#presentMs(fairnessKey);
     const isUndecided = this.#input.ledgerCache.ledgerOf(fairnessKey)?.isUndecided === true;
     // An undecided key had its job moved to a later time before any pass decided. A pass that lifted others in the meantime has
     // not met that job, so it has decided nothing about the key unless the job was in its line again by then.
-    const wasPresent = (job: JobHead): boolean =>
+    return (job) =>
       firstReadyMs(job) <= presentMs ||
       (this.#isDecided(job) && (!isUndecided || job.readyAtMs <= this.#decidedMs));
-    return (await this.#findReady(fairnessKey, waiting, untilMs, wasPresent)) !== undefined;
   }
 
   /** Until when the key was there by what its ledger says. */
@@ -294,8 +311,13 @@ export class Lifts {
     untilMs: number,
     isIt: (job: JobHead) => boolean,
   ): Promise<JobHead | undefined> {
-    const met = [...known, ...this.#input.recentOf(fairnessKey)].filter(isIt);
-    const certain = await this.#input.certainOf(met);
+    const { recentOf, certainOf } = this.#input;
+    // Where one of those that are known will do, nobody looks for more.
+    function* met(): Generator<JobHead> {
+      for (const job of known) if (isIt(job)) yield job;
+      for (const job of recentOf(fairnessKey)) if (isIt(job)) yield job;
+    }
+    const certain = await certainOf(met());
     if (certain !== undefined) return certain;
     for await (const waiting of this.#waitingBy(fairnessKey, untilMs)) {
       const found = waiting.find(isIt);
