@@ -4,6 +4,7 @@
  * entry that the index gains, loses or sees changed, and both when an entry's key changes; a read unit for each started
  * 4 KB of what a strongly consistent request reads, half of one from the index.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { PROJECTED, TABLE } from './schema.ts';
 
 /** What one call used. */
@@ -90,11 +91,15 @@ function indexUnits(before: Values | undefined, after: Values | undefined): numb
   const units = [lost, gained].map((entry) => writeUnitsOf(itemBytes(entry)));
   const isSamePlace = lost[TABLE.line] === gained[TABLE.line] && lost[TABLE.rank] === gained[TABLE.rank];
   if (!isSamePlace) return units.reduce((sum, each) => sum + each, 0);
-  return JSON.stringify(lost) === JSON.stringify(gained) ? 0 : Math.max(...units);
+  return isDeepStrictEqual(lost, gained) ? 0 : Math.max(...units);
 }
 
-/** Of one write that takes an item from one image to the other, index included. */
-export function itemWriteUnits(before: Values | undefined, after: Values | undefined): number {
+/**
+ * Of one write that takes an item from one image to the other, index included.
+ *
+ * @param factor - of the item's own units, as in a transaction; the index is written behind it
+ */
+export function itemWriteUnits(before: Values | undefined, after: Values | undefined, factor = 1): number {
   const bytes = Math.max(itemBytes(before ?? {}), itemBytes(after ?? {}));
-  return writeUnitsOf(bytes) + indexUnits(before, after);
+  return factor * writeUnitsOf(bytes) + indexUnits(before, after);
 }

@@ -33,6 +33,10 @@ const APART_BYTES = 60;
  */
 export const PAYLOAD_KEPT_MS = 3 * 365 * 24 * 3_600_000;
 
+/** Whether the payload of a job that is moved is kept for longer: its time is far beyond its submit. */
+export const isKeptLonger = ({ runAtMs, submittedAtMs }: Pick<Job, 'runAtMs' | 'submittedAtMs'>): boolean =>
+  runAtMs > submittedAtMs + (2 / 3) * PAYLOAD_KEPT_MS;
+
 const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : Buffer.byteLength(text));
 
 /**

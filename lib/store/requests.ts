@@ -179,3 +179,5 @@ export type Applied = 'applied' | 'superseded';
 
 /** Of each group of a blocked line, so many are read at most: the first is what runs next, the others are for lost claims. */
 export const BLOCKED_HEADS = 4;
+/** Jobs of a blocked line read at once: they fill about what one unit reads. */
+export const BLOCKED_READ = 12;

@@ -68,7 +68,8 @@ export function dispatchRaceContract(
           images = [];
           reports.push(await dispatch(context, 0, { jobs, reason: jobs.length > 0 ? 'stream' : 'wake' }));
           // All of them are woken by each change: that is the race.
-          if (left > 0) await new Promise<void>((resolve) => idle.push(resolve));
+          // What was told while all of them were busy, nobody else will tell of.
+          if (left > 0 && images.length === 0) await new Promise<void>((resolve) => idle.push(resolve));
         }
       };
 

@@ -193,25 +193,25 @@ export class DynamoLineStore implements LineStore {
     const name = encodeBacklogLine(line);
     const values = { ':announced': announcedAtMs, ':name': name, ':one': 1 };
     const isQuiet = '#announcedAtMs <= :announced AND contains(#lines, :name)';
-    // A line announced in between turns the last one into one of several, and the other way round.
+    // Most keys have one line of a type. One announced in between turns the last one into one of several, and the other way round.
     for (let tries = 1; tries <= RETIRE_TRIES_MAX; tries += 1) {
-      const one = await this.#table.update('retireLine', {
-        key,
-        update: 'DELETE #lines :lines',
-        condition: `${isQuiet} AND size(#lines) > :one`,
-        values: { ...values, ':lines': new Set([name]) },
-      });
-      if (one.applied || one.old === undefined) return 'retired';
-      const backlog = one.old[ATTRIBUTE.lines] === undefined ? undefined : decodeBacklog(one.old);
-      if (backlog === undefined || !lineNamesOf(backlog).includes(name)) return 'retired';
-      if (backlog.announcedAtMs > announcedAtMs) return 'lost';
       const last = await this.#table.update('retireLine', {
         key,
         update: 'REMOVE #lines, #line, #rank',
         condition: `${isQuiet} AND size(#lines) = :one`,
         values,
       });
-      if (last.applied) return 'retired';
+      if (last.applied || last.old === undefined) return 'retired';
+      const backlog = last.old[ATTRIBUTE.lines] === undefined ? undefined : decodeBacklog(last.old);
+      if (backlog === undefined || !lineNamesOf(backlog).includes(name)) return 'retired';
+      if (backlog.announcedAtMs > announcedAtMs) return 'lost';
+      const one = await this.#table.update('retireLine', {
+        key,
+        update: 'DELETE #lines :lines',
+        condition: `${isQuiet} AND size(#lines) > :one`,
+        values: { ...values, ':lines': new Set([name]) },
+      });
+      if (one.applied) return 'retired';
     }
     return 'lost';
   }

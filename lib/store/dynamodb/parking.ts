@@ -5,7 +5,7 @@ import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { ParkingStore, RequestOf } from '../contract.ts';
 import type { JobHead } from '../job-fields.ts';
 import type { ParkedMark } from '../records.ts';
-import { type Applied, BLOCKED_HEADS, type Heads } from '../requests.ts';
+import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads } from '../requests.ts';
 import {
   behindGroup,
   blockedGroup,
@@ -23,9 +23,6 @@ import type { DynamoConnection, TransactionPart } from './connection.ts';
 import { LEASE_PART, PARALLEL_MAX, standingValues, stateValues } from './expressions.ts';
 import type { TableItems } from './items.ts';
 import { chunksOf, inParallel } from './parallel.ts';
-
-/** Jobs of a blocked line read at once: they fill about what one unit reads. */
-const BLOCKED_READ = 12;
 
 const PARK_TRIES_MAX = 3;
 

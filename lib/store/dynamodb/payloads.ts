@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
-import { isApart, PAYLOAD_KEPT_MS } from '../payload.ts';
+import { isApart, isKeptLonger, PAYLOAD_KEPT_MS } from '../payload.ts';
 import { type ItemKey, payloadKey } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { ttlSec } from './codec/cells.ts';
@@ -13,9 +13,6 @@ import type { DynamoConnection } from './connection.ts';
 
 /** What tells apart the payloads that several put of one job: a few, mostly one. */
 const ID_BYTES = 9;
-
-/** One is kept for longer where its job is moved to a time so far beyond its submit. */
-const FAR_MS = (2 / 3) * PAYLOAD_KEPT_MS;
 
 export class Payloads {
   readonly #table: DynamoConnection;
@@ -94,10 +91,10 @@ export class Payloads {
   }
 
   /** Has a payload kept for longer whose job will be moved to a time far away. */
-  async moving(verb: string, item: Item, { runAtMs, submittedAtMs }: MovingJob): Promise<void> {
+  async moving(verb: string, item: Item, job: MovingJob): Promise<void> {
     const key = keyBeside(item);
-    if (key !== undefined && runAtMs > submittedAtMs + FAR_MS)
-      await this.#keepUntil(verb, key, runAtMs + PAYLOAD_KEPT_MS);
+    if (key !== undefined && isKeptLonger(job))
+      await this.#keepUntil(verb, key, job.runAtMs + PAYLOAD_KEPT_MS);
   }
 
   #keepUntil(verb: string, key: ItemKey, expiresAtMs: number): Promise<unknown> {

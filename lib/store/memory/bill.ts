@@ -110,12 +110,31 @@ function batchBytes(partition: number, { batches, follows }: Kept): number {
 export class Bill {
   /** Hears what each verb would have used. */
   meter: Meter | undefined;
+  #factor = 1;
+
+  /** All that is written meanwhile is one transaction. */
+  inTransaction<T>(verb: string, act: () => T): T {
+    if (this.meter === undefined) return act();
+    const { meter } = this;
+    let writeUnits = 0;
+    this.#factor = TRANSACTION_FACTOR;
+    this.meter = (_, usage) => {
+      writeUnits += usage.writeUnits;
+    };
+    try {
+      return act();
+    } finally {
+      this.meter = meter;
+      this.#factor = 1;
+      meter(verb, { readUnits: 0, writeUnits, requests: 1 });
+    }
+  }
 
   small(verb: string, kind: 'read' | 'write'): void {
     if (this.meter === undefined) return;
     this.meter(verb, {
       readUnits: kind === 'read' ? readUnitsOf(SMALL_BYTES, true) : 0,
-      writeUnits: kind === 'write' ? writeUnitsOf(SMALL_BYTES) : 0,
+      writeUnits: kind === 'write' ? this.#factor * writeUnitsOf(SMALL_BYTES) : 0,
       requests: 1,
     });
   }
@@ -134,15 +153,14 @@ export class Bill {
 
   wroteJob(verb: string, before: LineEntry<Job> | undefined, after: LineEntry<Job>): void {
     if (this.meter === undefined) return;
-    const units = itemWriteUnits(before === undefined ? undefined : jobItem(before), jobItem(after));
-    this.meter(verb, { readUnits: 0, writeUnits: units, requests: 1 });
+    this.wroteItem(verb, before === undefined ? undefined : jobItem(before), jobItem(after));
   }
 
   /** A condition failed at this item. */
   refused(verb: string, present: LineEntry<Job> | undefined): void {
     if (this.meter === undefined) return;
     const bytes = present === undefined ? 0 : itemBytes(jobItem(present));
-    this.meter(verb, { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+    this.meter(verb, { readUnits: 0, writeUnits: this.#factor * writeUnitsOf(bytes), requests: 1 });
   }
 
   wroteBacklog(
@@ -156,7 +174,7 @@ export class Bill {
     const items = [before, after].map((entry) =>
       entry === undefined ? undefined : backlogItem(partition, type, entry),
     );
-    this.meter(verb, { readUnits: 0, writeUnits: itemWriteUnits(items[0], items[1]), requests: 1 });
+    this.wroteItem(verb, items[0], items[1]);
   }
 
   readJobs(verb: string, entries: readonly (LineEntry<Job> | undefined)[]): void {
@@ -216,6 +234,11 @@ export class Bill {
     });
   }
 
+  /** One query of so many small items. */
+  list(verb: string, count: number): void {
+    this.meter?.(verb, { readUnits: readUnitsOf(count * SMALL_BYTES, true), writeUnits: 0, requests: 1 });
+  }
+
   /** Ledgers with items of their own, the page, and its base. */
   readLedgers(partition: number, count: number, base: LedgerBase | undefined): void {
     if (this.meter === undefined || count === 0) return;
@@ -228,10 +251,11 @@ export class Bill {
     });
   }
 
-  /** An item of another kind, as it is encoded. */
-  wroteItem(verb: string, before: Item | undefined, after: Item): void {
+  /** An item of any kind, as it is encoded, index included; `after` undefined: it is deleted. */
+  wroteItem(verb: string, before: Item | undefined, after: Item | undefined): void {
     if (this.meter === undefined) return;
-    this.meter(verb, { readUnits: 0, writeUnits: itemWriteUnits(before, after), requests: 1 });
+    const writeUnits = itemWriteUnits(before, after, this.#factor);
+    this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
   }
 
   /** Entries of such items, as the index shows them. */

@@ -33,9 +33,13 @@ export class MemoryClaimStore implements ClaimStore {
     };
     const transition = item === undefined ? undefined : claim(item.value, won, request.version);
     if (transition?.kind === 'moved') {
-      if (request.lock !== undefined && !this.#takeLock(request, request.lock)) return 'blocked';
-      this.#items.put(item, transition.job);
-      return 'claimed';
+      const { lock } = request;
+      const take = (): ClaimOutcome => {
+        if (lock !== undefined && !this.#takeLock(request, lock)) return 'blocked';
+        this.#items.put(item, transition.job);
+        return 'claimed';
+      };
+      return lock === undefined ? take() : this.#items.bill.inTransaction('claim', take);
     }
     this.#items.bill.refused('claim', item);
     // The answer of an earlier try got lost: it was won then.
@@ -90,6 +94,8 @@ export class MemoryClaimStore implements ClaimStore {
         this.#items.locks.delete(conflictKey);
         return {};
       }
+      // That nobody waits for it is tried first.
+      this.#items.bill.small('releaseLock', 'write');
       const waiting = lock.waiting.filter((each) => each !== next);
       this.#items.locks.set(conflictKey, { conflictKey, turn: { partition: next, untilMs }, waiting });
       return { next };

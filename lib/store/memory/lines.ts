@@ -119,6 +119,8 @@ export class MemoryLineStore implements LineStore {
       const left = withoutLine(present, line);
       if (countOf(left) === countOf(present)) return 'retired';
       if (present.announcedAtMs > announcedAtMs) return 'lost';
+      // That it is the last one is tried first.
+      if (countOf(left) > 0) this.#items.bill.small('retireLine', 'write');
       this.#items.putBacklog(partition, line.type, left);
       return 'retired';
     });

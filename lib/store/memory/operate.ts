@@ -5,6 +5,7 @@ import { isTerminal, type Job } from '../../core/job.ts';
 import { askForEnd, cancel, retime } from '../../core/life-cycle.ts';
 import type { OperateStore, RequestOf } from '../contract.ts';
 import { declarationHash } from '../declaration.ts';
+import { isKeptLonger } from '../payload.ts';
 import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../records.ts';
 import {
   type Applied,
@@ -52,6 +53,8 @@ export class MemoryOperateStore implements OperateStore {
         this.#items.bill.wrotePayload('cancelJob', job);
         return { kind: 'cancelled', job: this.#items.put(item, transition.job, expiresAtMs) };
       }
+      // That it waits is tried first.
+      this.#items.bill.refused('cancelJob', item);
       const asked = askForEnd(job, nowMs, by);
       return { kind: 'requested', job: asked === job ? job : this.#items.put(item, asked) };
     });
@@ -65,6 +68,7 @@ export class MemoryOperateStore implements OperateStore {
       this.#items.bill.readJobs('retimeJob', [item]);
       this.#items.bill.readPayloads('retimeJob', [item], false);
       if (transition.kind === 'moved' && item.value.version === job.version) {
+        if (isKeptLonger(transition.job)) this.#items.bill.wrotePayload('retimeJob', transition.job);
         return { kind: 'moved', job: this.#items.put(item, transition.job) };
       }
       this.#items.bill.refused('retimeJob', item);
@@ -88,8 +92,10 @@ export class MemoryOperateStore implements OperateStore {
       const raised = named.map((field) => [field, (revisions?.[field] ?? 0) + 1] as const);
       controlRevisions.set(scope, { ...revisions, ...Object.fromEntries(raised) });
       const control = changed(present, change);
-      if (isIdle(control)) controls.delete(scope);
-      else controls.set(scope, control);
+      if (isIdle(control)) {
+        this.#items.bill.small('changeControl', 'write');
+        controls.delete(scope);
+      } else controls.set(scope, control);
       return { kind: 'changed', control };
     });
   }
@@ -128,10 +134,12 @@ export class MemoryOperateStore implements OperateStore {
       }
       if (this.#items.item(job.id) !== undefined) return 'superseded';
       this.#items.bill.wrotePayload('redrive', job);
-      this.#items.put(undefined, job);
       const { redriveBy, submittedAtMs: redrivenAtMs } = job;
       const told = { redrivenAtMs, ...(redriveBy === undefined ? {} : { redrivenBy: redriveBy }) };
-      this.#items.put(item, { ...item.value, ...told, redrivenAs: job.id }, item.expiresAtMs);
+      this.#items.bill.inTransaction('redrive', () => {
+        this.#items.put(undefined, job);
+        this.#items.put(item, { ...item.value, ...told, redrivenAs: job.id }, item.expiresAtMs);
+      });
       return 'applied';
     });
   }

@@ -3,7 +3,7 @@
 import type { Job } from '../../core/job.ts';
 import type { ParkingStore, RequestOf } from '../contract.ts';
 import type { ParkedMark } from '../records.ts';
-import { type Applied, BLOCKED_HEADS, type Heads } from '../requests.ts';
+import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads } from '../requests.ts';
 import { behindGroup, blockedGroup, blockedLineName, blockedRank } from '../schema.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
@@ -43,7 +43,7 @@ export class MemoryParkingStore implements ParkingStore {
     return this.#items.read('listParked', () => {
       const { parked } = this.#items.partition(partition);
       const keys = [...parked.keys()].filter((key) => after === undefined || key > after).sort(compareText);
-      this.#items.bill.readItems('listParked', Math.min(keys.length, limit));
+      this.#items.bill.list('listParked', Math.min(keys.length, limit));
       const marks = keys
         .slice(0, limit)
         .map((conflictKey) => ({ conflictKey, parkedAtMs: parked.get(conflictKey) ?? 0 }));
@@ -70,6 +70,8 @@ export class MemoryParkingStore implements ParkingStore {
       const line = blockedLineName(partition, conflictKey);
       const jobs: Job[] = [];
       let from = after;
+      const shown = from === undefined ? undefined : { rank: from, id: '' };
+      this.#items.bill.readHeads('readBlocked', this.#items.jobLines.read(line, BLOCKED_READ, shown));
       for (let count = 0; count < groups; count += 1) {
         const start = from === undefined ? undefined : { rank: from, id: '' };
         const entries = this.#items.jobLines.read(line, BLOCKED_HEADS, start);
@@ -77,7 +79,6 @@ export class MemoryParkingStore implements ParkingStore {
         if (first === undefined) return { jobs };
         const group = blockedGroup(first.value);
         const heads = entries.filter(({ rank }) => rank.startsWith(group));
-        this.#items.bill.readHeads('readBlocked', heads);
         jobs.push(...heads.map(({ value }) => value));
         from = behindGroup(group);
       }
@@ -91,7 +92,7 @@ export class MemoryParkingStore implements ParkingStore {
   }
 
   async park({ fence, jobs, conflictKey }: RequestOf<'park'>): Promise<readonly Applied[] | 'lost'> {
-    return this.#items.write('park', () => {
+    const parkAll = (): readonly Applied[] | 'lost' => {
       this.#items.bill.small('park', 'write');
       if (this.#items.partition(fence.partition).lease.epoch !== fence.epoch) return 'lost';
       return jobs.map(({ id, version }): Applied => {
@@ -106,7 +107,8 @@ export class MemoryParkingStore implements ParkingStore {
         this.#items.observe?.({ kind: 'parked', jobId: id });
         return 'applied';
       });
-    });
+    };
+    return this.#items.write('park', () => this.#items.bill.inTransaction('park', parkAll));
   }
 
   async unpark({ jobs, conflictKey }: RequestOf<'unpark'>): Promise<readonly Applied[]> {

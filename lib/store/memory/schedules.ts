@@ -96,8 +96,12 @@ export class MemoryScheduleStore implements ScheduleStore {
   async putSchedule({ record: { spec, state }, seen }: RequestOf<'putSchedule'>): Promise<Applied> {
     return this.#items.write('putSchedule', () => {
       if (this.#revisionOf(state.id) !== seen) return 'superseded';
-      requireItemFits(encodeScheduleSpec(state.id, state.revision, spec));
-      this.#write('putSchedule', state, spec);
+      const item = encodeScheduleSpec(state.id, state.revision, spec);
+      requireItemFits(item);
+      this.#items.bill.inTransaction('putSchedule', () => {
+        this.#write('putSchedule', state, spec);
+        this.#items.bill.wroteItem('putSchedule', undefined, item);
+      });
       return 'applied';
     });
   }
@@ -127,7 +131,10 @@ export class MemoryScheduleStore implements ScheduleStore {
     this.#records.delete(present.id);
     this.#items.scheduleLines.move(present.id, standing(present), undefined);
     this.#items.observe?.({ kind: 'schedule', before: recordOf(present), after: undefined });
-    this.#items.bill.small(verb, 'write');
+    this.#items.bill.inTransaction(verb, () => {
+      this.#items.bill.wroteItem(verb, encodeScheduleState(present.value), undefined);
+      this.#items.bill.small(verb, 'write');
+    });
   }
 
   async readDueSchedules(request: RequestOf<'readDueSchedules'>): Promise<ScheduleHeads> {

@@ -2,6 +2,7 @@
 import type { Job, MovingJob } from '../../core/job.ts';
 import { NAMED_JOBS_MAX } from '../bounds.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
+import { encodeRejection } from '../dynamodb/codec/rejection.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
 import { type AnnouncedLine, jobKey } from '../schema.ts';
@@ -68,6 +69,9 @@ export class MemorySubmitStore implements SubmitStore {
           present === undefined || wasAway
             ? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs)
             : present.rankCostMs;
+        // Whoever has not read whether the key is there tries first to add to it.
+        const isTried = wasAway || (present === undefined && afterMs === undefined);
+        if (isTried) this.#items.bill.small('announceLines', 'write');
         this.#items.putBacklog(
           partition,
           type,
@@ -86,6 +90,7 @@ export class MemorySubmitStore implements SubmitStore {
     return this.#items.write('recordRejections', () => {
       for (const rejection of rejections) {
         requireRejectionFits(rejection);
+        this.#items.bill.wroteItem('recordRejections', undefined, encodeRejection(rejection));
         const bySource = this.#items.rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
         this.#items.rejections.set(rejection.sourceId, bySource);
         if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);

@@ -64,17 +64,24 @@ export class MemoryWorkerStore implements WorkerStore {
     const isItsOwn = worker?.workerId === workerId && worker.incarnation === incarnation;
     const seen = isItsOwn ? job : { ...job, worker: { workerId, incarnation } };
     const end = (running: Job): Transition => finish(running, claimId, request, verdict, nowMs);
-    return this.#items.write('finishJob', () => this.#end(seen, end, expiresAtMs), request);
+    const isRetry = verdict.kind === 'retry';
+    return this.#items.write('finishJob', () => this.#end(seen, end, expiresAtMs, isRetry), request);
   }
 
   async loseWorker({ job, verdict, nowMs, expiresAtMs }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
     const claimId = claimIdOf('loseWorker', job);
     const lose = (running: Job): Transition => loseWorker(running, claimId, verdict, nowMs);
-    return this.#items.write('loseWorker', () => this.#end(job, lose, expiresAtMs), job);
+    const isRetry = verdict.kind === 'retry';
+    return this.#items.write('loseWorker', () => this.#end(job, lose, expiresAtMs, isRetry), job);
   }
 
   /** Ends the attempt that whoever asks has seen, by the life cycle's own transition. */
-  #end(seen: MovingJob, end: (running: Job) => Transition, expiresAtMs: number): FinishOutcome {
+  #end(
+    seen: MovingJob,
+    end: (running: Job) => Transition,
+    expiresAtMs: number,
+    isRetry: boolean,
+  ): FinishOutcome {
     const item = this.#items.item(seen.id);
     if (item === undefined) return { kind: 'superseded' };
     const job = item.value;
@@ -82,6 +89,8 @@ export class MemoryWorkerStore implements WorkerStore {
     if (transition.kind === 'moved') {
       const { job: after } = transition;
       requireJobFits(after, after.result, after.error?.message);
+      // That it is to be tried again is tried first, also where nobody wants that any more.
+      if (isRetry && after.state === 'cancelled') this.#items.bill.refused(this.#items.verb, item);
       if (isTerminal(after.state)) this.#items.bill.wrotePayload(this.#items.verb, after);
       return {
         kind: 'finished',
@@ -135,6 +144,8 @@ export class MemoryWorkerStore implements WorkerStore {
       const present = workers.get(record.workerId);
       const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
       if (order > 0) return 'superseded';
+      // That it is its first life is tried first.
+      if (present !== undefined) this.#items.bill.small('registerWorker', 'write');
       if (order < 0) workers.set(record.workerId, { ...record, ...formerLife(present) });
       return 'applied';
     });
@@ -162,6 +173,8 @@ export class MemoryWorkerStore implements WorkerStore {
       if (present === undefined || formerUntilMs <= this.#items.clock() - FORMER_SHOWN_MS)
         workers.delete(worker.workerId);
       else {
+        // That nobody need know of its former life is tried first.
+        this.#items.bill.small('deregisterWorker', 'write');
         workers.set(worker.workerId, {
           ...present,
           slots: 0,
