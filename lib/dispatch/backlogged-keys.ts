@@ -25,11 +25,36 @@ export interface BackloggedKeysInput {
   readonly nowMs: number;
 }
 
+/** What keys are offered by. */
+export interface KeyShares {
+  /** Reads what is needed to tell them of these keys. */
+  readonly read: (fairnessKeys: readonly string[]) => Promise<void>;
+  /** What a key was charged, over its weight. */
+  readonly of: (key: CachedKey) => number;
+  /** The least that a key behind this rank can have. */
+  readonly behind: (rankCostMs: number) => number;
+}
+
+/** A key, and its share when it was met. */
+export interface KeyInTurn {
+  readonly key: CachedKey;
+  readonly share: number;
+}
+
+/** How far the keys of a type were offered in this pass. */
+interface Turn {
+  readonly met: Set<string>;
+  /** Met and not offered. */
+  waiting: readonly KeyInTurn[];
+}
+
 export class BackloggedKeys {
   readonly #store: Pick<JobStore, 'readKeys' | 'readBacklogs'>;
   readonly #input: BackloggedKeysInput;
   /** By type, then by fairness key. */
   readonly #backlogs = new Map<string, Map<string, CachedKey>>();
+  /** By type. */
+  readonly #turns = new Map<string, Turn>();
   /** Types whose keys line this pass has read itself. */
   readonly #read = new Set<string>();
   /** Keys that were met here, and live in another partition. */
@@ -79,6 +104,55 @@ export class BackloggedKeys {
     cached.keys.set(type, keys);
     for (const key of [...moved, ...read.keys]) this.note(type, key);
     return keys;
+  }
+
+  /** Whether keys of the type were offered in this pass. */
+  isBegun(type: string): boolean {
+    return this.#turns.has(type);
+  }
+
+  /** Offers the keys of the type from the start again. */
+  beginAnew(type: string): void {
+    this.#turns.delete(type);
+  }
+
+  /**
+   * The next keys of a type, those of the least shares first. Their line is in the order of their ranks, which trail: a key that was
+   * charged since it got its rank stands in front of others whose turn is sooner. So the line is read on until enough keys have a
+   * share that no key behind can have less of.
+   */
+  async inTurn(
+    type: string,
+    count: number,
+    shares: KeyShares,
+  ): Promise<{ readonly keys: readonly KeyInTurn[]; readonly more: boolean }> {
+    const turn: Turn = this.#turns.get(type) ?? { met: new Set(), waiting: [] };
+    this.#turns.set(type, turn);
+    let known = await this.upTo(type, 0);
+    for (;;) {
+      await this.#meet(turn, known, shares);
+      const { waiting } = turn;
+      const isWhole = known.next === undefined;
+      const last = known.keys.at(-1);
+      const behind = last === undefined ? 0 : shares.behind(last.rankCostMs);
+      let given = 0;
+      while (given < Math.min(count, waiting.length) && (isWhole || (waiting[given]?.share ?? 0) <= behind))
+        given += 1;
+      if (given === count || isWhole) {
+        turn.waiting = waiting.slice(given);
+        return { keys: waiting.slice(0, given), more: turn.waiting.length > 0 || !isWhole };
+      }
+      known = await this.upTo(type, known.keys.length);
+    }
+  }
+
+  async #meet(turn: Turn, { keys }: CachedKeys, shares: KeyShares): Promise<void> {
+    const fresh = keys.filter(({ fairnessKey }) => !turn.met.has(fairnessKey));
+    if (fresh.length === 0) return;
+    for (const { fairnessKey } of fresh) turn.met.add(fairnessKey);
+    await shares.read(fresh.map(({ fairnessKey }) => fairnessKey));
+    const met = fresh.map((key) => ({ key, share: shares.of(key) }));
+    turn.waiting = [...turn.waiting, ...met].sort((one, other) => one.share - other.share);
   }
 
   /** Keys with backlog of the type that have moved to the front of its keys line since its first page was read. */

@@ -6,7 +6,7 @@ import { rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { Ledger, Quiet, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
-import { BackloggedKeys, KEYS_MIN } from './backlogged-keys.ts';
+import { BackloggedKeys, KEYS_MIN, type KeyShares } from './backlogged-keys.ts';
 import { type BetweenPartitions, betweenPartitions } from './between-partitions.ts';
 import type { DispatchContext } from './context.ts';
 import { HintedJobs } from './hinted-jobs.ts';
@@ -78,8 +78,6 @@ export class Candidates {
   readonly #lifts: Lifts;
   readonly #hinted: HintedJobs;
   readonly #held = new Map<string, Held>();
-  /** By type: how many of the remembered keys this pass has offered. */
-  readonly #keysOffered = new Map<string, number>();
   /** How many of a line's remembered heads this pass has offered. */
   readonly #offeredOf = new Map<string, number>();
   readonly #keys: BackloggedKeys;
@@ -281,7 +279,7 @@ export class Candidates {
     this.#believedEmpty.clear();
     if (types.length + lines.length === 0) return false;
     for (const type of types) {
-      this.#keysOffered.delete(type);
+      this.#keys.beginAnew(type);
       keys.delete(type);
     }
     await this.answer(planner, {
@@ -305,45 +303,49 @@ export class Candidates {
   }
 
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
-    const { configuration } = this.#context;
     const { ledgerCache } = this.#input;
-    const offered = this.#keysOffered.get(type) ?? 0;
-    const isFirst = offered === 0;
-    const known = await this.#keys.upTo(type, offered);
+    const isFirst = !this.#keys.isBegun(type);
+    const { keys, more } = await this.#keys.inTurn(type, Math.max(count, KEYS_MIN), this.#sharesFor(planner));
     if (isFirst && !this.#keys.hasRead(type)) this.#believedTypes.add(type);
-    const slice = known.keys.slice(offered, offered + Math.max(count, KEYS_MIN));
-    this.#keysOffered.set(type, offered + slice.length);
-    const more = known.keys.length > offered + slice.length || known.next !== undefined;
     // A line that was read to its end has shown them.
     const named = isFirst && more ? await this.#keys.weighted(type) : [];
     const modes = new Map<string, readonly JobMode[]>();
-    for (const key of [...named, ...slice]) {
+    for (const key of [...named, ...keys.map((each) => each.key)]) {
       this.#keys.note(type, key);
       const { fairnessKey, lines } = key;
       modes.set(fairnessKey, [...new Set([...(modes.get(fairnessKey) ?? []), ...modesOf(lines)])]);
     }
-    const ranks = new Map(slice.map((key) => [key.fairnessKey, key.rankCostMs]));
+    const shares = new Map(keys.map(({ key, share }) => [key.fairnessKey, share]));
     if (isFirst) {
       for (const job of this.#hinted.ofType(type)) {
         const ofKey = modes.get(job.fairnessKey) ?? [];
         if (!ofKey.includes(job.mode)) modes.set(job.fairnessKey, [...ofKey, job.mode]);
       }
     }
-    await ledgerCache.readLedgers([...modes.keys()].filter((fairnessKey) => !planner.isKeyFull(fairnessKey)));
-    // After a reset, ranks say what keys were charged before it.
-    const weight =
-      configuration.fairness.resetEveryMs === null ? configuration.fairness.defaultWeight : Infinity;
+    await this.#sharesFor(planner).read([...modes.keys()]);
     planner.offerKeys(
       type,
       [...modes].map(([fairnessKey, ofKey]) => ({
         fairnessKey,
         settledCostMs: ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
         modes: ofKey,
-        // Of the keys that were not read, all of the default weight, only one met in their line says anything.
-        rankShareMs: (ranks.get(fairnessKey) ?? 0) / weight,
+        // Of the keys that were not offered, only one that came in its turn says anything.
+        rankShareMs: shares.get(fairnessKey) ?? 0,
       })),
       more,
     );
+  }
+
+  #sharesFor(planner: Planner): KeyShares {
+    const { ledgerCache } = this.#input;
+    const { defaultWeight, resetEveryMs } = this.#context.configuration.fairness;
+    return {
+      read: (keys) => ledgerCache.readLedgers(keys.filter((key) => !planner.isKeyFull(key))),
+      of: ({ fairnessKey }) =>
+        (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) / ledgerCache.weightOf(fairnessKey),
+      // After a reset, ranks say what keys were charged before it.
+      behind: (rankCostMs) => (resetEveryMs === null ? rankCostMs / defaultWeight : 0),
+    };
   }
 
   async #takeHeads(

@@ -5,7 +5,7 @@ import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes }
 import { aheadOf, heldBy, type LineCursor, placeInLine, withComing, withoutJob } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 
-/** Entries kept between passes; beyond, all are read again. */
+/** Entries kept between passes; beyond, lines are read again, and if that is not enough, all is. */
 const CACHED_MAX = 50_000;
 /** After this time the index certainly shows what a hint has told of, or a pass has written: it lags by far less. */
 export const RECENT_MS = 15_000;
@@ -558,6 +558,8 @@ export function openCache(
   const known = memory.get(partition);
   // Whoever makes passes without the lease comes after the one that held it last.
   const isExact = known !== undefined && (known.epoch === epoch || (!isOpen && known.epoch === epoch - 1));
+  // Of ten thousand keys, the jobs that were read of their lines are by far the most, and the cheapest to read again.
+  if (known !== undefined && sizeOf(known) > CACHED_MAX) known.lines.heads.clear();
   const cache =
     known !== undefined && isExact && sizeOf(known) <= CACHED_MAX ? known : emptyCache(epoch, known);
   // Not exact again before the pass has ended well: a commit without an answer may have happened or not.

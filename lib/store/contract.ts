@@ -177,8 +177,10 @@ export interface PartitionStore {
    * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to
    * where their cost puts them in the keys line, as far as that pays. May be late or lost: it costs reads, neither truth nor
    * order.
+   *
+   * @param expiredMs - ledgers whose keys were there last at this instant, or before, have expired. @default - none has
    */
-  tidy(partition: number): Promise<void>;
+  tidy(partition: number, expiredMs?: number): Promise<void>;
   /**
    * Notes a look at the partition's workers, if nobody has noted another one since `seen` was read. So of several looks that
    * come at once, one goes on.

@@ -269,6 +269,8 @@ async function attempt(
     stop(
       new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
     );
+  // What wraps a handler may give it a signal of its own.
+  let own: AbortSignal | undefined;
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
   const running = (async () =>
     handler(job.payload, {
@@ -280,7 +282,10 @@ async function attempt(
       traceparent: job.traceparent,
       fencingToken: job.version,
       get signal() {
-        return told.signal;
+        return own ?? told.signal;
+      },
+      set signal(given) {
+        own = given;
       },
       heartbeat: (progress) => context.onProgress?.(job, progress),
       checkpoint: async (data) => {

@@ -188,6 +188,23 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
   });
 });
 
+describe('what a process was shown of jobs that do not wait', () => {
+  it('is remembered of each of them: an old hint of none brings it back', () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const places = {
+      nameOf: () => 'line',
+      rankOf: (job: JobHead) => rankKey(job, on.configuration.score),
+      subOf: () => 0,
+    };
+    const jobs = Array.from({ length: 5 }, () => on.job());
+    const ended = jobs.map((job): JobHead => ({ ...job, version: job.version + 3, state: 'succeeded' }));
+    noteImages(lines, ended, places, on.time.nowMs);
+    noteImages(lines, jobs, places, on.time.nowMs);
+    expect([...lines.recent.values()].flatMap((recents) => [...recents.keys()])).toEqual([]);
+  });
+});
+
 describe('a hint that is older than what is known of its job', () => {
   it.each(['told of', 'read'])('changes nothing: %s', (how) => {
     const on = oneSlot();

@@ -73,6 +73,24 @@ describe('the parts of a line', () => {
     );
   });
 
+  it('say of a line that it is empty only where it was read from its start', async () => {
+    const store = new MemoryJobStore({ clock: () => NOW_MS, random: () => 0.5, place: place(1) });
+    const jobs = Array.from({ length: 12 }, () => aJob());
+    await store.createJobs(jobs);
+    const { type, mode, fairnessKey } = aJob();
+    const parts = { partition: 0, line: { type, mode, fairnessKey }, subs: [0], rankOf };
+    // It says that more follows, and by the time that is read, nobody waits.
+    const cut = storeWith(store, {
+      readLine: async (asked) =>
+        asked.after === undefined ? { jobs: jobs.slice(0, 6), next: 'cursor' } : { jobs: [] },
+    });
+    const first = await readLineParts(cut, parts, 6);
+    expect(first).toMatchObject({ empty: [], next: [{ sub: 0 }] });
+    expect(await readLineParts(cut, parts, 6, first.next)).toEqual({ jobs: [], empty: [] });
+    const none = { ...parts, line: { ...parts.line, fairnessKey: 'nobody' } };
+    expect(await readLineParts(store, none, 6)).toEqual({ jobs: [], empty: [0] });
+  });
+
   it('cost one request where the line is whole', async () => {
     const store = new MemoryJobStore({ clock: () => NOW_MS, random: () => 0.5, place: place(1) });
     await store.createJobs(Array.from({ length: 30 }, () => aJob()));

@@ -417,6 +417,30 @@ describe('the content of a job', () => {
     expect(hashOf(one)).toBe(hashOf(other));
   });
 
+  it('is the same in every version: a repeated request is known again after an update', () => {
+    const base: JobRequest = {
+      type: 'echo',
+      payload: { b: [1, { d: null, c: 'ä' }], a: -0.5 },
+      priority: 3,
+      mode: 'onDemand',
+      fairnessKey: 'tenant-a',
+    };
+    const requests: readonly JobRequest[] = [
+      base,
+      { ...base, resourceId: 'album/7', label: 'one', runAtMs: 1_800_000_060_000 },
+      { ...base, payload: { a: null } },
+      { ...base, payload: {} },
+      { ...base, payload: null },
+    ];
+    expect(requests.map((request) => jobFrom(request, 'id', 0, 1_800_000_000_000).contentHash)).toEqual([
+      '946fe6b5881d329afcf9af3b85317da6',
+      'b281aeb4068e2b9e04e2b58a9337a84f',
+      '4bbbb6509b100d1c2b4d83e561cc04ad',
+      'e38b5be3e60eeabb56f14d588d3d5d49',
+      'eee28b8a826ce7f60a969c350cd3e369',
+    ]);
+  });
+
   it('is the same in whatever trace it is asked for', () => {
     const hash = hashOf(job());
     expect(hashOf(job({ traceparent: TRACEPARENT }))).toBe(hash);

@@ -97,6 +97,19 @@ describe('the ranks of keys', () => {
     expect(ranks.takeMoves(0)).toEqual([]);
   });
 
+  it('do not go back by ledgers that may count no more: their keys begin in front', () => {
+    const ranks = new KeyRanks();
+    const ledger = aLedger({ fairnessKey: 'a', settledCostMs: 5, lastSeenMs: 1_000 });
+    for (const [expiredMs, moves] of [
+      [1_000, 0],
+      [999, 1],
+    ] as const) {
+      sees(ranks, 't', 'a', 0);
+      for (let at = 0; at < 20; at += 1) ranks.readLedger(0, ledger);
+      expect(ranks.takeMoves(0, expiredMs)).toHaveLength(moves);
+    }
+  });
+
   it('go to the front at once when a ledger that was just written says so, however many they are', () => {
     const ranks = new KeyRanks();
     for (let at = 0; at < 500; at += 1) {

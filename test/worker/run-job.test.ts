@@ -135,6 +135,17 @@ describe('an attempt that succeeds', () => {
     expect(told?.signal.aborted).toBe(false);
   });
 
+  it('lets what wraps a handler give it a signal of its own', async () => {
+    const own = new AbortController();
+    own.abort(new Error('own'));
+    const { job } = await run((_, context) => {
+      const given = context.signal;
+      Object.assign(context, { signal: AbortSignal.any([given, own.signal]) });
+      return [given.aborted, context.signal.aborted, { ...context }.signal.aborted];
+    });
+    expect(job.result).toEqual([false, true, true]);
+  });
+
   it('is kept for a week', async () => {
     const { on, job } = await run(() => null);
     await on.advance(TERMINAL_TTL_MS - 1);

@@ -136,12 +136,13 @@ async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boo
 
 /** Takes lines and items away that nobody needs any more. */
 function tidy({ context, input, partition, nowMs, candidates, cached }: PlannedPass): void {
-  const { store, log } = context;
+  const { store, log, configuration } = context;
+  const { keyTtlMs } = configuration.fairness;
   input.inBackground(
     Promise.all([
       candidates.retireEmptyLines(),
       unnameParked(context, partition, candidates.emptyGroups, cached.parkedNames, nowMs),
-      store.tidy(partition),
+      store.tidy(partition, keyTtlMs === null ? undefined : nowMs - keyTtlMs),
     ]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),

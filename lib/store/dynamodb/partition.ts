@@ -516,10 +516,10 @@ export class DynamoPartitionStore implements PartitionStore {
     ];
   }
 
-  async tidy(partition: number): Promise<void> {
+  async tidy(partition: number, expiredMs?: number): Promise<void> {
     await Promise.all([
       this.#deleteSettled(partition),
-      this.#moveKeys(partition, this.#items.keyRanks.takeMoves(partition)),
+      this.#moveKeys(partition, this.#items.keyRanks.takeMoves(partition, expiredMs)),
     ]);
   }
 

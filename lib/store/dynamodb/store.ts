@@ -93,8 +93,8 @@ export class DynamoJobStore implements JobStore {
   commit(request: RequestOf<'commit'>) {
     return this.#partition.commit(request);
   }
-  tidy(request: RequestOf<'tidy'>) {
-    return this.#partition.tidy(request);
+  tidy(request: RequestOf<'tidy'>, expiredMs?: number) {
+    return this.#partition.tidy(request, expiredMs);
   }
   keepLookout(request: RequestOf<'keepLookout'>) {
     return this.#partition.keepLookout(request);

@@ -195,7 +195,7 @@ export class MemoryPartitionStore implements PartitionStore {
     if (stored.jobs.size === 0) items.reservations.delete(batchId);
   }
 
-  async tidy(partition: number): Promise<void> {
+  async tidy(partition: number, expiredMs?: number): Promise<void> {
     return this.#items.write('tidy', () => {
       const { page, batches, follows, backlogs } = this.#items.partition(partition);
       for (const [batchId, reservation] of batches) {
@@ -204,7 +204,7 @@ export class MemoryPartitionStore implements PartitionStore {
         batches.delete(batchId);
         follows.delete(batchId);
       }
-      for (const { type, fairnessKey, from, to } of this.#items.keyRanks.takeMoves(partition)) {
+      for (const { type, fairnessKey, from, to } of this.#items.keyRanks.takeMoves(partition, expiredMs)) {
         const entry = backlogs.get(fairnessKey)?.get(type);
         if (entry?.rank === from) this.#items.putBacklog(partition, type, entry.value, costOfRank(to));
         else this.#items.bill.small('tidy', 'write');
