@@ -260,12 +260,10 @@ export class Lifts {
     );
   }
 
-  /** The same where one of these jobs shows it, and what the key's ledger says is not in question. */
+  /** The same where one of these jobs shows it, once it was noted that they wait. */
   #isKnownActive(fairnessKey: string, waiting: readonly JobHead[]): boolean {
-    const { ledgerCache, isCertain } = this.#input;
-    if (ledgerCache.expiredMs(fairnessKey) !== undefined) return false;
     const wasPresent = this.#wasPresent(fairnessKey);
-    return waiting.some((job) => wasPresent(job) && isCertain(job));
+    return waiting.some((job) => wasPresent(job) && this.#input.isCertain(job));
   }
 
   /** Whether a waiting job of the key shows that the key was there before, and was not away since. */
