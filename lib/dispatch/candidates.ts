@@ -1,6 +1,6 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
 import { typesByName } from '../core/conflict.ts';
-import type { JobMode, WaitingJob } from '../core/job.ts';
+import type { JobMode, ReservedJob, WaitingJob } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
@@ -39,6 +39,7 @@ type Need = Extract<Step, { readonly kind: 'need' }>;
 interface Held {
   readonly reservation: Reservation;
   readonly position: number;
+  readonly entry: ReservedJob;
 }
 
 export interface CandidatesInput {
@@ -106,7 +107,8 @@ export class Candidates {
     this.#context = context;
     this.#input = input;
     for (const reservation of input.reservations)
-      for (const [position, { id }] of reservation.jobs) this.#held.set(id, { reservation, position });
+      for (const [position, entry] of reservation.jobs)
+        this.#held.set(entry.id, { reservation, position, entry });
     const { configuration } = context;
     this.#places = {
       nameOf: (job) => this.#nameOf(readyLineOf(job)),
@@ -598,9 +600,7 @@ export class Candidates {
   #isHeld(job: JobHead): boolean {
     const held = this.#held.get(job.id);
     if (held === undefined) return false;
-    const { reservation, position } = held;
-    const entry = reservation.jobs.get(position);
-    const kind = entry === undefined ? undefined : attemptStatusOf(reservation, position, entry, job).kind;
+    const { kind } = attemptStatusOf(held.reservation, held.position, held.entry, job);
     if (kind === 'ended' || kind === 'gone') this.leftBehind.push(job);
     return true;
   }

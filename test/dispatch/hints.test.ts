@@ -2,7 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import { rankKey } from '../../lib/core/score.ts';
-import { NOTHING_TRUSTED_MS, noteImages, openCache } from '../../lib/dispatch/partition-cache.ts';
+import {
+  keepCache,
+  NOTHING_TRUSTED_MS,
+  noteImages,
+  openCache,
+  type PartitionCaches,
+} from '../../lib/dispatch/partition-cache.ts';
 import type { JobHead } from '../../lib/store/job-fields.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -202,6 +208,25 @@ describe('what a process was shown of jobs that do not wait', () => {
     noteImages(lines, ended, places, on.time.nowMs);
     noteImages(lines, jobs, places, on.time.nowMs);
     expect([...lines.recent.values()].flatMap((recents) => [...recents.keys()])).toEqual([]);
+  });
+});
+
+describe('what a process remembers, when that is more than it may', () => {
+  it('is without the jobs of lines, and has the keys and what they were charged', () => {
+    const on = oneSlot();
+    const caches: PartitionCaches = new Map();
+    const cache = openCache(caches, 0, 1);
+    const jobs = Array.from({ length: 60 }, () => on.job());
+    cache.ledgers.set('key', undefined);
+    for (let at = 0; at < 1_000; at += 1)
+      cache.lines.heads.set(`line-${at}`, { readAtMs: on.time.nowMs, jobs, subs: [0] });
+    keepCache(caches, 0, 1, cache, 0);
+    const again = openCache(caches, 0, 2);
+    expect([...again.ledgers.keys()]).toEqual(['key']);
+    expect(again.lines.heads.size).toBe(0);
+    for (let at = 0; at < 60_000; at += 1) again.ledgers.set(`key-${at}`, undefined);
+    keepCache(caches, 0, 2, again, 0);
+    expect(openCache(caches, 0, 3).ledgers.size).toBe(0);
   });
 });
 

@@ -436,6 +436,52 @@ export function linesContract(suite: StoreSuite): void {
       expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual([10, 50, 200]);
     });
 
+    it('come to the front by ledgers that a load shows, if they stand too far behind', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const charge = async (fairnessKey: string, settledCostMs: number): Promise<void> => {
+        const ledgers = [aLedger({ fairnessKey, settledCostMs })];
+        expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      };
+      await charge('a', 100);
+      await charge('z', 1_000);
+      const lines = ['a', 'z'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+      await store.announceLines({ partition, lines, nowMs: NOW_MS });
+      await untilKeys(partition, SUITE_TYPE, ['a', 'z']);
+      await charge('a', 10);
+      // Nobody has met the key so far.
+      await store.tidy(partition);
+      await store.loadPartition({ partition, nowMs: NOW_MS });
+      await store.readKeys({ partition, type: SUITE_TYPE, limit: 1 });
+      await store.tidy(partition);
+      const [a] = await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] });
+      expect(a?.rankCostMs).toBe(10);
+    });
+
+    it('stand in front again once they were away, and are not moved from where nobody saw them', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const ledgers = [
+        aLedger({ fairnessKey: 'a', settledCostMs: 100 }),
+        aLedger({ fairnessKey: 'z', settledCostMs: 1_000 }),
+      ];
+      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      const lines = ['a', 'z'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+      await store.announceLines({ partition, lines, nowMs: NOW_MS });
+      await untilKeys(partition, SUITE_TYPE, ['a', 'z']);
+      await store.readKeys({ partition, type: SUITE_TYPE, limit: 1 });
+      const keyTtlMs = 60_000;
+      const later = { partition, lines: lines.slice(0, 1), nowMs: NOW_MS + 2 * keyTtlMs, keyTtlMs };
+      await store.announceLines(later);
+      const rankOf = async () =>
+        (await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] }))[0]?.rankCostMs;
+      expect(await rankOf()).toBe(0);
+      const less = [aLedger({ fairnessKey: 'a', settledCostMs: 50 })];
+      expect(await store.commit({ fence, commit: aCommit({ ledgers: less }) })).toBe('committed');
+      await store.tidy(partition);
+      expect(await rankOf()).toBe(0);
+    });
+
     it('are left as they are where somebody has announced all of their lines lately, and say when', async () => {
       const partition = freshPartition();
       const [one, two, other] = [aReadyLine(), aReadyLine({ sub: 1 }), aReadyLine({ fairnessKey: 'other' })];
