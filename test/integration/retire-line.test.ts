@@ -1,4 +1,4 @@
-/** Retiring the last line of a key takes two requests: what comes between them counts. */
+/** Retiring one of several lines of a key takes two requests: what comes between them counts. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobMode } from '../../lib/core/job.ts';
@@ -34,7 +34,7 @@ function interrupter(client: DynamoDBClient): { readonly beforeSecond: (act: () 
   };
 }
 
-describe("retiring a key's last line", () => {
+describe("retiring one of a key's lines", () => {
   let table: TestTable;
   let store: DynamoJobStore;
   let requests: ReturnType<typeof interrupter>;
@@ -54,35 +54,55 @@ describe("retiring a key's last line", () => {
     const [backlog] = await store.readBacklogs({ partition, type: line.type, fairnessKeys: ['k'] });
     return backlog?.lines.map(({ mode }) => mode);
   };
-  /** Announces a line at first, and others between the two requests that retire it. */
-  const retireWhile = async (...announced: readonly JobMode[]): Promise<'retired' | 'lost'> => {
+  const announce = (mode: JobMode, nowMs: number) =>
+    store.announceLines({ partition, lines: [{ ...line, mode }], nowMs });
+  const retire = (mode: JobMode) =>
+    store.retireLine({ partition, line: { ...line, mode }, announcedAtMs: NOW_MS });
+  const other = 'onDemand';
+
+  /** Retires one of two lines, and does something between the two requests. */
+  const retireWhile = async (between: () => Promise<unknown>): Promise<'retired' | 'lost'> => {
     partition += 1;
-    await store.announceLines({ partition, lines: [line], nowMs: NOW_MS });
+    for (const mode of [line.mode, other] as const) await announce(mode, NOW_MS);
     let isBetween = false;
     requests.beforeSecond(async () => {
       isBetween = true;
-      for (const mode of announced)
-        await store.announceLines({ partition, lines: [{ ...line, mode }], nowMs: NOW_MS + 1 });
+      await between();
     });
-    const outcome = await store.retireLine({ partition, line, announcedAtMs: NOW_MS });
+    const outcome = await retire(line.mode);
     expect(isBetween).toBe(true);
     return outcome;
   };
 
-  it('takes two requests, and leaves nothing when nobody comes between', async () => {
-    expect(await retireWhile()).toBe('retired');
+  it('takes two requests, and leaves the others when nobody comes between', async () => {
+    expect(await retireWhile(async () => {})).toBe('retired');
+    expect(await modesLeft()).toEqual([other]);
+  });
+
+  it.each([line.mode, other] as const)(
+    'is lost to an announcement of %s that comes between',
+    async (mode) => {
+      expect(await retireWhile(() => announce(mode, NOW_MS + 1))).toBe('lost');
+      expect(await modesLeft()).toEqual([other, line.mode]);
+      const { keys } = await store.readKeys({ partition, type: line.type, limit: 10 });
+      expect(keys.map(({ announcedAtMs }) => announcedAtMs)).toEqual([NOW_MS + 1]);
+    },
+  );
+
+  it('leaves nothing when the other one is retired between', async () => {
+    expect(await retireWhile(() => retire(other))).toBe('retired');
     expect(await modesLeft()).toBeUndefined();
   });
 
-  it('is lost to an announcement of that line that comes between', async () => {
-    expect(await retireWhile(line.mode)).toBe('lost');
-    expect(await modesLeft()).toEqual([line.mode]);
-    const { keys } = await store.readKeys({ partition, type: line.type, limit: 10 });
-    expect(keys.map(({ announcedAtMs }) => announcedAtMs)).toEqual([NOW_MS + 1]);
-  });
-
-  it('keeps another line that is announced between', async () => {
-    expect(await retireWhile('onDemand')).toBe('lost');
-    expect(await modesLeft()).toEqual(['onDemand', line.mode]);
+  it('takes one request for the last one', async () => {
+    partition += 1;
+    await announce(line.mode, NOW_MS);
+    let isSecond = false;
+    requests.beforeSecond(async () => {
+      isSecond = true;
+    });
+    expect(await retire(line.mode)).toBe('retired');
+    expect(isSecond).toBe(false);
+    expect(await modesLeft()).toBeUndefined();
   });
 });
