@@ -737,17 +737,33 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     ],
   },
   'retired-in-between': {
-    removes: 'an announcement between the two writes that retire a line from the condition of the second',
+    removes:
+      'an announcement between the two writes that retire one of several lines from the condition of the second',
     foundBy: {
       test: 'test/integration/retire-line.test.ts',
-      name: 'is lost to an announcement of that line that comes between',
+      name: 'is lost to an announcement of queued that comes between',
+      onEmulator: true,
+    },
+    changes: [
+      {
+        file: 'lib/store/dynamodb/lines.ts',
+        from: ' AND size(#lines) > :one`',
+        to: ' OR size(#lines) > :one`',
+      },
+    ],
+  },
+  'retired-with-others': {
+    removes: 'that a line is the only one of its key from the condition of the write that takes the key away',
+    foundBy: {
+      test: 'test/integration/retire-line.test.ts',
+      name: 'takes two requests, and leaves the others when nobody comes between',
       onEmulator: true,
     },
     changes: [
       {
         file: 'lib/store/dynamodb/lines.ts',
         from: ' AND size(#lines) = :one`',
-        to: ' OR size(#lines) = :one`',
+        to: ' AND size(#lines) >= :one`',
       },
     ],
   },
