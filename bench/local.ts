@@ -13,8 +13,6 @@
  *   node bench/local.ts [--json] [--calls] [--jobs 60000] [--backlog 20000]...
  */
 import { spawnSync } from 'node:child_process';
-import { Session } from 'node:inspector/promises';
-import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -32,6 +30,7 @@ import { deadlinesBy } from '../lib/worker/attempt-host.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
+import { countEntries } from './entered.ts';
 
 const TYPES = ['thumbnail', 'resize', 'index', 'mail'];
 const KEYS = 100;
@@ -65,18 +64,10 @@ interface Calls {
   readonly files: Readonly<Record<string, number>>;
 }
 
-/** Between the end of the warm-up and the end of the measurement. */
-interface Around {
-  readonly begin?: () => Promise<void>;
-  readonly end?: (jobs: number) => Promise<void>;
-}
+/** Is called when the warm-up has ended, and what it answers when the measurement has, with how many jobs ended meanwhile. */
+type Watch = () => Promise<(jobs: number) => Promise<void>>;
 
-async function measure(
-  jobs: number,
-  backlog: number,
-  dispatchers: number,
-  around: Around = {},
-): Promise<Timing> {
+async function measure(jobs: number, backlog: number, dispatchers: number, watch?: Watch): Promise<Timing> {
   const configuration = resolveConfiguration({
     types: Object.fromEntries(TYPES.map((type) => [type, { tier: 'standard', defaultCostMs: 10 }])),
     tiers: [{ tier: 'standard' }],
@@ -181,7 +172,7 @@ async function measure(
   // What preparing left behind is not the jobs' own.
   collectGarbage();
   phases.clear();
-  await around.begin?.();
+  const over = await watch?.();
   const startedMs = performance.now();
   let ended = 0;
   while (ended < jobs) {
@@ -190,7 +181,7 @@ async function measure(
     await timed('submit', () => put(ofRound));
   }
   const tookMs = performance.now() - startedMs;
-  await around.end?.(ended);
+  await over?.(ended);
   const cpuUs = [...phases.values()].reduce((sum, us) => sum + us, 0);
   return {
     backlog,
@@ -205,31 +196,22 @@ async function measure(
   };
 }
 
-const LIB = resolve(import.meta.dirname, '../lib');
 const FILES_SHOWN = 20;
 
-/** V8 counts. What the optimizer has put into its caller counts as called. */
 async function countCalls(jobs: number, backlog: number): Promise<Calls> {
-  const session = new Session();
-  session.connect();
-  await session.post('Profiler.enable');
   let calls: Calls | undefined;
-  const begin = async (): Promise<void> => {
-    await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-  };
-  const end = async (ended: number): Promise<void> => {
-    const { result } = await session.post('Profiler.takePreciseCoverage');
-    const files = result.flatMap(({ url, functions }): [string, number][] => {
-      const file = url.startsWith('file:') ? relative(LIB, fileURLToPath(url)) : '..';
-      const count = functions.reduce((sum, { ranges }) => sum + (ranges[0]?.count ?? 0), 0);
-      return file.startsWith('..') ? [] : [[`lib/${file}`, count / ended]];
-    });
-    const most = files.sort(([, one], [, other]) => other - one).slice(0, FILES_SHOWN);
-    const callsPerJob = Math.round(files.reduce((sum, [, count]) => sum + count, 0));
-    const rounded = most.map(([file, count]) => [file, Math.round(10 * count) / 10] as const);
-    calls = { backlog, jobs: ended, callsPerJob, files: Object.fromEntries(rounded) };
-  };
-  await measure(jobs, backlog, 1, { begin, end });
+  await measure(jobs, backlog, 1, async () => {
+    const entered = await countEntries();
+    return async (ended) => {
+      const files = (await entered()).map(
+        ({ file, counts }) => [file, counts.reduce((sum, count) => sum + count, 0) / ended] as const,
+      );
+      const most = files.sort(([, one], [, other]) => other - one).slice(0, FILES_SHOWN);
+      const callsPerJob = Math.round(files.reduce((sum, [, count]) => sum + count, 0));
+      const rounded = most.map(([file, count]) => [file, Math.round(10 * count) / 10] as const);
+      calls = { backlog, jobs: ended, callsPerJob, files: Object.fromEntries(rounded) };
+    };
+  });
   if (calls === undefined) throw new Error('nothing was counted');
   return calls;
 }

@@ -8,15 +8,12 @@
  *
  *   node bench/one-job.ts [--json]
  */
-import { Session } from 'node:inspector/promises';
-import { relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import { jobFrom, parseRequests } from '../lib/dispatch/request.ts';
 import { SimulatedPool } from '../lib/simulate/pool.ts';
+import { countEntries, type EnteredFile } from './entered.ts';
 
 const START_MS = 1_800_000_000_000;
-const PROJECT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = /^lib\/(store|queue|events)\/[^/]+\/|^lib\/(simulate|testing|runtime)\//;
 
 interface OneJob {
@@ -25,16 +22,11 @@ interface OneJob {
   readonly functions: number;
 }
 
-/** The functions that were entered since the last time, file by file. */
-async function entered(session: Session): Promise<OneJob> {
-  const { result } = await session.post('Profiler.takePreciseCoverage');
-  const files = result.flatMap(({ url, functions }) => {
-    if (!url.startsWith('file:')) return [];
-    const file = relative(PROJECT, fileURLToPath(url));
-    if (!file.startsWith('lib/') || LEFT_OUT.test(file)) return [];
-    const called = functions.filter(({ ranges }) => ranges[0] !== undefined && ranges[0].count > 0);
-    return called.length === 0 ? [] : [{ file, functions: called.length }];
-  });
+/** Of what was entered, what a job's way is. */
+function wayOf(entered: readonly EnteredFile[]): OneJob {
+  const files = entered.flatMap(({ file, counts }) =>
+    LEFT_OUT.test(file) ? [] : [{ file, functions: counts.length }],
+  );
   files.sort((one, other) => (one.file < other.file ? -1 : 1));
   return { files, functions: files.reduce((sum, { functions }) => sum + functions, 0) };
 }
@@ -67,16 +59,11 @@ async function measure(): Promise<OneJob> {
     observe: () => {},
     onScheduled: () => {},
   });
-  const session = new Session();
-  session.connect();
-  await session.post('Profiler.enable');
-  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  const entered = await countEntries();
   await run(pool, 'first');
-  await entered(session);
+  await entered();
   await run(pool, 'second');
-  const found = await entered(session);
-  session.disconnect();
-  return found;
+  return wayOf(await entered());
 }
 
 /** How many files, the fullest first, hold such a part of the functions. */

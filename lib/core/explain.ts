@@ -3,7 +3,7 @@
  */
 import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
-import { conflictKeyUnder } from './conflict.ts';
+import { conflictKeyUnder, typesByName } from './conflict.ts';
 import { isTerminal, type Job, type ReservedJob, type WaitingJob } from './job.ts';
 import type { Obstacle } from './obstacles.ts';
 import type { KeyLedger } from './planner.ts';
@@ -150,7 +150,7 @@ export function overridden(
 function latestStart(job: Explained, state: ExplainState): number | undefined {
   const { inFlight, waiting, ledgers } = state;
   const configuration = overridden(state.configuration, state.overrides ?? []);
-  const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
+  const typeOf = typesByName(configuration);
   const own = typeOf.get(job.type);
   const conflictKey = conflictKeyUnder(own, job.resourceId);
   const others = waiting.filter((other) => other.id !== job.id);

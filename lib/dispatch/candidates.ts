@@ -307,7 +307,8 @@ export class Candidates {
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
     const { ledgerCache } = this.#input;
     const isFirst = !this.#keys.isBegun(type);
-    const { keys, more } = await this.#keys.inTurn(type, Math.max(count, KEYS_MIN), this.#sharesFor(planner));
+    const shares = this.#sharesFor(planner);
+    const { keys, more } = await this.#keys.inTurn(type, Math.max(count, KEYS_MIN), shares);
     if (isFirst && !this.#keys.hasRead(type)) this.#believedTypes.add(type);
     // A line that was read to its end has shown them.
     const named = isFirst && more ? await this.#keys.weighted(type) : [];
@@ -317,14 +318,14 @@ export class Candidates {
       const { fairnessKey, lines } = key;
       modes.set(fairnessKey, [...new Set([...(modes.get(fairnessKey) ?? []), ...modesOf(lines)])]);
     }
-    const shares = new Map(keys.map(({ key, share }) => [key.fairnessKey, share]));
+    const shareOf = new Map(keys.map(({ key, share }) => [key.fairnessKey, share]));
     if (isFirst) {
       for (const job of this.#hinted.ofType(type)) {
         const ofKey = modes.get(job.fairnessKey) ?? [];
         if (!ofKey.includes(job.mode)) modes.set(job.fairnessKey, [...ofKey, job.mode]);
       }
     }
-    await this.#sharesFor(planner).read([...modes.keys()]);
+    await shares.read([...modes.keys()]);
     planner.offerKeys(
       type,
       [...modes].map(([fairnessKey, ofKey]) => ({
@@ -332,7 +333,7 @@ export class Candidates {
         settledCostMs: ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
         modes: ofKey,
         // Of the keys that were not offered, only one that came in its turn says anything.
-        rankShareMs: shares.get(fairnessKey) ?? 0,
+        rankShareMs: shareOf.get(fairnessKey) ?? 0,
       })),
       more,
     );

@@ -6,6 +6,7 @@
  * is used: one small read.
  */
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import { typesByName } from '../core/conflict.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import type { SubmitStore } from '../store/contract.ts';
@@ -40,7 +41,7 @@ export interface DeclarationsOptions {
 }
 
 const typeIn = (configuration: PoolConfiguration, type: string): JobTypeConfiguration | undefined =>
-  configuration.types.find((each) => each.type === type);
+  typesByName(configuration).get(type);
 
 /** What one process knows of the declarations. */
 export class Declarations {

@@ -193,8 +193,7 @@ export class LedgerCache {
   noteLater(fairnessKey: string, jobId: string, untilMs: number, isDecided: boolean): Ledger {
     const known = this.ledgerOf(fairnessKey) ?? { fairnessKey, settledCostMs: 0, lastSeenMs: this.#nowMs };
     const { isUndecided: _, ...decided } = known;
-    const hash = hashText(jobId);
-    const later = [...otherThan(hash, known.later), { hash, untilMs }];
+    const later = laterOf(jobId, untilMs, known.later);
     const kept = this.#withLater(isDecided ? decided : { ...decided, isUndecided: true }, later);
     this.#change(kept);
     return kept;
@@ -207,8 +206,7 @@ export class LedgerCache {
   noteCancelled(fairnessKey: string, jobId: string, untilMs: number, isDecided: boolean): Ledger | undefined {
     const known = this.ledgerOf(fairnessKey);
     if (known === undefined) return undefined;
-    const hash = hashText(jobId);
-    const later = otherThan(hash, known.later);
+    const later = laterOf(jobId, undefined, known.later);
     const isNamed = later.length < (known.later?.length ?? 0);
     // That its key was there counts for the time after which it is forgotten, also if nobody has decided whether it is lifted.
     const counts = isDecided || this.#configuration.fairness.keyTtlMs !== null;
@@ -269,10 +267,9 @@ export class LedgerCache {
       later: before,
     } = this.ledgerOf(entry.fairnessKey) ?? {};
     const settledCostMs = beforeMs + charged + correctionMs(charged, durationMs, fairness);
-    const later = againAtMs === undefined && before === undefined ? [] : laterOf(entry.id, againAtMs, before);
     const ledger = this.#withLater(
       { fairnessKey: entry.fairnessKey, settledCostMs, lastSeenMs: this.#nowMs },
-      later,
+      laterOf(entry.id, againAtMs, before),
       untilMs,
     );
     this.#change(ledger);
@@ -359,11 +356,14 @@ export class LedgerCache {
 }
 
 /** Jobs of a key that wait for a later time, one of them anew, or not any more. */
-function laterOf(id: string, untilMs: number | undefined, before?: readonly LaterJob[]): readonly LaterJob[] {
+function laterOf(
+  id: string,
+  untilMs: number | undefined,
+  before: readonly LaterJob[] = [],
+): readonly LaterJob[] {
+  // Most keys have none: the hash of a job's id is not needed then.
+  if (untilMs === undefined && before.length === 0) return [];
   const hash = hashText(id);
-  const others = otherThan(hash, before);
+  const others = before.filter((job) => job.hash !== hash);
   return untilMs === undefined ? others : [...others, { hash, untilMs }];
 }
-
-const otherThan = (hash: number, jobs: readonly LaterJob[] = []): readonly LaterJob[] =>
-  jobs.filter((job) => job.hash !== hash);

@@ -34,9 +34,9 @@ export const abortOf = (signal: AbortSignal): Promise<void> =>
  *
  * @param look - aborts the signal if it is time
  */
-function lookingFirst(signal: AbortSignal, look: () => void): AbortSignal {
+function lookingFirst(signal: AbortSignal, look: () => void): void {
   const { prototype } = AbortSignal;
-  return Object.defineProperties(signal, {
+  Object.defineProperties(signal, {
     aborted: {
       get: () => {
         look();
@@ -59,7 +59,6 @@ function lookingFirst(signal: AbortSignal, look: () => void): AbortSignal {
 export class LazyAbort {
   readonly #look: () => void;
   #controller: AbortController | undefined;
-  #signal: AbortSignal | undefined;
   /** Of the first abort. */
   reason: Error | undefined;
 
@@ -69,12 +68,12 @@ export class LazyAbort {
   }
 
   get signal(): AbortSignal {
-    if (this.#signal === undefined) {
+    if (this.#controller === undefined) {
       this.#controller = new AbortController();
       if (this.reason !== undefined) this.#controller.abort(this.reason);
-      this.#signal = lookingFirst(this.#controller.signal, this.#look);
+      lookingFirst(this.#controller.signal, this.#look);
     }
-    return this.#signal;
+    return this.#controller.signal;
   }
 
   abort(reason: Error): void {

@@ -4,6 +4,7 @@
  * and counts what has started (`noteStart`).
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { typesByName } from '../core/conflict.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
@@ -240,11 +241,11 @@ function storable(said: Json): Json | undefined {
 /** Counts a job that has started, and what it has waited by the clocks of whoever made it ready and of this worker. */
 export function noteStart(
   metrics: Metrics | undefined,
-  { types }: PoolConfiguration,
+  configuration: PoolConfiguration,
   { type, readyAtMs, startedAtMs }: Job,
   nowMs: number,
 ): void {
-  const tier = types.find((each) => each.type === type)?.tier;
+  const tier = typesByName(configuration).get(type)?.tier;
   const scopes = { type, ...(tier === undefined ? {} : { tier }) };
   metrics?.add('started', 1, scopes);
   metrics?.add('waitTime', Math.max(0, (startedAtMs ?? nowMs) - readyAtMs), scopes);

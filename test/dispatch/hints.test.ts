@@ -168,6 +168,13 @@ describe('a job that another dispatcher was told of', () => {
   });
 });
 
+/** All jobs stand in one line. */
+const oneLine = ({ configuration }: Stage) => ({
+  nameOf: () => 'line',
+  rankOf: (job: JobHead) => rankKey(job, configuration.score),
+  subOf: () => 0,
+});
+
 describe('hints of a line of which thousands of jobs are remembered', () => {
   it('are put in their places with a few looks each, in the order of their ranks', () => {
     const on = oneSlot();
@@ -198,11 +205,7 @@ describe('what a process was shown of jobs that do not wait', () => {
   it('is remembered of each of them: an old hint of none brings it back', () => {
     const on = oneSlot();
     const { lines } = openCache(new Map(), 0, 1);
-    const places = {
-      nameOf: () => 'line',
-      rankOf: (job: JobHead) => rankKey(job, on.configuration.score),
-      subOf: () => 0,
-    };
+    const places = oneLine(on);
     const jobs = Array.from({ length: 5 }, () => on.job());
     const ended = jobs.map((job): JobHead => ({ ...job, version: job.version + 3, state: 'succeeded' }));
     noteImages(lines, ended, places, on.time.nowMs);
@@ -234,11 +237,7 @@ describe('a hint that is older than what is known of its job', () => {
   it.each(['told of', 'read'])('changes nothing: %s', (how) => {
     const on = oneSlot();
     const { lines } = openCache(new Map(), 0, 1);
-    const places = {
-      nameOf: () => 'line',
-      rankOf: (job: JobHead) => rankKey(job, on.configuration.score),
-      subOf: () => 0,
-    };
+    const places = oneLine(on);
     const before = on.job({ priority: 9 });
     const now: JobHead = { ...before, version: before.version + 2, priority: 1 };
     lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: how === 'read' ? [now] : [], subs: [0] });

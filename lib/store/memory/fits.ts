@@ -10,13 +10,12 @@ import { encodeDeclarationText } from '../dynamodb/codec/declaration.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodeRequest } from '../dynamodb/codec/loan.ts';
 import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
-import { encodeRejection } from '../dynamodb/codec/rejection.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
 import { encodeWorkerRecord } from '../dynamodb/codec/worker.ts';
 import { StoreRefused } from '../errors.ts';
 import { requireItemFits, requireTransactionFits } from '../limits.ts';
 import type { PageTurn } from '../page.ts';
-import type { Rejection, WorkerRecord } from '../records.ts';
+import type { WorkerRecord } from '../records.ts';
 import { type ItemKey, ledgerKey } from '../schema.ts';
 import { tableItemsOf } from './bill.ts';
 
@@ -55,10 +54,6 @@ export const requireWorkerFits = (partition: number, record: WorkerRecord): void
 /** @throws ItemTooLarge */
 export const requireRequestFits = (partition: number, request: LoanRequest): void =>
   requireItemFits(encodeRequest(partition, request));
-
-/** @throws ItemTooLarge */
-export const requireRejectionFits = (rejection: Rejection): void =>
-  requireItemFits(encodeRejection(rejection));
 
 /** @throws ItemTooLarge, DeclarationTooLarge */
 export function requireDeclarationFits(text: string): void {

@@ -3,11 +3,12 @@ import type { Job, MovingJob } from '../../core/job.ts';
 import { NAMED_JOBS_MAX } from '../bounds.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
 import { encodeRejection } from '../dynamodb/codec/rejection.ts';
+import { requireItemFits } from '../limits.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
 import { type AnnouncedLine, jobKey } from '../schema.ts';
 import { countOf, withLine } from './backlogs.ts';
-import { requireJobFits, requireKeyFits, requireRejectionFits } from './fits.ts';
+import { requireJobFits, requireKeyFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
 
 const keyOf = ({ type, fairnessKey }: AnnouncedLine): string => JSON.stringify([type, fairnessKey]);
@@ -89,8 +90,9 @@ export class MemorySubmitStore implements SubmitStore {
   async recordRejections(rejections: readonly Rejection[]): Promise<void> {
     return this.#items.write('recordRejections', () => {
       for (const rejection of rejections) {
-        requireRejectionFits(rejection);
-        this.#items.bill.wroteItem('recordRejections', undefined, encodeRejection(rejection));
+        const item = encodeRejection(rejection);
+        requireItemFits(item);
+        this.#items.bill.wroteItem('recordRejections', undefined, item);
         const bySource = this.#items.rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
         this.#items.rejections.set(rejection.sourceId, bySource);
         if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);

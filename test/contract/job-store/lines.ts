@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
+import type { Fence } from '../../../lib/store/records.ts';
 import type { ReadyLine } from '../../../lib/store/schema.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
@@ -20,6 +21,12 @@ export function linesContract(suite: StoreSuite): void {
   beforeAll(() => {
     store = suite.opened().store;
   });
+  const chargesUnder =
+    (fence: Fence) =>
+    async (fairnessKey: string, settledCostMs: number): Promise<void> => {
+      const ledgers = [aLedger({ fairnessKey, settledCostMs })];
+      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+    };
 
   describe('ready lines', () => {
     it('shows jobs in rank order, whatever order they came in', async () => {
@@ -417,10 +424,7 @@ export function linesContract(suite: StoreSuite): void {
     it('come to the front when a pass that has met them there charges them less, and trail when it charges them more', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const charge = async (fairnessKey: string, settledCostMs: number): Promise<void> => {
-        const ledgers = [aLedger({ fairnessKey, settledCostMs })];
-        expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
-      };
+      const charge = chargesUnder(fence);
       await charge('b', 50);
       await charge('a', 100);
       await charge('c', 200);
@@ -439,10 +443,7 @@ export function linesContract(suite: StoreSuite): void {
     it('come to the front by ledgers that a load shows, if they stand too far behind', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const charge = async (fairnessKey: string, settledCostMs: number): Promise<void> => {
-        const ledgers = [aLedger({ fairnessKey, settledCostMs })];
-        expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
-      };
+      const charge = chargesUnder(fence);
       await charge('a', 100);
       await charge('z', 1_000);
       const lines = ['a', 'z'].map((fairnessKey) => aReadyLine({ fairnessKey }));
@@ -476,8 +477,7 @@ export function linesContract(suite: StoreSuite): void {
       const rankOf = async () =>
         (await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] }))[0]?.rankCostMs;
       expect(await rankOf()).toBe(0);
-      const less = [aLedger({ fairnessKey: 'a', settledCostMs: 50 })];
-      expect(await store.commit({ fence, commit: aCommit({ ledgers: less }) })).toBe('committed');
+      await chargesUnder(fence)('a', 50);
       await store.tidy(partition);
       expect(await rankOf()).toBe(0);
     });
