@@ -428,7 +428,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
-    foundBy: { differential: 9_528_150, kind: 'crowd' },
+    foundBy: { test: 'test/dispatch/moved-back.test.ts', name: 'is read by its name' },
     changes: [
       {
         file: 'lib/dispatch/backlogged-keys.ts',
