@@ -94,7 +94,9 @@ export function scaleOf(spec: RowSpec): RowScale {
       const counted = !isLarge
         ? { warmUpMs: 20_000, windowMs: 60_000 }
         : partitions === 1
-          ? { warmUpMs: 15_000, windowMs: 15_000 }
+          ? keys === 10_000
+            ? { warmUpMs: 15_000, windowMs: 30_000 }
+            : { warmUpMs: 15_000, windowMs: 15_000 }
           : { warmUpMs: 6_000, windowMs: partitions > 4 ? 4_000 : 8_000 };
       return { ...shared, ...counted, jobsPerSecond: undefined, backlog: Math.max(5_000, 4 * slots) };
     }

@@ -17,7 +17,7 @@ import {
   type AnnouncedLine,
   dueLineName,
   keysLineName,
-  ledgerKey,
+  ledgerPk,
   partitionPk,
   readyLineName,
   wakeKey,
@@ -111,7 +111,6 @@ interface Asked {
   readonly lines?: readonly AnnouncedLine[];
   readonly afterMs?: number;
   readonly ids?: readonly unknown[];
-  readonly fairnessKeys?: readonly string[];
   readonly conflictKeys?: readonly string[];
   readonly jobs?: readonly { readonly id: string }[];
   readonly job?: MovingJob;
@@ -127,8 +126,6 @@ function partitionIn(request: unknown): number {
   const { partition, fence } = askedOf(request);
   return partition ?? fence?.partition ?? Number(request);
 }
-
-const ledgerPk = (partition: number): string => ledgerKey(partition, '').pk;
 
 /** A locked claim is a transaction of the job, its index entry and the lock: so much more than without. */
 const LOCKED_CLAIM_MORE = 3;
@@ -149,7 +146,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
   /** What the running verb uses: verbs run one at a time, each in a step of its own. */
   let used: StoreUsage[] = [];
   store.meter = (_verb, usage) => void used.push(usage);
-  /** Partitions whose last commit wrote beside their own items. */
+  /** Partitions whose last commit wrote ledgers beside their own items. */
   const spills = new Set<number>();
 
   const placeOfNew = (job: Job): string => {
@@ -174,7 +171,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
 
   function shapeOf(verb: string, request: unknown): Shape {
     const asked = askedOf(request);
-    const { ids, fairnessKeys, conflictKeys, jobs, lines = [], afterMs } = asked;
+    const { ids, conflictKeys, jobs, lines = [], afterMs } = asked;
     switch (verb) {
       case 'createJobs': {
         const isAnyApart = (request as readonly Job[]).some(isApart);
@@ -195,10 +192,6 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       case 'getJobs':
       case 'lookUpJobs':
         return { ...ONE, waves: Math.ceil(lengthOf(ids) / BATCH_GET) };
-      case 'readBacklogs':
-      case 'getLedgers':
-      case 'getEstimates':
-        return { ...ONE, waves: Math.ceil((lengthOf(fairnessKeys ?? ids) + 1) / BATCH_GET) };
       case 'announceLines': {
         const partition = partitionIn(request);
         // Looked at, and written where it was announced long ago. A key's first line of a type: the ledger is read in between.
@@ -330,19 +323,31 @@ export function cloudTable(parts: CloudTableParts): JobStore {
           const more = moreOf(verb, request);
           used = [];
           const outcome = act();
-          const count = (): void => {
+          const count = (): number => {
             const usages = [...used, more];
             const own = usages.reduce((sum, each) => sum + each.writeUnits, 0);
             const writeUnits = verb === 'park' ? TRANSACTION * own : own;
             const readUnits = usages.reduce((sum, each) => sum + each.readUnits, 0);
+            if (verb === 'commit') {
+              const partition = partitionIn(request);
+              const beside = usages.some((each) => (each.writeUnitsOf?.[ledgerPk(partition)] ?? 0) > 0);
+              if (beside) spills.add(partition);
+              else spills.delete(partition);
+            }
             meter.add('writeUnits', writeUnits, verb);
             meter.add('readUnits', readUnits, verb);
             throttle.used('write', heatOf(verb, keys, before, usages, writeUnits), time.nowMs);
             const perKey = [...keys].map((key) => [key, readUnits / keys.size] as const);
             throttle.used('read', new Map([[WHOLE_TABLE, readUnits], ...perKey]), time.nowMs);
+            return Math.max(1, ...usages.map(({ requests }) => requests));
           };
-          outcome.then(count, count);
-          time.after(ms / 2, () => resolve({ outcome }));
+          const answered = outcome.then(count, count);
+          if (!OF_LEDGERS.has(verb)) time.after(ms / 2, () => resolve({ outcome }));
+          // How many requests such a read takes, one behind the other, follows from what it finds.
+          else
+            void answered.then((waves) =>
+              time.after(ms / 2 + takes({ ...ONE, waves: waves - 1 }), () => resolve({ outcome })),
+            );
         });
       });
       if (answer.outcome !== undefined) return answer.outcome;

@@ -112,9 +112,10 @@ export class HintedJobs {
   }
 
   /** Reads jobs that hints told of: what is told of those that do not wait any more is forgotten. */
-  async #readHinted(hinted: readonly JobHead[]): Promise<void> {
-    if (hinted.length === 0) return;
+  async #readHinted(told: readonly JobHead[]): Promise<void> {
+    if (told.length === 0) return;
     const { recent } = this.#cached;
+    const hinted = [...new Map(told.map((job) => [job.id, job])).values()];
     // One that cannot be read is no candidate.
     const found = await this.#context.store.lookUpJobs({
       ids: hinted.map(({ id }) => id),
@@ -129,7 +130,8 @@ export class HintedJobs {
         recents?.delete(told.id);
       } else {
         this.#confirmed.add(told.id);
-        recents?.set(told.id, { job, rank: this.#places.rankOf(job), seenAtMs: this.#nowMs });
+        const rank = this.#places.rankOf(job);
+        recents?.set(told.id, { job, rank, seenAtMs: this.#nowMs, confirmedAtMs: this.#nowMs });
       }
     }
   }
@@ -158,9 +160,18 @@ export class HintedJobs {
     // One that tells of an end, or of a time to come, says until when its key was there.
     if (job.state !== 'pending') return true;
     if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
-    const { sinceMs = Infinity, heads } = this.#cached;
+    const { sinceMs = Infinity, heads, recent } = this.#cached;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
-    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) === true;
+    const name = this.#places.nameOf(job);
+    // What has become of it since an earlier pass read it, this process would know.
+    const told = recent.get(name)?.get(job.id);
+    if (
+      told !== undefined &&
+      (told.confirmedAtMs ?? -Infinity) >= sinceMs &&
+      told.job.version === job.version
+    )
+      return true;
+    return heads.get(name)?.jobs.some(({ id }) => id === job.id) === true;
   }
 
   /** Jobs of a line that no read of the index may show. */

@@ -42,6 +42,8 @@ export class LedgerCache {
   readonly #newsShare: number;
   readonly #ledgers: Map<string, Ledger | undefined>;
   readonly #estimates: Map<string, EstimateRecord | undefined>;
+  /** By fairness key: the read that will tell its ledger. */
+  readonly #reading = new Map<string, Promise<void>>();
   #weights: Weights;
   readonly #written: Map<string, EstimateRecord>;
   readonly #lines: CachedLines;
@@ -79,12 +81,28 @@ export class LedgerCache {
     for (const estimate of estimates) this.#estimates.set(nameOfEstimate(estimate), estimate);
   }
 
-  /** Reads the ledgers that are not known yet. */
+  /** Reads the ledgers that are not known yet, and that nobody is reading: those of one key are asked for by each of its types. */
   async readLedgers(fairnessKeys: Iterable<string>): Promise<void> {
-    const missing = [...new Set(fairnessKeys)].filter((key) => !this.#ledgers.has(key));
-    if (missing.length === 0) return;
-    const found = await this.#store.getLedgers({ partition: this.#partition, fairnessKeys: missing });
-    for (const [at, key] of missing.entries()) this.#ledgers.set(key, found[at]);
+    const missing: string[] = [];
+    const reads = new Set<Promise<void>>();
+    for (const key of new Set(fairnessKeys)) {
+      const read = this.#ledgers.has(key) ? undefined : this.#reading.get(key);
+      if (read !== undefined) reads.add(read);
+      else if (!this.#ledgers.has(key)) missing.push(key);
+    }
+    if (missing.length > 0) {
+      const read = this.#readNow(missing).finally(() => {
+        for (const key of missing) this.#reading.delete(key);
+      });
+      for (const key of missing) this.#reading.set(key, read);
+      reads.add(read);
+    }
+    await Promise.all(reads);
+  }
+
+  async #readNow(fairnessKeys: readonly string[]): Promise<void> {
+    const found = await this.#store.getLedgers({ partition: this.#partition, fairnessKeys });
+    for (const [at, key] of fairnessKeys.entries()) this.#ledgers.set(key, found[at]);
   }
 
   /** Reads the learned costs that these jobs need and that are not known yet. */

@@ -5,8 +5,13 @@ import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes }
 import { aheadOf, heldBy, type LineCursor, placeInLine, withComing, withoutJob } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 
-/** Entries kept between passes; beyond, lines are read again, and if that is not enough, all is. */
-const CACHED_MAX = 50_000;
+/**
+ * Entries kept of all partitions between passes, some hundred MB, and of one of them at least; beyond, lines are read again, and if
+ * that is not enough, all is. Ten thousand keys of three types are 70,000, and as many again for the jobs of their lines.
+ */
+const CACHED_TOTAL = 400_000;
+const CACHED_MIN = 25_000;
+const CACHED_MAX = 200_000;
 /** After this time the index certainly shows what a hint has told of, or a pass has written: it lags by far less. */
 export const RECENT_MS = 15_000;
 /** Jobs that hints have told of, kept until the index shows them; beyond, the oldest are left to the index. */
@@ -34,6 +39,8 @@ export interface RecentJob {
   readonly job: JobHead;
   readonly rank: string;
   readonly seenAtMs: number;
+  /** When it was read and waited: at the beginning of that pass. */
+  readonly confirmedAtMs?: number | undefined;
 }
 
 /** A key that has, or lately had, jobs of a type waiting. */
@@ -276,14 +283,16 @@ export function noteImages(
     const name = nameOf(job);
     const ofLine = lines.recent.get(name);
     const known = lines.heads.get(name);
-    const hinted = ofLine?.get(job.id)?.job;
+    const told = ofLine?.get(job.id);
+    const hinted = told?.job;
     const read = known?.jobs.find(({ id }) => id === job.id) ?? aheadOf(known?.next, job.id);
     // The image may be older than what was read of the line since.
     const isOlder = Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version;
     if (isOlder || isOutdated(lines, job)) continue;
     if (job.state === 'pending') {
       const recents = ofLine ?? new Map<string, RecentJob>();
-      recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs });
+      const confirmedAtMs = hinted?.version === job.version ? told?.confirmedAtMs : undefined;
+      recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs, confirmedAtMs });
       lines.recent.set(name, recents);
       if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
       waiting.push(job);
@@ -559,9 +568,9 @@ export function openCache(
   // Whoever makes passes without the lease comes after the one that held it last.
   const isExact = known !== undefined && (known.epoch === epoch || (!isOpen && known.epoch === epoch - 1));
   // Of ten thousand keys, the jobs that were read of their lines are by far the most, and the cheapest to read again.
-  if (known !== undefined && sizeOf(known) > CACHED_MAX) known.lines.heads.clear();
-  const cache =
-    known !== undefined && isExact && sizeOf(known) <= CACHED_MAX ? known : emptyCache(epoch, known);
+  const most = Math.max(CACHED_MIN, Math.min(CACHED_MAX, CACHED_TOTAL / memory.size));
+  if (known !== undefined && sizeOf(known) > most) known.lines.heads.clear();
+  const cache = known !== undefined && isExact && sizeOf(known) <= most ? known : emptyCache(epoch, known);
   // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
   memory.delete(partition);
   return cache;

@@ -15,8 +15,13 @@ export const TRANSACTION_ITEMS_MAX = 100;
 export const COMMIT_ITEMS_MAX = TRANSACTION_ITEMS_MAX - 2;
 export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 
-/** Ledgers of the partition summary, in the page and its base together: a thousand keys. */
-export const LEDGERS_BYTES_MAX = 40_000;
+/**
+ * Ledgers of the partition summary, in the page and its base together, their numbers as compressed: ten thousand keys of thirteen
+ * characters, seven thousand of thirty-six.
+ */
+export const LEDGERS_BYTES_MAX = 370_000;
+/** Of these, so much stands in the page before its base is written anew. */
+export const LEDGERS_SINCE_BYTES_MAX = 120_000;
 export const PAGE_TYPES_MAX = 40;
 /** Reservations that stand in it: some sixty jobs, which compressed are 1 to 2 KB. Where more come and go, reservations have items. */
 export const INLINE_BYTES_MAX = 6_000;
@@ -56,7 +61,7 @@ export const ITEM_BOUNDS = {
   /** Ledgers, types, reservations and marks as above. */
   page: 300_000,
   /** Ledgers as above. */
-  ledgerBase: 200_000,
+  ledgerBase: 340_000,
   /** So many slots, with 36 bytes of a claim and 32 of a job each, and the progress of all. */
   worker: 380_000,
   /** A fairness key as its scope. */

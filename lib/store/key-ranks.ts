@@ -34,9 +34,8 @@ interface Known {
 
 /** Keys remembered of one partition; beyond, they are left to a later pass. */
 const KEYS_MAX = 10_000;
-/** Read units of an entry of the line, some 150 bytes, and of a ledger. */
+/** Read units of an entry of the line, some 150 bytes. */
 const ENTRY_UNITS = 0.018;
-const LEDGER_UNITS = 1;
 /** What a move costs, in read units: three write units, of five read units each. */
 const MOVE_UNITS = 15;
 /** Keys moved back at once: one partition key of the index takes a thousand write units a second. */
@@ -59,13 +58,20 @@ export class KeyRanks {
     else if (ranks.size < KEYS_MAX) ranks.set(fairnessKey, new Map([[type, rank]]));
   }
 
-  /** A ledger that was read by itself, because its key was met in the line. */
-  readLedger(partition: number, ledger: Ledger): void {
+  /**
+   * Ledgers that were read because their keys were met in the line.
+   *
+   * @param readUnits - of each of them
+   */
+  readLedgers(partition: number, ledgers: readonly (Ledger | undefined)[], readUnits: number): void {
     const known = this.#knownOf(partition);
-    const to = this.rankOf(ledger);
-    for (const from of known.ranks.get(ledger.fairnessKey)?.values() ?? [])
-      if (from < to) known.spentUnits += LEDGER_UNITS;
-    this.sawLedger(partition, ledger);
+    for (const ledger of ledgers) {
+      if (ledger === undefined) continue;
+      const to = this.rankOf(ledger);
+      for (const from of known.ranks.get(ledger.fairnessKey)?.values() ?? [])
+        if (from < to) known.spentUnits += readUnits;
+      this.sawLedger(partition, ledger);
+    }
   }
 
   sawLedger(partition: number, ledger: Ledger): void {

@@ -19,6 +19,7 @@ import {
   COMMIT_ITEMS_MAX,
   INLINE_BYTES_MAX,
   LEDGERS_BYTES_MAX,
+  LEDGERS_SINCE_BYTES_MAX,
   MARKS_BYTES_MAX,
   NAMES_BYTES_MAX,
   PAGE_TYPES_MAX,
@@ -108,11 +109,22 @@ export interface PageTurn {
   readonly absorbed: readonly Reservation[];
 }
 
-const LEDGER_OVERHEAD_BYTES = 24;
+// Names as JSON, and half of all digits, as deflate leaves them: `bounds.test.ts` writes the largest bases.
+/** A cost, an instant, and what stands between. */
+const LEDGER_OVERHEAD_BYTES = 18;
+/** Another instant. */
+const PRESENT_BYTES = 8;
 /** A hash, an instant, and what stands between them. */
-const LATER_JOB_BYTES = 24;
-const ledgerBytes = ({ fairnessKey, later = [] }: Ledger): number =>
-  Buffer.byteLength(fairnessKey, 'utf8') + LEDGER_OVERHEAD_BYTES + later.length * LATER_JOB_BYTES;
+const LATER_JOB_BYTES = 14;
+/** Of a name as JSON, each character is a byte. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+const textBytes = (name: string): number =>
+  PLAIN.test(name) ? name.length : Buffer.byteLength(JSON.stringify(name), 'utf8');
+export const ledgerBytes = ({ fairnessKey, presentUntilMs, later = [] }: Ledger): number =>
+  textBytes(fairnessKey) +
+  LEDGER_OVERHEAD_BYTES +
+  (presentUntilMs === undefined ? 0 : PRESENT_BYTES) +
+  later.length * LATER_JOB_BYTES;
 
 const bytesOf = (ledgers: Iterable<Ledger>): number => {
   let bytes = 0;
@@ -425,6 +437,7 @@ function changesMuch(
   let sinceBytes = 0;
   for (const ledger of ledgers.values()) if (isSince(base, ledger)) sinceBytes += ledgerBytes(ledger);
   if (sinceBytes <= SINCE_BYTES_KEPT) return false;
+  if (sinceBytes > LEDGERS_SINCE_BYTES_MAX) return true;
   const anewUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
   const bytesOfCommit = Math.max(1, chargedMean / HUNDRED) * (bytes / ledgers.size);
   return sinceBytes > Math.sqrt((2 * anewUnits * bytesOfCommit) / BYTE_UNITS);

@@ -118,9 +118,6 @@ export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(parti
 
 export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
-/** The ledgers of the page that it does not say itself. */
-export const ledgerBaseKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'ledgers' });
-
 /** How many shards of the due line have ever been used. Read with the partition. */
 export const dueKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'due' });
 
@@ -172,21 +169,27 @@ export const dispatcherKey = (dispatcherId: string): ItemKey => ({
   sk: `dispatcher/${part(dispatcherId)}`,
 });
 
+/** Of ledgers, backlogs and learned costs. */
+export const ledgerPk = (partition: number): string => `ledger/${partition}`;
+
+/** The ledgers of a partition's page that it does not say itself: not among its items, as it is large, and most readers know it. */
+export const ledgerBaseKey = (partition: number): ItemKey => ({ pk: ledgerPk(partition), sk: 'base' });
+
 /** What a fairness key has been charged. */
 export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
-  pk: `ledger/${partition}`,
+  pk: ledgerPk(partition),
   sk: `key/${part(fairnessKey)}`,
 });
 
 /** Which lines of a fairness key have a backlog of a type; stands in the type's keys line while they do. */
 export const backlogKey = (partition: number, type: string, fairnessKey: string): ItemKey => ({
-  pk: `ledger/${partition}`,
+  pk: ledgerPk(partition),
   sk: `backlog/${part(type)}/${part(fairnessKey)}`,
 });
 
 /** The learned cost of a type on a resource; the empty resource is the type's own average. */
 export const estimateKey = (partition: number, type: string, resourceId: string): ItemKey => ({
-  pk: `ledger/${partition}`,
+  pk: ledgerPk(partition),
   sk: `cost/${part(type)}/${part(resourceId)}`,
 });
 

@@ -215,21 +215,30 @@ describe('what a process was shown of jobs that do not wait', () => {
 });
 
 describe('what a process remembers, when that is more than it may', () => {
+  /** Remembers so many jobs of lines, and so many keys; answers what is left of that for the next pass. */
+  function leftOf(caches: PartitionCaches, partition: number, jobs: number, keys: number): readonly number[] {
+    const cache = openCache(caches, partition, 1);
+    const line = Array.from({ length: 99 }, () => ({}) as JobHead);
+    for (let at = 0; at < jobs / 100; at += 1)
+      cache.lines.heads.set(`line-${at}`, { readAtMs: 0, jobs: line, subs: [0] });
+    for (let at = 0; at < keys; at += 1) cache.ledgers.set(`key-${at}`, undefined);
+    keepCache(caches, partition, 1, cache, 0);
+    const { ledgers, lines } = openCache(caches, partition, 2);
+    return [ledgers.size, lines.heads.size];
+  }
+
   it('is without the jobs of lines, and has the keys and what they were charged', () => {
-    const on = oneSlot();
+    expect(leftOf(new Map(), 0, 100_000, 10_000)).toEqual([10_000, 1_000]);
+    expect(leftOf(new Map(), 0, 250_000, 10_000)).toEqual([10_000, 0]);
+    expect(leftOf(new Map(), 0, 0, 250_000)).toEqual([0, 0]);
+  });
+
+  it('is less of each partition where it makes passes of many', () => {
     const caches: PartitionCaches = new Map();
-    const cache = openCache(caches, 0, 1);
-    const jobs = Array.from({ length: 60 }, () => on.job());
-    cache.ledgers.set('key', undefined);
-    for (let at = 0; at < 1_000; at += 1)
-      cache.lines.heads.set(`line-${at}`, { readAtMs: on.time.nowMs, jobs, subs: [0] });
-    keepCache(caches, 0, 1, cache, 0);
-    const again = openCache(caches, 0, 2);
-    expect([...again.ledgers.keys()]).toEqual(['key']);
-    expect(again.lines.heads.size).toBe(0);
-    for (let at = 0; at < 60_000; at += 1) again.ledgers.set(`key-${at}`, undefined);
-    keepCache(caches, 0, 2, again, 0);
-    expect(openCache(caches, 0, 3).ledgers.size).toBe(0);
+    for (let partition = 1; partition < 16; partition += 1)
+      keepCache(caches, partition, 1, openCache(caches, partition, 1), 0);
+    expect(leftOf(caches, 0, 20_000, 1_000)).toEqual([1_000, 200]);
+    expect(leftOf(caches, 0, 100_000, 10_000)).toEqual([10_000, 0]);
   });
 });
 

@@ -4,7 +4,10 @@ import type { FairnessConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { LedgerCache } from '../../lib/dispatch/ledger-cache.ts';
+import { openCache } from '../../lib/dispatch/partition-cache.ts';
 import type { RequestOf } from '../../lib/store/contract.ts';
+import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { EstimateRecord } from '../../lib/store/records.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
@@ -297,6 +300,35 @@ describe('the books in memory', () => {
       await on.pass({}, context);
     }
     expect(reads()).toBe(1);
+  });
+
+  it('are read once of a key that is asked for from several sides, and again where that failed', async () => {
+    const on = setting();
+    const asked: string[] = [];
+    let fails = true;
+    const store = storeWith(on.store, {
+      getLedgers: async ({ partition, fairnessKeys }) => {
+        asked.push(...fairnessKeys);
+        const found = await on.store.getLedgers({ partition, fairnessKeys });
+        if (fails) throw new StoreThrottled('getLedgers: too many requests; try again');
+        return found;
+      },
+    });
+    const { configuration } = on.main;
+    const books = new LedgerCache(store, configuration, 0, on.time.nowMs, openCache(new Map(), 0, 1));
+    const reads = (): Promise<unknown>[] => [
+      books.readLedgers(['tenant-a', 'tenant-b']),
+      books.readLedgers(['tenant-b', 'tenant-c']),
+      books.readLedgers(['tenant-a']),
+    ];
+    const failed = await Promise.allSettled(reads());
+    expect(failed.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+    fails = false;
+    asked.length = 0;
+    await Promise.all(reads());
+    expect(asked).toEqual(['tenant-a', 'tenant-b', 'tenant-c']);
+    await Promise.all(reads());
+    expect(asked).toHaveLength(3);
   });
 
   it('are read again after somebody else had the lease', async () => {

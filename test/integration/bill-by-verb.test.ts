@@ -9,9 +9,12 @@ import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { Usage } from '../../lib/store/metering.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
-import { suitePlace } from '../contract/harness.ts';
-import { SCENES, type Scenes } from '../contract/scenes.ts';
+import { SUITE_TYPE, suitePlace } from '../contract/harness.ts';
+import { SCENES, type Scenes, type Stage } from '../contract/scenes.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
+import { aReadyLine } from '../fixtures/factories/ready-line.ts';
 import { seeded } from '../simulation/random.ts';
 
 type Verb = keyof JobStore;
@@ -49,7 +52,109 @@ const IN_TRANSACTIONS: ReadonlySet<string> = new Set<Verb>([
 /** Of claims that go out together, they count a unit each, or say nothing. */
 const isUntold = (verb: string, { name }: Scenes): boolean => verb === 'claim' && name === 'together';
 
-const scenes = (Object.entries(SCENES) as [Verb, readonly Scenes[]][])
+const times = <T>(count: number, make: (at: number) => T): T[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+
+/** What many keys take, which would be slow wherever each request of a scene is meddled with. */
+const nothingLeft = async (): Promise<undefined> => undefined;
+const LONG = 'n'.repeat(480);
+/** Most of so many long names have no room with the partition. */
+const MANY_NAMES = times(1_300, (at) => `${String(at).padStart(6, '0')}/${LONG}`);
+const MANY_RESOURCES = times(320, (at) => `resource-${at}`);
+
+async function charge(
+  { store, quiet, partition }: Stage,
+  by: 'store' | 'quiet',
+  names: readonly string[],
+): Promise<void> {
+  const writer = by === 'store' ? store : quiet;
+  const { epoch } = await writer.acquireLease({ partition, holder: 'd', nowMs: NOW_MS, leaseMs: 60_000 });
+  for (let from = 0; from < names.length; from += 90) {
+    const ledgers = names.slice(from, from + 90).map((fairnessKey) => aLedger({ fairnessKey }));
+    await writer.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers }) });
+  }
+}
+
+const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
+  getLedgers: [
+    {
+      name: 'of many keys',
+      set: async (stage) => {
+        await charge(stage, 'store', MANY_NAMES);
+        const fairnessKeys = [...MANY_NAMES.slice(100, 900), ...times(150, (at) => `stranger-${at}`)];
+        const { store, partition } = stage;
+        return { call: () => store.getLedgers({ partition, fairnessKeys }), left: nothingLeft };
+      },
+    },
+    {
+      name: 'of many keys far from each other',
+      set: async (stage) => {
+        await charge(stage, 'store', MANY_NAMES);
+        const fairnessKeys = times(260, (at) => MANY_NAMES[at * 5] ?? '');
+        const { store, partition } = stage;
+        return { call: () => store.getLedgers({ partition, fairnessKeys }), left: nothingLeft };
+      },
+    },
+  ],
+  readBacklogs: [
+    {
+      name: 'of many keys',
+      set: async ({ store, partition }) => {
+        const lines = times(450, (at) => aReadyLine({ fairnessKey: `tenant-${at}` }));
+        await store.announceLines({ partition, lines, nowMs: NOW_MS });
+        const fairnessKeys = times(700, (at) => `tenant-${at}`);
+        return {
+          call: () => store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys }),
+          left: nothingLeft,
+        };
+      },
+    },
+  ],
+  getEstimates: [
+    {
+      name: 'of many resources',
+      set: async ({ store, partition }) => {
+        const { epoch } = await store.acquireLease({
+          partition,
+          holder: 'd',
+          nowMs: NOW_MS,
+          leaseMs: 60_000,
+        });
+        const estimates = MANY_RESOURCES.map((resourceId) => anEstimate({ resourceId }));
+        for (let from = 0; from < estimates.length; from += 80) {
+          const commit = aCommit({ estimates: estimates.slice(from, from + 80) });
+          await store.commit({ fence: { partition, epoch }, commit });
+        }
+        const ids = ['', ...MANY_RESOURCES, 'none'].map((resourceId) => ({ type: SUITE_TYPE, resourceId }));
+        return { call: () => store.getEstimates({ partition, ids }), left: nothingLeft };
+      },
+    },
+  ],
+  loadPartition: [
+    {
+      name: 'with a base of ledgers, for whoever does not know it',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await charge(stage, 'quiet', MANY_NAMES.slice(0, 300));
+        return { call: () => store.loadPartition({ partition, nowMs: NOW_MS }), left: nothingLeft };
+      },
+    },
+    {
+      name: 'with a base of ledgers, for whoever knows it',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await charge(stage, 'store', MANY_NAMES.slice(0, 300));
+        const { turn: knownTurn } = await store.loadPartition({ partition, nowMs: NOW_MS });
+        return {
+          call: () => store.loadPartition({ partition, nowMs: NOW_MS, knownTurn }),
+          left: nothingLeft,
+        };
+      },
+    },
+  ],
+};
+
+const scenes = ([...Object.entries(SCENES), ...Object.entries(MANY)] as [Verb, readonly Scenes[]][])
   .filter(([verb]) => UNLIKE[verb] === undefined)
   .flatMap(([verb, ofVerb]) =>
     ofVerb

@@ -1,12 +1,6 @@
 /** A table's partition whose ledgers stand in the page and in an item beside it: both are of one commit, or are read again. */
-import { BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import {
-  type BatchGetCommandOutput,
-  DeleteCommand,
-  DynamoDBDocumentClient,
-  QueryCommand,
-  type QueryCommandOutput,
-} from '@aws-sdk/lib-dynamodb';
+import { type DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { DeleteCommand, DynamoDBDocumentClient, type GetCommandOutput } from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import type { Ledger, UnreadableItem } from '../../lib/store/records.ts';
@@ -16,12 +10,11 @@ import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
-import { aReservation } from '../fixtures/factories/reservation.ts';
 
 const WAIT_MS = 60_000;
 const KEYS = 300;
 
-type Answered = NonNullable<QueryCommandOutput['Items']>;
+type Answered = NonNullable<GetCommandOutput['Item']>[];
 
 /** What reads of the base answer in its place, one after the other; and how often it was read. */
 interface Bases {
@@ -29,7 +22,7 @@ interface Bases {
   readonly seen: Answered;
 }
 
-const isBase = (item: Answered[number]): boolean => item.sk === ledgerBaseKey(0).sk;
+const isBase = ({ sk }: Answered[number]): boolean => sk === ledgerBaseKey(0).sk;
 
 function basesOf(client: DynamoDBClient): Bases {
   const bases: Bases = { instead: [], seen: [] };
@@ -45,14 +38,9 @@ function basesOf(client: DynamoDBClient): Bases {
     (next, { commandName }) =>
       async (args) => {
         const found = await next(args);
-        if (commandName === QueryCommand.name) {
-          const output = found.output as QueryCommandOutput;
-          output.Items = replaced(output.Items);
-        }
-        if (commandName === BatchGetItemCommand.name) {
-          const output = found.output as BatchGetCommandOutput;
-          for (const [table, items] of Object.entries(output.Responses ?? {}))
-            (output.Responses ?? {})[table] = replaced(items);
+        if (commandName === GetItemCommand.name) {
+          const output = found.output as GetCommandOutput;
+          [output.Item] = replaced(output.Item === undefined ? [] : [output.Item]);
         }
         return found;
       },
@@ -115,7 +103,7 @@ describe('ledgers of a page and its base', () => {
     await charge(3);
     const [older] = bases.seen;
     bases.seen.length = 0;
-    return { process, told, fence, charged, older };
+    return { process, store, told, fence, charge, charged, older };
   }
 
   it('are together what was charged, in that order, for whoever reads them first', async () => {
@@ -150,21 +138,32 @@ describe('ledgers of a page and its base', () => {
     expect(told).toEqual([]);
   });
 
-  it('are read again where reservations are read around', async () => {
-    const { process, fence, charged, older } = await setting();
-    const store = process();
-    const reserve = Array.from({ length: 20 }, () => {
-      const { batchId } = aReservation();
-      return aReservation(Array.from({ length: 50 }, (_, at) => ({ id: `${batchId}-job-${at}` })));
-    });
-    await store.commit({ fence, commit: aCommit({ reserve }) });
-    await store.loadPartition({ partition, nowMs: NOW_MS });
-    const { turn } = await store.loadPartition({ partition, nowMs: NOW_MS });
+  it('are read without their base by whoever knows it, until somebody else writes another one', async () => {
+    const { process, fence, charged, charge } = await setting();
+    const [one, other] = [process(), process()];
+    expect(await ledgersOf(one)).toEqual([...charged.values()]);
+    expect(bases.seen).toHaveLength(1);
+    expect(await ledgersOf(one)).toEqual([...charged.values()]);
+    const [first = ''] = charged.keys();
+    await one.getLedgers({ partition, fairnessKeys: [first] });
+    expect(bases.seen).toHaveLength(1);
+    await ledgersOf(other);
     bases.seen.length = 0;
-    bases.instead.push(older);
-    const { ledgers } = await store.loadPartition({ partition, nowMs: NOW_MS, knownTurn: turn });
-    expect(ledgers).toEqual([...charged.values()]);
-    expect(bases.seen).toHaveLength(2);
+    for (let commits = 0; bases.seen.length === 0; commits += 1) {
+      await charge(20);
+      expect(await ledgersOf(other)).toEqual([...charged.values()]);
+      if (commits > 40) throw new Error('no base was written');
+    }
+    expect(await ledgersOf(one)).toEqual([...charged.values()]);
+    expect(await one.commit({ fence, commit: aCommit({ ledgers: [aLedger({ fairnessKey: first })] }) })).toBe(
+      'committed',
+    );
+  });
+
+  it('are known to whoever wrote their base', async () => {
+    const { store, charged } = await setting();
+    expect(await ledgersOf(store)).toEqual([...charged.values()]);
+    expect(bases.seen).toEqual([]);
   });
 
   it('without a base are those that have changed since: somebody is told, and the next commit writes all that there is', async () => {

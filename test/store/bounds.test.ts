@@ -1,6 +1,7 @@
 /** Each kind of item at its bound, with the longest names; and what keeps the partition summary within its own. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { costOf } from '../../lib/core/fairness.ts';
 import {
   attemptEntry,
   givenBackEntry,
@@ -12,6 +13,7 @@ import {
 } from '../../lib/core/history.ts';
 import type { History } from '../../lib/core/job.ts';
 import { inRequests } from '../../lib/core/lending.ts';
+import { REQUEST_LIMITS } from '../../lib/dispatch/request.ts';
 import { SCHEDULE_LIMITS } from '../../lib/dispatch/schedule-request.ts';
 import {
   COMMIT_ITEMS_MAX,
@@ -40,7 +42,7 @@ import { encodeLookout, encodeWakes } from '../../lib/store/dynamodb/codec/lease
 import { encodeLedger } from '../../lib/store/dynamodb/codec/ledger.ts';
 import { encodeLoan, encodeRequest } from '../../lib/store/dynamodb/codec/loan.ts';
 import { encodePartition } from '../../lib/store/dynamodb/codec/lock.ts';
-import { encodePage, plainLedgerBase, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
+import { encodeLedgerBase, encodePage, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
 import { encodeParkedMark } from '../../lib/store/dynamodb/codec/parking.ts';
 import { encodeRejection } from '../../lib/store/dynamodb/codec/rejection.ts';
 import {
@@ -61,6 +63,7 @@ import { itemBytes } from '../../lib/store/metering.ts';
 import {
   asMarked,
   EMPTY_PAGE,
+  ledgerBytes,
   type Page,
   type PageTurn,
   requireBounded,
@@ -99,6 +102,7 @@ import {
   NAME,
   SCHEDULE_ID,
 } from '../fixtures/largest.ts';
+import { seeded } from '../simulation/random.ts';
 
 const PARTITION = 4_095;
 const PAYLOAD_ID = 'x'.repeat(12);
@@ -130,14 +134,41 @@ function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Co
   return { page, live, turns };
 }
 
+/** Of names and numbers that deflate can make little of. */
+function incompressibleLedgers(nameLength: number, isFull: boolean): ReadonlyMap<string, Ledger> {
+  const random = seeded(nameLength);
+  const below = (most: number): number => Math.floor(random() * most);
+  const ledgers = new Map<string, Ledger>();
+  for (let bytes = 0; ; ) {
+    // What JSON takes as it is.
+    const name = times(nameLength, () => String.fromCharCode(93 + below(34), 35 + below(57))).join('');
+    const ledger: Ledger = {
+      fairnessKey: `${ledgers.size.toString(36)}${name}`,
+      settledCostMs: costOf(below(Number.MAX_SAFE_INTEGER)),
+      lastSeenMs: NOW_MS - below(100 * 86_400_000),
+      ...(isFull
+        ? {
+            presentUntilMs: NOW_MS + below(1_000 * 86_400_000),
+            isUndecided: true,
+            later: times(LATER_JOBS_MAX, () => ({ hash: below(2 ** 32), untilMs: NOW_MS + below(2 ** 38) })),
+          }
+        : {}),
+    };
+    bytes += ledgerBytes(ledger);
+    if (bytes > LEDGERS_BYTES_MAX) return ledgers;
+    ledgers.set(ledger.fairnessKey, ledger);
+  }
+}
+
+/** Charged again and again, so many are not worth a new base: the page has the most that it says beside one. */
+const LARGEST_CHARGED = 36;
 const largestPage = (): Page => {
   const reserving = times(200, (at) => () => aCommit({ reserve: [aReservation([], { batchId: `${at}` })] }));
   const charging = times(
-    40,
+    30,
     (round) => () =>
       aCommit({
-        // So many that no base is worth its writing.
-        ledgers: times(90, (at) => largestLedger(round * 90 + at)),
+        ledgers: times(LARGEST_CHARGED, largestLedger),
         estimates: times(5, (at) => largestEstimate(round * 5 + at, '')),
       }),
   );
@@ -154,7 +185,7 @@ const largestPage = (): Page => {
         quiet: { sinceMs: NOW_MS, lookedAtMs: NOW_MS, declared: 999_999 },
       }),
   );
-  return turned([...reserving, ...charging, ...postponing]).page;
+  return turned([...reserving, ...postponing, ...charging]).page;
 };
 
 const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
@@ -170,7 +201,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => plainReservation(PARTITION, largestReservation()),
-  ledgerBase: () => plainLedgerBase(PARTITION, { turn: 999_999, ledgers: largestPage().ledgers }),
+  ledgerBase: () => encodeLedgerBase(PARTITION, { turn: 999_999, ledgers: incompressibleLedgers(36, false) }),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
@@ -449,9 +480,7 @@ describe('the partition summary', () => {
           ),
         );
         for (const { page, spilled } of turns) {
-          const bytes = ({ fairnessKey, later = [] }: Ledger): number =>
-            fairnessKey.length + 24 + later.length * 24;
-          const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + bytes(ledger), 0);
+          const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + ledgerBytes(ledger), 0);
           expect(used).toBeLessThanOrEqual(LEDGERS_BYTES_MAX);
           expect(spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
         }
@@ -460,27 +489,38 @@ describe('the partition summary', () => {
     );
   });
 
-  it('keeps the ledgers of a thousand keys, and lets the longest not charged go where there are more', () => {
+  it.each([1, 13, 36, REQUEST_LIMITS.keyBytes / 2 - 10])(
+    'fits into an item with its base, of names that deflate can make little of: twice %d characters',
+    (nameLength) => {
+      for (const isFull of [true, false]) {
+        const ledgers = incompressibleLedgers(nameLength, isFull);
+        const bytes = itemBytes(encodeLedgerBase(PARTITION, { turn: 999_999, ledgers }));
+        expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
+      }
+    },
+  );
+
+  it('keeps the ledgers of ten thousand keys, and lets the longest not charged go where there are more', () => {
     const charging = (keys: number, at: number): (() => Commit) => {
-      const ledgers = times(40, (each) => {
-        const charged = at * 40 + each;
+      const ledgers = times(90, (each) => {
+        const charged = at * 90 + each;
         return { fairnessKey: `customer-${charged % keys}`, settledCostMs: charged, lastSeenMs: NOW_MS };
       });
       return () => aCommit({ ledgers });
     };
-    const few = turned(times(100, (at) => charging(1_000, at)));
+    const few = turned(times(120, (at) => charging(10_000, at)));
     expect(few.turns.flatMap(({ spilled }) => spilled)).toEqual([]);
-    expect(few.page.ledgers.size).toBe(1_000);
-    const many = turned(times(100, (at) => charging(4_000, at)));
+    expect(few.page.ledgers.size).toBe(10_000);
+    const many = turned(times(178, (at) => charging(16_020, at)));
     const left = [...many.page.ledgers.keys()];
-    expect(left.at(-1)).toBe('customer-3999');
-    expect(left.length).toBeGreaterThan(800);
+    expect(left.at(-1)).toBe('customer-16019');
+    expect(left.length).toBeGreaterThan(8_000);
     const spilled = many.turns.flatMap((turn) => turn.spilled.map(({ fairnessKey }) => fairnessKey));
     // None is spilled twice, and none that stays: each is where it was charged last.
-    expect(spilled.length + left.length).toBe(4_000);
-    expect(new Set([...spilled, ...left]).size).toBe(4_000);
+    expect(spilled.length + left.length).toBe(16_020);
+    expect(new Set([...spilled, ...left]).size).toBe(16_020);
     // Whatever leaves makes the commit a transaction: few commits take many.
-    expect(many.turns.filter((turn) => turn.spilled.length > 0).length).toBeLessThan(45);
+    expect(many.turns.filter((turn) => turn.spilled.length > 0).length).toBeLessThan(130);
     // And none of them stands in the base.
     for (const { page } of many.turns)
       for (const key of page.base?.ledgers.keys() ?? []) expect(page.ledgers.has(key)).toBe(true);

@@ -12,7 +12,7 @@ const sees = (ranks: KeyRanks, type: string, fairnessKey: string, costMs: number
 const spend = (ranks: KeyRanks, ledgers: number): void => {
   sees(ranks, 'other', 'other', 0);
   for (let at = 0; at < ledgers; at += 1)
-    ranks.readLedger(0, aLedger({ fairnessKey: 'other', settledCostMs: 1 }));
+    ranks.readLedgers(0, [aLedger({ fairnessKey: 'other', settledCostMs: 1 })], 1);
 };
 
 describe('the ranks of keys', () => {
@@ -20,11 +20,11 @@ describe('the ranks of keys', () => {
     const ranks = new KeyRanks();
     sees(ranks, 't', 'a', 0);
     for (let at = 0; at < 14; at += 1)
-      ranks.readLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 5 + at }));
+      ranks.readLedgers(0, [aLedger({ fairnessKey: 'a', settledCostMs: 5 + at })], 1);
     expect(ranks.takeMoves(0)).toEqual([]);
     // What was paid is not forgotten with what was seen.
     sees(ranks, 't', 'a', 0);
-    ranks.readLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 30 }));
+    ranks.readLedgers(0, [aLedger({ fairnessKey: 'a', settledCostMs: 30 })], 1);
     const moves = [{ type: 't', fairnessKey: 'a', from: costRank(0, 'a'), to: costRank(30, 'a') }];
     expect(ranks.takeMoves(0)).toEqual(moves);
     sees(ranks, 't', 'a', 1);
@@ -105,7 +105,7 @@ describe('the ranks of keys', () => {
       [999, 1],
     ] as const) {
       sees(ranks, 't', 'a', 0);
-      for (let at = 0; at < 20; at += 1) ranks.readLedger(0, ledger);
+      for (let at = 0; at < 20; at += 1) ranks.readLedgers(0, [ledger], 1);
       expect(ranks.takeMoves(0, expiredMs)).toHaveLength(moves);
     }
   });

@@ -1,14 +1,18 @@
 /** Items of the table, as all verbs find, read and change them. */
 
 import type { MovingJob } from '../../core/job.ts';
+import { CLOSE_ITEMS, CloseReads } from '../close-reads.ts';
 import type { PlaceInLine } from '../contract.ts';
 import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
 import type { JobHead } from '../job-fields.ts';
 import { KeyRanks } from '../key-ranks.ts';
+import { itemBytes, readUnitsOf } from '../metering.ts';
+import type { LedgerBase } from '../page.ts';
 import type { UnreadableItem } from '../records.ts';
-import { dueKey, type ItemKey, jobKey, readyLineName, TABLE } from '../schema.ts';
+import { dueKey, type ItemKey, jobKey, ledgerBaseKey, readyLineName, TABLE } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeMovingJob, isJobItem, type Standing } from './codec/job.ts';
+import { baseTurnOf, decodeLedgerBase } from './codec/page.ts';
 import { isScheduleItem } from './codec/schedule.ts';
 import { decodeUnreadable, encodeUnreadable } from './codec/unreadable.ts';
 import { type ConnectionOptions, DynamoConnection, isForbidden, type Update } from './connection.ts';
@@ -113,6 +117,8 @@ export class TableItems {
   /** Where this process has seen keys stand in their lines. */
   readonly keyRanks = new KeyRanks();
   readonly payloads: Payloads;
+  /** By partition: the base of its page's ledgers that this process has read or written last. */
+  readonly #bases = new Map<number, LedgerBase>();
   readonly #tellUnreadable: ((item: UnreadableItem) => void) | undefined;
   /** Keys of items that cannot be read, as far as they were told of, and whether they are noted. */
   readonly #toldUnreadable = new Map<string, boolean>();
@@ -279,6 +285,49 @@ export class TableItems {
       items.map((item) => [nameOf(item[ATTRIBUTE.pk], item[ATTRIBUTE.sk]), decode(item)] as const),
     );
     return keys.map((key) => found.get(nameOf(key.pk, key.sk)));
+  }
+
+  /** The base that a page names, if it is there: strongly consistent, so a page that was read before it and names another is old. */
+  async baseOf(verb: string, partition: number, page: Item): Promise<LedgerBase | undefined> {
+    const turn = baseTurnOf(page);
+    if (turn === undefined) return undefined;
+    const known = this.#bases.get(partition);
+    if (known?.turn === turn) return known;
+    const item = await this.table.get(verb, ledgerBaseKey(partition));
+    const [read] = await this.readableEach(partition, [item], decodeLedgerBase);
+    if (read !== undefined) this.knowBase(partition, read);
+    return read;
+  }
+
+  knowBase(partition: number, base: LedgerBase): void {
+    if ((this.#bases.get(partition)?.turn ?? 0) < base.turn) this.#bases.set(partition, base);
+  }
+
+  /** Many items of one partition key, strongly consistent, in the order of their sort keys here. */
+  async getClose(
+    verb: string,
+    pk: string,
+    sortKeys: readonly string[],
+  ): Promise<{ readonly items: readonly (Item | undefined)[]; readonly readUnits: number }> {
+    const reads = new CloseReads(sortKeys);
+    const found = new Map<unknown, Item>();
+    for (let range = reads.next; range !== undefined; range = reads.next) {
+      const { items, next } = await this.table.query(verb, {
+        condition: '#pk = :pk AND #sk BETWEEN :from AND :to',
+        values: { ':pk': pk, ':from': range.from, ':to': range.to },
+        limit: CLOSE_ITEMS,
+      });
+      let bytes = 0;
+      for (const item of items) {
+        found.set(item[ATTRIBUTE.sk], item);
+        bytes += itemBytes(item);
+      }
+      const last = next?.[ATTRIBUTE.sk];
+      reads.took(typeof last === 'string' ? last : undefined, readUnitsOf(bytes, true));
+    }
+    const left = reads.left.map((sk) => ({ pk, sk }));
+    for (const item of await this.table.getAll(verb, left)) found.set(item[ATTRIBUTE.sk], item);
+    return { items: sortKeys.map((sk) => found.get(sk)), readUnits: reads.readUnits };
   }
 
   /** All items under a partition key, strongly consistent, in the order of their sort keys. */

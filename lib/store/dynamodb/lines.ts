@@ -1,6 +1,7 @@
 /** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
 
 import type { MovingJob } from '../../core/job.ts';
+import { CLOSE_KEYS_MIN } from '../close-reads.ts';
 import type { LineStore, RequestOf } from '../contract.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
 import type { EstimateRecord, KeyBacklog, Ledger } from '../records.ts';
@@ -9,12 +10,11 @@ import {
   backlogKey,
   dueLineName,
   estimateKey,
-  type ItemKey,
   instantRank,
   jobKey,
   keysLineName,
-  ledgerBaseKey,
   ledgerKey,
+  ledgerPk,
   pageKey,
   readyLineName,
 } from '../schema.ts';
@@ -23,7 +23,7 @@ import { decodeBacklog, encodeBacklogLine, lineNamesOf } from './codec/backlog.t
 import { decodeEstimate } from './codec/estimate.ts';
 import { decodeJobHead, decodeMovingJob } from './codec/job.ts';
 import { decodeLedger } from './codec/ledger.ts';
-import { decodeLedgerBase, decodePage, isOfBase } from './codec/page.ts';
+import { decodePage, isOfBase } from './codec/page.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';
@@ -62,15 +62,11 @@ export class DynamoLineStore implements LineStore {
     fairnessKeys,
   }: RequestOf<'readBacklogs'>): Promise<readonly (KeyBacklog | undefined)[]> {
     if (fairnessKeys.length === 0) return [];
-    const keys = fairnessKeys.map((key) => backlogKey(partition, type, key));
+    const sortKeys = fairnessKeys.map((key) => backlogKey(partition, type, key).sk);
+    const { items } = await this.#items.getClose('readBacklogs', ledgerPk(partition), sortKeys);
     // What is left of one whose last line was retired stands in no line.
-    return this.#items.readableEach(
-      partition,
-      await this.#items.getAll('readBacklogs', keys, (item) =>
-        item[ATTRIBUTE.line] === undefined ? undefined : item,
-      ),
-      decodeBacklog,
-    );
+    const standing = items.map((item) => (item?.[ATTRIBUTE.line] === undefined ? undefined : item));
+    return this.#items.readableEach(partition, standing, decodeBacklog);
   }
 
   async getLedgers({
@@ -78,13 +74,12 @@ export class DynamoLineStore implements LineStore {
     fairnessKeys,
   }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
     if (fairnessKeys.length === 0) return [];
-    const keys = fairnessKeys.map((key) => ledgerKey(partition, key));
-    const { page, found } = await untilWhole(() =>
-      this.#getBeside('getLedgers', partition, keys, decodeLedger),
+    const sortKeys = fairnessKeys.map((key) => ledgerKey(partition, key).sk);
+    const { page, found, readUnits } = await untilWhole(() =>
+      this.#getBeside('getLedgers', partition, sortKeys, decodeLedger),
     );
     const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
-    for (const ledger of ledgers)
-      if (ledger !== undefined) this.#items.keyRanks.readLedger(partition, ledger);
+    this.#items.keyRanks.readLedgers(partition, ledgers, readUnits / ledgers.length);
     return ledgers;
   }
 
@@ -93,41 +88,48 @@ export class DynamoLineStore implements LineStore {
     ids,
   }: RequestOf<'getEstimates'>): Promise<readonly (EstimateRecord | undefined)[]> {
     if (ids.length === 0) return [];
-    const keys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId));
+    const sortKeys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId).sk);
     // Those of resources never stand in the page.
     if (ids.every(({ resourceId }) => resourceId !== '')) {
-      const items = await this.#items.getAll('getEstimates', keys, (item) => item);
+      const { items } = await this.#items.getClose('getEstimates', ledgerPk(partition), sortKeys);
       return this.#items.readableEach(partition, items, decodeEstimate);
     }
-    const { page, found } = await this.#getBeside('getEstimates', partition, keys, decodeEstimate);
+    const { page, found } = await this.#getBeside('getEstimates', partition, sortKeys, decodeEstimate);
     return ids.map(
       ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
     );
   }
 
-  /** Items, and the page that some of what they hold may have moved to: read together, so nothing falls between. */
+  /** Items, and before them the page that some of what they hold may have left: so nothing falls between. */
   async #getBeside<T>(
     verb: 'getLedgers' | 'getEstimates',
     partition: number,
-    keys: readonly ItemKey[],
+    sortKeys: readonly string[],
     decode: (item: Item) => T,
   ): Promise<{
     readonly page: Page;
     readonly torn: Item | undefined;
     readonly found: readonly (T | undefined)[];
+    /** Without those of the page. */
+    readonly readUnits: number;
   }> {
-    const beside = [pageKey(partition), ...(verb === 'getLedgers' ? [ledgerBaseKey(partition)] : [])];
-    const [page, ...items] = await this.#items.getAll(verb, [...beside, ...keys], (item) => item);
-    const [base] = await this.#items.readableEach(
-      partition,
-      items.splice(0, beside.length - 1),
-      decodeLedgerBase,
-    );
+    const pk = ledgerPk(partition);
+    const isMany = sortKeys.length >= CLOSE_KEYS_MIN;
+    const few = isMany ? [] : sortKeys.map((sk) => ({ pk, sk }));
+    const [page, ...others] = await this.#items.getAll(verb, [pageKey(partition), ...few], (item) => item);
+    const base =
+      page === undefined || verb === 'getEstimates'
+        ? undefined
+        : await this.#items.baseOf(verb, partition, page);
+    const { items, readUnits } = isMany
+      ? await this.#items.getClose(verb, pk, sortKeys)
+      : { items: others, readUnits: few.length };
     return {
       page: page === undefined ? EMPTY_PAGE : decodePage(page, base),
       torn: page === undefined || isOfBase(page, base) ? undefined : page,
       // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
       found: await this.#items.readableEach(partition, items, decode),
+      readUnits,
     };
   }
 

@@ -15,7 +15,6 @@ import {
   isReadAround,
   isSafeInParts,
   isVoid,
-  type LedgerBase,
   type Page,
   type PageTurn,
   requireBounded,
@@ -41,7 +40,6 @@ import {
   estimateKey,
   LOAN_PREFIX,
   leaseKey,
-  ledgerBaseKey,
   ledgerKey,
   loanKey,
   lookoutKey,
@@ -59,15 +57,7 @@ import { encodeEstimate } from './codec/estimate.ts';
 import { decodeDueShards, decodeLease, decodeLookout, encodeCarried, encodeLookout } from './codec/lease.ts';
 import { encodeLedger } from './codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
-import {
-  baseMissing,
-  commitIdOf,
-  decodeLedgerBase,
-  decodePage,
-  encodeLedgerBase,
-  encodePage,
-  isOfBase,
-} from './codec/page.ts';
+import { baseMissing, commitIdOf, decodePage, encodeLedgerBase, encodePage, isOfBase } from './codec/page.ts';
 import { decodeReservation, encodeReservation, followsOf, isSameReservation } from './codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
@@ -246,7 +236,6 @@ export class DynamoPartitionStore implements PartitionStore {
     const found = noItems();
     const reservations: Reservation[] = [];
     let pageItem: Item | undefined;
-    let base: LedgerBase | undefined;
     const single = new Map<string, (item: Item) => Promise<void> | void>([
       [
         leaseKey(partition).sk,
@@ -258,12 +247,6 @@ export class DynamoPartitionStore implements PartitionStore {
         pageKey(partition).sk,
         (item) => {
           pageItem = item;
-        },
-      ],
-      [
-        ledgerBaseKey(partition).sk,
-        async (item) => {
-          [base] = await this.#items.readable(partition, [item], decodeLedgerBase);
         },
       ],
       [
@@ -320,6 +303,7 @@ export class DynamoPartitionStore implements PartitionStore {
       await take?.(item);
     }
     if (pageItem === undefined) return { ...found, reservations };
+    const base = await this.#items.baseOf('loadPartition', partition, pageItem);
     const torn = isOfBase(pageItem, base) ? undefined : pageItem;
     const page = decodePage(pageItem, base);
     const there = new Set(reservations.map(({ batchId }) => batchId));
@@ -368,6 +352,7 @@ export class DynamoPartitionStore implements PartitionStore {
     if ((this.#known.get(partition)?.page.turn ?? 0) < turn.page.turn) {
       this.#known.set(partition, { ...known, page: turn.page });
     }
+    if (turn.base !== undefined) this.#items.knowBase(partition, turn.base);
     for (const ledger of commit.ledgers) this.#items.keyRanks.sawLedger(partition, ledger);
     await this.#putEstimates(partition, turn);
     return 'committed';

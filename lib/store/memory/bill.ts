@@ -3,6 +3,7 @@
  * one set of rules. Nothing is computed while nobody listens.
  */
 import type { Job } from '../../core/job.ts';
+import { CLOSE_ITEMS, CLOSE_KEYS_MIN, CloseReads } from '../close-reads.ts';
 import type { Item } from '../dynamodb/codec/attributes.ts';
 import { lineNamesOf } from '../dynamodb/codec/backlog.ts';
 import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
@@ -29,7 +30,7 @@ import {
   type PageTurn,
 } from '../page.ts';
 import { isApart } from '../payload.ts';
-import type { KeyBacklog, Ledger, Reservation, Wakes } from '../records.ts';
+import type { EstimateRecord, KeyBacklog, Ledger, Reservation, Wakes } from '../records.ts';
 import type { Commit } from '../requests.ts';
 import { type AnnouncedLine, backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines-index.ts';
@@ -105,6 +106,29 @@ function batchBytes(partition: number, { batches, follows }: Kept): number {
   let bytes = 0;
   for (const [batchId, each] of batches) bytes += reservationBytes(partition, each, follows.get(batchId));
   return bytes;
+}
+
+const NOTHING_BESIDE = { count: 0, readUnits: 0 } as const;
+
+/** What a table reads of items of one partition key, each asked for by its sort key. */
+function closeReads(
+  sortKeys: readonly string[],
+  kept: readonly Item[],
+): { readonly readUnits: number; readonly requests: number } {
+  const bySortKey = kept.map((item) => ({ sk: String(item[TABLE.sortKey]), item }));
+  bySortKey.sort((one, other) => (one.sk < other.sk ? -1 : 1));
+  const reads = new CloseReads(sortKeys);
+  let requests = 0;
+  let at = 0;
+  for (let range = reads.next; range !== undefined; range = reads.next) {
+    const { from, to } = range;
+    while (at < bySortKey.length && (bySortKey[at]?.sk ?? '') < from) at += 1;
+    const page = bySortKey.slice(at, at + CLOSE_ITEMS).filter(({ sk }) => sk <= to);
+    const bytes = page.reduce((sum, { item }) => sum + itemBytes(item), 0);
+    reads.took(page.length === CLOSE_ITEMS ? page.at(-1)?.sk : undefined, readUnitsOf(bytes, true));
+    requests += 1;
+  }
+  return { readUnits: reads.readUnits, requests: requests + Math.ceil(reads.left.length / BATCH_GET_MAX) };
 }
 
 export class Bill {
@@ -239,16 +263,90 @@ export class Bill {
     this.meter?.(verb, { readUnits: readUnitsOf(count * SMALL_BYTES, true), writeUnits: 0, requests: 1 });
   }
 
-  /** Ledgers with items of their own, the page, and its base. */
-  readLedgers(partition: number, count: number, base: LedgerBase | undefined): void {
-    if (this.meter === undefined || count === 0) return;
-    this.readItems('getLedgers', count + 1);
-    if (base === undefined) return;
-    this.meter('getLedgers', {
-      readUnits: readUnitsOf(baseBytes(partition, base), true),
+  /**
+   * Items of the ledgers' partition key, by their sort keys, behind so many read units of others.
+   *
+   * @param kept - all of that kind that the partition has; asked for where many are read
+   * @returns the read units of each
+   */
+  #readClose(
+    verb: string,
+    count: number,
+    sortKeys: () => readonly string[],
+    beside: { readonly count: number; readonly readUnits: number },
+    kept: () => readonly Item[],
+  ): number {
+    if (count === 0) return 0;
+    const isMany = count >= CLOSE_KEYS_MIN;
+    const { readUnits, requests } = isMany
+      ? closeReads(sortKeys(), kept())
+      : { readUnits: count, requests: Math.ceil((count + beside.count) / BATCH_GET_MAX) };
+    this.meter?.(verb, {
+      readUnits: beside.readUnits + readUnits,
       writeUnits: 0,
-      requests: 0,
+      requests: requests + (isMany && beside.count > 0 ? 1 : 0),
     });
+    return readUnits / count;
+  }
+
+  /** Ledgers that have items, behind the page, whose base its readers know from their load. Answers the read units of each. */
+  readLedgers(
+    partition: number,
+    fairnessKeys: readonly string[],
+    page: Page,
+    own: ReadonlyMap<string, Ledger>,
+  ): number {
+    const readUnits = this.meter === undefined ? 0 : readUnitsOf(pageBytes(partition, page), true);
+    return this.#readClose(
+      'getLedgers',
+      fairnessKeys.length,
+      () => fairnessKeys.map((key) => ledgerKey(partition, key).sk),
+      { count: 1, readUnits },
+      () => Array.from(own.values(), (each) => encodeLedger(ledgerKey(partition, each.fairnessKey), each)),
+    );
+  }
+
+  /** Backlogs of a type, by their keys. */
+  readBacklogsOf(
+    partition: number,
+    type: string,
+    fairnessKeys: readonly string[],
+    kept: ReadonlyMap<string, ReadonlyMap<string, LineEntry<KeyBacklog>>>,
+  ): void {
+    if (this.meter === undefined) return;
+    this.#readClose(
+      'readBacklogs',
+      fairnessKeys.length,
+      () => fairnessKeys.map((key) => backlogKey(partition, type, key).sk),
+      NOTHING_BESIDE,
+      () =>
+        [...kept.values()].flatMap((byType) => {
+          const entry = byType.get(type);
+          return entry === undefined ? [] : [backlogItem(partition, type, entry)];
+        }),
+    );
+  }
+
+  /** Learned costs: those of whole types may stand in the page. */
+  readEstimates(
+    partition: number,
+    ids: readonly { readonly type: string; readonly resourceId: string }[],
+    page: Page,
+    own: ReadonlyMap<string, EstimateRecord>,
+  ): void {
+    if (this.meter === undefined) return;
+    const isBeside = ids.some(({ resourceId }) => resourceId === '');
+    const readUnits = isBeside ? readUnitsOf(pageBytes(partition, page), true) : 0;
+    this.#readClose(
+      'getEstimates',
+      ids.length,
+      () => ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId).sk),
+      isBeside ? { count: 1, readUnits } : NOTHING_BESIDE,
+      () =>
+        Array.from(own.values(), (each) =>
+          encodeEstimate(estimateKey(partition, each.type, each.resourceId), each, 0),
+        ),
+    );
   }
 
   /** An item of any kind, as it is encoded, index included; `after` undefined: it is deleted. */
@@ -277,12 +375,17 @@ export class Bill {
   ): void {
     if (this.meter === undefined) return;
     const { page, batches } = kept;
-    const before = pageBytes(partition, page) + baseBytes(partition, page.base) + others.before * SMALL_BYTES;
+    const before = pageBytes(partition, page) + others.before * SMALL_BYTES;
     const behind = others.behind * SMALL_BYTES;
     const isAround = knownTurn !== undefined && isReadAround(batches.values());
     const around = isAround ? [before, behind] : [];
     const whole = isAround && knownTurn === page.turn ? [] : [before + behind + batchBytes(partition, kept)];
-    const queries = [...around, ...whole];
+    // Whoever does not know the base that the page names reads it.
+    const base =
+      page.base !== undefined && (knownTurn === undefined || knownTurn < page.base.turn)
+        ? [baseBytes(partition, page.base)]
+        : [];
+    const queries = [...around, ...whole, ...base];
     const readUnits = queries.reduce((sum, bytes) => sum + readUnitsOf(bytes, true), 0);
     this.meter('loadPartition', { readUnits, writeUnits: 0, requests: queries.length });
   }
@@ -302,14 +405,16 @@ export class Bill {
       TRANSACTION_FACTOR * items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     const own = unitsOf([
       Math.max(...pages),
-      ...(turn.base === undefined
-        ? []
-        : [Math.max(baseBytes(partition, before.base), baseBytes(partition, turn.base))]),
       ...turn.reserved.map((each) => reservationBytes(partition, each, undefined)),
       ...turn.absorbed.map((each) => reservationBytes(partition, each, follows.get(each.batchId))),
       ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
     ]);
-    const beside = unitsOf(turn.spilled.map((ledger) => ledgerBytes(partition, ledger)));
+    const beside = unitsOf([
+      ...(turn.base === undefined
+        ? []
+        : [Math.max(baseBytes(partition, before.base), baseBytes(partition, turn.base))]),
+      ...turn.spilled.map((ledger) => ledgerBytes(partition, ledger)),
+    ]);
     const byKey = { [partitionPk(partition)]: own, [ledgerKey(partition, '').pk]: beside };
     this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests: 1, writeUnitsOf: byKey });
   }

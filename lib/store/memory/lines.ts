@@ -37,7 +37,7 @@ export class MemoryLineStore implements LineStore {
   }: RequestOf<'readBacklogs'>): Promise<readonly (KeyBacklog | undefined)[]> {
     return this.#items.read('readBacklogs', () => {
       const { backlogs } = this.#items.partition(partition);
-      this.#items.bill.readItems('readBacklogs', fairnessKeys.length);
+      this.#items.bill.readBacklogsOf(partition, type, fairnessKeys, backlogs);
       return fairnessKeys.map((key) => backlogs.get(key)?.get(type)?.value);
     });
   }
@@ -48,10 +48,9 @@ export class MemoryLineStore implements LineStore {
   }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
     return this.#items.read('getLedgers', () => {
       const { page, ownLedgers } = this.#items.partition(partition);
-      this.#items.bill.readLedgers(partition, fairnessKeys.length, page.base);
       const ledgers = fairnessKeys.map((key) => page.ledgers.get(key) ?? ownLedgers.get(key));
-      for (const ledger of ledgers)
-        if (ledger !== undefined) this.#items.keyRanks.readLedger(partition, ledger);
+      const readUnits = this.#items.bill.readLedgers(partition, fairnessKeys, page, ownLedgers);
+      this.#items.keyRanks.readLedgers(partition, ledgers, readUnits);
       return ledgers;
     });
   }
@@ -62,8 +61,7 @@ export class MemoryLineStore implements LineStore {
   }: RequestOf<'getEstimates'>): Promise<readonly (EstimateRecord | undefined)[]> {
     return this.#items.read('getEstimates', () => {
       const { page, ownEstimates } = this.#items.partition(partition);
-      const beside = ids.some(({ resourceId }) => resourceId === '') ? 1 : 0;
-      this.#items.bill.readItems('getEstimates', ids.length + beside);
+      this.#items.bill.readEstimates(partition, ids, page, ownEstimates);
       return ids.map(
         ({ type, resourceId }) =>
           (resourceId === '' ? page.estimates.get(type) : undefined) ??

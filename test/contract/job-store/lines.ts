@@ -405,6 +405,48 @@ export function linesContract(suite: StoreSuite): void {
       await untilKeys(partition, SUITE_TYPE, ['new', 'cheap', 'middling', 'dear']);
     });
 
+    it('are known of many keys at once as of each by itself, wherever what they were charged stands', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      // So long that most have no room with the partition.
+      const nameOf = (at: number): string =>
+        `${String((at * 7) % 1_300).padStart(6, '0')}/${'n'.repeat(480)}`;
+      const ledgers = times(1_300, (at) => aLedger({ fairnessKey: nameOf(at), settledCostMs: at + 1 }));
+      for (let from = 0; from < ledgers.length; from += 90) {
+        const commit = aCommit({ ledgers: ledgers.slice(from, from + 90) });
+        expect(await store.commit({ fence, commit })).toBe('committed');
+      }
+      const known = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(known.ledgers.length).toBeLessThan(1_000);
+      const strangers = times(300, (at) => `${String(at).padStart(6, '0')}/stranger`);
+      const fairnessKeys = [...times(1_300, nameOf), ...strangers];
+      expect(await store.getLedgers({ partition, fairnessKeys })).toEqual([
+        ...ledgers,
+        ...strangers.map(() => undefined),
+      ]);
+      // Those of one block stand far apart.
+      const far = times(250, (at) => nameOf(at * 5));
+      expect(await store.getLedgers({ partition, fairnessKeys: far })).toEqual(
+        times(250, (at) => ledgers[at * 5]),
+      );
+    }, 60_000);
+
+    it('are asked for many at once, by their names', async () => {
+      const partition = freshPartition();
+      const names = times(450, (at) => `tenant-${(at * 11) % 450}`);
+      const lines = names.map((fairnessKey) => aReadyLine({ fairnessKey }));
+      for (let from = 0; from < lines.length; from += 90)
+        await store.announceLines({ partition, lines: lines.slice(from, from + 90), nowMs: NOW_MS });
+      await store.announceLines({
+        partition,
+        lines: times(300, (at) => aReadyLine({ type: HOT_TYPE, fairnessKey: `tenant-${at}` })),
+        nowMs: NOW_MS,
+      });
+      const fairnessKeys = [...names, ...times(100, (at) => `nobody-${at}`)];
+      const read = await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys });
+      expect(read.map((each) => each?.fairnessKey)).toEqual([...names, ...times(100, () => undefined)]);
+    }, 60_000);
+
     it('stand and are charged to the last unit of 2^-16 ms, after years of work', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);

@@ -203,7 +203,7 @@ export function partitionContract(suite: StoreSuite): void {
     it('answers every ledger, however many keys there are', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
-      const keys = times(960, (at) => `customer-of-a-longer-name-${at}`);
+      const keys = times(960, (at) => `customer-of-a-longer-name-${at}-`.padEnd(480, 'x'));
       for (let from = 0; from < keys.length; from += 60) {
         const ledgers = keys
           .slice(from, from + 60)
@@ -231,15 +231,15 @@ export function partitionContract(suite: StoreSuite): void {
         { later: times(LATER_JOBS_MAX, (hash) => ({ hash, untilMs: NOW_MS + 9 - hash })) },
         { presentUntilMs: NOW_MS + 1, isUndecided: true, later: [{ hash: 7, untilMs: NOW_MS + 2 }] },
       ];
-      const ledgers = times(90, (at) =>
+      const ledgers = times(900, (at) =>
         aLedger({
           fairnessKey: `${at}`.padStart(480, 'customer-of-a-long-name-'),
           ...says[at % says.length],
         }),
       );
       // More than the summary has room for.
-      for (const part of [ledgers.slice(0, 60), ledgers.slice(60)])
-        await store.commit({ fence, commit: aCommit({ ledgers: part }) });
+      for (let from = 0; from < ledgers.length; from += 90)
+        await store.commit({ fence, commit: aCommit({ ledgers: ledgers.slice(from, from + 90) }) });
       const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
       const state = await store.loadPartition({ partition, nowMs: NOW_MS });

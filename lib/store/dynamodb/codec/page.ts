@@ -241,6 +241,12 @@ export function decodeLedgerBase(item: Item): LedgerBase {
   return { turn: cells.count(A.turn), ledgers: cells.packed(A.ledgers, unpackLedgers) };
 }
 
+/** The turn of the base that a page names. Each turn is written once, and its base with it: who has read that one need not read it again. */
+export const baseTurnOf = (item: Item): number | undefined => {
+  const cells = cellsOf(item);
+  return cells.has(A.baseTurn) ? cells.count(A.baseTurn) : undefined;
+};
+
 /** Whether a page names this base, or none: one of another turn was read before it, or after. */
 export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
   item[A.baseTurn] === undefined || item[A.baseTurn] === base?.turn;
