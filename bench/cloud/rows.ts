@@ -50,6 +50,7 @@ export const DEFAULT_ROWS: readonly RowSpec[] = [
   row({ dispatchers: 'residents' }),
   row({ keys: 1 }),
   row({ keys: 1_000 }),
+  row({ keys: 10_000 }),
   row({ keys: 1_000, partitions: 4, shards: 4 }),
   row({ keys: 1_000, partitions: 16, shards: 16 }),
 ];
@@ -71,6 +72,8 @@ export interface RowScale {
 }
 
 const JOB_MS = 1_000;
+/** With more, what a pass costs differs more from one second to the next. */
+const MANY_KEYS = 1_000;
 const SMALL_POOL = 200;
 /** Of a partition with a thousand keys and more. */
 const LARGE_POOL = 1_500;
@@ -94,9 +97,7 @@ export function scaleOf(spec: RowSpec): RowScale {
       const counted = !isLarge
         ? { warmUpMs: 20_000, windowMs: 60_000 }
         : partitions === 1
-          ? keys === 10_000
-            ? { warmUpMs: 15_000, windowMs: 30_000 }
-            : { warmUpMs: 15_000, windowMs: 15_000 }
+          ? { warmUpMs: 15_000, windowMs: keys > MANY_KEYS ? 30_000 : 15_000 }
           : { warmUpMs: 6_000, windowMs: partitions > 4 ? 4_000 : 8_000 };
       return { ...shared, ...counted, jobsPerSecond: undefined, backlog: Math.max(5_000, 4 * slots) };
     }

@@ -267,6 +267,10 @@ export interface LinePlaces {
   readonly subOf: (job: JobHead) => number;
 }
 
+/** When a job was read that is told of again. */
+const confirmed = (told: RecentJob | undefined, { version }: JobHead): number | undefined =>
+  told?.job.version === version ? told.confirmedAtMs : undefined;
+
 /**
  * Takes what images of jobs show into what is remembered: a job that waits is one of its line from now on, one that does
  * not is none. An image older than what is known changes nothing.
@@ -291,8 +295,7 @@ export function noteImages(
     if (isOlder || isOutdated(lines, job)) continue;
     if (job.state === 'pending') {
       const recents = ofLine ?? new Map<string, RecentJob>();
-      const confirmedAtMs = hinted?.version === job.version ? told?.confirmedAtMs : undefined;
-      recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs, confirmedAtMs });
+      recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs, confirmedAtMs: confirmed(told, job) });
       lines.recent.set(name, recents);
       if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
       waiting.push(job);

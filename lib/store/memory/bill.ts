@@ -21,14 +21,7 @@ import {
   TRANSACTION_FACTOR,
   writeUnitsOf,
 } from '../metering.ts';
-import {
-  isPageAlone,
-  isReadAround,
-  type LedgerBase,
-  lendingItems,
-  type Page,
-  type PageTurn,
-} from '../page.ts';
+import { isPageAlone, isReadAround, lendingItems, type Page, type PageTurn } from '../page.ts';
 import { isApart } from '../payload.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, Reservation, Wakes } from '../records.ts';
 import type { Commit } from '../requests.ts';
