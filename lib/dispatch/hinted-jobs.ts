@@ -164,13 +164,7 @@ export class HintedJobs {
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
     const name = this.#places.nameOf(job);
     // What has become of it since an earlier pass read it, this process would know.
-    const told = recent.get(name)?.get(job.id);
-    if (
-      told !== undefined &&
-      (told.confirmedAtMs ?? -Infinity) >= sinceMs &&
-      told.job.version === job.version
-    )
-      return true;
+    if ((recent.get(name)?.get(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs) return true;
     return heads.get(name)?.jobs.some(({ id }) => id === job.id) === true;
   }
 

@@ -6,11 +6,11 @@ import { aheadOf, heldBy, type LineCursor, placeInLine, withComing, withoutJob }
 import type { MeasureMemory } from './measure.ts';
 
 /**
- * Entries kept of all partitions between passes, some hundred MB, and of one of them at least; beyond, lines are read again, and if
- * that is not enough, all is. Ten thousand keys of three types are 70,000, and as many again for the jobs of their lines.
+ * Entries kept of a partition between passes, of some 350 bytes each: as many as its share of a total, within bounds. Beyond, lines are
+ * read again, and if that is not enough, all is. Ten thousand keys of three types are 40,000, and 30,000 for their lines.
  */
 const CACHED_TOTAL = 400_000;
-const CACHED_MIN = 25_000;
+const CACHED_MIN = 50_000;
 const CACHED_MAX = 200_000;
 /** After this time the index certainly shows what a hint has told of, or a pass has written: it lags by far less. */
 export const RECENT_MS = 15_000;

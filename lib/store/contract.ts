@@ -162,11 +162,14 @@ export interface PartitionStore {
    * `knownTurn`: by its own loads and commits, this process knows all reservations as they were at that turn. Only commits
    * change them, and each raises the turn: while it is the partition's, the store need not read them again. A turn that is not
    * the partition's any more costs a read, and changes nothing of the answer.
+   *
+   * `withoutLedgers`: answers none, and reads nothing for their sake. A worker may read no more than the partition.
    */
   loadPartition(request: {
     readonly partition: number;
     readonly nowMs: number;
     readonly knownTurn?: number | undefined;
+    readonly withoutLedgers?: boolean | undefined;
   }): Promise<PartitionState>;
   /**
    * Applies a pass's decisions at once or not at all, fenced by the epoch. `needsLease`: it was not applied, as it is made without. What

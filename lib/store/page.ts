@@ -57,6 +57,8 @@ export interface Page {
   readonly ledgers: ReadonlyMap<string, Ledger>;
   /** What of them stands in an item beside the page. Undefined: nothing does. */
   readonly base?: LedgerBase | undefined;
+  /** Keys of the base that have left: their ledgers have items of their own. */
+  readonly gone?: ReadonlySet<string> | undefined;
   /** By type: of whole types. */
   readonly estimates: ReadonlyMap<string, EstimateRecord>;
   /** By batch id, of reservations with items of their own. */
@@ -112,6 +114,8 @@ export interface PageTurn {
 // Names as JSON, and half of all digits, as deflate leaves them: `bounds.test.ts` writes the largest bases.
 /** A cost, an instant, and what stands between. */
 const LEDGER_OVERHEAD_BYTES = 18;
+/** What stands between two names. */
+const GONE_OVERHEAD_BYTES = 3;
 /** Another instant. */
 const PRESENT_BYTES = 8;
 /** A hash, an instant, and what stands between them. */
@@ -338,9 +342,8 @@ export function turnPage(
   const { spilled, left } = spill(ledgers, room - touched);
   const batches = marksAfter(page, commit, live);
   const turn = page.turn + 1;
-  // What has left the page must not stand in its base.
-  const isBaseWrong = page.base !== undefined && spilled.length > 0;
-  const isBaseDue = isBaseWrong || changesMuch(page.base, ledgers, left, chargedMean);
+  const gone = goneAfter(page, ledgers, spilled);
+  const isBaseDue = changesMuch({ base: page.base, gone, ledgers }, left, chargedMean);
   const base = isBaseDue ? { turn, ledgers } : undefined;
   const absorbed = absorb(batches, live, room - spilled.length);
   const named = namesLeft(batches, live, follows);
@@ -352,6 +355,7 @@ export function turnPage(
       epoch,
       ledgers,
       base: base ?? page.base,
+      ...(base !== undefined || gone.size === 0 ? {} : { gone }),
       estimates,
       batches,
       inline,
@@ -427,20 +431,32 @@ const BYTE_UNITS = 0.3 / 1_024;
  * "How Many Parts to Make at Once", 1913).
  */
 function changesMuch(
-  base: LedgerBase | undefined,
-  ledgers: Page['ledgers'],
+  { base, gone, ledgers }: Pick<Page, 'base' | 'ledgers'> & { readonly gone: ReadonlySet<string> },
   bytes: number,
   chargedMean: number,
 ): boolean {
   // A page of few keys, as most are, is not gone through.
-  if (bytes <= SINCE_BYTES_KEPT) return false;
+  if (bytes <= SINCE_BYTES_KEPT && gone.size === 0) return false;
   let sinceBytes = 0;
+  for (const key of gone) sinceBytes += textBytes(key) + GONE_OVERHEAD_BYTES;
   for (const ledger of ledgers.values()) if (isSince(base, ledger)) sinceBytes += ledgerBytes(ledger);
   if (sinceBytes <= SINCE_BYTES_KEPT) return false;
   if (sinceBytes > LEDGERS_SINCE_BYTES_MAX) return true;
   const anewUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
   const bytesOfCommit = Math.max(1, chargedMean / HUNDRED) * (bytes / ledgers.size);
   return sinceBytes > Math.sqrt((2 * anewUnits * bytesOfCommit) / BYTE_UNITS);
+}
+
+/** Keys of the base that are in the page no more. */
+function goneAfter(
+  { base, gone = new Set() }: Page,
+  ledgers: Page['ledgers'],
+  spilled: readonly Ledger[],
+): ReadonlySet<string> {
+  const after = new Set<string>();
+  for (const key of gone) if (!ledgers.has(key)) after.add(key);
+  for (const { fairnessKey } of spilled) if (base?.ledgers.has(fairnessKey) === true) after.add(fairnessKey);
+  return after;
 }
 
 /** Of the mean number of ledgers that a commit writes, the latest one is so much. */

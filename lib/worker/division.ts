@@ -99,7 +99,7 @@ export class Division {
   /** Whether nothing counts on the slots any more that the partition had. */
   async #isFree(partition: number, { units, epoch }: Lowered): Promise<boolean> {
     const { store, nowMs, life, fleet } = this.#parts;
-    const state = await store.loadPartition({ partition, nowMs: nowMs() });
+    const state = await store.loadPartition({ partition, nowMs: nowMs(), withoutLedgers: true });
     const ofFleet = state.workers.filter((worker) => worker.fleet === fleet);
     const own = ofFleet.find(
       ({ workerId, incarnation }) => workerId === life.workerId && incarnation === life.incarnation,

@@ -1,5 +1,6 @@
 /** Jobs that waited before a dispatcher began to remember: their images may be old, so each is read, and once. */
 import { expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -28,7 +29,7 @@ function reader(on: Stage): { readonly context: DispatchContext; readonly asked:
 async function told(): Promise<{
   readonly on: Stage;
   readonly asked: readonly string[];
-  readonly pass: () => Promise<unknown>;
+  readonly pass: (changes?: Partial<Job>) => Promise<unknown>;
 }> {
   const on = setting();
   const jobs = Array.from({ length: 3 }, (_, at) => on.job({ fairnessKey: `tenant-${at % 2}` }));
@@ -37,7 +38,12 @@ async function told(): Promise<{
   await on.startAll('images');
   await on.advance(1_000);
   const { context, asked } = reader(on);
-  return { on, asked, pass: () => on.pass({ jobs, reason: 'stream' }, context) };
+  return {
+    on,
+    asked,
+    pass: (changes = {}) =>
+      on.pass({ jobs: jobs.map((job) => ({ ...job, ...changes })), reason: 'stream' }, context),
+  };
 }
 
 it('are read by the first pass that is told of them, and not again by those that follow it', async () => {
@@ -57,4 +63,27 @@ it('are read again where another dispatcher has made passes since', async () => 
   await on.pass({ jobs: [], reason: 'tick' });
   await pass();
   expect(asked).toHaveLength(2);
+});
+
+const timesAsked = (asked: readonly string[]): number => asked.filter((id) => id === asked[0]).length;
+
+it('are read again once something may have been missed', async () => {
+  const { on, asked, pass } = await told();
+  await pass();
+  expect(timesAsked(asked)).toBe(1);
+  // Word without names.
+  await on.store.wake({ partition: 0 });
+  await on.advance(500);
+  await pass();
+  await on.advance(500);
+  await pass();
+  expect(timesAsked(asked)).toBe(2);
+});
+
+it('are read again where an image shows another version', async () => {
+  const { on, asked, pass } = await told();
+  await pass();
+  await on.advance(500);
+  await pass({ version: 2 });
+  expect(timesAsked(asked)).toBe(2);
 });

@@ -237,8 +237,8 @@ describe('what a process remembers, when that is more than it may', () => {
     const caches: PartitionCaches = new Map();
     for (let partition = 1; partition < 16; partition += 1)
       keepCache(caches, partition, 1, openCache(caches, partition, 1), 0);
-    expect(leftOf(caches, 0, 20_000, 1_000)).toEqual([1_000, 200]);
-    expect(leftOf(caches, 0, 100_000, 10_000)).toEqual([10_000, 0]);
+    expect(leftOf(caches, 0, 20_000, 20_000)).toEqual([20_000, 200]);
+    expect(leftOf(caches, 0, 100_000, 40_000)).toEqual([40_000, 0]);
   });
 });
 

@@ -130,6 +130,37 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
       },
     },
   ],
+  tidy: [
+    {
+      name: 'of keys whose ledgers were read together',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const names = times(260, (at) => `tenant-${at}`);
+        const lines = names.map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines({ partition, lines, nowMs: NOW_MS });
+        await charge(stage, 'store', names);
+        // Not to its end, or where they stand would not matter.
+        await store.readKeys({ partition, type: SUITE_TYPE, limit: 200 });
+        for (let reads = 0; reads < 40; reads += 1)
+          await store.getLedgers({ partition, fairnessKeys: names });
+        return { call: () => store.tidy(partition), left: nothingLeft };
+      },
+    },
+    {
+      name: 'of keys whose ledgers were read one by one',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const names = times(260, (at) => `tenant-${at}`);
+        const lines = names.map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines({ partition, lines, nowMs: NOW_MS });
+        await charge(stage, 'store', names);
+        await store.readKeys({ partition, type: SUITE_TYPE, limit: 200 });
+        for (let from = 0; from < names.length; from += 130)
+          await store.getLedgers({ partition, fairnessKeys: names.slice(from, from + 130) });
+        return { call: () => store.tidy(partition), left: nothingLeft };
+      },
+    },
+  ],
   loadPartition: [
     {
       name: 'with a base of ledgers, for whoever does not know it',
@@ -143,7 +174,8 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
       name: 'with a base of ledgers, for whoever knows it',
       set: async (stage) => {
         const { store, partition } = stage;
-        await charge(stage, 'store', MANY_NAMES.slice(0, 300));
+        // The last commit has written the base.
+        await charge(stage, 'store', MANY_NAMES.slice(0, 90));
         const { turn: knownTurn } = await store.loadPartition({ partition, nowMs: NOW_MS });
         return {
           call: () => store.loadPartition({ partition, nowMs: NOW_MS, knownTurn }),

@@ -1,12 +1,19 @@
 /** A table's partition whose ledgers stand in the page and in an item beside it: both are of one commit, or are read again. */
 import { type DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
-import { DeleteCommand, DynamoDBDocumentClient, type GetCommandOutput } from '@aws-sdk/lib-dynamodb';
+import {
+  DeleteCommand,
+  DynamoDBDocumentClient,
+  type GetCommandOutput,
+  UpdateCommand,
+} from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ATTRIBUTE } from '../../lib/store/dynamodb/codec/attributes.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import type { Ledger, UnreadableItem } from '../../lib/store/records.ts';
 import { ledgerBaseKey, pageKey } from '../../lib/store/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
+import { refusedTo, watch } from '../contract/rights.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
@@ -158,6 +165,80 @@ describe('ledgers of a page and its base', () => {
     expect(await one.commit({ fence, commit: aCommit({ ledgers: [aLedger({ fairnessKey: first })] }) })).toBe(
       'committed',
     );
+  });
+
+  it('are not read for whoever asks for none: a worker may read no more than the partition', async () => {
+    const { process, charged } = await setting();
+    const { watched, take } = watch(table.client);
+    const state = await watched(process()).loadPartition({ partition, nowMs: NOW_MS, withoutLedgers: true });
+    expect(state.ledgers).toEqual([]);
+    expect(bases.seen).toEqual([]);
+    expect(refusedTo('work', take())).toEqual([]);
+    const store = process();
+    await store.loadPartition({ partition, nowMs: NOW_MS, withoutLedgers: true });
+    const { ledgers } = await store.loadPartition({ partition, nowMs: NOW_MS });
+    expect(ledgers).toEqual([...charged.values()]);
+  });
+
+  it('are those of the commit that counts, where another one of the same turn was refused', async () => {
+    partition += 1;
+    const [one, other] = [0, 1].map(
+      () => new DynamoJobStore({ ...table, place: suitePlace, nowMs: () => NOW_MS }),
+    );
+    if (one === undefined || other === undefined) throw new Error('no stores');
+    const lease = (store: DynamoJobStore, nowMs: number): Promise<{ readonly epoch: number }> =>
+      store.acquireLease({ partition, holder: `at ${nowMs}`, nowMs, leaseMs: 1_000 });
+    // So long names that the first commit writes a base.
+    const charges = (cost: number): readonly Ledger[] =>
+      Array.from({ length: 80 }, (_, at) =>
+        aLedger({ fairnessKey: `${at}/`.padEnd(480, 'n'), settledCostMs: cost }),
+      );
+    const former = await lease(one, NOW_MS);
+    await one.loadPartition({ partition, nowMs: NOW_MS });
+    const present = await lease(other, NOW_MS + 60_000);
+    const commit = (store: DynamoJobStore, epoch: number, cost: number): Promise<unknown> =>
+      store.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers: charges(cost) }) });
+    expect(await commit(other, present.epoch, 7)).toBe('committed');
+    expect(await commit(one, former.epoch, 3)).toBe('lost');
+    expect(await ledgersOf(one)).toEqual(charges(7));
+  });
+
+  it('whose page says of no turn which base is its own are those since: somebody is told', async () => {
+    const { process, told, charged } = await setting();
+    const documents = DynamoDBDocumentClient.from(table.client as DynamoDBClient);
+    await documents.send(
+      new UpdateCommand({
+        TableName: table.table,
+        Key: pageKey(partition),
+        UpdateExpression: 'SET #turn = :none',
+        ExpressionAttributeNames: { '#turn': ATTRIBUTE.baseTurn },
+        ExpressionAttributeValues: { ':none': 'none' },
+      }),
+    );
+    const since = await ledgersOf(process());
+    expect(since).toEqual([...charged.values()].slice(-since.length));
+    expect(told).toHaveLength(1);
+  });
+
+  it('are asked for behind their page, which some of them may have left in between', async () => {
+    const { process, charged } = await setting();
+    const names = [...charged.keys(), ...Array.from({ length: 200 }, (_, at) => `nobody-${at}`)];
+    const commands: string[] = [];
+    const client = table.client as DynamoDBClient;
+    client.middlewareStack.add(
+      (next, { commandName }) =>
+        (args) => {
+          commands.push(String(commandName));
+          return next(args);
+        },
+      { step: 'initialize', name: 'commands' },
+    );
+    try {
+      await process().getLedgers({ partition, fairnessKeys: names });
+    } finally {
+      client.middlewareStack.remove('commands');
+    }
+    expect(commands.slice(0, 3)).toEqual(['BatchGetItemCommand', 'GetItemCommand', 'QueryCommand']);
   });
 
   it('are known to whoever wrote their base', async () => {

@@ -23,6 +23,7 @@ import {
   ITEM_BYTES_MAX,
   LATER_JOBS_MAX,
   LEDGERS_BYTES_MAX,
+  LEDGERS_SINCE_BYTES_MAX,
   NAMED_JOBS_MAX,
   NAMES_BYTES_MAX,
   PARKED_NAME_BYTES_MAX,
@@ -64,6 +65,7 @@ import {
   asMarked,
   EMPTY_PAGE,
   ledgerBytes,
+  ledgersSince,
   type Page,
   type PageTurn,
   requireBounded,
@@ -134,21 +136,35 @@ function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Co
   return { page, live, turns };
 }
 
+/** What JSON takes as it is. */
+const PRINTABLE = (below: (most: number) => number): string =>
+  String.fromCharCode(93 + below(34), 35 + below(57));
+/** Three bytes in UTF-8, six in JSON, and both. */
+const ODD_CHARACTERS = {
+  ideographs: (below) => String.fromCharCode(0x4e00 + below(20_000)),
+  'control characters': (below) => String.fromCharCode(below(32)),
+  'quotes and backslashes': (below) => '"\\'.charAt(below(2)),
+  'halves of surrogate pairs': (below) => String.fromCharCode(0xd800 + below(2_048)),
+} as const satisfies Record<string, (below: (most: number) => number) => string>;
+
 /** Of names and numbers that deflate can make little of. */
-function incompressibleLedgers(nameLength: number, isFull: boolean): ReadonlyMap<string, Ledger> {
+function incompressibleLedgers(
+  nameLength: number,
+  says: 'nothing more' | 'another instant' | 'all',
+  characterOf: (below: (most: number) => number) => string = PRINTABLE,
+): ReadonlyMap<string, Ledger> {
   const random = seeded(nameLength);
   const below = (most: number): number => Math.floor(random() * most);
   const ledgers = new Map<string, Ledger>();
   for (let bytes = 0; ; ) {
-    // What JSON takes as it is.
-    const name = times(nameLength, () => String.fromCharCode(93 + below(34), 35 + below(57))).join('');
+    const name = times(nameLength, () => characterOf(below)).join('');
     const ledger: Ledger = {
       fairnessKey: `${ledgers.size.toString(36)}${name}`,
       settledCostMs: costOf(below(Number.MAX_SAFE_INTEGER)),
       lastSeenMs: NOW_MS - below(100 * 86_400_000),
-      ...(isFull
+      ...(says === 'nothing more' ? {} : { presentUntilMs: NOW_MS + below(1_000 * 86_400_000) }),
+      ...(says === 'all'
         ? {
-            presentUntilMs: NOW_MS + below(1_000 * 86_400_000),
             isUndecided: true,
             later: times(LATER_JOBS_MAX, () => ({ hash: below(2 ** 32), untilMs: NOW_MS + below(2 ** 38) })),
           }
@@ -201,7 +217,8 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => plainReservation(PARTITION, largestReservation()),
-  ledgerBase: () => encodeLedgerBase(PARTITION, { turn: 999_999, ledgers: incompressibleLedgers(36, false) }),
+  ledgerBase: () =>
+    encodeLedgerBase(PARTITION, { turn: 999_999, ledgers: incompressibleLedgers(36, 'nothing more') }),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
@@ -482,6 +499,8 @@ describe('the partition summary', () => {
         for (const { page, spilled } of turns) {
           const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + ledgerBytes(ledger), 0);
           expect(used).toBeLessThanOrEqual(LEDGERS_BYTES_MAX);
+          const since = [...ledgersSince(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
+          expect(since).toBeLessThanOrEqual(LEDGERS_SINCE_BYTES_MAX);
           expect(spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
         }
       }),
@@ -492,13 +511,44 @@ describe('the partition summary', () => {
   it.each([1, 13, 36, REQUEST_LIMITS.keyBytes / 2 - 10])(
     'fits into an item with its base, of names that deflate can make little of: twice %d characters',
     (nameLength) => {
-      for (const isFull of [true, false]) {
-        const ledgers = incompressibleLedgers(nameLength, isFull);
+      for (const says of ['nothing more', 'another instant', 'all'] as const) {
+        const ledgers = incompressibleLedgers(nameLength, says);
         const bytes = itemBytes(encodeLedgerBase(PARTITION, { turn: 999_999, ledgers }));
         expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
       }
     },
   );
+
+  it('says no more beside its base than it has room for, though a new base would not pay', () => {
+    const names = times(300, (at) => `${at}/`.padEnd(480, 'n'));
+    const { turns } = turned(
+      times(60, (commit) => () => {
+        const ledgers = times(90, (at) => ({
+          fairnessKey: names[(90 * commit + at) % names.length] ?? '',
+          settledCostMs: commit,
+          lastSeenMs: NOW_MS,
+        }));
+        return aCommit({ ledgers });
+      }),
+    );
+    const since = turns.map(({ page }) =>
+      [...ledgersSince(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0),
+    );
+    expect(Math.max(...since)).toBeGreaterThan(LEDGERS_SINCE_BYTES_MAX / 2);
+    expect(Math.max(...since)).toBeLessThanOrEqual(LEDGERS_SINCE_BYTES_MAX);
+  });
+
+  it.each(Object.entries(ODD_CHARACTERS))('counts names as JSON writes them: %s', (_, characterOf) => {
+    for (const nameLength of [4, 40]) {
+      const ledgers = incompressibleLedgers(nameLength, 'nothing more', characterOf);
+      const bytes = itemBytes(encodeLedgerBase(PARTITION, { turn: 999_999, ledgers }));
+      expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
+      // As text, before it is compressed, names are what they were counted for.
+      const counted = [...ledgers.values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
+      const names = JSON.stringify([...ledgers.keys()]);
+      expect(counted).toBeGreaterThanOrEqual(Buffer.byteLength(names) - 3 * ledgers.size);
+    }
+  });
 
   it('keeps the ledgers of ten thousand keys, and lets the longest not charged go where there are more', () => {
     const charging = (keys: number, at: number): (() => Commit) => {
@@ -521,9 +571,10 @@ describe('the partition summary', () => {
     expect(new Set([...spilled, ...left]).size).toBe(16_020);
     // Whatever leaves makes the commit a transaction: few commits take many.
     expect(many.turns.filter((turn) => turn.spilled.length > 0).length).toBeLessThan(130);
-    // And none of them stands in the base.
+    // And the page says of each of them that stands in the base that it has left.
     for (const { page } of many.turns)
-      for (const key of page.base?.ledgers.keys() ?? []) expect(page.ledgers.has(key)).toBe(true);
+      for (const key of page.base?.ledgers.keys() ?? [])
+        expect(page.ledgers.has(key)).toBe(page.gone?.has(key) !== true);
   });
 
   it('holds the reservations of a small pool, so that its commits are one write; of a large one, it holds none that come', () => {

@@ -24,6 +24,7 @@ import type { Commit } from '../../lib/store/requests.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
+import { seeded } from '../simulation/random.ts';
 
 /** One pass: ledgers it charges, places it settles, whether it reserves, whether it tidies afterwards. */
 const passes = fc.array(
@@ -202,6 +203,39 @@ describe('a page', () => {
 
 describe('the ledgers of a page', () => {
   const KEYS = 1_000;
+
+  it('that have left it are not what its base says of them, until they are charged again', () => {
+    const random = seeded(7);
+    const own = new Map<string, Ledger>();
+    const charged = new Map<string, Ledger>();
+    let page = EMPTY_PAGE;
+    let base: Item | undefined;
+    let left = 0;
+    let back = 0;
+    for (let commits = 0; commits < 150; commits += 1) {
+      // Of so long names, 740 have room.
+      const names = new Set(
+        Array.from({ length: 60 }, () => `${Math.floor(random() * 900)}/`.padEnd(480, 'n')),
+      );
+      const ledgers = Array.from(names, (fairnessKey) => aLedger({ fairnessKey, settledCostMs: commits }));
+      for (const ledger of ledgers) charged.set(ledger.fairnessKey, ledger);
+      const before = page.gone ?? new Set();
+      const turn = turnPage(page, aCommit({ ledgers }), new Map(), 1);
+      for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
+      base = turn.base === undefined ? base : encodeLedgerBase(0, turn.base);
+      page = decodePage(encodePage(0, turn.page, ''), base && decodeLedgerBase(base));
+      expect(page).toEqual(turn.page);
+      for (const [key, ledger] of charged) expect(page.ledgers.get(key) ?? own.get(key)).toEqual(ledger);
+      for (const key of page.gone ?? []) expect(page.ledgers.has(key)).toBe(false);
+      left += page.gone?.size ?? 0;
+      back += [...before].filter((key) => page.ledgers.has(key)).length;
+      // Whoever has no base, has what was charged since, and nobody's ledger twice.
+      expect(decodePage(encodePage(0, page, '')).gone).toBeUndefined();
+    }
+    expect(left).toBeGreaterThan(100);
+    expect(back).toBeGreaterThan(10);
+  });
+
   const pages = (commits: number, chargedOf: (at: number) => readonly number[]): readonly PageTurn[] => {
     const turns: PageTurn[] = [];
     let page = turnPage(EMPTY_PAGE, aCommit({}), new Map(), 1).page;

@@ -163,9 +163,17 @@ export class DynamoPartitionStore implements PartitionStore {
     this.#table = items.table;
   }
 
-  async loadPartition({ partition, nowMs, knownTurn }: RequestOf<'loadPartition'>): Promise<PartitionState> {
+  async loadPartition({
+    partition,
+    nowMs,
+    knownTurn,
+    withoutLedgers,
+  }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     const { lease, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
-      (await this.#readAround(partition, nowMs, knownTurn)) ?? (await this.#readWhole(partition, nowMs));
+      withoutLedgers === true
+        ? await this.#readBare(partition, nowMs)
+        : ((await this.#readAround(partition, nowMs, knownTurn)) ??
+          (await this.#readWhole(partition, nowMs)));
     for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
@@ -178,7 +186,7 @@ export class DynamoPartitionStore implements PartitionStore {
       gone: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
       lookout,
       controls,
-      ledgers: [...page.ledgers.values()],
+      ledgers: withoutLedgers === true ? [] : [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
       parks: page.parks,
       dueShards,
@@ -189,6 +197,14 @@ export class DynamoPartitionStore implements PartitionStore {
       loans,
       requests,
     };
+  }
+
+  /** Whatever the base says: nobody commits by this. */
+  #readBare(partition: number, nowMs: number): Promise<PartitionItems> {
+    return untilWhole(async () => {
+      const items = await this.#items.collection('loadPartition', partitionPk(partition));
+      return this.#decoded(partition, items, nowMs, true);
+    });
   }
 
   async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
@@ -232,7 +248,12 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */
-  async #decoded(partition: number, items: readonly Item[], nowMs: number): Promise<PartitionItems> {
+  async #decoded(
+    partition: number,
+    items: readonly Item[],
+    nowMs: number,
+    isBare = false,
+  ): Promise<PartitionItems> {
     const found = noItems();
     const reservations: Reservation[] = [];
     let pageItem: Item | undefined;
@@ -303,8 +324,8 @@ export class DynamoPartitionStore implements PartitionStore {
       await take?.(item);
     }
     if (pageItem === undefined) return { ...found, reservations };
-    const base = await this.#items.baseOf('loadPartition', partition, pageItem);
-    const torn = isOfBase(pageItem, base) ? undefined : pageItem;
+    const base = isBare ? undefined : await this.#items.baseOf('loadPartition', partition, pageItem);
+    const torn = isBare || isOfBase(pageItem, base) ? undefined : pageItem;
     const page = decodePage(pageItem, base);
     const there = new Set(reservations.map(({ batchId }) => batchId));
     return {

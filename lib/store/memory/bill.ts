@@ -259,6 +259,8 @@ export class Bill {
   /**
    * Items of the ledgers' partition key, by their sort keys, behind so many read units of others.
    *
+   * Computed also while nobody listens: keys are moved by what it costs to read them.
+   *
    * @param kept - all of that kind that the partition has; asked for where many are read
    * @returns the read units of each
    */
@@ -364,7 +366,10 @@ export class Bill {
     partition: number,
     kept: Kept,
     others: { readonly before: number; readonly behind: number },
-    knownTurn: number | undefined,
+    {
+      knownTurn,
+      withoutLedgers,
+    }: { readonly knownTurn: number | undefined; readonly withoutLedgers: boolean },
   ): void {
     if (this.meter === undefined) return;
     const { page, batches } = kept;
@@ -375,7 +380,7 @@ export class Bill {
     const whole = isAround && knownTurn === page.turn ? [] : [before + behind + batchBytes(partition, kept)];
     // Whoever does not know the base that the page names reads it.
     const base =
-      page.base !== undefined && (knownTurn === undefined || knownTurn < page.base.turn)
+      page.base !== undefined && !withoutLedgers && (knownTurn === undefined || knownTurn < page.base.turn)
         ? [baseBytes(partition, page.base)]
         : [];
     const queries = [...around, ...whole, ...base];

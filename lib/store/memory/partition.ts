@@ -46,7 +46,12 @@ export class MemoryPartitionStore implements PartitionStore {
     this.#items = items;
   }
 
-  async loadPartition({ partition, nowMs, knownTurn }: RequestOf<'loadPartition'>): Promise<PartitionState> {
+  async loadPartition({
+    partition,
+    nowMs,
+    knownTurn,
+    withoutLedgers = false,
+  }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     return this.#items.read('loadPartition', () => {
       const {
         lease,
@@ -66,7 +71,7 @@ export class MemoryPartitionStore implements PartitionStore {
       const before = controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1) + 1;
       const others = { before, behind: workers.size };
       for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
-      this.#items.bill.load(partition, { page, batches, follows }, others, knownTurn);
+      this.#items.bill.load(partition, { page, batches, follows }, others, { knownTurn, withoutLedgers });
       return {
         epoch: lease.epoch,
         isOpen: lease.isOpen === true && page.epoch <= lease.epoch,
@@ -78,7 +83,7 @@ export class MemoryPartitionStore implements PartitionStore {
         gone: [...workers.values()].filter((worker) => workerAt(worker, nowMs) === undefined),
         lookout,
         controls: [...controls.values()],
-        ledgers: [...page.ledgers.values()],
+        ledgers: withoutLedgers ? [] : [...page.ledgers.values()],
         estimates: [...page.estimates.values()],
         parks: page.parks,
         dueShards,

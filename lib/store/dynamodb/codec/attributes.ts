@@ -97,6 +97,7 @@ export const ATTRIBUTE = {
   chargedMean: 'm',
   baseTurn: 'o',
   ledgersSince: 's',
+  goneSince: 'v',
   // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',

@@ -163,6 +163,7 @@ const TEXTS = [
   A.quiet,
   A.ledgersSince,
   A.namedBatches,
+  A.goneSince,
 ] as const;
 /** Far beyond any page: more is damaged, or was put there by somebody else. */
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
@@ -215,6 +216,7 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
       : {
           [A.baseTurn]: page.base.turn,
           [A.ledgersSince]: packLedgers(ledgersSince(page)),
+          [A.goneSince]: page.gone === undefined ? undefined : JSON.stringify([...page.gone]),
         }),
     [A.estimates]: packEstimates(page.estimates),
     [A.batches]: packBatches(page.batches),
@@ -241,10 +243,13 @@ export function decodeLedgerBase(item: Item): LedgerBase {
   return { turn: cells.count(A.turn), ledgers: cells.packed(A.ledgers, unpackLedgers) };
 }
 
-/** The turn of the base that a page names. Each turn is written once, and its base with it: who has read that one need not read it again. */
+/**
+ * The turn of the base that a page names; undefined: it names none, or nobody can tell which. Each turn is written once, and its base with
+ * it: who has read that one need not read it again.
+ */
 export const baseTurnOf = (item: Item): number | undefined => {
-  const cells = cellsOf(item);
-  return cells.has(A.baseTurn) ? cells.count(A.baseTurn) : undefined;
+  const turn = item[A.baseTurn];
+  return typeof turn === 'number' ? turn : undefined;
 };
 
 /** Whether a page names this base, or none: one of another turn was read before it, or after. */
@@ -268,7 +273,11 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
     turn,
     epoch,
     ...(cells.has(A.baseTurn)
-      ? onBase(cells.packed(A.ledgersSince, unpackLedgers), isOfBase(item, base) ? base : undefined)
+      ? onBase(
+          cells.packed(A.ledgersSince, unpackLedgers),
+          isOfBase(item, base) ? base : undefined,
+          cells.has(A.goneSince) ? cells.packed(A.goneSince, unpackNames) : undefined,
+        )
       : { ledgers: cells.packed(A.ledgers, unpackLedgers) }),
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
@@ -284,8 +293,12 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
 }
 
 /** The latest charged last, as they were. */
-function onBase(since: Page['ledgers'], base: LedgerBase | undefined): Pick<Page, 'ledgers' | 'base'> {
+function onBase(
+  since: Page['ledgers'],
+  base: LedgerBase | undefined,
+  gone: ReadonlySet<string> | undefined,
+): Pick<Page, 'ledgers' | 'base' | 'gone'> {
   if (base === undefined) return { ledgers: since };
-  const before = [...base.ledgers].filter(([key]) => !since.has(key));
-  return { ledgers: new Map([...before, ...since]), base };
+  const before = [...base.ledgers].filter(([key]) => !since.has(key) && gone?.has(key) !== true);
+  return { ledgers: new Map([...before, ...since]), base, ...(gone === undefined ? {} : { gone }) };
 }
