@@ -426,6 +426,43 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'confirmed-though-missed': {
+    removes: 'jobs that were read are read again once something may have been missed',
+    foundBy: { test: 'test/dispatch/confirmed.test.ts', name: 'something may have been missed' },
+    changes: [
+      {
+        file: 'lib/dispatch/hinted-jobs.ts',
+        from: 'confirmedAtMs ?? -Infinity) >= sinceMs',
+        to: 'confirmedAtMs ?? -Infinity) > -Infinity',
+      },
+    ],
+  },
+  'gone-forgotten': {
+    removes: 'a key that has left the page is none of its base',
+    foundBy: { test: 'test/store/page.test.ts', name: 'that have left it are not what its base says' },
+    changes: [
+      {
+        file: 'lib/store/dynamodb/codec/page.ts',
+        from: '!since.has(key) && gone?.has(key) !== true',
+        to: '!since.has(key)',
+      },
+    ],
+  },
+  'base-of-a-refused-commit': {
+    removes: 'only the base of a commit that was written is known',
+    foundBy: {
+      test: 'test/integration/ledger-base.test.ts',
+      name: 'are those of the commit that counts',
+      onEmulator: true,
+    },
+    changes: [
+      {
+        file: 'lib/store/dynamodb/partition.ts',
+        from: '    const written = isPageAlone(turn, commit)',
+        to: '    if (turn.base !== undefined) this.#items.knowBase(partition, turn.base);\n    const written = isPageAlone(turn, commit)',
+      },
+    ],
+  },
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
     foundBy: { test: 'test/dispatch/moved-back.test.ts', name: 'is read by its name' },
