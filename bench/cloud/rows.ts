@@ -72,8 +72,8 @@ export interface RowScale {
 }
 
 const JOB_MS = 1_000;
-/** With more, what a pass costs differs more from one second to the next. */
-const MANY_KEYS = 1_000;
+/** From so many on, a partition's pool is large, and producers begin with all lines known; with more, what passes cost differs more. */
+export const MANY_KEYS = 1_000;
 const SMALL_POOL = 200;
 /** Of a partition with a thousand keys and more. */
 const LARGE_POOL = 1_500;
@@ -86,7 +86,7 @@ const FAST_POOL = 400;
  */
 export function scaleOf(spec: RowSpec): RowScale {
   const { load, keys, partitions, payloadBytes } = spec;
-  const isLarge = load === 'saturated' && (keys >= 1_000 || partitions > 1);
+  const isLarge = load === 'saturated' && (keys >= MANY_KEYS || partitions > 1);
   const slots = isLarge ? LARGE_POOL * partitions : load === '100/s' ? FAST_POOL : SMALL_POOL;
   const limits = isLarge || payloadBytes > 4_096 ? TABLES.raised : TABLES.new;
   const shared = { slots, jobMs: JOB_MS, limits };

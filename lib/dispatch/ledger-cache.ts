@@ -86,9 +86,10 @@ export class LedgerCache {
     const missing: string[] = [];
     const reads = new Set<Promise<void>>();
     for (const key of new Set(fairnessKeys)) {
-      const read = this.#ledgers.has(key) ? undefined : this.#reading.get(key);
-      if (read !== undefined) reads.add(read);
-      else if (!this.#ledgers.has(key)) missing.push(key);
+      if (this.#ledgers.has(key)) continue;
+      const read = this.#reading.get(key);
+      if (read === undefined) missing.push(key);
+      else reads.add(read);
     }
     if (missing.length > 0) {
       const read = this.#readNow(missing).finally(() => {

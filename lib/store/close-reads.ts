@@ -54,9 +54,9 @@ export class CloseReads {
    */
   took(last: string | undefined, readUnits: number): void {
     const before = this.#at;
-    const isBehind = (sortKey: string): boolean => last !== undefined && sortKey > last;
-    const at = this.#sortKeys.findIndex((sortKey, index) => index >= before && isBehind(sortKey));
-    this.#at = at === -1 ? this.#sortKeys.length : at;
+    const isAnswered = (sortKey: string | undefined): boolean =>
+      sortKey !== undefined && (last === undefined || sortKey <= last);
+    while (isAnswered(this.#sortKeys[this.#at])) this.#at += 1;
     this.#pageUnits += readUnits;
     this.#pays = this.#at - before > readUnits;
   }

@@ -75,6 +75,18 @@ async function charge(
   }
 }
 
+/** Keys that were charged after they got their place in their line, which was read since. */
+async function trailingKeys(stage: Stage): Promise<readonly string[]> {
+  const { store, partition } = stage;
+  const names = times(260, (at) => `tenant-${at}`);
+  const lines = names.map((fairnessKey) => aReadyLine({ fairnessKey }));
+  await store.announceLines({ partition, lines, nowMs: NOW_MS });
+  await charge(stage, 'store', names);
+  // Not to its end, or where they stand would not matter.
+  await store.readKeys({ partition, type: SUITE_TYPE, limit: 200 });
+  return names;
+}
+
 const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
   getLedgers: [
     {
@@ -135,12 +147,7 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
       name: 'of keys whose ledgers were read together',
       set: async (stage) => {
         const { store, partition } = stage;
-        const names = times(260, (at) => `tenant-${at}`);
-        const lines = names.map((fairnessKey) => aReadyLine({ fairnessKey }));
-        await store.announceLines({ partition, lines, nowMs: NOW_MS });
-        await charge(stage, 'store', names);
-        // Not to its end, or where they stand would not matter.
-        await store.readKeys({ partition, type: SUITE_TYPE, limit: 200 });
+        const names = await trailingKeys(stage);
         for (let reads = 0; reads < 40; reads += 1)
           await store.getLedgers({ partition, fairnessKeys: names });
         return { call: () => store.tidy(partition), left: nothingLeft };
@@ -150,11 +157,7 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
       name: 'of keys whose ledgers were read one by one',
       set: async (stage) => {
         const { store, partition } = stage;
-        const names = times(260, (at) => `tenant-${at}`);
-        const lines = names.map((fairnessKey) => aReadyLine({ fairnessKey }));
-        await store.announceLines({ partition, lines, nowMs: NOW_MS });
-        await charge(stage, 'store', names);
-        await store.readKeys({ partition, type: SUITE_TYPE, limit: 200 });
+        const names = await trailingKeys(stage);
         for (let from = 0; from < names.length; from += 130)
           await store.getLedgers({ partition, fairnessKeys: names.slice(from, from + 130) });
         return { call: () => store.tidy(partition), left: nothingLeft };

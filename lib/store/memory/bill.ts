@@ -1,6 +1,6 @@
 /**
  * What a table would bill for what the store in memory does: sizes come from the codec of the real one, units from the
- * one set of rules. Nothing is computed while nobody listens.
+ * one set of rules. While nobody listens, only that is computed by which keys are moved.
  */
 import type { Job } from '../../core/job.ts';
 import { CLOSE_ITEMS, CLOSE_KEYS_MIN, CloseReads } from '../close-reads.ts';
@@ -258,8 +258,6 @@ export class Bill {
 
   /**
    * Items of the ledgers' partition key, by their sort keys, behind so many read units of others.
-   *
-   * Computed also while nobody listens: keys are moved by what it costs to read them.
    *
    * @param kept - all of that kind that the partition has; asked for where many are read
    * @returns the read units of each
