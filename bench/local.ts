@@ -24,6 +24,7 @@ import { dispatch } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
 import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
+import type { Clock } from '../lib/runtime/contract.ts';
 import { systemClock } from '../lib/runtime/system.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { deadlinesBy } from '../lib/worker/attempt-host.ts';
@@ -37,6 +38,9 @@ const KEYS = 100;
 const SLOTS = 1_000;
 const SUBMIT_BATCH = 500;
 const HIDE_MS = 60_000;
+/** Of a round of passes and runs, and of a batch that is submitted. */
+const STEP_MS = 25;
+const BEGAN_MS = 1_764_000_000_000;
 const RACERS = 8;
 const RACE_JOBS = 20_000;
 
@@ -78,7 +82,12 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
     if (delayMs <= 0) queueMicrotask(action);
     else setTimeout(action, delayMs).unref();
   };
-  const clock = systemClock;
+  // How often lines are read again depends on time. Where calls are counted, a step takes as long each time.
+  let steppedMs = 0;
+  const clock: Clock =
+    watch === undefined
+      ? systemClock
+      : { ...systemClock, nowMs: () => BEGAN_MS + steppedMs, monotonicMs: () => steppedMs };
   const store = new MemoryJobStore({ clock: clock.nowMs, random, place: placeOf(configuration), after });
   const queue = new MemoryJobQueue({ clock: clock.nowMs, random, after });
   const log = { info: () => {}, warn: () => {} };
@@ -125,6 +134,7 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
   };
   const put = async (count: number): Promise<void> => {
     for (let left = count; left > 0; left -= SUBMIT_BATCH) {
+      steppedMs += STEP_MS;
       await submit(submitter, Array.from({ length: Math.min(left, SUBMIT_BATCH) }, aJob));
     }
   };
@@ -146,6 +156,7 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
   let rounds = 0;
   const round = async (): Promise<number> => {
     rounds += 1;
+    steppedMs += STEP_MS;
     const images = finished;
     finished = [];
     await timed('dispatch', () => dispatchAll(images, rounds));
