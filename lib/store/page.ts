@@ -18,15 +18,13 @@ import {
   ABSORBED_BYTES_MAX,
   COMMIT_ITEMS_MAX,
   INLINE_BYTES_MAX,
-  LEDGERS_BYTES_MAX,
-  LEDGERS_SINCE_BYTES_MAX,
   MARKS_BYTES_MAX,
   NAMES_BYTES_MAX,
   PAGE_TYPES_MAX,
   reservationBytesAtMost,
 } from './bounds.ts';
 import { CommitAmbiguous, CommitTooLarge } from './errors.ts';
-import { TRANSACTION_FACTOR } from './metering.ts';
+import { type LedgerBase, turnLedgers } from './page-ledgers.ts';
 import type { Attendance, EstimateRecord, Ledger, Quiet, Reservation } from './records.ts';
 import type { Commit } from './requests.ts';
 
@@ -36,16 +34,6 @@ export interface BatchMark {
   readonly settled: ReadonlySet<number>;
   /** Later than the reservation's own, if it was postponed. */
   readonly checkAtMs?: number | undefined;
-}
-
-/**
- * The ledgers of a page as they were at one commit, in an item of their own: the page then holds those only that have changed
- * since. So a commit writes what it charges, not a thousand keys.
- */
-export interface LedgerBase {
-  /** Of the page that the commit made. The page names it: whoever reads another one has read the two at different times. */
-  readonly turn: number;
-  readonly ledgers: ReadonlyMap<string, Ledger>;
 }
 
 export interface Page {
@@ -110,31 +98,6 @@ export interface PageTurn {
   /** Reservations that say by themselves what the page said of them: their items are written anew, or taken away. */
   readonly absorbed: readonly Reservation[];
 }
-
-// Names as JSON, and half of all digits, as deflate leaves them: `bounds.test.ts` writes the largest bases.
-/** A cost, an instant, and what stands between. */
-const LEDGER_OVERHEAD_BYTES = 18;
-/** What stands between two names. */
-const GONE_OVERHEAD_BYTES = 3;
-/** Another instant. */
-const PRESENT_BYTES = 8;
-/** A hash, an instant, and what stands between them. */
-const LATER_JOB_BYTES = 14;
-/** Of a name as JSON, each character is a byte. */
-const PLAIN = /^[ !#-[\]-~]*$/;
-const textBytes = (name: string): number =>
-  PLAIN.test(name) ? name.length : Buffer.byteLength(JSON.stringify(name), 'utf8');
-export const ledgerBytes = ({ fairnessKey, presentUntilMs, later = [] }: Ledger): number =>
-  textBytes(fairnessKey) +
-  LEDGER_OVERHEAD_BYTES +
-  (presentUntilMs === undefined ? 0 : PRESENT_BYTES) +
-  later.length * LATER_JOB_BYTES;
-
-const bytesOf = (ledgers: Iterable<Ledger>): number => {
-  let bytes = 0;
-  for (const ledger of ledgers) bytes += ledgerBytes(ledger);
-  return bytes;
-};
 
 /** Its places as one number, an instant, and what stands between them. */
 const MARK_OVERHEAD_BYTES = 40;
@@ -320,11 +283,6 @@ export function turnPage(
   epoch: number,
   follows: ReadonlyMap<string, number> = new Map(),
 ): PageTurn {
-  const ledgers = new Map(page.ledgers);
-  for (const ledger of commit.ledgers) {
-    ledgers.delete(ledger.fairnessKey);
-    ledgers.set(ledger.fairnessKey, ledger);
-  }
   const estimates = new Map(page.estimates);
   const own: EstimateRecord[] = [];
   for (const estimate of commit.estimates) {
@@ -338,20 +296,15 @@ export function turnPage(
   const { inline, reserved } = reserveIn(page, commit, live, atMost - commit.ledgers.length - touched);
   const room = atMost - Math.max(reserved.length, commit.reserve.length);
   // As many marks as it makes new, a commit can take out: it writes no other item for those.
-  const chargedMean = meanAfter(page.chargedMean, commit.ledgers.length);
-  const { spilled, left } = spill(ledgers, room - touched);
+  const { ledgers, base, gone, chargedMean, spilled } = turnLedgers(page, commit.ledgers, room - touched);
   const batches = marksAfter(page, commit, live);
-  const turn = page.turn + 1;
-  const gone = goneAfter(page, ledgers, spilled);
-  const isBaseDue = changesMuch({ base: page.base, gone, ledgers }, left, chargedMean);
-  const base = isBaseDue ? { turn, ledgers } : undefined;
   const absorbed = absorb(batches, live, room - spilled.length);
   const named = namesLeft(batches, live, follows);
   const isAlone = base === undefined && spilled.length + absorbed.length + lendingItems(commit) === 0;
   const items = divided(page, named, reserved, isAlone);
   return {
     page: {
-      turn,
+      turn: page.turn + 1,
       epoch,
       ledgers,
       base: base ?? page.base,
@@ -411,94 +364,6 @@ function divided(
   const isTried = before === undefined || reserved.some(({ batchId }) => inline.has(batchId));
   const isAhead = isAlone && !isTried && bytes <= NAMES_BYTES_MAX;
   return isAhead ? { ahead: reserved, reserved: [] } : { ahead: [], reserved };
-}
-
-const isSince = (base: LedgerBase | undefined, ledger: Ledger): boolean =>
-  base?.ledgers.get(ledger.fairnessKey) !== ledger;
-
-/** Ledgers that a page with a base writes with itself: those that the base does not have as they are. */
-export const ledgersSince = ({ ledgers, base }: Page): Page['ledgers'] =>
-  new Map([...ledgers].filter(([, ledger]) => isSince(base, ledger)));
-
-/** A page that says so little of ledgers takes one write unit with all else. */
-const SINCE_BYTES_KEPT = 2_400;
-/** Write units for a byte of ledgers: compressed, they take a third and less. */
-const BYTE_UNITS = 0.3 / 1_024;
-
-/**
- * Whether a base is to be written anew. That costs the page and the base, twice; not to do it costs what each commit adds, in
- * every commit until then. Both together cost least where this has grown to a square root, as with orders for a store (F. W. Harris,
- * "How Many Parts to Make at Once", 1913).
- */
-function changesMuch(
-  { base, gone, ledgers }: Pick<Page, 'base' | 'ledgers'> & { readonly gone: ReadonlySet<string> },
-  bytes: number,
-  chargedMean: number,
-): boolean {
-  // A page of few keys, as most are, is not gone through.
-  if (bytes <= SINCE_BYTES_KEPT && gone.size === 0) return false;
-  let sinceBytes = 0;
-  for (const key of gone) sinceBytes += textBytes(key) + GONE_OVERHEAD_BYTES;
-  for (const ledger of ledgers.values()) if (isSince(base, ledger)) sinceBytes += ledgerBytes(ledger);
-  if (sinceBytes <= SINCE_BYTES_KEPT) return false;
-  if (sinceBytes > LEDGERS_SINCE_BYTES_MAX) return true;
-  const anewUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
-  const bytesOfCommit = Math.max(1, chargedMean / HUNDRED) * (bytes / ledgers.size);
-  return sinceBytes > Math.sqrt((2 * anewUnits * bytesOfCommit) / BYTE_UNITS);
-}
-
-/** Keys of the base that are in the page no more. */
-function goneAfter(
-  { base, gone = new Set() }: Page,
-  ledgers: Page['ledgers'],
-  spilled: readonly Ledger[],
-): ReadonlySet<string> {
-  const after = new Set<string>();
-  for (const key of gone) if (!ledgers.has(key)) after.add(key);
-  for (const { fairnessKey } of spilled) if (base?.ledgers.has(fairnessKey) === true) after.add(fairnessKey);
-  return after;
-}
-
-/** Of the mean number of ledgers that a commit writes, the latest one is so much. */
-const CHARGED_SHARE = 1 / 8;
-const HUNDRED = 100;
-/** A page that has no room for a ledger is left by so many at once: whatever leaves makes the commit a transaction. */
-const LEDGERS_BYTES_LEFT = LEDGERS_BYTES_MAX / 1.25;
-
-const meanAfter = (before = 0, charged: number): number =>
-  Math.round(before + (charged * HUNDRED - before) * CHARGED_SHARE);
-
-interface Spilled {
-  readonly spilled: readonly Ledger[];
-  /** Bytes of the others. */
-  readonly left: number;
-}
-
-/**
- * Takes out what a page has no room for, the longest not charged first; where so many are not enough, the largest ones.
- * A commit has room for as many as it charges, so what was within the bound before is so afterwards.
- */
-function spill(ledgers: Map<string, Ledger>, spilledMax: number): Spilled {
-  const bytes = bytesOf(ledgers.values());
-  if (bytes <= LEDGERS_BYTES_MAX) return { spilled: [], left: bytes };
-  let taken = spillFrom(ledgers.values(), bytes, LEDGERS_BYTES_LEFT, spilledMax);
-  if (taken.left > LEDGERS_BYTES_MAX) {
-    const largest = [...ledgers.values()].sort((one, other) => ledgerBytes(other) - ledgerBytes(one));
-    taken = spillFrom(largest, bytes, LEDGERS_BYTES_MAX, spilledMax);
-  }
-  for (const { fairnessKey } of taken.spilled) ledgers.delete(fairnessKey);
-  return taken;
-}
-
-function spillFrom(ledgers: Iterable<Ledger>, bytes: number, room: number, spilledMax: number): Spilled {
-  const spilled: Ledger[] = [];
-  let left = bytes;
-  for (const ledger of ledgers) {
-    if (left <= room || spilled.length >= spilledMax) break;
-    spilled.push(ledger);
-    left -= ledgerBytes(ledger);
-  }
-  return { spilled, left };
 }
 
 function marksAfter(

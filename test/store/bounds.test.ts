@@ -64,14 +64,13 @@ import { itemBytes } from '../../lib/store/metering.ts';
 import {
   asMarked,
   EMPTY_PAGE,
-  ledgerBytes,
-  ledgersSince,
   type Page,
   type PageTurn,
   requireBounded,
   reservationsIn,
   turnPage,
 } from '../../lib/store/page.ts';
+import { ledgerBytes, ledgersSince } from '../../lib/store/page-ledgers.ts';
 import type { Ledger, Reservation } from '../../lib/store/records.ts';
 import type { Commit } from '../../lib/store/requests.ts';
 import {

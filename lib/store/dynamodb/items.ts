@@ -7,7 +7,7 @@ import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } fr
 import type { JobHead } from '../job-fields.ts';
 import { KeyRanks } from '../key-ranks.ts';
 import { itemBytes, readUnitsOf } from '../metering.ts';
-import type { LedgerBase } from '../page.ts';
+import type { LedgerBase } from '../page-ledgers.ts';
 import type { UnreadableItem } from '../records.ts';
 import { dueKey, type ItemKey, jobKey, ledgerBaseKey, readyLineName, TABLE } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';

@@ -1,0 +1,64 @@
+/** What is kept of a page's ledgers beside them says what going through all of them says. */
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { ledgerBytes, ledgersSince, type PageLedgers, turnLedgers } from '../../lib/store/page-ledgers.ts';
+import { aLedger } from '../fixtures/factories/ledger.ts';
+
+const EMPTY: PageLedgers = { turn: 0, ledgers: new Map() };
+
+/** The same ledgers, of which nothing is kept. */
+const anew = (page: PageLedgers): PageLedgers => ({ ...page, ledgers: new Map(page.ledgers) });
+
+it.each([
+  ['few keys', 20, ''],
+  ['keys of which a base is written', 400, ''],
+  ['keys that a page has no room for', 40, 'x'.repeat(20_000)],
+])('however they were charged: %s', (_, count, suffix) => {
+  const charge = fc.array(fc.nat(count - 1), { maxLength: 60, size: 'max' });
+  fc.assert(
+    fc.property(fc.array(charge, { minLength: 1, maxLength: 30, size: 'max' }), (commits) => {
+      let page = EMPTY;
+      let costMs = 0;
+      for (const charged of commits) {
+        const ledgers = [...new Set(charged)].map((key) => {
+          costMs += 1;
+          return aLedger({ fairnessKey: `key-${key}${suffix}`, settledCostMs: costMs });
+        });
+        const turn = turnLedgers(page, ledgers, ledgers.length);
+        expect(turn).toEqual(turnLedgers(anew(page), ledgers, ledgers.length));
+        const { base, gone, chargedMean } = turn;
+        page = {
+          turn: page.turn + 1,
+          ledgers: turn.ledgers,
+          base: base ?? page.base,
+          gone: base === undefined ? gone : new Set(),
+          chargedMean,
+        };
+        // In the same order, too.
+        expect([...ledgersSince(page)]).toEqual([...ledgersSince(anew(page))]);
+      }
+    }),
+    { numRuns: 40 },
+  );
+});
+
+it('a base is written where many keys are charged, and holds all of them', () => {
+  let page = EMPTY;
+  let bases = 0;
+  for (let turn = 0; turn < 60; turn += 1) {
+    const ledgers = Array.from({ length: 50 }, (_, at) =>
+      aLedger({ fairnessKey: `key-${(turn * 50 + at) % 1_000}`, settledCostMs: turn }),
+    );
+    const { base, gone, chargedMean, ledgers: after } = turnLedgers(page, ledgers, 50);
+    page = { turn: turn + 1, ledgers: after, base: base ?? page.base, gone, chargedMean };
+    if (base === undefined) continue;
+    bases += 1;
+    expect(base.ledgers).toEqual(after);
+    expect(ledgersSince(page).size).toBe(0);
+  }
+  expect(bases).toBeGreaterThan(0);
+  expect(bases).toBeLessThan(30);
+  expect([...page.ledgers.values()].reduce((sum, each) => sum + ledgerBytes(each), 0)).toBeGreaterThan(
+    20_000,
+  );
+});
