@@ -1,16 +1,18 @@
 /**
  * How many no-op jobs one process schedules end to end over the memory adapters: stored, planned, reserved, claimed, sent,
  * received, started, finished, settled. No network, no disk: the scheduler's own work, beside which a real one waits for
- * its table. A backlog waits in front all the time; four types, 100 keys, a fleet of 1,000 slots.
+ * its table. A backlog waits in front all the time; four types, 100 keys unless told otherwise, a fleet of 1,000 slots. The dispatcher hears of each job
+ * that comes and of each that has ended, as from the stream.
  *
  * Then eight dispatchers share the partition, all of them woken by every change: how many of their claims are lost races.
  *
- * Each measurement has a process of its own: what one leaves behind in memory would slow the next.
+ * Each measurement has a process of its own: what one leaves behind in memory would slow the next. A third as many jobs go before those
+ * that are counted, until most of the code is compiled.
  *
  * With `--calls`, how many functions are entered for each job, and in which files most of them: a count that does not depend on the
  * machine, where times do.
  *
- *   node bench/local.ts [--json] [--calls] [--jobs 60000] [--backlog 20000]...
+ *   node bench/local.ts [--json] [--calls] [--jobs 200000] [--keys 100] [--backlog 20000]...
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +20,7 @@ import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
-import type { Job } from '../lib/core/job.ts';
+import type { Job, JobState } from '../lib/core/job.ts';
 import { DISPATCH_BUDGET } from '../lib/dispatch/context.ts';
 import { dispatch } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
@@ -34,18 +36,26 @@ import { seeded } from '../test/simulation/random.ts';
 import { countEntries } from './entered.ts';
 
 const TYPES = ['thumbnail', 'resize', 'index', 'mail'];
-const KEYS = 100;
 const SLOTS = 1_000;
 const SUBMIT_BATCH = 500;
 const HIDE_MS = 60_000;
 /** Of a round of passes and runs, and of a batch that is submitted. */
 const STEP_MS = 25;
 const BEGAN_MS = 1_764_000_000_000;
+/** Of these the stream tells a dispatcher; of starts it does not. */
+const TOLD_STATES: readonly JobState[] = ['pending', 'succeeded'];
 const RACERS = 8;
 const RACE_JOBS = 20_000;
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
+
+interface World {
+  readonly jobs: number;
+  readonly backlog: number;
+  readonly keys: number;
+  readonly dispatchers: number;
+}
 
 interface Timing {
   readonly backlog: number;
@@ -71,7 +81,7 @@ interface Calls {
 /** Is called when the warm-up has ended, and what it answers when the measurement has, with how many jobs ended meanwhile. */
 type Watch = () => Promise<(jobs: number) => Promise<void>>;
 
-async function measure(jobs: number, backlog: number, dispatchers: number, watch?: Watch): Promise<Timing> {
+async function measure({ jobs, backlog, keys, dispatchers }: World, watch?: Watch): Promise<Timing> {
   const configuration = resolveConfiguration({
     types: Object.fromEntries(TYPES.map((type) => [type, { tier: 'standard', defaultCostMs: 10 }])),
     tiers: [{ tier: 'standard' }],
@@ -128,7 +138,7 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
       payload: { order: made },
       priority: Math.floor(random() * 11),
       mode: 'queued',
-      fairnessKey: `customer-${Math.floor(random() * KEYS)}`,
+      fairnessKey: `customer-${Math.floor(random() * keys)}`,
     } as const;
     return jobFrom(request, jobIdOf(`request-${made}`), 0, clock.nowMs());
   };
@@ -146,9 +156,12 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
     const { user, system } = process.cpuUsage(before);
     phases.set(phase, (phases.get(phase) ?? 0) + user + system);
   };
-  let finished: Job[] = [];
+  let told: Job[] = [];
+  let succeeded = 0;
   store.subscribe(({ newJob }) => {
-    if (newJob.state === 'succeeded') finished.push(newJob);
+    if (!TOLD_STATES.includes(newJob.state)) return;
+    told.push(newJob);
+    if (newJob.state === 'succeeded') succeeded += 1;
   });
   const handlers = Object.fromEntries(TYPES.map((type) => [type, () => null]));
   const worker = { workerId: 'worker', incarnation: '1' };
@@ -157,8 +170,9 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
   const round = async (): Promise<number> => {
     rounds += 1;
     steppedMs += STEP_MS;
-    const images = finished;
-    finished = [];
+    const images = told;
+    const before = succeeded;
+    told = [];
     await timed('dispatch', () => dispatchAll(images, rounds));
     await timed('run', async () => {
       for (;;) {
@@ -171,10 +185,12 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
         );
       }
     });
-    return finished.length;
+    return succeeded - before;
   };
 
   await put(backlog);
+  // The dispatcher finds the backlog there, and hears of what comes after it.
+  told = [];
   for (let warm = 0; warm < jobs / 3; ) {
     const ended = await round();
     await put(ended);
@@ -209,9 +225,9 @@ async function measure(jobs: number, backlog: number, dispatchers: number, watch
 
 const FILES_SHOWN = 20;
 
-async function countCalls(jobs: number, backlog: number): Promise<Calls> {
+async function countCalls(world: World): Promise<Calls> {
   let calls: Calls | undefined;
-  await measure(jobs, backlog, 1, async () => {
+  await measure(world, async () => {
     const entered = await countEntries();
     return async (ended) => {
       const files = (await entered()).map(
@@ -220,7 +236,7 @@ async function countCalls(jobs: number, backlog: number): Promise<Calls> {
       const most = files.sort(([, one], [, other]) => other - one).slice(0, FILES_SHOWN);
       const callsPerJob = Math.round(files.reduce((sum, [, count]) => sum + count, 0));
       const rounded = most.map(([file, count]) => [file, Math.round(10 * count) / 10] as const);
-      calls = { backlog, jobs: ended, callsPerJob, files: Object.fromEntries(rounded) };
+      calls = { backlog: world.backlog, jobs: ended, callsPerJob, files: Object.fromEntries(rounded) };
     };
   });
   if (calls === undefined) throw new Error('nothing was counted');
@@ -241,9 +257,9 @@ function inOwnProcess<T = Timing>(kind: 'measure' | 'calls', ...numbers: readonl
 
 const [command, ...numbers] = process.argv.slice(2);
 if (command === 'measure' || command === 'calls') {
-  const [jobs = 0, backlog = 0, dispatchers = 1] = numbers.map(Number);
-  const figures =
-    command === 'calls' ? await countCalls(jobs, backlog) : await measure(jobs, backlog, dispatchers);
+  const [jobs = 0, backlog = 0, keys = 1, dispatchers = 1] = numbers.map(Number);
+  const world = { jobs, backlog, keys, dispatchers };
+  const figures = command === 'calls' ? await countCalls(world) : await measure(world);
   console.log(JSON.stringify(figures));
   process.exit(0);
 }
@@ -252,14 +268,14 @@ const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     calls: { type: 'boolean', default: false },
-    jobs: { type: 'string', default: '60000' },
+    jobs: { type: 'string', default: '200000' },
+    keys: { type: 'string', default: '100' },
     backlog: { type: 'string', multiple: true, default: ['20000', '200000', '1000000'] },
   },
 });
+const [jobs, keys] = [Number(values.jobs), Number(values.keys)];
 if (values.calls) {
-  const counted = values.backlog.map((backlog) =>
-    inOwnProcess<Calls>('calls', Number(values.jobs), Number(backlog)),
-  );
+  const counted = values.backlog.map((backlog) => inOwnProcess<Calls>('calls', jobs, Number(backlog), keys));
   if (values.json) console.log(JSON.stringify({ label: 'functions entered for each job', counted }));
   for (const { backlog, callsPerJob, files } of values.json ? [] : counted) {
     console.log(`${backlog} waiting: ${callsPerJob} functions are entered for each job`);
@@ -267,10 +283,8 @@ if (values.calls) {
   }
   process.exit(0);
 }
-const timings = values.backlog.map((backlog) =>
-  inOwnProcess('measure', Number(values.jobs), Number(backlog), 1),
-);
-const race = inOwnProcess('measure', RACE_JOBS, RACE_JOBS, RACERS);
+const timings = values.backlog.map((backlog) => inOwnProcess('measure', jobs, Number(backlog), keys, 1));
+const race = inOwnProcess('measure', RACE_JOBS, RACE_JOBS, keys, RACERS);
 if (values.json) console.log(JSON.stringify({ label: 'memory adapters, no network', timings, race }));
 else {
   console.log('memory adapters, no network');

@@ -386,8 +386,13 @@ export function weightsNow(
       return fairnessKey === undefined || weight === undefined ? [] : [[fairnessKey, weight] as const];
     }),
   );
+  const named = [...new Set([...Object.keys(weights), ...overrides.keys()])];
   return {
-    of: (key) => overrides.get(key) ?? weightOf(weights, defaultWeight, key),
-    named: [...new Set([...Object.keys(weights), ...overrides.keys()])],
+    // Each pass asks for thousands of keys, and most pools name none.
+    of:
+      named.length === 0
+        ? () => defaultWeight
+        : (key) => overrides.get(key) ?? weightOf(weights, defaultWeight, key),
+    named,
   };
 }

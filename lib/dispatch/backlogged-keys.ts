@@ -44,6 +44,8 @@ export interface KeyInTurn {
 /** How far the keys of a type were offered in this pass. */
 interface Turn {
   readonly met: Set<string>;
+  /** All of these were met. */
+  metOf: readonly CachedKey[] | undefined;
   /** Met and not offered. */
   waiting: readonly KeyInTurn[];
 }
@@ -126,7 +128,7 @@ export class BackloggedKeys {
     count: number,
     shares: KeyShares,
   ): Promise<{ readonly keys: readonly KeyInTurn[]; readonly more: boolean }> {
-    const turn: Turn = this.#turns.get(type) ?? { met: new Set(), waiting: [] };
+    const turn: Turn = this.#turns.get(type) ?? { met: new Set(), metOf: undefined, waiting: [] };
     this.#turns.set(type, turn);
     let known = await this.upTo(type, 0);
     for (;;) {
@@ -147,6 +149,9 @@ export class BackloggedKeys {
   }
 
   async #meet(turn: Turn, { keys }: CachedKeys, shares: KeyShares): Promise<void> {
+    // Of ten thousand, whoever asks for the next hundred looks through none again.
+    if (turn.metOf === keys) return;
+    turn.metOf = keys;
     const fresh = keys.filter(({ fairnessKey }) => !turn.met.has(fairnessKey));
     if (fresh.length === 0) return;
     for (const { fairnessKey } of fresh) turn.met.add(fairnessKey);

@@ -2,7 +2,7 @@
 import { typesByName } from '../core/conflict.ts';
 import type { JobMode, ReservedJob, WaitingJob } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
-import { rankKey } from '../core/score.ts';
+import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { Ledger, Quiet, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
@@ -113,6 +113,7 @@ export class Candidates {
     this.#places = {
       nameOf: (job) => this.#nameOf(readyLineOf(job)),
       rankOf: (job) => rankKey(job, configuration.score),
+      compare: (one, other) => compareRanked(one, other, configuration.score),
       subOf: (job) => subLineOf(configuration, job),
     };
     const between = betweenPartitions(context, input.partition);
@@ -181,7 +182,8 @@ export class Candidates {
       return;
     }
     const coming = [...(cached.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
-    await this.#lifts.lift([...this.#hinted.recent(), ...coming], cached.coming === undefined);
+    const recent = this.#hinted.recentOfKeys((fairnessKey) => !this.#lifts.isInFlight(fairnessKey));
+    await this.#lifts.lift([...recent, ...coming], cached.coming === undefined);
     cached.coming = this.#lifts.isCutShort ? undefined : new Map();
   }
 
@@ -343,7 +345,8 @@ export class Candidates {
     const { ledgerCache } = this.#input;
     const { defaultWeight, resetEveryMs } = this.#context.configuration.fairness;
     return {
-      read: (keys) => ledgerCache.readLedgers(keys.filter((key) => !planner.isKeyFull(key))),
+      read: (keys) =>
+        ledgerCache.readLedgers(keys.filter((key) => !(ledgerCache.isKnown(key) || planner.isKeyFull(key)))),
       of: ({ fairnessKey }) =>
         (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) / ledgerCache.weightOf(fairnessKey),
       // After a reset, ranks say what keys were charged before it.
@@ -442,7 +445,7 @@ export class Candidates {
     const known = this.#input.cached.heads.get(name);
     if (known === undefined || this.#subsOf(line, name).some((sub) => !known.subs.includes(sub)))
       return undefined;
-    const jobs = this.#hinted.between(name, known.jobs, { untilRank: known.untilRank });
+    const jobs = this.#hinted.among(name, known.jobs, known.untilRank);
     const { nowMs, cached } = this.#input;
     const isBelieved = jobs.length > 0 && this.#isWhole(known);
     return nowMs - known.readAtMs < (isBelieved ? HEADS_TRUSTED_MS : nothingTrustedMs(cached))
@@ -548,9 +551,8 @@ export class Candidates {
 
   /** The same one by one, some of them more than once. */
   *#eachWaiting(): Generator<JobHead> {
-    const read = Array.from(this.#input.cached.heads.values(), ({ jobs }) => jobs);
-    for (const jobs of [...read, this.#hinted.recent(), ...this.#hinted.parked.values()])
-      for (const job of jobs) if (!this.#isOver(job)) yield job;
+    for (const { jobs } of this.#input.cached.heads.values()) yield* jobs.filter((job) => !this.#isOver(job));
+    for (const job of this.#hinted.all()) if (!this.#isOver(job)) yield job;
   }
 
   /** These wait perhaps, though nothing that was read or told shows it: what is remembered of their lines is forgotten. */
@@ -582,15 +584,13 @@ export class Candidates {
       // What was not offered waits still. Jobs that were moved back stand among the others, and those that are parked may.
       const met = this.#hinted.parked.size > 0 ? known.jobs.length : offered;
       // What stands in a blocked line stands in this one only if it was moved back, and then hints tell of it.
-      const jobs = known.jobs.filter((job, at) => at >= met || !(this.#isOver(job) || parked.has(job.id)));
+      const left = known.jobs.slice(0, met).filter((job) => !(this.#isOver(job) || parked.has(job.id)));
+      const jobs = left.length === met ? known.jobs : [...left, ...known.jobs.slice(met)];
       // Nothing is left, and the line goes on: only a read tells how.
       if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
       else heads.set(name, { ...known, jobs });
     }
-    for (const [name, recents] of recent) {
-      for (const { job } of recents.values()) if (this.#isOver(job)) recents.delete(job.id);
-      if (recents.size === 0) recent.delete(name);
-    }
+    for (const id of this.#forgotten) recent.forget(id);
     const quiet = this.quietBut(new Set());
     const { types } = this.#context.configuration;
     if (quiet === undefined) forgetTypes(this.#input.cached, this.#distrusted);

@@ -7,7 +7,7 @@ import type { JobHead } from '../store/job-fields.ts';
 import { readyLineName } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import { type LineCursor, withComing } from './line-parts.ts';
-import type { CachedLines, LinePlaces } from './partition-cache.ts';
+import { type CachedLines, type LinePlaces, noteImages } from './partition-cache.ts';
 
 export interface HintedJobsInput {
   readonly partition: number;
@@ -47,6 +47,14 @@ export class HintedJobs {
     this.#parked = Map.groupBy(input.parkedHeads, this.#places.nameOf);
   }
 
+  /**
+   * What an earlier pass has read of a line, as it is now: hints between its heads are among them (`noteImages`), heads of blocked
+   * lines are not.
+   */
+  among(name: string, heads: readonly JobHead[], untilRank: string | undefined): readonly JobHead[] {
+    return this.#parked.has(name) ? this.between(name, heads, { untilRank }) : heads;
+  }
+
   /** First jobs of blocked lines, by the ready line in which they stood. */
   get parked(): ReadonlyMap<string, readonly JobHead[]> {
     return this.#parked;
@@ -69,16 +77,23 @@ export class HintedJobs {
 
   /** Jobs of a type that hints told of, and those that stand in blocked lines. */
   *ofType(type: string): Generator<JobHead> {
-    for (const recents of this.#cached.recent.values()) {
-      const [first] = recents.values();
-      if (first?.job.type === type) yield first.job;
-    }
+    for (const { job } of this.#cached.recent.oneOfEach()) if (job.type === type) yield job;
     for (const [first] of this.#parked.values()) if (first?.type === type) yield first;
   }
 
   *recent(): Generator<JobHead> {
-    for (const recents of this.#cached.recent.values())
-      for (const { job } of recents.values()) if (!this.#isHeld(job)) yield job;
+    for (const { job } of this.#cached.recent.all()) if (!this.#isHeld(job)) yield job;
+  }
+
+  /** The same, and those that stand in blocked lines. */
+  *all(): Generator<JobHead> {
+    yield* this.recent();
+    for (const parked of this.#parked.values()) yield* parked;
+  }
+
+  /** Those of keys that are to be looked at. */
+  recentOfKeys(isLookedAt: (fairnessKey: string) => boolean): readonly JobHead[] {
+    return this.#cached.recent.ofKeys(isLookedAt).filter((job) => !this.#isHeld(job));
   }
 
   recentOf(fairnessKey: string): readonly JobHead[] {
@@ -87,8 +102,8 @@ export class HintedJobs {
       JOB_MODES.map((mode) => ({ type, mode, fairnessKey })),
     );
     return lines.flatMap((line) =>
-      Array.from(recent.get(readyLineName(this.#partition, line))?.values() ?? [], ({ job }) => job).filter(
-        ({ id }) => !this.#isHeld({ id }),
+      Array.from(recent.inLine(readyLineName(this.#partition, line)), ({ job }) => job).filter(
+        (job) => !this.#isHeld(job),
       ),
     );
   }
@@ -100,7 +115,7 @@ export class HintedJobs {
    */
   async confirm(name: string, read: readonly JobHead[], untilRank: string | undefined): Promise<void> {
     const shown = new Set(read.map(({ id }) => id));
-    const doubted = [...(this.#cached.recent.get(name)?.values() ?? [])].filter(
+    const doubted = [...this.#cached.recent.inLine(name)].filter(
       ({ job: { id }, rank }) =>
         (untilRank === undefined || rank <= untilRank) &&
         !shown.has(id) &&
@@ -123,15 +138,16 @@ export class HintedJobs {
     });
     for (const [at, told] of hinted.entries()) {
       const job = found[at];
-      const recents = recent.get(this.#places.nameOf(told));
       // One that was moved to another partition waits there.
       if (job?.state !== 'pending' || job.partition !== this.#partition) {
         this.#gone.add(told.id);
-        recents?.delete(told.id);
+        recent.forget(told.id);
       } else {
         this.#confirmed.add(told.id);
-        const rank = this.#places.rankOf(job);
-        recents?.set(told.id, { job, rank, seenAtMs: this.#nowMs, confirmedAtMs: this.#nowMs });
+        const { nameOf, rankOf } = this.#places;
+        if (job.version > told.version) noteImages(this.#cached, [job], this.#places, this.#nowMs);
+        const rank = rankOf(job);
+        recent.note({ name: nameOf(job), job, rank, seenAtMs: this.#nowMs, confirmedAtMs: this.#nowMs });
       }
     }
   }
@@ -162,16 +178,15 @@ export class HintedJobs {
     if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
     const { sinceMs = Infinity, heads, recent } = this.#cached;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
-    const name = this.#places.nameOf(job);
     // What has become of it since an earlier pass read it, this process would know.
-    if ((recent.get(name)?.get(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs) return true;
-    return heads.get(name)?.jobs.some(({ id }) => id === job.id) === true;
+    if ((recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs) return true;
+    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) === true;
   }
 
   /** Jobs of a line that no read of the index may show. */
   of(name: string): readonly JobHead[] {
-    const recents = this.#cached.recent.get(name)?.values() ?? [];
-    return [...Array.from(recents, ({ job }) => job), ...(this.#parked.get(name) ?? [])];
+    const told = Array.from(this.#cached.recent.inLine(name), ({ job }) => job);
+    return [...told, ...(this.#parked.get(name) ?? [])];
   }
 
   /** Heads with hints between them. A hint behind what was read is left to the index: a line's order must not have holes. */
@@ -183,28 +198,32 @@ export class HintedJobs {
       untilRank,
     }: { readonly afterRank?: string | undefined; readonly untilRank: string | undefined },
   ): readonly JobHead[] {
-    const recents = this.#cached.recent.get(name);
+    const { recent } = this.#cached;
     const parked = this.#parked.get(name);
-    if (recents === undefined && parked === undefined) return heads;
+    if (!recent.hasLine(name) && parked === undefined) return heads;
     const { rankOf } = this.#places;
     const byId = new Map(heads.map((job) => [job.id, job]));
+    let isNews = false;
     const take = (job: JobHead, rank: string): void => {
       const isWithin = rank > afterRank && (untilRank === undefined || rank <= untilRank);
-      if (isWithin && (byId.get(job.id)?.version ?? 0) < job.version) byId.set(job.id, job);
+      if (!isWithin || (byId.get(job.id)?.version ?? 0) >= job.version) return;
+      byId.set(job.id, job);
+      isNews = true;
     };
-    for (const { job, rank } of recents?.values() ?? []) take(job, rank);
+    for (const { job, rank } of recent.inLine(name)) take(job, rank);
     for (const job of parked ?? []) take(job, rankOf(job));
+    if (!isNews) return heads;
     const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
     return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
   }
 
   /** Where a line goes on, with what hints told of behind this rank. */
   behind(name: string, next: LineCursor | undefined, untilRank: string | undefined): LineCursor | undefined {
-    const recents = this.#cached.recent.get(name);
-    if (next === undefined || recents === undefined) return next;
-    const { rankOf, subOf } = this.#places;
-    const behind = [...recents.values()].filter(({ rank }) => rank > (untilRank ?? ''));
+    const { recent } = this.#cached;
+    if (next === undefined || !recent.hasLine(name)) return next;
+    const { compare, subOf } = this.#places;
+    const behind = [...recent.inLine(name)].filter(({ rank }) => rank > (untilRank ?? ''));
     const coming = behind.map(({ job, rank }) => ({ job, rank, sub: subOf(job) }));
-    return withComing(next, coming, rankOf);
+    return withComing(next, coming, compare);
   }
 }

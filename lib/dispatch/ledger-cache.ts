@@ -120,6 +120,11 @@ export class LedgerCache {
     for (const [at, name] of [...missing.keys()].entries()) this.#estimates.set(name, found[at]);
   }
 
+  /** Whether it was read which ledger the key has, if any. */
+  isKnown(fairnessKey: string): boolean {
+    return this.#ledgers.has(fairnessKey);
+  }
+
   ledgerOf(fairnessKey: string): Ledger | undefined {
     return this.#current(this.#ledgers.get(fairnessKey));
   }
@@ -369,8 +374,10 @@ export class LedgerCache {
   /** Whether the key was not idle for its ledger's time to live, by what is known. */
   #isCounted(ledger: Ledger): boolean {
     const { keyTtlMs } = this.#configuration.fairness;
-    const idleUntilMs = Math.min(this.#nowMs, this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity);
-    return keyTtlMs === null || idleUntilMs - presentUntilMs(ledger) < keyTtlMs;
+    const presentMs = presentUntilMs(ledger);
+    // Most have been there lately.
+    if (keyTtlMs === null || this.#nowMs - presentMs < keyTtlMs) return true;
+    return (this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity) - presentMs < keyTtlMs;
   }
 }
 

@@ -19,10 +19,11 @@ import type { LineName } from '../core/planner.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import { type KeyBacklog, type Ledger, presentUntilMs } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
+import { KeysBelow, type LeastSoFar, type Met, type MetShare } from './keys-below.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { modesOf } from './line-parts.ts';
 import type { ParkedName } from './parking.ts';
-import type { CachedKey, CachedKeys } from './partition-cache.ts';
+import { type CachedKey, type CachedKeys, keysByName } from './partition-cache.ts';
 
 /**
  * Lines that are looked at to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. Most
@@ -31,11 +32,6 @@ import type { CachedKey, CachedKeys } from './partition-cache.ts';
 const LEAST_LINES_MAX = 2_000;
 /** Keys whose lines are read together at first, then twice as many each time. */
 const TOGETHER_MIN = 4;
-/**
- * Keys that are met of each type, to find those; of more, those behind count as if they had jobs. More than a partition is meant for:
- * where keys stand in front that belong behind, all of them are met.
- */
-const MET_MAX = 20_000;
 /** Types in whose lines a returning key is looked up by name; of more, those whose keys are remembered. */
 const LOOKED_TYPES_MAX = 16;
 
@@ -83,6 +79,7 @@ export class Lifts {
   readonly #seen = new Set<string>();
   /** By key: the lines that it has, as they were looked up in this pass. */
   readonly #backlogs = new Map<string, readonly Met[]>();
+  readonly #keysBelow: KeysBelow;
   #toWrite = new Map<string, Ledger>();
   /** Keys whose ledgers had seemed to be expired and were found to count. The planner has not been told of them yet. */
   readonly #kept = new Set<string>();
@@ -90,6 +87,11 @@ export class Lifts {
   constructor(context: DispatchContext, input: LiftsInput) {
     this.#context = context;
     this.#input = input;
+    this.#keysBelow = new KeysBelow(context, {
+      ...input,
+      isInFlight: (fairnessKey) => this.isInFlight(fairnessKey),
+      shareOf: (fairnessKey) => this.#shareOf(fairnessKey),
+    });
     for (const { fairnessKey, estimatedCostMs } of input.held)
       this.#heldCostMs.set(fairnessKey, (this.#heldCostMs.get(fairnessKey) ?? 0) + estimatedCostMs);
   }
@@ -119,6 +121,11 @@ export class Lifts {
     return [...this.#takeKept(), ...lifted];
   }
 
+  /** Whether a job of the key is in flight: it is active and was charged, whatever waits of it. */
+  isInFlight(fairnessKey: string): boolean {
+    return this.#heldCostMs.has(fairnessKey);
+  }
+
   /** Lifts the keys of these jobs that are new or have been away. */
   async #liftNew(jobs: readonly JobHead[], looksAround: boolean): Promise<readonly Ledger[]> {
     const { ledgerCache } = this.#input;
@@ -126,9 +133,8 @@ export class Lifts {
       jobs.filter(({ fairnessKey }) => !this.#seen.has(fairnessKey)),
       ({ fairnessKey }) => fairnessKey,
     );
-    // A key with a job in flight was charged for it: it is active, and needs no lift.
     for (const [key, ofKey] of byKey)
-      if (this.#heldCostMs.has(key) || this.#isKnownActive(key, ofKey)) this.#note(key, byKey);
+      if (this.isInFlight(key) || this.#isKnownActive(key, ofKey)) this.#note(key, byKey);
     if (byKey.size === 0 && !looksAround) return [];
     await this.#lookUp([...byKey.keys()].filter((key) => this.#mayBeActive(key)));
     const met = await Promise.all(
@@ -166,8 +172,13 @@ export class Lifts {
   /** Notes that these jobs wait. A ledger that seems to be expired still counts if its key has had a job all the time. */
   async #noteAllWaiting(jobs: readonly JobHead[]): Promise<void> {
     const { ledgerCache } = this.#input;
-    const expired = jobs.filter(({ fairnessKey }) => ledgerCache.expiredMs(fairnessKey) !== undefined);
-    const byKey = Map.groupBy(expired, ({ fairnessKey }) => fairnessKey);
+    const keys = new Set(jobs.map(({ fairnessKey }) => fairnessKey));
+    const expired = new Set(
+      [...keys].filter((fairnessKey) => ledgerCache.expiredMs(fairnessKey) !== undefined),
+    );
+    if (expired.size === 0) return;
+    const ofExpired = jobs.filter(({ fairnessKey }) => expired.has(fairnessKey));
+    const byKey = Map.groupBy(ofExpired, ({ fairnessKey }) => fairnessKey);
     await Promise.all([...byKey].map(([fairnessKey, ofKey]) => this.#noteWaiting(fairnessKey, ofKey)));
   }
 
@@ -403,16 +414,18 @@ export class Lifts {
 
   async #linesOf(type: string, fairnessKeys: readonly string[]): Promise<ReadonlyMap<string, KeyBacklog>> {
     const { store, configuration } = this.#context;
-    const { keys, next } = await this.#input.keysOf(type, 0);
-    const found = new Map<string, CachedKey>(keys.map((key) => [key.fairnessKey, key]));
-    if (configuration.types.length > LOOKED_TYPES_MAX) return found;
-    // Of what hints told, a key may have more lines, also where its keys line was read to its end since: it may have moved meanwhile.
-    const isRead = (fairnessKey: string): boolean => {
-      const key = found.get(fairnessKey);
-      return key === undefined ? next === undefined : key.isHinted !== true;
-    };
-    const missing = fairnessKeys.filter((fairnessKey) => !isRead(fairnessKey));
-    if (missing.length === 0) return found;
+    const read = await this.#input.keysOf(type, 0);
+    const byName = keysByName(read);
+    const found = new Map<string, KeyBacklog>();
+    const missing: string[] = [];
+    for (const fairnessKey of fairnessKeys) {
+      const key = byName.get(fairnessKey);
+      if (key !== undefined) found.set(fairnessKey, key);
+      // Of what hints told, a key may have more lines, also where its keys line was read to its end since: it may have moved meanwhile.
+      const isRead = key === undefined ? read.next === undefined : key.isHinted !== true;
+      if (!isRead) missing.push(fairnessKey);
+    }
+    if (missing.length === 0 || configuration.types.length > LOOKED_TYPES_MAX) return found;
     const named = await store.readBacklogs({ partition: this.#input.partition, type, fairnessKeys: missing });
     for (const key of named) if (key !== undefined) found.set(key.fairnessKey, key);
     return found;
@@ -442,20 +455,13 @@ export class Lifts {
       unseen: new Map(),
     };
     let hasKeys = false;
-    const fresh: (Met & { readonly shareMs: number })[] = [];
-    for await (const met of this.#keysByPages(search)) {
-      hasKeys ||= met.length > 0;
-      await ledgerCache.readLedgers(met.map(({ fairnessKey }) => fairnessKey));
-      const byShare = met
-        .filter(({ fairnessKey }) => !arriving.has(fairnessKey) && !this.#heldCostMs.has(fairnessKey))
-        .map((key) => ({ ...key, shareMs: this.#shareOf(key.fairnessKey) }))
-        .sort((one, other) => one.shareMs - other.shareMs);
+    const fresh: MetShare[] = [];
+    for await (const page of this.#keysBelow.search(leastMs, search, arriving)) {
+      hasKeys ||= page.hasKeys;
+      const decided: MetShare[] = [];
       // A key about which nothing was decided is new if it has jobs at all. Its lines are read only if it could be lifted.
-      fresh.push(...byShare.filter(({ fairnessKey }) => !this.#mayBeActive(fairnessKey)));
-      await this.#considerInTurn(
-        search,
-        byShare.filter(({ fairnessKey }) => this.#mayBeActive(fairnessKey)),
-      );
+      for (const key of page.below) (this.#mayBeActive(key.fairnessKey) ? decided : fresh).push(key);
+      await this.#considerInTurn(search, decided);
     }
     const coming = [...arriving, ...search.unseen.keys(), ...fresh.map(({ fairnessKey }) => fairnessKey)];
     if (search.leastMs < Infinity || coming.some((key) => this.#shareOf(key) !== 0))
@@ -470,52 +476,11 @@ export class Lifts {
   }
 
   /** Considers these keys in the order of their shares, as long as they are below the least share found so far. */
-  async #considerInTurn(
-    search: Search,
-    byShare: readonly (Met & { readonly shareMs: number })[],
-  ): Promise<void> {
+  async #considerInTurn(search: Search, byShare: readonly MetShare[]): Promise<void> {
     let from = 0;
     for (let count = TOGETHER_MIN; (byShare[from]?.shareMs ?? Infinity) < search.leastMs; count *= 2) {
       await this.#consider(search, byShare.slice(from, from + count));
       from += count;
-    }
-  }
-
-  /** Keys that hints told of and the first of each type's keys line, then what follows as long as it may be below the least. */
-  async *#keysByPages(search: Search): AsyncGenerator<readonly Met[]> {
-    const { types, fairness } = this.#context.configuration;
-    // Ranks never say more than was charged; after a reset they say nothing.
-    const isBehind = (key: KeyBacklog | undefined): boolean =>
-      key === undefined ||
-      (fairness.resetEveryMs === null && key.rankCostMs / fairness.defaultWeight >= search.leastMs);
-    const hinted = Array.from(this.#input.recentJobs(), ({ type, mode, fairnessKey }) => ({
-      type,
-      fairnessKey,
-      lines: [{ mode }],
-      isHinted: true,
-      announcedAtMs: 0,
-    }));
-    const firsts = await Promise.all(
-      types.map(async ({ type }) => {
-        const [named, line] = await Promise.all([this.#input.namedOf(type), this.#input.keysOf(type, 0)]);
-        return { type, met: [...named, ...line.keys], line };
-      }),
-    );
-    yield [...hinted, ...firsts.flatMap(({ type, met }) => met.map((key) => ({ ...key, type })))];
-    let lines = firsts.map(({ type, line }) => ({ type, line }));
-    for (;;) {
-      const unread = lines.filter(({ line }) => line.next !== undefined && !isBehind(line.keys.at(-1)));
-      const goOn = unread.filter(({ line }) => line.keys.length < MET_MAX);
-      search.isCutShort ||= goOn.length < unread.length;
-      if (goOn.length === 0) return;
-      const pages = await Promise.all(
-        goOn.map(async ({ type, line }) => {
-          const longer = await this.#input.keysOf(type, line.keys.length);
-          return { type, line: longer, met: longer.keys.slice(line.keys.length) };
-        }),
-      );
-      yield pages.flatMap(({ type, met }) => met.map((key) => ({ ...key, type })));
-      lines = pages;
     }
   }
 
@@ -537,7 +502,7 @@ export class Lifts {
   }
 
   /** Reads which of these keys have waiting jobs, and takes their shares, or their arrival, into the search. */
-  async #consider(search: Search, keys: readonly (Met & { readonly shareMs: number })[]): Promise<void> {
+  async #consider(search: Search, keys: readonly MetShare[]): Promise<void> {
     await this.#lookUp(
       keys.map(({ fairnessKey }) => fairnessKey).filter((fairnessKey) => this.#mayBeActive(fairnessKey)),
     );
@@ -562,17 +527,9 @@ export class Lifts {
   }
 }
 
-/** A key that may have jobs of a type waiting. */
-type Met = Pick<CachedKey, 'fairnessKey' | 'lines' | 'parked' | 'announcedAtMs' | 'isHinted'> & {
-  readonly type: string;
-  readonly rankCostMs?: number | undefined;
-};
-
 /** The search for the least share, as far as it is. */
-interface Search {
-  leastMs: number;
+interface Search extends LeastSoFar {
   linesLeft: number;
-  isCutShort: boolean;
   readonly unseen: Map<string, Arrival>;
 }
 

@@ -137,6 +137,9 @@ function takeBest(parts: readonly Part[], limit: number): readonly JobHead[] {
   return taken;
 }
 
+/** Negative where the one comes before the other in their line: as their ranks do, without the text of one for each. */
+export type CompareJobs = (one: JobHead, other: JobHead) => number;
+
 /** A job that a hint told of, and whose place in the line is behind the jobs that were given out. */
 export interface Coming {
   readonly job: JobHead;
@@ -149,11 +152,7 @@ export interface Coming {
  * is read on, so the cursor keeps it among the jobs that were read ahead. Jobs further back are left to the index, which will
  * show them. Of a job that the cursor has already, the image with the higher version stays.
  */
-export function withComing(
-  cursor: LineCursor,
-  coming: Iterable<Coming>,
-  rankOf: LineParts['rankOf'],
-): LineCursor {
+export function withComing(cursor: LineCursor, coming: Iterable<Coming>, compare: CompareJobs): LineCursor {
   const versions = new Map(cursor.flatMap(({ ahead }) => ahead.map(({ id, version }) => [id, version])));
   const news = [...coming].filter(({ job }) => job.version > (versions.get(job.id) ?? 0));
   if (news.length === 0) return cursor;
@@ -166,28 +165,27 @@ export function withComing(
     const ahead = part.ahead.filter(({ id }) => !outdated.has(id));
     for (const { job, rank } of bySub.get(part.sub) ?? []) {
       const isReadBeyond = !part.isOpen || rank <= (part.untilRank ?? '');
-      if (isReadBeyond) ahead.splice(placeInLine(rank, ahead, rankOf), 0, job);
+      if (isReadBeyond) ahead.splice(placeInLine(job, ahead, compare), 0, job);
     }
     return { ...part, ahead };
   });
 }
 
-/** A cursor without a job that was read ahead. */
-export const withoutJob = (cursor: LineCursor, id: string): LineCursor =>
-  cursor.map((part) => ({ ...part, ahead: part.ahead.filter((job) => job.id !== id) }));
+/** A cursor without jobs that were read ahead. */
+export const withoutJobs = (cursor: LineCursor, ids: ReadonlySet<string>): LineCursor =>
+  cursor.map((part) => ({ ...part, ahead: part.ahead.filter(({ id }) => !ids.has(id)) }));
 
-/** A job that was read ahead. */
-export const aheadOf = (cursor: LineCursor | undefined, id: string): JobHead | undefined =>
-  cursor?.flatMap(({ ahead }) => ahead).find((job) => job.id === id);
+/** Jobs that were read ahead. */
+export const aheadOf = (cursor: LineCursor = []): readonly JobHead[] => cursor.flatMap(({ ahead }) => ahead);
 
-/** Where a job of this rank stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
-export function placeInLine(rank: string, jobs: readonly JobHead[], rankOf: LineParts['rankOf']): number {
+/** Where a job stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
+export function placeInLine(job: JobHead, jobs: readonly JobHead[], compare: CompareJobs): number {
   let from = 0;
   let to = jobs.length;
   while (from < to) {
     const middle = (from + to) >>> 1;
     const other = jobs[middle];
-    if (other !== undefined && rankOf(other) <= rank) from = middle + 1;
+    if (other !== undefined && compare(other, job) <= 0) from = middle + 1;
     else to = middle;
   }
   return from;

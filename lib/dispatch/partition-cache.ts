@@ -2,8 +2,18 @@
 
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes } from '../store/records.ts';
-import { aheadOf, heldBy, type LineCursor, placeInLine, withComing, withoutJob } from './line-parts.ts';
+import {
+  aheadOf,
+  type Coming,
+  type CompareJobs,
+  heldBy,
+  type LineCursor,
+  placeInLine,
+  withComing,
+  withoutJobs,
+} from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
+import { type RecentJob, RecentJobs } from './recent-jobs.ts';
 
 /**
  * Entries kept of a partition between passes, of some 350 bytes each: as many as its share of a total, within bounds. Beyond, lines are
@@ -34,15 +44,6 @@ export interface CachedHeads {
   readonly subs: readonly number[];
 }
 
-/** A job that a hint told of. */
-export interface RecentJob {
-  readonly job: JobHead;
-  readonly rank: string;
-  readonly seenAtMs: number;
-  /** When it was read and waited: at the beginning of that pass. */
-  readonly confirmedAtMs?: number | undefined;
-}
-
 /** A key that has, or lately had, jobs of a type waiting. */
 export interface CachedKey extends KeyBacklog {
   /** Hints told of it, and what was read ended before it: it may have more lines than these, and jobs parked. */
@@ -61,6 +62,19 @@ export interface CachedKeys {
   readonly next?: string | undefined;
 }
 
+/** Of keys that were read once, and that each pass asks for a few of. */
+const byNameKept = new WeakMap<readonly CachedKey[], ReadonlyMap<string, CachedKey>>();
+
+/** By fairness key. */
+export function keysByName({ keys }: CachedKeys): ReadonlyMap<string, CachedKey> {
+  let byName = byNameKept.get(keys);
+  if (byName === undefined) {
+    byName = new Map(keys.map((key) => [key.fairnessKey, key]));
+    byNameKept.set(keys, byName);
+  }
+  return byName;
+}
+
 /**
  * What was read of the index and may be read again at any time. Whatever a pass believes without reading is corrected by
  * each hint that arrives (`noteImages`), also when nothing can start at that moment.
@@ -77,8 +91,8 @@ export interface CachedLines {
    * lines then, as soon as the index shows it: of a line whose first page was read before that, no later page shows it.
    */
   readonly movedBack: Map<string, number>;
-  /** By line name, then by id: jobs that the index may not show yet. */
-  readonly recent: Map<string, Map<string, RecentJob>>;
+  /** Jobs that the index may not show yet. */
+  readonly recent: RecentJobs;
   /**
    * By id: jobs that hints have told of since a pass last had room, as their keys may have come with them. Undefined: others
    * may have come unseen.
@@ -107,7 +121,7 @@ const emptyLines = (): CachedLines => ({
   keys: new Map(),
   named: new Map(),
   movedBack: new Map(),
-  recent: new Map(),
+  recent: new RecentJobs(),
   coming: undefined,
   sinceMs: undefined,
   watchedSinceMs: undefined,
@@ -243,10 +257,7 @@ export function forgetStrangers(
   { recent, coming }: CachedLines,
   lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean,
 ): void {
-  for (const [name, recents] of recent) {
-    for (const { job } of recents.values()) if (!lives(job)) recents.delete(job.id);
-    if (recents.size === 0) recent.delete(name);
-  }
+  for (const { job } of recent.all()) if (!lives(job)) recent.forget(job.id);
   for (const job of coming?.values() ?? []) if (!lives(job)) coming?.delete(job.id);
 }
 
@@ -263,6 +274,8 @@ export function forgetMissed(lines: CachedLines): void {
 export interface LinePlaces {
   readonly nameOf: (job: JobHead) => string;
   readonly rankOf: (job: JobHead) => string;
+  /** Of two jobs of a line. */
+  readonly compare: CompareJobs;
   /** The part of its line. */
   readonly subOf: (job: JobHead) => number;
 }
@@ -272,42 +285,59 @@ const confirmed = (told: RecentJob | undefined, { version }: JobHead): number | 
   told?.job.version === version ? told.confirmedAtMs : undefined;
 
 /**
- * Takes what images of jobs show into what is remembered: a job that waits is one of its line from now on, one that does
+ * Takes what images of jobs show, one of each, into what is remembered: a job that waits is one of its line from now on, one that does
  * not is none. An image older than what is known changes nothing.
  */
 export function noteImages(
   lines: CachedLines,
   images: Iterable<JobHead>,
-  { nameOf, rankOf, subOf }: LinePlaces,
+  places: LinePlaces,
   nowMs: number,
 ): void {
   const waiting: JobHead[] = [];
   const others: JobHead[] = [];
-  for (const job of images) {
-    const name = nameOf(job);
-    const ofLine = lines.recent.get(name);
+  for (const [name, ofLine] of Map.groupBy(images, places.nameOf)) {
     const known = lines.heads.get(name);
-    const told = ofLine?.get(job.id);
-    const hinted = told?.job;
-    const read = known?.jobs.find(({ id }) => id === job.id) ?? aheadOf(known?.next, job.id);
-    // The image may be older than what was read of the line since.
-    const isOlder = Math.max(hinted?.version ?? 0, read?.version ?? 0) > job.version;
-    if (isOlder || isOutdated(lines, job)) continue;
-    if (job.state === 'pending') {
-      const recents = ofLine ?? new Map<string, RecentJob>();
-      recents.set(job.id, { job, rank: rankOf(job), seenAtMs: nowMs, confirmedAtMs: confirmed(told, job) });
-      lines.recent.set(name, recents);
-      if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });
-      waiting.push(job);
-    } else {
-      others.push(job);
-      lines.coming?.delete(job.id);
-      if (hinted !== undefined || read !== undefined) forgetJob(lines, name, job.id);
+    const read = readOf(known, ofLine);
+    const coming: Coming[] = [];
+    const changed = new Set<string>();
+    for (const job of ofLine) {
+      const told = lines.recent.of(job.id);
+      // The image may be older than what was read of the line since.
+      const isOlder = Math.max(told?.job.version ?? 0, read.get(job.id)?.version ?? 0) > job.version;
+      if (isOlder || isOutdated(lines, job)) continue;
+      changed.add(job.id);
+      if (job.state === 'pending') {
+        const rank = places.rankOf(job);
+        lines.recent.note({ name, job, rank, seenAtMs: nowMs, confirmedAtMs: confirmed(told, job) });
+        coming.push({ job, rank, sub: places.subOf(job) });
+        waiting.push(job);
+      } else {
+        lines.recent.forget(job.id);
+        lines.coming?.delete(job.id);
+        others.push(job);
+      }
     }
+    if (known === undefined || (coming.length === 0 && read.size === 0)) continue;
+    // Of a part of the line that was not read, only a read tells.
+    if (coming.some(({ sub }) => !known.subs.includes(sub))) lines.heads.delete(name);
+    else lines.heads.set(name, withChanges(known, changed, coming, places.compare));
   }
   noteOutdated(lines, others, nowMs);
-  for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type)) noteKeys(lines, type, jobs, subOf);
-  forgetOld(lines, nowMs);
+  for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type))
+    noteKeys(lines, type, jobs, places.subOf);
+  forgetMovedBack(lines, nowMs);
+  lines.recent.forgetOld(nowMs - RECENT_MS, RECENT_MAX);
+}
+
+/** By id, as far as they were read of their line: these jobs as they were then. */
+function readOf(known: CachedHeads | undefined, jobs: readonly JobHead[]): ReadonlyMap<string, JobHead> {
+  const read = new Map<string, JobHead>();
+  if (known === undefined) return read;
+  const ids = new Set(jobs.map(({ id }) => id));
+  for (const job of aheadOf(known.next)) if (ids.has(job.id)) read.set(job.id, job);
+  for (const job of known.jobs) if (ids.has(job.id)) read.set(job.id, job);
+  return read;
 }
 
 /**
@@ -322,7 +352,7 @@ function noteKeys(
 ): void {
   const known = keys.get(type);
   if (known === undefined) return;
-  const byName = new Map(known.keys.map((key) => [key.fairnessKey, key]));
+  const byName = keysByName(known);
   const changed = new Map<string, CachedKey>();
   const unread = { announcedAtMs: Infinity, rankCostMs: 0, isHinted: known.next !== undefined };
   for (const job of jobs) {
@@ -342,35 +372,25 @@ function noteKeys(
   keys.set(type, { ...known, keys: [...fresh, ...others] });
 }
 
-/** Puts a job among the heads of its line. A job that ranks behind all of them is left out, where a read of the rest will show it. */
-function insertJob(
-  lines: CachedLines,
-  name: string,
+/**
+ * What is remembered of a line, with jobs as they are now. One that ranks behind all that was read is left out, where a read of the
+ * rest will show it.
+ */
+function withChanges(
   known: CachedHeads,
-  job: JobHead,
-  { subOf, rankOf }: Pick<LinePlaces, 'subOf' | 'rankOf'>,
-): void {
-  const sub = subOf(job);
-  if (!known.subs.includes(sub)) {
-    lines.heads.delete(name);
-    return;
+  changed: ReadonlySet<string>,
+  coming: readonly Coming[],
+  compare: CompareJobs,
+): CachedHeads {
+  const jobs = known.jobs.filter(({ id }) => !changed.has(id));
+  const next = known.next === undefined ? undefined : withoutJobs(known.next, changed);
+  const behind: Coming[] = [];
+  for (const each of coming) {
+    if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);
+    else jobs.splice(placeInLine(each.job, jobs, compare), 0, each.job);
   }
-  const rank = rankOf(job);
-  const others = withoutHead(known, job.id);
-  if (others.next !== undefined && rank > (known.untilRank ?? '')) {
-    lines.heads.set(name, { ...others, next: withComing(others.next, [{ job, rank, sub }], rankOf) });
-    return;
-  }
-  const jobs = others.jobs.toSpliced(placeInLine(rank, others.jobs, rankOf), 0, job);
-  lines.heads.set(name, { ...others, jobs });
+  return { ...known, jobs, next: next === undefined ? undefined : withComing(next, behind, compare) };
 }
-
-/** What is remembered of a line, without a job. */
-const withoutHead = (known: CachedHeads, id: string): CachedHeads => ({
-  ...known,
-  jobs: known.jobs.filter((job) => job.id !== id),
-  next: known.next === undefined ? undefined : withoutJob(known.next, id),
-});
 
 /** Notes that jobs were admitted at their versions, or do not wait at them. */
 export function noteOutdated(
@@ -398,14 +418,6 @@ export function isOutdated(
   return known !== undefined && version <= known.version;
 }
 
-/** A job that does not wait in this line any more. */
-function forgetJob(lines: CachedLines, name: string, id: string): void {
-  const recents = lines.recent.get(name);
-  if (recents?.delete(id) === true && recents.size === 0) lines.recent.delete(name);
-  const known = lines.heads.get(name);
-  if (known !== undefined) lines.heads.set(name, withoutHead(known, id));
-}
-
 /** Forgets keys that moved to the front long before the first page of any cached keys line was read: that page has shown them there. */
 function forgetMovedBack({ keys, movedBack }: CachedLines, nowMs: number): void {
   let sinceMs = nowMs;
@@ -414,22 +426,6 @@ function forgetMovedBack({ keys, movedBack }: CachedLines, nowMs: number): void 
   for (const [fairnessKey, atMs] of movedBack) {
     if (atMs + RECENT_MS >= sinceMs) return;
     movedBack.delete(fairnessKey);
-  }
-}
-
-/** Forgets jobs of which hints told long ago, and the oldest where there are too many: the index shows them. */
-function forgetOld(lines: CachedLines, nowMs: number): void {
-  forgetMovedBack(lines, nowMs);
-  let count = 0;
-  for (const [name, recents] of lines.recent) {
-    for (const [id, { seenAtMs }] of recents) if (nowMs - seenAtMs > RECENT_MS) recents.delete(id);
-    if (recents.size === 0) lines.recent.delete(name);
-    count += recents.size;
-  }
-  for (const [name, recents] of lines.recent) {
-    if (count <= RECENT_MAX) return;
-    count -= recents.size;
-    lines.recent.delete(name);
   }
 }
 
@@ -572,8 +568,12 @@ export function openCache(
   const isExact = known !== undefined && (known.epoch === epoch || (!isOpen && known.epoch === epoch - 1));
   // Of ten thousand keys, the jobs that were read of their lines are by far the most, and the cheapest to read again.
   const most = Math.max(CACHED_MIN, Math.min(CACHED_MAX, CACHED_TOTAL / memory.size));
-  if (known !== undefined && sizeOf(known) > most) known.lines.heads.clear();
-  const cache = known !== undefined && isExact && sizeOf(known) <= most ? known : emptyCache(epoch, known);
+  let size = known === undefined ? 0 : sizeOf(known);
+  if (known !== undefined && size > most) {
+    known.lines.heads.clear();
+    size = sizeOf(known);
+  }
+  const cache = known !== undefined && isExact && size <= most ? known : emptyCache(epoch, known);
   // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
   memory.delete(partition);
   return cache;

@@ -9,8 +9,10 @@ const project = resolve(import.meta.dirname, '../..');
  * As many as it is: docs/decisions/2026-11-25-files-of-one-job.md says why it is not 30. A change that needs one more file for one
  * job's way says why, and raises it.
  * 55: one file keeps the order of the keys line on both stores, where one of them had it among its own.
+ * 58: jobs that hints told of, keys below a share, and the ledgers of a page are kept by what each pass asks of them, in a file each: they
+ * were loops over all of them, in three files that have no room for more.
  */
-const FILES_MAX = 55;
+const FILES_MAX = 58;
 
 it('one job goes from its request to its settlement through no more files than it did', {
   timeout: 60_000,

@@ -1,7 +1,8 @@
 /** What a hint tells is not forgotten, whether or not anything may start when it comes. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { rankKey } from '../../lib/core/score.ts';
+import { compareRanked, rankKey } from '../../lib/core/score.ts';
+import { HintedJobs } from '../../lib/dispatch/hinted-jobs.ts';
 import {
   keepCache,
   NOTHING_TRUSTED_MS,
@@ -9,6 +10,7 @@ import {
   openCache,
   type PartitionCaches,
 } from '../../lib/dispatch/partition-cache.ts';
+import { type RecentJob, RecentJobs } from '../../lib/dispatch/recent-jobs.ts';
 import type { JobHead } from '../../lib/store/job-fields.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -172,6 +174,7 @@ describe('a job that another dispatcher was told of', () => {
 const oneLine = ({ configuration }: Stage) => ({
   nameOf: () => 'line',
   rankOf: (job: JobHead) => rankKey(job, configuration.score),
+  compare: (one: JobHead, other: JobHead) => compareRanked(one, other, configuration.score),
   subOf: () => 0,
 });
 
@@ -181,16 +184,18 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
     const waiting = Array.from({ length: 4_000 }, (_, at) => on.job({ priority: at % 11 }));
     const ranks = new Map(waiting.map((job) => [job.id, rankKey(job, on.configuration.score)]));
     let looks = 0;
-    const rankOf = ({ id }: JobHead): string => {
-      looks += 1;
-      return ranks.get(id) ?? '';
+    const places = {
+      ...oneLine(on),
+      compare: (one: JobHead, other: JobHead) => {
+        looks += 1;
+        return compareRanked(one, other, on.configuration.score);
+      },
     };
     const inOrder = (jobs: readonly JobHead[]): readonly JobHead[] =>
       jobs.toSorted((one, other) => ((ranks.get(one.id) ?? '') < (ranks.get(other.id) ?? '') ? -1 : 1));
     const { lines } = openCache(new Map(), 0, 1);
     const known = inOrder(waiting.slice(0, 3_900));
     lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: known, subs: [0] });
-    const places = { nameOf: () => 'line', rankOf, subOf: () => 0 };
     const hints = waiting.slice(3_900);
     noteImages(lines, hints, places, on.time.nowMs);
     expect(lines.heads.get('line')?.jobs).toEqual(inOrder(waiting));
@@ -198,6 +203,79 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
     // Once more changes nothing.
     noteImages(lines, hints, places, on.time.nowMs);
     expect(lines.heads.get('line')?.jobs).toEqual(inOrder(waiting));
+  });
+});
+
+describe('what a process remembers of a line', () => {
+  it('is nothing more once a hint tells of a part of it that was not read', () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [on.job()], subs: [0] });
+    noteImages(lines, [on.job()], { ...oneLine(on), subOf: () => 1 }, on.time.nowMs);
+    expect(lines.heads.has('line')).toBe(false);
+  });
+
+  it('has a job where it stands now, if a read shows that it has changed since it was told of', async () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const places = oneLine(on);
+    const [first, last] = [on.job({ priority: 8 }), on.job({ priority: 6 })];
+    const untilRank = places.rankOf(last);
+    const next = [{ sub: 0, ahead: [], isOpen: true, next: 'more', untilRank }];
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [first, last], untilRank, next, subs: [0] });
+    const before = on.job({ priority: 1 });
+    const now: Job = { ...before, version: before.version + 1, priority: 7 };
+    await on.put(now);
+    noteImages(lines, [before], places, on.time.nowMs);
+    expect(lines.heads.get('line')?.jobs).toEqual([first, last]);
+    const hinted = new HintedJobs(on.main, {
+      partition: 0,
+      places,
+      cached: lines,
+      parkedHeads: [],
+      justStored: new Set(),
+      isHeld: () => false,
+      nowMs: on.time.nowMs,
+    });
+    await hinted.sift([before]);
+    expect(lines.heads.get('line')?.jobs.map(({ id }) => id)).toEqual([first.id, before.id, last.id]);
+  });
+});
+
+describe('jobs that hints told of', () => {
+  const recents = (on: Stage, count: number): readonly RecentJob[] =>
+    Array.from({ length: count }, (_, at) => {
+      const job = on.job({ fairnessKey: `tenant-${at % 2}` });
+      return { name: `line-${at % 3}`, job, rank: '', seenAtMs: at };
+    });
+  const idsOf = (jobs: Iterable<RecentJob>): readonly string[] => Array.from(jobs, ({ job: { id } }) => id);
+
+  it('are forgotten with their time, and the oldest where there are too many', () => {
+    const known = new RecentJobs();
+    const told = recents(oneSlot(), 10);
+    for (const each of told) known.note(each);
+    // Told of once more: it is the last now.
+    known.note({ ...told[0], seenAtMs: 10 } as RecentJob);
+    known.forgetOld(3, 100);
+    expect(idsOf(known.all())).toEqual([...idsOf(told.slice(3)), told[0]?.job.id]);
+    known.forgetOld(3, 2);
+    expect(idsOf(known.all())).toEqual([told[9]?.job.id, told[0]?.job.id]);
+  });
+
+  it('are found by line, and by key', () => {
+    const known = new RecentJobs();
+    const told = recents(oneSlot(), 6);
+    for (const each of told) known.note(each);
+    known.forget(told[1]?.job.id ?? '');
+    const [first, , third, fourth, fifth, sixth] = told as [RecentJob, ...RecentJob[]];
+    expect([...known.inLine('line-0')]).toEqual([first, fourth]);
+    expect(known.ofKeys((key) => key === 'tenant-1')).toEqual([fourth?.job, sixth?.job]);
+    expect([...known.oneOfEach()]).toEqual([first, fifth, third]);
+    // It stands in another line by now.
+    known.note({ ...first, name: 'line-1' });
+    expect([...known.inLine('line-0')]).toEqual([fourth]);
+    for (const { job } of told) known.forget(job.id);
+    expect([known.size, known.hasLine('line-0'), known.ofKeys(() => true)]).toEqual([0, false, []]);
   });
 });
 
@@ -210,7 +288,7 @@ describe('what a process was shown of jobs that do not wait', () => {
     const ended = jobs.map((job): JobHead => ({ ...job, version: job.version + 3, state: 'succeeded' }));
     noteImages(lines, ended, places, on.time.nowMs);
     noteImages(lines, jobs, places, on.time.nowMs);
-    expect([...lines.recent.values()].flatMap((recents) => [...recents.keys()])).toEqual([]);
+    expect([...lines.recent.all()]).toEqual([]);
   });
 });
 

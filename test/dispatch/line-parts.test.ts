@@ -389,7 +389,8 @@ it('a job that hints told of while parts were read on stands in its place', asyn
   const first = await readLineParts(store, input, 4);
   if (first.next === undefined) throw new Error('the line ends');
   const coming = head(65, 0);
-  const next = withComing(first.next, [{ job: coming, rank: rankOf(coming), sub: 0 }], rankOf);
+  const compare = (one: JobHead, other: JobHead): number => one.readyAtMs - other.readyAtMs;
+  const next = withComing(first.next, [{ job: coming, rank: rankOf(coming), sub: 0 }], compare);
   const rest = await readLineParts(store, input, 20, next);
   const seen = [...first.jobs, ...rest.jobs].map(({ readyAtMs }) => readyAtMs - NOW_MS);
   expect(seen).toEqual([10, 20, 30, 40, 50, 60, 65, 70, 80, 90, 100, 110, 120]);

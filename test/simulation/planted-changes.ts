@@ -33,13 +33,42 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (known !== undefined) insertJob(lines, name, known, job, { subOf, rankOf });',
+        from: 'else lines.heads.set(name, withChanges(known, changed, coming, places.compare));',
         to: '',
       },
       {
         file: 'lib/dispatch/candidates.ts',
         from: 'const { heads, recent } = this.#input.cached;',
         to: 'const { heads, recent } = this.#input.cached; recent.clear();',
+      },
+    ],
+  },
+  'changed-since-told': {
+    removes:
+      'the new place of a job in its line, where a read shows that it has changed since a hint told of it',
+    foundBy: {
+      test: 'test/dispatch/hints.test.ts',
+      name: 'has a job where it stands now, if a read shows that it has changed since it was told of',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/hinted-jobs.ts',
+        from: 'if (job.version > told.version) noteImages(this.#cached, [job], this.#places, this.#nowMs);',
+        to: '',
+      },
+    ],
+  },
+  'unread-part': {
+    removes: 'the read of a line, once a hint tells of a part of it that was not read',
+    foundBy: {
+      test: 'test/dispatch/hints.test.ts',
+      name: 'is nothing more once a hint tells of a part of it that was not read',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/partition-cache.ts',
+        from: 'if (coming.some(({ sub }) => !known.subs.includes(sub))) lines.heads.delete(name);\n    else ',
+        to: '',
       },
     ],
   },
@@ -1257,14 +1286,43 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'below-what-was-found': {
+    removes:
+      'the bound of keys that a pass remembers for its searches: what is in flight, not what one search has found',
+    foundBy: {
+      test: 'test/dispatch/keys-below.test.ts',
+      name: 'are all that are charged less, in each search of a pass, whatever an earlier one found',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/keys-below.ts',
+        from: 'of this.#belowHeldOf(keys, heldMs))',
+        to: 'of this.#belowHeldOf(keys, so.leastMs))',
+      },
+    ],
+  },
+  'charged-twice-in-a-page': {
+    removes: 'the bytes of a ledger from those of a page, once it is charged again',
+    foundBy: {
+      test: 'test/store/page-ledgers.test.ts',
+      name: 'however they were charged: keys of which a base is written',
+    },
+    changes: [
+      {
+        file: 'lib/store/page-ledgers.ts',
+        from: 'sinceBytes += ledgerBytes(ledger) - bytesIn(since, key);',
+        to: 'sinceBytes += ledgerBytes(ledger);',
+      },
+    ],
+  },
   'hints-behind-holes': {
     removes: 'the end of what is known of a line: a hint stands behind jobs that were not read',
     foundBy: { differential: 109, kind: 'order' },
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: "if (others.next !== undefined && rank > (known.untilRank ?? '')) {",
-        to: "if (others.next !== undefined && rank > '~') {",
+        from: "if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);",
+        to: "if (next !== undefined && each.rank > '~') behind.push(each);",
       },
     ],
   },
@@ -1277,8 +1335,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'next: withComing(others.next, [{ job, rank, sub }], rankOf)',
-        to: 'next: others.next',
+        from: 'next: next === undefined ? undefined : withComing(next, behind, compare)',
+        to: 'next',
       },
     ],
   },
