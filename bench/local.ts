@@ -1,8 +1,8 @@
 /**
  * How many no-op jobs one process schedules end to end over the memory adapters: stored, planned, reserved, claimed, sent,
  * received, started, finished, settled. No network, no disk: the scheduler's own work, beside which a real one waits for
- * its table. A backlog waits in front all the time; four types, 100 keys unless told otherwise, a fleet of 1,000 slots. The dispatcher hears of each job
- * that comes and of each that has ended, as from the stream.
+ * its table. A backlog waits in front all the time; four types, 100 keys unless told otherwise, a fleet of 1,000 slots. The
+ * dispatcher hears of each job that comes and of each that has ended, as from the stream.
  *
  * Then eight dispatchers share the partition, all of them woken by every change: how many of their claims are lost races.
  *
@@ -20,7 +20,7 @@ import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
-import type { Job, JobState } from '../lib/core/job.ts';
+import { isAwaited, type Job } from '../lib/core/job.ts';
 import { DISPATCH_BUDGET } from '../lib/dispatch/context.ts';
 import { dispatch } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
@@ -42,8 +42,6 @@ const HIDE_MS = 60_000;
 /** Of a round of passes and runs, and of a batch that is submitted. */
 const STEP_MS = 25;
 const BEGAN_MS = 1_764_000_000_000;
-/** Of these the stream tells a dispatcher; of starts it does not. */
-const TOLD_STATES: readonly JobState[] = ['pending', 'succeeded'];
 const RACERS = 8;
 const RACE_JOBS = 20_000;
 
@@ -159,7 +157,7 @@ async function measure({ jobs, backlog, keys, dispatchers }: World, watch?: Watc
   let told: Job[] = [];
   let succeeded = 0;
   store.subscribe(({ newJob }) => {
-    if (!TOLD_STATES.includes(newJob.state)) return;
+    if (!isAwaited(newJob)) return;
     told.push(newJob);
     if (newJob.state === 'succeeded') succeeded += 1;
   });

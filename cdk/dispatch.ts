@@ -10,7 +10,7 @@ import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { JobState } from '../lib/core/job.ts';
+import { AWAITED_STATES } from '../lib/core/job.ts';
 import { TABLE } from '../lib/store/schema.ts';
 import { acknowledge } from './acknowledged.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
@@ -20,15 +20,7 @@ import { deadLetterQueue, guardedQueue, type QueueSettings, visibilityFor } from
 
 const TIMEOUT = Duration.seconds(60);
 
-/** A job in one of these asks for a pass or for an outcome event; other items have no state. */
-const AWAITED_STATES = [
-  'pending',
-  'scheduled',
-  'succeeded',
-  'failed',
-  'cancelled',
-] as const satisfies JobState[];
-/** A schedule that has paused itself: the bus is told. */
+/** A schedule that has paused itself: the bus is told. Of all items but jobs, it alone has a state. */
 const SCHEDULE_STOPPED_STATE = 'stopped';
 
 export interface DispatchProps {

@@ -7,7 +7,7 @@ import type { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context, SQSEvent } from 'aws-lambda';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { isTerminal, type Job, type JobState, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import { isAwaited, isTerminal, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
@@ -44,9 +44,6 @@ import { type TableLimits, Throttle } from './throttle.ts';
 import { UsageMeter } from './usage.ts';
 
 const START_MS = 1_800_000_000_000;
-
-/** Jobs in these states ask for a pass or for an outcome event: the event source's filter lets only them through. */
-const AWAITED: ReadonlySet<JobState> = new Set(['pending', 'scheduled', 'succeeded', 'failed', 'cancelled']);
 
 const EVENT_BYTES = 64 * 1_024;
 const SQS_BATCH = 10;
@@ -388,7 +385,7 @@ export class CloudWorld {
         this.meter.add('storedGbMonths', (bytes / GB) * (TERMINAL_TTL_MS / MONTH_MS));
         onEnded?.(newJob);
       }
-      if (AWAITED.has(newJob.state)) this.#stream.put(hashText(newJob.id) % shards, newJob);
+      if (isAwaited(newJob)) this.#stream.put(hashText(newJob.id) % shards, newJob);
     });
   }
 

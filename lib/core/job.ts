@@ -216,6 +216,17 @@ export const PRIORITY_MAX = 10;
 /** How long a terminal job is kept: long enough to look at, and to redrive. */
 export const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
 
+/** A job in one of these asks for a pass, or for the event of its end: the stream tells dispatchers of these, and of no start. */
+export const AWAITED_STATES = [
+  'pending',
+  'scheduled',
+  'succeeded',
+  'failed',
+  'cancelled',
+] as const satisfies JobState[];
+const awaited: ReadonlySet<JobState> = new Set(AWAITED_STATES);
+export const isAwaited = ({ state }: Pick<MovingJob, 'state'>): boolean => awaited.has(state);
+
 /** States that nothing leaves. */
 export function isTerminal(state: JobState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'cancelled';

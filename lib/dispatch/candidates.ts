@@ -551,7 +551,8 @@ export class Candidates {
 
   /** The same one by one, some of them more than once. */
   *#eachWaiting(): Generator<JobHead> {
-    for (const { jobs } of this.#input.cached.heads.values()) yield* jobs.filter((job) => !this.#isOver(job));
+    for (const { jobs } of this.#input.cached.heads.values())
+      for (const job of jobs) if (!this.#isOver(job)) yield job;
     for (const job of this.#hinted.all()) if (!this.#isOver(job)) yield job;
   }
 
@@ -592,9 +593,8 @@ export class Candidates {
     }
     for (const id of this.#forgotten) recent.forget(id);
     const quiet = this.quietBut(new Set());
-    const { types } = this.#context.configuration;
     if (quiet === undefined) forgetTypes(this.#input.cached, this.#distrusted);
-    else keepQuiet(this.#input.cached, types, quiet);
+    else keepQuiet(this.#input.cached, this.#context.configuration.types, quiet);
   }
 
   /** Whether a reservation holds the job; of one that has moved on, that is noted. */

@@ -12,7 +12,7 @@ import type { CachedKey, CachedKeys } from './partition-cache.ts';
 const MET_MAX = 20_000;
 
 export interface KeysBelowInput {
-  readonly ledgerCache: Pick<LedgerCache, 'isKnown' | 'readLedgers'>;
+  readonly ledgerCache: Pick<LedgerCache, 'readLedgers'>;
   /** More than `after` keys of a type, in the order of their line, or all there are. */
   readonly keysOf: (type: string, after: number) => Promise<CachedKeys>;
   /** The backlog of keys with a weight of their own. */
@@ -70,14 +70,14 @@ export class KeysBelow {
    *
    * @param heldMs - the least share of what is in flight
    */
-  async *search(heldMs: number, so: LeastSoFar, except: ReadonlySet<string>): AsyncGenerator<BelowPage> {
-    for await (const pages of this.#pages(so)) {
-      await this.#input.ledgerCache.readLedgers(this.#unreadOf(pages));
+  async *search(heldMs: number, search: LeastSoFar, except: ReadonlySet<string>): AsyncGenerator<BelowPage> {
+    for await (const pages of this.#pages(search)) {
+      await this.#input.ledgerCache.readLedgers(this.#unmet(pages));
       const below: MetShare[] = [];
       for (const { type, keys } of pages) {
         for (const key of this.#belowHeldOf(keys, heldMs)) {
           const shareMs = this.#input.shareOf(key.fairnessKey);
-          if (shareMs < so.leastMs && !except.has(key.fairnessKey)) below.push({ ...key, type, shareMs });
+          if (shareMs < search.leastMs && !except.has(key.fairnessKey)) below.push({ ...key, type, shareMs });
         }
       }
       below.sort((one, other) => one.shareMs - other.shareMs);
@@ -95,22 +95,19 @@ export class KeysBelow {
     return below;
   }
 
-  /** Keys of which nobody has read what they were charged. */
-  *#unreadOf(pages: readonly KeysPage[]): Generator<string> {
-    for (const { keys } of pages) {
-      if (this.#belowHeld.has(keys)) continue;
-      for (const { fairnessKey } of keys)
-        if (!this.#input.ledgerCache.isKnown(fairnessKey)) yield fairnessKey;
-    }
+  /** Keys that no search of this pass has met. */
+  *#unmet(pages: readonly KeysPage[]): Generator<string> {
+    for (const { keys } of pages)
+      if (!this.#belowHeld.has(keys)) for (const { fairnessKey } of keys) yield fairnessKey;
   }
 
   /** Keys that hints told of and the first of each type's keys line, then what follows as long as it may be below the least. */
-  async *#pages(so: LeastSoFar): AsyncGenerator<readonly KeysPage[]> {
+  async *#pages(search: LeastSoFar): AsyncGenerator<readonly KeysPage[]> {
     const { types, fairness } = this.#configuration;
     // Ranks never say more than was charged; after a reset they say nothing.
     const isBehind = (key: KeyBacklog | undefined): boolean =>
       key === undefined ||
-      (fairness.resetEveryMs === null && key.rankCostMs / fairness.defaultWeight >= so.leastMs);
+      (fairness.resetEveryMs === null && key.rankCostMs / fairness.defaultWeight >= search.leastMs);
     const hinted = Array.from(
       Map.groupBy(this.#input.recentJobs(), ({ type }) => type),
       ([type, jobs]) => ({
@@ -137,7 +134,7 @@ export class KeysBelow {
     for (;;) {
       const unread = lines.filter(({ line }) => line.next !== undefined && !isBehind(line.keys.at(-1)));
       const goOn = unread.filter(({ line }) => line.keys.length < MET_MAX);
-      so.isCutShort ||= goOn.length < unread.length;
+      search.isCutShort ||= goOn.length < unread.length;
       if (goOn.length === 0) return;
       const pages = await Promise.all(
         goOn.map(async ({ type, line }) => {

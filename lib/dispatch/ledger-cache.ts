@@ -83,16 +83,16 @@ export class LedgerCache {
 
   /** Reads the ledgers that are not known yet, and that nobody is reading: those of one key are asked for by each of its types. */
   async readLedgers(fairnessKeys: Iterable<string>): Promise<void> {
-    const missing: string[] = [];
+    const missing = new Set<string>();
     const reads = new Set<Promise<void>>();
-    for (const key of new Set(fairnessKeys)) {
+    for (const key of fairnessKeys) {
       if (this.#ledgers.has(key)) continue;
       const read = this.#reading.get(key);
-      if (read === undefined) missing.push(key);
+      if (read === undefined) missing.add(key);
       else reads.add(read);
     }
-    if (missing.length > 0) {
-      const read = this.#readNow(missing).finally(() => {
+    if (missing.size > 0) {
+      const read = this.#readNow([...missing]).finally(() => {
         for (const key of missing) this.#reading.delete(key);
       });
       for (const key of missing) this.#reading.set(key, read);

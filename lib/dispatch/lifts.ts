@@ -219,7 +219,7 @@ export class Lifts {
       // together: that one of them was there shows that the key was not away when another one came.
       const isDecided =
         idlePolicy !== 'advance' ||
-        this.#heldCostMs.has(fairnessKey) ||
+        this.isInFlight(fairnessKey) ||
         (await this.#isActive(fairnessKey, ofKey));
       for (const job of ofKey) {
         const untilMs = waitedUntilMs(job) ?? 0;

@@ -5,7 +5,7 @@
  */
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { type Job, type JobState, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
+import { isAwaited, type Job, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
 import { hashText, partitionOf } from '../core/partition.ts';
 import type { ScheduleSpec } from '../core/recurring.ts';
 import { RING_SPACE } from '../core/ring.ts';
@@ -75,8 +75,6 @@ const FUNCTION_MARGIN_MS = 30_000;
 /** As the construct declares a fleet's queue: so much more than the function's timeout. */
 const BEHIND_FUNCTION_MS = 20_000;
 const RECEIVE_MAX = 10;
-/** The states that the dispatch function's stream is filtered for. */
-const AWAITED: ReadonlySet<JobState> = new Set(['scheduled', 'pending', 'succeeded', 'failed', 'cancelled']);
 
 const SILENT: Log = { info: () => {}, warn: () => {} };
 
@@ -176,7 +174,7 @@ export class SimulatedPool {
     };
     this.#functions = configuration.fleets.flatMap((fleet) => this.#functionOf(fleet));
     this.store.subscribe(({ newJob }) => {
-      if (AWAITED.has(newJob.state)) this.#untold.push(newJob);
+      if (isAwaited(newJob)) this.#untold.push(newJob);
       if (newJob.state === 'scheduled' && newJob.runAtMs > this.time.nowMs) options.onScheduled(newJob);
     });
     this.#queue.onWake((partition) => this.#woken.add(partition));

@@ -10,7 +10,7 @@ const project = resolve(import.meta.dirname, '../..');
  * stands in the way of each job: times on a busy machine hide that, counts do not.
  */
 const CALLS_MAX = 1_340;
-/** The same with ten thousand keys, of which none is ahead of the others: a pass looks at forty of them, and of their lines, for each job. */
+/** The same with ten thousand keys, of which none is ahead of the others and nothing is in flight when a pass begins. */
 const CALLS_OF_MANY_KEYS_MAX = 9_300;
 /** Of what a job costs with few waiting, as much more as it may cost with many. */
 const GROWTH_MAX = 1.1;

@@ -33,7 +33,6 @@ function lineOf(keys: readonly Key[], inFlight: ReadonlySet<string> = new Set())
     { configuration },
     {
       ledgerCache: {
-        isKnown: (key) => known.has(key),
         readLedgers: async (read) => {
           for (const key of read) known.add(key);
         },

@@ -1297,7 +1297,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/keys-below.ts',
         from: 'of this.#belowHeldOf(keys, heldMs))',
-        to: 'of this.#belowHeldOf(keys, so.leastMs))',
+        to: 'of this.#belowHeldOf(keys, search.leastMs))',
       },
     ],
   },
