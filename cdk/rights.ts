@@ -32,7 +32,7 @@ const ALL_READ: readonly TableRight[] = [
 
 const PASSES: readonly TableRight[] = [
   ...ALL_READ,
-  { actions: [PUT], of: ['jobs', 'partitions', 'ledgers', 'parked'] },
+  { actions: [PUT], of: ['jobs', 'partitions', 'ledgers', 'parked', 'hints'] },
   { actions: [UPDATE], of: ['jobs', 'partitions', 'wakes', 'ledgers', 'locks', 'unreadable', 'schedules'] },
   { actions: [DELETE], of: ['partitions', 'locks', 'parked'] },
   { actions: [CHECK], of: ['partitions'] },

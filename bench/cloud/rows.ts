@@ -47,6 +47,8 @@ export const DEFAULT_ROWS: readonly RowSpec[] = [
   row({ shards: 2 }),
   row({ shards: 4 }),
   row({ shards: 8 }),
+  row({ load: 'half', keys: 1_000, shards: 4 }),
+  row({ keys: 1_000, shards: 4 }),
   row({ dispatchers: 'residents' }),
   row({ keys: 1 }),
   row({ keys: 1_000 }),

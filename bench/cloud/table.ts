@@ -69,6 +69,7 @@ const READS: ReadonlySet<string> = new Set([
   'lookUpJobs',
   'listRejections',
   'readWakes',
+  'readHints',
   'readLease',
   'loadPartition',
   'readKeys',

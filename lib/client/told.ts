@@ -129,7 +129,8 @@ export class Told {
     ids: readonly string[],
   ): Promise<void> {
     try {
-      await store.wake({ partition, jobs: namesOfNew(ids) });
+      // Where there is no room for their names, the stream tells: without them all would be looked at.
+      await store.wake({ partition, jobs: namesOfNew(ids), onlyNamed: true });
     } catch {
       // A role of before may wake by messages only.
       this.#forget(clock, partition, REFUSED_FOR_MS);

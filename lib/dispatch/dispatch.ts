@@ -1,6 +1,5 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { MovingJob } from '../core/job.ts';
-import { NAMED_JOBS_MAX } from '../store/bounds.ts';
 import { StoreThrottled } from '../store/errors.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import { DUE_WORK, type NamedJob, type WakeCount, type Wakes } from '../store/records.ts';
@@ -10,8 +9,9 @@ import { noteEnds } from './firing.ts';
 import {
   dropNames,
   type HeldLease,
+  hear,
+  leaveWord,
   mayBeLeftOpen,
-  type News,
   namesOf,
   namesOfNew,
   newsSince,
@@ -22,6 +22,7 @@ import {
   renewLease,
   takeLease,
   takeLeaseUnlessHeld,
+  type Word,
 } from './lease.ts';
 import { isOutdated } from './partition-cache.ts';
 import { LeaseNeededError } from './pass/commits.ts';
@@ -73,10 +74,14 @@ const sum = (reports: readonly PassReport[], of: (report: PassReport) => number)
 const isDue = (job: MovingJob, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
 
 /**
- * How long the stream tries for a lease that another holds. Then it leaves word, and its shard can be read on; where word cannot name all
- * that it has to tell, its holder would have to look everything up, so it tries for longer: passes are short.
+ * How long the stream tries for a lease that another holds, where some slots were free: a pass of its own starts jobs sooner. Elsewhere it
+ * leaves word at once, and its shard can be read on.
  */
-const LEASE_PATIENCE_MS = { named: 300, unnamed: 2_000 } as const;
+const STREAM_PATIENCE_MS = 300;
+/** Where there is no room to name what it knows, it waits: of word without names its holder would have to look everything up. */
+const ROOM_PATIENCE_MS = 2_000;
+/** What a pass that was begun has left to do has no name. */
+const BEGUN_PATIENCE_MS = 2_000;
 /** Whoever was told of jobs tries for less: the stream tells of them, too, and soon. */
 const TOLD_PATIENCE_MS = 200;
 
@@ -141,7 +146,7 @@ async function dispatchUnder(
     if (typeof end !== 'string') return end;
     if (end === 'lost' && trigger.jobs.length > 0) {
       // Whoever has the partition now knows nothing of what was shown here: it is told to look it up.
-      await context.store.wake({ partition, jobs: namesOf(trigger.jobs) });
+      await leaveWord(context, partition, { jobs: namesOf(trigger.jobs), hints: trigger.jobs });
       await context.queue.sendWake(partition, 0);
     }
     return reportOf(end, run.reports);
@@ -239,8 +244,7 @@ async function leaseFor(
   begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
   const { reason, jobs, jobIds = [], isForDue = false, dueAtMs = -Infinity } = trigger;
-  // What a pass that was begun has left to do has no name.
-  if (begun !== undefined) return takeLease(context, { partition, patienceMs: LEASE_PATIENCE_MS.unnamed });
+  if (begun !== undefined) return takeLease(context, { partition, patienceMs: BEGUN_PATIENCE_MS });
   if (reason === 'told') {
     return takeLeaseUnlessHeld(context, {
       partition,
@@ -249,21 +253,22 @@ async function leaseFor(
     });
   }
   if (reason === 'ingest' && wasFull(context, partition, FULL_MS.word))
-    return takeLeaseUnlessHeld(context, { partition, patienceMs: 0, jobs: namesOf(jobs) });
+    return takeLeaseUnlessHeld(context, { partition, patienceMs: 0, jobs: namesOf(jobs), hints: jobs });
   if (isForDue && (await isDueWorkLeft(context, partition, { dueAtMs, jobs: namesOfNew(jobIds) })))
     return undefined;
+  const isPatient = reason === 'stream' && !wasFull(context, partition, FULL_MS.word);
   return takeLease(context, {
     partition,
-    patienceMs:
-      reason === 'stream' ? LEASE_PATIENCE_MS[jobs.length > NAMED_JOBS_MAX ? 'unnamed' : 'named'] : 0,
-    jobs: wordOf(trigger),
+    patienceMs: isPatient ? STREAM_PATIENCE_MS : 0,
+    roomPatienceMs: reason === 'stream' ? ROOM_PATIENCE_MS : 0,
+    ...wordOf(trigger),
   });
 }
 
-/** What word says of why somebody has come; undefined: he has come for more than it can name. */
-function wordOf({ reason, jobs, jobIds = [], isForDue = false }: Trigger): readonly NamedJob[] | undefined {
-  if (reason === 'stream' || reason === 'ingest') return namesOf(jobs);
-  return isForDue ? [...namesOfNew(jobIds), DUE_WORK] : undefined;
+/** What word says of why somebody has come. */
+function wordOf({ reason, jobs, jobIds = [], isForDue = false }: Trigger): Word {
+  if (reason === 'stream' || reason === 'ingest') return { jobs: namesOf(jobs), hints: jobs };
+  return { jobs: isForDue ? [...namesOfNew(jobIds), DUE_WORK] : undefined };
 }
 
 /**
@@ -357,7 +362,7 @@ class PassRun {
     for (;;) {
       const lease = this.#lease;
       const wakesSeen = await wakesOf(this.#context, lease);
-      this.#hear(newsSince(this.#lookedAt, wakesSeen));
+      await this.#hear(wakesSeen);
       const outcome = await this.#pass();
       if (outcome.kind === 'lost') return 'lost';
       if (outcome.kind === 'outdated') {
@@ -383,7 +388,13 @@ class PassRun {
   }
 
   /** Whoever left word has left its hints behind. Who did not name them may have come for what is due. */
-  #hear({ isBlank, isOfDueWork, jobs }: News): void {
+  async #hear(wakesSeen: Wakes): Promise<void> {
+    const { partition } = this.#lease.fence;
+    const news = newsSince(this.#lookedAt, wakesSeen);
+    const { isBlank, isOfDueWork, jobs, hints } = await givingBack(this.#context, this.#lease, () =>
+      hear(this.#context, partition, news),
+    );
+    this.#hints = [...this.#hints, ...hints];
     this.#named = jobs;
     this.#hearsOfDueWork = isOfDueWork;
     if (!isBlank && !isOfDueWork && jobs.length === 0) return;
@@ -452,7 +463,7 @@ class PassRun {
     // The bound: stop here, and let a fresh invocation go on. What it is not told, it looks up if the counter says so.
     if (next !== undefined) await store.releaseLease({ fence: next.fence });
     if (this.#hints.length > 0) {
-      await store.wake({ partition, jobs: namesOf(this.#hints) });
+      await leaveWord(this.#context, partition, { jobs: namesOf(this.#hints), hints: this.#hints });
       noteWakes(this.#context, lease, undefined);
     } else if (next === undefined) noteWakes(this.#context, lease, wakes);
     await queue.sendWake(partition, 0);

@@ -9,6 +9,7 @@
  */
 import type { MovingJob } from '../core/job.ts';
 import { passLeaseExtensionMs, slownessAfter } from '../core/lease.ts';
+import type { JobHead } from '../store/job-fields.ts';
 import {
   type DispatcherIdentity,
   DUE_WORK,
@@ -63,7 +64,7 @@ function isFormerLife(holder: string, present: string): boolean {
 }
 
 /** Word that whoever asks for the lease has just left: what it says nothing of, nobody else need look up. */
-type Word = 'blank' | 'named';
+type LeftWord = 'blank' | 'named';
 
 /** What has come since somebody looked. */
 export interface News {
@@ -71,8 +72,55 @@ export interface News {
   readonly isBlank: boolean;
   /** Word was left because something has become due. */
   readonly isOfDueWork: boolean;
-  /** The jobs that the others were about. */
+  /** The jobs that the others were about, and the hints that they named. */
   readonly jobs: readonly NamedJob[];
+}
+
+/** The same, with what the hints say. */
+export interface HeardNews extends News {
+  readonly hints: readonly JobHead[];
+}
+
+/** Reads the hints that word named. If any of them is gone, the word is as one that does not say of what. */
+export async function hear(
+  { store }: Pick<DispatchContext, 'store'>,
+  partition: number,
+  news: News,
+): Promise<HeardNews> {
+  const names = news.jobs.filter(({ isOfHints }) => isOfHints);
+  if (names.length === 0) return { ...news, hints: [] };
+  const hints = await store.readHints({ partition, names });
+  return hints === undefined ? { ...news, isBlank: true, hints: [] } : { ...news, hints };
+}
+
+/** What is known of so many jobs costs less to put and to read than to look up. */
+const HINTS_MIN = 6;
+
+/** What somebody leaves word of. */
+export interface Word {
+  /** All that he knows of; undefined: he has come for something else, too. */
+  readonly jobs?: readonly NamedJob[] | undefined;
+  /** What is known of all of these, if it is: a record of the stream, or what was stored just now. @default - they are looked up */
+  readonly hints?: readonly JobHead[] | undefined;
+}
+
+/** What a word names: the jobs, or hints that say what is known of them, and are put for it. */
+const namesFor = async (
+  { store, clock }: Pick<DispatchContext, 'store' | 'clock'>,
+  partition: number,
+  { jobs, hints = [] }: Word,
+): Promise<readonly NamedJob[] | undefined> =>
+  jobs !== undefined && hints.length >= HINTS_MIN
+    ? store.putHints({ partition, hints, nowMs: clock.nowMs() })
+    : jobs;
+
+/** Leaves word for whoever has the lease. */
+export async function leaveWord(
+  context: Pick<DispatchContext, 'store' | 'clock'>,
+  partition: number,
+  word: Word,
+): Promise<void> {
+  await context.store.wake({ partition, jobs: await namesFor(context, partition, word) });
 }
 
 export function newsSince(seen: WakeCount, wakes: Wakes): News {
@@ -128,7 +176,7 @@ export async function dropNames(
 async function askForLease(
   context: DispatchContext,
   partition: number,
-  left?: Word,
+  left?: LeftWord,
 ): Promise<HeldLease | { readonly holder: string }> {
   const { store, clock, holder, budget, log } = context;
   const ask = (): Promise<LeaseOutcome> =>
@@ -164,7 +212,7 @@ async function askForLease(
 export async function tryLease(
   context: DispatchContext,
   partition: number,
-  left?: Word,
+  left?: LeftWord,
 ): Promise<HeldLease | undefined> {
   const answer = await askForLease(context, partition, left);
   return 'fence' in answer ? answer : undefined;
@@ -220,22 +268,36 @@ const RETRY_LEAST_MS = 10;
 const RETRY_SPREAD_MS = 15;
 
 /** What somebody wants of the lease. */
-export interface LeaseWish {
+export interface LeaseWish extends Word {
   readonly partition: number;
   /** How long it tries before it leaves word. */
   readonly patienceMs: number;
-  /** All that it knows of; undefined: it has come for something else, too. */
-  readonly jobs?: readonly NamedJob[] | undefined;
+  /** How long it waits for room for its names, before it leaves word without them. @default 0 */
+  readonly roomPatienceMs?: number | undefined;
 }
+
+/** Each try costs a write unit, and passes take away the names that they have looked at. */
+const ROOM_LEAST_MS = 60;
+const ROOM_SPREAD_MS = 80;
 
 /** Takes the lease, or leaves word for its holder. Undefined: the holder will make another pass. */
 export async function takeLease(
   context: DispatchContext,
-  { partition, patienceMs, jobs }: LeaseWish,
+  { partition, patienceMs, roomPatienceMs = 0, jobs, hints }: LeaseWish,
 ): Promise<HeldLease | undefined> {
+  const { store, clock, random } = context;
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  await context.store.wake({ partition, jobs });
+  const untilMonotonicMs = clock.monotonicMs() + roomPatienceMs;
+  const names = await namesFor(context, partition, { jobs, hints });
+  const leave = (): Promise<'left' | 'full'> =>
+    store.wake({ partition, jobs: names, onlyNamed: clock.monotonicMs() < untilMonotonicMs });
+  while ((await leave()) === 'full') {
+    await clock.sleep(ROOM_LEAST_MS + random() * ROOM_SPREAD_MS);
+    if ((await holderOf(context, partition)) !== undefined) continue;
+    const lease = await tryLease(context, partition);
+    if (lease !== undefined) return { ...lease, waited: true };
+  }
   // A look tells as much as a try that fails: whoever has the lease now has still to read the counter.
   if ((await holderOf(context, partition)) !== undefined) return undefined;
   return tryLease(context, partition, jobs === undefined ? 'blank' : 'named');
@@ -273,11 +335,11 @@ export async function isBusy({ store, clock, holder }: DispatchContext, partitio
  */
 export async function takeLeaseUnlessHeld(
   context: DispatchContext,
-  { partition, patienceMs, jobs }: LeaseWish,
+  { partition, patienceMs, jobs, hints }: LeaseWish,
 ): Promise<HeldLease | undefined> {
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  if (isResident(answer.holder)) await context.store.wake({ partition, jobs });
+  if (isResident(answer.holder)) await leaveWord(context, partition, { jobs, hints });
   return undefined;
 }
 

@@ -6,6 +6,7 @@
  * halves of surrogate pairs are written as six characters.
  */
 import type { ReservedJob } from '../core/job.ts';
+import type { NamedJob } from './records.ts';
 
 /** DynamoDB's own. */
 export const ITEM_BYTES_MAX = 400 * 1024;
@@ -46,6 +47,16 @@ export const DECLARATION_PART_CHARS = 300_000;
 
 /** Jobs that words name to whoever has the lease, until it has looked at them and takes their names away. */
 export const NAMED_JOBS_MAX = 16;
+/** As many names stand there where those that come are of hints, which are half as long. */
+export const NAMED_HINTS_MAX = 36;
+/** Beside so many names there is room for all of these; below 0, they cannot stand there at all. */
+export const roomForNames = (names: readonly NamedJob[]): number =>
+  (names.every(({ isOfHints }) => isOfHints) ? NAMED_HINTS_MAX : NAMED_JOBS_MAX) - names.length;
+
+/** What is known of so many jobs is put into one item, as far as it fits. */
+export const HINTS_MAX = 250;
+/** Far beyond the time in which somebody hears of them. */
+export const HINTS_KEPT_MS = 3_600_000;
 
 /** What a partition wants of another one, as JSON. */
 export const WANTS_BYTES_MAX = 32_000;
@@ -78,8 +89,10 @@ export const ITEM_BOUNDS = {
   lock: 32_000,
   /** Nothing but instants, numbers and a name. */
   lease: 2_000,
-  /** So many names of 32 bytes, with their versions. */
-  wakes: 1_200,
+  /** So many names of jobs, 32 bytes each, with versions of any size, and of hints. With versions as they are, it is a kilobyte. */
+  wakes: 1_700,
+  /** Compressed heads of jobs, two hundred and fifty or fewer. */
+  hints: 300_000,
   /** So much of its text, and its hash. */
   declaration: 301_000,
   /** What a partition asks another one for, as above. */

@@ -105,12 +105,14 @@ export interface SubmitStore {
   /**
    * Leaves word for whoever has the partition's lease, or takes it next: raises the wake counter. `jobs`: all that it is about, so
    * that nothing else need be looked at; `DUE_WORK` among them says that something has become due. Where there is
-   * no room for so many names, the word comes without. Never conflicts with a pass.
+   * no room for so many names, the word comes without; `onlyNamed`: it is not left then, and whoever brings it waits until names are
+   * taken away. Never conflicts with a pass.
    */
   wake(request: {
     readonly partition: number;
     readonly jobs?: readonly NamedJob[] | undefined;
-  }): Promise<void>;
+    readonly onlyNamed?: boolean | undefined;
+  }): Promise<'left' | 'full'>;
 }
 
 /** A partition's lease, and the counter of its wakes. */
@@ -148,6 +150,20 @@ export interface LeaseStore {
   readLease(partition: number): Promise<LeaseRecord | undefined>;
   /** The word that was left, strongly consistent. */
   readWakes(partition: number): Promise<Wakes>;
+  /**
+   * Puts what is known of jobs beside the word that is about to be left of them. Answers what that word names: whoever hears it reads the
+   * hints, and need not look the jobs up. They are kept for `HINTS_KEPT_MS`, read or not.
+   */
+  putHints(request: {
+    readonly partition: number;
+    readonly hints: readonly JobHead[];
+    readonly nowMs: number;
+  }): Promise<readonly NamedJob[]>;
+  /** Hints that word named, strongly consistent; undefined: some of them are not there any more, or cannot be read. */
+  readHints(request: {
+    readonly partition: number;
+    readonly names: readonly NamedJob[];
+  }): Promise<readonly JobHead[] | undefined>;
   /** Takes away the names of jobs that were looked at: all up to this many since the first, `seen` having been read. May be lost. */
   dropNames(request: { readonly partition: number; readonly seen: Wakes }): Promise<void>;
 }

@@ -141,6 +141,8 @@ export interface NamedJob {
   readonly version: number;
   /** It waited for a slot then. */
   readonly isWaiting: boolean;
+  /** It is no job: what its id names was put beside the word, and says what is known of several (`putHints`). @default false */
+  readonly isOfHints?: true | undefined;
 }
 
 /**

@@ -127,6 +127,12 @@ export const lookoutKey = (partition: number): ItemKey => ({ pk: partitionPk(par
 /** Apart from the lease, so that a wake never conflicts with a transaction that checks the epoch. */
 export const wakeKey = (partition: number): ItemKey => ({ pk: `wake/${partition}`, sk: 'wake' });
 
+/** Under keys of their own, so that no number of those who leave word meets at one. */
+export const hintsKey = (partition: number, hintsId: string): ItemKey => ({
+  pk: `hints/${partition}/${hintsId}`,
+  sk: 'hints',
+});
+
 export const RESERVATION_PREFIX = 'reservation/';
 export const reservationKey = (partition: number, batchId: string): ItemKey => ({
   pk: partitionPk(partition),
@@ -305,6 +311,7 @@ export const LEADING_KEYS = {
   declaration: DECLARATION_PK,
   partitions: `${PARTITION_PREFIX}*`,
   wakes: 'wake/*',
+  hints: 'hints/*',
   ledgers: 'ledger/*',
   locks: `${lockKey('').pk}*`,
   parked: 'parked/*',

@@ -246,12 +246,13 @@ export function persistent(store: JobStore, { during }: Meddler): JobStore {
       const extra = extraOf(partition);
       const before = jobs.length > 0 ? await wakesOf(partition) : undefined;
       const done: Done = new Map();
-      await untilAnswered(done, () => store.wake(asked));
+      const outcome = await untilAnswered(done, () => store.wake(asked));
       extra.wakes += (done.get(nameOfKey({ ...wakeKey(partition) })) ?? 1) - 1;
-      if (before === undefined) return;
+      if (before === undefined) return outcome;
       const again = Math.max(0, (await wakesOf(partition)).named - before.named - 1);
       extra.named += again;
       extra.names += again * jobs.length;
+      return outcome;
     },
     readWakes: async (partition) => {
       const found = await wakesOf(partition);

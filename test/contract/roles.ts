@@ -40,6 +40,8 @@ const PASS = verbsOf<
   releaseLease: true,
   readLease: true,
   readWakes: true,
+  putHints: true,
+  readHints: true,
   dropNames: true,
   loadPartition: true,
   commit: true,

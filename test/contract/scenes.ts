@@ -5,12 +5,12 @@ import type { ScheduleRecord, ScheduleState } from '../../lib/core/recurring.ts'
 import { DECLARATION_PART_CHARS } from '../../lib/store/bounds.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { PAYLOAD_KEPT_MS } from '../../lib/store/payload.ts';
-import type { Fence, WorkerIdentity } from '../../lib/store/records.ts';
+import type { Fence, NamedJob, WorkerIdentity } from '../../lib/store/records.ts';
 import type { ScheduleStore } from '../../lib/store/schedules.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
-import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, aScheduledJob, headOf, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aLookout } from '../fixtures/factories/lookout.ts';
 import { aReadyLine } from '../fixtures/factories/ready-line.ts';
@@ -476,6 +476,34 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           return jobs.slice(0, 1);
         },
       }),
+    },
+  ],
+  putHints: [
+    {
+      // Put once more, the same stands there under two names: nobody was told of the first.
+      set: async ({ store, quiet, partition }) => {
+        const hints = [headOf(aJob({ partition }))];
+        let names: readonly NamedJob[] = [];
+        return {
+          call: async () => {
+            names = await store.putHints({ partition, hints, nowMs: NOW_MS });
+            return names.length;
+          },
+          left: async () => (names.length === 0 ? undefined : quiet.readHints({ partition, names })),
+        };
+      },
+    },
+  ],
+  readHints: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        const names = await quiet.putHints({
+          partition,
+          hints: [headOf(aJob({ partition }))],
+          nowMs: NOW_MS,
+        });
+        return { call: () => store.readHints({ partition, names }), left: async () => undefined };
+      },
     },
   ],
   dropNames: [

@@ -324,6 +324,32 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
+  it('settles what it is told of by hints, without a look', async () => {
+    let looks = 0;
+    const on = scene(1, {
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        fleets: { images: { types: ['resize'], slots: 40 } },
+      },
+    });
+    const store = storeWith<JobStore>(on.store, {
+      lookUpJobs: (asked) => {
+        looks += 1;
+        return on.store.lookUpJobs(asked);
+      },
+    });
+    const one = on.start('one', { store });
+    await on.put(...Array.from({ length: 20 }, () => on.job()));
+    await on.advance(3_000);
+    const ended = await Promise.all((await on.startEverywhere()).map((each) => on.end(each)));
+    looks = 0;
+    expect((await on.pass({ reason: 'stream', jobs: ended })).kind).toBe('left');
+    await on.advance(SOON_MS);
+    expect([ended.length, on.held(), looks]).toEqual([20, [], 0]);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
   it('takes away names that it has looked at, once they are many', async () => {
     const on = scene(1);
     const one = on.start('one');

@@ -116,6 +116,8 @@ describe('word of what is due', () => {
     ['is left to its stream record where they are not', 20, 1],
   ])('an end of which nobody told %s', async (_, slots, held) => {
     const { on, end } = await running(slots);
+    // As long as it was estimated to take.
+    await on.advance(2_000);
     const lease = await on.store.acquireLease({
       partition: 0,
       holder: 'another',

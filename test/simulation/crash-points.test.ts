@@ -22,6 +22,8 @@ const VERBS = {
   wake: true,
   readLease: true,
   readWakes: true,
+  putHints: true,
+  readHints: true,
   dropNames: true,
   loadPartition: true,
   readKeys: true,

@@ -492,6 +492,59 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'hints-gone': {
+    removes: 'the look at everything where hints that word named are gone',
+    foundBy: {
+      test: 'test/dispatch/left-hints.test.ts',
+      name: 'looks everything up where what was left is gone',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: '? { ...news, isBlank: true, hints: [] }',
+        to: '? { ...news, hints: [] }',
+      },
+    ],
+  },
+  'no-room-for-names': {
+    removes: 'the wait for room for the names of a word',
+    foundBy: { test: 'test/dispatch/left-hints.test.ts', name: 'waits until there is room for its names' },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: 'onlyNamed: clock.monotonicMs() < untilMonotonicMs',
+        to: 'onlyNamed: false',
+      },
+    ],
+  },
+  'given-back-while-it-waits': {
+    removes: 'the look at the lease while somebody waits for room for names',
+    foundBy: {
+      test: 'test/dispatch/left-hints.test.ts',
+      name: 'makes the pass itself where the lease is given back',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: '    const lease = await tryLease(context, partition);\n    if (lease !== undefined) return { ...lease, waited: true };\n',
+        to: '',
+      },
+    ],
+  },
+  'looked-up-for-ever': {
+    removes: 'the end of the time in which an end is looked for of which the stream tells',
+    foundBy: {
+      test: 'test/dispatch/likely-over.test.ts',
+      name: 'is not looked for where the stream has told',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pass/likely-over.ts',
+        from: 'overForMs < UNTOLD_MS && ',
+        to: '',
+      },
+    ],
+  },
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
     foundBy: { test: 'test/dispatch/moved-back.test.ts', name: 'is read by its name' },

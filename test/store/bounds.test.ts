@@ -1,4 +1,5 @@
 /** Each kind of item at its bound, with the longest names; and what keeps the partition summary within its own. */
+import { deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { costOf } from '../../lib/core/fairness.ts';
@@ -18,12 +19,14 @@ import { SCHEDULE_LIMITS } from '../../lib/dispatch/schedule-request.ts';
 import {
   COMMIT_ITEMS_MAX,
   DECLARATION_PART_CHARS,
+  HINTS_MAX,
   INLINE_BYTES_MAX,
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
   LATER_JOBS_MAX,
   LEDGERS_BYTES_MAX,
   LEDGERS_SINCE_BYTES_MAX,
+  NAMED_HINTS_MAX,
   NAMED_JOBS_MAX,
   NAMES_BYTES_MAX,
   PARKED_NAME_BYTES_MAX,
@@ -37,6 +40,7 @@ import { encodeBacklogLine } from '../../lib/store/dynamodb/codec/backlog.ts';
 import { encodeDeclarationText } from '../../lib/store/dynamodb/codec/declaration.ts';
 import { encodeDispatcher } from '../../lib/store/dynamodb/codec/dispatcher.ts';
 import { encodeEstimate } from '../../lib/store/dynamodb/codec/estimate.ts';
+import { decodeHints, encodeHints } from '../../lib/store/dynamodb/codec/hints.ts';
 import { encodeHistory } from '../../lib/store/dynamodb/codec/history.ts';
 import { encodeJob, encodePayload } from '../../lib/store/dynamodb/codec/job.ts';
 import { encodeLookout, encodeWakes } from '../../lib/store/dynamodb/codec/lease.ts';
@@ -71,7 +75,7 @@ import {
   turnPage,
 } from '../../lib/store/page.ts';
 import { ledgerBytes, ledgersSince } from '../../lib/store/page-ledgers.ts';
-import type { Ledger, Reservation } from '../../lib/store/records.ts';
+import type { Ledger, NamedJob, Reservation } from '../../lib/store/records.ts';
 import type { Commit } from '../../lib/store/requests.ts';
 import {
   backlogKey,
@@ -85,7 +89,7 @@ import {
   lockKey,
 } from '../../lib/store/schema.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
-import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, headOf, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import {
   KEY,
@@ -103,6 +107,7 @@ import {
   NAME,
   SCHEDULE_ID,
 } from '../fixtures/largest.ts';
+import { noise } from '../fixtures/noise.ts';
 import { seeded } from '../simulation/random.ts';
 
 const PARTITION = 4_095;
@@ -203,6 +208,22 @@ const largestPage = (): Page => {
   return turned([...reserving, ...postponing, ...charging]).page;
 };
 
+/** Items of as many hints, of names that deflate can make little of. */
+function hintItems(count: number): readonly Item[] {
+  const bytes = REQUEST_LIMITS.keyBytes;
+  const names = noise(2 * bytes * count);
+  const largest = headOf(largestJob());
+  const heads = times(count, (at) => ({
+    ...largest,
+    id: at.toString(16).padStart(32, 'f'),
+    fairnessKey: names.slice(2 * at * bytes, (2 * at + 1) * bytes),
+    resourceId: names.slice((2 * at + 1) * bytes, (2 * at + 2) * bytes),
+  }));
+  return encodeHints(PARTITION, heads, { newId: () => 'x'.repeat(16), nowMs: NOW_MS }).map(
+    ({ item }) => item,
+  );
+}
+
 const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
   declaration: () => encodeDeclarationText('f'.repeat(32), 9, 'x'.repeat(DECLARATION_PART_CHARS)),
   job: () =>
@@ -267,12 +288,19 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
       wakes: Number.MAX_SAFE_INTEGER,
       named: Number.MAX_SAFE_INTEGER,
       names: Number.MAX_SAFE_INTEGER,
-      jobs: times(NAMED_JOBS_MAX, () => ({
-        id: 'f'.repeat(32),
-        version: Number.MAX_SAFE_INTEGER,
-        isWaiting: false,
-      })),
+      jobs: [
+        ...times(NAMED_JOBS_MAX, () => ({
+          id: 'f'.repeat(32),
+          version: Number.MAX_SAFE_INTEGER,
+          isWaiting: false,
+        })),
+        ...times(
+          NAMED_HINTS_MAX - NAMED_JOBS_MAX,
+          (): NamedJob => ({ id: 'x'.repeat(16), version: 0, isWaiting: false, isOfHints: true }),
+        ),
+      ],
     }),
+  hints: () => hintItems(HINTS_MAX)[0] as Item,
   request: () => encodeRequest(PARTITION, largestRequest()),
   loan: () =>
     encodeLoan(PARTITION, {
@@ -462,6 +490,28 @@ describe('a reservation', () => {
     const one = (fairnessKey: string): number =>
       itemBytes(plainReservation(0, aReservation([{ id: 'a', fairnessKey }], { batchId: '1-1' })));
     expect(one(KEY) - one('')).toBe(3 * KEY.length);
+  });
+});
+
+describe('what is known of jobs', () => {
+  it('is put into as many items as it takes for each to fit', () => {
+    expect(hintItems(HINTS_MAX)).toHaveLength(1);
+    const items = hintItems(3 * HINTS_MAX);
+    expect(items.length).toBeGreaterThan(1);
+    for (const item of items) expect(itemBytes(item)).toBeLessThanOrEqual(ITEM_BOUNDS.hints);
+    expect(items.flatMap(decodeHints)).toHaveLength(3 * HINTS_MAX);
+  });
+
+  it.each([
+    ['no bytes', 'text', 'not bytes'],
+    ['no deflate', Buffer.from('text'), 'not heads of jobs as deflate'],
+    ['no JSON', deflateRawSync('['), 'not heads of jobs as deflate'],
+    ['no list', deflateRawSync('{}'), 'not a list of heads'],
+    ['no heads', deflateRawSync('[{"pk":"job/a","sk":"job"}]'), 'state'],
+  ])('that is %s is refused by name', (_what, hints, message) => {
+    const [item] = hintItems(1);
+    expect(() => decodeHints({ ...item, hints })).toThrow(MalformedItemError);
+    expect(() => decodeHints({ ...item, hints })).toThrow(message);
   });
 });
 

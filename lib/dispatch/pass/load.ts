@@ -1,5 +1,4 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
-import type { PoolConfiguration } from '../../core/configuration.ts';
 import { isJobId, type MovingJob } from '../../core/job.ts';
 import {
   type Carried,
@@ -7,7 +6,6 @@ import {
   type NamedJob,
   type PartitionState,
   type Reservation,
-  type WorkerRecord,
 } from '../../store/records.ts';
 import type { ScheduleHeads } from '../../store/schedules.ts';
 import { carry } from '../carry.ts';
@@ -26,6 +24,7 @@ import {
 } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf, showsNothingDue } from '../timers.ts';
 import { Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
+import { lookUpLikelyOver } from './likely-over.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { OutdatedPass, PassInput, PassScope } from './scope.ts';
 
@@ -107,7 +106,8 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     promotes ? promoteShown(scope, shards) : NOTHING_DUE,
     input.fires ? readSchedulesShown(scope) : undefined,
   ]);
-  requireRight(scope, state, context.clock.monotonicMs() - askedAtMonotonicMs);
+  const tookMs = context.clock.monotonicMs() - askedAtMonotonicMs;
+  requireRight(scope, state, tookMs);
   const isOwnTurn = cached.loaded?.turn === state.turn;
   forgetUnlessAt(cached, state.turn);
   const { lines } = cached;
@@ -144,7 +144,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const commits = new Commits(store, lease, state.turn);
   return {
     ...scope,
-    input: withFound(scope, found, state, isOwnTurn),
+    input: await withFound(scope, found, state, { isOwnTurn, tookMs }),
     state,
     commits,
     carried,
@@ -186,7 +186,10 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
   const hinted = new Map(hints.map(({ id, version }) => [id, version]));
   const isKnown = (job: NamedJob): boolean =>
     job.version <= (hinted.get(job.id) ?? -1) || (job.isWaiting && isOutdated(cached.lines, job));
-  const names = [...told, ...named.filter((job) => !isKnown(job)).map(({ id }) => id)];
+  const names = [
+    ...told,
+    ...named.filter((job) => job.isOfHints !== true && !isKnown(job)).map(({ id }) => id),
+  ];
   // One that can be no key would be refused, and with it each pass until somebody takes the word away.
   const ids = new Set(names.filter(isJobId));
   if (ids.size === 0) return [];
@@ -194,47 +197,26 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
   return found.filter((job) => job !== undefined).filter((job) => job.partition === partition);
 }
 
-/**
- * Where word is left that says of what, passes come close after each other. While slots are scarce, what else is in flight is looked up
- * there if it is no more than this: so is settled what others are about to be told of.
- */
-const FEW_IN_FLIGHT = 256;
-/** Slots are scarce when so large a part of them is taken. */
-const SCARCE_SHARE = 0.9;
-
-/** Whether nearly all slots that the partition has are taken: then each end that is found lets something start. */
-function areSlotsScarce(
-  { fleets, partitions }: PoolConfiguration,
-  workers: readonly WorkerRecord[],
-  inFlight: number,
-): boolean {
-  const declared = fleets.reduce((sum, { slots }) => sum + (slots ?? 0), 0) / partitions;
-  const slots = workers.reduce((sum, worker) => sum + worker.slots, declared);
-  return inFlight >= SCARCE_SHARE * slots;
-}
-
 /** Read strongly consistent, and under the lease nobody else admits them meanwhile. Without it, a claim of one may be lost. */
-function withFound(
-  { context, input }: PassScope,
+async function withFound(
+  scope: PassScope,
   found: readonly MovingJob[],
-  { reservations, workers }: PartitionState,
-  isOwnTurn: boolean,
-): PassInput {
+  state: PartitionState,
+  { isOwnTurn, tookMs }: { readonly isOwnTurn: boolean; readonly tookMs: number },
+): Promise<PassInput> {
+  const { input } = scope;
   const { told = [], named = [], isToldOfDueWork = false, hints, justStored } = input;
   // Who has made the last pass, too, is shown ends by the stream as before.
   const isWordLeft = named.length > 0 || (isToldOfDueWork && !isOwnTurn);
-  if (told.length === 0 && !isWordLeft) return input;
-  const inFlight = reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
+  const over = await lookUpLikelyOver(scope, state, { isWordLeft, tookMs });
+  if (told.length === 0 && !isWordLeft && over.length === 0) return input;
   // Whoever told of a job before it was stored has told nobody else.
   const early = new Set([...told, ...named.filter(({ version }) => version === 0).map(({ id }) => id)]);
-  const stored = found.filter(({ id, state }) => state === 'pending' && early.has(id)).map(({ id }) => id);
+  const stored = found.filter(({ id, state: now }) => now === 'pending' && early.has(id)).map(({ id }) => id);
   return {
     ...input,
-    hints: [...hints, ...found],
+    hints: [...hints, ...found, ...over],
     justStored: new Set([...justStored, ...stored]),
-    checksAll:
-      input.checksAll ||
-      (isWordLeft && inFlight <= FEW_IN_FLIGHT && areSlotsScarce(context.configuration, workers, inFlight)),
   };
 }
 

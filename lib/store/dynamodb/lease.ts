@@ -1,14 +1,24 @@
 /** A partition's lease, and the counter of its wakes. */
 
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { HINTS_MAX } from '../bounds.ts';
 import type { LeaseStore, RequestOf } from '../contract.ts';
-import { StoreUnavailable } from '../errors.ts';
-import { type LeaseRecord, NO_WAKES, type Wakes } from '../records.ts';
+import { MalformedItemError, StoreUnavailable } from '../errors.ts';
+import type { JobHead } from '../job-fields.ts';
+import { type LeaseRecord, type NamedJob, NO_WAKES, type Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
-import { leaseKey, pageKey, wakeKey } from '../schema.ts';
+import { hintsKey, leaseKey, pageKey, wakeKey } from '../schema.ts';
+import { decodeHints, encodeHints } from './codec/hints.ts';
 import { decodeLease, decodeWakes, encodeWordSeen, type LeaseItem } from './codec/lease.ts';
 import type { DynamoConnection } from './connection.ts';
+import { PARALLEL_MAX } from './expressions.ts';
 import type { TableItems } from './items.ts';
+import { chunksOf, inParallel } from './parallel.ts';
+
+/** Nobody else makes that name. */
+const newHintsId = (): string => randomBytes(12).toString('base64url');
+/** What came in a word may be anything: what can be no key would be refused, and with it each pass until the word is taken away. */
+const HINTS_ID = /^[\w-]{1,64}$/;
 
 /** Tries for a lease whose holder changes with each. */
 const TAKE_OVERS_MAX = 3;
@@ -22,10 +32,12 @@ interface Take {
 }
 
 export class DynamoLeaseStore implements LeaseStore {
+  readonly #items: TableItems;
   readonly #table: DynamoConnection;
 
-  constructor({ table }: TableItems) {
-    this.#table = table;
+  constructor(items: TableItems) {
+    this.#items = items;
+    this.#table = items.table;
   }
 
   async acquireLease({
@@ -143,6 +155,29 @@ export class DynamoLeaseStore implements LeaseStore {
   async readWakes(partition: number): Promise<Wakes> {
     const item = await this.#table.get('readWakes', wakeKey(partition));
     return item === undefined ? NO_WAKES : decodeWakes(item);
+  }
+
+  async putHints({ partition, hints, nowMs }: RequestOf<'putHints'>): Promise<readonly NamedJob[]> {
+    const items = chunksOf(hints, HINTS_MAX).flatMap((chunk) =>
+      encodeHints(partition, chunk, { newId: newHintsId, nowMs }),
+    );
+    await inParallel(items, PARALLEL_MAX, ({ item }) => this.#table.put('putHints', { item }));
+    return items.map(({ hintsId }) => ({ id: hintsId, version: 0, isWaiting: false, isOfHints: true }));
+  }
+
+  async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHead[] | undefined> {
+    // A word that was left twice names them twice.
+    const ids = [...new Set(names.map(({ id }) => id))];
+    if (!ids.every((id) => HINTS_ID.test(id))) return undefined;
+    const keys = ids.map((id) => hintsKey(partition, id));
+    try {
+      const found = await this.#items.getAll('readHints', keys, decodeHints);
+      return found.includes(undefined) ? undefined : found.flatMap((heads) => heads ?? []);
+    } catch (error) {
+      // Whoever asks looks everything up, and nobody reads it a second time.
+      if (error instanceof MalformedItemError) return undefined;
+      throw error;
+    }
   }
 
   async dropNames({ partition, seen: { names, jobs } }: RequestOf<'dropNames'>): Promise<void> {

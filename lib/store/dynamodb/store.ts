@@ -83,6 +83,12 @@ export class DynamoJobStore implements JobStore {
   readWakes(request: RequestOf<'readWakes'>) {
     return this.#lease.readWakes(request);
   }
+  putHints(request: RequestOf<'putHints'>) {
+    return this.#lease.putHints(request);
+  }
+  readHints(request: RequestOf<'readHints'>) {
+    return this.#lease.readHints(request);
+  }
   dropNames(request: RequestOf<'dropNames'>) {
     return this.#lease.dropNames(request);
   }

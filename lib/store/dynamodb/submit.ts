@@ -1,6 +1,6 @@
 /** What whoever submits asks. */
 import type { Job, MovingJob } from '../../core/job.ts';
-import { NAMED_JOBS_MAX } from '../bounds.ts';
+import { roomForNames } from '../bounds.ts';
 import type { LineStore, RequestOf, SubmitStore } from '../contract.ts';
 import { MalformedItemError, StoreUnavailable } from '../errors.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
@@ -214,9 +214,10 @@ export class DynamoSubmitStore implements SubmitStore {
     return { ...declared, hash, text: texts.join('') };
   }
 
-  async wake({ partition, jobs = [] }: RequestOf<'wake'>): Promise<void> {
+  async wake({ partition, jobs = [], onlyNamed = false }: RequestOf<'wake'>): Promise<'left' | 'full'> {
     const key = wakeKey(partition);
-    if (jobs.length > 0 && jobs.length <= NAMED_JOBS_MAX) {
+    const room = roomForNames(jobs);
+    if (jobs.length > 0 && room >= 0) {
       const left = await this.#table.update('wake', {
         key,
         update: `ADD #wakes :one, #named :one SET #namedJobs = list_append(if_not_exists(#namedJobs, :none), :jobs)`,
@@ -225,11 +226,13 @@ export class DynamoSubmitStore implements SubmitStore {
           ':one': 1,
           ':none': [],
           ':jobs': jobs.map(encodeNamedJob),
-          ':room': NAMED_JOBS_MAX - jobs.length,
+          ':room': room,
         },
       });
-      if (left.applied) return;
+      if (left.applied) return 'left';
     }
+    if (onlyNamed) return 'full';
     await this.#table.update('wake', { key, update: 'ADD #wakes :one', values: { ':one': 1 } });
+    return 'left';
   }
 }

@@ -7,11 +7,13 @@ import { CLOSE_ITEMS, CLOSE_KEYS_MIN, CloseReads } from '../close-reads.ts';
 import type { Item } from '../dynamodb/codec/attributes.ts';
 import { lineNamesOf } from '../dynamodb/codec/backlog.ts';
 import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
+import { encodeHints } from '../dynamodb/codec/hints.ts';
 import { encodeJob, encodePayload } from '../dynamodb/codec/job.ts';
 import { encodeWakes } from '../dynamodb/codec/lease.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
+import type { JobHead } from '../job-fields.ts';
 import {
   entryOf,
   itemBytes,
@@ -66,6 +68,8 @@ export const tableItemsOf = (job: Job): readonly Item[] =>
     ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
     : [encodeJob(job, undefined)];
 
+/** As long as one that names hints. */
+const HINTS_ID = '0123456789abcdef';
 /** As long as one that names a commit. */
 const COMMIT_ID = '01234567';
 /** Pages and bases do not change, and each is asked for when it is written, when it is read and when the next one is. */
@@ -160,6 +164,19 @@ export class Bill {
     if (this.meter === undefined) return;
     const readUnits = readUnitsOf(wakesBytes(partition, wakes), true);
     this.meter('readWakes', { readUnits, writeUnits: 0, requests: 1 });
+  }
+
+  hints(verb: string, kind: 'read' | 'write', partition: number, heads: readonly JobHead[]): void {
+    if (this.meter === undefined) return;
+    const items = encodeHints(partition, heads, { newId: () => HINTS_ID, nowMs: 0 });
+    for (const { item } of items) {
+      const bytes = itemBytes(item);
+      this.meter(verb, {
+        readUnits: kind === 'read' ? readUnitsOf(bytes, true) : 0,
+        writeUnits: kind === 'write' ? writeUnitsOf(bytes) : 0,
+        requests: 1,
+      });
+    }
   }
 
   wroteWakes(verb: string, partition: number, before: Wakes, after: Wakes): void {

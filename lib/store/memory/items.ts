@@ -6,6 +6,7 @@ import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
 import type { PlaceInLine } from '../contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../errors.ts';
+import type { JobHead } from '../job-fields.ts';
 import { KeyRanks } from '../key-ranks.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
 import {
@@ -108,6 +109,8 @@ export interface PartitionItems {
   declared?: number | undefined;
   carried?: Carried | undefined;
   wakes: Wakes;
+  /** By their ids: what is known of jobs of which word was left, until it is collected. */
+  readonly hints: Map<string, { readonly heads: readonly JobHead[]; readonly keptUntilMs: number }>;
   page: Page;
   dueShards: number;
   lookout: Lookout | undefined;
@@ -267,6 +270,7 @@ export class MemoryItems {
       items = {
         lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
         wakes: NO_WAKES,
+        hints: new Map(),
         page: EMPTY_PAGE,
         dueShards: 1,
         lookout: undefined,

@@ -1,6 +1,8 @@
 /** A partition's lease, and the counter of its wakes. */
+import { HINTS_KEPT_MS, HINTS_MAX } from '../bounds.ts';
 import type { LeaseStore, RequestOf } from '../contract.ts';
-import type { LeaseRecord, Wakes } from '../records.ts';
+import type { JobHead } from '../job-fields.ts';
+import type { LeaseRecord, NamedJob, Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
 import type { MemoryItems } from './items.ts';
 
@@ -13,6 +15,7 @@ export const ifPresent = <Name extends string, Value>(
 
 export class MemoryLeaseStore implements LeaseStore {
   readonly #items: MemoryItems;
+  #hintsPut = 0;
 
   constructor(items: MemoryItems) {
     this.#items = items;
@@ -113,6 +116,32 @@ export class MemoryLeaseStore implements LeaseStore {
       const { wakes } = this.#items.partition(partition);
       this.#items.bill.readWakes(partition, wakes);
       return wakes;
+    });
+  }
+
+  async putHints({ partition, hints, nowMs }: RequestOf<'putHints'>): Promise<readonly NamedJob[]> {
+    return this.#items.write('putHints', () => {
+      const { hints: kept } = this.#items.partition(partition);
+      for (const [id, { keptUntilMs }] of kept) if (keptUntilMs < nowMs) kept.delete(id);
+      const names: NamedJob[] = [];
+      for (let from = 0; from < hints.length; from += HINTS_MAX) {
+        const heads = hints.slice(from, from + HINTS_MAX);
+        this.#hintsPut += 1;
+        const id = `hints-${this.#hintsPut}`;
+        this.#items.bill.hints('putHints', 'write', partition, heads);
+        kept.set(id, { heads, keptUntilMs: nowMs + HINTS_KEPT_MS });
+        names.push({ id, version: 0, isWaiting: false, isOfHints: true });
+      }
+      return names;
+    });
+  }
+
+  async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHead[] | undefined> {
+    return this.#items.read('readHints', () => {
+      const { hints } = this.#items.partition(partition);
+      const found = [...new Set(names.map(({ id }) => id))].map((id) => hints.get(id)?.heads);
+      for (const heads of found) this.#items.bill.hints('readHints', 'read', partition, heads ?? []);
+      return found.includes(undefined) ? undefined : found.flatMap((heads) => heads ?? []);
     });
   }
 

@@ -1,6 +1,6 @@
 /** What whoever submits asks. */
 import type { Job, MovingJob } from '../../core/job.ts';
-import { NAMED_JOBS_MAX } from '../bounds.ts';
+import { roomForNames } from '../bounds.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
 import { encodeRejection } from '../dynamodb/codec/rejection.ts';
 import { requireItemFits } from '../limits.ts';
@@ -136,11 +136,16 @@ export class MemorySubmitStore implements SubmitStore {
     });
   }
 
-  async wake({ partition, jobs = [] }: RequestOf<'wake'>): Promise<void> {
+  async wake({ partition, jobs = [], onlyNamed = false }: RequestOf<'wake'>): Promise<'left' | 'full'> {
     return this.#items.write('wake', () => {
       const items = this.#items.partition(partition);
       const before = items.wakes;
-      const isNamed = jobs.length > 0 && before.jobs.length + jobs.length <= NAMED_JOBS_MAX;
+      const room = roomForNames(jobs);
+      const isNamed = jobs.length > 0 && before.jobs.length <= room;
+      // A word with too many names is refused first.
+      const isTried = jobs.length > 0 && room >= 0 && !isNamed;
+      if (isTried) this.#items.bill.wroteWakes('wake', partition, before, before);
+      if (onlyNamed && !isNamed) return 'full';
       items.wakes = isNamed
         ? {
             wakes: before.wakes + 1,
@@ -149,10 +154,8 @@ export class MemorySubmitStore implements SubmitStore {
             jobs: [...before.jobs, ...jobs],
           }
         : { ...before, wakes: before.wakes + 1 };
-      // A word with too many names is refused first.
-      const isTried = jobs.length > 0 && jobs.length <= NAMED_JOBS_MAX && !isNamed;
-      if (isTried) this.#items.bill.wroteWakes('wake', partition, before, before);
       this.#items.bill.wroteWakes('wake', partition, before, items.wakes);
+      return 'left';
     });
   }
 }

@@ -1,10 +1,11 @@
 /** A partition's lease, and the counter of wakes beside it. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
+import { HINTS_MAX, NAMED_HINTS_MAX, NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
-import type { Fence } from '../../../lib/store/records.ts';
+import type { JobHead } from '../../../lib/store/job-fields.ts';
+import type { Fence, NamedJob } from '../../../lib/store/records.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
-import { NOW_MS } from '../../fixtures/factories/job.ts';
+import { aJob, headOf, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
@@ -275,6 +276,35 @@ export function leaseContract(suite: StoreSuite): void {
       expect((await store.readWakes(partition)).jobs).toHaveLength(NAMED_JOBS_MAX);
     });
 
+    it('is not left where there is no room for its names, if it is to have them', async () => {
+      const partition = freshPartition();
+      const named = times(NAMED_JOBS_MAX, (at) => ({ id: `job-${at}`, version: at, isWaiting: true }));
+      const leave = (jobs: readonly NamedJob[]) => store.wake({ partition, jobs, onlyNamed: true });
+      expect(await leave(named.slice(1))).toBe('left');
+      const full = await store.readWakes(partition);
+      expect([await leave(named.slice(0, 2)), await leave([...named, ...named])]).toEqual(['full', 'full']);
+      expect(await store.readWakes(partition)).toEqual(full);
+      await store.dropNames({ partition, seen: full });
+      expect(await leave(named.slice(0, 2))).toBe('left');
+      expect((await store.readWakes(partition)).jobs).toEqual(named.slice(0, 2));
+    });
+
+    it('names more hints than jobs: they are shorter', async () => {
+      const partition = freshPartition();
+      const hints = times(
+        NAMED_HINTS_MAX + 1,
+        (at): NamedJob => ({ id: `hints-${at}`, version: 0, isWaiting: false, isOfHints: true }),
+      );
+      const leave = (jobs: readonly NamedJob[]) => store.wake({ partition, jobs, onlyNamed: true });
+      expect(await leave(hints)).toBe('full');
+      expect(await leave(hints.slice(1))).toBe('left');
+      expect([
+        await leave(hints.slice(0, 1)),
+        await leave([{ id: 'job', version: 1, isWaiting: true }]),
+      ]).toEqual(['full', 'full']);
+      expect((await store.readWakes(partition)).jobs).toEqual(hints.slice(1));
+    });
+
     it('never stands in the way of a commit', { timeout: CONCURRENT_MS }, async () => {
       const partition = freshPartition();
       const fence = await lease(partition);
@@ -282,6 +312,57 @@ export function leaseContract(suite: StoreSuite): void {
       expect(await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) })).toBe('committed');
       await Promise.all(wakes);
       expect((await store.readWakes(partition)).wakes).toBe(10);
+    });
+  });
+
+  describe('hints', () => {
+    const ended = (partition: number, at: number): JobHead =>
+      headOf(
+        aJob({
+          partition,
+          id: `ended-${at}`,
+          state: 'succeeded',
+          version: 4,
+          fairnessKey: `two\nlines ${at}`,
+          resourceId: 'album/\u0001',
+          claim: { claimId: `1-2-${at}`, epoch: 1, batchId: '1-2', fleet: 'images', claimedAtMs: NOW_MS },
+          startedAtMs: NOW_MS + 3,
+          finishedAtMs: NOW_MS + 7,
+        }),
+      );
+
+    it('say what was known of the jobs, however many there are', async () => {
+      const partition = freshPartition();
+      const hints = [...times(HINTS_MAX + 1, (at) => ended(partition, at)), headOf(aJob({ partition }))];
+      const names = await store.putHints({ partition, hints, nowMs: NOW_MS });
+      expect(names).toHaveLength(2);
+      expect(names.every(({ isOfHints }) => isOfHints)).toBe(true);
+      expect(await store.readHints({ partition, names })).toEqual(hints);
+      // Left as word, they are named as they were put; a word that was left twice names them twice.
+      await store.wake({ partition, jobs: names });
+      const heard = (await store.readWakes(partition)).jobs;
+      expect(heard).toEqual(names);
+      expect(await store.readHints({ partition, names: [...heard, ...heard] })).toEqual(hints);
+    });
+
+    it('of another partition, or another name, are not there', async () => {
+      const partition = freshPartition();
+      const names = await store.putHints({ partition, hints: [ended(partition, 0)], nowMs: NOW_MS });
+      expect(await store.readHints({ partition: freshPartition(), names })).toBeUndefined();
+      const others = ['none', '', 'x'.repeat(3_000), '\ud800', '/'].map((id) => ({
+        id,
+        version: 0,
+        isWaiting: false,
+        isOfHints: true as const,
+      }));
+      for (const other of others)
+        expect(await store.readHints({ partition, names: [...names, other] })).toBeUndefined();
+    });
+
+    it('of no jobs are none', async () => {
+      const partition = freshPartition();
+      expect(await store.putHints({ partition, hints: [], nowMs: NOW_MS })).toEqual([]);
+      expect(await store.readHints({ partition, names: [] })).toEqual([]);
     });
   });
 }

@@ -58,6 +58,7 @@ export const ATTRIBUTE = {
   namesDropped: 'namesDropped',
   /** Wakes, named ones and names, up to which was looked. */
   wordSeen: 'wordSeen',
+  hints: 'hints',
   /** The newest declaration that the partition was told of. */
   declared: 'declared',
   /** How far jobs were moved to where it wants them. */

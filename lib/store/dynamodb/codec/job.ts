@@ -176,6 +176,18 @@ export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: 
   };
 }
 
+/** What a line shows of a job, without its place there. */
+export const encodeJobHead = (head: JobHead): Item => ({
+  ...jobKey(head.id),
+  ...Object.fromEntries(
+    HEAD_FIELDS.map((name) => {
+      const value = head[name];
+      const { write } = CELLS[name] as Cell<unknown>;
+      return [A[name], value === undefined ? undefined : write(value)] as const;
+    }),
+  ),
+});
+
 /** A payload apart from its job: until when it is kept at most, if nobody says so earlier. */
 export const encodePayload = (
   { id, payload }: Pick<Job, 'id' | 'payload'>,

@@ -72,11 +72,11 @@ function decodeWakesSeen(cells: Cells): WakeCount {
   return { wakes, named: wakes, names: 0 };
 }
 
-/** Its version, how it was, its id. */
-const NAMED_JOB = /^(\d+)([wx])(.+)$/s;
+/** Its version, how it was, its id; or that it is no job, and the id of hints. */
+const NAMED_JOB = /^(\d+)([wxh])(.+)$/s;
 
-export const encodeNamedJob = ({ id, version, isWaiting }: NamedJob): string =>
-  `${version}${isWaiting ? 'w' : 'x'}${id}`;
+export const encodeNamedJob = ({ id, version, isWaiting, isOfHints }: NamedJob): string =>
+  `${version}${isOfHints ? 'h' : isWaiting ? 'w' : 'x'}${id}`;
 
 /** As words leave it. */
 export const encodeWakes = (partition: number, { wakes, named, names, jobs }: Wakes): Item => ({
@@ -101,7 +101,8 @@ export function decodeWakes(item: Item): Wakes {
 /** What is no name names no job: it keeps its place, and nothing is looked up by it. A word that cannot be read must not stop a partition. */
 function decodeNamedJob(text: string): NamedJob {
   const [, version, how, id = ''] = NAMED_JOB.exec(text) ?? [];
-  return { id, version: Number(version ?? 0), isWaiting: how === 'w' };
+  const named = { id, version: Number(version ?? 0), isWaiting: how === 'w' };
+  return how === 'h' ? { ...named, isOfHints: true } : named;
 }
 
 export const encodeLookout = (partition: number, lookout: Lookout, callId: string): Item => ({

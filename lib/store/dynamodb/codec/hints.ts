@@ -1,0 +1,46 @@
+/** What is known of jobs of which word is left, compressed: a job is some sixty bytes among many. */
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { HINTS_KEPT_MS, ITEM_BOUNDS } from '../../bounds.ts';
+import type { JobHead } from '../../job-fields.ts';
+import { itemBytes } from '../../metering.ts';
+import { hintsKey } from '../../schema.ts';
+import { ATTRIBUTE as A, type Item } from './attributes.ts';
+import { cellsOf, ttlSec } from './cells.ts';
+import { decodeJobHead, encodeJobHead } from './job.ts';
+
+/** Far beyond the heads of any item. */
+const HINTS_TEXT_MAX = 16 * 1024 * 1024;
+
+/** Items that say these: one, or as many as it takes for each to fit. */
+export function encodeHints(
+  partition: number,
+  hints: readonly JobHead[],
+  { newId, nowMs }: { readonly newId: () => string; readonly nowMs: number },
+): readonly { readonly hintsId: string; readonly item: Item }[] {
+  const hintsId = newId();
+  const item = {
+    ...hintsKey(partition, hintsId),
+    [A.hints]: deflateRawSync(JSON.stringify(hints.map(encodeJobHead))),
+    [A.ttl]: ttlSec(nowMs + HINTS_KEPT_MS),
+  };
+  if (hints.length < 2 || itemBytes(item) <= ITEM_BOUNDS.hints) return [{ hintsId, item }];
+  const half = Math.ceil(hints.length / 2);
+  return [hints.slice(0, half), hints.slice(half)].flatMap((part) =>
+    encodeHints(partition, part, { newId, nowMs }),
+  );
+}
+
+/** @throws MalformedItemError - it names the item's key and what is wrong */
+export function decodeHints(item: Item): readonly JobHead[] {
+  const cells = cellsOf(item);
+  const packed = item[A.hints];
+  if (!(packed instanceof Uint8Array)) throw cells.malformed(A.hints, 'bytes');
+  let heads: unknown;
+  try {
+    heads = JSON.parse(inflateRawSync(packed, { maxOutputLength: HINTS_TEXT_MAX }).toString());
+  } catch (cause) {
+    throw cells.malformed(A.hints, 'heads of jobs as deflate', { cause });
+  }
+  if (!Array.isArray(heads)) throw cells.malformed(A.hints, 'a list of heads');
+  return heads.map((head) => decodeJobHead(head as Item));
+}

@@ -1,0 +1,102 @@
+/** Where slots are scarce, a pass looks up what should have ended, and need not wait for the stream to tell of it. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { type Stage, type Started, stage, storeWith } from './stage.ts';
+
+const SLOTS = 4;
+
+interface Scene {
+  readonly on: Stage;
+  readonly running: readonly Started[];
+  /** Makes a pass that is told of a new job. Answers what it settled, and which jobs it looked up. */
+  readonly pass: (
+    hints?: readonly Job[],
+  ) => Promise<{ readonly settled: number; readonly looked: readonly string[] }>;
+}
+
+/** All slots are taken, or some are free, and a job waits. */
+async function scene({
+  slots = SLOTS,
+  costMs = 1_000,
+  answerMs = 0,
+}: {
+  readonly slots?: number;
+  readonly costMs?: number;
+  readonly answerMs?: number;
+} = {}): Promise<Scene> {
+  const on = stage({
+    pool: {
+      types: { resize: { defaultCostMs: costMs, timeoutMs: 600_000 } },
+      fleets: { images: { types: ['resize'], slots } },
+    },
+  });
+  const looked: string[] = [];
+  const store = storeWith<JobStore>(on.store, {
+    loadPartition: async (asked) => {
+      await on.clock.sleep(answerMs);
+      return on.store.loadPartition(asked);
+    },
+    lookUpJobs: (asked) => {
+      looked.push(...asked.ids);
+      return on.store.lookUpJobs(asked);
+    },
+  });
+  const context = on.dispatcher({ store });
+  await on.put(...Array.from({ length: SLOTS }, () => on.job()));
+  await on.pass({ reason: 'tick' }, context);
+  const running = [...(await on.startEverywhere())];
+  expect(running).toHaveLength(SLOTS);
+  const pass: Scene['pass'] = async (hints = []) => {
+    looked.length = 0;
+    const [job] = (await on.put(on.job())) as [Job];
+    const { settled } = await on.pass({ reason: 'stream', jobs: [job, ...hints] }, context);
+    return { settled, looked: [...looked] };
+  };
+  return { on, running, pass };
+}
+
+/** One of the running jobs ends so long after it was reserved, and nobody is told. */
+async function ends({ on, running }: Scene, afterMs: number): Promise<Job> {
+  await on.advance(afterMs);
+  return on.end(running[0] as Started);
+}
+
+describe('an end of which nobody has told', () => {
+  it('is found where all slots are taken, as soon as the job should have ended, and lets another one start', async () => {
+    const at = await scene();
+    await ends(at, 1_150);
+    const { settled, looked } = await at.pass();
+    expect([settled, looked.length]).toEqual([1, SLOTS]);
+    expect(at.on.held()).toHaveLength(SLOTS);
+  });
+
+  it.each([
+    ['slots are free', { slots: 3 * SLOTS }, 1_150],
+    ['the job is estimated to take longer', { costMs: 2_000 }, 1_150],
+    ['the stream has told of it by now, if it has ended', {}, 1_400],
+    ['jobs are long: a slot that waits for the stream loses little', { costMs: 6_000 }, 6_650],
+    ['the store takes as long to answer as the stream to tell', { answerMs: 300 }, 1_150],
+  ])('is not looked for where %s', async (_, options, afterMs) => {
+    const at = await scene(options);
+    await ends(at, afterMs);
+    expect(await at.pass()).toEqual({ settled: 0, looked: [] });
+  });
+
+  it('is looked for whenever it should have been, where word was left', async () => {
+    const at = await scene({ costMs: 60_000 });
+    const ended = await ends(at, 70_000);
+    await at.on.store.wake({ partition: 0, jobs: [{ id: 'other', version: 1, isWaiting: true }] });
+    const { settled, looked } = await at.pass();
+    expect(settled).toBe(1);
+    expect(looked).toContain(ended.id);
+  });
+
+  it('is not looked up if the pass is told of it', async () => {
+    const at = await scene();
+    const ended = await ends(at, 1_150);
+    const { settled, looked } = await at.pass([ended]);
+    expect(settled).toBe(1);
+    expect(looked).not.toContain(ended.id);
+  });
+});
