@@ -25,7 +25,8 @@
  * the lost ones), S the blocked jobs met. First requests sum up to at most 2 F + L heads, a further request for a line at most doubles
  * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
  * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
- * time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
+ * time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight, and those of a type that is
+ * offered anew count once.
  */
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
@@ -94,6 +95,8 @@ export type Step =
 export interface Planner {
   /** Keys with backlog of a type, after those offered before; `more`: others follow. */
   offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void;
+  /** The keys of a type are offered from the start again. */
+  beginKeysAnew(type: string): void;
   /** Jobs of a line in rank order, after those offered before; `more`: others follow. */
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
   /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
@@ -128,6 +131,8 @@ interface KeysState {
   more: boolean;
   /** No such key has a lesser share. */
   boundShare: number;
+  /** How many of those that were offered count. */
+  counted: number;
 }
 
 interface LineState {
@@ -170,7 +175,7 @@ class HeadsPlanner implements Planner {
   readonly #blocked = new Map<string, string>();
   #firstHeadsLeft: number;
   #keysLeft: number;
-  readonly #linesMax: number;
+  #linesMax: number;
   #blockedLeft: number;
   /** Keys beyond the room whose lines are asked for at once: more each time as long as nothing of them may start. */
   #keysAhead = 0;
@@ -203,6 +208,7 @@ class HeadsPlanner implements Planner {
       read: false,
       more: true,
       boundShare: Number.NEGATIVE_INFINITY,
+      counted: 0,
     }));
     this.#scheduler.beginPass(input.nowMs);
     const free = this.#scheduler.room;
@@ -228,7 +234,10 @@ class HeadsPlanner implements Planner {
         state.boundShare,
         Math.min(settledShare, offered.rankShareMs ?? settledShare),
       );
-      if (!this.#scheduler.ledgers.isFull(key)) this.#keysLeft -= 1;
+      if (!this.#scheduler.ledgers.isFull(key)) {
+        this.#keysLeft -= 1;
+        state.counted += 1;
+      }
       for (const mode of offered.modes) {
         const line = this.#open({ type, mode, fairnessKey: offered.fairnessKey }, number, key);
         if (line.asked === 0) this.#setMore(line, true);
@@ -236,6 +245,16 @@ class HeadsPlanner implements Planner {
     }
     state.read = true;
     state.more = more;
+  }
+
+  beginKeysAnew(type: string): void {
+    const number = this.#scheduler.index.typeNumbers.get(type);
+    if (number === undefined) return;
+    const state = this.#keys[number] as KeysState;
+    // What was within the bounds is within them again: a plan that ends at the same keys each time is not cut short.
+    this.#keysLeft = Math.max(0, this.#keysLeft) + state.counted;
+    state.counted = 0;
+    this.#linesMax = Math.max(this.#linesMax, this.#linesWithJobs.size + 1);
   }
 
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void {

@@ -1,4 +1,6 @@
 /** Keys with backlog in one partition, type by type: as far as earlier passes have read them, and page by page beyond. */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import type { Planner } from '../core/planner.ts';
 import type { JobStore } from '../store/contract.ts';
 import type { KeyBacklog } from '../store/records.ts';
 import type { LedgerCache } from './ledger-cache.ts';
@@ -33,6 +35,21 @@ export interface KeyShares {
   readonly of: (key: CachedKey) => number;
   /** The least that a key behind this rank can have. */
   readonly behind: (rankCostMs: number) => number;
+}
+
+export function keyShares(
+  ledgerCache: Pick<LedgerCache, 'isKnown' | 'ledgerOf' | 'readLedgers' | 'weightOf'>,
+  planner: Pick<Planner, 'isKeyFull'>,
+  { defaultWeight, resetEveryMs }: PoolConfiguration['fairness'],
+): KeyShares {
+  return {
+    read: (keys) =>
+      ledgerCache.readLedgers(keys.filter((key) => !(ledgerCache.isKnown(key) || planner.isKeyFull(key)))),
+    of: ({ fairnessKey }) =>
+      (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) / ledgerCache.weightOf(fairnessKey),
+    // After a reset, ranks say what keys were charged before it.
+    behind: (rankCostMs) => (resetEveryMs === null ? rankCostMs / defaultWeight : 0),
+  };
 }
 
 /** A key, and its share when it was met. */

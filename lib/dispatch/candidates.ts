@@ -6,7 +6,7 @@ import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { Ledger, Quiet, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
-import { BackloggedKeys, KEYS_MIN, type KeyShares } from './backlogged-keys.ts';
+import { BackloggedKeys, KEYS_MIN, keyShares } from './backlogged-keys.ts';
 import { type BetweenPartitions, betweenPartitions } from './between-partitions.ts';
 import type { DispatchContext } from './context.ts';
 import { HintedJobs } from './hinted-jobs.ts';
@@ -284,6 +284,7 @@ export class Candidates {
     if (types.length + lines.length === 0) return false;
     for (const type of types) {
       this.#keys.beginAnew(type);
+      planner.beginKeysAnew(type);
       keys.delete(type);
     }
     await this.answer(planner, {
@@ -309,7 +310,7 @@ export class Candidates {
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
     const { ledgerCache } = this.#input;
     const isFirst = !this.#keys.isBegun(type);
-    const shares = this.#sharesFor(planner);
+    const shares = keyShares(ledgerCache, planner, this.#context.configuration.fairness);
     const { keys, more } = await this.#keys.inTurn(type, Math.max(count, KEYS_MIN), shares);
     if (isFirst && !this.#keys.hasRead(type)) this.#believedTypes.add(type);
     // A line that was read to its end has shown them.
@@ -339,19 +340,6 @@ export class Candidates {
       })),
       more,
     );
-  }
-
-  #sharesFor(planner: Planner): KeyShares {
-    const { ledgerCache } = this.#input;
-    const { defaultWeight, resetEveryMs } = this.#context.configuration.fairness;
-    return {
-      read: (keys) =>
-        ledgerCache.readLedgers(keys.filter((key) => !(ledgerCache.isKnown(key) || planner.isKeyFull(key)))),
-      of: ({ fairnessKey }) =>
-        (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) / ledgerCache.weightOf(fairnessKey),
-      // After a reset, ranks say what keys were charged before it.
-      behind: (rankCostMs) => (resetEveryMs === null ? rankCostMs / defaultWeight : 0),
-    };
   }
 
   async #takeHeads(

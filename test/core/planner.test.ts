@@ -785,6 +785,27 @@ describe('a planner that reads heads', () => {
     expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line: { fairnessKey: 'k1' } }] });
   });
 
+  it.each([2_000, 2_066, 2_100])('counts %i keys once that are offered anew', (count) => {
+    const planner = plannerOf(oneLine(0, 1));
+    const pageOf = (from: number): readonly OfferedKey[] =>
+      Array.from({ length: Math.min(100, count - from) }, (_, at) => ({
+        fairnessKey: `key${from + at}`,
+        settledCostMs: from + at,
+        modes: [],
+      }));
+    for (let looks = 0; looks < 3; looks += 1) {
+      let from = 0;
+      do {
+        const keys = pageOf(from);
+        from += keys.length;
+        planner.offerKeys('a', keys, from < count);
+      } while (planner.next().kind === 'need');
+      expect(from).toBe(count);
+      expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+      planner.beginKeysAnew('a');
+    }
+  });
+
   it('ends before it passes over what it has not read, once it has met as many blocked jobs as it may', () => {
     const state = oneLine(12, 2, 'same');
     const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
