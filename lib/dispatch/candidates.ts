@@ -183,7 +183,9 @@ export class Candidates {
     }
     const coming = [...(cached.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
     const recent = this.#hinted.recentOfKeys((fairnessKey) => !this.#lifts.isInFlight(fairnessKey));
-    await this.#lifts.lift([...recent, ...coming], cached.coming === undefined);
+    // What came first may have been moved since: of each job, what was told of it last.
+    const told = new Map([...coming, ...recent].map((job) => [job.id, job]));
+    await this.#lifts.lift([...told.values()], cached.coming === undefined);
     cached.coming = this.#lifts.isCutShort ? undefined : new Map();
   }
 

@@ -303,9 +303,8 @@ export function noteImages(
     const changed = new Set<string>();
     for (const job of ofLine) {
       const told = lines.recent.of(job.id);
-      // The image may be older than what was read of the line since.
-      const isOlder = Math.max(told?.job.version ?? 0, read.get(job.id)?.version ?? 0) > job.version;
-      if (isOlder || isOutdated(lines, job)) continue;
+      // The image may be older than what is known.
+      if (knownVersion(lines, read, job) > job.version || isOutdated(lines, job)) continue;
       changed.add(job.id);
       if (job.state === 'pending') {
         const rank = places.rankOf(job);
@@ -324,11 +323,20 @@ export function noteImages(
     else lines.heads.set(name, withChanges(known, changed, coming, places.compare));
   }
   noteOutdated(lines, others, nowMs);
+  for (const job of waiting) if (lines.coming?.has(job.id)) lines.coming.set(job.id, job);
   for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type))
     noteKeys(lines, type, jobs, places.subOf);
   forgetMovedBack(lines, nowMs);
   lines.recent.forgetOld(nowMs - RECENT_MS, RECENT_MAX);
 }
+
+/** The newest version of a job that was told of, or read of its line; 0: none. */
+const knownVersion = (
+  { recent, coming }: CachedLines,
+  read: ReadonlyMap<string, JobHead>,
+  { id }: JobHead,
+): number =>
+  Math.max(recent.of(id)?.job.version ?? 0, read.get(id)?.version ?? 0, coming?.get(id)?.version ?? 0);
 
 /** By id, as far as they were read of their line: these jobs as they were then. */
 function readOf(known: CachedHeads | undefined, jobs: readonly JobHead[]): ReadonlyMap<string, JobHead> {
