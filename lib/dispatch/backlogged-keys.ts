@@ -1,9 +1,11 @@
 /** Keys with backlog in one partition, type by type: as far as earlier passes have read them, and page by page beyond. */
 import type { PoolConfiguration } from '../core/configuration.ts';
+import type { JobMode } from '../core/job.ts';
 import type { Planner } from '../core/planner.ts';
 import type { JobStore } from '../store/contract.ts';
 import type { KeyBacklog } from '../store/records.ts';
 import type { LedgerCache } from './ledger-cache.ts';
+import { modesOf } from './line-parts.ts';
 import {
   type CachedKey,
   type CachedKeys,
@@ -60,7 +62,8 @@ export interface KeyInTurn {
 
 /** How far the keys of a type were offered in this pass. */
 interface Turn {
-  readonly met: Set<string>;
+  /** By fairness key: the modes of its lines. What a hint told of a key may be less than its place in the keys line says. */
+  readonly met: Map<string, readonly JobMode[]>;
   /** All of these were met. */
   metOf: readonly CachedKey[] | undefined;
   /** Met and not offered. */
@@ -145,7 +148,7 @@ export class BackloggedKeys {
     count: number,
     shares: KeyShares,
   ): Promise<{ readonly keys: readonly KeyInTurn[]; readonly more: boolean }> {
-    const turn: Turn = this.#turns.get(type) ?? { met: new Set(), metOf: undefined, waiting: [] };
+    const turn: Turn = this.#turns.get(type) ?? { met: new Map(), metOf: undefined, waiting: [] };
     this.#turns.set(type, turn);
     let known = await this.upTo(type, 0);
     for (;;) {
@@ -169,9 +172,13 @@ export class BackloggedKeys {
     // Of ten thousand, whoever asks for the next hundred looks through none again.
     if (turn.metOf === keys) return;
     turn.metOf = keys;
-    const fresh = keys.filter(({ fairnessKey }) => !turn.met.has(fairnessKey));
+    const fresh = keys.filter(({ fairnessKey, lines }) => {
+      const modes = turn.met.get(fairnessKey);
+      return modes === undefined || lines.some(({ mode }) => !modes.includes(mode));
+    });
     if (fresh.length === 0) return;
-    for (const { fairnessKey } of fresh) turn.met.add(fairnessKey);
+    for (const { fairnessKey, lines } of fresh)
+      turn.met.set(fairnessKey, [...(turn.met.get(fairnessKey) ?? []), ...modesOf(lines)]);
     await shares.read(fresh.map(({ fairnessKey }) => fairnessKey));
     const met = fresh.map((key) => ({ key, share: shares.of(key) }));
     turn.waiting = [...turn.waiting, ...met].sort((one, other) => one.share - other.share);

@@ -18,8 +18,8 @@ const poolWith = (subLines: number): PoolInput => ({
 });
 
 /** Keys of which each was charged a little more than the one before, and each has a job; the key of these jobs was charged most. */
-async function behindAPage(on: Stage, waiting: readonly Job[]): Promise<void> {
-  const keys = [...Array.from({ length: OTHERS }, (_, at) => `tenant-${at}`), FAR];
+async function behindAPage(on: Stage, waiting: readonly Job[], count = OTHERS): Promise<void> {
+  const keys = [...Array.from({ length: count }, (_, at) => `tenant-${at}`), FAR];
   const { epoch } = await on.store.acquireLease({
     partition: 0,
     holder: 'earlier',
@@ -70,6 +70,38 @@ describe('a key that hints tell of', () => {
     const best = on.job({ fairnessKey: FAR, mode: 'onDemand' });
     expect(await startsFirst(on, best, on.job({ fairnessKey: FAR }))).toEqual([best.id]);
   });
+});
+
+describe('a key that stands behind what was read of the keys line', () => {
+  /** Its best job, of which nobody told, and a queued one that was told, when its turn comes. */
+  async function play(forgets: boolean) {
+    const on = stage({
+      pool: {
+        types: { resize: { defaultCostMs: 1_000, timeoutMs: 600_000 } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 95 } },
+        fairness: { idlePolicy: 'none', maxConcurrencyPerKey: 1 },
+      },
+    });
+    const [best, told] = [on.job({ fairnessKey: FAR, mode: 'onDemand' }), on.job({ fairnessKey: FAR })];
+    await behindAPage(on, [best], 100);
+    await on.pass();
+    await on.put(told);
+    const running = await on.startAll('images');
+    await on.advance(500);
+    const ended: Job[] = [];
+    for (const started of running) ended.push(await on.end(started));
+    if (forgets) on.main.caches.clear();
+    await on.pass({ jobs: [told, ...ended], reason: 'stream' });
+    return on.states([best, told]);
+  }
+
+  it.each([true, false])(
+    'starts its best job, whichever line a hint told of (forgets all: %s)',
+    async (forgets) => {
+      expect(await play(forgets)).toEqual(['claimed', 'pending']);
+    },
+  );
 });
 
 describe('a job that another dispatcher promoted', () => {
