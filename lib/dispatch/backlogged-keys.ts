@@ -121,6 +121,7 @@ export class BackloggedKeys {
     const keys = {
       readAtMs: known?.readAtMs ?? nowMs,
       keys: [...(known?.keys ?? []), ...moved, ...own],
+      told: known?.told,
       next: read.next,
     };
     cached.keys.set(type, keys);

@@ -54,6 +54,8 @@ export interface CachedKey extends KeyBacklog {
 export interface CachedKeys {
   readonly readAtMs: number;
   readonly keys: readonly CachedKey[];
+  /** How many of them only hints have told of since. */
+  readonly told?: number | undefined;
   /** Nothing of the type waited once: these are the keys that hints have told of since. */
   readonly isQuiet?: true | undefined;
   /** Whoever made the last pass said so, and this one has hints to go by. */
@@ -147,7 +149,9 @@ const isLongKeysLine = ({ keys }: CachedKeys): boolean => keys.length > LONG_KEY
 /** How long the keys of a type that were read are believed to be all there are. */
 export function keysTrustedMs(lines: CachedLines, read: CachedKeys): number {
   if (isQuietKnown(lines, read)) return QUIET_TRUSTED_MS;
-  return isLongKeysLine(read) ? read.keys.length * READ_AGAIN_MS : NOTHING_TRUSTED_MS;
+  // Where hints tell of more and more keys, these put the next read off by so much at most.
+  const putOffMs = Math.min(read.keys.length * READ_AGAIN_MS, QUIET_TRUSTED_MS);
+  return Math.max(NOTHING_TRUSTED_MS, (read.keys.length - (read.told ?? 0)) * READ_AGAIN_MS, putOffMs);
 }
 
 /** How long a line that was used up is believed to have nothing. */
@@ -377,7 +381,7 @@ function noteKeys(
   if (changed.size === 0) return;
   const fresh = [...changed.values()].filter(({ fairnessKey }) => !byName.has(fairnessKey));
   const others = known.keys.map((key) => changed.get(key.fairnessKey) ?? key);
-  keys.set(type, { ...known, keys: [...fresh, ...others] });
+  keys.set(type, { ...known, keys: [...fresh, ...others], told: (known.told ?? 0) + fresh.length });
 }
 
 /**
