@@ -1,7 +1,7 @@
 /** The keys among which a search for the least share looks, however often it looks in one pass. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { KeysBelow } from '../../lib/dispatch/keys-below.ts';
 import type { CachedKey, CachedKeys } from '../../lib/dispatch/partition-cache.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -102,4 +102,79 @@ it('are all that are charged less, in each search of a pass, whatever an earlier
 it('come with the least share first, as far as a page of the line goes', async () => {
   const { found } = lineOf([5, 9, 2, 7].map((moreMs) => ({ rankCostMs: 0, moreMs })));
   expect(await found(8, 8, [])).toEqual(['2', '0', '3']);
+});
+
+/** A search in a pool, with pages of keys that are made as they are asked for. */
+async function searchOf(
+  types: readonly string[],
+  pageOf: (type: string, after: number) => Pick<CachedKeys, 'keys' | 'next'>,
+  shareMs = 0,
+  fairness: PoolInput['fairness'] = {},
+) {
+  const below = new KeysBelow(
+    {
+      configuration: resolveConfiguration({
+        types: Object.fromEntries(types.map((type) => [type, {}])),
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types, slots: 1 } },
+        fairness,
+      }),
+    },
+    {
+      ledgerCache: { readLedgers: async () => {} },
+      keysOf: async (type, after) => ({ readAtMs: NOW_MS, ...pageOf(type, after) }),
+      namedOf: async () => [],
+      recentJobs: () => [],
+      isInFlight: () => false,
+      shareOf: () => shareMs,
+    },
+  );
+  const so = { leastMs: 10, isCutShort: false };
+  const names: string[] = [];
+  const hasKeys: boolean[] = [];
+  for await (const page of below.search(10, so, new Set())) {
+    names.push(...page.below.map(({ fairnessKey }) => fairnessKey));
+    hasKeys.push(page.hasKeys);
+  }
+  return { names: names.sort(), hasKeys, isCutShort: so.isCutShort };
+}
+
+const keyOf = (fairnessKey: string, rankCostMs = 0): CachedKey => ({
+  fairnessKey,
+  lines: [{ mode: 'queued' }],
+  announcedAtMs: NOW_MS,
+  rankCostMs,
+});
+
+/** So many keys one by one, all at one rank. */
+const oneByOne =
+  (count: number, rankCostMs = 0) =>
+  (type: string, after: number): Pick<CachedKeys, 'keys' | 'next'> => {
+    const read = Math.min(count, after + 1);
+    const keys = Array.from({ length: read }, (_, at) => keyOf(`${type}-${at}`, rankCostMs));
+    return { keys, ...(read < count ? { next: `${read}` } : {}) };
+  };
+
+it('are not all where more keys stand than a search meets, and it says so', async () => {
+  const keys = Array.from({ length: 20_000 }, (_, at) => keyOf(`${at}`));
+  expect((await searchOf(['one'], () => ({ keys, next: 'more' }))).isCutShort).toBe(true);
+  expect((await searchOf(['one'], () => ({ keys: keys.slice(0, 5) }))).isCutShort).toBe(false);
+});
+
+it('are there if any type has some', async () => {
+  const pageOf = (type: string) => ({ keys: type === 'two' ? [keyOf('a')] : [] });
+  expect((await searchOf(['one', 'two'], pageOf)).hasKeys).toEqual([true]);
+});
+
+it('are looked for further in each type whose keys may be below, not in the first only', async () => {
+  const { names } = await searchOf(['one', 'two'], oneByOne(3));
+  expect(names).toEqual(['one-0', 'one-1', 'one-2', 'two-0', 'two-1', 'two-2']);
+});
+
+it.each([
+  ['the weight of a key that has none of its own', { defaultWeight: 20 }, 100],
+  ['a reset, after which it says nothing', { resetEveryMs: 60_000 }, 1_000],
+])('stand behind a rank that is taken with %s', async (_, fairness, rankCostMs) => {
+  const { names } = await searchOf(['one'], oneByOne(2, rankCostMs), 5, fairness);
+  expect(names).toEqual(['one-0', 'one-1']);
 });

@@ -10,6 +10,7 @@ import type { RequestOf } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { EstimateRecord } from '../../lib/store/records.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
+import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { FAILED, type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
@@ -331,6 +332,21 @@ describe('the books in memory', () => {
     expect(asked).toHaveLength(3);
   });
 
+  it('that somebody reads are there for whoever asks meanwhile', async () => {
+    const on = setting();
+    const store = storeWith(on.store, {
+      getLedgers: async (request) => {
+        await on.clock.sleep(5);
+        return on.store.getLedgers(request);
+      },
+    });
+    const books = new LedgerCache(store, on.main.configuration, 0, on.time.nowMs, openCache(new Map(), 0, 1));
+    const first = books.readLedgers(['tenant-a', 'tenant-b']);
+    await on.finish(books.readLedgers(['tenant-b']));
+    expect(books.isKnown('tenant-b')).toBe(true);
+    await first;
+  });
+
   it('are read again after somebody else had the lease', async () => {
     const on = setting({}, 4);
     const { context, reads } = reader(on);
@@ -408,6 +424,46 @@ describe('the books in memory', () => {
       ]);
     expect(books(together)).toEqual(books(alone));
     expect(await estimateOf(together, 'resize', '')).toEqual(await estimateOf(alone, 'resize', ''));
+  });
+});
+
+describe('lifts', () => {
+  /** The books of a partition in which a key was charged 1,000. */
+  function books() {
+    const cached = openCache(new Map(), 0, 1);
+    const on = setting();
+    const own = new LedgerCache(on.store, on.main.configuration, 0, on.time.nowMs, cached);
+    own.know({
+      ledgers: [aLedger({ fairnessKey: 'tenant-a', settledCostMs: 1_000 })],
+      estimates: [],
+      controls: [],
+    });
+    const chargedOf = (key: string): number | undefined => cached.ledgers.get(key)?.settledCostMs;
+    return { own, cached, chargedOf };
+  }
+
+  it('that no commit wrote are taken back to what the store has, however often a key was lifted', () => {
+    const { own, chargedOf } = books();
+    own.lift('tenant-a', 5_000);
+    own.lift('tenant-a', 6_000);
+    own.lift('new', 6_000);
+    own.undoLifts();
+    expect([chargedOf('tenant-a'), chargedOf('new')]).toEqual([1_000, undefined]);
+  });
+
+  it('that were written stay', () => {
+    const { own, chargedOf } = books();
+    own.lift('tenant-a', 5_000);
+    own.keepLifts(['tenant-a']);
+    own.undoLifts();
+    expect(chargedOf('tenant-a')).toBe(5_000);
+  });
+
+  it('move a key to the front of its keys lines if it was not charged so much before as nobody knows', () => {
+    const { own, cached } = books();
+    own.lift('tenant-a', 5_000);
+    own.lift('new', 5_000);
+    expect([...cached.lines.movedBack.keys()]).toEqual(['new']);
   });
 });
 

@@ -63,3 +63,36 @@ it('a base is written where many keys are charged, and holds all of them', () =>
     20_000,
   );
 });
+
+it('what leaves a page that is full is not written as changed since its base', () => {
+  let page = EMPTY;
+  let costMs = 0;
+  const charge = (keys: readonly string[]) => {
+    const ledgers = keys.map((fairnessKey) => {
+      costMs += 1;
+      return aLedger({ fairnessKey, settledCostMs: costMs });
+    });
+    const turn = turnLedgers(page, ledgers, ledgers.length);
+    const { base, gone, chargedMean } = turn;
+    page = {
+      turn: page.turn + 1,
+      ledgers: turn.ledgers,
+      base: base ?? page.base,
+      gone: base === undefined ? gone : undefined,
+      chargedMean,
+    };
+    return turn.spilled;
+  };
+  // Short names fill the page, then long ones come: to make room for these, the longest leave.
+  for (let from = 0; from < 17_000; from += 100)
+    charge(Array.from({ length: 100 }, (_, at) => `short-${from + at}`));
+  let left = 0;
+  for (let at = 0; at < 160; at += 1) {
+    const spilled = charge([`${at}/`.padEnd(500, 'x')]);
+    left += spilled.filter(({ fairnessKey }) => fairnessKey.includes('/')).length;
+    const since = ledgersSince(page);
+    expect(spilled.filter(({ fairnessKey }) => since.has(fairnessKey))).toEqual([]);
+    if (at % 10 === 0) expect([...since.keys()]).toEqual([...ledgersSince(anew(page)).keys()]);
+  }
+  expect(left).toBeGreaterThan(0);
+});
