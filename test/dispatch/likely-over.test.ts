@@ -2,6 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aLedger } from '../fixtures/factories/ledger.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const SLOTS = 4;
@@ -81,6 +83,17 @@ describe('an end of which nobody has told', () => {
     const at = await scene(options);
     await ends(at, afterMs);
     expect(await at.pass()).toEqual({ settled: 0, looked: [] });
+  });
+
+  it('is not looked for where thousands of keys were charged', async () => {
+    const at = await scene();
+    const fence = { partition: 0, epoch: at.on.store.inspect(0).lease.epoch };
+    for (let from = 0; from < 2_000; from += 80) {
+      const ledgers = Array.from({ length: 80 }, (_, key) => aLedger({ fairnessKey: `key-${from + key}` }));
+      expect(await at.on.store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+    }
+    await ends(at, 1_150);
+    expect((await at.pass()).looked).toEqual([]);
   });
 
   it('is looked for whenever it should have been, where word was left', async () => {

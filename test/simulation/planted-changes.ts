@@ -94,8 +94,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/backlogged-keys.ts',
-        from: '...own],\n      next: read.next,',
-        to: '...own],\n      next: undefined,',
+        from: 'told: known?.told,\n      next: read.next,',
+        to: 'told: known?.told,\n      next: undefined,',
       },
     ],
   },
@@ -539,7 +539,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass/likely-over.ts',
+        file: 'lib/dispatch/pass/load.ts',
         from: 'overForMs < UNTOLD_MS && ',
         to: '',
       },
@@ -573,7 +573,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (isOlder || isOutdated(lines, job)) continue;',
+        from: 'if (knownVersion(lines, read, job) > job.version || isOutdated(lines, job)) continue;',
         to: '',
       },
     ],

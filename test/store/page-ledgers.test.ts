@@ -72,23 +72,28 @@ it('what leaves a page that is full is not written as changed since its base', (
       costMs += 1;
       return aLedger({ fairnessKey, settledCostMs: costMs });
     });
-    const turn = turnLedgers(page, ledgers, ledgers.length);
+    const before = page;
+    const turn = turnLedgers(before, ledgers, ledgers.length);
     const { base, gone, chargedMean } = turn;
     page = {
-      turn: page.turn + 1,
+      turn: before.turn + 1,
       ledgers: turn.ledgers,
-      base: base ?? page.base,
+      base: base ?? before.base,
       gone: base === undefined ? gone : undefined,
       chargedMean,
     };
-    return turn.spilled;
+    const turnedAnew = (): typeof turn => turnLedgers(anew(before), ledgers, ledgers.length);
+    return { spilled: turn.spilled, isBase: base !== undefined, turnedAnew };
   };
   // Short names fill the page, then long ones come: to make room for these, the longest leave.
   for (let from = 0; from < 17_000; from += 100)
     charge(Array.from({ length: 100 }, (_, at) => `short-${from + at}`));
   let left = 0;
   for (let at = 0; at < 160; at += 1) {
-    const spilled = charge([`${at}/`.padEnd(500, 'x')]);
+    const { spilled, isBase, turnedAnew } = charge([`${at}/`.padEnd(500, 'x')]);
+    expect(isBase).toBe(turnedAnew().base !== undefined);
+    // A commit has room for as many as it charges.
+    expect(spilled.length).toBeLessThanOrEqual(1);
     left += spilled.filter(({ fairnessKey }) => fairnessKey.includes('/')).length;
     const since = ledgersSince(page);
     expect(spilled.filter(({ fairnessKey }) => since.has(fairnessKey))).toEqual([]);

@@ -18,6 +18,7 @@ import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 
 const TEXTS = ['x', '"', '\\', '\n', '/', '\u0001', 'é', '漢', '😀', '%', '#', ' ', '~', '\uffff'] as const;
 const ITEM_BYTES_MAX = 400 * 1_024;
+const SPILLED_MAX = 98;
 
 /** So many names, up to so long. */
 function namesBy(dice: Dice, count: number, long: number): readonly [string, ...string[]] {
@@ -84,6 +85,8 @@ function play(seed: number): void {
     const anew = charged({ ...page, ledgers: new Map(page.ledgers) }, ledgers);
     expect(inOrder(after)).toEqual(inOrder(anew));
     ({ page } = after.turn);
+    // With the page and its base they are as many items as a transaction may have.
+    expect(after.turn.spilled.length).toBeLessThanOrEqual(SPILLED_MAX);
     for (const ledger of ledgers) all.set(ledger.fairnessKey, ledger);
     for (const ledger of after.turn.spilled) items.set(ledger.fairnessKey, ledger);
     if (commits % 10 === 9)
