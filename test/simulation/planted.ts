@@ -16,7 +16,7 @@ const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [
 const SWITCHED: Readonly<Record<string, Planted>> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
-    foundBy: { simulation: 111 },
+    foundBy: { simulation: 164 },
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -51,12 +51,12 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    foundBy: { simulation: 11 },
+    foundBy: { simulation: 9 },
     store: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
     removes: 'the claim in the condition of a start',
-    foundBy: { simulation: 2 },
+    foundBy: { simulation: 5 },
     store: (store) =>
       instead(store, {
         startJob: async (request: StartRequest) => {
@@ -74,7 +74,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
-    foundBy: { simulation: 664 },
+    foundBy: { simulation: 18 },
     store: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
@@ -89,7 +89,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'lose-worker-claim': {
     removes: 'the lease of a worker before it is declared lost',
-    foundBy: { simulation: 1 },
+    foundBy: { simulation: 7 },
     store: (store) =>
       instead(store, {
         lookUpJobs: async ({ ids }: RequestOf<'lookUpJobs'>) =>
@@ -133,7 +133,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   'promote-version': {
     // Either is enough: the version alone, or the time of the job as it is.
     removes: 'the version and the time in the condition of a promotion',
-    foundBy: { simulation: 151 },
+    foundBy: { simulation: 37 },
     store: (store) =>
       instead(store, {
         promote: ({ jobs }: RequestOf<'promote'>) =>
@@ -145,7 +145,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'retime-version': {
     removes: 'the version in the condition of a move to another time',
-    foundBy: { simulation: 4 },
+    foundBy: { simulation: 8 },
     store: (store) =>
       instead(store, {
         retimeJob: ({ job, runAtMs, nowMs }: RequestOf<'retimeJob'>) =>
@@ -159,7 +159,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'retire-quiet-lines': {
     removes: 'the condition that a retired line was not announced meanwhile',
-    foundBy: { simulation: 1 },
+    foundBy: { simulation: 2 },
     store: (store) =>
       instead(store, {
         retireLine: ({ partition, line }) =>
@@ -248,7 +248,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'unknown-claims': {
     removes: 'the difference between a claim that was lost and one that was not answered',
-    foundBy: { simulation: 5 },
+    foundBy: { simulation: 37 },
     answers: (store) =>
       instead(store, {
         claim: async (requests: readonly ClaimRequest[]) =>
@@ -262,7 +262,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'bus-failures': {
     removes: 'what the bus says of events that it did not take',
-    foundBy: { simulation: 149 },
+    foundBy: { simulation: 104 },
     bus: (bus) =>
       instead(bus, {
         publish: async (events) => {
@@ -324,7 +324,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'lent-is-gone': {
     removes: 'what was lent from what the lender has',
-    foundBy: { simulation: 58 },
+    foundBy: { simulation: 37 },
     store: (store) =>
       instead(store, {
         loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
