@@ -33,6 +33,7 @@ const READS_UNTOLD: ReadonlySet<string> = new Set<Verb>([
   'getJobs',
   'getSchedules',
   'lookUpJobs',
+  'readHints',
   'readBacklogs',
   'getLedgers',
   'getEstimates',

@@ -261,6 +261,17 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
     events: [{ atMs: 6_000, stops: 'resident-one' }],
     faultsUntilMs: 6_500,
   }),
+  'many jobs at once, of which a shard tells a dispatcher that runs on': smallRun(14, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000 } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 10 } },
+    },
+    residents: [{ dispatcherId: 'one', pollMs: 500 }],
+    jobs: Array.from({ length: 8 }, () => ({ askedAtMs: 1_000 })),
+    events: [{ atMs: 6_000, stops: 'resident-one' }],
+    faultsUntilMs: 6_500,
+  }),
   'another conflict group, another fleet and another timeout, while jobs run, wait and are parked': smallRun(
     12,
     {

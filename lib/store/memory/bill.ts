@@ -57,6 +57,10 @@ const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklo
   [TABLE.rank]: entry.rank,
 });
 
+/** Of the items that say these. */
+const hintsBytes = (partition: number, heads: readonly JobHead[]): readonly number[] =>
+  encodeHints(partition, heads, { newId: () => HINTS_ID, nowMs: 0 }).map(({ item }) => itemBytes(item));
+
 const wakesBytes = (partition: number, wakes: Wakes): number => itemBytes(encodeWakes(partition, wakes));
 
 const ledgerBytes = (partition: number, ledger: Ledger): number =>
@@ -166,17 +170,18 @@ export class Bill {
     this.meter('readWakes', { readUnits, writeUnits: 0, requests: 1 });
   }
 
-  hints(verb: string, kind: 'read' | 'write', partition: number, heads: readonly JobHead[]): void {
+  putHints(partition: number, heads: readonly JobHead[]): void {
     if (this.meter === undefined) return;
-    const items = encodeHints(partition, heads, { newId: () => HINTS_ID, nowMs: 0 });
-    for (const { item } of items) {
-      const bytes = itemBytes(item);
-      this.meter(verb, {
-        readUnits: kind === 'read' ? readUnitsOf(bytes, true) : 0,
-        writeUnits: kind === 'write' ? writeUnitsOf(bytes) : 0,
-        requests: 1,
-      });
-    }
+    for (const bytes of hintsBytes(partition, heads))
+      this.meter('putHints', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+  }
+
+  /** @param found - by name; undefined: nothing is there */
+  readHints(partition: number, found: readonly (readonly JobHead[] | undefined)[]): void {
+    if (this.meter === undefined || found.length === 0) return;
+    const sizes = found.flatMap((heads) => (heads === undefined ? [0] : hintsBytes(partition, heads)));
+    const readUnits = sizes.reduce((sum, bytes) => sum + readUnitsOf(bytes, true), 0);
+    this.meter('readHints', { readUnits, writeUnits: 0, requests: Math.ceil(sizes.length / BATCH_GET_MAX) });
   }
 
   wroteWakes(verb: string, partition: number, before: Wakes, after: Wakes): void {

@@ -128,7 +128,7 @@ export class MemoryLeaseStore implements LeaseStore {
         const heads = hints.slice(from, from + HINTS_MAX);
         this.#hintsPut += 1;
         const id = `hints-${this.#hintsPut}`;
-        this.#items.bill.hints('putHints', 'write', partition, heads);
+        this.#items.bill.putHints(partition, heads);
         kept.set(id, { heads, keptUntilMs: nowMs + HINTS_KEPT_MS });
         names.push({ id, version: 0, isWaiting: false, isOfHints: true });
       }
@@ -140,7 +140,7 @@ export class MemoryLeaseStore implements LeaseStore {
     return this.#items.read('readHints', () => {
       const { hints } = this.#items.partition(partition);
       const found = [...new Set(names.map(({ id }) => id))].map((id) => hints.get(id)?.heads);
-      for (const heads of found) this.#items.bill.hints('readHints', 'read', partition, heads ?? []);
+      this.#items.bill.readHints(partition, found);
       return found.includes(undefined) ? undefined : found.flatMap((heads) => heads ?? []);
     });
   }
