@@ -14,7 +14,6 @@ import {
   mayBeLeftOpen,
   namesOf,
   namesOfNew,
-  newsSince,
   noteBusy,
   noteOpen,
   openLease,
@@ -390,9 +389,8 @@ class PassRun {
   /** Whoever left word has left its hints behind. Who did not name them may have come for what is due. */
   async #hear(wakesSeen: Wakes): Promise<void> {
     const { partition } = this.#lease.fence;
-    const news = newsSince(this.#lookedAt, wakesSeen);
     const { isBlank, isOfDueWork, jobs, hints } = await givingBack(this.#context, this.#lease, () =>
-      hear(this.#context, partition, news),
+      hear(this.#context, partition, this.#lookedAt, wakesSeen),
     );
     this.#hints = [...this.#hints, ...hints];
     this.#named = jobs;

@@ -81,12 +81,14 @@ export interface HeardNews extends News {
   readonly hints: readonly JobHead[];
 }
 
-/** Reads the hints that word named. If any of them is gone, the word is as one that does not say of what. */
+/** What has come since, with the hints that word named. If any of these is gone, the word is as one that does not say of what. */
 export async function hear(
   { store }: Pick<DispatchContext, 'store'>,
   partition: number,
-  news: News,
+  seen: WakeCount,
+  wakes: Wakes,
 ): Promise<HeardNews> {
+  const news = newsSince(seen, wakes);
   const names = news.jobs.filter(({ isOfHints }) => isOfHints);
   if (names.length === 0) return { ...news, hints: [] };
   const hints = await store.readHints({ partition, names });

@@ -145,6 +145,14 @@ export interface NamedJob {
   readonly isOfHints?: true | undefined;
 }
 
+/** Stands for hints among the names that a word leaves. */
+export const nameOfHints = (hintsId: string): NamedJob => ({
+  id: hintsId,
+  version: 0,
+  isWaiting: false,
+  isOfHints: true,
+});
+
 /**
  * Stands among the names where word was left because something has become due. As a name, so that who does not know it reads the jobs
  * that are due all the same; schedules wait for the next tick there.

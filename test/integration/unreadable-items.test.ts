@@ -12,6 +12,7 @@ import {
   controlKey,
   dispatcherKey,
   estimateKey,
+  hintsKey,
   type ItemKey,
   jobKey,
   ledgerKey,
@@ -27,7 +28,7 @@ import { SUITE_TYPE, suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
-import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, aScheduledJob, headOf, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { lineOf } from '../fixtures/factories/ready-line.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
@@ -358,6 +359,14 @@ describe('other items that cannot be read', () => {
     await store.announceLines({ partition, lines: lines.slice(0, 1), nowMs: NOW_MS + 1 });
     await expect.poll(keys).toEqual(['a', 'b']);
     expect(await store.listUnreadable(partition)).toEqual([]);
+  });
+
+  it('of hints that word named: they are as if they were gone, and somebody is told', async () => {
+    const hints = [headOf(aJob({ partition }))];
+    const names = await store.putHints({ partition, hints, nowMs: NOW_MS });
+    await damage(hintsKey(partition, names[0]?.id ?? ''), 'hints', 'all of them');
+    expect(await store.readHints({ partition, names })).toBeUndefined();
+    expect(told).toHaveLength(1);
   });
 
   it('of a lock: it is held', async () => {

@@ -2,7 +2,7 @@
 import type { JobHead } from '../../store/job-fields.ts';
 import type { NamedJob, WakeCount } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
-import { dropNames, type HeldLease, hear, newsSince, renewLease } from '../lease.ts';
+import { dropNames, type HeldLease, hear, renewLease } from '../lease.ts';
 import { pass } from '../pass/pass.ts';
 import type { PassInput, PassReport } from '../pass/scope.ts';
 import { nextDueMs } from '../timers.ts';
@@ -97,7 +97,7 @@ export class Lead {
       const ended = await this.#keep();
       if (ended !== undefined) return ended;
       const wakes = await store.readWakes(this.#partition);
-      const news = await hear(settings, this.#partition, newsSince(this.#lookedAt, wakes));
+      const news = await hear(settings, this.#partition, this.#lookedAt, wakes);
       const isTold = news.isBlank || news.isOfDueWork || news.jobs.length > 0;
       const checksAll = news.isBlank || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
       const looks = checksAll || news.isOfDueWork || this.#goesOn || this.#isTime();

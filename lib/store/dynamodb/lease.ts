@@ -3,9 +3,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { HINTS_MAX } from '../bounds.ts';
 import type { LeaseStore, RequestOf } from '../contract.ts';
-import { MalformedItemError, StoreUnavailable } from '../errors.ts';
+import { StoreUnavailable } from '../errors.ts';
 import type { JobHead } from '../job-fields.ts';
-import { type LeaseRecord, type NamedJob, NO_WAKES, type Wakes } from '../records.ts';
+import { type LeaseRecord, type NamedJob, NO_WAKES, nameOfHints, type Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
 import { hintsKey, leaseKey, pageKey, wakeKey } from '../schema.ts';
 import { decodeHints, encodeHints } from './codec/hints.ts';
@@ -162,7 +162,7 @@ export class DynamoLeaseStore implements LeaseStore {
       encodeHints(partition, chunk, { newId: newHintsId, nowMs }),
     );
     await inParallel(items, PARALLEL_MAX, ({ item }) => this.#table.put('putHints', { item }));
-    return items.map(({ hintsId }) => ({ id: hintsId, version: 0, isWaiting: false, isOfHints: true }));
+    return items.map(({ hintsId }) => nameOfHints(hintsId));
   }
 
   async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHead[] | undefined> {
@@ -170,14 +170,9 @@ export class DynamoLeaseStore implements LeaseStore {
     const ids = [...new Set(names.map(({ id }) => id))];
     if (!ids.every((id) => HINTS_ID.test(id))) return undefined;
     const keys = ids.map((id) => hintsKey(partition, id));
-    try {
-      const found = await this.#items.getAll('readHints', keys, decodeHints);
-      return found.includes(undefined) ? undefined : found.flatMap((heads) => heads ?? []);
-    } catch (error) {
-      // Whoever asks looks everything up, and nobody reads it a second time.
-      if (error instanceof MalformedItemError) return undefined;
-      throw error;
-    }
+    const items = await this.#items.getAll('readHints', keys, (item) => item);
+    const found = await this.#items.readableEach(partition, items, decodeHints);
+    return found.includes(undefined) ? undefined : found.flatMap((heads) => heads ?? []);
   }
 
   async dropNames({ partition, seen: { names, jobs } }: RequestOf<'dropNames'>): Promise<void> {

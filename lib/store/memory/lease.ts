@@ -2,7 +2,7 @@
 import { HINTS_KEPT_MS, HINTS_MAX } from '../bounds.ts';
 import type { LeaseStore, RequestOf } from '../contract.ts';
 import type { JobHead } from '../job-fields.ts';
-import type { LeaseRecord, NamedJob, Wakes } from '../records.ts';
+import { type LeaseRecord, type NamedJob, nameOfHints, type Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
 import type { MemoryItems } from './items.ts';
 
@@ -130,7 +130,7 @@ export class MemoryLeaseStore implements LeaseStore {
         const id = `hints-${this.#hintsPut}`;
         this.#items.bill.putHints(partition, heads);
         kept.set(id, { heads, keptUntilMs: nowMs + HINTS_KEPT_MS });
-        names.push({ id, version: 0, isWaiting: false, isOfHints: true });
+        names.push(nameOfHints(id));
       }
       return names;
     });

@@ -1,5 +1,6 @@
 /** Reads the cells of an item: a malformed one is rejected by name, with the way out, and never guessed at. */
 
+import { inflateRawSync } from 'node:zlib';
 import type { Json } from '../../../core/job.ts';
 import { MalformedItemError } from '../../errors.ts';
 import {
@@ -91,6 +92,17 @@ export class Cells {
       return unpack(json);
     } catch (cause) {
       throw this.malformed(name, 'what was packed there', { cause });
+    }
+  }
+
+  /** What stands as deflate, of so many bytes at most; `read` throws at whatever is wrong with its text. */
+  inflated<T>(name: string, what: string, bytesMax: number, read: (text: string) => T): T {
+    const value = this.#values[name];
+    if (!(value instanceof Uint8Array)) throw this.malformed(name, 'bytes');
+    try {
+      return read(inflateRawSync(value, { maxOutputLength: bytesMax }).toString());
+    } catch (cause) {
+      throw this.malformed(name, `${what} as deflate`, { cause });
     }
   }
 

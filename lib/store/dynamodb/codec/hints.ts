@@ -1,5 +1,5 @@
 /** What is known of jobs of which word is left, compressed: a job is some sixty bytes among many. */
-import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { deflateRawSync } from 'node:zlib';
 import { HINTS_KEPT_MS, ITEM_BOUNDS } from '../../bounds.ts';
 import type { JobHead } from '../../job-fields.ts';
 import { itemBytes } from '../../metering.ts';
@@ -9,7 +9,7 @@ import { cellsOf, ttlSec } from './cells.ts';
 import { decodeJobHead, encodeJobHead } from './job.ts';
 
 /** Far beyond the heads of any item. */
-const HINTS_TEXT_MAX = 16 * 1024 * 1024;
+const HINTS_BYTES_MAX = 16 * 1024 * 1024;
 
 /** Items that say these: one, or as many as it takes for each to fit. */
 export function encodeHints(
@@ -33,14 +33,7 @@ export function encodeHints(
 /** @throws MalformedItemError - it names the item's key and what is wrong */
 export function decodeHints(item: Item): readonly JobHead[] {
   const cells = cellsOf(item);
-  const packed = item[A.hints];
-  if (!(packed instanceof Uint8Array)) throw cells.malformed(A.hints, 'bytes');
-  let heads: unknown;
-  try {
-    heads = JSON.parse(inflateRawSync(packed, { maxOutputLength: HINTS_TEXT_MAX }).toString());
-  } catch (cause) {
-    throw cells.malformed(A.hints, 'heads of jobs as deflate', { cause });
-  }
+  const heads: unknown = cells.inflated(A.hints, 'heads of jobs', HINTS_BYTES_MAX, JSON.parse);
   if (!Array.isArray(heads)) throw cells.malformed(A.hints, 'a list of heads');
   return heads.map((head) => decodeJobHead(head as Item));
 }

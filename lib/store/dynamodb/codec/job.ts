@@ -161,15 +161,9 @@ const REQUIRED_HEAD: { readonly [Name in FieldOf<HeadField>]: true } = {
  * @param payloadId - names the item that its payload stands in; undefined: it stands in this one
  */
 export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: string | undefined): Item {
-  const names = [...HEAD_FIELDS, ...(payloadId === undefined ? INSIDE_FIELDS : ITEM_FIELDS)];
-  const written = names.map((name) => {
-    const value = job[name];
-    const { write } = CELLS[name] as Cell<unknown>;
-    return [A[name], value === undefined ? undefined : write(value)] as const;
-  });
   return {
-    ...jobKey(job.id),
-    ...Object.fromEntries(written),
+    ...encodeJobHead(job),
+    ...written(job, payloadId === undefined ? INSIDE_FIELDS : ITEM_FIELDS),
     [A.payloadId]: payloadId,
     [A.line]: standing?.line,
     [A.rank]: standing?.rank,
@@ -177,16 +171,17 @@ export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: 
 }
 
 /** What a line shows of a job, without its place there. */
-export const encodeJobHead = (head: JobHead): Item => ({
-  ...jobKey(head.id),
-  ...Object.fromEntries(
-    HEAD_FIELDS.map((name) => {
-      const value = head[name];
-      const { write } = CELLS[name] as Cell<unknown>;
-      return [A[name], value === undefined ? undefined : write(value)] as const;
-    }),
-  ),
-});
+export const encodeJobHead = (head: JobHead): Item => ({ ...jobKey(head.id), ...written(head, HEAD_FIELDS) });
+
+/** These fields of a job in their attributes. */
+function written<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: readonly Name[]): Item {
+  const attributes = names.map((name) => {
+    const value = job[name];
+    const { write } = CELLS[name] as Cell<unknown>;
+    return [A[name], value === undefined ? undefined : write(value)] as const;
+  });
+  return Object.fromEntries(attributes);
+}
 
 /** A payload apart from its job: until when it is kept at most, if nobody says so earlier. */
 export const encodePayload = (

@@ -1,5 +1,5 @@
 /** The page: what every pass reads and writes, packed. */
-import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { deflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
 import type { MalformedItemError } from '../../errors.ts';
 import { itemBytes, writeUnitsOf } from '../../metering.ts';
@@ -191,18 +191,11 @@ function compressed(item: Item): Item {
 
 /** An item whose texts stand in it as they are. */
 function withTexts(item: Item): Item {
-  const compressed = item[A.texts];
-  if (compressed === undefined) return item;
-  const cells = cellsOf(item);
-  if (!(compressed instanceof Uint8Array)) throw cells.malformed(A.texts, 'bytes');
-  try {
-    const texts = inflateRawSync(compressed, { maxOutputLength: TEXTS_BYTES_MAX }).toString().split('\n');
-    // An earlier version compressed fewer of them.
-    const named = TEXTS.slice(0, texts.length).map((name, at) => [name, texts[at] || undefined] as const);
-    return { ...item, ...Object.fromEntries(named) };
-  } catch (cause) {
-    throw cells.malformed(A.texts, 'texts as deflate', { cause });
-  }
+  if (item[A.texts] === undefined) return item;
+  const texts = cellsOf(item).inflated(A.texts, 'texts', TEXTS_BYTES_MAX, (text) => text.split('\n'));
+  // An earlier version compressed fewer of them.
+  const named = TEXTS.slice(0, texts.length).map((name, at) => [name, texts[at] || undefined] as const);
+  return { ...item, ...Object.fromEntries(named) };
 }
 
 /** The page as it is before anything of it is compressed: the most that it can take. */

@@ -1,6 +1,6 @@
 /** A reservation: its jobs are packed into one attribute, because every pass reads it whole. */
 import { isDeepStrictEqual } from 'node:util';
-import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { deflateRawSync } from 'node:zlib';
 import type { ReservedJob } from '../../../core/job.ts';
 import { itemBytes, writeUnitsOf } from '../../metering.ts';
 import type { Reservation } from '../../records.ts';
@@ -144,14 +144,9 @@ const JOBS_BYTES_MAX = 4 * 1024 * 1024;
 
 /** An item whose jobs stand in it as text. */
 function withJobs(item: Item): Item {
-  const compressed = item[A.reservedJobs];
-  if (!(compressed instanceof Uint8Array)) return item;
-  try {
-    const text = inflateRawSync(compressed, { maxOutputLength: JOBS_BYTES_MAX }).toString();
-    return { ...item, [A.reservedJobs]: text };
-  } catch (cause) {
-    throw cellsOf(item).malformed(A.reservedJobs, 'jobs as deflate', { cause });
-  }
+  if (!(item[A.reservedJobs] instanceof Uint8Array)) return item;
+  const text = cellsOf(item).inflated(A.reservedJobs, 'jobs', JOBS_BYTES_MAX, (jobs) => jobs);
+  return { ...item, [A.reservedJobs]: text };
 }
 
 /** The turn that the page follows before which an item was put; undefined: it was written with its page. */
