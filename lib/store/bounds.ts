@@ -6,7 +6,7 @@
  * halves of surrogate pairs are written as six characters.
  */
 import type { ReservedJob } from '../core/job.ts';
-import type { NamedJob } from './records.ts';
+import { DUE_WORK, type NamedJob } from './records.ts';
 
 /** DynamoDB's own. */
 export const ITEM_BYTES_MAX = 400 * 1024;
@@ -47,11 +47,13 @@ export const DECLARATION_PART_CHARS = 300_000;
 
 /** Jobs that words name to whoever has the lease, until it has looked at them and takes their names away. */
 export const NAMED_JOBS_MAX = 16;
-/** As many names stand there where those that come are of hints, which are half as long. */
+/** As many names stand there where those that come are of hints, or of due work, which are half as long, or shorter. */
 export const NAMED_HINTS_MAX = 36;
 /** Beside so many names there is room for all of these; below 0, they cannot stand there at all. */
 export const roomForNames = (names: readonly NamedJob[]): number =>
-  (names.every(({ isOfHints }) => isOfHints) ? NAMED_HINTS_MAX : NAMED_JOBS_MAX) - names.length;
+  (names.every(({ isOfHints, id }) => isOfHints === true || id === DUE_WORK.id)
+    ? NAMED_HINTS_MAX
+    : NAMED_JOBS_MAX) - names.length;
 
 /** What is known of so many jobs is put into one item, as far as it fits. */
 export const HINTS_MAX = 250;

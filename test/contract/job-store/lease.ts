@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { HINTS_MAX, NAMED_HINTS_MAX, NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import type { JobHead } from '../../../lib/store/job-fields.ts';
-import type { Fence, NamedJob } from '../../../lib/store/records.ts';
+import { DUE_WORK, DUE_WORK_WATCHED, type Fence, type NamedJob } from '../../../lib/store/records.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, headOf, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
@@ -303,6 +303,23 @@ export function leaseContract(suite: StoreSuite): void {
         await leave([{ id: 'job', version: 1, isWaiting: true }]),
       ]).toEqual(['full', 'full']);
       expect((await store.readWakes(partition)).jobs).toEqual(hints.slice(1));
+    });
+
+    it('has room for due work as for hints: its name is shorter still', async () => {
+      const partition = freshPartition();
+      const hints = times(
+        NAMED_HINTS_MAX - 2,
+        (at): NamedJob => ({ id: `hints-${at}`, version: 0, isWaiting: false, isOfHints: true }),
+      );
+      await store.wake({ partition, jobs: hints });
+      await store.wake({ partition, jobs: [DUE_WORK] });
+      await store.wake({ partition, jobs: [DUE_WORK_WATCHED] });
+      await store.wake({ partition, jobs: [DUE_WORK] });
+      expect(await store.readWakes(partition)).toMatchObject({
+        wakes: 4,
+        named: 3,
+        jobs: [...hints, DUE_WORK, DUE_WORK_WATCHED],
+      });
     });
 
     it('never stands in the way of a commit', { timeout: CONCURRENT_MS }, async () => {
