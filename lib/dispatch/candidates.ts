@@ -3,7 +3,7 @@ import { typesByName } from '../core/conflict.ts';
 import type { JobMode, ReservedJob, WaitingJob } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
-import type { JobHead } from '../store/job-fields.ts';
+import type { JobHead, JobImage } from '../store/job-fields.ts';
 import type { Ledger, Quiet, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
 import { BackloggedKeys, KEYS_MIN, keyShares } from './backlogged-keys.ts';
@@ -46,7 +46,7 @@ export interface CandidatesInput {
   readonly partition: number;
   readonly ledgerCache: LedgerCache;
   /** Images of jobs that were seen just now, the newest of each: the index may not show yet what they show. */
-  readonly images: readonly JobHead[];
+  readonly images: readonly JobImage[];
   /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
   readonly parkedHeads: readonly JobHead[];
   /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
@@ -101,7 +101,7 @@ export class Candidates {
   readonly #lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
   readonly #isOver = ({ id }: JobHead): boolean => this.#forgotten.has(id) || this.#held.has(id);
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
-  readonly leftBehind: JobHead[] = [];
+  readonly leftBehind: JobImage[] = [];
 
   constructor(context: DispatchContext, input: CandidatesInput) {
     this.#context = context;
@@ -592,7 +592,8 @@ export class Candidates {
     const held = this.#held.get(job.id);
     if (held === undefined) return false;
     const { kind } = attemptStatusOf(held.reservation, held.position, held.entry, job);
-    if (kind === 'ended' || kind === 'gone') this.leftBehind.push(job);
+    // What is told of as waiting was not cancelled.
+    if (kind === 'ended' || kind === 'gone') this.leftBehind.push({ ...job, cancelRequestedAtMs: undefined });
     return true;
   }
 

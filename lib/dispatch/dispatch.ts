@@ -1,7 +1,7 @@
 /** From a hint to passes: under the partition's lease, until nothing is left to decide or a bound is met. */
 import type { MovingJob } from '../core/job.ts';
 import { StoreThrottled } from '../store/errors.ts';
-import type { JobHead } from '../store/job-fields.ts';
+import type { JobImage } from '../store/job-fields.ts';
 import { DUE_WORK, type NamedJob, type WakeCount, type Wakes } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
@@ -319,7 +319,7 @@ class PassRun {
   /** What goes on beside the passes. */
   readonly beside: Promise<unknown>[] = [];
   #lease: HeldLease;
-  #hints: readonly JobHead[];
+  #hints: readonly JobImage[];
   /** The next pass looks up what is in flight, and promotes what is due. */
   #checksAll = false;
   #promotes: boolean;

@@ -9,7 +9,7 @@
  */
 import type { MovingJob } from '../core/job.ts';
 import { passLeaseExtensionMs, slownessAfter } from '../core/lease.ts';
-import type { JobHead } from '../store/job-fields.ts';
+import type { JobHint, JobImage } from '../store/job-fields.ts';
 import {
   type DispatcherIdentity,
   DUE_WORK,
@@ -78,7 +78,7 @@ export interface News {
 
 /** The same, with what the hints say. */
 export interface HeardNews extends News {
-  readonly hints: readonly JobHead[];
+  readonly hints: readonly JobHint[];
 }
 
 /** What has come since, with the hints that word named. If any of these is gone, the word is as one that does not say of what. */
@@ -103,7 +103,7 @@ export interface Word {
   /** All that he knows of; undefined: he has come for something else, too. */
   readonly jobs?: readonly NamedJob[] | undefined;
   /** What is known of all of these, if it is: a record of the stream, or what was stored just now. @default - they are looked up */
-  readonly hints?: readonly JobHead[] | undefined;
+  readonly hints?: readonly JobImage[] | undefined;
 }
 
 /** What a word names: the jobs, or hints that say what is known of them, and are put for it. */

@@ -14,9 +14,9 @@
  * A key is away when none of its jobs that were ever ready is left. Its ledger says when it was last seen. A job that was
  * ready before that shows that it was never away, and so does one that waits to be tried again or was moved.
  */
-import { firstReadyMs, type Job, type JobMode } from '../core/job.ts';
+import { firstReadyMs, type JobMode } from '../core/job.ts';
 import type { LineName } from '../core/planner.ts';
-import type { JobHead } from '../store/job-fields.ts';
+import type { JobHead, JobImage } from '../store/job-fields.ts';
 import { type KeyBacklog, type Ledger, presentUntilMs } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import { KeysBelow, type LeastSoFar, type Met, type MetShare } from './keys-below.ts';
@@ -205,7 +205,7 @@ export class Lifts {
    * Notes until when keys have jobs that were ready once and now wait for a later time, or did so until they were cancelled. Until
    * then a key is not away.
    */
-  async keepPresent(jobs: readonly JobHead[]): Promise<void> {
+  async keepPresent(jobs: readonly JobImage[]): Promise<void> {
     const { ledgerCache } = this.#input;
     const { idlePolicy, keyTtlMs } = this.#context.configuration.fairness;
     if (idlePolicy !== 'advance' && keyTtlMs === null) return;
@@ -233,7 +233,7 @@ export class Lifts {
   }
 
   /** Leaves out jobs of which the ledgers already say what is to be noted, and reads those that wait: their images may be old. */
-  async #asTheyAre(jobs: readonly JobHead[]): Promise<readonly JobHead[]> {
+  async #asTheyAre(jobs: readonly JobImage[]): Promise<readonly JobImage[]> {
     const { ledgerCache, nowMs } = this.#input;
     const over = jobs.filter(({ state }) => state === 'cancelled');
     const waiting = jobs.filter(
@@ -546,7 +546,7 @@ interface Least {
  * Until when a job that was ready has waited for another time, or will wait. Undefined for one that is in its line, was given to a
  * worker, or was never ready.
  */
-function waitedUntilMs(job: JobHead & Pick<Job, 'cancelRequestedAtMs'>): number | undefined {
+function waitedUntilMs(job: JobImage): number | undefined {
   const { state, runAtMs, firstReadyAtMs, finishedAtMs, cancelRequestedAtMs } = job;
   if (state === 'scheduled') return firstReadyAtMs === undefined ? undefined : runAtMs;
   if (state !== 'cancelled') return undefined;

@@ -9,7 +9,7 @@ import type { Control } from '../core/capacity.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
 import type { LoanRequest } from '../core/lending.ts';
 import type { GivenUp, Verdict } from '../core/life-cycle.ts';
-import type { JobHead } from './job-fields.ts';
+import type { JobHead, JobHint, JobImage } from './job-fields.ts';
 import type {
   Carried,
   DeclarationRecord,
@@ -152,18 +152,18 @@ export interface LeaseStore {
   readWakes(partition: number): Promise<Wakes>;
   /**
    * Puts what is known of jobs beside the word that is about to be left of them. Answers what that word names: whoever hears it reads the
-   * hints, and need not look the jobs up. They are kept for `HINTS_KEPT_MS`, read or not.
+   * hints (`hintOf`), and need not look the jobs up. They are kept for `HINTS_KEPT_MS`, read or not.
    */
   putHints(request: {
     readonly partition: number;
-    readonly hints: readonly JobHead[];
+    readonly hints: readonly JobImage[];
     readonly nowMs: number;
   }): Promise<readonly NamedJob[]>;
   /** Hints that word named, strongly consistent; undefined: some of them are not there any more, or cannot be read. */
   readHints(request: {
     readonly partition: number;
     readonly names: readonly NamedJob[];
-  }): Promise<readonly JobHead[] | undefined>;
+  }): Promise<readonly JobHint[] | undefined>;
   /** Takes away the names of jobs that were looked at: all up to this many since the first, `seen` having been read. May be lost. */
   dropNames(request: { readonly partition: number; readonly seen: Wakes }): Promise<void>;
 }

@@ -10,7 +10,7 @@ import type { ScheduleStore } from '../../lib/store/schedules.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
-import { aJob, aScheduledJob, headOf, NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aLookout } from '../fixtures/factories/lookout.ts';
 import { aReadyLine } from '../fixtures/factories/ready-line.ts';
@@ -482,7 +482,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       // Put once more, the same stands there under two names: nobody was told of the first.
       set: async ({ store, quiet, partition }) => {
-        const hints = [headOf(aJob({ partition }))];
+        const hints = [aJob({ partition })];
         let names: readonly NamedJob[] = [];
         return {
           call: async () => {
@@ -497,11 +497,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   readHints: [
     {
       set: async ({ store, quiet, partition }) => {
-        const names = await quiet.putHints({
-          partition,
-          hints: [headOf(aJob({ partition }))],
-          nowMs: NOW_MS,
-        });
+        const names = await quiet.putHints({ partition, hints: [aJob({ partition })], nowMs: NOW_MS });
         return { call: () => store.readHints({ partition, names }), left: async () => undefined };
       },
     },

@@ -28,7 +28,7 @@ import { SUITE_TYPE, suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
-import { aJob, aScheduledJob, headOf, NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { lineOf } from '../fixtures/factories/ready-line.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
@@ -362,7 +362,7 @@ describe('other items that cannot be read', () => {
   });
 
   it('of hints that word named: they are as if they were gone, and somebody is told', async () => {
-    const hints = [headOf(aJob({ partition }))];
+    const hints = [aJob({ partition })];
     const names = await store.putHints({ partition, hints, nowMs: NOW_MS });
     await damage(hintsKey(partition, names[0]?.id ?? ''), 'hints', 'all of them');
     expect(await store.readHints({ partition, names })).toBeUndefined();

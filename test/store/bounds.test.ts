@@ -63,6 +63,7 @@ import {
 import { encodeUnreadable } from '../../lib/store/dynamodb/codec/unreadable.ts';
 import { encodeWorkerRecord } from '../../lib/store/dynamodb/codec/worker.ts';
 import { ItemTooLarge, MalformedItemError, TransactionTooLarge } from '../../lib/store/errors.ts';
+import { hintOf } from '../../lib/store/job-fields.ts';
 import { requireItemFits, requireTransactionFits } from '../../lib/store/limits.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
 import {
@@ -89,7 +90,7 @@ import {
   lockKey,
 } from '../../lib/store/schema.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
-import { aJob, headOf, NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import {
   KEY,
@@ -212,7 +213,7 @@ const largestPage = (): Page => {
 function hintItems(count: number): readonly Item[] {
   const bytes = REQUEST_LIMITS.keyBytes;
   const names = noise(2 * bytes * count);
-  const largest = headOf(largestJob());
+  const largest = hintOf(largestJob());
   const heads = times(count, (at) => ({
     ...largest,
     id: at.toString(16).padStart(32, 'f'),

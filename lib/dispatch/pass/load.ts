@@ -1,7 +1,6 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { isJobId, type MovingJob } from '../../core/job.ts';
-import type { JobHead } from '../../store/job-fields.ts';
 import {
   type Carried,
   isCarriedTo,
@@ -246,7 +245,7 @@ async function lookUpLikelyOver(
   { context, input, nowMs }: PassScope,
   state: PartitionState,
   { isWordLeft, tookMs }: { readonly isWordLeft: boolean; readonly tookMs: number },
-): Promise<readonly JobHead[]> {
+): Promise<readonly MovingJob[]> {
   // A store that takes as long to answer tells no sooner than the stream.
   if (!isWordLeft && tookMs > UNTOLD_MS) return [];
   if (state.ledgers.length > KEYS_MAX) return [];

@@ -1,5 +1,5 @@
 /** What every step of a pass knows, what a pass is given, and what it answers. */
-import type { JobHead } from '../../store/job-fields.ts';
+import type { JobImage } from '../../store/job-fields.ts';
 import type { NamedJob } from '../../store/records.ts';
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
@@ -15,7 +15,7 @@ export interface PassReport {
   readonly settled: number;
   readonly lostClaims: number;
   /** Images with which the next pass settles what a lost hint left behind. */
-  readonly hints: readonly JobHead[];
+  readonly hints: readonly JobImage[];
   /** Nothing waits, and little happens: passes may go on without the lease. */
   readonly isCalm: boolean;
 }
@@ -37,7 +37,7 @@ export interface OutdatedPass {
 
 export interface PassInput {
   /** Images of jobs, newest known: candidates, and outcomes to settle. */
-  readonly hints: readonly JobHead[];
+  readonly hints: readonly JobImage[];
   /** Jobs that were being stored when somebody told of them: they are looked up. @default - none */
   readonly told?: readonly string[] | undefined;
   /** Jobs that word was left of by whoever could not have the lease: what they are by now is a hint. @default - none */

@@ -6,7 +6,7 @@
  */
 import { keysHeldBy, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
-import type { JobHead } from '../../store/job-fields.ts';
+import type { JobHead, JobImage } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
 import { readyLineName } from '../../store/schema.ts';
 import type { DispatchContext } from '../context.ts';
@@ -187,7 +187,7 @@ async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty
 const HINT_TRUSTED_MS = 30_000;
 
 /** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
-const standingIn = (partition: number, images: ReadonlyMap<string, JobHead>): ReadonlyMap<string, JobHead> =>
+const standingIn = (partition: number, images: Images): Images =>
   new Map([...images].filter(([, job]) => job.partition === partition));
 
 /**
@@ -197,11 +197,11 @@ const standingIn = (partition: number, images: ReadonlyMap<string, JobHead>): Re
  */
 async function confirmed(
   { store }: DispatchContext,
-  images: Map<string, JobHead>,
+  images: Map<string, JobImage>,
   { hints, justStored }: Pick<PassInput, 'hints' | 'justStored'>,
   { heads }: CachedLines,
   nowMs: number,
-): Promise<ReadonlyMap<string, JobHead>> {
+): Promise<Images> {
   const isDoubtful = (job: JobHead): boolean => {
     if (job.state !== 'pending' || justStored.has(job.id) || images.get(job.id) !== job) return false;
     const known = heads.get(readyLineName(job.partition, readyLineOf(job)));

@@ -1,5 +1,5 @@
 /** Leading one partition under one lease: passes whenever there is a cause, and the lease renewed between them. */
-import type { JobHead } from '../../store/job-fields.ts';
+import type { JobImage } from '../../store/job-fields.ts';
 import type { NamedJob, WakeCount } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { dropNames, type HeldLease, hear, renewLease } from '../lease.ts';
@@ -69,7 +69,7 @@ export class Lead {
   readonly #led: DispatchContext;
   /** The wakes up to which it has looked. */
   #lookedAt: WakeCount;
-  #hints: readonly JobHead[] = [];
+  #hints: readonly JobImage[] = [];
   /** The first pass comes at once. */
   #goesOn = true;
   #checkAllAtMonotonicMs: number;

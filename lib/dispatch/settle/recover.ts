@@ -11,7 +11,6 @@ import { giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
-import type { JobHead } from '../../store/job-fields.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
@@ -35,7 +34,7 @@ export interface Settlement {
   /** Claimed jobs that no worker has started in time: their message may be lost. */
   readonly resend: readonly FleetMessage[];
   /** Jobs that changed during recovery: they may be candidates again. */
-  readonly images: readonly JobHead[];
+  readonly images: readonly MovingJob[];
   /** Written with the commit that postpones reservations. */
   readonly attendance: Attendance;
   /** When another pass must look: at losses that are held back, at places beyond the bound, or at an attempt whose own time ends. */

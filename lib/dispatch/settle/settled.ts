@@ -7,7 +7,7 @@
  * as a read for settling, however late it comes.
  */
 import { claimIdOf, isTerminal, type ReservedJob } from '../../core/job.ts';
-import type { JobHead } from '../../store/job-fields.ts';
+import type { JobHead, JobImage } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
 
 /** What a job item says about a place in a reservation. */
@@ -69,10 +69,10 @@ export const againAtMsOf = (job: JobHead): number | undefined =>
   job.state === 'scheduled' ? job.runAtMs : undefined;
 
 /** Images of jobs by id, the newest of each. */
-export type Images = ReadonlyMap<string, JobHead>;
+export type Images = ReadonlyMap<string, JobImage>;
 
-export function newest(images: Iterable<JobHead>): Map<string, JobHead> {
-  const byId = new Map<string, JobHead>();
+export function newest(images: Iterable<JobImage>): Map<string, JobImage> {
+  const byId = new Map<string, JobImage>();
   for (const job of images) {
     const known = byId.get(job.id);
     if (known === undefined || known.version < job.version) byId.set(job.id, job);

@@ -4,7 +4,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { HINTS_MAX } from '../bounds.ts';
 import type { LeaseStore, RequestOf } from '../contract.ts';
 import { StoreUnavailable } from '../errors.ts';
-import type { JobHead } from '../job-fields.ts';
+import type { JobHint } from '../job-fields.ts';
 import { type LeaseRecord, type NamedJob, NO_WAKES, nameOfHints, type Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
 import { hintsKey, leaseKey, pageKey, wakeKey } from '../schema.ts';
@@ -165,14 +165,14 @@ export class DynamoLeaseStore implements LeaseStore {
     return items.map(({ hintsId }) => nameOfHints(hintsId));
   }
 
-  async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHead[] | undefined> {
+  async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHint[] | undefined> {
     // A word that was left twice names them twice.
     const ids = [...new Set(names.map(({ id }) => id))];
     if (!ids.every((id) => HINTS_ID.test(id))) return undefined;
     const keys = ids.map((id) => hintsKey(partition, id));
     const items = await this.#items.getAll('readHints', keys, (item) => item);
     const found = await this.#items.readableEach(partition, items, decodeHints);
-    return found.includes(undefined) ? undefined : found.flatMap((heads) => heads ?? []);
+    return found.includes(undefined) ? undefined : found.flatMap((hints) => hints ?? []);
   }
 
   async dropNames({ partition, seen: { names, jobs } }: RequestOf<'dropNames'>): Promise<void> {

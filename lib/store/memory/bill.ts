@@ -13,7 +13,7 @@ import { encodeWakes } from '../dynamodb/codec/lease.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
-import type { JobHead } from '../job-fields.ts';
+import type { JobHint } from '../job-fields.ts';
 import {
   entryOf,
   itemBytes,
@@ -58,8 +58,8 @@ const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklo
 });
 
 /** Of the items that say these. */
-const hintsBytes = (partition: number, heads: readonly JobHead[]): readonly number[] =>
-  encodeHints(partition, heads, { newId: () => HINTS_ID, nowMs: 0 }).map(({ item }) => itemBytes(item));
+const hintsBytes = (partition: number, hints: readonly JobHint[]): readonly number[] =>
+  encodeHints(partition, hints, { newId: () => HINTS_ID, nowMs: 0 }).map(({ item }) => itemBytes(item));
 
 const wakesBytes = (partition: number, wakes: Wakes): number => itemBytes(encodeWakes(partition, wakes));
 
@@ -170,16 +170,16 @@ export class Bill {
     this.meter('readWakes', { readUnits, writeUnits: 0, requests: 1 });
   }
 
-  putHints(partition: number, heads: readonly JobHead[]): void {
+  putHints(partition: number, hints: readonly JobHint[]): void {
     if (this.meter === undefined) return;
-    for (const bytes of hintsBytes(partition, heads))
+    for (const bytes of hintsBytes(partition, hints))
       this.meter('putHints', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
   /** @param found - by name; undefined: nothing is there */
-  readHints(partition: number, found: readonly (readonly JobHead[] | undefined)[]): void {
+  readHints(partition: number, found: readonly (readonly JobHint[] | undefined)[]): void {
     if (this.meter === undefined || found.length === 0) return;
-    const sizes = found.flatMap((heads) => (heads === undefined ? [0] : hintsBytes(partition, heads)));
+    const sizes = found.flatMap((hints) => (hints === undefined ? [0] : hintsBytes(partition, hints)));
     const readUnits = sizes.reduce((sum, bytes) => sum + readUnitsOf(bytes, true), 0);
     this.meter('readHints', { readUnits, writeUnits: 0, requests: Math.ceil(sizes.length / BATCH_GET_MAX) });
   }

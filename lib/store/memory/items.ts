@@ -6,7 +6,7 @@ import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
 import type { PlaceInLine } from '../contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../errors.ts';
-import type { JobHead } from '../job-fields.ts';
+import type { JobHint } from '../job-fields.ts';
 import { KeyRanks } from '../key-ranks.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
 import {
@@ -110,7 +110,7 @@ export interface PartitionItems {
   carried?: Carried | undefined;
   wakes: Wakes;
   /** By their ids: what is known of jobs of which word was left, until it is collected. */
-  readonly hints: Map<string, { readonly heads: readonly JobHead[]; readonly keptUntilMs: number }>;
+  readonly hints: Map<string, { readonly hints: readonly JobHint[]; readonly keptUntilMs: number }>;
   page: Page;
   dueShards: number;
   lookout: Lookout | undefined;

@@ -1,7 +1,7 @@
 /** A partition's lease, and the counter of its wakes. */
 import { HINTS_KEPT_MS, HINTS_MAX } from '../bounds.ts';
 import type { LeaseStore, RequestOf } from '../contract.ts';
-import type { JobHead } from '../job-fields.ts';
+import { hintOf, type JobHint } from '../job-fields.ts';
 import { type LeaseRecord, type NamedJob, nameOfHints, type Wakes } from '../records.ts';
 import type { LeaseOutcome } from '../requests.ts';
 import type { MemoryItems } from './items.ts';
@@ -125,23 +125,23 @@ export class MemoryLeaseStore implements LeaseStore {
       for (const [id, { keptUntilMs }] of kept) if (keptUntilMs < nowMs) kept.delete(id);
       const names: NamedJob[] = [];
       for (let from = 0; from < hints.length; from += HINTS_MAX) {
-        const heads = hints.slice(from, from + HINTS_MAX);
+        const put = hints.slice(from, from + HINTS_MAX).map(hintOf);
         this.#hintsPut += 1;
         const id = `hints-${this.#hintsPut}`;
-        this.#items.bill.putHints(partition, heads);
-        kept.set(id, { heads, keptUntilMs: nowMs + HINTS_KEPT_MS });
+        this.#items.bill.putHints(partition, put);
+        kept.set(id, { hints: put, keptUntilMs: nowMs + HINTS_KEPT_MS });
         names.push(nameOfHints(id));
       }
       return names;
     });
   }
 
-  async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHead[] | undefined> {
+  async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHint[] | undefined> {
     return this.#items.read('readHints', () => {
-      const { hints } = this.#items.partition(partition);
-      const found = [...new Set(names.map(({ id }) => id))].map((id) => hints.get(id)?.heads);
+      const { hints: kept } = this.#items.partition(partition);
+      const found = [...new Set(names.map(({ id }) => id))].map((id) => kept.get(id)?.hints);
       this.#items.bill.readHints(partition, found);
-      return found.includes(undefined) ? undefined : found.flatMap((heads) => heads ?? []);
+      return found.includes(undefined) ? undefined : found.flatMap((hints) => hints ?? []);
     });
   }
 

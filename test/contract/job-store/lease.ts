@@ -1,8 +1,8 @@
 /** A partition's lease, and the counter of wakes beside it. */
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { Job } from '../../../lib/core/job.ts';
 import { HINTS_MAX, NAMED_HINTS_MAX, NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
-import type { JobHead } from '../../../lib/store/job-fields.ts';
 import { DUE_WORK, DUE_WORK_WATCHED, type Fence, type NamedJob } from '../../../lib/store/records.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, headOf, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -333,25 +333,35 @@ export function leaseContract(suite: StoreSuite): void {
   });
 
   describe('hints', () => {
-    const ended = (partition: number, at: number): JobHead =>
-      headOf(
-        aJob({
-          partition,
-          id: `ended-${at}`,
-          state: 'succeeded',
-          version: 4,
-          fairnessKey: `two\nlines ${at}`,
-          resourceId: 'album/\u0001',
-          claim: { claimId: `1-2-${at}`, epoch: 1, batchId: '1-2', fleet: 'images', claimedAtMs: NOW_MS },
-          startedAtMs: NOW_MS + 3,
-          finishedAtMs: NOW_MS + 7,
-        }),
-      );
+    const ended = (partition: number, at: number): Job =>
+      aJob({
+        partition,
+        id: `ended-${at}`,
+        state: 'succeeded',
+        version: 4,
+        fairnessKey: `two\nlines ${at}`,
+        resourceId: 'album/\u0001',
+        claim: { claimId: `1-2-${at}`, epoch: 1, batchId: '1-2', fleet: 'images', claimedAtMs: NOW_MS },
+        startedAtMs: NOW_MS + 3,
+        finishedAtMs: NOW_MS + 7,
+        result: { pages: at },
+        label: 'an album',
+      });
 
-    it('say what was known of the jobs, however many there are', async () => {
+    it('say what lines show of the jobs, and when one was asked to end, however many there are', async () => {
       const partition = freshPartition();
-      const hints = [...times(HINTS_MAX + 1, (at) => ended(partition, at)), headOf(aJob({ partition }))];
-      const names = await store.putHints({ partition, hints, nowMs: NOW_MS });
+      const cancelled = aJob({
+        partition,
+        state: 'cancelled',
+        finishedAtMs: NOW_MS + 2,
+        cancelRequestedAtMs: NOW_MS + 5,
+        cancelRequestedBy: 'somebody',
+      });
+      const jobs = [...times(HINTS_MAX + 1, (at) => ended(partition, at)), aJob({ partition }), cancelled];
+      const hints = jobs.map((job) =>
+        job === cancelled ? { ...headOf(job), cancelRequestedAtMs: NOW_MS + 5 } : headOf(job),
+      );
+      const names = await store.putHints({ partition, hints: jobs, nowMs: NOW_MS });
       expect(names).toHaveLength(2);
       expect(names.every(({ isOfHints }) => isOfHints)).toBe(true);
       expect(await store.readHints({ partition, names })).toEqual(hints);
