@@ -9,6 +9,7 @@
  */
 import type { MovingJob } from '../core/job.ts';
 import { passLeaseExtensionMs, slownessAfter } from '../core/lease.ts';
+import { MalformedItemError, StoreMisconfigured, StoreRefused } from '../store/errors.ts';
 import type { JobHint, JobImage } from '../store/job-fields.ts';
 import {
   type DispatcherIdentity,
@@ -81,9 +82,14 @@ export interface HeardNews extends News {
   readonly hints: readonly JobHint[];
 }
 
-/** What has come since, with the hints that word named. If any of these is gone, the word is as one that does not say of what. */
+/**
+ * What has come since, with the hints that word named. If any of these is gone, or will never be read, the word is as one that does not
+ * say of what: thrown, that would fail each pass until somebody takes the word away.
+ *
+ * @throws StoreThrottled, StoreUnavailable where trying again may help
+ */
 export async function hear(
-  { store }: Pick<DispatchContext, 'store'>,
+  { store, log }: Pick<DispatchContext, 'store' | 'log'>,
   partition: number,
   seen: WakeCount,
   wakes: Wakes,
@@ -91,9 +97,21 @@ export async function hear(
   const news = newsSince(seen, wakes);
   const names = news.jobs.filter(({ isOfHints }) => isOfHints);
   if (names.length === 0) return { ...news, hints: [] };
-  const hints = await store.readHints({ partition, names });
+  const hints = await store.readHints({ partition, names }).catch((error: unknown) => {
+    if (!isLasting(error)) throw error;
+    log.warn('what word was left with cannot be read; everything is looked up', {
+      partition,
+      hints: names.map(({ id }) => id),
+      error: String(error),
+    });
+    return undefined;
+  });
   return hints === undefined ? { ...news, isBlank: true, hints: [] } : { ...news, hints };
 }
+
+/** Whether the same call will fail again: waiting does not help. */
+const isLasting = (error: unknown): boolean =>
+  error instanceof MalformedItemError || error instanceof StoreRefused || error instanceof StoreMisconfigured;
 
 /** What is known of so many jobs costs less to put and to read than to look up. */
 const HINTS_MIN = 6;

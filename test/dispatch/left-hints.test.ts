@@ -5,6 +5,13 @@ import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { type HeldLease, takeLease } from '../../lib/dispatch/lease.ts';
 import { NAMED_HINTS_MAX } from '../../lib/store/bounds.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import {
+  MalformedItemError,
+  StoreMisconfigured,
+  StoreRefused,
+  StoreThrottled,
+  StoreUnavailable,
+} from '../../lib/store/errors.ts';
 import type { NamedJob } from '../../lib/store/records.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
@@ -91,6 +98,32 @@ describe('a shard that finds the lease held', () => {
     expect(await settledNext(at)).toBe(MANY);
     expect(at.looks()).toBeGreaterThan(0);
   });
+
+  it.each([
+    ['is malformed', new MalformedItemError('hints/0/x hints', 'hints', 'is 5')],
+    ['is refused', new StoreRefused('readHints: ValidationException')],
+    ['may not be read', new StoreMisconfigured('readHints: AccessDeniedException')],
+  ])('looks everything up where what was left %s, and each pass goes on', async (_title, error) => {
+    const at = await scene(MANY, { readHints: () => Promise.reject(error) });
+    await told(at);
+    expect(await settledNext(at)).toBe(MANY);
+    expect(at.looks()).toBeGreaterThan(0);
+    const [warned] = at.on.logged.filter(({ message }) => message.includes('cannot be read'));
+    expect(warned?.fields).toMatchObject({ partition: 0, error: String(error) });
+    await at.on.advance(60_000);
+    expect((await at.on.pass({ reason: 'tick' }, at.other)).kind).toBe('done');
+  });
+
+  it.each([new StoreThrottled('readHints: slow down'), new StoreUnavailable('readHints: no answer')])(
+    'leaves it to be read again where that may help: %s',
+    async (error) => {
+      const at = await scene(MANY, { readHints: () => Promise.reject(error) });
+      await told(at);
+      await expect(settledNext(at)).rejects.toBe(error);
+      const next = await at.on.pass({ reason: 'tick' }, at.on.dispatcher());
+      expect([next.kind, next.settled]).toEqual(['done', MANY]);
+    },
+  );
 
   it('names few jobs, after it has tried for the lease for a while', async () => {
     const at = await scene(FEW);

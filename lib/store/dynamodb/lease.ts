@@ -170,7 +170,9 @@ export class DynamoLeaseStore implements LeaseStore {
     const ids = [...new Set(names.map(({ id }) => id))];
     if (!ids.every((id) => HINTS_ID.test(id))) return undefined;
     const keys = ids.map((id) => hintsKey(partition, id));
-    const items = await this.#items.getAll('readHints', keys, (item) => item);
+    const items = await this.#items.getAll('readHints', keys, (item) =>
+      this.#items.isGone(item) ? undefined : item,
+    );
     const found = await this.#items.readableEach(partition, items, decodeHints);
     return found.includes(undefined) ? undefined : found.flatMap((hints) => hints ?? []);
   }

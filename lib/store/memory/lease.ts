@@ -122,7 +122,7 @@ export class MemoryLeaseStore implements LeaseStore {
   async putHints({ partition, hints, nowMs }: RequestOf<'putHints'>): Promise<readonly NamedJob[]> {
     return this.#items.write('putHints', () => {
       const { hints: kept } = this.#items.partition(partition);
-      for (const [id, { keptUntilMs }] of kept) if (keptUntilMs < nowMs) kept.delete(id);
+      for (const [id, { keptUntilMs }] of kept) if (keptUntilMs <= nowMs) kept.delete(id);
       const names: NamedJob[] = [];
       for (let from = 0; from < hints.length; from += HINTS_MAX) {
         const put = hints.slice(from, from + HINTS_MAX).map(hintOf);
@@ -139,7 +139,10 @@ export class MemoryLeaseStore implements LeaseStore {
   async readHints({ partition, names }: RequestOf<'readHints'>): Promise<readonly JobHint[] | undefined> {
     return this.#items.read('readHints', () => {
       const { hints: kept } = this.#items.partition(partition);
-      const found = [...new Set(names.map(({ id }) => id))].map((id) => kept.get(id)?.hints);
+      const found = [...new Set(names.map(({ id }) => id))].map((id) => {
+        const { hints, keptUntilMs = -Infinity } = kept.get(id) ?? {};
+        return keptUntilMs <= this.#items.clock() ? undefined : hints;
+      });
       this.#items.bill.readHints(partition, found);
       return found.includes(undefined) ? undefined : found.flatMap((hints) => hints ?? []);
     });

@@ -1,7 +1,7 @@
 /** A partition's lease, and the counter of wakes beside it. */
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import { HINTS_MAX, NAMED_HINTS_MAX, NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
+import { HINTS_KEPT_MS, HINTS_MAX, NAMED_HINTS_MAX, NAMED_JOBS_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import { DUE_WORK, DUE_WORK_WATCHED, type Fence, type NamedJob } from '../../../lib/store/records.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
@@ -12,9 +12,11 @@ import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
 
 export function leaseContract(suite: StoreSuite): void {
   const { freshPartition, lease } = suite;
+  let harness: ReturnType<StoreSuite['opened']>;
   let store: JobStore;
   beforeAll(() => {
-    store = suite.opened().store;
+    harness = suite.opened();
+    ({ store } = harness);
   });
 
   describe('the lease', () => {
@@ -384,6 +386,16 @@ export function leaseContract(suite: StoreSuite): void {
       }));
       for (const other of others)
         expect(await store.readHints({ partition, names: [...names, other] })).toBeUndefined();
+    });
+
+    it('are not there once they may be collected', async () => {
+      const partition = freshPartition();
+      const names = await store.putHints({ partition, hints: [ended(partition, 0)], nowMs: NOW_MS });
+      onTestFinished(() => harness.setClock(NOW_MS));
+      harness.setClock(NOW_MS + HINTS_KEPT_MS - 1);
+      expect(await store.readHints({ partition, names })).toHaveLength(1);
+      harness.setClock(NOW_MS + HINTS_KEPT_MS);
+      expect(await store.readHints({ partition, names })).toBeUndefined();
     });
 
     it('of no jobs are none', async () => {

@@ -1,11 +1,18 @@
-/** What stands in hints of what was put there. */
+/** What stands in hints of what was put there, and hints that cannot be read. */
+import { Readable } from 'node:stream';
+import { deflateRawSync } from 'node:zlib';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import { HINTS_KEPT_MS } from '../../../lib/store/bounds.ts';
 import { ATTRIBUTE as A, type Item } from '../../../lib/store/dynamodb/codec/attributes.ts';
 import { ttlSec } from '../../../lib/store/dynamodb/codec/cells.ts';
 import { decodeHints, encodeHints } from '../../../lib/store/dynamodb/codec/hints.ts';
+import { decodeJobHead, encodeJobHint } from '../../../lib/store/dynamodb/codec/job.ts';
+import { TableItems } from '../../../lib/store/dynamodb/items.ts';
+import { MalformedItemError } from '../../../lib/store/errors.ts';
 import { hintOf, type JobHead } from '../../../lib/store/job-fields.ts';
+import { hintsKey, jobKey } from '../../../lib/store/schema.ts';
 import { aJob, headOf, NOW_MS } from '../../fixtures/factories/job.ts';
 import { largestJob } from '../../fixtures/largest.ts';
 
@@ -30,5 +37,80 @@ describe('hints', () => {
     const head: JobHead = headOf(aJob());
     // @ts-expect-error -- it lacks what hints say beside it
     expect(encodeHints(3, [head], { newId: () => 'abc', nowMs: NOW_MS })).toHaveLength(1);
+  });
+});
+
+describe('hints that cannot be read', () => {
+  const itemOf = (json: unknown): Item => ({
+    ...hintsKey(3, 'abc'),
+    [A.hints]: deflateRawSync(JSON.stringify(json)),
+    [A.ttl]: ttlSec(NOW_MS),
+  });
+  const hint = encodeJobHint(aJob({ id: 'healthy' }));
+
+  it.each([
+    ['null', null],
+    ['a text', 'x'],
+    ['a map', {}],
+    ['nothing for a head', [null]],
+    ['a number for a head', [1]],
+    ['a list for a head', [[]]],
+    ['an empty head', [{}]],
+    ['a head without its state', [{ ...hint, state: undefined }]],
+    ['a state of a later version', [{ ...hint, state: 'parked' }]],
+    ['a head of no job', [{ ...hint, pk: 'wake/0', sk: 'wake' }]],
+    ['an instant that is none', [{ ...hint, cancelRequestedAtMs: 'soon' }]],
+  ])('are malformed by the name of the item that they stand in: %s', (_title, json) => {
+    let error: unknown;
+    try {
+      decodeHints(itemOf(json));
+    } catch (caught) {
+      error = caught;
+    }
+    expect(error).toBeInstanceOf(MalformedItemError);
+    expect(error).toMatchObject({ key: 'hints/3/abc hints', attribute: expect.stringContaining('hints') });
+  });
+});
+
+describe('a job that cannot be read', () => {
+  interface Update {
+    readonly Key: { readonly pk: { readonly S: string } };
+    readonly UpdateExpression: string;
+  }
+
+  function opened() {
+    const sent: Update[] = [];
+    const client = new DynamoDBClient({
+      region: 'eu-central-1',
+      credentials: { accessKeyId: 'none', secretAccessKey: 'none' },
+      requestHandler: {
+        handle: async (request: { readonly body?: unknown }) => {
+          sent.push(JSON.parse(String(request.body)) as Update);
+          const headers = { 'content-type': 'application/x-amz-json-1.0' };
+          return { response: { statusCode: 200, headers, body: Readable.from(['{}']) } };
+        },
+      },
+    });
+    const told: string[] = [];
+    const items = new TableItems({
+      client,
+      table: 'jobs',
+      place: () => ({ line: '', rank: '' }),
+      unreadable: ({ key }) => told.push(key),
+    });
+    return { items, sent, told };
+  }
+
+  const job: Item = { ...jobKey('a'), version: 1 };
+
+  it('is noted before it is taken out of its line, also where hints that say the same were met before', async () => {
+    const { items, sent, told } = opened();
+    const hints = { ...hintsKey(0, 'x'), [A.hints]: deflateRawSync(JSON.stringify([job])) };
+    await items.readableEach(0, [hints], decodeHints);
+    sent.length = 0;
+    await items.readableEach(0, [{ ...job, [A.line]: 'ready/0/line', [A.rank]: '1' }], decodeJobHead);
+    expect(sent.map(({ UpdateExpression }) => UpdateExpression.split(' ')[0])).toEqual(['SET', 'REMOVE']);
+    expect(sent[1]?.Key.pk.S).toBe('job/a');
+    expect(told).toEqual(['hints/0/x hints', 'job/a job']);
   });
 });

@@ -1,6 +1,7 @@
 /** What is known of jobs of which word is left, compressed: a job is some sixty bytes among many. */
 import { deflateRawSync } from 'node:zlib';
 import { HINTS_KEPT_MS, ITEM_BOUNDS } from '../../bounds.ts';
+import { MalformedItemError } from '../../errors.ts';
 import type { JobHint, JobImage } from '../../job-fields.ts';
 import { itemBytes } from '../../metering.ts';
 import { hintsKey } from '../../schema.ts';
@@ -30,10 +31,19 @@ export function encodeHints(
   );
 }
 
-/** @throws MalformedItemError - it names the item's key and what is wrong */
+/** @throws MalformedItemError - it names this item's key, never that of a job: the job's own item may be as it should */
 export function decodeHints(item: Item): readonly JobHint[] {
   const cells = cellsOf(item);
   const heads: unknown = cells.inflated(A.hints, 'heads of jobs', HINTS_BYTES_MAX, JSON.parse);
   if (!Array.isArray(heads)) throw cells.malformed(A.hints, 'a list of heads');
-  return heads.map((head) => decodeJobHint(head as Item));
+  return heads.map((head: unknown, at) => {
+    try {
+      return decodeJobHint((head ?? {}) as Item);
+    } catch (cause) {
+      if (!(cause instanceof MalformedItemError)) throw cause;
+      throw cells.malformed(A.hints, `heads of jobs: of number ${at}, ${cause.attribute} is wrong`, {
+        cause,
+      });
+    }
+  });
 }
