@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import type { Context, DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
-import { namesOf } from '../lib/dispatch/lease.ts';
+import { leaveWord, namesOf } from '../lib/dispatch/lease.ts';
 import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
@@ -52,11 +52,11 @@ function asksOf(event: SQSEvent | object): {
 
 /**
  * A pass of the stream's batch has failed. If another one can be asked for, the batch need not come again: it would publish all
- * of its outcomes a second time. What the pass was shown, the other one looks up.
+ * of its outcomes a second time. The other one hears of what this one was shown.
  *
  * @throws why the pass failed, where nobody can be asked
  */
-async function leaveWord(
+async function askForAnother(
   context: FunctionContext,
   jobs: readonly MovingJob[],
   reason: unknown,
@@ -64,8 +64,8 @@ async function leaveWord(
   context.log.warn('a pass failed; another one is asked for', { error: String(reason) });
   try {
     for (const [partition, ofPartition] of Map.groupBy(jobs, (job) => job.partition)) {
-      // First the word: whoever is woken looks up what it is about.
-      await context.store.wake({ partition, jobs: namesOf(ofPartition) });
+      // First the word: whoever is woken hears what it is about.
+      await leaveWord(context, partition, { jobs: namesOf(ofPartition), hints: ofPartition });
       await context.queue.sendWake(partition, 0);
     }
   } catch {
@@ -86,7 +86,7 @@ async function dispatchRecords(context: FunctionContext, records: readonly Dynam
   ]);
   // Thrown, not answered: it is not known which record it failed on, and the batch may be repeated.
   if (published.status === 'rejected') throw published.reason;
-  if (passed.status === 'rejected') await leaveWord(context, jobs, passed.reason);
+  if (passed.status === 'rejected') await askForAnother(context, jobs, passed.reason);
 }
 
 async function dispatchAsked(context: FunctionContext, event: SQSEvent | object): Promise<void> {

@@ -266,7 +266,8 @@ async function leaseFor(
 
 /** What word says of why somebody has come. */
 function wordOf({ reason, jobs, jobIds = [], isForDue = false }: Trigger): Word {
-  if (reason === 'stream' || reason === 'ingest') return { jobs: namesOf(jobs), hints: jobs };
+  if (reason === 'stream' || reason === 'ingest')
+    return { jobs: namesOf(jobs), hints: jobs, isToldElsewhere: reason === 'ingest' };
   return { jobs: isForDue ? [...namesOfNew(jobIds), DUE_WORK] : undefined };
 }
 

@@ -122,6 +122,8 @@ export interface Word {
   readonly jobs?: readonly NamedJob[] | undefined;
   /** What is known of all of these, if it is: a record of the stream, or what was stored just now. @default - they are looked up */
   readonly hints?: readonly JobImage[] | undefined;
+  /** The stream tells of the same jobs: where there is no room for names, no word is left. @default false */
+  readonly isToldElsewhere?: boolean | undefined;
 }
 
 /** What a word names: the jobs, or hints that say what is known of them, and are put for it. */
@@ -140,7 +142,8 @@ export async function leaveWord(
   partition: number,
   word: Word,
 ): Promise<void> {
-  await context.store.wake({ partition, jobs: await namesFor(context, partition, word) });
+  const jobs = await namesFor(context, partition, word);
+  await context.store.wake({ partition, jobs, onlyNamed: word.isToldElsewhere });
 }
 
 export function newsSince(seen: WakeCount, wakes: Wakes): News {
@@ -300,10 +303,10 @@ export interface LeaseWish extends Word {
 const ROOM_LEAST_MS = 60;
 const ROOM_SPREAD_MS = 80;
 
-/** Takes the lease, or leaves word for its holder. Undefined: the holder will make another pass. */
+/** Takes the lease, or leaves word for its holder. Undefined: the holder will make another pass, or the stream asks for one. */
 export async function takeLease(
   context: DispatchContext,
-  { partition, patienceMs, roomPatienceMs = 0, jobs, hints }: LeaseWish,
+  { partition, patienceMs, roomPatienceMs = 0, jobs, hints, isToldElsewhere = false }: LeaseWish,
 ): Promise<HeldLease | undefined> {
   const { store, clock, random } = context;
   const answer = await awaitLease(context, partition, patienceMs);
@@ -311,8 +314,13 @@ export async function takeLease(
   const untilMonotonicMs = clock.monotonicMs() + roomPatienceMs;
   const names = await namesFor(context, partition, { jobs, hints });
   const leave = (): Promise<'left' | 'full'> =>
-    store.wake({ partition, jobs: names, onlyNamed: clock.monotonicMs() < untilMonotonicMs });
+    store.wake({
+      partition,
+      jobs: names,
+      onlyNamed: isToldElsewhere || clock.monotonicMs() < untilMonotonicMs,
+    });
   while ((await leave()) === 'full') {
+    if (isToldElsewhere) return undefined;
     await clock.sleep(ROOM_LEAST_MS + random() * ROOM_SPREAD_MS);
     if ((await holderOf(context, partition)) !== undefined) continue;
     const lease = await tryLease(context, partition);
@@ -359,7 +367,7 @@ export async function takeLeaseUnlessHeld(
 ): Promise<HeldLease | undefined> {
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  if (isResident(answer.holder)) await leaveWord(context, partition, { jobs, hints });
+  if (isResident(answer.holder)) await leaveWord(context, partition, { jobs, hints, isToldElsewhere: true });
   return undefined;
 }
 

@@ -175,6 +175,38 @@ describe('a shard that finds the lease held', () => {
   });
 });
 
+describe('whoever is told of jobs that the stream tells of, too, and finds the lease held', () => {
+  const RESIDENT = 'resident/one/1';
+
+  it('leaves what it knows of them where there is room', async () => {
+    const at = await scene(MANY);
+    const jobs = (await at.on.put(...Array.from({ length: MANY }, () => at.on.job()))) as Job[];
+    expect((await at.on.pass({ reason: 'ingest', jobs }, at.other)).kind).toBe('left');
+    expect(await at.on.store.readWakes(0)).toMatchObject({ wakes: 1, named: 1, names: 1 });
+  });
+
+  it.each([
+    ['a function', 'ingest'],
+    ['a dispatcher that runs on', 'ingest'],
+    ['a dispatcher that runs on', 'told'],
+  ] as const)('leaves no word where there is none: %s has the lease (%s)', async (holder, reason) => {
+    const at = await scene(MANY);
+    if (holder !== 'a function') {
+      await at.on.store.releaseLease({ fence: at.held.fence });
+      const { nowMs } = at.on.time;
+      await at.on.store.acquireLease({ partition: 0, holder: RESIDENT, nowMs, leaseMs: 60_000 });
+    }
+    await fill(at);
+    const before = await at.on.store.readWakes(0);
+    const jobs = (await at.on.put(...Array.from({ length: MANY }, () => at.on.job()))) as Job[];
+    const trigger = reason === 'ingest' ? { jobs } : { jobIds: jobs.map(({ id }) => id) };
+    const sinceMs = at.on.time.nowMs;
+    expect((await at.on.pass({ reason, ...trigger }, at.other)).kind).toBe('left');
+    expect(at.on.time.nowMs).toBe(sinceMs);
+    expect(await at.on.store.readWakes(0)).toEqual(before);
+  });
+});
+
 describe('a pass that somebody has superseded', () => {
   it('leaves what it was told of many jobs to whoever has the partition', async () => {
     const at = await scene(MANY);

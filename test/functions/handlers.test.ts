@@ -202,6 +202,28 @@ describe('the dispatch function', () => {
     expect(on.published).toHaveLength(1);
   });
 
+  it('leaves to the other pass what the batch says, of more jobs than a word names', async () => {
+    on = stage({ pool: { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 40 } } } });
+    await on.put(...Array.from({ length: 40 }, () => on.job()));
+    await on.pass();
+    const started = await on.startEverywhere();
+    const ended = await Promise.all(started.map((each) => on.end(each)));
+    compose({
+      store: storeWith(on.store, { loadPartition: () => Promise.reject(new StoreThrottled('busy')) }),
+    });
+    const batch = streamOf(...ended.map((job) => record(itemOf(job))));
+    expect(await on.finish(dispatchHandler(batch))).toEqual(NOTHING_FAILED);
+    expect(await on.store.readWakes(0)).toMatchObject({ wakes: 1, named: 1 });
+    let looks = 0;
+    const lookUpJobs: typeof on.store.lookUpJobs = (asked) => {
+      looks += 1;
+      return on.store.lookUpJobs(asked);
+    };
+    compose({ store: storeWith(on.store, { lookUpJobs }) });
+    await on.finish(dispatchHandler(queueOf('{"partition":0}')));
+    expect([on.held(), looks]).toEqual([[], 0]);
+  });
+
   it("is given the stream's batch again when a pass fails and nobody can be asked for another one", async () => {
     const busy = (): Promise<never> => Promise.reject(new StoreThrottled('busy'));
     const ended = await on.end({ job: await running() });

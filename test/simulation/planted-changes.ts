@@ -512,8 +512,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/lease.ts',
-        from: 'onlyNamed: clock.monotonicMs() < untilMonotonicMs',
-        to: 'onlyNamed: false',
+        from: 'isToldElsewhere || clock.monotonicMs() < untilMonotonicMs',
+        to: 'isToldElsewhere',
       },
     ],
   },
