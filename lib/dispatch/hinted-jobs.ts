@@ -162,8 +162,14 @@ export class HintedJobs {
       if (this.isCertain(job)) return job;
       doubted.push(job);
     }
-    await this.sift(doubted);
-    return doubted.find(({ id }) => this.#confirmed.has(id));
+    // Mostly the first one waits, and the others need no read.
+    for (let from = 0, count = 1; from < doubted.length; from += count, count *= 2) {
+      const some = doubted.slice(from, from + count);
+      await this.sift(some);
+      const waiting = some.find(({ id }) => this.#confirmed.has(id));
+      if (waiting !== undefined) return waiting;
+    }
+    return undefined;
   }
 
   /** Reads those of these jobs of which an image tells that may be old: of what does not wait it is known then that it is gone. */

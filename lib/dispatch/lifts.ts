@@ -143,9 +143,8 @@ export class Lifts {
         return (await this.#isActive(fairnessKey, ofKey)) ? [] : [ofKey];
       }),
     );
-    // An old image must not lift a key that nothing waits of.
     const came = met.flat();
-    await this.#input.sift(came.flat());
+    await this.#siftFirst(came);
     const arrivals = came.flatMap((ofKey) => {
       const waiting = ofKey.filter((job) => !this.#input.isGone(job));
       const [first] = waiting;
@@ -167,6 +166,21 @@ export class Lifts {
       if (least.leastMs === undefined) leastMs = Math.min(leastMs ?? shareMs, shareMs);
       return ledger;
     });
+  }
+
+  /**
+   * Of each key's jobs, finds out of the one that was ready first whether it waits, or else of the next ones: an old image must not lift
+   * a key that nothing waits of. What was ready later changes nothing.
+   */
+  async #siftFirst(came: readonly (readonly JobHead[])[]): Promise<void> {
+    const { sift, isGone, isCertain } = this.#input;
+    let doubted = came.map((ofKey) => ofKey.toSorted((one, other) => (earlier(one, other) === one ? -1 : 1)));
+    for (let count = 1; doubted.length > 0; count *= 2) {
+      await sift(doubted.flatMap((ofKey) => ofKey.slice(0, count)));
+      doubted = doubted
+        .map((ofKey) => ofKey.filter((job) => !isGone(job)))
+        .filter(([first]) => first !== undefined && !isCertain(first));
+    }
   }
 
   /** Notes that these jobs wait. A ledger that seems to be expired still counts if its key has had a job all the time. */

@@ -1,7 +1,8 @@
 /** Jobs that waited before a dispatcher began to remember: their images may be old, so each is read, and once. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { takeLease } from '../../lib/dispatch/lease.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 /** Two types, of which one has no room while the other has. */
@@ -86,4 +87,97 @@ it('are read again where an image shows another version', async () => {
   await on.advance(500);
   await pass({ version: 2 });
   expect(timesAsked(asked)).toBe(2);
+});
+
+it('are read until one of them is met that waits, where they show that their key was there before', async () => {
+  const on = setting();
+  await on.put(on.job({ fairnessKey: 'tenant-1' }));
+  await on.pass();
+  const [first] = await on.startAll('images');
+  if (first === undefined) throw new Error('nothing started');
+  await on.put(on.job({ fairnessKey: 'tenant-0' }));
+  await on.advance(1_000);
+  const jobs = Array.from({ length: 20 }, () => on.job({ fairnessKey: 'tenant-1' }));
+  await on.put(...jobs);
+  await on.advance(1_000);
+  await on.pass({ jobs: [await on.end(first)], reason: 'stream' });
+  expect(on.held().map(({ fairnessKey }) => fairnessKey)).toEqual(['tenant-0']);
+  const { context, asked } = reader(on);
+  await on.pass({ jobs, reason: 'stream' }, context);
+  expect(asked).toHaveLength(1);
+});
+
+describe('of many jobs that were told of late', () => {
+  const SLOTS = 100;
+  const ENDED = 20;
+  const KEYS = 10;
+  const LATE = 1_000;
+  const LOOKS_MAX = 400;
+
+  /** All slots are taken, and jobs have waited for a while; somebody else has left what the stream said of them, and some attempts end. */
+  async function manyLate(keyOf: (at: number) => string, lateMs = 60_000) {
+    const on = stage({
+      pool: {
+        types: { resize: { timeoutMs: 3_600_000 } },
+        fleets: { images: { types: ['resize'], slots: SLOTS } },
+      },
+    });
+    await on.put(...Array.from({ length: SLOTS }, (_, at) => on.job({ fairnessKey: `tenant-${at % KEYS}` })));
+    const { context, asked } = reader(on);
+    await on.pass({}, context);
+    const running = await on.startEverywhere();
+    const late = (await on.put(
+      ...Array.from({ length: LATE }, (_, at) => on.job({ fairnessKey: keyOf(at) })),
+    )) as Job[];
+    await on.advance(lateMs);
+    const held = await takeLease(on.main, { partition: 0, patienceMs: 0 });
+    if (held === undefined) throw new Error('not taken');
+    expect((await on.pass({ jobs: late, reason: 'stream' }, on.dispatcher())).kind).toBe('left');
+    await on.store.releaseLease({ fence: held.fence });
+    const ended = await Promise.all(running.slice(0, ENDED).map((each) => on.end(each)));
+    asked.length = 0;
+    const ids = new Set(late.map(({ id }) => id));
+    /** How many of them were looked up. */
+    const looks = (): number => asked.filter((id) => ids.has(id)).length;
+    return { on, looks, pass: () => on.pass({ jobs: ended, reason: 'stream' }, context) };
+  }
+
+  it('looks up a bounded number, reads the lines of the others, and starts as many as there is room for', async () => {
+    const { on, looks, pass } = await manyLate((at) => `tenant-${at % KEYS}`);
+    expect(await pass()).toMatchObject({ settled: ENDED, admitted: ENDED });
+    expect(on.held()).toHaveLength(SLOTS);
+    expect(looks()).toBeLessThanOrEqual(LOOKS_MAX);
+  });
+
+  it('lifts a key that came with one of them', async () => {
+    const { on, pass } = await manyLate((at) => (at === LATE - 1 ? 'new' : `tenant-${at % KEYS}`));
+    await pass();
+    const shares = [...on.store.inspect(0).ledgers.values()].map(({ fairnessKey }) => fairnessKey);
+    expect(shares).toContain('new');
+    expect(on.held().some(({ fairnessKey }) => fairnessKey === 'new')).toBe(true);
+  });
+
+  it('starts them also where nothing had waited, and nobody would look for a minute', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: { timeoutMs: 3_600_000 } },
+        fleets: { images: { types: ['resize'], slots: SLOTS } },
+      },
+    });
+    await on.advance(20_000);
+    for (let passes = 0; passes < 2; passes += 1) {
+      await on.pass();
+      await on.advance(11_000);
+    }
+    const jobs = (await on.put(...Array.from({ length: LATE }, () => on.job()))) as Job[];
+    await on.advance(31_000);
+    expect((await on.pass({ jobs, reason: 'stream' })).admitted).toBe(SLOTS);
+  });
+
+  it('reads one job of each new key, and not all that were told of', async () => {
+    const { on, looks, pass } = await manyLate((at) => `new-${at % KEYS}`, 1_000);
+    expect(await pass()).toMatchObject({ admitted: ENDED });
+    expect(on.held()).toHaveLength(SLOTS);
+    expect(looks()).toBeLessThanOrEqual(KEYS);
+  });
 });

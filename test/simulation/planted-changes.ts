@@ -1484,9 +1484,25 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass/settle.ts',
+        file: 'lib/dispatch/pass/late-hints.ts',
         from: 'if (late.length === 0) return images;',
         to: 'if (late.length >= 0) return images;',
+      },
+    ],
+  },
+  'late-hints-dropped': {
+    removes: 'the read of lines where late hints are too many to be looked up',
+    foundBy: { test: 'test/dispatch/confirmed.test.ts', name: 'starts them also where nothing had waited' },
+    changes: [
+      {
+        file: 'lib/dispatch/pass/late-hints.ts',
+        from: 'return length <= LATE_MAX ? input : { ...input, hasMissed: true };',
+        to: 'return length < 0 ? { ...input, hasMissed: true } : input;',
+      },
+      {
+        file: 'lib/dispatch/pass/late-hints.ts',
+        from: 'if (input.hasMissed && late.length > LATE_MAX) {',
+        to: 'if (late.length > LATE_MAX) {',
       },
     ],
   },

@@ -12,6 +12,7 @@ import { openCache } from '../partition-cache.ts';
 import { Admission } from './admit.ts';
 import { close } from './close.ts';
 import { type Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
+import { withFewLooks } from './late-hints.ts';
 import { load } from './load.ts';
 import { plan } from './plan.ts';
 import type { LostPass, OutdatedPass, PassInput, PassReport } from './scope.ts';
@@ -26,7 +27,7 @@ import { settle } from './settle.ts';
 export async function pass(
   context: DispatchContext,
   lease: HeldLease,
-  input: PassInput,
+  given: PassInput,
 ): Promise<PassReport | LostPass | OutdatedPass> {
   const { partition, epoch } = lease.fence;
   const known = context.caches.get(partition);
@@ -36,6 +37,7 @@ export async function pass(
   let commits: Commits | undefined;
   try {
     const between = betweenPartitions(context, partition);
+    const input = withFewLooks(given, cached.lines, nowMs);
     const loaded = await load({ context, lease, input, partition, between, nowMs, cached });
     if ('kind' in loaded) return loaded;
     commits = loaded.commits;

@@ -6,20 +6,18 @@
  */
 import { keysHeldBy, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
-import type { JobHead, JobImage } from '../../store/job-fields.ts';
+import type { JobHead } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
-import { readyLineName } from '../../store/schema.ts';
 import type { DispatchContext } from '../context.ts';
 import { LedgerCache } from '../ledger-cache.ts';
 import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
-import type { CachedLines } from '../partition-cache.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
-import { announceLate, asSubmitter, readyLineOf } from '../submit.ts';
+import { announceLate, asSubmitter } from '../submit.ts';
 import { wakeLater } from '../timers.ts';
 import { commitOf, type Draft, draftsOf, emptyDraft, postpone, withoutSettled } from './commits.ts';
+import { confirmed } from './late-hints.ts';
 import type { LoadedPass } from './load.ts';
-import type { PassInput } from './scope.ts';
 import { send } from './send.ts';
 
 export interface SettledPass extends LoadedPass {
@@ -183,44 +181,9 @@ async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty
   }
 }
 
-/** A hint of a job that became ready within this is hardly outdated: what this process admitted lately it remembers. */
-const HINT_TRUSTED_MS = 30_000;
-
 /** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
 const standingIn = (partition: number, images: Images): Images =>
   new Map([...images].filter(([, job]) => job.partition === partition));
-
-/**
- * Images without those of jobs that do not wait any more: a hint may come late, and a second time. One that came when it
- * was to be expected is taken at its word. What is older, or should have been shown by a read of its line, is read itself,
- * because a claim of it that is lost would have taken another job's place.
- */
-async function confirmed(
-  { store }: DispatchContext,
-  images: Map<string, JobImage>,
-  { hints, justStored }: Pick<PassInput, 'hints' | 'justStored'>,
-  { heads }: CachedLines,
-  nowMs: number,
-): Promise<Images> {
-  const isDoubtful = (job: JobHead): boolean => {
-    if (job.state !== 'pending' || justStored.has(job.id) || images.get(job.id) !== job) return false;
-    const known = heads.get(readyLineName(job.partition, readyLineOf(job)));
-    const isMissed = known !== undefined && known.readAtMs >= job.readyAtMs;
-    return (
-      nowMs - job.readyAtMs > HINT_TRUSTED_MS || (isMissed && !known.jobs.some(({ id }) => id === job.id))
-    );
-  };
-  const late = hints.filter(isDoubtful);
-  if (late.length === 0) return images;
-  // One that cannot be read is no candidate.
-  const found = await store.lookUpJobs({ ids: late.map(({ id }) => id), unreadable: () => {} });
-  for (const [at, { id }] of late.entries()) {
-    const job = found[at];
-    if (job === undefined) images.delete(id);
-    else images.set(id, job);
-  }
-  return images;
-}
 
 /** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */
 async function announceSeen(context: DispatchContext, hints: readonly JobHead[]): Promise<void> {

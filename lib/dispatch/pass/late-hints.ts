@@ -1,0 +1,69 @@
+/**
+ * Hints of jobs that may not wait any more: a hint may come late, and a second time. One that came when it was to be expected is taken
+ * at its word. What is older, or should have been shown by a read of its line, is read itself, because a claim of it that is lost would
+ * have taken another job's place.
+ *
+ * Of too many that is not done. What became ready so long ago stands in the index, so it is as if nobody had told of it: what is
+ * remembered of lines is forgotten, and who has come is read, as after word without names.
+ */
+import type { JobImage } from '../../store/job-fields.ts';
+import { readyLineName } from '../../store/schema.ts';
+import type { DispatchContext } from '../context.ts';
+import type { CachedLines } from '../partition-cache.ts';
+import { type Images, newest } from '../settle/settled.ts';
+import { readyLineOf } from '../submit.ts';
+import type { PassInput } from './scope.ts';
+
+/** A hint of a job that became ready within this is hardly outdated: what this process admitted lately it remembers. */
+const HINT_TRUSTED_MS = 30_000;
+/** Looked up by one pass. Of more, reading the lines costs less. */
+const LATE_MAX = 400;
+
+const isLate = (job: JobImage, nowMs: number): boolean => nowMs - job.readyAtMs > HINT_TRUSTED_MS;
+
+/** Hints that would be looked up, the newest of each job. */
+function doubtful(
+  images: Images,
+  { hints, justStored }: Pick<PassInput, 'hints' | 'justStored'>,
+  { heads }: CachedLines,
+  nowMs: number,
+): readonly JobImage[] {
+  return hints.filter((job) => {
+    if (job.state !== 'pending' || justStored.has(job.id) || images.get(job.id) !== job) return false;
+    if (isLate(job, nowMs)) return true;
+    const known = heads.get(readyLineName(job.partition, readyLineOf(job)));
+    const isMissed = known !== undefined && known.readAtMs >= job.readyAtMs;
+    return isMissed && !known.jobs.some(({ id }) => id === job.id);
+  });
+}
+
+/** The same input; where too many of its hints would be looked up, as of a pass that has missed some. */
+export function withFewLooks(input: PassInput, lines: CachedLines, nowMs: number): PassInput {
+  if (input.hasMissed || input.hints.length <= LATE_MAX) return input;
+  const { length } = doubtful(newest(input.hints), input, lines, nowMs);
+  return length <= LATE_MAX ? input : { ...input, hasMissed: true };
+}
+
+/** Images without those of jobs that do not wait any more, as far as hints tell of them. */
+export async function confirmed(
+  { store }: DispatchContext,
+  images: Map<string, JobImage>,
+  input: Pick<PassInput, 'hints' | 'justStored' | 'hasMissed'>,
+  lines: CachedLines,
+  nowMs: number,
+): Promise<Images> {
+  const late = doubtful(images, input, lines, nowMs);
+  if (late.length === 0) return images;
+  if (input.hasMissed && late.length > LATE_MAX) {
+    for (const { id } of late) images.delete(id);
+    return images;
+  }
+  // One that cannot be read is no candidate.
+  const found = await store.lookUpJobs({ ids: late.map(({ id }) => id), unreadable: () => {} });
+  for (const [at, { id }] of late.entries()) {
+    const job = found[at];
+    if (job === undefined) images.delete(id);
+    else images.set(id, job);
+  }
+  return images;
+}
