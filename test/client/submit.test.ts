@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
 import { TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
+import { NAMED_JOBS_MAX } from '../../lib/store/bounds.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import { storeWith } from '../dispatch/stage.ts';
 import { desk, errorOf } from './desk.ts';
@@ -255,6 +256,26 @@ describe('telling of jobs while they are stored', () => {
     const fourth = await submit();
     expect((await on.store.readWakes(0)).jobs.map(({ id }) => id)).toEqual([second, third]);
     expect(told).toEqual([[first], [fourth]]);
+  });
+
+  it('leaves no word there where its names have no room: the stream tells, and all would be looked up', async () => {
+    const on = desk();
+    const told = listening(on);
+    await on.store.acquireLease({
+      partition: 0,
+      holder: 'resident/one/1',
+      nowMs: on.time.nowMs,
+      leaseMs: 60_000,
+    });
+    await on.finish(on.client.submit(REQUEST));
+    await on.advance(1);
+    const names = Array.from({ length: NAMED_JOBS_MAX }, (_, at) => `former-${at}`);
+    const jobs = names.map((id) => ({ id, version: 0, isWaiting: true }));
+    await on.store.wake({ partition: 0, jobs });
+    const before = await on.store.readWakes(0);
+    await on.finish(on.client.submit(REQUEST));
+    expect(await on.store.readWakes(0)).toEqual(before);
+    expect(told).toHaveLength(1);
   });
 
   it('sends nothing where the lease is taken often, however little this process submits, until that is over', async () => {

@@ -52,6 +52,9 @@ function plainState(waiting: readonly WaitingJob[], slots: number, state: PassSt
   };
 }
 
+/** Of a plan for one slot: 2,000, and as many as it may meet blocked jobs. */
+const KEYS_MAX = 2_000 + (2 * 1 + 64);
+
 // A property of 10,000 runs takes seconds, and more on a busy machine.
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -752,7 +755,7 @@ describe('a planner that reads heads', () => {
       keys += 1;
       planner.offerKeys('a', [{ fairnessKey: `key${keys}`, settledCostMs: keys, modes: [] }], true);
     }
-    expect(keys).toBe(2_000 + (2 * 1 + 64));
+    expect(keys).toBe(KEYS_MAX);
   });
 
   it('does not count keys at their cap: each has jobs in flight', () => {
@@ -787,16 +790,10 @@ describe('a planner that reads heads', () => {
 
   it.each([2_000, 2_066, 2_100])('counts %i keys once that are offered anew', (count) => {
     const planner = plannerOf(oneLine(0, 1));
-    const pageOf = (from: number): readonly OfferedKey[] =>
-      Array.from({ length: Math.min(100, count - from) }, (_, at) => ({
-        fairnessKey: `key${from + at}`,
-        settledCostMs: from + at,
-        modes: [],
-      }));
     for (let looks = 0; looks < 3; looks += 1) {
       let from = 0;
       do {
-        const keys = pageOf(from);
+        const keys = emptyKeys(from, Math.min(100, count - from));
         from += keys.length;
         planner.offerKeys('a', keys, from < count);
       } while (planner.next().kind === 'need');
@@ -804,6 +801,64 @@ describe('a planner that reads heads', () => {
       expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
       planner.beginKeysAnew('a');
     }
+  });
+
+  it('allows no more keys however often they are offered anew', () => {
+    const planner = plannerOf(oneLine(0, 1));
+    for (let looks = 0; looks < 3; looks += 1) {
+      planner.offerKeys('a', emptyKeys(0, 100), false);
+      expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+      planner.beginKeysAnew('a');
+    }
+    let keys = 0;
+    do {
+      planner.offerKeys('a', emptyKeys(keys, 1), true);
+      keys += 1;
+    } while (planner.next().kind === 'need');
+    expect(keys).toBe(KEYS_MAX);
+  });
+
+  it('allows as many keys anew as came with a page that went beyond the bound', () => {
+    const count = KEYS_MAX + 34;
+    const planner = plannerOf(oneLine(0, 1));
+    planner.offerKeys('a', emptyKeys(0, count), false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+    planner.beginKeysAnew('a');
+    let keys = 0;
+    do {
+      planner.offerKeys('a', emptyKeys(keys, 10), keys + 10 < count);
+      keys += 10;
+    } while (planner.next().kind === 'need');
+    expect(keys).toBe(count);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+  });
+
+  it('looks at the keys anew whose lines with jobs were as many as it looks at', () => {
+    const state = oneLine(1, 1);
+    const lines = 1_000 + 4 * 1 + (2 * 1 + 64);
+    // Jobs that a lagging index still shows.
+    const shown = Array.from({ length: lines }, (_, at) => ({
+      ...(state.waiting[0] as WaitingJob),
+      id: `running${at}`,
+      fairnessKey: `key${at}`,
+    }));
+    const inFlight = shown.map((job) => ({ ...job, tier: 'top', fleet: 'all', estimatedCostMs: 1 }));
+    const planner = plannerOf({ ...state, inFlight });
+    planner.offerKeys(
+      'a',
+      queuedKeys(lines, () => 0),
+      false,
+    );
+    for (const job of shown)
+      planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: job.fairnessKey }, [job], false);
+    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
+    planner.beginKeysAnew('a');
+    planner.offerKeys(
+      'a',
+      queuedKeys(100, () => 0),
+      true,
+    );
+    expect(planner.next()).toMatchObject({ kind: 'need', keys: [{ type: 'a' }] });
   });
 
   it('ends before it passes over what it has not read, once it has met as many blocked jobs as it may', () => {
@@ -1001,6 +1056,14 @@ const queuedKeys = (count: number, costMs: (key: number) => number, name = 'key'
     fairnessKey: `${name}${key}`,
     settledCostMs: costMs(key),
     modes: ['queued'],
+  }));
+
+/** Keys without lines, each charged more than the one before. */
+const emptyKeys = (from: number, count: number): readonly OfferedKey[] =>
+  Array.from({ length: count }, (_, at) => ({
+    fairnessKey: `key${from + at}`,
+    settledCostMs: from + at,
+    modes: [],
   }));
 
 /** Jobs of one type and key, oldest first, all with one resource if it is named. */

@@ -92,6 +92,43 @@ describe('a shard that finds the lease held', () => {
     expect([await settledNext(at), at.looks()]).toEqual([MANY, 0]);
   });
 
+  it('is heard of with the others: what each of several has left is settled', async () => {
+    const at = await scene(MANY);
+    for (const part of [at.ended.slice(0, MANY / 2), at.ended.slice(MANY / 2)])
+      await at.on.pass({ reason: 'stream', jobs: part }, at.on.dispatcher());
+    expect((await at.on.store.readWakes(0)).jobs).toHaveLength(2);
+    expect([await settledNext(at), at.looks()]).toEqual([MANY, 0]);
+  });
+
+  it('is heard of beside what the next pass is told of itself', async () => {
+    const at = await scene(MANY);
+    const [own, ...others] = at.ended;
+    await at.on.pass({ reason: 'stream', jobs: others }, at.other);
+    await at.on.store.releaseLease({ fence: at.held.fence });
+    const { settled } = await at.on.pass({ reason: 'stream', jobs: [own as Job] }, at.other);
+    expect([settled, at.looks()]).toEqual([MANY, 0]);
+  });
+
+  it('looks up what another one has left word of without names, if it has the lease after its own word', async () => {
+    // The stream never tells of these.
+    const at = await scene(MANY);
+    const store = storeWith<JobStore>(at.other.store as JobStore, {
+      wake: async (asked) => {
+        const left = await at.on.store.wake(asked);
+        await at.on.store.wake({ partition: 0 });
+        await at.on.store.releaseLease({ fence: at.held.fence });
+        return left;
+      },
+    });
+    const jobs = await at.on.put(at.on.job());
+    const { settled } = await at.on.pass(
+      { reason: 'stream', jobs: jobs as Job[] },
+      at.on.dispatcher({ store }),
+    );
+    expect(settled).toBe(MANY);
+    expect(at.looks()).toBeGreaterThan(0);
+  });
+
   it('looks everything up where what was left is gone, or cannot be read', async () => {
     const at = await scene(MANY, { readHints: async () => undefined });
     await told(at);

@@ -1,9 +1,11 @@
 /** Where slots are scarce, a pass looks up what should have ended, and need not wait for the stream to tell of it. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
+import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const SLOTS = 4;
@@ -17,22 +19,37 @@ interface Scene {
   ) => Promise<{ readonly settled: number; readonly looked: readonly string[] }>;
 }
 
+interface Options {
+  /** Of all partitions. */
+  readonly slots?: number;
+  /** The slots are those of a worker. */
+  readonly isWorkers?: boolean;
+  readonly partitions?: number;
+  readonly costMs?: number;
+  readonly answerMs?: number;
+}
+
 /** All slots are taken, or some are free, and a job waits. */
 async function scene({
   slots = SLOTS,
+  isWorkers = false,
+  partitions = 1,
   costMs = 1_000,
   answerMs = 0,
-}: {
-  readonly slots?: number;
-  readonly costMs?: number;
-  readonly answerMs?: number;
-} = {}): Promise<Scene> {
+}: Options = {}): Promise<Scene> {
   const on = stage({
     pool: {
       types: { resize: { defaultCostMs: costMs, timeoutMs: 600_000 } },
-      fleets: { images: { types: ['resize'], slots } },
+      fleets: { images: isWorkers ? { types: ['resize'] } : { types: ['resize'], slots } },
+      partitions,
     },
   });
+  if (isWorkers) {
+    const record = aWorkerRecord({ slots, expiresAtMs: on.time.nowMs + 600_000 });
+    await on.store.registerWorker({ partition: 0, record });
+  }
+  const keys = Array.from({ length: 100 }, (_, at) => `tenant-${at}`);
+  const fairnessKey = keys.find((key) => partitionOf(key, partitions) === 0) ?? '';
   const looked: string[] = [];
   const store = storeWith<JobStore>(on.store, {
     loadPartition: async (asked) => {
@@ -45,13 +62,13 @@ async function scene({
     },
   });
   const context = on.dispatcher({ store });
-  await on.put(...Array.from({ length: SLOTS }, () => on.job()));
+  await on.put(...Array.from({ length: SLOTS }, () => on.job({ fairnessKey })));
   await on.pass({ reason: 'tick' }, context);
   const running = [...(await on.startEverywhere())];
   expect(running).toHaveLength(SLOTS);
   const pass: Scene['pass'] = async (hints = []) => {
     looked.length = 0;
-    const [job] = (await on.put(on.job())) as [Job];
+    const [job] = (await on.put(on.job({ fairnessKey }))) as [Job];
     const { settled } = await on.pass({ reason: 'stream', jobs: [job, ...hints] }, context);
     return { settled, looked: [...looked] };
   };
@@ -65,8 +82,12 @@ async function ends({ on, running }: Scene, afterMs: number): Promise<Job> {
 }
 
 describe('an end of which nobody has told', () => {
-  it('is found where all slots are taken, as soon as the job should have ended, and lets another one start', async () => {
-    const at = await scene();
+  it.each([
+    ['that are declared', {}],
+    ["that are a partition's part of those declared", { slots: 3 * SLOTS, partitions: 3 }],
+    ['of workers', { isWorkers: true }],
+  ])('is found where all slots %s are taken, as soon as the job should have ended', async (_, options) => {
+    const at = await scene(options);
     await ends(at, 1_150);
     const { settled, looked } = await at.pass();
     expect([settled, looked.length]).toEqual([1, SLOTS]);
@@ -75,6 +96,8 @@ describe('an end of which nobody has told', () => {
 
   it.each([
     ['slots are free', { slots: 3 * SLOTS }, 1_150],
+    ['slots of workers are free', { slots: 3 * SLOTS, isWorkers: true }, 1_150],
+    ['the attempt may have begun a little later than its place was reserved', {}, 1_050],
     ['the job is estimated to take longer', { costMs: 2_000 }, 1_150],
     ['the stream has told of it by now, if it has ended', {}, 1_400],
     ['jobs are long: a slot that waits for the stream loses little', { costMs: 6_000 }, 6_650],

@@ -1,6 +1,7 @@
 /** A dispatcher that runs on: it leads its share of the partitions, and somebody else does when it does not. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
 import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../lib/core/ring.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
 import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
@@ -12,7 +13,7 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import { declareIn } from '../fixtures/declared.ts';
 import { SimulatedNode } from '../simulation/node.ts';
-import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
+import { type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
 
 const MEMBER_LEASE_MS = 15_000;
 const CLOCK_SKEW_MS = 5_000;
@@ -346,6 +347,52 @@ describe('a resident', () => {
     expect((await on.pass({ reason: 'stream', jobs: ended })).kind).toBe('left');
     await on.advance(SOON_MS);
     expect([ended.length, on.held(), looks]).toEqual([20, [], 0]);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
+  it('settles what its pass before has found left behind together with what hints tell of meanwhile', async () => {
+    const on = scene(1);
+    const loads: (readonly string[])[] = [];
+    let tell: (() => Promise<unknown>) | undefined;
+    const store = storeWith<JobStore>(on.store, {
+      loadPartition: (asked) => {
+        loads.push(on.held().map(({ id }) => id));
+        return on.store.loadPartition(asked);
+      },
+      readWakes: async (partition) => {
+        if (loads.length === 1) await tell?.();
+        return on.store.readWakes(partition);
+      },
+    });
+    const one = on.start('one', { store });
+    await on.put(on.job(), on.job());
+    await on.store.wake({ partition: 0 });
+    await on.advance(SOON_MS);
+    const [again, other] = (await on.startEverywhere()) as [Started, Started];
+    await on.advance(12_000);
+    // It is to be tried again at once, and somebody else has moved it to its line: no hint tells of it.
+    const error = { name: 'Busy', message: 'later' };
+    const moved = await on.end(again, { kind: 'retry', error, runAtMs: on.time.nowMs });
+    await on.store.promote({ jobs: [moved], nowMs: on.time.nowMs });
+    const ended = await on.end(other);
+    tell = async () => {
+      tell = undefined;
+      const names = await on.store.putHints({ partition: 0, hints: [ended], nowMs: on.time.nowMs });
+      await on.store.wake({ partition: 0, jobs: names });
+    };
+    loads.length = 0;
+    const [come] = (await on.put(on.job())) as [Job];
+    await on.store.wake({ partition: 0, jobs: [{ id: come.id, version: 0, isWaiting: true }] });
+    await on.advance(SOON_MS);
+    expect(loads.slice(0, 2)).toEqual([
+      [moved.id, ended.id],
+      [moved.id, ended.id, come.id],
+    ]);
+    // It is tried again.
+    expect(on.stateOf(moved.id)).toBe('claimed');
+    for (const held of loads.slice(2)) expect(held).not.toContain(ended.id);
+    expect(loads.length).toBeLessThanOrEqual(3);
     one.stop();
     await on.finish(one.ended);
   });
