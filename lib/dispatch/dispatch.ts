@@ -150,7 +150,7 @@ async function dispatchUnder(
       await context.queue.sendWake(partition, 0);
     }
     const report = reportOf(end, run.reports);
-    if (trigger.reason === 'stream') {
+    if (context.lead !== undefined && trigger.reason === 'stream') {
       await noteLed(context, lease.fence, {
         moved: report.admitted + report.settled,
         isContended: lease.waited || run.hasHeard,

@@ -209,8 +209,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass/load.ts',
-        from: 'const isTold = !input.hasMissed &&',
-        to: 'const isTold = input.hasMissed !== undefined &&',
+        from: '!input.hasMissed &&',
+        to: '',
       },
     ],
   },
@@ -539,8 +539,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass/load.ts',
-        from: 'overForMs < UNTOLD_MS && ',
+        file: 'lib/dispatch/pass/likely-over.ts',
+        from: 'forMs < UNTOLD_MS && ',
         to: '',
       },
     ],
